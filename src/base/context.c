@@ -1,0 +1,101 @@
+#include "base/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static void *default_allocate(size_t bytes, size_t alignment, void *user)
+{
+    (void)user;
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, bytes) == 0 ? memory : NULL;
+}
+
+static void default_release(void *memory, void *user)
+{
+    (void)user;
+    free(memory);
+}
+
+ls_status ls_context_init(ls_context *context, const ls_allocator *allocator)
+{
+    memset(context, 0, sizeof *context);
+    if (allocator)
+        context->allocator = *allocator;
+    else
+        context->allocator = (ls_allocator){default_allocate, default_release, NULL};
+    return pthread_mutex_init(&context->lock, NULL) == 0 ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
+void ls_context_destroy(ls_context *context)
+{
+    pthread_mutex_destroy(&context->lock);
+}
+
+ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...)
+{
+    pthread_mutex_lock(&context->lock);
+    if (context->status == LS_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(context->message, sizeof context->message, format, arguments);
+        va_end(arguments);
+        context->status = status;
+    }
+    status = context->status;
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+ls_status ls_context_status(ls_context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    ls_status status = context->status;
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what)
+{
+    size_t bytes;
+    void *memory = NULL;
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= PTRDIFF_MAX - ALIGNMENT) {
+        bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (bytes == 0)
+            bytes = ALIGNMENT;
+        memory = context->allocator.allocate(bytes, ALIGNMENT, context->allocator.user);
+    }
+    if (!memory) {
+        ls_raise(context, LS_OUT_OF_MEMORY, "no memory for %s (%zu x %zu bytes)", what, count, size);
+        return NULL;
+    }
+    return memset(memory, 0, bytes);
+}
+
+void ls_release(ls_context *context, void *memory)
+{
+    if (memory)
+        context->allocator.release(memory, context->allocator.user);
+}
+
+char *ls_copy_string(ls_context *context, const char *text, const char *what)
+{
+    return ls_format(context, what, "%s", text);
+}
+
+char *ls_format(ls_context *context, const char *what, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = length < 0 ? NULL : ls_alloc(context, (size_t)length + 1, 1, what);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}

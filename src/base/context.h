@@ -1,0 +1,29 @@
+/* What every part of a session shares: the sticky error and the allocation hook. */
+#ifndef LS_BASE_CONTEXT_H
+#define LS_BASE_CONTEXT_H
+
+#include <lockstep.h>
+#include <pthread.h>
+
+typedef struct ls_context {
+    pthread_mutex_t lock;    /* guards status and message */
+    ls_status status;
+    char message[1024];
+    ls_allocator allocator;
+} ls_context;
+
+ls_status ls_context_init(ls_context *context, const ls_allocator *allocator);
+void ls_context_destroy(ls_context *context);
+
+/* Makes `status` the context's error unless it has one already; returns the one that sticks. Any thread may call it. */
+ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ls_status ls_context_status(ls_context *context);
+
+/* `count` items of `size` bytes, zeroed, aligned to 64 bytes; NULL and LS_OUT_OF_MEMORY (with `what` in the message) when
+ * there is no memory or the product overflows. A count of zero gives a valid pointer. */
+void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what);
+void ls_release(ls_context *context, void *memory); /* NULL is fine */
+char *ls_copy_string(ls_context *context, const char *text, const char *what);
+char *ls_format(ls_context *context, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,26 @@
+/* One way to compute the operations: a table of kernels. The reference fills every slot; a fast backend overrides some. */
+#ifndef LS_DEVICE_BACKEND_H
+#define LS_DEVICE_BACKEND_H
+
+#include "device/op.h"
+
+/* Plain SGD on a run of a flat vector. g is the gradient's sum, `rows` the number of images in the batch as float.
+ *   g = g / rows;  g = fma(weight_decay, w, g) where weight_decay != 0;
+ *   with momentum: v = first ? g : fma(momentum, v, g);  g = nesterov ? fma(momentum, v, g) : v;
+ *   out = fma(-lr, g, w).
+ * v may be NULL without momentum. Returns whether every new number is finite. */
+typedef struct ls_sgd { float rows, lr, momentum, weight_decay; int nesterov, first; } ls_sgd;
+
+typedef struct ls_backend {
+    const char *name;
+    ls_kernel *kernel[LS_OP_COUNT];
+    /* Bytes of scratch that a call needs; data pointers are not read. NULL: none ever. */
+    size_t (*scratch)(const ls_op_call *call);
+    void (*add)(float *out, const float *a, const float *b, size_t n);  /* out may be a or b */
+    int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
+} ls_backend;
+
+/* The specification. Every slot is filled. */
+const ls_backend *ls_backend_ref(void);
+
+#endif

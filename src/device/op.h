@@ -1,0 +1,138 @@
+/* The operations every device computes, and what exactly each computes: the order of additions is part of the definition,
+ * so that every backend on every machine gives the same bits. `device/ref` is this page as plain C.
+ *
+ * Layout. A shard of n images is cut into groups of 16, the last one padded with lanes that hold no image. An activation
+ * of c channels, h rows and w columns is [group][channel][row][column][16 lanes]; features (after flatten) have h = w = 1,
+ * so flattening moves nothing. Weights are in C order as PyTorch has them: OIHW, (out, in), or (in, out) where
+ * `weight_in_out` is set. Lanes without an image hold finite numbers that nothing may depend on; sums over images leave them
+ * out, and every gradient that flows backward is zero in them.
+ *
+ * Arithmetic. IEEE single precision, round to nearest, denormals kept, no contraction. fma(a,b,c) is a*b+c rounded once.
+ *   relu(x)       x < 0 ? 0 : x          (NaN and -0 pass through)
+ *   lanes(a)      the sum of 16 lanes: a[i] += a[i+8] for i<8, then a[i+4], a[i+2], a[i+1]; a[0] is the sum
+ *   plane sum     over one channel's images: total = 0; for each group: for each row: r = 0; for each column: r = r + x (or
+ *                 r = fma(a, b, r) for a sum of products); total = total + r. All per lane, lanes without an image skipped
+ *                 (adding nothing). At the end lanes(total).
+ *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped.
+ */
+#ifndef LS_DEVICE_OP_H
+#define LS_DEVICE_OP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3 };
+
+typedef enum ls_op {
+    /* out0 = image bytes of the shard's samples as (float)byte / 255.0f; lanes without an image 0. */
+    LS_OP_IMAGES,
+
+    /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1), b[O] or NULL; out: y.
+     * acc = b (or 0); over channels, then kernel rows, then kernel columns: acc = fma(w, x, acc). relu last where fused_relu.
+     * A linear layer is this with k = 1 on maps of 1 x 1. */
+    LS_OP_CONV,
+    /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of those with
+     * (row + padding - ky) and (column + padding - kx) divisible by the stride: acc = fma(w, dy at the quotients, acc),
+     * quotients outside the map of dy being taps as above. */
+    LS_OP_CONV_DATA,
+    /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
+     * acc = fma(dy, x at the tap, acc); then lanes(acc). */
+    LS_OP_CONV_WEIGHT,
+    /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
+    LS_OP_WINOGRAD,
+    LS_OP_WINOGRAD_DATA,
+    /* in: dy; out: db[C], the plane sum of dy. */
+    LS_OP_CHANNEL_SUM,
+
+    LS_OP_ADD,            /* in: a, b; out: a + b */
+    LS_OP_ADD_BIAS,       /* in: x, b[C]; out: x + b of its channel */
+    LS_OP_RELU,           /* in: x; out: relu(x) */
+    LS_OP_RELU_BACKWARD,  /* in: dy, y; out: y > 0 ? dy : 0 */
+
+    /* Windows of k x k every `stride`, `padding` around. in: x; out: y. acc = first tap, then acc + tap over the window's
+     * rows and columns (outside taps count as 0); y = acc * (1.0f / (k*k)). */
+    LS_OP_AVG_POOL,
+    /* in: dy, and y's input x where fused_relu (x is a relu's output); out: dx. acc = 0; over the windows that hold the place,
+     * rows then columns ascending: acc = acc + dy; dx = acc * (1.0f / (k*k)); with fused_relu: x > 0 ? dx : 0. */
+    LS_OP_AVG_POOL_BACKWARD,
+    /* The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one: the
+     * candidate is replaced where !(tap <= candidate), unless the candidate is NaN). */
+    LS_OP_MAX_POOL,
+    /* in: dy, x; out: dx. acc = 0; over the windows that hold the place, rows then columns ascending: acc = acc + dy where this
+     * place is the one that MAX_POOL chose. With fused_relu: x > 0 ? acc : 0. */
+    LS_OP_MAX_POOL_BACKWARD,
+    /* in: x; out: y[C]. Per lane: total = 0; for each row: r = 0, r = r + x over columns; total = total + r;
+     * y = total / (float)(h*w). */
+    LS_OP_GLOBAL_AVG_POOL,
+    LS_OP_GLOBAL_AVG_POOL_BACKWARD, /* in: dy; out: dx = dy / (float)(h*w) */
+
+    /* in: x, gamma[C], beta[C], residual where fused_add; out: y, saved[2C] (mean, then 1/sqrt(var + eps)),
+     * statistics[2C] (mean, then unbiased variance). With N = n*h*w as float: mean = plane sum of x / N;
+     * sq = plane sum of d*d with d = x - mean; var = sq / N; inv = 1 / sqrtf(var + eps); unbiased = sq / (N - 1).
+     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused. */
+    LS_OP_BATCH_NORM,
+    /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance); out: y.
+     * inv = 1 / sqrtf(variance + eps), then as above. */
+    LS_OP_BATCH_NORM_INFER,
+    /* in: dy, x, gamma, saved, y where fused_relu; out: dx, dgb[2C] (dgamma, then dbeta), and where fused_add dresidual.
+     * d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
+     * dbeta = plane sum of d; s = plane sum of products d * (x - mean); dgamma = s * inv;
+     * k1 = dbeta / N; k2 = inv * (dgamma / N); scale = gamma * inv;
+     * dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
+    LS_OP_BATCH_NORM_BACKWARD,
+
+    /* in: x; out: x kept or dropped, as u < rate (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT, key ^ sample,
+     * step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). Its own backward. */
+    LS_OP_DROPOUT,
+
+    /* Softmax cross-entropy by sample. in: logits[C]; out: loss[1], probabilities[C].
+     * m = largest logit (first to last, m = z > m ? z : m); e_c = ls_expf(z_c - m); s = e_0 + e_1 + ... in order;
+     * loss = ls_logf(s) - (z_label - m); p_c = e_c / s. Lanes without an image: loss 0, probabilities 0. */
+    LS_OP_CROSS_ENTROPY,
+    /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? 1 : 0)) * dloss; 0 in lanes without an image. */
+    LS_OP_CROSS_ENTROPY_BACKWARD,
+    /* out0[1] = 1 in lanes with an image, else 0: the gradient of a sum over images. */
+    LS_OP_ONES,
+    /* in: x[1]; out: a single float, the plane sum. */
+    LS_OP_SUM_IMAGES,
+    /* in: logits; out: a single float, how many images have their label's logit as the first largest. */
+    LS_OP_COUNT_CORRECT,
+    /* in: x[C]; out: rows[n][C] in C order, without the padded lanes. */
+    LS_OP_ROWS,
+    LS_OP_COUNT
+} ls_op;
+
+const char *ls_op_name(ls_op op);
+
+typedef struct ls_attributes {
+    ls_op op;
+    int kernel, stride, padding;
+    int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
+    float eps;     /* BatchNorm */
+    float rate;    /* dropout */
+    uint64_t key;  /* dropout: hash of the layer's name */
+} ls_attributes;
+
+/* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their count. */
+typedef struct ls_operand { float *data; int c, h, w; } ls_operand;
+
+/* What a shard needs of its batch. */
+typedef struct ls_samples {
+    const uint8_t *images;   /* all of the data set: sample i begins at images + i * c*h*w */
+    const uint8_t *labels;
+    const uint32_t *index;   /* [count] sample numbers */
+    int count;               /* images in this shard */
+    uint64_t seed, step;     /* dropout's stream */
+} ls_samples;
+
+typedef struct ls_op_call {
+    const ls_attributes *attributes;
+    const ls_samples *samples;   /* never NULL; count is the number of images */
+    int groups;                  /* (count + 15) / 16 */
+    ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
+    void *scratch;               /* of the size that the backend asked for, aligned to 64, content undefined */
+} ls_op_call;
+
+typedef void ls_kernel(const ls_op_call *call);
+
+#endif
