@@ -8,12 +8,15 @@
  * out, and every gradient that flows backward is zero in them.
  *
  * Arithmetic. IEEE single precision, round to nearest, denormals kept, no contraction. fma(a,b,c) is a*b+c rounded once.
+ * A NaN's sign and payload are not part of a result: machines differ there.
  *   relu(x)       x < 0 ? 0 : x          (NaN and -0 pass through)
  *   lanes(a)      the sum of 16 lanes: a[i] += a[i+8] for i<8, then a[i+4], a[i+2], a[i+1]; a[0] is the sum
  *   plane sum     over one channel's images: total = 0; for each group: for each row: r = 0; for each column: r = r + x (or
  *                 r = fma(a, b, r) for a sum of products); total = total + r. All per lane, lanes without an image skipped
  *                 (adding nothing). At the end lanes(total).
- *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped.
+ *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped. Window
+ *                 (i, j) of a convolution or a pool begins at row i*stride - padding and column j*stride - padding; a map of
+ *                 h rows has (h + 2*padding - kernel) / stride + 1 of them, rounded down.
  */
 #ifndef LS_DEVICE_OP_H
 #define LS_DEVICE_OP_H
@@ -36,7 +39,7 @@ typedef enum ls_op {
      * quotients outside the map of dy being taps as above. */
     LS_OP_CONV_DATA,
     /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
-     * acc = fma(dy, x at the tap, acc); then lanes(acc). */
+     * acc = fma(dy, x at the tap, acc); then lanes(acc). Lanes without an image need no mask: their dy is 0, their x finite. */
     LS_OP_CONV_WEIGHT,
     /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
     LS_OP_WINOGRAD,
@@ -55,11 +58,11 @@ typedef enum ls_op {
     /* in: dy, and y's input x where fused_relu (x is a relu's output); out: dx. acc = 0; over the windows that hold the place,
      * rows then columns ascending: acc = acc + dy; dx = acc * (1.0f / (k*k)); with fused_relu: x > 0 ? dx : 0. */
     LS_OP_AVG_POOL_BACKWARD,
-    /* The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one: the
+    /* padding < kernel. The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one: the
      * candidate is replaced where !(tap <= candidate), unless the candidate is NaN). */
     LS_OP_MAX_POOL,
     /* in: dy, x; out: dx. acc = 0; over the windows that hold the place, rows then columns ascending: acc = acc + dy where this
-     * place is the one that MAX_POOL chose. With fused_relu: x > 0 ? acc : 0. */
+     * place is the one that MAX_POOL chose (nothing is added elsewhere). With fused_relu: x > 0 ? acc : 0. */
     LS_OP_MAX_POOL_BACKWARD,
     /* in: x; out: y[C]. Per lane: total = 0; for each row: r = 0, r = r + x over columns; total = total + r;
      * y = total / (float)(h*w). */
@@ -82,7 +85,8 @@ typedef enum ls_op {
     LS_OP_BATCH_NORM_BACKWARD,
 
     /* in: x; out: x kept or dropped, as u < rate (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT, key ^ sample,
-     * step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). Its own backward. */
+     * step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). 0 in lanes
+     * without an image. Its own backward. */
     LS_OP_DROPOUT,
 
     /* Softmax cross-entropy by sample. in: logits[C]; out: loss[1], probabilities[C].
@@ -95,7 +99,8 @@ typedef enum ls_op {
     LS_OP_ONES,
     /* in: x[1]; out: a single float, the plane sum. */
     LS_OP_SUM_IMAGES,
-    /* in: logits; out: a single float, how many images have their label's logit as the first largest. */
+    /* in: logits; out: a single float, how many images have their label's logit as the first largest
+     * (first to last, replaced where z > candidate). */
     LS_OP_COUNT_CORRECT,
     /* in: x[C]; out: rows[n][C] in C order, without the padded lanes. */
     LS_OP_ROWS,

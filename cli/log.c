@@ -1,0 +1,160 @@
+#include "log.h"
+#include "say.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run_log {
+    FILE *file;
+    char *path;
+    bool first;  /* no member of this line yet */
+    bool broken; /* said already */
+};
+
+run_log *log_open(const char *path)
+{
+    run_log *log = calloc(1, sizeof *log);
+    char *copy = strdup(path);
+    FILE *file = log && copy ? fopen(path, "we") : NULL;
+    if (!file) {
+        failed("--log", "%s: %s", path, strerror(errno));
+        free(log);
+        free(copy);
+        return NULL;
+    }
+    *log = (run_log){.file = file, .path = copy};
+    return log;
+}
+
+/* Length of the UTF-8 sequence at `s`, 0 where it is none (overlong, surrogate, cut short, beyond U+10FFFF). */
+static int utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    int length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    for (int i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+static void put_string(FILE *file, const char *text)
+{
+    putc('"', file);
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int length = utf8_length(s);
+        if (length == 0) {
+            fputs("\\ufffd", file); /* JSON is UTF-8; a file's name need not be */
+            length = 1;
+        } else if (*s == '"' || *s == '\\') {
+            fprintf(file, "\\%c", *s);
+        } else if (*s < ' ' || *s == 127) {
+            fprintf(file, "\\u%04x", *s);
+        } else {
+            fwrite(s, 1, (size_t)length, file);
+        }
+        s += length;
+    }
+    putc('"', file);
+}
+
+static void put_name(run_log *log, const char *name)
+{
+    if (!log->first)
+        putc(',', log->file);
+    log->first = false;
+    put_string(log->file, name);
+    putc(':', log->file);
+}
+
+void log_begin(run_log *log)
+{
+    if (!log)
+        return;
+    putc('{', log->file);
+    log->first = true;
+}
+
+void log_text(run_log *log, const char *name, const char *value)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    if (value)
+        put_string(log->file, value);
+    else
+        fputs("null", log->file);
+}
+
+void log_integer(run_log *log, const char *name, int64_t value)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    fprintf(log->file, "%" PRId64, value);
+}
+
+void log_unsigned(run_log *log, const char *name, uint64_t value)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    fprintf(log->file, "%" PRIu64, value);
+}
+
+void log_number(run_log *log, const char *name, double value)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    if (isfinite(value))
+        fprintf(log->file, "%.17g", value);
+    else
+        fputs("null", log->file);
+}
+
+void log_bool(run_log *log, const char *name, bool value)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    fputs(value ? "true" : "false", log->file);
+}
+
+static bool check(run_log *log, bool good)
+{
+    if (good || log->broken)
+        return good && !log->broken;
+    log->broken = true;
+    failed("--log", "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
+    return false;
+}
+
+bool log_end(run_log *log)
+{
+    if (!log)
+        return true;
+    errno = 0;
+    fputs("}\n", log->file);
+    return check(log, fflush(log->file) == 0 && !ferror(log->file));
+}
+
+bool log_close(run_log *log)
+{
+    if (!log)
+        return true;
+    errno = 0;
+    bool good = check(log, fclose(log->file) == 0);
+    free(log->path);
+    free(log);
+    return good;
+}

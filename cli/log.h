@@ -1,0 +1,24 @@
+/* The run's log: JSON lines, each written out whole. */
+#ifndef CLI_LOG_H
+#define CLI_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct run_log run_log;
+
+/* Starts `path` anew; NULL and one line on stderr where that fails. */
+run_log *log_open(const char *path);
+
+/* A line is an object: begin, members in order, end. Nothing is written while there is no log (NULL). */
+void log_begin(run_log *log);
+void log_text(run_log *log, const char *name, const char *value); /* NULL becomes null */
+void log_integer(run_log *log, const char *name, int64_t value);
+void log_unsigned(run_log *log, const char *name, uint64_t value);
+void log_number(run_log *log, const char *name, double value); /* with all its digits; null unless finite */
+void log_bool(run_log *log, const char *name, bool value);
+bool log_end(run_log *log); /* false, and one line on stderr the first time, once the file cannot be written */
+
+bool log_close(run_log *log); /* likewise; frees */
+
+#endif

@@ -1,0 +1,67 @@
+#include "say.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Messages may quote file names and arguments: an end of line in one of them must not make two lines of it. */
+static void print_line(const char *prefix, const char *what, const char *format, va_list arguments)
+{
+    char why[2048];
+    char line[4096];
+    vsnprintf(why, sizeof why, format, arguments);
+    snprintf(line, sizeof line - 1, "%s%s%s%s", prefix, what, *what ? ": " : "", why);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    fprintf(stderr, "%s\n", line);
+}
+
+int failed(const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_line("lockstep: ", what, format, arguments);
+    va_end(arguments);
+    return STATUS_FAILED;
+}
+
+int wrong_usage(const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_line("lockstep: ", what, format, arguments);
+    va_end(arguments);
+    return STATUS_USAGE;
+}
+
+void note(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_line("", "", format, arguments);
+    va_end(arguments);
+}
+
+int session_failed(const ls_session *session, const char *what)
+{
+    const char *message = ls_message(session);
+    if (strncmp(message, "ls_", 3) == 0) {
+        const char *end = message;
+        while (islower((unsigned char)*end) || isdigit((unsigned char)*end) || *end == '_')
+            end++;
+        if (strncmp(end, ": ", 2) == 0)
+            message = end + 2;
+    }
+    return failed(what, "%s", *message ? message : ls_status_name(ls_status_of(session)));
+}
+
+int finish_output(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_DONE;
+    return failed("standard output", "%s", errno ? strerror(errno) : "cannot be written");
+}

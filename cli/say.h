@@ -1,0 +1,23 @@
+/* What the program says on stderr, and how it ends when something fails. */
+#ifndef CLI_SAY_H
+#define CLI_SAY_H
+
+#include <lockstep.h>
+
+/* Exit statuses; a signal's is 128 + its number. */
+enum { STATUS_DONE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_SIGNAL = 128 };
+
+/* One line, `lockstep: WHAT: WHY`, whatever the arguments hold. Both return the status they are named after. */
+int failed(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int wrong_usage(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Says the session's error about `what`; its message without the name of the library's function in front. */
+int session_failed(const ls_session *session, const char *what);
+
+/* The same line without an end of the program. */
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes out what stdout still holds; a full disk or a closed stdout is an error like any other. */
+int finish_output(void);
+
+#endif

@@ -1,0 +1,11 @@
+/* SIGINT, SIGTERM and SIGHUP: the first asks the run to stop, the second ends the process at once. */
+#ifndef CLI_STOP_H
+#define CLI_STOP_H
+
+void stop_on_signals(void);
+
+/* The signal that asked for the stop, 0 while none did. */
+int stop_signal(void);
+const char *stop_signal_name(int signal_number);
+
+#endif

@@ -1,0 +1,225 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+static ls_status not_regular(ls_context *context, const char *path, mode_t mode)
+{
+    const char *what = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "not a regular file";
+    return ls_raise(context, LS_BAD_FILE, "%s: this is %s; name a regular file", path, what);
+}
+
+int ls_file_open(ls_context *context, const char *path, int64_t *bytes)
+{
+    int fd;
+    do { /* O_NONBLOCK: opening a FIFO must not wait for its writer */
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    } while (fd < 0 && errno == EINTR);
+    struct stat about;
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        if (error == ENXIO && stat(path, &about) == 0) /* a socket, or a device without a driver */
+            not_regular(context, path, about.st_mode);
+        else
+            ls_raise(context, LS_IO, "%s: cannot be opened for reading: %s", path, strerror(error));
+        return -1;
+    }
+    if (!S_ISREG(about.st_mode)) {
+        close(fd);
+        not_regular(context, path, about.st_mode);
+        return -1;
+    }
+    if (bytes)
+        *bytes = about.st_size;
+    return fd;
+}
+
+ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t offset, void *into, size_t count)
+{
+    unsigned char *at = into;
+    while (count > 0) {
+        ssize_t got = pread(fd, at, count, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return ls_raise(context, LS_IO, "%s: cannot be read: %s", path, strerror(errno));
+        if (got == 0)
+            return ls_raise(context, LS_BAD_FILE,
+                            "%s: the file ends at byte %lld, %zu bytes too early; it was cut off or is being written",
+                            path, (long long)offset, count);
+        at += got;
+        offset += got;
+        count -= (size_t)got;
+    }
+    return LS_OK;
+}
+
+/* ---- Replacing --------------------------------------------------------------------------------------------------- */
+
+struct ls_replace {
+    ls_context *context;
+    char *path, *temporary, *directory;
+    int fd;
+    bool failed;
+};
+
+static char *directory_of(ls_context *context, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ls_copy_string(context, ".", "a path");
+    return ls_format(context, "a path", "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+static void release(ls_replace *replace)
+{
+    ls_context *context = replace->context;
+    ls_release(context, replace->path);
+    ls_release(context, replace->temporary);
+    ls_release(context, replace->directory);
+    ls_release(context, replace);
+}
+
+static ls_status fail(ls_replace *replace, const char *what, int error)
+{
+    replace->failed = true;
+    return ls_raise(replace->context, LS_IO, "%s: cannot be %s: %s", replace->path, what, strerror(error));
+}
+
+/* A new name for every attempt; the process's number keeps two programs apart, O_EXCL decides what is left. Unlike
+ * mkstemp the mode follows the umask, as for any file that a program writes. */
+static int open_temporary(ls_replace *replace)
+{
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        ls_release(replace->context, replace->temporary);
+        replace->temporary =
+            ls_format(replace->context, "a path", "%s.%ld.%d.tmp", replace->path, (long)getpid(), attempt);
+        if (!replace->temporary)
+            return -1;
+        int fd = open(replace->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+        if (fd >= 0 || (errno != EEXIST && errno != EINTR))
+            return fd;
+    }
+    return -1;
+}
+
+ls_replace *ls_replace_begin(ls_context *context, const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        not_regular(context, path, about.st_mode);
+        return NULL;
+    }
+    ls_replace *replace = ls_alloc(context, 1, sizeof *replace, "a file to write");
+    if (!replace)
+        return NULL;
+    replace->context = context;
+    replace->fd = -1;
+    replace->path = ls_copy_string(context, path, "a path");
+    replace->directory = replace->path ? directory_of(context, path) : NULL;
+    if (replace->directory)
+        replace->fd = open_temporary(replace);
+    if (replace->fd < 0) {
+        if (replace->temporary)
+            fail(replace, "written", errno);
+        release(replace);
+        return NULL;
+    }
+    return replace;
+}
+
+ls_status ls_replace_write(ls_replace *replace, const void *bytes, size_t count)
+{
+    if (!replace)
+        return LS_INTERNAL;
+    const unsigned char *at = bytes;
+    while (count > 0 && !replace->failed) {
+        ssize_t put = write(replace->fd, at, count);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return fail(replace, "written", put < 0 ? errno : ENOSPC);
+        at += put;
+        count -= (size_t)put;
+    }
+    return replace->failed ? ls_context_status(replace->context) : LS_OK;
+}
+
+const char *ls_replace_temporary(const ls_replace *replace)
+{
+    return replace->temporary;
+}
+
+static ls_status sync_directory(ls_replace *replace)
+{
+    int fd = open(replace->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail(replace, "made durable (its directory cannot be opened)", errno);
+    /* Some file systems cannot sync a directory and say EINVAL; they have nothing to sync. */
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) {
+        int error = errno;
+        close(fd);
+        return fail(replace, "made durable (fsync of its directory failed)", error);
+    }
+    close(fd);
+    return LS_OK;
+}
+
+ls_status ls_replace_end(ls_replace *replace)
+{
+    if (!replace)
+        return LS_INTERNAL;
+    if (!replace->failed && fsync(replace->fd) != 0)
+        fail(replace, "written (fsync failed)", errno);
+    if (close(replace->fd) != 0 && !replace->failed) /* network file systems report late errors here */
+        fail(replace, "written (close failed)", errno);
+    replace->fd = -1;
+    if (!replace->failed && rename(replace->temporary, replace->path) != 0)
+        fail(replace, "put in place", errno);
+    if (replace->failed)
+        unlink(replace->temporary);
+    else
+        sync_directory(replace);
+    ls_status status = replace->failed ? ls_context_status(replace->context) : LS_OK;
+    release(replace);
+    return status;
+}
+
+void ls_replace_drop(ls_replace *replace)
+{
+    if (!replace)
+        return;
+    close(replace->fd);
+    unlink(replace->temporary);
+    release(replace);
+}
+
+/* ---- Directories ------------------------------------------------------------------------------------------------- */
+
+ls_status ls_make_directories(ls_context *context, const char *path)
+{
+    char *copy = ls_copy_string(context, path, "a path");
+    if (!copy)
+        return ls_context_status(context);
+    ls_status status = LS_OK;
+    for (char *at = copy; status == LS_OK && *at; at++) {
+        char next = at[1];
+        if (*at == '/' || (next != '/' && next != 0)) /* cut after each component's last character */
+            continue;
+        at[1] = 0;
+        struct stat about;
+        if (mkdir(copy, 0777) != 0 && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
+            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(errno));
+        at[1] = next;
+    }
+    ls_release(context, copy);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* Files: reading one with all checks, and replacing one as a whole. */
+#ifndef LS_BASE_FILE_H
+#define LS_BASE_FILE_H
+
+#include "base/context.h"
+
+/* Opens a regular file for reading. A directory, a FIFO or a device is LS_BAD_FILE (a FIFO does not block), what the
+ * system refuses LS_IO with its reason. `bytes` may be NULL. -1 after a failure. */
+int ls_file_open(ls_context *context, const char *path, int64_t *bytes);
+
+/* Exactly `count` bytes from `offset`; a file that has become shorter is LS_BAD_FILE. */
+ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t offset, void *into, size_t count);
+
+/* A file that replaces `path` as a whole or not at all: it is written under a temporary name in the same directory and
+ * put in place by ls_replace_end, after its content has reached the disk. */
+typedef struct ls_replace ls_replace;
+
+ls_replace *ls_replace_begin(ls_context *context, const char *path); /* NULL after a failure */
+
+/* After a failure nothing more is written, and ls_replace_end reports it. NULL gives the context's status. */
+ls_status ls_replace_write(ls_replace *replace, const void *bytes, size_t count);
+
+/* Where the content lies until ls_replace_end, for what must read it back. */
+const char *ls_replace_temporary(const ls_replace *replace);
+
+/* fsync of the file, rename, fsync of the directory. Frees `replace`; after a failure nothing is left of it. */
+ls_status ls_replace_end(ls_replace *replace);
+
+/* Drops what was written. NULL is fine. */
+void ls_replace_drop(ls_replace *replace);
+
+/* Makes a directory and those above it; one that exists is fine. */
+ls_status ls_make_directories(ls_context *context, const char *path);
+
+#endif

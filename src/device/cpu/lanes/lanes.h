@@ -1,0 +1,271 @@
+/* Sixteen lanes on this machine: the only file with vector instructions.
+ *
+ * `vf` holds LS_VL floats: 16 with AVX-512, 8 with AVX2, 4 with NEON, 1 in plain C. A group of 16 lanes is LS_NV of them.
+ * Every function is one IEEE operation to a lane (or a fixed tree of additions), so the width never shows in a result. */
+#ifndef LS_DEVICE_CPU_LANES_LANES_H
+#define LS_DEVICE_CPU_LANES_LANES_H
+
+#include "device/cpu/lanes/table.h"
+
+#define LANES_WIDTH_plain  1
+#define LANES_WIDTH_neon   4
+#define LANES_WIDTH_avx2   8
+#define LANES_WIDTH_avx512 16
+#define LS_VL              LANES(LANES_WIDTH)
+#define LS_NV              (LS_LANES / LS_VL)
+
+/* A tile of accumulators, LS_OB x LS_PB, that fits the registers beside its operands. LS_OB is also the width of a panel of
+ * packed weights. */
+#define LS_OB 4
+#if LS_VL == 8
+#define LS_PB 3
+#elif LS_VL == 1
+#define LS_PB 2
+#else
+#define LS_PB 6
+#endif
+
+#define LS_INLINE static inline __attribute__((always_inline, unused))
+#if defined(__clang__)
+#define LS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define LS_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if LS_VL == 16
+#include <immintrin.h>
+typedef __m512 vf;
+typedef __mmask16 vm;
+LS_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+LS_INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+LS_INLINE vf vf_set(float a) { return _mm512_set1_ps(a); }
+LS_INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+LS_INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+LS_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+LS_INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+LS_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+LS_INLINE vf vf_relu(vf a) { return _mm512_max_ps(_mm512_setzero_ps(), a); }
+LS_INLINE vm vm_first(int count) { return (vm)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1); }
+LS_INLINE vm vm_greater(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+LS_INLINE vm vm_not_less_equal(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ); }
+LS_INLINE vm vm_ordered(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q); }
+LS_INLINE vm vm_and(vm a, vm b) { return (vm)(a & b); }
+LS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
+LS_INLINE vf vf_keep(vm m, vf a) { return _mm512_maskz_mov_ps(m, a); }
+
+#elif LS_VL == 8
+#include <immintrin.h>
+typedef __m256 vf;
+typedef __m256 vm;
+LS_INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+LS_INLINE void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+LS_INLINE vf vf_set(float a) { return _mm256_set1_ps(a); }
+LS_INLINE vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+LS_INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+LS_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+LS_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+LS_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+LS_INLINE vf vf_relu(vf a) { return _mm256_max_ps(_mm256_setzero_ps(), a); }
+LS_INLINE vm vm_first(int count)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
+}
+LS_INLINE vm vm_greater(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+LS_INLINE vm vm_not_less_equal(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLE_UQ); }
+LS_INLINE vm vm_ordered(vf a) { return _mm256_cmp_ps(a, a, _CMP_ORD_Q); }
+LS_INLINE vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
+LS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
+LS_INLINE vf vf_keep(vm m, vf a) { return _mm256_and_ps(m, a); }
+
+#elif LS_VL == 4
+#include <arm_neon.h>
+typedef float32x4_t vf;
+typedef uint32x4_t vm;
+LS_INLINE vf vf_load(const float *p) { return vld1q_f32(p); }
+LS_INLINE void vf_store(float *p, vf a) { vst1q_f32(p, a); }
+LS_INLINE vf vf_set(float a) { return vdupq_n_f32(a); }
+LS_INLINE vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
+LS_INLINE vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
+LS_INLINE vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
+LS_INLINE vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
+LS_INLINE vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+LS_INLINE vf vf_relu(vf a) { return vbslq_f32(vcltq_f32(a, vdupq_n_f32(0.0f)), vdupq_n_f32(0.0f), a); }
+LS_INLINE vm vm_first(int count)
+{
+    static const int32_t lane[4] = {0, 1, 2, 3};
+    return vcltq_s32(vld1q_s32(lane), vdupq_n_s32(count));
+}
+LS_INLINE vm vm_greater(vf a, vf b) { return vcgtq_f32(a, b); }
+LS_INLINE vm vm_not_less_equal(vf a, vf b) { return vmvnq_u32(vcleq_f32(a, b)); }
+LS_INLINE vm vm_ordered(vf a) { return vceqq_f32(a, a); }
+LS_INLINE vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
+LS_INLINE vf vf_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
+LS_INLINE vf vf_keep(vm m, vf a) { return vbslq_f32(m, a, vdupq_n_f32(0.0f)); }
+
+#else
+#include <math.h>
+typedef float vf;
+typedef int vm;
+LS_INLINE vf vf_load(const float *p) { return *p; }
+LS_INLINE void vf_store(float *p, vf a) { *p = a; }
+LS_INLINE vf vf_set(float a) { return a; }
+LS_INLINE vf vf_add(vf a, vf b) { return a + b; }
+LS_INLINE vf vf_sub(vf a, vf b) { return a - b; }
+LS_INLINE vf vf_mul(vf a, vf b) { return a * b; }
+LS_INLINE vf vf_div(vf a, vf b) { return a / b; }
+LS_INLINE vf vf_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
+LS_INLINE vf vf_relu(vf a) { return a < 0.0f ? 0.0f : a; }
+LS_INLINE vm vm_first(int count) { return count > 0; }
+LS_INLINE vm vm_greater(vf a, vf b) { return a > b; }
+LS_INLINE vm vm_not_less_equal(vf a, vf b) { return !(a <= b); }
+LS_INLINE vm vm_ordered(vf a) { return a == a; }
+LS_INLINE vm vm_and(vm a, vm b) { return a & b; }
+LS_INLINE vf vf_select(vm m, vf a, vf b) { return m ? a : b; }
+LS_INLINE vf vf_keep(vm m, vf a) { return m ? a : 0.0f; }
+#endif
+
+LS_INLINE vf vf_zero(void) { return vf_set(0.0f); }
+LS_INLINE vf vf_twice(vf a) { return vf_mul(vf_set(2.0f), a); }
+
+/* lanes(a) of op.h. */
+LS_INLINE float lanes_sum(const float *a)
+{
+    float s[8];
+    for (int i = 0; i < 8; i++)
+        s[i] = a[i] + a[i + 8];
+    for (int i = 0; i < 4; i++)
+        s[i] += s[i + 4];
+    return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+/* lanes(a) of 16 groups that lie one after another; the same pairs, with a transposition hidden in the tree. */
+#if LS_VL == 16
+LS_INLINE __m512 lanes_pair8(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+LS_INLINE __m512 lanes_pair4(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+LS_INLINE __m512 lanes_pair2(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+}
+LS_INLINE __m512 lanes_pair1(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+LS_INLINE void lanes_sum16(const float *a, float *out)
+{
+    __m512 u[4];
+    LS_UNROLL
+    for (int e = 0; e < 4; e++)
+        u[e] = lanes_pair4(lanes_pair8(vf_load(a + 16 * e), vf_load(a + 16 * (e + 4))),
+                           lanes_pair8(vf_load(a + 16 * (e + 8)), vf_load(a + 16 * (e + 12))));
+    vf_store(out, lanes_pair1(lanes_pair2(u[0], u[1]), lanes_pair2(u[2], u[3])));
+}
+#elif LS_VL == 8
+LS_INLINE __m256 lanes_pair4(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+LS_INLINE __m256 lanes_pair2(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+}
+LS_INLINE __m256 lanes_pair1(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+}
+LS_INLINE __m256 lanes_half(const float *a) { return _mm256_add_ps(vf_load(a), vf_load(a + 8)); }
+LS_INLINE void lanes_sum16(const float *a, float *out)
+{
+    for (int half = 0; half < 2; half++, a += 128, out += 8) {
+        __m256 u[4];
+        LS_UNROLL
+        for (int e = 0; e < 4; e++)
+            u[e] = lanes_pair4(lanes_half(a + 16 * e), lanes_half(a + 16 * (e + 4)));
+        vf_store(out, lanes_pair1(lanes_pair2(u[0], u[1]), lanes_pair2(u[2], u[3])));
+    }
+}
+#elif LS_VL == 4
+LS_INLINE vf lanes_quarter(const float *a)
+{
+    return vaddq_f32(vaddq_f32(vf_load(a), vf_load(a + 8)), vaddq_f32(vf_load(a + 4), vf_load(a + 12)));
+}
+LS_INLINE vf lanes_pair2(vf a, vf b)
+{
+    return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
+}
+LS_INLINE void lanes_sum16(const float *a, float *out)
+{
+    for (int e = 0; e < 16; e += 4, a += 64) {
+        vf u = lanes_pair2(lanes_quarter(a), lanes_quarter(a + 16));
+        vf v = lanes_pair2(lanes_quarter(a + 32), lanes_quarter(a + 48));
+        vf_store(out + e, vaddq_f32(vuzp1q_f32(u, v), vuzp2q_f32(u, v)));
+    }
+}
+#else
+LS_INLINE void lanes_sum16(const float *a, float *out)
+{
+    for (int e = 0; e < 16; e++)
+        out[e] = lanes_sum(a + 16 * e);
+}
+#endif
+
+/* A 4 x 4 block turned: to[j * to_step + i] = from[i * from_step + j]. */
+LS_INLINE void lanes_turn4(const float *from, ptrdiff_t from_step, float *to, ptrdiff_t to_step)
+{
+#if LS_VL >= 8
+    __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + from_step);
+    __m128 c = _mm_loadu_ps(from + 2 * from_step), d = _mm_loadu_ps(from + 3 * from_step);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to, a);
+    _mm_storeu_ps(to + to_step, b);
+    _mm_storeu_ps(to + 2 * to_step, c);
+    _mm_storeu_ps(to + 3 * to_step, d);
+#elif LS_VL == 4
+    float32x4x2_t ab = vtrnq_f32(vf_load(from), vf_load(from + from_step));
+    float32x4x2_t cd = vtrnq_f32(vf_load(from + 2 * from_step), vf_load(from + 3 * from_step));
+    vf_store(to, vcombine_f32(vget_low_f32(ab.val[0]), vget_low_f32(cd.val[0])));
+    vf_store(to + to_step, vcombine_f32(vget_low_f32(ab.val[1]), vget_low_f32(cd.val[1])));
+    vf_store(to + 2 * to_step, vcombine_f32(vget_high_f32(ab.val[0]), vget_high_f32(cd.val[0])));
+    vf_store(to + 3 * to_step, vcombine_f32(vget_high_f32(ab.val[1]), vget_high_f32(cd.val[1])));
+#else
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++)
+            to[j * to_step + i] = from[i * from_step + j];
+#endif
+}
+
+/* A rows x columns block turned, the parts that are no multiple of 4 one number at a time. */
+LS_INLINE void lanes_turn(const float *from, ptrdiff_t from_step, int rows, int columns, float *to, ptrdiff_t to_step)
+{
+    for (int i = 0; i < rows; i += 4) {
+        int j = 0;
+        for (; i + 4 <= rows && j + 4 <= columns; j += 4)
+            lanes_turn4(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
+        for (; j < columns; j++)
+            for (int k = i; k < rows && k < i + 4; k++)
+                to[j * to_step + k] = from[k * from_step + j];
+    }
+}
+
+/* Copies whole groups of lanes, `count` of them, `step` apart in `from`. */
+LS_INLINE void lanes_copy(float *to, const float *from, int count, ptrdiff_t step)
+{
+    for (int i = 0; i < count; i++, to += LS_LANES, from += step * LS_LANES)
+        LS_UNROLL
+        for (int v = 0; v < LS_NV; v++)
+            vf_store(to + v * LS_VL, vf_load(from + v * LS_VL));
+}
+
+LS_INLINE void lanes_clear(float *to, int count)
+{
+    for (int i = 0; i < count * LS_LANES; i += LS_VL)
+        vf_store(to + i, vf_zero());
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* How the files of this folder, compiled once for each instruction set, find one another. */
+#ifndef LS_DEVICE_CPU_LANES_TABLE_H
+#define LS_DEVICE_CPU_LANES_TABLE_H
+
+#include "device/backend.h"
+
+/* LANES(ls_conv) is ls_conv_avx512 where the build says -DLANES_ISA=avx512. */
+#define LANES_PASTE(name, isa)     name##_##isa
+#define LANES_NAME(name, isa)      LANES_PASTE(name, isa)
+#define LANES(name)                LANES_NAME(name, LANES_ISA)
+#define LANES_STRING(text)         #text
+#define LANES_QUOTE(text)          LANES_STRING(text)
+
+/* The backend of one instruction set. Any thread may call it. */
+const ls_backend *LANES(ls_lanes)(void);
+
+/* Each file puts its kernels into the table. */
+void LANES(ls_lanes_add_conv)(ls_backend *backend);
+void LANES(ls_lanes_add_weight)(ls_backend *backend);
+void LANES(ls_lanes_add_winograd)(ls_backend *backend);
+void LANES(ls_lanes_add_norm)(ls_backend *backend);
+void LANES(ls_lanes_add_pool)(ls_backend *backend);
+void LANES(ls_lanes_add_pointwise)(ls_backend *backend);
+void LANES(ls_lanes_add_loss)(ls_backend *backend);
+void LANES(ls_lanes_add_flat)(ls_backend *backend);
+
+/* Bytes of scratch for the operations that use any. */
+size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call); /* CONV and CONV_DATA */
+size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call);
+size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call); /* both directions */
+
+#endif

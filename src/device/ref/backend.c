@@ -1,0 +1,49 @@
+#include "device/ref/ref.h"
+
+static size_t scratch(const ls_op_call *call)
+{
+    ls_op op = call->attributes->op;
+    return op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA ? ls_ref_winograd_scratch(call) : 0;
+}
+
+static const ls_backend reference = {
+    .name = "reference",
+    .kernel =
+        {
+            [LS_OP_IMAGES] = ls_ref_images,
+            [LS_OP_CONV] = ls_ref_conv,
+            [LS_OP_CONV_DATA] = ls_ref_conv_data,
+            [LS_OP_CONV_WEIGHT] = ls_ref_conv_weight,
+            [LS_OP_WINOGRAD] = ls_ref_winograd,
+            [LS_OP_WINOGRAD_DATA] = ls_ref_winograd_data,
+            [LS_OP_CHANNEL_SUM] = ls_ref_channel_sum,
+            [LS_OP_ADD] = ls_ref_add,
+            [LS_OP_ADD_BIAS] = ls_ref_add_bias,
+            [LS_OP_RELU] = ls_ref_relu,
+            [LS_OP_RELU_BACKWARD] = ls_ref_relu_backward,
+            [LS_OP_AVG_POOL] = ls_ref_avg_pool,
+            [LS_OP_AVG_POOL_BACKWARD] = ls_ref_avg_pool_backward,
+            [LS_OP_MAX_POOL] = ls_ref_max_pool,
+            [LS_OP_MAX_POOL_BACKWARD] = ls_ref_max_pool_backward,
+            [LS_OP_GLOBAL_AVG_POOL] = ls_ref_global_avg_pool,
+            [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = ls_ref_global_avg_pool_backward,
+            [LS_OP_BATCH_NORM] = ls_ref_batch_norm,
+            [LS_OP_BATCH_NORM_INFER] = ls_ref_batch_norm_infer,
+            [LS_OP_BATCH_NORM_BACKWARD] = ls_ref_batch_norm_backward,
+            [LS_OP_DROPOUT] = ls_ref_dropout,
+            [LS_OP_CROSS_ENTROPY] = ls_ref_cross_entropy,
+            [LS_OP_CROSS_ENTROPY_BACKWARD] = ls_ref_cross_entropy_backward,
+            [LS_OP_ONES] = ls_ref_ones,
+            [LS_OP_SUM_IMAGES] = ls_ref_sum_images,
+            [LS_OP_COUNT_CORRECT] = ls_ref_count_correct,
+            [LS_OP_ROWS] = ls_ref_rows,
+        },
+    .scratch = scratch,
+    .add = ls_ref_vector_add,
+    .sgd = ls_ref_vector_sgd,
+};
+
+const ls_backend *ls_backend_ref(void)
+{
+    return &reference;
+}

@@ -1,0 +1,94 @@
+/* The reference kernels: `op.h` as plain C. Read a kernel beside its paragraph there; nothing here is meant to be fast.
+ *
+ * Kernels that mix places of a map compute the lanes that hold an image and leave 0 in the others. */
+#ifndef LS_DEVICE_REF_REF_H
+#define LS_DEVICE_REF_REF_H
+
+#include <math.h>
+
+#include "device/backend.h"
+
+ls_kernel ls_ref_images, ls_ref_ones, ls_ref_rows;
+ls_kernel ls_ref_conv, ls_ref_conv_data, ls_ref_conv_weight;
+ls_kernel ls_ref_winograd, ls_ref_winograd_data;
+ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
+ls_kernel ls_ref_add, ls_ref_add_bias, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
+ls_kernel ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max_pool_backward;
+ls_kernel ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
+ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
+ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
+
+size_t ls_ref_winograd_scratch(const ls_op_call *call);
+void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
+int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
+
+/* The two factors of one term of a plane sum, for the number at element `at` of the operands that `what` knows. A term
+ * that is no product has 1 as its second factor: fma(x, 1, r) is r + x, bit for bit. */
+typedef struct ls_ref_product {
+    float a, b;
+} ls_ref_product;
+typedef ls_ref_product ls_ref_term(const void *what, size_t at);
+
+/* The plane sum of one channel of operands shaped like `shape`. */
+float ls_ref_plane_sum(const ls_op_call *call, const ls_operand *shape, int channel, ls_ref_term *term,
+                       const void *what);
+float ls_ref_fold(float a[LS_LANES]); /* lanes(a) */
+
+/* Calls `kernel` for every place of `t`, group by group. */
+typedef void ls_ref_place(const ls_op_call *call, int group, int channel, int row, int column);
+void ls_ref_each_place(const ls_op_call *call, const ls_operand *t, ls_ref_place *kernel);
+
+extern const float ls_ref_zeros[LS_LANES];
+
+/* How many lanes of a group hold an image. */
+static inline int ls_ref_lanes(const ls_op_call *call, int group)
+{
+    int left = call->samples->count - group * LS_LANES;
+    return left < LS_LANES ? left : LS_LANES;
+}
+
+static inline int ls_ref_label(const ls_op_call *call, int group, int lane)
+{
+    const ls_samples *samples = call->samples;
+    return samples->labels[samples->index[group * LS_LANES + lane]];
+}
+
+/* Where the 16 lanes of one place begin. */
+static inline size_t ls_ref_offset(const ls_operand *t, int group, int channel, int row, int column)
+{
+    return ((((size_t)group * t->c + channel) * t->h + row) * t->w + column) * LS_LANES;
+}
+
+static inline float *ls_ref_at(const ls_operand *t, int group, int channel, int row, int column)
+{
+    return t->data + ls_ref_offset(t, group, channel, row, column);
+}
+
+static inline int ls_ref_inside(const ls_operand *t, int row, int column)
+{
+    return row >= 0 && row < t->h && column >= 0 && column < t->w;
+}
+
+/* The same for a tap, which is zero outside the map. */
+static inline const float *ls_ref_tap(const ls_operand *t, int group, int channel, int row, int column)
+{
+    return ls_ref_inside(t, row, column) ? ls_ref_at(t, group, channel, row, column) : ls_ref_zeros;
+}
+
+/* Numbers in one image, and in the whole operand with its padded lanes. */
+static inline size_t ls_ref_places(const ls_operand *t)
+{
+    return (size_t)t->c * t->h * t->w;
+}
+
+static inline size_t ls_ref_size(const ls_op_call *call, const ls_operand *t)
+{
+    return call->groups * ls_ref_places(t) * LS_LANES;
+}
+
+static inline float ls_ref_relu_of(float x)
+{
+    return x < 0 ? 0 : x;
+}
+
+#endif

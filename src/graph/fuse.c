@@ -1,0 +1,91 @@
+/* Joins neighbours of a recorded forward graph. What is joined computes what the parts computed, number by number; the one
+ * exception is a bias added directly to a product, which becomes the start of the product's sums. */
+#include "graph/graph.h"
+
+enum { WINOGRAD_MIN_CHANNELS = 16 };
+
+/* The node that makes `value` when it is one of `ops`, nobody else reads the value, and the node ends there. */
+static ls_node *sole_producer(ls_graph *graph, const ls_tensor *value, ls_op op)
+{
+    int i = ls_graph_producer(graph, value);
+    if (i < 0 || ls_graph_uses(graph, value) != 1)
+        return NULL;
+    ls_node *node = &graph->nodes[i];
+    return node->attributes.op == op && node->out[0] == value && !node->attributes.fused_relu ? node : NULL;
+}
+
+static bool fuse_bias(ls_graph *graph, int i)
+{
+    ls_node *add = &graph->nodes[i];
+    if (add->attributes.op != LS_OP_ADD_BIAS)
+        return false;
+    ls_node *product = sole_producer(graph, add->in[0], LS_OP_CONV);
+    if (!product || product->in[2])
+        return false;
+    product->in[2] = add->in[1];
+    product->out[0] = add->out[0];
+    return true;
+}
+
+static ls_op norm_op(const ls_graph *graph)
+{
+    return graph->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER;
+}
+
+/* y = bn(x) + r: the BatchNorm moves down to the addition, where r is there too. */
+static bool fuse_add(ls_graph *graph, int i)
+{
+    ls_node *add = &graph->nodes[i];
+    if (add->attributes.op != LS_OP_ADD)
+        return false;
+    for (int side = 0; side < 2; side++) {
+        ls_node *norm = sole_producer(graph, add->in[side], norm_op(graph));
+        if (!norm || norm->attributes.fused_add || add->in[0] == add->in[1])
+            continue;
+        ls_node joined = *norm;
+        joined.attributes.fused_add = 1;
+        joined.in[3] = add->in[1 - side];
+        joined.out[0] = add->out[0];
+        *add = joined;
+        ls_graph_remove(graph, (int)(norm - graph->nodes));
+        return true;
+    }
+    return false;
+}
+
+static bool fuse_relu(ls_graph *graph, int i)
+{
+    ls_node *relu = &graph->nodes[i];
+    if (relu->attributes.op != LS_OP_RELU)
+        return false;
+    ls_node *before = sole_producer(graph, relu->in[0], LS_OP_CONV);
+    if (!before)
+        before = sole_producer(graph, relu->in[0], norm_op(graph));
+    if (!before)
+        return false;
+    before->attributes.fused_relu = 1;
+    before->out[0] = relu->out[0];
+    return true;
+}
+
+/* By shape alone, so that no machine decides differently. */
+static void choose_winograd(ls_node *node)
+{
+    const ls_attributes *a = &node->attributes;
+    if (a->op == LS_OP_CONV && a->kernel == 3 && a->stride == 1 && a->padding == 1 &&
+        node->in[0]->c >= WINOGRAD_MIN_CHANNELS && node->out[0]->c >= WINOGRAD_MIN_CHANNELS)
+        node->attributes.op = LS_OP_WINOGRAD;
+}
+
+void ls_graph_fuse(ls_graph *graph)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        if (fuse_bias(graph, i) || fuse_relu(graph, i))
+            ls_graph_remove(graph, i--);
+        else if (fuse_add(graph, i))
+            i--;
+    }
+    if (graph->session->options.conv == LS_CONV_AUTO)
+        for (int i = 0; i < graph->n_nodes; i++)
+            choose_winograd(&graph->nodes[i]);
+}

@@ -1,0 +1,251 @@
+#include "graph/plan.h"
+
+#include <string.h>
+
+/* A value's life: from the step that makes it to the last that reads it. */
+typedef struct life { size_t floats, offset; int from, to; } life;
+
+static size_t round_up(size_t n)
+{
+    return (n + LS_LANES - 1) / LS_LANES * LS_LANES;
+}
+
+static size_t floats_of(const ls_tensor *value, int capacity)
+{
+    size_t image = (size_t)value->c * (size_t)value->h * (size_t)value->w;
+    size_t groups = ((size_t)capacity + LS_LANES - 1) / LS_LANES;
+    return value->per_image ? groups * image * LS_LANES : round_up(image);
+}
+
+/* Whether the node may write its first output over an operand: it reads each number before it writes that one, and no other. */
+static bool may_overwrite(ls_op op)
+{
+    return op == LS_OP_ADD || op == LS_OP_ADD_BIAS || op == LS_OP_RELU || op == LS_OP_RELU_BACKWARD;
+}
+
+static void find_lives(const ls_graph *graph, life *lives, int capacity)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const ls_node *node = &graph->nodes[i];
+        for (int k = 0; k < LS_MAX_OUT; k++)
+            if (node->out[k] && node->out[k]->place == LS_IN_ARENA) {
+                life *l = &lives[node->out[k]->id];
+                *l = (life){.floats = floats_of(node->out[k], capacity), .from = i, .to = i};
+            }
+        for (int k = 0; k < LS_MAX_IN; k++)
+            if (node->in[k])
+                lives[ls_graph_root(node->in[k])->id].to = i;
+    }
+}
+
+/* Lets the output of a number-by-number step take the place of an operand that ends there; returns through `heir` which value
+ * now lives on in which. */
+static void join_lives(const ls_graph *graph, life *lives, int *heir)
+{
+    for (int i = 0; i < graph->n_values; i++)
+        heir[i] = i;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const ls_node *node = &graph->nodes[i];
+        if (!may_overwrite(node->attributes.op) || node->out[0]->place != LS_IN_ARENA)
+            continue;
+        for (int k = 0; k < 2; k++) {
+            const ls_tensor *operand = node->in[k] ? ls_graph_root(node->in[k]) : NULL;
+            int out = node->out[0]->id;
+            if (!operand || operand->place != LS_IN_ARENA || !operand->per_image || node->in[0] == node->in[1])
+                continue;
+            int root = heir[operand->id];
+            if (lives[root].to != i || lives[root].floats != lives[out].floats)
+                continue;
+            lives[root].to = lives[out].to;
+            heir[out] = root;
+            lives[out].floats = 0;
+            break;
+        }
+    }
+}
+
+/* Largest first, each at the lowest offset that no value alive at the same time holds. Returns the arena's length. */
+static size_t place_lives(life *lives, int n, int *order)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (lives[i].floats)
+            order[count++] = i;
+    for (int i = 1; i < count; i++) /* insertion: a few hundred values at most */
+        for (int j = i; j > 0 && lives[order[j]].floats > lives[order[j - 1]].floats; j--) {
+            int swapped = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swapped;
+        }
+    size_t length = 0;
+    for (int i = 0; i < count; i++) {
+        life *l = &lives[order[i]];
+        bool moved = true;
+        l->offset = 0;
+        while (moved) {
+            moved = false;
+            for (int j = 0; j < i; j++) {
+                const life *other = &lives[order[j]];
+                bool same_time = l->from <= other->to && other->from <= l->to;
+                bool same_place = l->offset < other->offset + other->floats && other->offset < l->offset + l->floats;
+                if (same_time && same_place) {
+                    l->offset = other->offset + other->floats;
+                    moved = true;
+                }
+            }
+        }
+        if (l->offset + l->floats > length)
+            length = l->offset + l->floats;
+    }
+    return length;
+}
+
+static ls_argument argument(const ls_tensor *value, const life *lives, const int *heir)
+{
+    if (!value)
+        return (ls_argument){.c = 0};
+    const ls_tensor *root = ls_graph_root(value);
+    size_t offset = root->place == LS_IN_ARENA ? lives[heir[root->id]].offset : root->offset;
+    return (ls_argument){root->place, offset, value->c, value->h, value->w};
+}
+
+/* Which buckets are whole after which step: a bucket is, after the last step that writes into it. A bucket that no step writes
+ * (biases in front of BatchNorm alone) is whole after the last step. */
+static void find_whole(ls_plan *plan, const ls_flat *flat)
+{
+    int n = 0;
+    for (int i = 0; i < plan->n_steps; i++) {
+        plan->steps[i].first_bucket = n;
+        for (int b = 0; b < flat->n_buckets; b++) {
+            int last = plan->n_steps - 1;
+            for (int j = plan->n_steps - 1, found = 0; j >= 0 && !found; j--)
+                for (int k = 0; k < LS_MAX_OUT; k++) {
+                    const ls_argument *out = &plan->steps[j].out[k];
+                    if (out->c && out->place == LS_IN_GRADIENTS && out->offset >= flat->buckets[b].begin &&
+                        out->offset < flat->buckets[b].end && !found) {
+                        last = j;
+                        found = 1;
+                    }
+                }
+            if (last == i)
+                plan->whole[n++] = b;
+        }
+        plan->steps[i].buckets = n - plan->steps[i].first_bucket;
+    }
+}
+
+static void set_call(ls_op_call *call, const ls_plan_step *step, const ls_bindings *bindings)
+{
+    call->attributes = &step->attributes;
+    for (int k = 0; k < LS_MAX_IN; k++) {
+        const ls_argument *a = &step->in[k];
+        call->in[k] = (ls_operand){a->c ? bindings->base[a->place] + a->offset : NULL, a->c, a->h, a->w};
+    }
+    for (int k = 0; k < LS_MAX_OUT; k++) {
+        const ls_argument *a = &step->out[k];
+        call->out[k] = (ls_operand){a->c ? bindings->base[a->place] + a->offset : NULL, a->c, a->h, a->w};
+    }
+}
+
+static void measure_scratch(ls_plan *plan)
+{
+    static float somewhere[1]; /* the backend asks which operands are there, and reads none */
+    ls_bindings nowhere = {.scratch = NULL};
+    for (int i = 0; i < LS_PLACES; i++)
+        nowhere.base[i] = somewhere;
+    ls_samples samples = {.count = plan->capacity};
+    ls_op_call call = {.samples = &samples, .groups = (plan->capacity + LS_LANES - 1) / LS_LANES};
+    for (int i = 0; i < plan->n_steps && plan->backend->scratch; i++) {
+        ls_plan_step step = plan->steps[i];
+        for (int k = 0; k < LS_MAX_IN; k++)
+            step.in[k].offset = 0;
+        for (int k = 0; k < LS_MAX_OUT; k++)
+            step.out[k].offset = 0;
+        set_call(&call, &step, &nowhere);
+        size_t bytes = plan->backend->scratch(&call);
+        if (bytes > plan->scratch_bytes)
+            plan->scratch_bytes = bytes;
+    }
+}
+
+static void note_norm(ls_plan *plan, const ls_node *node)
+{
+    int places = node->in[0]->h * node->in[0]->w;
+    if (node->attributes.op != LS_OP_BATCH_NORM || (plan->min_places && places >= plan->min_places))
+        return;
+    plan->min_places = places;
+    plan->min_layer = node->layer;
+}
+
+static ls_status build(ls_plan *plan, const ls_graph *graph)
+{
+    ls_context *context = plan->context;
+    int n = graph->n_values > 0 ? graph->n_values : 1;
+    life *lives = ls_alloc(context, (size_t)n, sizeof *lives, "a plan");
+    int *heir = ls_alloc(context, (size_t)n, sizeof *heir, "a plan"), *order = ls_alloc(context, (size_t)n, sizeof *order, "a plan");
+    plan->steps = ls_alloc(context, (size_t)graph->n_nodes + 1, sizeof *plan->steps, "a plan");
+    plan->whole = ls_alloc(context, (size_t)graph->flat->n_buckets + 1, sizeof *plan->whole, "a plan");
+    ls_status status = lives && heir && order && plan->steps && plan->whole ? LS_OK : LS_OUT_OF_MEMORY;
+    if (status == LS_OK) {
+        find_lives(graph, lives, plan->capacity);
+        join_lives(graph, lives, heir);
+        plan->arena_floats = place_lives(lives, n, order);
+        plan->n_steps = graph->n_nodes;
+        for (int i = 0; i < graph->n_nodes; i++) {
+            const ls_node *node = &graph->nodes[i];
+            ls_plan_step *step = &plan->steps[i];
+            *step = (ls_plan_step){.attributes = node->attributes, .layer = node->layer};
+            step->kernel = plan->backend->kernel[node->attributes.op];
+            for (int k = 0; k < LS_MAX_IN; k++)
+                step->in[k] = argument(node->in[k], lives, heir);
+            for (int k = 0; k < LS_MAX_OUT; k++)
+                step->out[k] = argument(node->out[k], lives, heir);
+            note_norm(plan, node);
+            if (!step->kernel)
+                status = ls_raise(context, LS_UNSUPPORTED, "%s: no %s on backend %s", node->layer,
+                                  ls_op_name(node->attributes.op), plan->backend->name);
+        }
+        find_whole(plan, graph->flat);
+        measure_scratch(plan);
+    }
+    ls_release(context, lives);
+    ls_release(context, heir);
+    ls_release(context, order);
+    return status;
+}
+
+ls_plan *ls_plan_new(const ls_graph *graph, const ls_backend *backend, int capacity)
+{
+    ls_context *context = &graph->session->context;
+    ls_plan *plan = ls_alloc(context, 1, sizeof *plan, "a plan");
+    if (!plan)
+        return NULL;
+    *plan = (ls_plan){.context = context, .backend = backend, .capacity = capacity};
+    if (build(plan, graph) == LS_OK)
+        return plan;
+    ls_plan_free(plan);
+    return NULL;
+}
+
+void ls_plan_free(ls_plan *plan)
+{
+    if (!plan)
+        return;
+    ls_release(plan->context, plan->steps);
+    ls_release(plan->context, plan->whole);
+    ls_release(plan->context, plan);
+}
+
+void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
+                 void (*whole)(void *user, int bucket), void *user)
+{
+    ls_op_call call = {.samples = samples, .groups = (samples->count + LS_LANES - 1) / LS_LANES,
+                       .scratch = bindings->scratch};
+    for (int i = 0; i < plan->n_steps; i++) {
+        const ls_plan_step *step = &plan->steps[i];
+        set_call(&call, step, bindings);
+        step->kernel(&call);
+        for (int b = 0; whole && b < step->buckets; b++)
+            whole(user, plan->whole[step->first_bucket + b]);
+    }
+}

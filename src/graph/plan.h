@@ -1,0 +1,45 @@
+/* A graph made ready to run: the steps in order, one arena laid out for all values of a shard, and for each step the buckets of
+ * gradients that are whole when it is done. Nothing is allocated or decided while a plan runs. */
+#ifndef LS_GRAPH_PLAN_H
+#define LS_GRAPH_PLAN_H
+
+#include "device/backend.h"
+#include "graph/graph.h"
+
+typedef struct ls_argument { ls_place place; size_t offset; int c, h, w; } ls_argument; /* c = 0: absent */
+
+typedef struct ls_plan_step {
+    ls_attributes attributes;
+    ls_kernel *kernel;
+    ls_argument in[LS_MAX_IN], out[LS_MAX_OUT];
+    int first_bucket, buckets;   /* gradients whole after this step: plan->whole[first_bucket ...] */
+    const char *layer;
+} ls_plan_step;
+
+typedef struct ls_plan {
+    ls_context *context;
+    const ls_backend *backend;
+    ls_plan_step *steps;
+    int n_steps;
+    int *whole;                  /* bucket numbers, in the order they become whole */
+    size_t arena_floats, scratch_bytes;
+    int capacity;                /* images in the largest shard */
+    int min_places;              /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
+    const char *min_layer;       /* and that BatchNorm's name */
+} ls_plan;
+
+/* Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */
+ls_plan *ls_plan_new(const ls_graph *graph, const ls_backend *backend, int capacity);
+void ls_plan_free(ls_plan *plan);
+
+/* Where a run's numbers lie. */
+typedef struct ls_bindings {
+    float *base[LS_PLACES];
+    void *scratch;
+} ls_bindings;
+
+/* Runs one shard. `whole` (may be NULL) is called after a step that completes a bucket of gradients. */
+void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
+                 void (*whole)(void *user, int bucket), void *user);
+
+#endif

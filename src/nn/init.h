@@ -1,0 +1,9 @@
+/* The start of a network's numbers: a function of seed, parameter name and position, so equal wherever it is computed. */
+#ifndef LS_NN_INIT_H
+#define LS_NN_INIT_H
+
+#include "tensor/flat.h"
+
+void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, float *values);
+
+#endif

@@ -1,0 +1,133 @@
+#include "nn/module.h"
+
+static ls_module *bad(ls_session *session, const char *message)
+{
+    if (session)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s", message);
+    return NULL;
+}
+
+/* A parameter under the path of the module that records now. */
+static ls_tensor *own(ls_module *self, const char *name, int rank, const int64_t shape[])
+{
+    return self->session->recording
+               ? ls_record_parameter(self->session, self->session->recording->path, name, rank, shape)
+               : NULL;
+}
+
+ls_tensor *ls_parameter(ls_module *block, const char *name, int rank, const int64_t shape[])
+{
+    if (!block)
+        return NULL;
+    if (!name || !*name || rank < 1 || rank > LS_MAX_RANK || !shape || !block->session->recording) {
+        ls_raise(&block->session->context, LS_BAD_ARGUMENT, "ls_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
+        return NULL;
+    }
+    return own(block, name, rank, shape);
+}
+
+static ls_tensor *forward_conv2d(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *weight = own(self, "weight", 4, (int64_t[]){self->channels, x->c, self->kernel, self->kernel});
+    return ls_conv2d(x, weight, own(self, "bias", 1, (int64_t[]){self->channels}), &self->conv);
+}
+
+ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options)
+{
+    if (channels < 1 || kernel < 1)
+        return bad(session, "ls_nn_conv2d: channels and kernel must be at least 1");
+    ls_module *module = ls_module_new(session, forward_conv2d);
+    if (!module)
+        return NULL;
+    module->channels = channels;
+    module->kernel = kernel;
+    if (options)
+        module->conv = *options;
+    return module;
+}
+
+static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *weight = own(self, "weight", 2, (int64_t[]){self->channels, x->c});
+    return ls_linear(x, weight, own(self, "bias", 1, (int64_t[]){self->channels}));
+}
+
+ls_module *ls_nn_linear(ls_session *session, int features)
+{
+    if (features < 1)
+        return bad(session, "ls_nn_linear: features must be at least 1");
+    ls_module *module = ls_module_new(session, forward_linear);
+    if (module)
+        module->channels = features;
+    return module;
+}
+
+static ls_tensor *forward_batch_norm(ls_module *self, ls_tensor *x)
+{
+    return ls_record_batch_norm(x, self->session->recording->path, 1e-5f);
+}
+
+ls_module *ls_nn_batch_norm(ls_session *session)
+{
+    return ls_module_new(session, forward_batch_norm);
+}
+
+static ls_tensor *forward_dropout(ls_module *self, ls_tensor *x)
+{
+    return ls_record_dropout(x, self->session->recording->path, self->rate);
+}
+
+ls_module *ls_nn_dropout(ls_session *session, double rate)
+{
+    if (!(rate >= 0 && rate < 1))
+        return bad(session, "ls_nn_dropout: rate must be at least 0 and below 1");
+    ls_module *module = ls_module_new(session, forward_dropout);
+    if (module)
+        module->rate = rate;
+    return module;
+}
+
+static ls_tensor *forward_avg_pool2d(ls_module *self, ls_tensor *x)
+{
+    return ls_avg_pool2d(x, &self->pool);
+}
+
+static ls_tensor *forward_max_pool2d(ls_module *self, ls_tensor *x)
+{
+    return ls_max_pool2d(x, &self->pool);
+}
+
+static ls_module *pool(ls_session *session, ls_forward *forward, const ls_pool *options)
+{
+    if (!options)
+        return bad(session, "a pool needs options with a kernel");
+    ls_module *module = ls_module_new(session, forward);
+    if (module)
+        module->pool = *options;
+    return module;
+}
+
+ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options)
+{
+    return pool(session, forward_avg_pool2d, options);
+}
+
+ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options)
+{
+    return pool(session, forward_max_pool2d, options);
+}
+
+static ls_tensor *forward_fn(ls_module *self, ls_tensor *x)
+{
+    return self->fn(x);
+}
+
+ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *))
+{
+    if (!fn)
+        return bad(session, "ls_nn_fn: fn is NULL");
+    ls_module *module = ls_module_new(session, forward_fn);
+    if (module)
+        module->fn = fn;
+    return module;
+}

@@ -1,0 +1,141 @@
+#include "nn/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ls_module *ls_module_new(ls_session *session, ls_forward *forward)
+{
+    if (!session || ls_failed(session))
+        return NULL;
+    ls_module *module = ls_session_alloc(session, 1, sizeof *module, "a module");
+    if (module)
+        *module = (ls_module){.session = session, .forward = forward};
+    return module;
+}
+
+ls_module *ls_block(ls_session *session, ls_forward *forward, void *user)
+{
+    if (session && !forward)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_block: forward is NULL");
+    ls_module *module = ls_module_new(session, forward);
+    if (module)
+        module->user = user;
+    return module;
+}
+
+void *ls_user(ls_module *block)
+{
+    return block ? block->user : NULL;
+}
+
+static ls_tensor *forward_in_turn(ls_module *self, ls_tensor *x)
+{
+    for (int i = 0; i < self->n_children; i++)
+        x = ls_call(self, self->children[i].name, x);
+    return x;
+}
+
+ls_module *ls_sequential(ls_session *session)
+{
+    return ls_module_new(session, forward_in_turn);
+}
+
+static int find_child(const ls_module *parent, const char *name)
+{
+    for (int i = 0; i < parent->n_children; i++)
+        if (strcmp(parent->children[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static ls_status grow(ls_module *parent)
+{
+    int capacity = parent->capacity ? 2 * parent->capacity : 8;
+    ls_child_entry *larger = ls_session_alloc(parent->session, (size_t)capacity, sizeof *larger, "a module's children");
+    if (!larger)
+        return LS_OUT_OF_MEMORY;
+    if (parent->n_children)
+        memcpy(larger, parent->children, (size_t)parent->n_children * sizeof *larger);
+    parent->children = larger;
+    parent->capacity = capacity;
+    return LS_OK;
+}
+
+ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
+{
+    if (!parent || !child) {
+        ls_session *session = parent ? parent->session : child ? child->session : NULL;
+        if (session)
+            return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_append: %s is NULL", parent ? "child" : "parent");
+        return LS_BAD_ARGUMENT;
+    }
+    ls_context *context = &parent->session->context;
+    char number[16];
+    snprintf(number, sizeof number, "%d", parent->n_children);
+    if (!name)
+        name = number;
+    if (strpbrk(name, "./") || !*name || strlen(name) > 64)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: \"%s\" is no name for a child", name);
+    if (find_child(parent, name) >= 0)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: there is a child \"%s\" already", name);
+    if (parent->n_children == parent->capacity && grow(parent) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    char *kept = ls_session_alloc(parent->session, strlen(name) + 1, 1, "a child's name");
+    if (!kept)
+        return LS_OUT_OF_MEMORY;
+    parent->children[parent->n_children++] = (ls_child_entry){strcpy(kept, name), child};
+    return ls_status_of(parent->session);
+}
+
+ls_module *ls_child(ls_module *parent, const char *name)
+{
+    int i = parent && name ? find_child(parent, name) : -1;
+    return i < 0 ? NULL : parent->children[i].module;
+}
+
+ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x)
+{
+    if (!parent || !x)
+        return NULL;
+    ls_session *session = parent->session;
+    ls_recording *recording = session->recording;
+    int i = name ? find_child(parent, name) : -1;
+    if (i < 0 || !recording) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, i < 0 ? "ls_call: there is no child \"%s\"" : "ls_call: \"%s\" called outside a forward",
+                 name ? name : "(null)");
+        return NULL;
+    }
+    size_t length = strlen(recording->path);
+    if (length + strlen(name) + 2 > sizeof recording->path) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_call: modules are nested too deeply at \"%s\"", recording->path);
+        return NULL;
+    }
+    snprintf(recording->path + length, sizeof recording->path - length, "%s%s", length ? "." : "", name);
+    ls_module *child = parent->children[i].module;
+    ls_tensor *y = ls_failed(session) ? NULL : child->forward(child, x);
+    recording->path[length] = '\0';
+    return y;
+}
+
+ls_tensor *ls_module_record(ls_module *root, ls_graph *graph, int channels, int height, int width)
+{
+    ls_session *session = root->session;
+    if (session->recording) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "a network was initialized while another one records");
+        return NULL;
+    }
+    ls_recording recording = {.graph = graph};
+    ls_tensor *images = ls_graph_value(graph, LS_IN_ARENA, channels, height, width, true);
+    ls_node *node = images ? ls_graph_node(graph, LS_OP_IMAGES, "images") : NULL;
+    if (!node)
+        return NULL;
+    node->out[0] = images;
+    session->recording = &recording;
+    ls_tensor *logits = root->forward(root, images);
+    session->recording = NULL;
+    if (ls_failed(session))
+        return NULL;
+    if (!logits || !logits->flat || logits->graph != graph || !logits->needs_gradient)
+        ls_raise(&session->context, LS_BAD_SHAPE, "the network's forward must return (images, classes) made from its input");
+    return ls_failed(session) ? NULL : logits;
+}

@@ -1,0 +1,30 @@
+/* A module: a forward that records, children with names, and its place in the tree while it records. */
+#ifndef LS_NN_MODULE_H
+#define LS_NN_MODULE_H
+
+#include "graph/record.h"
+
+typedef struct ls_child_entry { char *name; ls_module *module; } ls_child_entry;
+
+struct ls_module {
+    ls_session *session;
+    ls_forward *forward;
+    void *user;
+    ls_child_entry *children;
+    int n_children, capacity;
+    const char *model;          /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
+    int channels, kernel;       /* a layer's own options */
+    ls_conv conv;
+    ls_pool pool;
+    double rate;
+    ls_tensor *(*fn)(ls_tensor *);
+    struct ls_network *network; /* of a root that was initialized (parallel/network.h) */
+};
+
+/* Allocates a module; NULL after a failure of the session. */
+ls_module *ls_module_new(ls_session *session, ls_forward *forward);
+
+/* Records the root's forward over images of the given shape; returns the logits. */
+ls_tensor *ls_module_record(ls_module *root, ls_graph *graph, int channels, int height, int width);
+
+#endif

@@ -1,0 +1,59 @@
+/* The ResNet-18 of "Concise Implementation for Multiple GPUs": a first convolution of 3 x 3 and no max-pooling, four stages of
+ * two residual blocks. */
+#include "nn/module.h"
+
+#include <string.h>
+
+static ls_tensor *residual(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_relu(ls_call(self, "bn1", ls_call(self, "conv1", x)));
+    y = ls_call(self, "bn2", ls_call(self, "conv2", y));
+    return ls_relu(ls_add(y, ls_child(self, "conv3") ? ls_call(self, "conv3", x) : x));
+}
+
+static ls_module *residual_block(ls_session *session, int channels, bool use_1x1conv, int strides)
+{
+    ls_module *block = ls_block(session, residual, NULL);
+    ls_append(block, "conv1", ls_nn_conv2d(session, channels, 3, &(ls_conv){.padding = 1, .stride = strides}));
+    ls_append(block, "bn1", ls_nn_batch_norm(session));
+    ls_append(block, "conv2", ls_nn_conv2d(session, channels, 3, &(ls_conv){.padding = 1}));
+    ls_append(block, "bn2", ls_nn_batch_norm(session));
+    if (use_1x1conv)
+        ls_append(block, "conv3", ls_nn_conv2d(session, channels, 1, &(ls_conv){.stride = strides}));
+    return block;
+}
+
+ls_module *ls_resnet18(ls_session *session, int classes)
+{
+    static const char *const names[] = {"resnet_block1", "resnet_block2", "resnet_block3", "resnet_block4"};
+    ls_module *net = ls_sequential(session);
+    ls_append(net, NULL, ls_nn_conv2d(session, 64, 3, &(ls_conv){.padding = 1}));
+    ls_append(net, NULL, ls_nn_batch_norm(session));
+    ls_append(net, NULL, ls_nn_fn(session, ls_relu));
+    for (int i = 0; i < 4; i++) { /* 64, 128, 256, 512 channels */
+        ls_module *stage = ls_sequential(session);
+        ls_append(stage, NULL, residual_block(session, 64 << i, i > 0, i > 0 ? 2 : 1));
+        ls_append(stage, NULL, residual_block(session, 64 << i, false, 1));
+        ls_append(net, names[i], stage);
+    }
+    ls_append(net, "global_avg_pool", ls_nn_fn(session, ls_global_avg_pool2d));
+    ls_module *fc = ls_sequential(session);
+    ls_append(fc, NULL, ls_nn_fn(session, ls_flatten));
+    ls_append(fc, NULL, ls_nn_linear(session, classes));
+    ls_append(net, "fc", fc);
+    if (net)
+        net->model = "resnet18";
+    return ls_failed(session) ? NULL : net;
+}
+
+ls_module *ls_model(ls_session *session, const char *name)
+{
+    if (!session)
+        return NULL;
+    if (name && strcmp(name, "lenet") == 0)
+        return ls_lenet(session);
+    if (name && strcmp(name, "resnet18") == 0)
+        return ls_resnet18(session, 10);
+    ls_raise(&session->context, LS_BAD_ARGUMENT, "model \"%s\" is not known; there are lenet and resnet18", name ? name : "(null)");
+    return NULL;
+}

@@ -1,0 +1,91 @@
+#include "tensor/flat.h"
+
+#include <string.h>
+
+enum { BLOCK = 16 };
+
+void ls_flat_init(ls_flat *flat, ls_context *context)
+{
+    *flat = (ls_flat){.context = context};
+}
+
+void ls_flat_destroy(ls_flat *flat)
+{
+    for (int i = 0; i < flat->n_views; i++)
+        ls_release(flat->context, flat->views[i].name);
+    ls_release(flat->context, flat->views);
+    ls_release(flat->context, flat->buckets);
+    *flat = (ls_flat){.context = flat->context};
+}
+
+static ls_status grow(ls_flat *flat)
+{
+    int capacity = flat->capacity ? 2 * flat->capacity : 32;
+    ls_view *views = ls_alloc(flat->context, (size_t)capacity, sizeof *views, "the list of parameters");
+    if (!views)
+        return LS_OUT_OF_MEMORY;
+    if (flat->n_views)
+        memcpy(views, flat->views, (size_t)flat->n_views * sizeof *views);
+    ls_release(flat->context, flat->views);
+    flat->views = views;
+    flat->capacity = capacity;
+    return LS_OK;
+}
+
+int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined)
+{
+    if (flat->n_views == flat->capacity && grow(flat) != LS_OK)
+        return -1;
+    size_t numbers = 1;
+    ls_view view = {.rank = rank, .trainable = trainable};
+    for (int i = 0; i < rank; i++) {
+        view.shape[i] = shape[i];
+        if (shape[i] < 1 || __builtin_mul_overflow(numbers, (size_t)shape[i], &numbers) || numbers > (size_t)1 << 40) {
+            ls_raise(flat->context, LS_BAD_SHAPE, "parameter %s: dimension %d is %lld", name, i, (long long)shape[i]);
+            return -1;
+        }
+    }
+    size_t *end = trainable ? &flat->trainable : &flat->state;
+    if (!joined)
+        *end = (*end + BLOCK - 1) / BLOCK * BLOCK;
+    view.offset = *end;
+    view.numbers = numbers;
+    view.name = ls_copy_string(flat->context, name, "a parameter's name");
+    if (!view.name)
+        return -1;
+    *end += numbers;
+    flat->views[flat->n_views] = view;
+    return flat->n_views++;
+}
+
+int ls_flat_find(const ls_flat *flat, const char *name)
+{
+    for (int i = 0; i < flat->n_views; i++)
+        if (strcmp(flat->views[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bool begins_block(const ls_view *view)
+{
+    return view->trainable && view->offset % BLOCK == 0;
+}
+
+ls_status ls_flat_close(ls_flat *flat)
+{
+    flat->trainable = (flat->trainable + BLOCK - 1) / BLOCK * BLOCK;
+    flat->state = (flat->state + BLOCK - 1) / BLOCK * BLOCK;
+    flat->buckets = ls_alloc(flat->context, (size_t)flat->n_views + 1, sizeof *flat->buckets, "the list of buckets");
+    if (!flat->buckets)
+        return LS_OUT_OF_MEMORY;
+    size_t end = flat->trainable;
+    for (int i = flat->n_views - 1; i >= 0; i--) {
+        const ls_view *view = &flat->views[i];
+        if (!begins_block(view) || (end - view->offset < LS_BUCKET_FLOATS && view->offset > 0))
+            continue;
+        flat->buckets[flat->n_buckets++] = (ls_bucket){view->offset, end};
+        end = view->offset;
+    }
+    flat->closed = true;
+    return LS_OK;
+}

@@ -1,0 +1,45 @@
+/* Named tensors as views on flat vectors: one vector of trainable numbers, one of running statistics. Reduce and update are
+ * then single passes, and a file or a fingerprint is a walk over the views.
+ *
+ * The trainable vector is cut into buckets, contiguous runs whose gradient is reduced as one; views never straddle two. */
+#ifndef LS_TENSOR_FLAT_H
+#define LS_TENSOR_FLAT_H
+
+#include "base/context.h"
+
+enum { LS_MAX_RANK = 4, LS_BUCKET_FLOATS = 1 << 20 };
+
+typedef struct ls_view {
+    char *name;
+    int rank;
+    int64_t shape[LS_MAX_RANK];
+    size_t offset, numbers;  /* in floats, within its vector */
+    bool trainable;          /* in the trainable vector, else in the state vector */
+    float fill;              /* the start of what is not drawn */
+    bool drawn;              /* starts from the initialiser's distribution */
+    size_t fan_in, fan_out;
+} ls_view;
+
+typedef struct ls_bucket { size_t begin, end; } ls_bucket;
+
+typedef struct ls_flat {
+    ls_context *context;
+    ls_view *views;
+    int n_views, capacity;
+    size_t trainable, state;  /* lengths of the two vectors; every block begins at a multiple of 16 */
+    ls_bucket *buckets;
+    int n_buckets;
+    bool closed;              /* no view can be added any more */
+} ls_flat;
+
+void ls_flat_init(ls_flat *flat, ls_context *context);
+void ls_flat_destroy(ls_flat *flat);
+
+/* Adds a view; `joined` places it directly behind the one before, without alignment. Returns its number, -1 on failure. */
+int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined);
+int ls_flat_find(const ls_flat *flat, const char *name); /* -1 where there is none */
+
+/* Ends the definition and cuts the buckets, in the order backward finishes them: from the vector's end. */
+ls_status ls_flat_close(ls_flat *flat);
+
+#endif

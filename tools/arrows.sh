@@ -1,0 +1,111 @@
+#!/bin/sh
+# Fails where the code leaves its room: an #include that points up, vendor headers outside their files, a program file grown
+# too long, or a library that exits or prints. Prints each place as FILE:LINE: WHY.
+set -eu
+cd "$(dirname -- "$0")/.."
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+
+# The rooms that a file of room $1 may include from (its own is always allowed).
+allowed() {
+    case $1 in
+    base) echo "" ;;
+    device | cluster) echo "base" ;;
+    tensor) echo "device base" ;;
+    graph) echo "tensor device base" ;;
+    comm) echo "graph tensor device cluster base" ;;
+    nn | optim | data) echo "graph tensor device base" ;;
+    io) echo "nn optim data comm cluster graph tensor device base" ;;
+    parallel) echo "io nn optim data comm cluster graph tensor device base" ;;
+    *) return 1 ;;
+    esac
+}
+
+# room_of PATH: the room of a file or of an #include relative to src/; the place itself for what lies beside the rooms.
+room_of() {
+    case $1 in
+    */*) printf '%s\n' "${1%%/*}" ;;
+    *) echo . ;;
+    esac
+}
+
+# report FILE LINE WHY
+report() {
+    printf '%s:%s: %s\n' "$1" "$2" "$3" >>"$found"
+}
+
+check_include() { # FILE LINE HEADER QUOTED(1 or 0)
+    case $3 in
+    *intrin.h | arm_neon.h | arm_sve.h | arm_acle.h)
+        [ "$1" = src/device/cpu/lanes/lanes.h ] || report "$1" "$2" "SIMD intrinsics outside lanes.h" ;;
+    cuda*.h | cudnn*.h | cublas*.h | nvrtc.h | nccl.h)
+        case $1 in
+        src/device/cuda/* | src/comm/nccl*) ;;
+        *) report "$1" "$2" "CUDA header outside device/cuda and comm/nccl" ;;
+        esac ;;
+    mpi.h)
+        case $1 in
+        src/cluster/* | src/comm/mpi* | include/lockstep_mpi.h) ;;
+        *) report "$1" "$2" "mpi.h outside cluster and comm/mpi" ;;
+        esac ;;
+    dnnl*.h | oneapi/*)
+        case $1 in
+        tests/* | bench/*) ;;
+        *) report "$1" "$2" "oneDNN is for tests and bench" ;;
+        esac ;;
+    esac
+    case $1 in
+    cli/* | examples/*)
+        [ "$4" = 0 ] || [ -f "$(dirname -- "$1")/$3" ] || [ "$3" = lockstep.h ] ||
+            report "$1" "$2" "$3: the program and the examples use lockstep.h alone" ;;
+    src/*)
+        [ "$4" = 1 ] || return 0
+        file=${1#src/}
+        from=$(room_of "$file")
+        # An #include without a folder, or one found beside the file, stays in its folder.
+        [ ! -f "$(dirname -- "$1")/$3" ] || return 0
+        to=$(room_of "$3")
+        [ "$to" != . ] || return 0
+        [ "$to" != "$from" ] || return 0
+        if ! rooms=$(allowed "$from"); then
+            report "$1" "$2" "$from is no room that this check knows"
+            return 0
+        fi
+        case " $rooms " in
+        *" $to "*) ;;
+        *) report "$1" "$2" "$from must not include from $to ($3)" ;;
+        esac ;;
+    esac
+}
+
+# FILE:LINE:#include <HEADER> of every source, as "FILE LINE HEADER QUOTED".
+find src cli examples include tests bench -name '*.[ch]' -o -name '*.cu' 2>/dev/null | sort |
+    xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' /dev/null |
+    sed -nE 's/^([^:]+):([0-9]+):[^<"]*([<"])([^>"]+)[>"].*/\1 \2 \4 \3/p' |
+    while read -r file line header kind; do
+        quoted=0
+        [ "$kind" = '"' ] && quoted=1
+        check_include "$file" "$line" "$header" "$quoted"
+    done
+
+find src cli examples include tests bench -name '*.[ch]' 2>/dev/null | sort | while read -r file; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 800 ] || report "$file" "$lines" "longer than 800 lines"
+done
+
+# The library never exits, prints, or catches signals. Comments and strings are taken out first, by the preprocessor's rules for
+# one line: what stands between quotes or behind // and /* is not code.
+find src -name '*.[ch]' | sort | while read -r file; do
+    sed -E -e 's/\\"//g; s/"[^"]*"/""/g; s,//.*,,; s,/\*[^*]*\*+([^/*][^*]*\*+)*/,,g' -e '/\/\*/,/\*\//s/.*//' "$file" |
+        grep -nE '(^|[^A-Za-z0-9_.>])(exit|_exit|_Exit|quick_exit|abort|assert|printf|vprintf|puts|putchar|perror|psignal|signal|sigaction)[[:space:]]*\(|(^|[^A-Za-z0-9_])(stdout|stderr|STDOUT_FILENO|STDERR_FILENO)([^A-Za-z0-9_]|$)' |
+        while IFS=: read -r line code; do
+            report "$file" "$line" "the library exits, prints or catches signals:$code"
+        done || true
+done
+
+if [ -s "$found" ]; then
+    cat "$found"
+    printf 'arrows: %s places to mend\n' "$(wc -l <"$found")"
+    exit 1
+fi
+echo "arrows: every file keeps to its room"
