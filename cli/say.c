@@ -2,9 +2,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Messages may quote file names and arguments: an end of line in one of them must not make two lines of it. */
 static void print_line(const char *prefix, const char *what, const char *format, va_list arguments)
@@ -64,4 +66,10 @@ int finish_output(void)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return STATUS_DONE;
     return failed("standard output", "%s", errno ? strerror(errno) : "cannot be written");
+}
+
+bool output_closed(void)
+{
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    return flags == -1 || (flags & O_ACCMODE) == O_RDONLY;
 }

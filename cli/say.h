@@ -20,4 +20,7 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Writes out what stdout still holds; a full disk or a closed stdout is an error like any other. */
 int finish_output(void);
 
+/* Whether stdout takes nothing from the start: a run that would lose its results at the end need not begin. */
+bool output_closed(void);
+
 #endif

@@ -39,7 +39,8 @@ typedef enum ls_op {
      * quotients outside the map of dy being taps as above. */
     LS_OP_CONV_DATA,
     /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
-     * acc = fma(dy, x at the tap, acc); then lanes(acc). Lanes without an image need no mask: their dy is 0, their x finite. */
+     * acc = fma(dy, x at the tap, acc); then lanes(acc). Lanes without an image need no mask:
+     * their dy is 0, their x finite. */
     LS_OP_CONV_WEIGHT,
     /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
     LS_OP_WINOGRAD,
@@ -58,8 +59,9 @@ typedef enum ls_op {
     /* in: dy, and y's input x where fused_relu (x is a relu's output); out: dx. acc = 0; over the windows that hold the place,
      * rows then columns ascending: acc = acc + dy; dx = acc * (1.0f / (k*k)); with fused_relu: x > 0 ? dx : 0. */
     LS_OP_AVG_POOL_BACKWARD,
-    /* padding < kernel. The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one: the
-     * candidate is replaced where !(tap <= candidate), unless the candidate is NaN). */
+    /* The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one: the
+     * candidate is replaced where !(tap <= candidate), unless the candidate is NaN). padding < kernel, so that every window
+     * has a tap inside. */
     LS_OP_MAX_POOL,
     /* in: dy, x; out: dx. acc = 0; over the windows that hold the place, rows then columns ascending: acc = acc + dy where this
      * place is the one that MAX_POOL chose (nothing is added elsewhere). With fused_relu: x > 0 ? acc : 0. */

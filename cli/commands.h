@@ -1,0 +1,12 @@
+/* The program's commands. Each gets its own name as argv[0] and returns the exit status. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+int command_train(int argc, char **argv);
+int command_eval(int argc, char **argv);
+int command_predict(int argc, char **argv);
+int command_devices(int argc, char **argv);
+int command_fingerprint(int argc, char **argv);
+int command_data(int argc, char **argv);
+
+#endif

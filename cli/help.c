@@ -1,0 +1,77 @@
+#include "help.h"
+#include "options.h"
+
+#include <stdio.h>
+
+typedef struct page {
+    int command;
+    const char *name, *usage, *before, *after;
+} page;
+
+static const page pages[] = {
+    {COMMAND_TRAIN, "train", "lockstep train [options]",
+     "Trains a network on Fashion-MNIST, on several devices at once. Any number of devices gives the same bits.",
+     "Results go to stdout: the last two lines are the accuracy with the seconds per epoch (without evaluation)\n"
+     "and the devices, and the fingerprint of the trained weights. Progress and messages go to stderr.\n"
+     "\n"
+     "Examples:\n"
+     "  lockstep train\n"
+     "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
+     "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"},
+    {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]", "Prints the accuracy of trained weights on the test images.",
+     "Example:\n  lockstep eval --weights lenet.safetensors\n"},
+    {COMMAND_PREDICT, "predict", "lockstep predict --weights FILE --out FILE [options]",
+     "Writes the logits of every test image, one row of float32 an image, in file order.",
+     "Example:\n  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
+    {COMMAND_FETCH, "data fetch", "lockstep data fetch [options]",
+     "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.", "Example:\n  lockstep data fetch --to ./data\n"},
+    {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
+     "devices lists the devices of this machine; fingerprint prints the fingerprint of a weights file: SHA-256 over\n"
+     "its tensors in byte order of their names, each as name, a zero byte, and the values as little-endian float32.",
+     "Example:\n  lockstep fingerprint lenet.safetensors\n"},
+};
+
+static const page *page_of(int command)
+{
+    const page *p = pages;
+    while (p->command != command)
+        p++;
+    return p;
+}
+
+const char *command_name(int command)
+{
+    return page_of(command)->name;
+}
+
+void print_help(int command)
+{
+    const page *p = page_of(command);
+    printf("usage: %s\n\n%s\n\n", p->usage, p->before);
+    print_options(command);
+    printf("\n%s", p->after);
+}
+
+void print_overview(void)
+{
+    printf("usage: lockstep COMMAND [options]\n"
+           "\n"
+           "Trains neural networks on several devices at once, with the same bits on any number of them.\n"
+           "\n"
+           "  train              train LeNet or ResNet-18 on Fashion-MNIST\n"
+           "  eval               accuracy of trained weights\n"
+           "  predict            logits of the test images\n"
+           "  devices            the devices of this machine\n"
+           "  fingerprint FILE   fingerprint of a weights file\n"
+           "  data fetch         download Fashion-MNIST\n"
+           "\n"
+           "  lockstep COMMAND --help   options, defaults and examples\n"
+           "  lockstep --version        version, and what this program was built with\n"
+           "\n"
+           "Exit status: 0 done, 1 a failure (one line on stderr), 2 wrong usage, 128 + N ended by signal N.\n"
+           "\n"
+           "Examples:\n"
+           "  lockstep train --devices cpu:0-1\n"
+           "  lockstep train --model resnet18 --batch 256 --epochs 10 --save resnet18.safetensors\n"
+           "  lockstep eval --weights resnet18.safetensors\n");
+}

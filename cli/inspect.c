@@ -1,0 +1,70 @@
+/* devices, fingerprint, data fetch. */
+#include "commands.h"
+#include "run.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int command_devices(int argc, char **argv)
+{
+    settings chosen;
+    run r;
+    int first, status = 0;
+    int operands = read_options(COMMAND_PLAIN, argc, argv, &chosen, &first, &status);
+    if (operands < 0)
+        return status;
+    if (operands > 0)
+        return wrong_usage("devices", "takes no argument, but got '%s'", argv[first]);
+    if ((status = run_open(&r, &chosen)) != 0)
+        return run_close(&r, status);
+    for (int i = 0; i < r.devices.n; i++) {
+        const char *about = ls_device_about(r.session, r.devices.at[i]);
+        if (!about || ls_failed(r.session))
+            return run_close(&r, session_failed(r.session, "devices"));
+        printf("%s:%d  %s\n", r.devices.at[i].type == LS_CPU ? "cpu" : "cuda", r.devices.at[i].index, about);
+    }
+    return run_close(&r, finish_output());
+}
+
+int command_fingerprint(int argc, char **argv)
+{
+    settings chosen;
+    char digits[65];
+    int first, status = 0;
+    int operands = read_options(COMMAND_PLAIN, argc, argv, &chosen, &first, &status);
+    if (operands < 0)
+        return status;
+    if (operands != 1)
+        return wrong_usage("fingerprint", "takes one weights file");
+    ls_session *session = ls_open(NULL);
+    if (ls_fingerprint_file(session, argv[first], digits) != LS_OK)
+        status = session_failed(session, "fingerprint");
+    ls_close(session);
+    if (status)
+        return status;
+    printf("fingerprint: %s\n", digits);
+    return finish_output();
+}
+
+static void told(const char *line, void *user)
+{
+    (void)user;
+    note("%s", line);
+}
+
+int command_data(int argc, char **argv)
+{
+    settings chosen;
+    int first, status = 0;
+    int operands = read_options(COMMAND_FETCH, argc, argv, &chosen, &first, &status);
+    if (operands < 0)
+        return status;
+    if (operands != 1 || strcmp(argv[first], "fetch") != 0)
+        return wrong_usage("data", "its one command is: lockstep data fetch [--url URL] [--to DIR]");
+    ls_session *session = ls_open(NULL);
+    if (ls_data_fetch(session, chosen.url, chosen.to, told, NULL) != LS_OK)
+        status = session_failed(session, "data fetch");
+    ls_close(session);
+    return status;
+}

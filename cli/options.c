@@ -1,0 +1,279 @@
+#include "options.h"
+#include "help.h"
+#include "number.h"
+#include "say.h"
+
+#include <getopt.h>
+#include <float.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum kind {
+    KIND_TEXT,
+    KIND_COUNT,  /* int64_t from `least` to `most` */
+    KIND_SEED,   /* uint64_t */
+    KIND_REAL,   /* double, 0 or more */
+    KIND_FLAG,
+    KIND_CHOICE, /* int, the choice's value */
+    KIND_INIT,
+    KIND_DTYPE,
+    KIND_LATER,  /* known, and refused until its part is built */
+    KIND_LATER_FLAG,
+    KIND_HELP
+} kind;
+
+typedef struct choice {
+    const char *name;
+    int value;
+} choice;
+
+static const choice models[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
+static const choice optimizers[] = {{"sgd", LS_SGD}, {NULL, 0}};
+static const choice schedules[] = {{"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
+static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT}, {NULL, 0}};
+static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
+                              {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
+
+typedef struct row {
+    const char *name, *argument; /* argument NULL: the option takes none */
+    int commands;
+    kind kind;
+    size_t place;               /* in `settings` */
+    const char *help;           /* NULL: for tests, not shown */
+    int64_t least, most;        /* of KIND_COUNT */
+    const choice *choices;      /* of KIND_CHOICE, and of a KIND_TEXT that takes these alone */
+} row;
+
+enum { TRAIN = COMMAND_TRAIN, RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT, FILES = COMMAND_EVAL | COMMAND_PREDICT };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN };
+#define AT(member) offsetof(settings, member)
+
+static const row table[] = {
+    {"model", "M", TRAIN, KIND_TEXT, AT(model), "lenet or resnet18 (default lenet)", 0, 0, models},
+    {"model", "M", FILES, KIND_TEXT, AT(model), "lenet or resnet18 (default: as the weights file says)", 0, 0, models},
+    {"weights", "FILE", TRAIN, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
+    {"weights", "FILE", FILES, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
+    {"out", "FILE", COMMAND_PREDICT, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0, NULL},
+    {"data", "DIR", RUNS, KIND_TEXT, AT(data),
+     "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0, NULL},
+    {"devices", "LIST", RUNS, KIND_TEXT, AT(devices), "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0, NULL},
+    {"batch", "N", TRAIN, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1, INT_MAX, NULL},
+    {"shard", "N", RUNS, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1, INT_MAX, NULL},
+    {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
+    {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1, INT64_MAX, NULL},
+    {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
+    {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
+    {"save", "FILE", TRAIN, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
+    {"optimizer", "NAME", TRAIN, KIND_CHOICE, AT(optimizer), "sgd (default sgd)", 0, 0, optimizers},
+    {"lr", "X", TRAIN, KIND_REAL, AT(lr), "learning rate (default 0.2 for lenet, 0.1 for resnet18)", 0, 0, NULL},
+    {"momentum", "X", TRAIN, KIND_REAL, AT(momentum), "(default 0)", 0, 0, NULL},
+    {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "Nesterov's momentum (default off)", 0, 0, NULL},
+    {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0)", 0, 0, NULL},
+    {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
+     "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)", 0, 0, schedules},
+    {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0, INT64_MAX, NULL},
+    {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "the first N training images only (default all)", 1, INT64_MAX, NULL},
+    {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "the first N test images only (default all)", 1, INT64_MAX, NULL},
+    {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle), "training images in file order (default: a new order every epoch)", 0, 0, NULL},
+    {"conv", "HOW", RUNS, KIND_CHOICE, AT(conv), "auto or direct (default auto: Winograd where it suits)", 0, 0, convs},
+    {"isa", "NAME", RUNS, KIND_CHOICE, AT(isa),
+     "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0, 0, isas},
+    {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
+    {"log", "FILE", TRAIN, KIND_TEXT, AT(log), "a log of the run in JSON lines, written anew", 0, 0, NULL},
+    {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)", 0, 0, NULL},
+    {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
+    {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
+    {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
+    {"shuffle-pulls", "N", RUNS, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
+    {"checkpoint", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"resume", NULL, TRAIN, KIND_LATER_FLAG, 0, NULL, 0, 0, NULL},
+    {"checkpoint-every", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"allow-changed", "NAME", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"verify", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"timeout", "SECONDS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"report", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+};
+enum { ROWS = sizeof table / sizeof *table };
+
+static const settings defaults = {
+    .batch = 256, .shard = 64, .epochs = 10, .init = {.kind = LS_NORMAL, .scale = 0.01}, .init_text = "normal:0.01", .lr = -1};
+
+static const char *choice_name(const choice *choices, int value)
+{
+    while (choices->name && choices->value != value)
+        choices++;
+    return choices->name ? choices->name : "?";
+}
+
+const char *isa_choice(int isa)
+{
+    return choice_name(isas, isa);
+}
+
+const char *schedule_choice(int schedule)
+{
+    return choice_name(schedules, schedule);
+}
+
+const char *conv_choice(int conv)
+{
+    return choice_name(convs, conv);
+}
+
+/* Finds `text` among the choices; NULL, and a usage error said, where it is not there. */
+static const choice *choose(const char *option, const choice *choices, const char *text)
+{
+    char list[128] = "";
+    for (const choice *c = choices; c->name; c++) {
+        if (strcmp(c->name, text) == 0)
+            return c;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", c->name);
+    }
+    wrong_usage(option, "'%s' is none of: %s", text, list);
+    return NULL;
+}
+
+static int read_count(const char *option, const row *r, const char *text, int64_t *value)
+{
+    if (number_count(text, r->least, r->most, value))
+        return 0;
+    if (r->most == INT64_MAX)
+        return wrong_usage(option, "'%s' is not a whole number of at least %lld", text, (long long)r->least);
+    return wrong_usage(option, "'%s' is not a whole number from %lld to %lld", text, (long long)r->least, (long long)r->most);
+}
+
+static int read_init(const char *option, const char *text, settings *chosen)
+{
+    ls_init init = {.kind = LS_NORMAL, .scale = 0.01};
+    if (strcmp(text, "xavier") == 0)
+        init.kind = LS_XAVIER;
+    else if (strcmp(text, "he") == 0)
+        init.kind = LS_HE;
+    else if (strncmp(text, "normal:", 7) == 0) {
+        if (!number_real(text + 7, FLT_MAX, &init.scale) || init.scale == 0)
+            return wrong_usage(option, "'%s': the deviation is not a number above 0", text);
+    } else if (strcmp(text, "normal") != 0)
+        return wrong_usage(option, "'%s' is none of: normal:DEVIATION, xavier, he", text);
+    chosen->init = init;
+    chosen->init_text = strcmp(text, "normal") == 0 ? defaults.init_text : text;
+    return 0;
+}
+
+static int read_dtype(const char *option, const char *text)
+{
+    if (strcmp(text, "f32") == 0)
+        return 0;
+    if (strcmp(text, "tf32") == 0 || strcmp(text, "bf16") == 0)
+        return failed(option, "%s is for GPUs; a CPU computes in f32", text);
+    return wrong_usage(option, "'%s' is none of: f32, tf32, bf16", text);
+}
+
+/* Puts one option's value where it belongs; 0, or the status to exit with once a line is said. */
+static int read_value(const row *r, const char *text, settings *chosen)
+{
+    char option[32];
+    void *place = (char *)chosen + r->place;
+    snprintf(option, sizeof option, "--%s", r->name);
+    switch (r->kind) {
+    case KIND_TEXT:
+        if (!*text)
+            return wrong_usage(option, "its value is empty");
+        if (r->choices && !choose(option, r->choices, text))
+            return STATUS_USAGE;
+        *(const char **)place = text;
+        return 0;
+    case KIND_COUNT:
+        return read_count(option, r, text, place);
+    case KIND_SEED:
+        if (!number_unsigned(text, place))
+            return wrong_usage(option, "'%s' is not a whole number from 0 to 18446744073709551615", text);
+        return 0;
+    case KIND_REAL:
+        if (!number_real(text, FLT_MAX, place))
+            return wrong_usage(option, "'%s' is not a number of at least 0", text);
+        return 0;
+    case KIND_FLAG:
+        *(bool *)place = true;
+        return 0;
+    case KIND_CHOICE: {
+        const choice *found = choose(option, r->choices, text);
+        if (!found)
+            return STATUS_USAGE;
+        *(int *)place = found->value;
+        return 0;
+    }
+    case KIND_INIT:
+        return read_init(option, text, chosen);
+    case KIND_DTYPE:
+        return read_dtype(option, text);
+    case KIND_LATER:
+    case KIND_LATER_FLAG:
+        return failed(option, "not built yet");
+    case KIND_HELP:
+        break;
+    }
+    return 0;
+}
+
+static int unknown_option(int command, int argc, char **argv)
+{
+    const char *text = argv[optind > 1 && optind <= argc ? optind - 1 : argc - 1];
+    if (optopt >= 256)
+        return wrong_usage(text, "takes no value");
+    char letter[3] = {'-', (char)optopt, '\0'};
+    return wrong_usage(optopt ? letter : text, "unknown or ambiguous option of %s", command_name(command));
+}
+
+int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status)
+{
+    struct option long_options[ROWS + 1];
+    int n = 0;
+    for (int i = 0; i < ROWS; i++)
+        if (table[i].commands & command)
+            long_options[n++] = (struct option){table[i].name, table[i].argument ? required_argument : no_argument, NULL, 256 + i};
+    long_options[n] = (struct option){0};
+
+    *chosen = defaults;
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        optopt = 0;
+        int got = getopt_long(argc, argv, ":h", long_options, NULL);
+        if (got == -1)
+            break;
+        if (got == ':')
+            *status = wrong_usage(argv[optind - 1], "needs a value");
+        else if (got == '?')
+            *status = unknown_option(command, argc, argv);
+        else if (got == 'h' || table[got - 256].kind == KIND_HELP) {
+            print_help(command);
+            *status = finish_output();
+            return -1;
+        } else
+            *status = read_value(&table[got - 256], optarg, chosen);
+        if (*status)
+            return -1;
+    }
+    *first = optind;
+    return argc - optind;
+}
+
+void print_options(int command)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const row *r = &table[i];
+        if (!(r->commands & command) || !r->help)
+            continue;
+        char left[32];
+        snprintf(left, sizeof left, "--%s%s%s", r->name, r->argument ? " " : "", r->argument ? r->argument : "");
+        const char *text = r->help;
+        for (const char *label = left; *text; label = "") {
+            int length = (int)strcspn(text, "\n");
+            printf("  %-20s %.*s\n", label, length, text);
+            text += length + (text[length] == '\n');
+        }
+    }
+}

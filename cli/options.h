@@ -1,0 +1,33 @@
+/* The program's options: one table drives parsing, defaults and help. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <lockstep.h>
+
+enum { COMMAND_TRAIN = 1, COMMAND_EVAL = 2, COMMAND_PREDICT = 4, COMMAND_FETCH = 8, COMMAND_PLAIN = 16 };
+
+/* What the options say; NULL and 0 where one was not given and has no default here. */
+typedef struct settings {
+    const char *model, *data, *devices, *weights, *save, *out, *log, *url, *to;
+    int64_t batch, shard, epochs, steps, limit, limit_test, warmup;
+    uint64_t seed, shuffle_pulls;
+    ls_init init;
+    const char *init_text;
+    int optimizer, schedule, conv, isa; /* as in the header's enums */
+    double lr;                          /* negative: the model's default */
+    double momentum, weight_decay;
+    bool nesterov, no_shuffle, quiet;
+} settings;
+
+/* Reads argv[1..] for a command. On success returns 0 or more, the number of operands, which then stand in argv from
+ * *first on. Otherwise a line was said or the help printed: -1, and *status is what to exit with. */
+int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status);
+
+/* Prints the options of a command with their defaults. */
+void print_options(int command);
+
+const char *isa_choice(int isa);
+const char *schedule_choice(int schedule);
+const char *conv_choice(int conv);
+
+#endif

@@ -1,0 +1,90 @@
+#include "run.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int run_open(run *r, const settings *chosen)
+{
+    *r = (run){.chosen = chosen};
+    ls_options options = {.seed = chosen->seed,
+                          .shard = (int)chosen->shard,
+                          .isa = (ls_isa)chosen->isa,
+                          .conv = (ls_algorithm)chosen->conv,
+                          .shuffle_pulls = chosen->shuffle_pulls};
+    r->session = ls_open(&options);
+    if (ls_failed(r->session))
+        return session_failed(r->session, "start");
+    r->devices = chosen->devices ? ls_parse_devices(r->session, chosen->devices) : ls_all_devices(r->session);
+    if (ls_failed(r->session)) {
+        int status = session_failed(r->session, "--devices");
+        return ls_status_of(r->session) == LS_BAD_ARGUMENT ? STATUS_USAGE : status;
+    }
+    r->devices_text = ls_devices_str(r->session, r->devices);
+    snprintf(r->model, sizeof r->model, "%s", chosen->model ? chosen->model : "lenet");
+    return 0;
+}
+
+int run_model_of_weights(run *r)
+{
+    if (r->chosen->model)
+        return 0;
+    if (ls_model_of_file(r->session, r->chosen->weights, r->model, sizeof r->model) != LS_OK)
+        return session_failed(r->session, "--weights");
+    if (!*r->model)
+        return wrong_usage("--weights", "%s does not name its model: say it with --model", r->chosen->weights);
+    return 0;
+}
+
+ls_data *run_data(run *r, ls_part part)
+{
+    const settings *chosen = r->chosen;
+    ls_loader loader = {.directory = chosen->data};
+    if (part == LS_TRAIN) {
+        loader.batch = (int)chosen->batch;
+        loader.shuffle = !chosen->no_shuffle;
+        loader.limit = chosen->limit;
+    } else {
+        loader.limit = chosen->limit_test;
+    }
+    ls_data *data = ls_fashion_mnist(r->session, part, &loader);
+    if (!data || ls_failed(r->session)) {
+        session_failed(r->session, "data");
+        return NULL;
+    }
+    return data;
+}
+
+int run_network(run *r, const ls_data *like)
+{
+    r->net = ls_model(r->session, r->model);
+    if (ls_initialize(r->net, r->devices, like, &r->chosen->init) != LS_OK)
+        return session_failed(r->session, r->model);
+    if (r->chosen->weights && ls_load(r->net, r->chosen->weights) != LS_OK)
+        return session_failed(r->session, "--weights");
+    return 0;
+}
+
+int run_close(run *r, int status)
+{
+    bool failed_before = ls_failed(r->session);
+    if (!failed_before)
+        ls_wait(r->session);
+    if (!failed_before && ls_failed(r->session) && status == STATUS_DONE)
+        status = session_failed(r->session, "end");
+    if (r->session)
+        ls_close(r->session);
+    return status;
+}
+
+bool run_has(const char *feature)
+{
+    size_t length = strlen(feature);
+    for (const char *line = ls_features(); *line;) {
+        size_t end = strcspn(line, "\n");
+        if (strncmp(line, feature, length) == 0 && line[length] == ':')
+            return strncmp(line + length, ": not built in", 14) != 0;
+        line += end + (line[end] == '\n');
+    }
+    return true;
+}

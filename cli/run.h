@@ -1,0 +1,33 @@
+/* What train, eval and predict begin alike: session, devices, data, network. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "options.h"
+
+typedef struct run {
+    const settings *chosen;
+    ls_session *session;
+    ls_devices devices;
+    const char *devices_text;
+    char model[64];
+    ls_module *net;
+} run;
+
+/* Opens the session and finds the devices. Each of these returns 0, or the status to exit with once a line is said. */
+int run_open(run *r, const settings *chosen);
+
+/* Where `--model` is not given, the name that the weights file carries. */
+int run_model_of_weights(run *r);
+
+ls_data *run_data(run *r, ls_part part); /* NULL once a line is said */
+
+/* Makes the network with values from --init, and from --weights where they are given. */
+int run_network(run *r, const ls_data *like);
+
+/* Closes the session; what fails only now is said. Returns `status`, or the failure where `status` is 0. */
+int run_close(run *r, int status);
+
+/* Whether the library was built with a feature, as ls_features names it. */
+bool run_has(const char *feature);
+
+#endif

@@ -1,0 +1,162 @@
+#include "comm/tree.h"
+
+#include <string.h>
+
+static int size_for(int leaves)
+{
+    int size = 1;
+    while (size < leaves)
+        size *= 2;
+    return size;
+}
+
+ls_status ls_tree_reserve(ls_tree *tree, ls_context *context, int leaves)
+{
+    int size = size_for(leaves);
+    if (size <= tree->capacity)
+        return LS_OK;
+    ls_tree_destroy(tree, context);
+    tree->buffer = ls_alloc(context, 2 * (size_t)size, sizeof *tree->buffer, "the shard tree");
+    tree->state = ls_alloc(context, 2 * (size_t)size, 1, "the shard tree");
+    if (!tree->buffer || !tree->state)
+        return LS_OUT_OF_MEMORY;
+    tree->capacity = size;
+    return LS_OK;
+}
+
+void ls_tree_destroy(ls_tree *tree, ls_context *context)
+{
+    ls_release(context, tree->buffer);
+    ls_release(context, tree->state);
+    *tree = (ls_tree){.buffer = NULL};
+}
+
+void ls_tree_reset(ls_tree *tree, int leaves)
+{
+    tree->leaves = leaves;
+    tree->size = size_for(leaves);
+    for (int i = 0; i < 2 * tree->size; i++) {
+        tree->buffer[i] = -1;
+        tree->state[i] = LS_NODE_EMPTY;
+    }
+}
+
+/* The index of the first leaf below a node. */
+static int first_leaf(const ls_tree *tree, int node)
+{
+    while (node < tree->size)
+        node *= 2;
+    return node - tree->size;
+}
+
+/* How many buffers a subtree holds when all of it is done, -1 otherwise. */
+static int done_buffers(const ls_tree *tree, int node)
+{
+    if (first_leaf(tree, node) >= tree->leaves)
+        return 0;
+    if (tree->state[node] != LS_NODE_EMPTY)
+        return tree->state[node] == LS_NODE_DONE ? 1 : -1;
+    if (node >= tree->size)
+        return -1;
+    int left = done_buffers(tree, 2 * node), right = left < 0 ? -1 : done_buffers(tree, 2 * node + 1);
+    return right < 0 ? -1 : left + right;
+}
+
+static int foldable_below(const ls_tree *tree, int node)
+{
+    if (node >= 2 * tree->size || tree->state[node] != LS_NODE_EMPTY)
+        return 0;
+    int buffers = done_buffers(tree, node);
+    if (buffers >= 2)
+        return node;
+    if (buffers >= 0 || node >= tree->size)
+        return 0;
+    int left = foldable_below(tree, 2 * node);
+    return left ? left : foldable_below(tree, 2 * node + 1);
+}
+
+int ls_tree_foldable(const ls_tree *tree)
+{
+    return foldable_below(tree, 1);
+}
+
+static int mark(ls_tree *tree, int node)
+{
+    if (tree->buffer[node] >= 0) {
+        tree->state[node] = LS_NODE_FOLDING;
+        return tree->buffer[node];
+    }
+    if (node >= tree->size)
+        return -1;
+    int left = mark(tree, 2 * node), right = mark(tree, 2 * node + 1);
+    return left >= 0 ? left : right;
+}
+
+int ls_tree_begin_fold(ls_tree *tree, int node)
+{
+    return mark(tree, node);
+}
+
+static void clear(ls_tree *tree, int node, int kept, void (*freed)(void *user, int buffer), void *user)
+{
+    if (tree->buffer[node] >= 0) {
+        if (tree->buffer[node] != kept)
+            freed(user, tree->buffer[node]);
+        tree->buffer[node] = -1;
+        tree->state[node] = LS_NODE_EMPTY;
+    } else if (node < tree->size) {
+        clear(tree, 2 * node, kept, freed, user);
+        clear(tree, 2 * node + 1, kept, freed, user);
+    }
+}
+
+void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *user, int buffer), void *user)
+{
+    clear(tree, node, buffer, freed, user);
+    tree->buffer[node] = buffer;
+    tree->state[node] = LS_NODE_DONE;
+}
+
+typedef struct summing {
+    const ls_tree *tree;
+    float *const *buffers;
+    size_t offset, n;
+    float *scratch;
+    ls_add_kernel *add;
+} summing;
+
+/* A subtree's sum lies in a buffer of its own or in scratch, one place for each level and side. */
+static const float *sum_below(const summing *s, int node, int level, int side, float *out)
+{
+    if (s->tree->buffer[node] >= 0)
+        return s->buffers[s->tree->buffer[node]] + s->offset;
+    const float *left = sum_below(s, 2 * node, level + 1, 0, NULL);
+    if (first_leaf(s->tree, 2 * node + 1) >= s->tree->leaves)
+        return left;
+    const float *right = sum_below(s, 2 * node + 1, level + 1, 1, NULL);
+    if (!out)
+        out = s->scratch + (size_t)(2 * level + side) * LS_TREE_BLOCK;
+    s->add(out, left, right, s->n);
+    return out;
+}
+
+const float *ls_tree_sum(const ls_tree *tree, int node, float *const buffers[], size_t offset, size_t n, float *out,
+                         float *scratch, ls_add_kernel *add)
+{
+    summing s = {tree, buffers, offset, n, scratch, add};
+    return sum_below(&s, node, 0, 0, out);
+}
+
+void ls_tree_sum_rows(float *rows, int leaves, size_t n, ls_add_kernel *add)
+{
+    for (int gap = 1; gap < leaves; gap *= 2)
+        for (int i = 0; i + gap < leaves; i += 2 * gap)
+            add(rows + (size_t)i * n, rows + (size_t)i * n, rows + (size_t)(i + gap) * n, n);
+}
+
+void ls_tree_sum_doubles(double *values, int leaves)
+{
+    for (int gap = 1; gap < leaves; gap *= 2)
+        for (int i = 0; i + gap < leaves; i += 2 * gap)
+            values[i] += values[i + gap];
+}

@@ -1,0 +1,44 @@
+/* The one order in which anything is summed over shards: a binary tree over the shard's index. Node (level, i) is the sum of
+ * nodes (level-1, 2i) and (level-1, 2i+1), in that order; where the second lies beyond the last shard it is the first alone.
+ * Leaves and finished subtrees hold a buffer; a subtree can be folded into one buffer once all of it is there. */
+#ifndef LS_COMM_TREE_H
+#define LS_COMM_TREE_H
+
+#include "base/context.h"
+
+enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24 };
+
+typedef enum ls_node_state { LS_NODE_EMPTY, LS_NODE_RUNNING, LS_NODE_DONE, LS_NODE_FOLDING } ls_node_state;
+
+/* Nodes in heap order: the root is 1, the children of h are 2h and 2h+1, leaf j is size + j. */
+typedef struct ls_tree {
+    int leaves, size, capacity;  /* size: leaves rounded up to a power of two */
+    int *buffer;                 /* [2*size] the buffer a node holds, -1 without one */
+    uint8_t *state;              /* [2*size] ls_node_state; guarded by the owner's lock, unlike `buffer` */
+} ls_tree;
+
+typedef void ls_add_kernel(float *out, const float *a, const float *b, size_t n);
+
+ls_status ls_tree_reserve(ls_tree *tree, ls_context *context, int leaves);
+void ls_tree_destroy(ls_tree *tree, ls_context *context);
+void ls_tree_reset(ls_tree *tree, int leaves);
+
+/* The topmost node whose subtree is done and holds at least two buffers; 0 where there is none. */
+int ls_tree_foldable(const ls_tree *tree);
+
+/* Marks a foldable subtree as being folded; returns the buffer the sum belongs into. */
+int ls_tree_begin_fold(ls_tree *tree, int node);
+/* The node then holds that buffer; the others are handed to `freed`. */
+void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *user, int buffer), void *user);
+
+/* The sum over the subtree of `node` of floats [offset, offset + n) of its buffers, n <= LS_TREE_BLOCK: written to `out`, or
+ * found where the returned pointer says. `scratch` has 2 * LS_TREE_LEVELS * LS_TREE_BLOCK floats. `out` may be the same run of
+ * the subtree's first buffer. */
+const float *ls_tree_sum(const ls_tree *tree, int node, float *const buffers[], size_t offset, size_t n, float *out,
+                         float *scratch, ls_add_kernel *add);
+
+/* The same order over rows that lie side by side: rows[leaves][n] is summed into its first row. */
+void ls_tree_sum_rows(float *rows, int leaves, size_t n, ls_add_kernel *add);
+void ls_tree_sum_doubles(double *values, int leaves);
+
+#endif

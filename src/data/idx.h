@@ -1,0 +1,23 @@
+/* idx files: http://yann.lecun.com/exdb/mnist/ describes them. Big-endian: magic number, lengths, then bytes. */
+#ifndef LS_DATA_IDX_H
+#define LS_DATA_IDX_H
+
+#include "base/context.h"
+
+typedef enum ls_idx_kind { LS_IDX_IMAGES = 0x803, LS_IDX_LABELS = 0x801 } ls_idx_kind;
+
+typedef struct ls_idx {
+    uint8_t *values; /* [count][height][width], or [count]; from ls_alloc, the caller's to release */
+    int64_t count;
+    int height, width; /* 1 for labels */
+} ls_idx;
+
+/* The path at which `path` is found: itself, else with ".gz". NULL where neither is there (nothing is raised) or without
+ * memory. To be released by the caller. */
+char *ls_idx_find(ls_context *context, const char *path);
+
+/* Reads `path`, or where that is not there `path`.gz. LS_BAD_FILE names what is wrong with the content; nothing of the
+ * announced size is allocated before it fits the file. */
+ls_status ls_idx_read(ls_context *context, const char *path, ls_idx_kind kind, ls_idx *idx);
+
+#endif

@@ -1,0 +1,420 @@
+/* CONV and CONV_DATA. Both are one problem: every place of a map is a sum over channels and over a grid of taps, in that order.
+ * The data gradient of a strided convolution falls apart into stride^2 such problems, one for each (row % s, column % s). */
+#include "device/cpu/lanes/tile.h"
+
+typedef struct problem {
+    const float *x;
+    float *y;
+    int groups, channels, outputs;
+    int x_h, x_w, y_h, y_w;             /* the whole maps */
+    int row0, column0, spread;          /* place (i, j) is y's row0 + i * spread, column0 + j * spread */
+    int rows, columns;                  /* of places */
+    int step;                           /* place (i, j) and tap (a, b) read x's row i * step + tap_row + a * turn, ... */
+    int tap_row, tap_column, turn;      /* turn is 1 or -1 */
+    int tap_rows, tap_columns;
+    const float *w;                     /* panels of LS_OB outputs */
+    ptrdiff_t w_step, panel_step;       /* floats from tap to tap and from panel to panel */
+    const float *bias;
+    int relu;
+} problem;
+
+/* How a problem is cut so that a chunk of x stays in the first cache and its places of y in the second. */
+typedef struct cut {
+    int groups, rows;                   /* of a block of places */
+    int channels, outputs;              /* of a chunk */
+    int copy_rows, copy_columns;        /* of x, with its zeros around */
+    int copy_step;                      /* of places in the copy */
+    ptrdiff_t plane;                    /* floats of one channel's copy */
+    int places;                         /* of a block, at most */
+} cut;
+
+enum {
+    BLOCK_PLACES = 128,
+    X_BYTES = 28 << 10,  /* of x under one tile */
+    Y_BYTES = 480 << 10, /* of y in a block */
+};
+
+static int at_least_1(int a)
+{
+    return a < 1 ? 1 : a;
+}
+
+/* The size of the parts when `whole` is cut evenly into the fewest parts of at most `part`. */
+static int even_part(int whole, int part)
+{
+    part = at_least_1(part);
+    int parts = (whole + part - 1) / part;
+    return at_least_1(parts ? (whole + parts - 1) / parts : 1);
+}
+
+static cut cut_problem(const problem *p)
+{
+    cut c;
+    const int places = p->rows * p->columns;
+    c.groups = even_part(p->groups, places ? BLOCK_PLACES / places : 1);
+    c.rows = even_part(p->rows, p->columns ? BLOCK_PLACES / p->columns : 1);
+    if (c.rows < p->rows)
+        c.groups = 1;
+    c.places = c.groups * c.rows * p->columns;
+
+    const int one_tap = p->tap_rows == 1 && p->tap_columns == 1;
+    c.copy_step = one_tap ? 1 : p->step;
+    c.copy_rows = (c.rows - 1) * c.copy_step + p->tap_rows;
+    c.copy_columns = (p->columns - 1) * c.copy_step + p->tap_columns;
+    /* An odd number of lines spreads the channels over the sets of the caches. */
+    c.plane = ((ptrdiff_t)c.copy_rows * c.copy_columns | 1) * LS_LANES;
+
+    const int under_tile = p->tap_rows * (p->tap_columns + 5 * c.copy_step) * LS_LANES * (int)sizeof(float);
+    c.channels = even_part(p->channels, X_BYTES / under_tile);
+    const ptrdiff_t line = (ptrdiff_t)at_least_1(c.places) * LS_LANES * (ptrdiff_t)sizeof(float);
+    c.outputs = even_part(p->outputs, (int)(Y_BYTES / line < 16 ? 16 : Y_BYTES / line));
+    c.outputs = (c.outputs + LS_OB - 1) / LS_OB * LS_OB;
+    return c;
+}
+
+/* The parts of the scratch, each aligned to a line. */
+typedef struct workspace {
+    float *weights, *x;
+    int32_t *tap, *x_at;
+    ptrdiff_t *y_at;
+} workspace;
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t lay_out(workspace *space, char *scratch, const problem *p, const cut *c)
+{
+    const size_t taps = (size_t)p->tap_rows * p->tap_columns;
+    const size_t outputs = (size_t)(p->outputs + LS_OB - 1) / LS_OB * LS_OB;
+    size_t at[6];
+    at[0] = 0;
+    at[1] = at[0] + lines(outputs * p->channels * taps * sizeof(float));
+    at[2] = at[1] + lines((size_t)c->groups * c->channels * c->plane * sizeof(float));
+    at[3] = at[2] + lines((size_t)c->channels * taps * sizeof(int32_t));
+    at[4] = at[3] + lines((size_t)c->places * LS_LANES * sizeof(int32_t));
+    at[5] = at[4] + lines((size_t)c->places * LS_LANES * sizeof(ptrdiff_t));
+    if (space)
+        *space = (workspace){(float *)(scratch + at[0]), (float *)(scratch + at[1]), (int32_t *)(scratch + at[2]),
+                             (int32_t *)(scratch + at[3]), (ptrdiff_t *)(scratch + at[4])};
+    return at[5];
+}
+
+/* One channel's rows [row, row + copy_rows) of places' taps into `to`, zeros outside the map. */
+static void copy_plane(const problem *p, const cut *c, const float *x, int row, float *to)
+{
+    const int jump = p->step / c->copy_step; /* more than 1 where a single tap leaves rows and columns out */
+    const int first = p->turn > 0 ? p->tap_row : p->tap_row - (p->tap_rows - 1);
+    const int left = p->turn > 0 ? p->tap_column : p->tap_column - (p->tap_columns - 1);
+    int from = 0, end = c->copy_columns;
+    while (from < end && left + from * jump < 0)
+        from++;
+    while (end > from && left + (end - 1) * jump >= p->x_w)
+        end--;
+    for (int i = 0; i < c->copy_rows; i++, to += (ptrdiff_t)c->copy_columns * LS_LANES) {
+        const int y = row * p->step + first + i * jump;
+        if (y < 0 || y >= p->x_h || from == end) {
+            lanes_clear(to, c->copy_columns);
+            continue;
+        }
+        lanes_clear(to, from);
+        lanes_copy(to + from * LS_LANES, x + ((ptrdiff_t)y * p->x_w + left + from * jump) * LS_LANES, end - from, jump);
+        lanes_clear(to + end * LS_LANES, c->copy_columns - end);
+    }
+}
+
+static void list_taps(const problem *p, const cut *c, int channels, int32_t *tap)
+{
+    const int first_row = p->turn > 0 ? 0 : p->tap_rows - 1, first_column = p->turn > 0 ? 0 : p->tap_columns - 1;
+    for (int k = 0; k < channels; k++)
+        for (int a = 0; a < p->tap_rows; a++)
+            for (int b = 0; b < p->tap_columns; b++)
+                *tap++ = (int32_t)(k * c->plane + ((ptrdiff_t)(first_row + a * p->turn) * c->copy_columns +
+                                                   first_column + b * p->turn) * LS_LANES);
+}
+
+/* The places of groups [group, group + groups) and rows [row, row + rows), each as LS_NV vectors. */
+static int list_places(const problem *p, const cut *c, int group, int groups, int row, int rows, int channels,
+                       workspace *space)
+{
+    int n = 0;
+    for (int g = 0; g < groups; g++)
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < p->columns; j++)
+                for (int v = 0; v < LS_NV; v++, n++) {
+                    space->x_at[n] = (int32_t)(g * channels * c->plane +
+                                               ((ptrdiff_t)i * c->copy_step * c->copy_columns + j * c->copy_step) * LS_LANES +
+                                               v * LS_VL);
+                    const ptrdiff_t place = (ptrdiff_t)(p->row0 + (row + i) * p->spread) * p->y_w + p->column0 +
+                                            j * p->spread;
+                    space->y_at[n] = ((ptrdiff_t)(group + g) * p->outputs * p->y_h * p->y_w + place) * LS_LANES + v * LS_VL;
+                }
+    return n;
+}
+
+/* Tiles are called by their size. */
+static __attribute__((noinline)) void tile_4(int pb, const tile_job *job)
+{
+    switch (pb) {
+    case 1: tile_run(4, 1, job); break;
+    case 2: tile_run(4, 2, job); break;
+#if LS_PB >= 3
+    case 3: tile_run(4, 3, job); break;
+#endif
+#if LS_PB >= 6
+    case 4: tile_run(4, 4, job); break;
+    case 5: tile_run(4, 5, job); break;
+    case 6: tile_run(4, 6, job); break;
+#endif
+    }
+}
+
+static __attribute__((noinline)) void tile_1(int pb, const tile_job *job)
+{
+    switch (pb) {
+    case 1: tile_run(1, 1, job); break;
+    case 2: tile_run(1, 2, job); break;
+#if LS_PB >= 3
+    case 3: tile_run(1, 3, job); break;
+#endif
+#if LS_PB >= 6
+    case 4: tile_run(1, 4, job); break;
+    case 5: tile_run(1, 5, job); break;
+    case 6: tile_run(1, 6, job); break;
+#endif
+    }
+}
+
+static __attribute__((noinline)) void tile_2(int pb, const tile_job *job)
+{
+    switch (pb) {
+    case 1: tile_run(2, 1, job); break;
+    case 2: tile_run(2, 2, job); break;
+#if LS_PB >= 3
+    case 3: tile_run(2, 3, job); break;
+#endif
+#if LS_PB >= 6
+    case 4: tile_run(2, 4, job); break;
+    case 5: tile_run(2, 5, job); break;
+    case 6: tile_run(2, 6, job); break;
+#endif
+    }
+}
+
+static __attribute__((noinline)) void tile_3(int pb, const tile_job *job)
+{
+    switch (pb) {
+    case 1: tile_run(3, 1, job); break;
+    case 2: tile_run(3, 2, job); break;
+#if LS_PB >= 3
+    case 3: tile_run(3, 3, job); break;
+#endif
+#if LS_PB >= 6
+    case 4: tile_run(3, 4, job); break;
+    case 5: tile_run(3, 5, job); break;
+    case 6: tile_run(3, 6, job); break;
+#endif
+    }
+}
+
+/* All tiles of a block of places, a chunk of outputs and a chunk of channels. */
+static void run_chunk(const problem *p, const workspace *space, int places, int output, int outputs, int channel,
+                      int channels)
+{
+    static void (*const tile[LS_OB])(int, const tile_job *) = {tile_1, tile_2, tile_3, tile_4};
+    const int taps = p->tap_rows * p->tap_columns;
+    const ptrdiff_t plane = (ptrdiff_t)p->y_h * p->y_w * LS_LANES;
+    tile_job job = {.w_step = p->w_step, .tap = space->tap, .taps = channels * taps, .x = space->x, .y_step = plane};
+    job.end = (channel > 0 ? TILE_GO_ON : 0) | (p->relu && channel + channels == p->channels ? TILE_RELU : 0);
+    for (int place = 0; place < places; place += LS_PB) {
+        const int pb = places - place < LS_PB ? places - place : LS_PB;
+        job.x_at = space->x_at + place;
+        job.y_at = space->y_at + place;
+        for (int o = output; o < output + outputs; o += LS_OB) {
+            const int ob = p->outputs - o < LS_OB ? p->outputs - o : LS_OB;
+            job.w = p->w + o / LS_OB * p->panel_step + (ptrdiff_t)channel * taps * p->w_step;
+            job.y = p->y + o * plane;
+            job.bias = p->bias ? p->bias + o : NULL;
+            tile[ob - 1](pb, &job);
+        }
+    }
+}
+
+static void run_block(const problem *p, const cut *c, workspace *space, int group, int row)
+{
+    const int groups = p->groups - group < c->groups ? p->groups - group : c->groups;
+    const int rows = p->rows - row < c->rows ? p->rows - row : c->rows;
+    const ptrdiff_t plane = (ptrdiff_t)p->x_h * p->x_w * LS_LANES;
+    const int places = list_places(p, c, group, groups, row, rows, c->channels, space);
+    for (int o = 0; o < p->outputs; o += c->outputs) {
+        const int outputs = p->outputs - o < c->outputs ? p->outputs - o : c->outputs;
+        for (int k = 0; k < p->channels; k += c->channels) {
+            const int channels = p->channels - k < c->channels ? p->channels - k : c->channels;
+            for (int g = 0; g < groups && (o == 0 || channels < p->channels); g++)
+                for (int i = 0; i < channels; i++)
+                    copy_plane(p, c, p->x + ((ptrdiff_t)(group + g) * p->channels + k + i) * plane, row,
+                               space->x + (g * c->channels + i) * c->plane);
+            run_chunk(p, space, places, o, outputs, k, channels);
+        }
+    }
+}
+
+/* A problem without taps: places that no window reached. */
+static void clear_places(const problem *p)
+{
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)p->groups * p->outputs; plane++)
+        for (int i = 0; i < p->rows; i++)
+            for (int j = 0; j < p->columns; j++)
+                lanes_clear(p->y + ((plane * p->y_h + p->row0 + i * p->spread) * p->y_w + p->column0 + j * p->spread) * LS_LANES,
+                            1);
+}
+
+static void solve(const problem *p, const cut *c, workspace *space)
+{
+    list_taps(p, c, c->channels, space->tap);
+    for (int g = 0; g < p->groups; g += c->groups)
+        for (int row = 0; row < p->rows; row += c->rows)
+            run_block(p, c, space, g, row);
+}
+
+static problem forward_problem(const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    const ls_operand *x = &call->in[0], *y = &call->out[0];
+    return (problem){.x = x->data, .y = y->data, .groups = call->groups, .channels = x->c, .outputs = y->c, .x_h = x->h,
+                     .x_w = x->w, .y_h = y->h, .y_w = y->w, .spread = 1, .rows = y->h, .columns = y->w, .step = a->stride,
+                     .tap_row = -a->padding, .tap_column = -a->padding, .turn = 1, .tap_rows = a->kernel,
+                     .tap_columns = a->kernel, .bias = call->in[2].data, .relu = a->fused_relu};
+}
+
+/* The taps of a row (or column) that is `place` modulo the stride: how many, the first, and where in dy it reads. */
+static int data_taps(const ls_attributes *a, int place, int *first, int *at)
+{
+    *first = (place + a->padding) % a->stride;
+    *at = (place + a->padding - *first) / a->stride;
+    return *first < a->kernel ? (a->kernel - *first + a->stride - 1) / a->stride : 0;
+}
+
+static problem data_problem(const ls_op_call *call, int row0, int column0, int *ky, int *kx)
+{
+    const ls_attributes *a = call->attributes;
+    const ls_operand *dy = &call->in[0], *dx = &call->out[0];
+    problem p = {.x = dy->data, .y = dx->data, .groups = call->groups, .channels = dy->c, .outputs = dx->c, .x_h = dy->h,
+                 .x_w = dy->w, .y_h = dx->h, .y_w = dx->w, .row0 = row0, .column0 = column0, .spread = a->stride,
+                 .rows = (dx->h - row0 + a->stride - 1) / a->stride,
+                 .columns = (dx->w - column0 + a->stride - 1) / a->stride, .step = 1, .turn = -1};
+    p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
+    p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
+    return p;
+}
+
+static void forward(const ls_op_call *call)
+{
+    problem p = forward_problem(call);
+    const cut c = cut_problem(&p);
+    workspace space;
+    lay_out(&space, call->scratch, &p, &c);
+    const float *w = call->in[1].data;
+    if (call->attributes->weight_in_out) {
+        p.w = w;
+        p.w_step = p.outputs;
+        p.panel_step = LS_OB;
+    } else {
+        const ptrdiff_t row = (ptrdiff_t)p.channels * p.tap_rows * p.tap_columns;
+        p.w = space.weights;
+        p.w_step = LS_OB;
+        p.panel_step = row * LS_OB;
+        for (int o = 0; o < p.outputs; o += LS_OB)
+            lanes_turn(w + o * row, row, p.outputs - o < LS_OB ? p.outputs - o : LS_OB, (int)row, space.weights + o * row,
+                       LS_OB);
+    }
+    solve(&p, &c, &space);
+}
+
+/* Panels of w[o][c][ky][kx] over input channels, of the taps ky0, ky0 + stride, ... and kx0, ... */
+static void pack_data(const problem *p, const float *w, int kernel, int stride, int ky0, int kx0, float *to)
+{
+    const ptrdiff_t window = (ptrdiff_t)kernel * kernel;
+    for (int c = 0; c < p->outputs; c += LS_OB) {
+        const int ob = p->outputs - c < LS_OB ? p->outputs - c : LS_OB;
+        for (int o = 0; o < p->channels; o++) {
+            const float *from = w + ((ptrdiff_t)o * p->outputs + c) * window;
+            if (stride == 1 && ob == LS_OB) {
+                lanes_turn(from, window, LS_OB, (int)window, to, LS_OB);
+                to += window * LS_OB;
+                continue;
+            }
+            for (int ky = ky0; ky < kernel; ky += stride)
+                for (int kx = kx0; kx < kernel; kx += stride, to += LS_OB)
+                    for (int i = 0; i < ob; i++)
+                        to[i] = from[i * window + ky * kernel + kx];
+        }
+    }
+}
+
+static void data_weights(const ls_op_call *call, problem *p, workspace *space, int ky, int kx)
+{
+    const ls_attributes *a = call->attributes;
+    const float *w = call->in[1].data;
+    p->w = space->weights;
+    p->w_step = LS_OB;
+    p->panel_step = (ptrdiff_t)p->channels * p->tap_rows * p->tap_columns * LS_OB;
+    if (a->weight_in_out) {
+        for (int c = 0; c < p->outputs; c += LS_OB)
+            lanes_turn(w + (ptrdiff_t)c * p->channels, p->channels, p->outputs - c < LS_OB ? p->outputs - c : LS_OB,
+                       p->channels, space->weights + (ptrdiff_t)c * p->channels, LS_OB);
+    } else if (a->kernel == 1) {
+        p->w = w;
+        p->w_step = p->outputs;
+        p->panel_step = LS_OB;
+    } else {
+        pack_data(p, w, a->kernel, a->stride, ky, kx, space->weights);
+    }
+}
+
+static void data(const ls_op_call *call)
+{
+    const int stride = call->attributes->stride;
+    for (int row = 0; row < stride && row < call->out[0].h; row++)
+        for (int column = 0; column < stride && column < call->out[0].w; column++) {
+            int ky, kx;
+            problem p = data_problem(call, row, column, &ky, &kx);
+            if (!p.tap_rows || !p.tap_columns) {
+                clear_places(&p);
+                continue;
+            }
+            const cut c = cut_problem(&p);
+            workspace space;
+            lay_out(&space, call->scratch, &p, &c);
+            data_weights(call, &p, &space, ky, kx);
+            solve(&p, &c, &space);
+        }
+}
+
+size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call)
+{
+    size_t most = 0;
+    if (call->attributes->op == LS_OP_CONV) {
+        const problem p = forward_problem(call);
+        const cut c = cut_problem(&p);
+        return lay_out(NULL, NULL, &p, &c);
+    }
+    for (int row = 0; row < call->attributes->stride && row < call->out[0].h; row++)
+        for (int column = 0; column < call->attributes->stride && column < call->out[0].w; column++) {
+            int ky, kx;
+            const problem p = data_problem(call, row, column, &ky, &kx);
+            if (!p.tap_rows || !p.tap_columns)
+                continue;
+            const cut c = cut_problem(&p);
+            const size_t bytes = lay_out(NULL, NULL, &p, &c);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
+void LANES(ls_lanes_add_conv)(ls_backend *backend)
+{
+    backend->kernel[LS_OP_CONV] = forward;
+    backend->kernel[LS_OP_CONV_DATA] = data;
+}

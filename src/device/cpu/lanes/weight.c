@@ -1,0 +1,275 @@
+/* CONV_WEIGHT: a tile of outputs x taps is summed over all places of all groups, each lane on its own, and the lanes last.
+ * Accumulators of a few outputs and channels wait in the second cache while rows of x and dy stream by. */
+#include "device/cpu/lanes/lanes.h"
+
+enum {
+    RUN = 48,              /* taps whose lanes are added together; a multiple of 16 and of every tile's width */
+    BLOCK_PLACES = 128,
+    CHUNK_OUTPUTS = 32,
+    CHUNK_TAPS = 144,
+};
+
+typedef struct sums {
+    const ls_op_call *call;
+    const ls_operand *x, *dy;
+    float *dw;
+    int kernel, stride, padding, taps;  /* taps of one channel */
+    int block_groups, block_rows, channels, outputs; /* the parts it is cut into */
+    int copy_rows, copy_columns, blocks;
+    ptrdiff_t plane;                    /* floats of one channel's copy */
+    float *acc, *copy;                  /* acc: [outputs / LS_OB][run][LS_OB][RUN][16] */
+    ptrdiff_t *x_at, *dy_at;            /* of each place */
+    int32_t *tap;
+} sums;
+
+typedef struct sums_job {
+    const float *x, *dy;
+    const int32_t *tap;                 /* [rb] floats from a place's x to the tap's */
+    const ptrdiff_t *x_at, *dy_at;
+    int places, go_on;
+    ptrdiff_t dy_step;                  /* floats from an output channel to the next */
+    float *acc;                         /* [ob][RUN][16] */
+} sums_job;
+
+LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
+{
+    for (int v = 0; v < LS_LANES; v += LS_VL) {
+        vf acc[LS_OB][LS_PB];
+        const float *x[LS_PB], *dy[LS_OB];
+        float *out = job->acc + v;
+        const ptrdiff_t *x_at = job->x_at, *dy_at = job->dy_at, *last = x_at + job->places;
+        LS_UNROLL
+        for (int i = 0; i < ob; i++)
+            dy[i] = job->dy + i * job->dy_step + v;
+        LS_UNROLL
+        for (int j = 0; j < rb; j++) {
+            x[j] = job->x + job->tap[j] + v;
+            LS_UNROLL
+            for (int i = 0; i < ob; i++)
+                acc[i][j] = job->go_on ? vf_load(out + (i * RUN + j) * LS_LANES) : vf_zero();
+        }
+        for (; x_at < last; x_at++, dy_at++) {
+            vf at[LS_PB];
+            LS_UNROLL
+            for (int j = 0; j < rb; j++)
+                at[j] = vf_load(x[j] + *x_at);
+            LS_UNROLL
+            for (int i = 0; i < ob; i++) {
+                const vf slope = vf_load(dy[i] + *dy_at);
+                LS_UNROLL
+                for (int j = 0; j < rb; j++)
+                    acc[i][j] = vf_fma(slope, at[j], acc[i][j]);
+            }
+        }
+        LS_UNROLL
+        for (int j = 0; j < rb; j++)
+            LS_UNROLL
+            for (int i = 0; i < ob; i++)
+                vf_store(out + (i * RUN + j) * LS_LANES, acc[i][j]);
+    }
+}
+
+static void sums_by_width(const int ob, int rb, const sums_job *job) __attribute__((always_inline));
+static inline void sums_by_width(const int ob, int rb, const sums_job *job)
+{
+    switch (rb) {
+    case 1: sums_run(ob, 1, job); break;
+    case 2: sums_run(ob, 2, job); break;
+#if LS_PB >= 3
+    case 3: sums_run(ob, 3, job); break;
+#endif
+#if LS_PB >= 6
+    case 4: sums_run(ob, 4, job); break;
+    case 5: sums_run(ob, 5, job); break;
+    case 6: sums_run(ob, 6, job); break;
+#endif
+    }
+}
+
+static __attribute__((noinline)) void sums_1(int rb, const sums_job *job)
+{
+    sums_by_width(1, rb, job);
+}
+static __attribute__((noinline)) void sums_2(int rb, const sums_job *job)
+{
+    sums_by_width(2, rb, job);
+}
+static __attribute__((noinline)) void sums_3(int rb, const sums_job *job)
+{
+    sums_by_width(3, rb, job);
+}
+static __attribute__((noinline)) void sums_4(int rb, const sums_job *job)
+{
+    sums_by_width(4, rb, job);
+}
+
+static int even_part(int whole, int part)
+{
+    const int parts = part < 1 ? whole : (whole + part - 1) / part;
+    return parts ? (whole + parts - 1) / parts : 1;
+}
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Returns the bytes of scratch; the pointers into it are right where the call's scratch is. */
+static size_t cut_sums(sums *s, const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    *s = (sums){.call = call, .x = &call->in[0], .dy = &call->in[1], .dw = call->out[0].data, .kernel = a->kernel,
+                .stride = a->stride, .padding = a->padding, .taps = a->kernel * a->kernel};
+    const int places = s->dy->h * s->dy->w;
+    s->block_groups = even_part(call->groups, BLOCK_PLACES / (places ? places : 1));
+    s->block_rows = even_part(s->dy->h, BLOCK_PLACES / (s->dy->w ? s->dy->w : 1));
+    if (s->block_rows < s->dy->h)
+        s->block_groups = 1;
+    s->blocks = ((call->groups + s->block_groups - 1) / s->block_groups) *
+                ((s->dy->h + s->block_rows - 1) / s->block_rows);
+    s->channels = even_part(s->x->c, CHUNK_TAPS / s->taps);
+    s->outputs = (even_part(s->dy->c, CHUNK_OUTPUTS) + LS_OB - 1) / LS_OB * LS_OB;
+    const int step = s->kernel == 1 ? 1 : s->stride;
+    s->copy_rows = (s->block_rows - 1) * step + s->kernel;
+    s->copy_columns = (s->dy->w - 1) * step + s->kernel;
+    /* An odd number of lines spreads the channels over the sets of the caches. */
+    s->plane = ((ptrdiff_t)s->copy_rows * s->copy_columns | 1) * LS_LANES;
+
+    const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN, all = (size_t)s->block_groups * s->block_rows * s->dy->w;
+    const size_t acc = (s->blocks > 1 ? (size_t)s->outputs * runs : LS_OB) * RUN * LS_LANES * sizeof(float);
+    const size_t copy = lines((size_t)s->block_groups * s->channels * s->plane * sizeof(float));
+    char *at = call->scratch;
+    if (at) {
+        s->acc = (float *)at;
+        s->copy = (float *)(at + acc);
+        s->x_at = (ptrdiff_t *)(at + acc + copy);
+        s->dy_at = (ptrdiff_t *)(at + acc + copy + lines(all * sizeof(ptrdiff_t)));
+        s->tap = (int32_t *)(at + acc + copy + 2 * lines(all * sizeof(ptrdiff_t)));
+    }
+    return acc + copy + 2 * lines(all * sizeof(ptrdiff_t)) + lines((size_t)s->channels * s->taps * sizeof(int32_t));
+}
+
+/* The rows of one channel that the block's places read, zeros outside the map. */
+static void copy_plane(const sums *s, const float *x, int row, float *to)
+{
+    const int jump = s->kernel == 1 ? s->stride : 1;
+    int from = 0, end = s->copy_columns;
+    while (from < end && from * jump < s->padding)
+        from++;
+    while (end > from && (end - 1) * jump - s->padding >= s->x->w)
+        end--;
+    for (int i = 0; i < s->copy_rows; i++, to += (ptrdiff_t)s->copy_columns * LS_LANES) {
+        const int y = row * s->stride - s->padding + i * jump;
+        if (y < 0 || y >= s->x->h || from == end) {
+            lanes_clear(to, s->copy_columns);
+            continue;
+        }
+        lanes_clear(to, from);
+        lanes_copy(to + from * LS_LANES, x + ((ptrdiff_t)y * s->x->w + from * jump - s->padding) * LS_LANES, end - from, jump);
+        lanes_clear(to + end * LS_LANES, s->copy_columns - end);
+    }
+}
+
+static int list_places(const sums *s, int groups, int rows)
+{
+    const ptrdiff_t group = (ptrdiff_t)s->dy->c * s->dy->h * s->dy->w * LS_LANES;
+    const int step = s->kernel == 1 ? 1 : s->stride;
+    int n = 0;
+    for (int g = 0; g < groups; g++)
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < s->dy->w; j++, n++) {
+                s->x_at[n] = g * s->channels * s->plane + ((ptrdiff_t)i * s->copy_columns + j) * step * LS_LANES;
+                s->dy_at[n] = g * group + ((ptrdiff_t)i * s->dy->w + j) * LS_LANES;
+            }
+    return n;
+}
+
+/* Adds the lanes of a run's accumulators and puts the sums where they belong. */
+static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
+{
+    const ptrdiff_t row = (ptrdiff_t)s->x->c * s->taps;
+    for (int i = 0; i < ob; i++, output++, acc += RUN * LS_LANES)
+        for (int t = 0; t < taps; t += 16) {
+            float sum[16];
+            lanes_sum16(acc + t * LS_LANES, sum);
+            const int count = taps - t < 16 ? taps - t : 16;
+            if (s->call->attributes->weight_in_out)
+                for (int j = 0; j < count; j++)
+                    s->dw[(ptrdiff_t)(tap + t + j) * s->dy->c + output] = sum[j];
+            else
+                for (int j = 0; j < count; j++)
+                    s->dw[output * row + tap + t + j] = sum[j];
+        }
+}
+
+typedef struct chunk { int output, outputs, channel, channels; } chunk;
+
+static void run_chunk(const sums *s, const chunk *k, int group, int row, int places, int first, int last)
+{
+    static void (*const run[LS_OB])(int, const sums_job *) = {sums_1, sums_2, sums_3, sums_4};
+    const int taps = k->channels * s->taps, runs = (taps + RUN - 1) / RUN;
+    const ptrdiff_t plane = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES;
+    sums_job job = {.x = s->copy, .x_at = s->x_at, .dy_at = s->dy_at, .places = places, .go_on = !first, .dy_step = plane};
+    for (int o = 0; o < k->outputs; o += LS_OB) {
+        const int ob = k->outputs - o < LS_OB ? k->outputs - o : LS_OB;
+        job.dy = s->dy->data + ((ptrdiff_t)group * s->dy->c + k->output + o) * plane + (ptrdiff_t)row * s->dy->w * LS_LANES;
+        for (int r = 0; r < runs; r++) {
+            float *acc = s->acc + (s->blocks > 1 ? o * runs + r * LS_OB : 0) * (ptrdiff_t)(RUN * LS_LANES);
+            const int end = taps - r * RUN < RUN ? taps - r * RUN : RUN;
+            for (int t = 0; t < end; t += LS_PB) {
+                job.tap = s->tap + r * RUN + t;
+                job.acc = acc + t * LS_LANES;
+                run[ob - 1](end - t < LS_PB ? end - t : LS_PB, &job);
+            }
+            if (last)
+                finish_run(s, acc, k->output + o, ob, k->channel * s->taps + r * RUN, end);
+        }
+    }
+}
+
+static void run_blocks(const sums *s, const chunk *k)
+{
+    const ptrdiff_t plane = (ptrdiff_t)s->x->h * s->x->w * LS_LANES;
+    int block = 0;
+    for (int group = 0; group < s->call->groups; group += s->block_groups)
+        for (int row = 0; row < s->dy->h; row += s->block_rows, block++) {
+            const int groups = s->call->groups - group < s->block_groups ? s->call->groups - group : s->block_groups;
+            const int rows = s->dy->h - row < s->block_rows ? s->dy->h - row : s->block_rows;
+            for (int g = 0; g < groups; g++)
+                for (int c = 0; c < k->channels; c++)
+                    copy_plane(s, s->x->data + ((ptrdiff_t)(group + g) * s->x->c + k->channel + c) * plane, row,
+                               s->copy + (g * s->channels + c) * s->plane);
+            const int places = list_places(s, groups, rows);
+            run_chunk(s, k, group, row, places, block == 0, block == s->blocks - 1);
+        }
+}
+
+static void weight(const ls_op_call *call)
+{
+    sums s;
+    cut_sums(&s, call);
+    int32_t *tap = s.tap;
+    for (int c = 0; c < s.channels; c++)
+        for (int ky = 0; ky < s.kernel; ky++)
+            for (int kx = 0; kx < s.kernel; kx++)
+                *tap++ = (int32_t)(c * s.plane + ((ptrdiff_t)ky * s.copy_columns + kx) * LS_LANES);
+    for (int o = 0; o < s.dy->c; o += s.outputs)
+        for (int c = 0; c < s.x->c; c += s.channels) {
+            const chunk k = {o, s.dy->c - o < s.outputs ? s.dy->c - o : s.outputs, c,
+                             s.x->c - c < s.channels ? s.x->c - c : s.channels};
+            run_blocks(&s, &k);
+        }
+}
+
+size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call)
+{
+    sums s;
+    ls_op_call no_data = *call;
+    no_data.scratch = NULL;
+    return cut_sums(&s, &no_data);
+}
+
+void LANES(ls_lanes_add_weight)(ls_backend *backend)
+{
+    backend->kernel[LS_OP_CONV_WEIGHT] = weight;
+}

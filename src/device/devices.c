@@ -1,0 +1,136 @@
+/* Lists of devices, read and written. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "base/session.h"
+#include "device/cpu/select.h"
+
+enum { SHOWN = 8 };
+
+static ls_devices none(void)
+{
+    return (ls_devices){.n = 0};
+}
+
+static bool read_number(const char **text, int *number)
+{
+    if (**text < '0' || **text > '9')
+        return false;
+    char *end;
+    errno = 0;
+    long value = strtol(*text, &end, 10);
+    if (errno || value > 1000000)
+        return false;
+    *text = end;
+    *number = (int)value;
+    return true;
+}
+
+static ls_status add_device(ls_context *context, ls_devices *devices, ls_device device, const char *list)
+{
+    for (int i = 0; i < devices->n; i++)
+        if (devices->at[i].type == device.type && devices->at[i].index == device.index)
+            return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": cpu:%d is named twice", list, device.index);
+    devices->at[devices->n++] = device;
+    return LS_OK;
+}
+
+/* One item, "cpu:0" or "cpu:0-15"; moves *text past it. */
+static ls_status read_item(ls_context *context, ls_devices *devices, const char **text, const char *list)
+{
+    const char *p = *text;
+    bool cuda = strncmp(p, "cuda:", 5) == 0 || strncmp(p, "gpu:", 4) == 0;
+    if (!cuda && strncmp(p, "cpu:", 4) != 0)
+        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0", list, p);
+    p = strchr(p, ':') + 1;
+    int first = 0, last = 0;
+    bool good = read_number(&p, &first);
+    last = first;
+    if (good && *p == '-') {
+        p++;
+        good = read_number(&p, &last) && last >= first;
+    }
+    if (good && cuda && *p == 'x') {
+        int parts = 0;
+        p++;
+        good = read_number(&p, &parts) && parts >= 1;
+    }
+    if (!good || (*p && *p != ','))
+        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0", list, *text);
+    if (cuda)
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cuda:%d; this library was built for CPUs alone", list, first);
+    if (last >= LS_MAX_DEVICES)
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cpu:%d; the last is cpu:%d", list, last, LS_MAX_DEVICES - 1);
+    *text = p;
+    for (int i = first; i <= last; i++)
+        if (add_device(context, devices, (ls_device){LS_CPU, (int16_t)i}, list) != LS_OK)
+            return LS_BAD_ARGUMENT;
+    return LS_OK;
+}
+
+ls_devices ls_parse_devices(ls_session *session, const char *list)
+{
+    ls_devices devices = none();
+    if (!session || ls_failed(session))
+        return devices;
+    ls_context *context = &session->context;
+    if (!list || !*list) {
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_parse_devices: the list is empty");
+        return devices;
+    }
+    const char *p = list;
+    for (;;) {
+        if (read_item(context, &devices, &p, list) != LS_OK)
+            return none();
+        if (!*p)
+            return devices;
+        p++;
+    }
+}
+
+ls_devices ls_all_devices(ls_session *session)
+{
+    ls_devices devices = none();
+    if (!session || ls_failed(session))
+        return devices;
+    int cores = ls_core_count();
+    devices.n = cores < LS_MAX_DEVICES ? cores : LS_MAX_DEVICES;
+    for (int i = 0; i < devices.n; i++)
+        devices.at[i] = (ls_device){LS_CPU, (int16_t)i};
+    return devices;
+}
+
+const char *ls_devices_str(ls_session *session, ls_devices devices)
+{
+    if (!session)
+        return "[]";
+    char text[SHOWN * 16 + 8] = "[";
+    size_t length = 1;
+    bool all = devices.n <= SHOWN;
+    for (int i = 0; i < devices.n; i += all || i > 0 ? 1 : devices.n - 1)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s(%d)", i == 0 ? "" : all ? ", " : ", ..., ",
+                                   devices.at[i].type == LS_CUDA ? "gpu" : "cpu", devices.at[i].index);
+    snprintf(text + length, sizeof text - length, "]");
+    char *kept = ls_session_alloc(session, strlen(text) + 1, 1, "a list of devices");
+    return kept ? strcpy(kept, text) : "[]";
+}
+
+const char *ls_device_about(ls_session *session, ls_device device)
+{
+    if (!session)
+        return "";
+    char text[128];
+    const char *isa = ls_cpu_isa_name(session->options.isa);
+    snprintf(text, sizeof text, "core %d, %s kernels", ls_core_number(device.index), isa ? isa : "no");
+    char *kept = ls_session_alloc(session, strlen(text) + 1, 1, "a device's description");
+    return kept ? strcpy(kept, text) : "";
+}
+
+const char *ls_isa_name(const ls_session *session)
+{
+    const char *name = session ? ls_cpu_isa_name(session->options.isa) : NULL;
+    return name ? name : "";
+}

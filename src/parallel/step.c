@@ -1,0 +1,362 @@
+#include "parallel/step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "data/data.h"
+
+static int slices_of(const ls_bucket *bucket)
+{
+    return (int)((bucket->end - bucket->begin + LS_SLICE - 1) / LS_SLICE);
+}
+
+ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    ls_context *context = &network->session->context;
+    size_t buckets = (size_t)network->flat.n_buckets + 1;
+    step->trainer = trainer;
+    pthread_mutex_init(&step->lock, NULL);
+    pthread_cond_init(&step->changed, NULL);
+    step->owed = ls_alloc(context, buckets, sizeof *step->owed, "a step");
+    step->slice = ls_alloc(context, buckets, sizeof *step->slice, "a step");
+    return step->owed && step->slice ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
+void ls_step_destroy(ls_step_job *step)
+{
+    if (!step->trainer)
+        return;
+    ls_context *context = &step->trainer->network->session->context;
+    ls_release(context, step->index);
+    ls_release(context, step->order);
+    ls_release(context, step->owed);
+    ls_release(context, step->slice);
+    ls_release(context, step->statistics);
+    ls_release(context, step->metrics);
+    ls_release(context, step->losses);
+    ls_tree_destroy(&step->tree, context);
+    pthread_cond_destroy(&step->changed);
+    pthread_mutex_destroy(&step->lock);
+}
+
+ls_status ls_step_reserve(ls_step_job *step, int rows, int shards)
+{
+    ls_network *network = step->trainer->network;
+    ls_context *context = &network->session->context;
+    if (rows > step->rows_capacity) {
+        ls_release(context, step->index);
+        step->index = ls_alloc(context, (size_t)rows, sizeof *step->index, "a batch");
+        step->rows_capacity = step->index ? rows : 0;
+    }
+    if (shards > step->shards_capacity) {
+        ls_release(context, step->order);
+        ls_release(context, step->statistics);
+        ls_release(context, step->metrics);
+        ls_release(context, step->losses);
+        step->order = ls_alloc(context, (size_t)shards, sizeof *step->order, "a step's shards");
+        step->statistics = ls_alloc(context, (size_t)shards * network->flat.state, sizeof(float), "the shards' statistics");
+        step->metrics = ls_alloc(context, (size_t)shards * LS_METRICS, sizeof(float), "the shards' metrics");
+        step->losses = ls_alloc(context, (size_t)shards, sizeof *step->losses, "the shards' losses");
+        step->shards_capacity = step->order && step->statistics && step->metrics && step->losses ? shards : 0;
+    }
+    if (step->rows_capacity < rows || step->shards_capacity < shards)
+        return LS_OUT_OF_MEMORY;
+    return ls_tree_reserve(&step->tree, context, shards);
+}
+
+static void wake(ls_step_job *step)
+{
+    pthread_mutex_lock(&step->lock);
+    pthread_cond_broadcast(&step->changed);
+    pthread_mutex_unlock(&step->lock);
+}
+
+/* ---- The end of a step ---- */
+
+/* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
+static void move_statistics(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    size_t n = network->flat.state;
+    int current = atomic_load(&network->current);
+    for (int j = 0; j < step->shards; j++) {
+        int images = step->rows - j * step->shard < step->shard ? step->rows - j * step->shard : step->shard;
+        float *row = step->statistics + (size_t)j * n;
+        for (size_t i = 0; i < n; i++)
+            row[i] = (float)images * row[i];
+    }
+    ls_tree_sum_rows(step->statistics, step->shards, n, network->backend->add);
+    const float *was = network->state[current];
+    float *is = network->state[1 - current];
+    for (size_t i = 0; i < n; i++)
+        is[i] = fmaf(0.1f, step->statistics[i] / (float)step->rows, 0.9f * was[i]);
+}
+
+static ls_report report_of(const ls_step_job *step)
+{
+    ls_report report = {.step = step->number + 1, .rows = step->rows};
+    for (int j = 0; j < step->shards; j++) {
+        const float *metrics = step->metrics + (size_t)j * LS_METRICS;
+        step->losses[j] = metrics[LS_METRIC_LOSS];
+        report.correct += (int64_t)metrics[LS_METRIC_CORRECT];
+    }
+    ls_tree_sum_doubles(step->losses, step->shards);
+    report.loss = step->losses[0] / step->rows;
+    return report;
+}
+
+static void put_report(struct ls_trainer *trainer, ls_report report)
+{
+    pthread_mutex_lock(&trainer->lock);
+    trainer->reports[trainer->reported++ % LS_REPORTS] = report;
+    if (trainer->reported - trainer->taken > LS_REPORTS)
+        trainer->taken = trainer->reported - LS_REPORTS;
+    pthread_mutex_unlock(&trainer->lock);
+}
+
+static bool all_finite(const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+/* Names what is not finite: the loss of a shard, or the first parameter whose new value is not. */
+static void raise_broken(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    ls_context *context = &network->session->context;
+    for (int j = 0; j < step->shards; j++)
+        if (!isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
+            ls_raise(context, LS_NOT_FINITE, "step %lld: the loss of shard %d is not finite; the weights of step %lld are kept; a lower "
+                     "learning rate may help", (long long)step->number + 1, j, (long long)step->number);
+            return;
+        }
+    const float *next = network->weights[1 - atomic_load(&network->current)];
+    const char *name = "the gradient";
+    for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
+        const ls_view *view = &network->flat.views[i];
+        if (view->trainable && !all_finite(next + view->offset, view->numbers))
+            name = view->name;
+    }
+    ls_raise(context, LS_NOT_FINITE, "step %lld: the update of %s is not finite; the weights of step %lld are kept; a lower learning "
+             "rate may help", (long long)step->number + 1, name, (long long)step->number);
+}
+
+static void finish(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    if (step->update && !atomic_load(&step->broken)) {
+        move_statistics(step);
+        if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))
+            atomic_store(&step->broken, 1);
+    }
+    if (atomic_load(&step->broken)) {
+        raise_broken(step);
+    } else {
+        if (step->update)
+            atomic_store(&network->current, 1 - atomic_load(&network->current));
+        put_report(trainer, report_of(step));
+    }
+    atomic_store(&step->complete, 1);
+    wake(step);
+}
+
+/* One shard or slice is done; the last one ends the step. */
+static void finish_part(ls_step_job *step)
+{
+    if (atomic_fetch_sub(&step->left, 1) == 1)
+        finish(step);
+}
+
+/* ---- Buffers for partial gradients ---- */
+
+static void free_buffer(void *user, int buffer)
+{
+    struct ls_trainer *trainer = user;
+    trainer->free_buffers[trainer->n_free++] = buffer;
+}
+
+/* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
+static void fold(ls_step_job *step, int node, ls_core *core)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    int into = ls_tree_begin_fold(&step->tree, node);
+    pthread_mutex_unlock(&step->lock);
+    for (size_t at = 0; at < network->flat.trainable; at += LS_TREE_BLOCK) {
+        size_t n = network->flat.trainable - at < LS_TREE_BLOCK ? network->flat.trainable - at : LS_TREE_BLOCK;
+        ls_tree_sum(&step->tree, node, trainer->pool, at, n, trainer->pool[into] + at, core->sums, network->backend->add);
+    }
+    pthread_mutex_lock(&step->lock);
+    ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
+    pthread_cond_broadcast(&step->changed);
+}
+
+/* A buffer for shard j's gradient. Pulling pauses here while too many partial gradients are alive. */
+static float *take_buffer(ls_step_job *step, int j, ls_core *core)
+{
+    struct ls_trainer *trainer = step->trainer;
+    pthread_mutex_lock(&step->lock);
+    while (trainer->n_free == 0) {
+        int node = ls_tree_foldable(&step->tree);
+        if (node)
+            fold(step, node, core);
+        else
+            pthread_cond_wait(&step->changed, &step->lock);
+    }
+    int buffer = trainer->free_buffers[--trainer->n_free];
+    step->tree.buffer[step->tree.size + j] = buffer;
+    step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
+    pthread_mutex_unlock(&step->lock);
+    return trainer->pool[buffer];
+}
+
+/* ---- Reduction and update ---- */
+
+/* Sums one slice of a whole bucket over all shards and updates its weights. */
+static void reduce_slice(ls_step_job *step, int bucket, int slice, ls_core *core)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    int current = atomic_load(&network->current);
+    const ls_bucket *range = &network->flat.buckets[bucket];
+    size_t begin = range->begin + (size_t)slice * LS_SLICE, end = begin + LS_SLICE < range->end ? begin + LS_SLICE : range->end;
+    for (size_t at = begin; at < end; at += LS_TREE_BLOCK) {
+        size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
+        const float *sum = ls_tree_sum(&step->tree, 1, trainer->pool, at, n, NULL, core->sums, network->backend->add);
+        if (!step->update)
+            memcpy(trainer->gradient + at, sum, n * sizeof *sum);
+        else if (!network->backend->sgd(network->weights[1 - current] + at, network->weights[current] + at,
+                                        trainer->velocity ? trainer->velocity + at : NULL, sum, n, &step->how))
+            atomic_store(&step->broken, 1);
+    }
+}
+
+/* Takes slices of whole buckets until none is left; true when there was one. */
+static bool reduce(ls_step_job *step, ls_core *core)
+{
+    const ls_flat *flat = &step->trainer->network->flat;
+    bool any = false;
+    for (int b = 0; b < flat->n_buckets; b++) {
+        int slices = slices_of(&flat->buckets[b]);
+        if (atomic_load(&step->owed[b]) > 0)
+            continue;
+        while (atomic_load(&step->slice[b]) < slices) {
+            int slice = atomic_fetch_add(&step->slice[b], 1);
+            if (slice >= slices)
+                break;
+            reduce_slice(step, b, slice, core);
+            finish_part(step);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static bool reducible(ls_step_job *step)
+{
+    const ls_flat *flat = &step->trainer->network->flat;
+    for (int b = 0; b < flat->n_buckets; b++)
+        if (atomic_load(&step->owed[b]) <= 0 && atomic_load(&step->slice[b]) < slices_of(&flat->buckets[b]))
+            return true;
+    return false;
+}
+
+/* ---- Shards ---- */
+
+typedef struct running { ls_step_job *step; ls_core *core; } running;
+
+static void bucket_is_whole(void *user, int bucket)
+{
+    running *r = user;
+    if (atomic_fetch_sub(&r->step->owed[bucket], 1) == 1)
+        wake(r->step);
+    if (atomic_load(&r->step->next) >= r->step->shards)
+        reduce(r->step, r->core);
+}
+
+static void run_shard(ls_step_job *step, int j, ls_core *core)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    int current = atomic_load(&network->current), first = j * step->shard;
+    float *metrics = step->metrics + (size_t)j * LS_METRICS;
+    ls_samples samples = {.images = step->data->images, .labels = step->data->labels, .index = step->index + first,
+                          .count = step->rows - first < step->shard ? step->rows - first : step->shard,
+                          .seed = network->session->options.seed, .step = (uint64_t)step->number};
+    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena, [LS_IN_WEIGHTS] = network->weights[current],
+                                     [LS_IN_STATE] = network->state[current], [LS_IN_METRICS] = metrics,
+                                     [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state},
+                            .scratch = core->scratch};
+    bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, core);
+    running r = {step, core};
+    ls_plan_run(network->train, &bindings, &samples, bucket_is_whole, &r);
+    if (!isfinite(metrics[LS_METRIC_LOSS]))
+        atomic_store(&step->broken, 1);
+    pthread_mutex_lock(&step->lock);
+    step->tree.state[step->tree.size + j] = LS_NODE_DONE;
+    pthread_cond_broadcast(&step->changed);
+    pthread_mutex_unlock(&step->lock);
+    finish_part(step);
+}
+
+/* The first worker to come sets the step up, or drops it when the session has failed meanwhile. */
+static void begin(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    pthread_mutex_lock(&step->lock);
+    if (!step->begun) {
+        step->begun = true;
+        trainer->n_free = 0;
+        for (int i = 0; i < trainer->n_pool; i++)
+            free_buffer(trainer, i);
+        if (ls_failed(trainer->network->session))
+            atomic_store(&step->complete, 1);
+    }
+    pthread_mutex_unlock(&step->lock);
+}
+
+static void work(ls_job *job, ls_worker *worker)
+{
+    ls_step_job *step = (ls_step_job *)job;
+    begin(step);
+    while (!atomic_load(&step->complete)) {
+        ls_core_enter(worker->core);
+        int pulled = atomic_load(&step->next) < step->shards ? atomic_fetch_add(&step->next, 1) : step->shards;
+        bool worked = pulled < step->shards;
+        if (worked)
+            run_shard(step, step->order[pulled], worker->core);
+        else
+            worked = reduce(step, worker->core);
+        ls_core_leave(worker->core);
+        if (worked || ls_spin(worker->engine, &step->complete))
+            continue;
+        pthread_mutex_lock(&step->lock);
+        while (!atomic_load(&step->complete) && !reducible(step))
+            pthread_cond_wait(&step->changed, &step->lock);
+        pthread_mutex_unlock(&step->lock);
+    }
+}
+
+void ls_step_submit(ls_step_job *step)
+{
+    const ls_flat *flat = &step->trainer->network->flat;
+    int parts = step->shards;
+    for (int b = 0; b < flat->n_buckets; b++) {
+        atomic_store(&step->owed[b], step->shards);
+        atomic_store(&step->slice[b], 0);
+        parts += slices_of(&flat->buckets[b]);
+    }
+    ls_tree_reset(&step->tree, step->shards);
+    atomic_store(&step->next, 0);
+    atomic_store(&step->left, parts);
+    atomic_store(&step->complete, 0);
+    atomic_store(&step->broken, 0);
+    step->begun = false;
+    step->job.work = work;
+    ls_engine_submit(step->trainer->network->engine, &step->job);
+}

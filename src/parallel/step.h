@@ -1,0 +1,66 @@
+/* One training step as a job: shards are pulled, computed, folded; buckets of gradients are summed in tree order and the weights
+ * updated, slice by slice, by whoever is free; at the end the new copy of the weights becomes the current one.
+ *
+ * The life of a shard's gradient: a worker takes a free buffer from the trainer's pool (folding finished siblings into one to get
+ * it, or waiting), the backward pass fills it bucket by bucket, and each bucket that all shards have filled is reduced at once, in
+ * slices, while earlier layers still run backward. */
+#ifndef LS_PARALLEL_STEP_H
+#define LS_PARALLEL_STEP_H
+
+#include "comm/tree.h"
+#include "parallel/network.h"
+
+enum { LS_SLICE = 16 * LS_TREE_BLOCK, LS_DEPTH = 2, LS_REPORTS = 1024 };
+
+typedef struct ls_step_job {
+    ls_job job;
+    struct ls_trainer *trainer;
+    /* set when handed in */
+    int rows, shards, shard;
+    uint32_t *index;             /* [rows] sample numbers */
+    int *order;                  /* [shards] in which they are pulled */
+    const ls_data *data;
+    ls_sgd how;
+    int64_t number;              /* finished updates before this one */
+    bool update;                 /* else the gradient is kept */
+    int rows_capacity, shards_capacity;
+    /* while it runs */
+    pthread_mutex_t lock;        /* guards tree.state and the pool */
+    pthread_cond_t changed;
+    bool begun;
+    ls_tree tree;
+    atomic_int next;             /* the next place in `order` to pull */
+    atomic_int *owed;            /* [buckets] shards that have not yet filled it */
+    atomic_int *slice;           /* [buckets] the next slice to reduce */
+    atomic_int left;             /* shards and slices to finish */
+    atomic_int complete, broken; /* broken: a number was not finite */
+    float *statistics;           /* [shards][state] */
+    float *metrics;              /* [shards][LS_METRICS] */
+    double *losses;              /* [shards] */
+} ls_step_job;
+
+struct ls_trainer {
+    ls_network *network;
+    ls_optim options;
+    float *velocity;             /* NULL without momentum */
+    float *gradient;             /* of ls_gradient; NULL before */
+    float **pool;                /* partial gradients */
+    int n_pool, pool_capacity;
+    int *free_buffers, n_free;
+    ls_step_job steps[LS_DEPTH];
+    int64_t handed_in;           /* steps, updates or not: chooses the slot */
+    int64_t updates;             /* handed in */
+    pthread_mutex_t lock;        /* guards the reports */
+    ls_report reports[LS_REPORTS];
+    int64_t reported, taken;
+};
+
+void ls_trainer_free(struct ls_trainer *trainer);
+
+ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);
+void ls_step_destroy(ls_step_job *step);
+/* Makes room for a batch; the step must be idle. */
+ls_status ls_step_reserve(ls_step_job *step, int rows, int shards);
+void ls_step_submit(ls_step_job *step);
+
+#endif

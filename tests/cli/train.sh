@@ -1,0 +1,116 @@
+#!/bin/sh
+# A small run through train, eval, predict and fingerprint: what they print, log and write.
+. "$(dirname -- "$0")/common.sh"
+python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+
+last_lines() { # ACCURACY-LINE-PATTERN: the two lines that train ends with
+    [ "$(wc -l <"$work/out")" = 2 ] || wrong "$called: not two lines on stdout"
+    sed -n 1p "$work/out" | grep -qE "^test acc: [01]\.[0-9][0-9], [0-9]+\.[0-9] sec/epoch on $1\$" || wrong "$called: accuracy line"
+    sed -n 2p "$work/out" | grep -qE '^fingerprint: [0-9a-f]{64}$' || wrong "$called: fingerprint line"
+}
+
+small="--limit 300 --limit-test 100 --epochs 2 --batch 128 --shard 32 --lr 0.3"
+# shellcheck disable=SC2086 # options
+runs 0 train $small --devices cpu:0-1 --log "$work/run.jsonl" --save "$work/w.safetensors"
+last_lines '\[cpu\(0\), cpu\(1\)\]'
+fingerprint=$(tail -n 1 "$work/out")
+sed -n 1p "$work/err" | grep -q 'batch 128, shard 32, epochs 2, seed 0, init normal:0.01' || wrong "the first line lacks the settings"
+[ "$(grep -cE '^epoch [12]/2: loss [0-9.]+, train acc [0-9.]+, test acc [0-9.]+, [0-9.]+ sec, [0-9]+ images/s$' "$work/err")" = 2 ] ||
+    wrong "not one line an epoch"
+LC_ALL=C grep -q "$(printf '[\r\033]')" "$work/err" && wrong "a progress bar without a terminal"
+
+python3 - "$work/run.jsonl" <<'PY' || wrong "the log"
+import json, math, sys
+lines = open(sys.argv[1], encoding="utf-8").read().split("\n")
+assert lines.pop() == "", "the last line is not whole"
+lines = [json.loads(line) for line in lines]
+first = lines.pop(0)
+for name in ("lockstep", "model", "devices", "batch", "shard", "epochs", "seed", "init", "lr", "momentum", "weight_decay", "schedule"):
+    assert name in first, name
+assert (first["batch"], first["shard"], first["lr"], first["model"]) == (128, 32, 0.3, "lenet"), first
+steps = [line for line in lines if "step" in line]
+epochs = [line for line in lines if "epoch" in line]
+assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6], steps
+assert all(set(line) == {"step", "loss"} and math.isfinite(line["loss"]) for line in steps)
+assert abs(steps[0]["loss"] - math.log(10)) < 0.1, steps[0]
+assert [line["epoch"] for line in epochs] == [1, 2], epochs
+for line in epochs:
+    assert set(line) == {"epoch", "train_loss", "train_acc", "test_acc", "sec", "img_per_s"}, line
+    assert 0 <= line["train_acc"] <= 1 and 0 <= line["test_acc"] <= 1
+rows = [128, 128, 44]
+mean = sum(n * line["loss"] for n, line in zip(rows, steps)) / 300
+assert abs(mean - epochs[0]["train_loss"]) < 1e-9, (mean, epochs[0])
+PY
+
+# The fingerprint by its definition, by the program, and after one changed bit.
+[ "$(python3 "$here/recompute.py" "$work/w.safetensors")" = "$fingerprint" ] || wrong "Python computes another fingerprint"
+runs 0 fingerprint "$work/w.safetensors"
+[ "$(cat "$work/out")" = "$fingerprint" ] || wrong "'fingerprint' of the saved file differs"
+python3 - "$work/w.safetensors" "$work/bit.safetensors" <<'PY'
+import sys
+whole = bytearray(open(sys.argv[1], "rb").read())
+whole[-1000] ^= 1
+open(sys.argv[2], "wb").write(whole)
+PY
+runs 0 fingerprint "$work/bit.safetensors"
+[ "$(cat "$work/out")" != "$fingerprint" ] || wrong "one changed bit keeps the fingerprint"
+
+# Other devices, another pull order, and a cut: same bits; and the same losses in the log.
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0,cpu:2,cpu:1 --shuffle-pulls 7 --isa plain --quiet --log "$work/three.jsonl"
+last_lines '\[cpu\(0\), cpu\(2\), cpu\(1\)\]'
+[ "$(tail -n 1 "$work/out")" = "$fingerprint" ] || wrong "three devices give another fingerprint"
+[ ! -s "$work/err" ] || wrong "--quiet says something"
+grep '"step":' "$work/run.jsonl" | grep -v '"lockstep"' >"$work/losses"
+grep '"step":' "$work/three.jsonl" | grep -v '"lockstep"' | cmp -s - "$work/losses" || wrong "three devices log other losses"
+
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0 --steps 4 --log "$work/four.jsonl"
+last_lines '\[cpu\(0\)\]'
+[ "$(grep -c '^{"step":' "$work/four.jsonl")" = 4 ] || wrong "--steps 4 is not 4 steps"
+[ "$(grep -c '^{"epoch":' "$work/four.jsonl")" = 2 ] || wrong "--steps 4 evaluates each epoch it started"
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0 --steps 6 --quiet
+[ "$(tail -n 1 "$work/out")" = "$fingerprint" ] || wrong "--steps with all steps gives another fingerprint"
+
+# A start from saved weights without learning keeps them; the schedule and init options run.
+runs 0 train --weights "$work/w.safetensors" --lr 0 --limit 64 --limit-test 10 --epochs 1 --quiet
+[ "$(tail -n 1 "$work/out")" = "$fingerprint" ] || wrong "lr 0 changes the weights"
+for extra in '--schedule cosine --warmup 2' '--schedule step' '--momentum 0.9 --nesterov' '--init xavier' '--init he' \
+    '--weight-decay 0.01' '--no-shuffle' '--seed 1'; do
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0 --quiet $extra
+    [ "$(tail -n 1 "$work/out")" != "$fingerprint" ] || wrong "$extra changes nothing"
+done
+
+# More devices than shards is said with the batch that would feed all; long lists are shortened.
+runs 0 train --limit 64 --limit-test 10 --epochs 1 --shard 16 --devices cpu:0-15
+grep -q 'batch 256 would feed all' "$work/err" || wrong "idle devices are not said"
+grep -qF 'on [cpu(0), ..., cpu(15)]' "$work/out" || wrong "16 devices are not shortened"
+
+runs 0 eval --weights "$work/w.safetensors" --devices cpu:0-1 --limit-test 100
+grep -qE '^test acc: [01]\.[0-9][0-9] on \[cpu\(0\), cpu\(1\)\]$' "$work/out" || wrong "eval's line"
+[ "$(wc -l <"$work/out")" = 1 ] || wrong "eval prints more than a line"
+
+runs 0 predict --weights "$work/w.safetensors" --out "$work/logits.npy" --limit-test 33
+python3 - "$work/logits.npy" <<'PY' || wrong "predict's file"
+import ast, math, struct, sys
+whole = open(sys.argv[1], "rb").read()
+assert whole[:6] == b"\x93NUMPY" and whole[6] in (1, 2)
+(length,) = struct.unpack("<H", whole[8:10])
+header = ast.literal_eval(whole[10 : 10 + length].decode())
+assert header == {"descr": "<f4", "fortran_order": False, "shape": (33, 10)}, header
+assert (10 + length) % 64 == 0
+assert len(whole) == 10 + length + 33 * 10 * 4
+assert all(math.isfinite(x) for x in struct.unpack("<330f", whole[10 + length :]))
+PY
+
+# Weights of another network are refused, and nothing is left behind.
+runs 1 eval --weights "$work/w.safetensors" --model resnet18 --limit-test 10
+one_line '--weights: '
+runs 1 train --weights "$work/data/t10k-labels-idx1-ubyte" --save "$work/none.safetensors" --log "$work/none.jsonl" --epochs 1
+one_line '--weights: '
+[ ! -e "$work/none.safetensors" ] && [ ! -e "$work/none.jsonl" ] || wrong "a refused run left files"
+ends

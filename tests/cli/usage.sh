@@ -1,0 +1,104 @@
+#!/bin/sh
+# Wrong usage is status 2 and one line that names the option and its value; what is refused for another reason is status 1.
+. "$(dirname -- "$0")/common.sh"
+
+usage() { # PATTERN ARGUMENTS...
+    pattern=$1
+    shift
+    runs 2 "$@"
+    one_line "$pattern"
+}
+
+refused() { # PATTERN ARGUMENTS...
+    pattern=$1
+    shift
+    runs 1 "$@"
+    one_line "$pattern"
+}
+
+usage 'usage: '
+usage 'frobnicate: ' frobnicate
+usage '--frobnicate: ' train --frobnicate
+usage '-x: ' train -x
+usage '--batch: needs a value' train --batch
+usage '--quiet=1: takes no value' train --quiet=1
+usage 'train: .*extra' train extra
+for option in batch shard epochs steps limit limit-test; do
+    for value in 0 -1 5x ' 5' +5 1e3 0x10 99999999999999999999 ''; do
+        usage "--$option: " train "--$option" "$value"
+    done
+done
+usage "--batch: '4294967297'" train --batch 4294967297
+usage '--warmup: ' train --warmup -1
+for value in -1 18446744073709551616 1.5 ''; do
+    usage '--seed: ' train --seed "$value"
+done
+for option in lr momentum weight-decay; do
+    for value in -1 -0.1 nan inf 1e999 1e-999 0x1 0.1x '' ' 0.1'; do
+        usage "--$option: " train "--$option" "$value"
+    done
+done
+for value in normal: normal:0 normal:-1 normal:nan normal:1x glorot ''; do
+    usage '--init: ' train --init "$value"
+done
+usage "--model: 'vgg'" train --model vgg
+usage "--schedule: 'linear'" train --schedule linear
+usage "--optimizer: 'adam'" train --optimizer adam
+usage "--conv: 'fft'" train --conv fft
+usage "--isa: 'sse'" train --isa sse
+usage "--dtype: 'f16'" train --dtype f16
+usage '--nesterov: ' train --nesterov
+usage '--weights: ' eval
+usage '--weights: ' predict --out x.npy
+usage '--out: ' predict --weights w.safetensors
+usage '--save: ' train --save ''
+usage '--momentum: ' eval --weights w.safetensors --momentum 0.9
+usage 'fingerprint: ' fingerprint
+usage 'fingerprint: ' fingerprint one two
+usage 'devices: ' devices extra
+usage 'data: ' data
+usage 'data: ' data push
+for list in cpu cpu: cpu:x cpu:0, ,cpu:0 cpu:1-0 cpu:0,cpu:0 cpu:0-1,cpu:1 cpu:-1 cpu:0x tpu:0 'cpu:0
+cpu:1'; do
+    usage '--devices: ' train --devices "$list"
+done
+
+refused '--devices: ' train --devices cpu:256
+refused '--devices: ' train --devices cuda:0
+refused '--devices: ' train --devices gpu:0
+refused '--dtype: tf32 .*GPU' train --dtype tf32
+refused '--dtype: bf16 .*GPU' train --dtype bf16
+for option in checkpoint checkpoint-every verify timeout report trace; do
+    refused "--$option: not built yet" train "--$option" 1
+done
+refused '--resume: not built yet' train --resume
+for command in doctor bench report; do
+    refused "$command: not built yet" "$command"
+done
+refused 'data: .*nowhere' train --data "$work/nowhere" --devices cpu:0
+refused '--save: .*nowhere' train --save "$work/nowhere/w.safetensors"
+refused '--save: ' train --save "$work"
+refused '--weights: .*nothing' eval --weights "$work/nothing"
+refused 'fingerprint: .*nothing' fingerprint "$work/nothing"
+
+runs 0 --help
+grep -q '^usage: lockstep ' "$work/out" || wrong "no usage in --help"
+for command in train eval predict devices fingerprint 'data fetch'; do
+    grep -q "  $command" "$work/out" || wrong "--help does not list $command"
+done
+# shellcheck disable=SC2086 # two words for data fetch
+for command in train eval predict 'data fetch' devices fingerprint; do
+    runs 0 $command --help
+    grep -q 'xample' "$work/out" || wrong "$command --help has no example"
+    [ ! -s "$work/err" ] || wrong "$command --help says something on stderr"
+done
+runs 0 train --help
+for default in 'default 256' 'default 64' 'default 10' 'default 0)' '0.2 for lenet, 0.1 for resnet18' 'default normal:0.01'; do
+    grep -qF "$default" "$work/out" || wrong "train --help does not say '$default'"
+done
+! grep -q 'shuffle-pulls\|checkpoint' "$work/out" || wrong "train --help shows what is not for use"
+runs 0 --version
+head -n 1 "$work/out" | grep -qE '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' || wrong "--version"
+runs 0 devices
+grep -qE '^cpu:0 ' "$work/out" || wrong "devices does not list cpu:0"
+ends

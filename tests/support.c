@@ -1,0 +1,224 @@
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cpu/select.h"
+
+uint64_t test_u64(test_random *random)
+{
+    /* splitmix64 */
+    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+double test_uniform(test_random *random)
+{
+    return (double)(test_u64(random) >> 11) * 0x1p-52 - 1;
+}
+
+double test_normal(test_random *random)
+{
+    double sum = 0;
+    for (int i = 0; i < 12; i++) {
+        sum += test_uniform(random);
+    }
+    return sum / 2;
+}
+
+void test_fill_normal(test_random *random, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)test_normal(random);
+    }
+}
+
+static void *zeroed(size_t bytes)
+{
+    size_t whole = (bytes + 127) / 64 * 64;
+    void *memory = aligned_alloc(64, whole);
+    assert_non_null(memory);
+    memset(memory, 0, whole);
+    return memory;
+}
+
+float *test_floats(size_t n)
+{
+    return zeroed(n * sizeof(float));
+}
+
+double *test_doubles(size_t n)
+{
+    return zeroed(n * sizeof(double));
+}
+
+double test_distance(const double *a, const double *b, size_t n)
+{
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        norm += b[i] * b[i];
+    }
+    return sqrt(difference / norm);
+}
+
+double test_distance_float(const float *a, const double *b, size_t n)
+{
+    double *wide = test_doubles(n);
+    for (size_t i = 0; i < n; i++) {
+        wide[i] = a[i];
+    }
+    double distance = test_distance(wide, b, n);
+    free(wide);
+    return distance;
+}
+
+int test_same_bits(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+int test_groups(int count)
+{
+    return (count + LS_LANES - 1) / LS_LANES;
+}
+
+int test_windows(int size, int kernel, int stride, int padding)
+{
+    return (size + 2 * padding - kernel) / stride + 1;
+}
+
+size_t test_numbers(const ls_operand *shape)
+{
+    return (size_t)shape->c * shape->h * shape->w;
+}
+
+size_t test_lane_numbers(const ls_operand *shape, int count)
+{
+    return test_groups(count) * test_numbers(shape) * LS_LANES;
+}
+
+/* Where the lanes layout has number `i` of an image. */
+static size_t lane_at(size_t numbers, int image, size_t i)
+{
+    return (image / LS_LANES * numbers + i) * LS_LANES + image % LS_LANES;
+}
+
+void test_pack(float *lanes, const float *images, const ls_operand *shape, int count, float padding)
+{
+    size_t numbers = test_numbers(shape);
+    for (int image = 0; image < test_groups(count) * LS_LANES; image++) {
+        for (size_t i = 0; i < numbers; i++) {
+            lanes[lane_at(numbers, image, i)] = image < count ? images[image * numbers + i] : padding;
+        }
+    }
+}
+
+void test_unpack(float *images, const float *lanes, const ls_operand *shape, int count)
+{
+    size_t numbers = test_numbers(shape);
+    for (int image = 0; image < count; image++) {
+        for (size_t i = 0; i < numbers; i++) {
+            images[image * numbers + i] = lanes[lane_at(numbers, image, i)];
+        }
+    }
+}
+
+void test_pad(float *lanes, const ls_operand *shape, int count, test_random *random)
+{
+    size_t numbers = test_numbers(shape);
+    for (int image = count; image < test_groups(count) * LS_LANES; image++) {
+        for (size_t i = 0; i < numbers; i++) {
+            lanes[lane_at(numbers, image, i)] = random ? (float)(1000 * test_uniform(random)) : 0;
+        }
+    }
+}
+
+ls_operand test_activation(test_random *random, int c, int h, int w, int count)
+{
+    ls_operand x = {NULL, c, h, w};
+    x.data = test_floats(test_lane_numbers(&x, count));
+    test_fill_normal(random, x.data, test_lane_numbers(&x, count));
+    test_pad(x.data, &x, count, NULL);
+    return x;
+}
+
+ls_operand test_vector(test_random *random, size_t n)
+{
+    ls_operand x = {test_floats(n), (int)n, 1, 1};
+    test_fill_normal(random, x.data, n);
+    return x;
+}
+
+test_batch test_batch_new(int count, size_t image_bytes, int classes)
+{
+    test_batch batch = {.images = zeroed(count * image_bytes),
+                        .labels = zeroed(count),
+                        .index = zeroed(count * sizeof(uint32_t))};
+    for (size_t i = 0; i < count * image_bytes; i++) {
+        batch.images[i] = (uint8_t)(i * 31 + i / 256);
+    }
+    for (int i = 0; i < count; i++) {
+        batch.index[i] = (uint32_t)i;
+        batch.labels[i] = (uint8_t)(i * 7 % classes);
+    }
+    batch.samples = (ls_samples){.images = batch.images,
+                                 .labels = batch.labels,
+                                 .index = batch.index,
+                                 .count = count,
+                                 .seed = 11,
+                                 .step = 3};
+    return batch;
+}
+
+void test_batch_free(test_batch *batch)
+{
+    free(batch->images);
+    free(batch->labels);
+    free(batch->index);
+}
+
+enum { GUARD = 64 };
+
+void test_run(const ls_backend *backend, ls_op_call *call)
+{
+    call->groups = test_groups(call->samples->count);
+    size_t bytes = backend->scratch ? backend->scratch(call) : 0;
+    unsigned char *scratch = zeroed(bytes + GUARD);
+    memset(scratch, 0xff, bytes + GUARD); /* NaN in every float */
+    call->scratch = scratch;
+    backend->kernel[call->attributes->op](call);
+    for (int i = 0; i < GUARD; i++) {
+        if (scratch[bytes + i] != 0xff) {
+            fail_msg("%s of %s overruns its scratch", ls_op_name(call->attributes->op), backend->name);
+        }
+    }
+    free(scratch);
+    call->scratch = NULL;
+}
+
+int test_backends(const ls_backend *found[8])
+{
+    static const ls_isa caps[] = {LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512};
+    int n = 0;
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        const ls_backend *backend = ls_cpu_backend(caps[i]);
+        int known = !backend || strcmp(backend->name, ls_backend_ref()->name) == 0;
+        for (int j = 0; j < n; j++) {
+            known = known || strcmp(backend->name, found[j]->name) == 0; /* a cap above what the machine has falls back */
+        }
+        if (!known) {
+            found[n++] = backend;
+        }
+    }
+    return n;
+}
+
+const ls_backend *test_fastest(void)
+{
+    const ls_backend *fastest = ls_cpu_backend(LS_ISA_AUTO);
+    return fastest ? fastest : ls_backend_ref();
+}
