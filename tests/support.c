@@ -155,22 +155,17 @@ ls_operand test_vector(test_random *random, size_t n)
 
 test_batch test_batch_new(int count, size_t image_bytes, int classes)
 {
-    test_batch batch = {.images = zeroed(count * image_bytes),
-                        .labels = zeroed(count),
-                        .index = zeroed(count * sizeof(uint32_t))};
+    test_batch batch = {
+        .images = zeroed(count * image_bytes), .labels = zeroed(count), .index = zeroed(count * sizeof(uint32_t))};
     for (size_t i = 0; i < count * image_bytes; i++) {
         batch.images[i] = (uint8_t)(i * 31 + i / 256);
     }
     for (int i = 0; i < count; i++) {
-        batch.index[i] = (uint32_t)i;
+        batch.index[i] = (uint32_t)(count - 1 - i);
         batch.labels[i] = (uint8_t)(i * 7 % classes);
     }
-    batch.samples = (ls_samples){.images = batch.images,
-                                 .labels = batch.labels,
-                                 .index = batch.index,
-                                 .count = count,
-                                 .seed = 11,
-                                 .step = 3};
+    batch.samples = (ls_samples){
+        .images = batch.images, .labels = batch.labels, .index = batch.index, .count = count, .seed = 11, .step = 3};
     return batch;
 }
 
@@ -208,7 +203,8 @@ int test_backends(const ls_backend *found[8])
         const ls_backend *backend = ls_cpu_backend(caps[i]);
         int known = !backend || strcmp(backend->name, ls_backend_ref()->name) == 0;
         for (int j = 0; j < n; j++) {
-            known = known || strcmp(backend->name, found[j]->name) == 0; /* a cap above what the machine has falls back */
+            known =
+                known || strcmp(backend->name, found[j]->name) == 0; /* a cap above what the machine has falls back */
         }
         if (!known) {
             found[n++] = backend;

@@ -20,8 +20,8 @@ typedef struct test_random {
 } test_random;
 
 uint64_t test_u64(test_random *random);
-double test_uniform(test_random *random);                        /* in [-1, 1) */
-double test_normal(test_random *random);                         /* mean 0, deviation 1 */
+double test_uniform(test_random *random); /* in [-1, 1) */
+double test_normal(test_random *random);  /* mean 0, deviation 1 */
 void test_fill_normal(test_random *random, float *x, size_t n);
 
 /* `n` zeroed floats, aligned to 64 bytes; ends the test where there is no memory. Free with free(). */
@@ -37,8 +37,8 @@ int test_same_bits(float a, float b); /* a NaN is a NaN */
 
 int test_groups(int count);
 int test_windows(int size, int kernel, int stride, int padding); /* how many there are along `size` places */
-size_t test_numbers(const ls_operand *shape);                     /* in one image */
-size_t test_lane_numbers(const ls_operand *shape, int count);     /* in the lanes layout, padded lanes included */
+size_t test_numbers(const ls_operand *shape);                    /* in one image */
+size_t test_lane_numbers(const ls_operand *shape, int count);    /* in the lanes layout, padded lanes included */
 
 /* NCHW to lanes, with `padding` in the lanes that hold no image, and back. */
 void test_pack(float *lanes, const float *images, const ls_operand *shape, int count, float padding);
@@ -53,7 +53,7 @@ ls_operand test_vector(test_random *random, size_t n); /* `n` normal numbers: c 
 
 /* ---- Backends ---- */
 
-/* Sample i is image i; labels[i] = i * 7 % classes. */
+/* Image i of the shard is sample count - 1 - i, and the label of sample i is i * 7 % classes. */
 typedef struct test_batch {
     ls_samples samples;
     uint8_t *images, *labels;

@@ -12,8 +12,8 @@ static ls_status check(ls_context *context, const uint8_t *labels, int64_t rows,
                         "data: %lld images of %d x %d x %d; needs 1 to %d images of 1 to %d values each",
                         (long long)rows, channels, height, width, INT32_MAX, MOST_PIXELS);
     if (classes < 1 || classes > MOST_CLASSES)
-        return ls_raise(context, LS_BAD_ARGUMENT, "data: %d classes; a label is a byte, so 1 to %d are possible", classes,
-                        MOST_CLASSES);
+        return ls_raise(context, LS_BAD_ARGUMENT, "data: %d classes; a label is a byte, so 1 to %d are possible",
+                        classes, MOST_CLASSES);
     if (loader->batch < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "data: a batch of %d images; needs at least 1", loader->batch);
     if (loader->limit < 0)

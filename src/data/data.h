@@ -13,14 +13,14 @@ struct ls_data {
     int batch;
     bool shuffle;
     uint64_t seed;
-    uint32_t *order;       /* [rows], of epoch `ordered` */
-    int64_t ordered;       /* -1: file order */
-    int64_t epoch;         /* of the next batch */
-    int64_t position;      /* the next batch's number within the epoch; all batches: the epoch's end comes next */
+    uint32_t *order;  /* [rows], of epoch `ordered` */
+    int64_t ordered;  /* -1: file order */
+    int64_t epoch;    /* of the next batch */
+    int64_t position; /* the next batch's number within the epoch; all batches: the epoch's end comes next */
 };
 
-/* Takes `images` and `labels` (both from ls_alloc on `context`), also when it fails. `loader` may be NULL; its directory is
- * not used. The first loader->limit rows are kept. */
+/* Takes `images` and `labels` (both from ls_alloc on `context`), also when it fails. `loader` may be NULL; its
+ * directory is not used. The first loader->limit rows are kept. */
 ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_t *labels, int64_t rows, int channels,
                      int height, int width, int classes, const ls_loader *loader);
 void ls_data_free(ls_data *data); /* NULL is fine */

@@ -38,15 +38,16 @@ static bool has_part(ls_context *context, const char *directory, ls_part part)
 
 static void raise_absent(ls_context *context, const char *looked)
 {
-    ls_raise(context, LS_IO,
-             "Fashion-MNIST is not in %s; put train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
-             "t10k-labels-idx1-ubyte there (as they are or as .gz), install the package dataset-fashion-mnist, or run "
-             "`lockstep data fetch`",
-             looked);
+    ls_raise(
+        context, LS_IO,
+        "Fashion-MNIST is not in %s; put train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+        "t10k-labels-idx1-ubyte there (as they are or as .gz), install the package dataset-fashion-mnist, or run "
+        "`lockstep data fetch`",
+        looked);
 }
 
-/* Where the part lies; to be released by the caller. A directory that was named, by the caller or in the environment, is
- * the only one looked at: data from elsewhere would be a wrong result that nobody sees. */
+/* Where the part lies; to be released by the caller. A directory that was named, by the caller or in the environment,
+ * is the only one looked at: data from elsewhere would be a wrong result that nobody sees. */
 static char *find_directory(ls_context *context, ls_part part, const char *named)
 {
     const char *variable = getenv("LOCKSTEP_DATA");
@@ -59,7 +60,7 @@ static char *find_directory(ls_context *context, ls_part part, const char *named
     else if (has_part(context, cache, part))
         found = cache;
     char *directory = found ? ls_copy_string(context, found, "a path") : NULL;
-    char *looked = found ? NULL
+    char *looked = found   ? NULL
                    : named ? ls_format(context, "a message", "%s%s", named, from)
                            : ls_format(context, "a message", "%s%s%s ($LOCKSTEP_DATA is not set)", SYSTEM_DIRECTORY,
                                        cache ? " nor in " : "", cache ? cache : "");
@@ -78,9 +79,10 @@ static ls_status check_part(ls_context *context, const char *directory, ls_part 
                         "%s/%s: holds images of %d x %d where %d x %d belong; it is another data set", directory,
                         IMAGES[part], images->height, images->width, SIDE, SIDE);
     if (images->count != labels->count)
-        return ls_raise(context, LS_BAD_FILE,
-                        "%s: %s holds %lld images, but %s holds %lld labels; they do not belong together, fetch both again",
-                        directory, IMAGES[part], (long long)images->count, LABELS[part], (long long)labels->count);
+        return ls_raise(
+            context, LS_BAD_FILE,
+            "%s: %s holds %lld images, but %s holds %lld labels; they do not belong together, fetch both again",
+            directory, IMAGES[part], (long long)images->count, LABELS[part], (long long)labels->count);
     for (int64_t i = 0; i < labels->count; i++)
         if (labels->values[i] >= CLASSES)
             return ls_raise(context, LS_BAD_FILE,

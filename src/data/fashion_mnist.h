@@ -8,8 +8,8 @@
  * there), else the system's data folder, else the user's cache. */
 ls_data *ls_data_open_fashion_mnist(ls_context *context, uint64_t seed, ls_part part, const ls_loader *loader);
 
-/* $XDG_CACHE_HOME or ~/.cache, then lockstep/fashion-mnist. NULL where neither variable names an absolute path (nothing is
- * raised) or without memory. To be released by the caller. */
+/* $XDG_CACHE_HOME or ~/.cache, then lockstep/fashion-mnist. NULL where neither variable names an absolute path (nothing
+ * is raised) or without memory. To be released by the caller. */
 char *ls_data_cache(ls_context *context);
 
 #endif

@@ -56,7 +56,8 @@ static ls_status check_source(ls_context *context, ls_source *source, const char
     if (status != LS_OK)
         return status;
     if (total != file->bytes || strcmp(digits, file->digits) != 0)
-        return ls_raise(context, LS_BAD_FILE, "%s: the content is not that of the data set (its SHA-256 differs)", path);
+        return ls_raise(context, LS_BAD_FILE, "%s: the content is not that of the data set (its SHA-256 differs)",
+                        path);
     return LS_OK;
 }
 
@@ -68,8 +69,8 @@ static ls_status check_file(ls_context *context, const char *path, bool gzip, co
     return status;
 }
 
-/* A file that is already there may be wrong without the session failing, so it is looked at in a context of its own. Sets
- * *right; LS_OK also where it is wrong. */
+/* A file that is already there may be wrong without the session failing, so it is looked at in a context of its own.
+ * Sets *right; LS_OK also where it is wrong. */
 static ls_status look_at_file(const fetching *at, const char *path, bool gzip, const ls_pinned *file, bool *right)
 {
     ls_context aside;
@@ -97,11 +98,11 @@ static size_t take(char *bytes, size_t size, size_t count, void *user)
     count *= size;
     if ((int64_t)count > into->left) {
         into->too_long = true;
-        return CURL_WRITEFUNC_ERROR;
+        return 0; /* stops the transfer */
     }
     into->left -= (int64_t)count;
     into->failed = ls_replace_write(into->replace, bytes, count) != LS_OK;
-    return into->failed ? CURL_WRITEFUNC_ERROR : count;
+    return into->failed ? 0 : count;
 }
 
 /* curl wants this once in a process, before any thread uses it. */
@@ -170,10 +171,11 @@ static ls_status download_file(const fetching *at, const char *path, const char 
         bool right = false;
         status = look_at_file(at, ls_replace_temporary(into.replace), true, file, &right);
         if (status == LS_OK && !right)
-            status = ls_raise(at->context, LS_BAD_FILE,
-                              "%s: what came is not the data set's file (its SHA-256 differs); try again, or give another "
-                              "address",
-                              url);
+            status =
+                ls_raise(at->context, LS_BAD_FILE,
+                         "%s: what came is not the data set's file (its SHA-256 differs); try again, or give another "
+                         "address",
+                         url);
     }
     if (status == LS_OK)
         return ls_replace_end(into.replace);
@@ -206,8 +208,8 @@ static ls_status fetch_file(const fetching *at, const char *plain, const char *p
     else if (status == LS_OK) {
         status = download_file(at, path, url, file);
         if (status == LS_OK)
-            tell(at, path, found ? "was damaged; downloaded again, its SHA-256 is right"
-                                 : "downloaded, its SHA-256 is right");
+            tell(at, path,
+                 found ? "was damaged; downloaded again, its SHA-256 is right" : "downloaded, its SHA-256 is right");
     }
     ls_release(at->context, found);
     return status;
@@ -223,8 +225,8 @@ ls_status ls_fetch_files(ls_context *context, const char *url, const char *direc
         char *plain = ls_format(context, "a path", "%s/%s", directory, files[i].name);
         char *path = ls_format(context, "a path", "%s/%s.gz", directory, files[i].name);
         char *address = ls_format(context, "an address", "%s%s%s.gz", url, slash, files[i].name);
-        status = plain && path && address ? fetch_file(&at, plain, path, address, &files[i])
-                                          : ls_context_status(context);
+        status =
+            plain && path && address ? fetch_file(&at, plain, path, address, &files[i]) : ls_context_status(context);
         ls_release(context, plain);
         ls_release(context, path);
         ls_release(context, address);

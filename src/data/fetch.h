@@ -8,7 +8,7 @@
 typedef struct ls_pinned {
     const char *name; /* without .gz */
     int64_t bytes;
-    char digits[65];  /* SHA-256 */
+    char digits[65]; /* SHA-256 */
 } ls_pinned;
 
 /* Puts `name`.gz of every file, from `url`/`name`.gz, into `directory`. Files that are there and right are kept. */

@@ -52,8 +52,8 @@ static ls_status check_magic(const reading *from, const unsigned char header[4])
     if (magic == (uint32_t)from->kind)
         return LS_OK;
     if (magic == (uint32_t)other)
-        return ls_raise(from->context, LS_BAD_FILE, "%s: holds %s where %s belong; the two files are swapped", from->path,
-                        noun(other), noun(from->kind));
+        return ls_raise(from->context, LS_BAD_FILE, "%s: holds %s where %s belong; the two files are swapped",
+                        from->path, noun(other), noun(from->kind));
     if (magic == 0x03080000 || magic == 0x01080000)
         return ls_raise(from->context, LS_BAD_FILE,
                         "%s: the header is little-endian; idx files are big-endian, convert it or fetch it again",
@@ -96,9 +96,10 @@ static ls_status read_header(const reading *from, ls_idx *idx, int64_t *bytes)
     *bytes = (int64_t)count * height * width; /* below 2^51 */
     int64_t most = ls_source_most(from->source);
     if (from->gzip ? *bytes > most : *bytes > most - (int64_t)length)
-        return ls_raise(from->context, LS_BAD_FILE,
-                        "%s: announces %u %s of %u x %u, but the file is cut off (or its header damaged); fetch it again",
-                        from->path, count, noun(from->kind), height, width);
+        return ls_raise(
+            from->context, LS_BAD_FILE,
+            "%s: announces %u %s of %u x %u, but the file is cut off (or its header damaged); fetch it again",
+            from->path, count, noun(from->kind), height, width);
     if ((uint64_t)*bytes > PTRDIFF_MAX)
         return ls_raise(from->context, LS_OUT_OF_MEMORY, "%s: no memory for %u %s", from->path, count,
                         noun(from->kind));

@@ -12,8 +12,8 @@ typedef struct ls_idx {
     int height, width; /* 1 for labels */
 } ls_idx;
 
-/* The path at which `path` is found: itself, else with ".gz". NULL where neither is there (nothing is raised) or without
- * memory. To be released by the caller. */
+/* The path at which `path` is found: itself, else with ".gz". NULL where neither is there (nothing is raised) or
+ * without memory. To be released by the caller. */
 char *ls_idx_find(ls_context *context, const char *path);
 
 /* Reads `path`, or where that is not there `path`.gz. LS_BAD_FILE names what is wrong with the content; nothing of the

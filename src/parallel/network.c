@@ -191,3 +191,13 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_data *like,
     net->network = network;
     return LS_OK;
 }
+
+ls_status ls_wait(ls_session *session)
+{
+    if (!session)
+        return LS_BAD_ARGUMENT;
+    for (ls_owned *entry = session->owned; entry; entry = entry->next)
+        if (entry->release == free_network && ((ls_network *)entry->object)->engine)
+            ls_engine_wait(((ls_network *)entry->object)->engine);
+    return ls_status_of(session);
+}

@@ -1,0 +1,99 @@
+/* The plane sum of op.h: rows are chains of their own, so several run at once and their sums are added in order. */
+#ifndef LS_DEVICE_CPU_LANES_PLANE_H
+#define LS_DEVICE_CPU_LANES_PLANE_H
+
+#include "device/cpu/lanes/lanes.h"
+
+enum plane_kind {
+    PLANE_SUM,      /* of x */
+    PLANE_SQUARES,  /* of (x - mean)^2 */
+    PLANE_GRADIENT, /* first: of d, second: of d * (x - mean); d is dy */
+    PLANE_GRADIENT_RELU, /* the same, d being dy where y > 0 and else 0 */
+};
+
+typedef struct plane {
+    const float *x, *dy, *y;     /* channel 0 of group 0 of maps of one shape */
+    int channels, rows, columns;
+    int groups, images;
+} plane;
+
+typedef struct plane_total { vf first[LS_NV], second[LS_NV]; } plane_total;
+
+/* How many of a group's lanes hold an image. */
+LS_INLINE int lanes_of_group(int images, int group)
+{
+    return images - group * LS_LANES < LS_LANES ? images - group * LS_LANES : LS_LANES;
+}
+
+LS_INLINE void plane_rows(const int kind, const int rows, const plane *p, ptrdiff_t at, vf mean, plane_total *total)
+{
+    vf first[4][LS_NV], second[4][LS_NV];
+    const ptrdiff_t row = (ptrdiff_t)p->columns * LS_LANES, end = at + row;
+    LS_UNROLL
+    for (int i = 0; i < rows; i++)
+        LS_UNROLL
+        for (int v = 0; v < LS_NV; v++)
+            first[i][v] = second[i][v] = vf_zero();
+    for (; at < end; at += LS_LANES) {
+        LS_UNROLL
+        for (int i = 0; i < rows; i++)
+            LS_UNROLL
+            for (int v = 0; v < LS_NV; v++) {
+                const ptrdiff_t place = at + i * row + v * LS_VL;
+                if (kind == PLANE_SUM) {
+                    first[i][v] = vf_add(first[i][v], vf_load(p->x + place));
+                } else if (kind == PLANE_SQUARES) {
+                    const vf d = vf_sub(vf_load(p->x + place), mean);
+                    first[i][v] = vf_fma(d, d, first[i][v]);
+                } else {
+                    vf d = vf_load(p->dy + place);
+                    if (kind == PLANE_GRADIENT_RELU)
+                        d = vf_keep(vm_greater(vf_load(p->y + place), vf_zero()), d);
+                    first[i][v] = vf_add(first[i][v], d);
+                    second[i][v] = vf_fma(d, vf_sub(vf_load(p->x + place), mean), second[i][v]);
+                }
+            }
+    }
+    LS_UNROLL
+    for (int i = 0; i < rows; i++)
+        LS_UNROLL
+        for (int v = 0; v < LS_NV; v++) {
+            total->first[v] = vf_add(total->first[v], first[i][v]);
+            if (kind >= PLANE_GRADIENT)
+                total->second[v] = vf_add(total->second[v], second[i][v]);
+        }
+}
+
+/* Sums a channel's plane; the second sum is that of the gradients' kinds. */
+LS_INLINE void plane_sum(const int kind, const plane *p, int channel, float mean_of_channel, float sum[2])
+{
+    enum { AT_ONCE = LS_NV <= 2 ? 4 : 1 };
+    const vf mean = vf_set(mean_of_channel);
+    const ptrdiff_t row = (ptrdiff_t)p->columns * LS_LANES;
+    plane_total total;
+    for (int v = 0; v < LS_NV; v++)
+        total.first[v] = total.second[v] = vf_zero();
+    for (int group = 0; group < p->groups; group++) {
+        const plane_total before = total;
+        const int lanes = lanes_of_group(p->images, group);
+        ptrdiff_t at = ((ptrdiff_t)group * p->channels + channel) * p->rows * row;
+        int i = 0;
+        for (; i + AT_ONCE <= p->rows; i += AT_ONCE, at += AT_ONCE * row)
+            plane_rows(kind, AT_ONCE, p, at, mean, &total);
+        for (; i < p->rows; i++, at += row)
+            plane_rows(kind, 1, p, at, mean, &total);
+        for (int v = 0; v < LS_NV && lanes < LS_LANES; v++) {
+            total.first[v] = vf_select(vm_first(lanes - v * LS_VL), total.first[v], before.first[v]);
+            total.second[v] = vf_select(vm_first(lanes - v * LS_VL), total.second[v], before.second[v]);
+        }
+    }
+    float lane[2][LS_LANES];
+    for (int v = 0; v < LS_NV; v++) {
+        vf_store(lane[0] + v * LS_VL, total.first[v]);
+        vf_store(lane[1] + v * LS_VL, total.second[v]);
+    }
+    sum[0] = lanes_sum(lane[0]);
+    sum[1] = lanes_sum(lane[1]);
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* Pooling: average, largest, and the average of a whole map. */
+#include "device/cpu/lanes/lanes.h"
+
+/* Windows [first, last] of one dimension hold a place. */
+typedef struct span { int first, last; } span;
+
+static span windows_of(const ls_attributes *a, int place, int windows)
+{
+    const int begins = place + a->padding - a->kernel + 1, last = (place + a->padding) / a->stride;
+    return (span){begins <= 0 ? 0 : (begins + a->stride - 1) / a->stride, last < windows ? last : windows - 1};
+}
+
+static float share_of(const ls_attributes *a)
+{
+    return 1.0f / (float)(a->kernel * a->kernel);
+}
+
+/* The average of one window; `x` is its plane. */
+LS_INLINE vf window_sum(const ls_attributes *a, const ls_operand *shape, const float *x, int row, int column)
+{
+    vf acc = vf_zero();
+    for (int i = 0; i < a->kernel; i++)
+        for (int j = 0; j < a->kernel; j++) {
+            const int y = row + i, z = column + j;
+            const int inside = y >= 0 && y < shape->h && z >= 0 && z < shape->w;
+            const vf tap = inside ? vf_load(x + ((ptrdiff_t)y * shape->w + z) * LS_LANES) : vf_zero();
+            acc = i || j ? vf_add(acc, tap) : tap;
+        }
+    return acc;
+}
+
+/* Windows of 2 x 2 that lie side by side inside the map. */
+static void halve_plane(const float *x, int columns, float *y, int y_rows, int y_columns)
+{
+    const vf share = vf_set(1.0f / 4.0f);
+    for (int i = 0; i < y_rows; i++, y += y_columns * LS_LANES) {
+        const float *top = x + (ptrdiff_t)2 * i * columns * LS_LANES, *bottom = top + (ptrdiff_t)columns * LS_LANES;
+        for (int j = 0; j < y_columns; j++)
+            LS_UNROLL
+            for (int v = 0; v < LS_LANES; v += LS_VL) {
+                const int at = 2 * j * LS_LANES + v;
+                vf acc = vf_add(vf_load(top + at), vf_load(top + at + LS_LANES));
+                acc = vf_add(vf_add(acc, vf_load(bottom + at)), vf_load(bottom + at + LS_LANES));
+                vf_store(y + j * LS_LANES + v, vf_mul(acc, share));
+            }
+    }
+}
+
+static int side_by_side(const ls_attributes *a, const ls_operand *x, const ls_operand *y)
+{
+    return a->kernel == 2 && a->stride == 2 && a->padding == 0 && 2 * y->h <= x->h && 2 * y->w <= x->w;
+}
+
+static void avg_pool(const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    const ls_operand *x = &call->in[0], *y = &call->out[0];
+    const vf share = vf_set(share_of(a));
+    const int halve = side_by_side(a, x, y);
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * x->c; plane++) {
+        const float *from = x->data + plane * x->h * x->w * LS_LANES;
+        float *to = y->data + plane * y->h * y->w * LS_LANES;
+        if (halve) {
+            halve_plane(from, x->w, to, y->h, y->w);
+            continue;
+        }
+        for (int i = 0; i < y->h; i++)
+            for (int j = 0; j < y->w; j++)
+                for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL)
+                    vf_store(to, vf_mul(window_sum(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding),
+                                        share));
+    }
+}
+
+/* dx from windows of 2 x 2 side by side; places that no window holds are 0. */
+static void double_plane(const float *dy, const ls_operand *y, const float *x, const ls_operand *shape, float *dx)
+{
+    const vf share = vf_set(1.0f / 4.0f);
+    for (int i = 0; i < shape->h; i++) {
+        if (i / 2 >= y->h) {
+            lanes_clear(dx + (ptrdiff_t)i * shape->w * LS_LANES, shape->w);
+            continue;
+        }
+        const float *from = dy + (ptrdiff_t)(i / 2) * y->w * LS_LANES;
+        const ptrdiff_t row = (ptrdiff_t)i * shape->w * LS_LANES;
+        for (int j = 0; j < y->w; j++)
+            LS_UNROLL
+            for (int v = 0; v < LS_LANES; v += LS_VL) {
+                const vf d = vf_mul(vf_add(vf_zero(), vf_load(from + j * LS_LANES + v)), share);
+                LS_UNROLL
+                for (int k = 0; k < 2; k++) {
+                    const ptrdiff_t at = row + (2 * j + k) * LS_LANES + v;
+                    vf_store(dx + at, x ? vf_keep(vm_greater(vf_load(x + at), vf_zero()), d) : d);
+                }
+            }
+        lanes_clear(dx + row + 2 * y->w * LS_LANES, shape->w - 2 * y->w);
+    }
+}
+
+/* The sum over the windows that hold a place. */
+LS_INLINE vf place_sum(const ls_operand *y, const float *dy, span rows, span columns)
+{
+    vf acc = vf_zero();
+    for (int i = rows.first; i <= rows.last; i++)
+        for (int j = columns.first; j <= columns.last; j++)
+            acc = vf_add(acc, vf_load(dy + ((ptrdiff_t)i * y->w + j) * LS_LANES));
+    return acc;
+}
+
+static void spread_plane(const ls_attributes *a, const ls_operand *y, const float *dy, const ls_operand *shape,
+                         const float *x, float *dx)
+{
+    const vf share = vf_set(share_of(a));
+    ptrdiff_t at = 0;
+    for (int i = 0; i < shape->h; i++)
+        for (int j = 0; j < shape->w; j++) {
+            const span rows = windows_of(a, i, y->h), columns = windows_of(a, j, y->w);
+            for (int v = 0; v < LS_LANES; v += LS_VL, at += LS_VL) {
+                const vf d = vf_mul(place_sum(y, dy + v, rows, columns), share);
+                vf_store(dx + at, x ? vf_keep(vm_greater(vf_load(x + at), vf_zero()), d) : d);
+            }
+        }
+}
+
+static void avg_pool_backward(const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    const ls_operand *dy = &call->in[0], *dx = &call->out[0];
+    const int side = side_by_side(a, dx, dy);
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++) {
+        const ptrdiff_t at = plane * dx->h * dx->w * LS_LANES;
+        const float *from = dy->data + plane * dy->h * dy->w * LS_LANES, *x = a->fused_relu ? call->in[1].data + at : NULL;
+        if (side)
+            double_plane(from, dy, x, dx, dx->data + at);
+        else
+            spread_plane(a, dy, from, dx, x, dx->data + at);
+    }
+}
+
+/* The largest inside tap of one window, in its order. */
+LS_INLINE vf window_largest(const ls_attributes *a, const ls_operand *shape, const float *x, int row, int column)
+{
+    vf best = vf_zero();
+    int found = 0;
+    for (int i = row < 0 ? -row : 0; i < a->kernel && row + i < shape->h; i++)
+        for (int j = column < 0 ? -column : 0; j < a->kernel && column + j < shape->w; j++) {
+            const vf tap = vf_load(x + ((ptrdiff_t)(row + i) * shape->w + column + j) * LS_LANES);
+            best = found ? vf_select(vm_and(vm_not_less_equal(tap, best), vm_ordered(best)), tap, best) : tap;
+            found = 1;
+        }
+    return best;
+}
+
+static void max_pool(const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    const ls_operand *x = &call->in[0], *y = &call->out[0];
+    float *to = y->data;
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * x->c; plane++) {
+        const float *from = x->data + plane * x->h * x->w * LS_LANES;
+        for (int i = 0; i < y->h; i++)
+            for (int j = 0; j < y->w; j++)
+                for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL)
+                    vf_store(to, window_largest(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding));
+    }
+}
+
+static void global_avg_pool(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[0];
+    const vf places = vf_set((float)(x->h * x->w));
+    const float *from = x->data;
+    float *to = call->out[0].data;
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * x->c; plane++, from += x->h * x->w * LS_LANES)
+        for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL) {
+            vf total = vf_zero();
+            for (int i = 0; i < x->h; i++) {
+                vf r = vf_zero();
+                for (int j = 0; j < x->w; j++)
+                    r = vf_add(r, vf_load(from + ((ptrdiff_t)i * x->w + j) * LS_LANES + v));
+                total = vf_add(total, r);
+            }
+            vf_store(to, vf_div(total, places));
+        }
+}
+
+static void global_avg_pool_backward(const ls_op_call *call)
+{
+    const ls_operand *dx = &call->out[0];
+    const int places = dx->h * dx->w;
+    const float *from = call->in[0].data;
+    float *to = dx->data;
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++, to += places * LS_LANES)
+        for (int v = 0; v < LS_LANES; v += LS_VL, from += LS_VL) {
+            const vf d = vf_div(vf_load(from), vf_set((float)places));
+            for (int i = 0; i < places; i++)
+                vf_store(to + (ptrdiff_t)i * LS_LANES + v, d);
+        }
+}
+
+void LANES(ls_lanes_add_pool)(ls_backend *backend)
+{
+    backend->kernel[LS_OP_AVG_POOL] = avg_pool;
+    backend->kernel[LS_OP_AVG_POOL_BACKWARD] = avg_pool_backward;
+    backend->kernel[LS_OP_MAX_POOL] = max_pool;
+    backend->kernel[LS_OP_GLOBAL_AVG_POOL] = global_avg_pool;
+    backend->kernel[LS_OP_GLOBAL_AVG_POOL_BACKWARD] = global_avg_pool_backward;
+}

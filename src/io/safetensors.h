@@ -1,0 +1,54 @@
+/* safetensors (https://huggingface.co/docs/safetensors): eight bytes with the header's length, a JSON header, the
+ * values. Reading checks everything before anything is believed; what the files of others hold is LS_BAD_FILE by name.
+ */
+#ifndef LS_IO_SAFETENSORS_H
+#define LS_IO_SAFETENSORS_H
+
+#include "base/context.h"
+
+enum { LS_SAVED_RANK = 8 }; /* the most dimensions that are read */
+
+/* One array of a file. Everything lives as long as the file is open. */
+typedef struct ls_saved {
+    const char *name;
+    const char *dtype; /* "F32", "I64" ... */
+    int rank;
+    int64_t shape[LS_SAVED_RANK];
+    int64_t numbers;
+    const unsigned char *bytes; /* little-endian, in C order; may be unaligned */
+    size_t n_bytes;
+} ls_saved;
+
+typedef struct ls_safetensors ls_safetensors;
+
+ls_safetensors *ls_safetensors_open(ls_context *context, const char *path); /* NULL after a failure */
+void ls_safetensors_close(ls_safetensors *file);                            /* NULL is fine */
+
+int ls_safetensors_count(const ls_safetensors *file);
+const ls_saved *ls_safetensors_at(const ls_safetensors *file, int i);              /* in byte order of the names */
+const ls_saved *ls_safetensors_find(const ls_safetensors *file, const char *name); /* NULL where there is none */
+const char *ls_safetensors_metadata(const ls_safetensors *file, const char *key);  /* NULL where there is none */
+
+/* The values of one array, saved->numbers of them. Another type than F32, NaN and infinity are LS_BAD_FILE. */
+ls_status ls_safetensors_read(const ls_safetensors *file, const ls_saved *saved, float *values);
+
+/* Whether readers pass over an array: PyTorch's BatchNorm counters, `*.num_batches_tracked`. */
+bool ls_saved_ignored(const char *name);
+
+/* An array to write. Shapes have at most LS_SAVED_RANK dimensions; rank 0 is a single number. */
+typedef struct ls_named_array {
+    const char *name;
+    int rank;
+    const int64_t *shape;
+    const float *values;
+} ls_named_array;
+
+/* The numbers of an array; -1 where the product is out of range. */
+int64_t ls_named_array_numbers(const ls_named_array *array);
+
+/* Replaces `path` as a whole or not at all. Names must be what reading takes: not empty, unique, without separators or
+ * control characters. metadata[i] is a key and its value; UTF-8. */
+ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                              const char *const metadata[][2], int n_metadata);
+
+#endif

@@ -1,0 +1,17 @@
+/* What reading and writing safetensors agree on. */
+#ifndef LS_IO_SAFETENSORS_NAMES_H
+#define LS_IO_SAFETENSORS_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { LS_SAVED_MOST_HEADER = 100 * 1000 * 1000, LS_SAVED_LONGEST_NAME = 512 };
+
+/* NULL for a good name, else what is wrong with it. Names become file names in some tools, so those that would leave a
+ * directory are refused. */
+const char *ls_saved_name_fault(const char *name);
+
+/* A short copy of foreign text that is safe to show: control characters and what is not ASCII become '?'. */
+const char *ls_printable(const char *text, char *into, size_t size);
+
+#endif

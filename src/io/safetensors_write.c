@@ -1,0 +1,116 @@
+#include "base/file.h"
+#include "io/safetensors.h"
+#include "io/safetensors_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if LOCKSTEP_HAVE_JANSSON
+
+#include <jansson.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the file's values are little-endian; other machines must swap");
+
+static ls_status fault(ls_context *context, const char *path, const char *name, const char *what)
+{
+    char shown[100];
+    return ls_raise(context, LS_BAD_ARGUMENT, "%s: cannot be written: the array '%s' %s", path,
+                    ls_printable(name, shown, sizeof shown), what);
+}
+
+static json_t *shape_of(const ls_named_array *array)
+{
+    json_t *shape = json_array();
+    for (int i = 0; shape && i < array->rank; i++)
+        if (json_array_append_new(shape, json_integer(array->shape[i])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    return shape;
+}
+
+/* Adds one array, which lies at [*end, *end + its bytes), and moves *end behind it. */
+static ls_status add_array(ls_context *context, const char *path, json_t *header, const ls_named_array *array,
+                           int64_t *end)
+{
+    const char *wrong = ls_saved_name_fault(array->name);
+    int64_t numbers = ls_named_array_numbers(array), begin = *end;
+    if (wrong)
+        return fault(context, path, array->name, wrong);
+    if (json_object_get(header, array->name))
+        return fault(context, path, array->name, "is named twice");
+    if (numbers < 0 || __builtin_add_overflow(begin, numbers * (int64_t)sizeof(float), end))
+        return fault(context, path, array->name, "has a shape that is out of range");
+    json_t *shape = shape_of(array);
+    json_t *entry = shape ? json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                                      (json_int_t)begin, (json_int_t)*end)
+                          : NULL;
+    if (json_object_set_new(header, array->name, entry) != 0) /* takes the entry also when it fails */
+        return fault(context, path, array->name, "has a name that is not UTF-8, or there is no memory for it");
+    return LS_OK;
+}
+
+static ls_status add_metadata(ls_context *context, const char *path, json_t *header, const char *const metadata[][2],
+                              int n)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < n; i++)
+        if (json_object_set_new(object, metadata[i][0], json_string(metadata[i][1])) != 0) {
+            json_decref(object);
+            return ls_raise(context, LS_BAD_ARGUMENT, "%s: cannot be written: its metadata is not UTF-8", path);
+        }
+    if (json_object_set_new(header, "__metadata__", object) != 0)
+        return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its header", path);
+    return LS_OK;
+}
+
+/* The header's length in eight bytes, the JSON, and spaces up to a multiple of eight, so that the values are aligned.
+ */
+static ls_status write_header(ls_context *context, ls_replace *replace, const char *path, const json_t *header)
+{
+    char *text = json_dumps(header, JSON_COMPACT);
+    if (!text)
+        return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its header", path);
+    size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    ls_status status = LS_OK;
+    if (padded > LS_SAVED_MOST_HEADER)
+        status = ls_raise(context, LS_BAD_ARGUMENT, "%s: cannot be written: its header would exceed %d bytes", path,
+                          LS_SAVED_MOST_HEADER);
+    unsigned char prefix[8];
+    for (int i = 0; i < 8; i++)
+        prefix[i] = (unsigned char)((uint64_t)padded >> 8 * i);
+    if (status == LS_OK)
+        status = ls_replace_write(replace, prefix, sizeof prefix);
+    if (status == LS_OK)
+        status = ls_replace_write(replace, text, length);
+    if (status == LS_OK)
+        status = ls_replace_write(replace, "        ", padded - length);
+    free(text);
+    return status;
+}
+
+ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                              const char *const metadata[][2], int n_metadata)
+{
+    json_t *header = json_object();
+    if (!header)
+        return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its header", path);
+    int64_t end = 0;
+    ls_status status = n_metadata > 0 ? add_metadata(context, path, header, metadata, n_metadata) : LS_OK;
+    for (int i = 0; i < n && status == LS_OK; i++)
+        status = add_array(context, path, header, &arrays[i], &end);
+    ls_replace *replace = status == LS_OK ? ls_replace_begin(context, path) : NULL;
+    if (status == LS_OK)
+        status = replace ? write_header(context, replace, path, header) : ls_context_status(context);
+    json_decref(header);
+    for (int i = 0; i < n && status == LS_OK; i++)
+        status =
+            ls_replace_write(replace, arrays[i].values, (size_t)ls_named_array_numbers(&arrays[i]) * sizeof(float));
+    if (status == LS_OK)
+        return ls_replace_end(replace);
+    ls_replace_drop(replace);
+    return status;
+}
+
+#endif

@@ -1,0 +1,545 @@
+/* idx files with every fault that happened to someone, the search for Fashion-MNIST, and the order of an epoch. */
+#include "files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "data/data.h"
+#include "data/fashion_mnist.h"
+#include "data/idx.h"
+#include "data/source.h"
+
+#if LOCKSTEP_HAVE_ZLIB
+#include <zlib.h>
+#endif
+
+enum { IMAGES = 3, HEIGHT = 4, WIDTH = 5, BODY = IMAGES * HEIGHT * WIDTH, FILE_SIZE = 16 + BODY };
+
+static const unsigned char IMAGE_HEADER[16] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, HEIGHT, 0, 0, 0, WIDTH};
+
+/* A good file of images: value i is i. */
+static unsigned char *good(void)
+{
+    static unsigned char file[FILE_SIZE + 64];
+    memset(file, 0xee, sizeof file);
+    memcpy(file, IMAGE_HEADER, sizeof IMAGE_HEADER);
+    for (int i = 0; i < BODY; i++) {
+        file[16 + i] = (unsigned char)i;
+    }
+    return file;
+}
+
+static void expect_images(const char *name)
+{
+    ls_idx idx;
+    ls_context *context = test_context();
+    assert_int_equal(ls_idx_read(context, test_path(name), LS_IDX_IMAGES, &idx), LS_OK);
+    assert_int_equal(idx.count, IMAGES);
+    assert_int_equal(idx.height, HEIGHT);
+    assert_int_equal(idx.width, WIDTH);
+    assert_memory_equal(idx.values, good() + 16, BODY);
+    ls_release(context, idx.values);
+    test_context_done();
+}
+
+/* Reading fails like this, asks for no more memory than `most`, and leaves nothing behind. */
+static void expect_fault(const char *name, ls_idx_kind kind, ls_status status, const char *message_part)
+{
+    ls_idx idx = {(uint8_t *)"", 1, 1, 1};
+    assert_int_equal(ls_idx_read(test_context(), test_path(name), kind, &idx), status);
+    test_expect(status, message_part);
+    assert_null(idx.values);
+    assert_true(test_allocations.largest <= 1 << 17);
+    test_context_done();
+}
+
+static void faulty(const void *bytes, size_t count, const char *message_part)
+{
+    test_write_file("images", bytes, count);
+    expect_fault("images", LS_IDX_IMAGES, LS_BAD_FILE, message_part);
+}
+
+static void header_fault(uint32_t magic, uint32_t count, uint32_t height, uint32_t width, const char *message_part)
+{
+    uint32_t words[4] = {magic, count, height, width};
+    unsigned char *file = good();
+    for (int i = 0; i < 16; i++) {
+        file[i] = (unsigned char)(words[i / 4] >> (24 - i % 4 * 8));
+    }
+    faulty(file, FILE_SIZE, message_part);
+}
+
+/* ---- Plain files ---- */
+
+static void a_good_file(void **state)
+{
+    (void)state;
+    test_write_file("images", good(), FILE_SIZE);
+    expect_images("images");
+    static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 9, 7};
+    test_write_file("labels", labels, sizeof labels);
+    ls_idx idx;
+    ls_context *context = test_context();
+    assert_int_equal(ls_idx_read(context, test_path("labels"), LS_IDX_LABELS, &idx), LS_OK);
+    assert_int_equal(idx.count, 2);
+    assert_int_equal(idx.values[1], 7);
+    ls_release(context, idx.values);
+    test_context_done();
+}
+
+static void wrong_lengths(void **state)
+{
+    (void)state;
+    faulty("", 0, "the file is empty");
+    for (size_t i = 1; i < 16; i++) {
+        faulty(good(), i, "the header is cut off");
+    }
+    faulty(good(), 16, "the file is cut off");
+    faulty(good(), FILE_SIZE - 1, "the file is cut off");
+    faulty(good(), FILE_SIZE + 1, "goes on after the 3 announced images");
+    faulty(good(), FILE_SIZE + 60, "goes on after");
+}
+
+static void wrong_headers(void **state)
+{
+    (void)state;
+    header_fault(0x801, IMAGES, HEIGHT, WIDTH, "holds labels where images belong");
+    header_fault(0x03080000, IMAGES << 24, HEIGHT << 24, WIDTH << 24, "little-endian");
+    header_fault(0xd03, IMAGES, HEIGHT, WIDTH, "not an idx file of images");
+    header_fault(0x3c21444f, 1, 1, 1, "not an idx file of images");
+    header_fault(0x1f8b0808, 1, 1, 1, "add .gz to its name");
+    header_fault(0x803, 0, HEIGHT, WIDTH, "holds no images");
+    header_fault(0x803, IMAGES, 0, WIDTH, "holds no images");
+    header_fault(0x803, 0xffffffff, HEIGHT, WIDTH, "more than can be meant");
+    header_fault(0x803, 0x80000000, 1, 1, "more than can be meant");
+    header_fault(0x803, 1, 0x10000, 0x10000, "more than can be meant");
+    header_fault(0x803, 1, 0xffffffff, 0xffffffff, "more than can be meant");
+    header_fault(0x803, 0x7fffffff, 1024, 1024, "the file is cut off"); /* 2 PiB */
+    header_fault(0x803, 4294967, 1024, 818, "the file is cut off");     /* 3.3 TiB */
+    test_write_file("labels", good(), FILE_SIZE);
+    expect_fault("labels", LS_IDX_LABELS, LS_BAD_FILE, "holds images where labels belong");
+}
+
+static void what_is_no_file(void **state)
+{
+    (void)state;
+    expect_fault("missing", LS_IDX_IMAGES, LS_IO, "missing: not there, and neither is missing.gz");
+    assert_int_equal(mkdir(test_path("folder"), 0700), 0);
+    expect_fault("folder", LS_IDX_IMAGES, LS_BAD_FILE, "a directory");
+    assert_int_equal(mkfifo(test_path("fifo"), 0600), 0);
+    expect_fault("fifo", LS_IDX_IMAGES, LS_BAD_FILE, "a FIFO");
+    expect_fault("fifo/beyond", LS_IDX_IMAGES, LS_IO, "not there");
+    assert_int_equal(symlink("/dev/zero", test_path("zero")), 0);
+    expect_fault("zero", LS_IDX_IMAGES, LS_BAD_FILE, "not a regular file");
+    assert_int_equal(symlink("nowhere", test_path("dangling")), 0);
+    expect_fault("dangling", LS_IDX_IMAGES, LS_IO, "not there");
+}
+
+/* The administrator may read everything, so this happens in a process that is somebody else. */
+static void without_permission(void **state)
+{
+    (void)state;
+    test_write_file("secret", good(), FILE_SIZE);
+    assert_int_equal(chmod(test_path("secret"), 0), 0);
+    assert_int_equal(chmod(test_folder, 0755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        ls_context context;
+        ls_idx idx;
+        if ((geteuid() == 0 && seteuid(65534) != 0) || ls_context_init(&context, NULL) != LS_OK) {
+            _exit(2);
+        }
+        ls_status status = ls_idx_read(&context, test_path("secret"), LS_IDX_IMAGES, &idx);
+        _exit(status == LS_IO && strstr(context.message, "Permission denied") ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- Compressed files ---- */
+
+#if LOCKSTEP_HAVE_ZLIB
+
+static unsigned char packed[1 << 16];
+
+/* Appends one gzip member at `at`; returns where the next one would begin. */
+static size_t pack(size_t at, const void *bytes, size_t count)
+{
+    z_stream stream = {.next_in = (unsigned char *)bytes,
+                       .avail_in = (unsigned)count,
+                       .next_out = packed + at,
+                       .avail_out = (unsigned)(sizeof packed - at)};
+    assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    at += stream.total_out;
+    deflateEnd(&stream);
+    return at;
+}
+
+static void faulty_gz(size_t count, const char *message_part)
+{
+    test_write_file("images.gz", packed, count);
+    expect_fault("images", LS_IDX_IMAGES, LS_BAD_FILE, message_part);
+}
+
+static void good_gzip(void **state)
+{
+    (void)state;
+    test_write_file("images.gz", packed, pack(0, good(), FILE_SIZE));
+    expect_images("images");
+    /* Members one after the other, cut anywhere, an empty one among them. */
+    for (size_t cut = 0; cut <= FILE_SIZE; cut += 19) {
+        size_t end = pack(0, good(), cut);
+        end = pack(end, "", 0);
+        end = pack(end, good() + cut, FILE_SIZE - cut);
+        test_write_file("images.gz", packed, pack(end, "", 0));
+        expect_images("images");
+    }
+    /* The plain file comes first. */
+    test_write_file("images.gz", "<html>", 6);
+    test_write_file("images", good(), FILE_SIZE);
+    expect_images("images");
+}
+
+static void faulty_gzip(void **state)
+{
+    (void)state;
+    size_t end = pack(0, good(), FILE_SIZE);
+    for (size_t i = 1; i < end; i++) {
+        faulty_gz(i, "cut off");
+    }
+    packed[end - 8] ^= 1;
+    faulty_gz(end, "damaged (incorrect data check)");
+    packed[end - 8] ^= 1;
+    packed[end - 4] ^= 1;
+    faulty_gz(end, "damaged (incorrect length check)");
+    packed[end - 4] ^= 1;
+    packed[end] = 'x', packed[end + 1] = 'y';
+    faulty_gz(end + 2, "damaged (incorrect header check)");
+    faulty_gz(pack(end, "x", 1), "goes on after the 3 announced images");
+    faulty_gz(pack(0, good(), FILE_SIZE - 1), "cut off after 59 of 60 bytes of images");
+    faulty_gz(pack(0, good(), 9), "the header is cut off");
+    faulty_gz(pack(0, "", 0), "the file is empty");
+    faulty_gz(0, "the file is empty");
+    test_write_file("images.gz", "<!DOCTYPE html><html>404</html>", 31);
+    expect_fault("images", LS_IDX_IMAGES, LS_BAD_FILE, "this is a web page");
+    test_write_file("images.gz", good(), FILE_SIZE);
+    expect_fault("images", LS_IDX_IMAGES, LS_BAD_FILE, "not gzip data");
+}
+
+/* Each bit behind gzip's own header: the content is the right one (a few bits mean nothing), or there is none. */
+static void a_flipped_bit(void **state)
+{
+    (void)state;
+    size_t end = pack(0, good(), FILE_SIZE);
+    int harmless = 0;
+    for (size_t bit = 80; bit < end * 8; bit++) {
+        packed[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        test_write_file("images.gz", packed, end);
+        packed[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        ls_idx idx;
+        ls_context *context = test_context();
+        if (ls_idx_read(context, test_path("images"), LS_IDX_IMAGES, &idx) == LS_OK) {
+            assert_memory_equal(idx.values, good() + 16, BODY);
+            harmless++;
+        } else {
+            test_expect(LS_BAD_FILE, "images.gz: ");
+        }
+        ls_release(context, idx.values);
+        test_context_done();
+    }
+    assert_true(harmless < 8);
+}
+
+/* 16 MiB of zeros in some kilobytes, behind a header that announces little, or far too much. */
+static void a_bomb(void **state)
+{
+    (void)state;
+    enum { HUGE = 16 << 20 };
+    unsigned char *zeros = calloc(HUGE, 1);
+    memcpy(zeros, IMAGE_HEADER, sizeof IMAGE_HEADER);
+    faulty_gz(pack(0, zeros, HUGE), "goes on after the 3 announced images");
+    zeros[4] = 0x7f;
+    faulty_gz(pack(0, zeros, HUGE), "the file is cut off");
+    free(zeros);
+}
+
+#else
+
+static void no_gzip(void **state)
+{
+    (void)state;
+    test_write_file("images.gz", good(), FILE_SIZE);
+    expect_fault("images", LS_IDX_IMAGES, LS_UNSUPPORTED, "built without zlib");
+}
+
+#endif
+
+/* ---- While it is read ---- */
+
+static void a_shrinking_file(void **state)
+{
+    (void)state;
+    unsigned char bytes[FILE_SIZE];
+    size_t got;
+    test_write_file("images", good(), FILE_SIZE);
+    ls_source *source = ls_source_open(test_context(), test_path("images"), false);
+    assert_int_equal(ls_source_read(source, bytes, 16, &got), LS_OK);
+    assert_int_equal(truncate(test_path("images"), 20), 0);
+    assert_int_equal(ls_source_read(source, bytes, BODY, &got), LS_BAD_FILE);
+    test_expect(LS_BAD_FILE, "the file ends at byte 20");
+    ls_source_close(source);
+    test_context_done();
+}
+
+/* ---- Without memory ---- */
+
+static void every_allocation_fails(void **state)
+{
+    (void)state;
+#if LOCKSTEP_HAVE_ZLIB
+    test_write_file("images.gz", packed, pack(0, good(), FILE_SIZE));
+#else
+    test_write_file("images", good(), FILE_SIZE);
+#endif
+    for (int n = 1; n < 100; n++) {
+        ls_idx idx;
+        ls_context *context = test_context();
+        test_allocations.fail_at = n;
+        ls_status status = ls_idx_read(context, test_path("images"), LS_IDX_IMAGES, &idx);
+        ls_release(context, idx.values);
+        test_context_done();
+        if (status == LS_OK) {
+            assert_true(n > 3);
+            return;
+        }
+        assert_int_equal(status, LS_OUT_OF_MEMORY);
+    }
+    fail();
+}
+
+/* ---- Fashion-MNIST ---- */
+
+/* A small part in the folder: `images` pictures of side x side, `labels` labels of which one is `label`. */
+static void write_part(int images, int side, int labels, int label)
+{
+    unsigned char *file = calloc(16 + (size_t)images * side * side, 1);
+    memcpy(file,
+           (unsigned char[]){0, 0, 8, 3, 0, 0, 0, (unsigned char)images, 0, 0, 0, (unsigned char)side, 0, 0, 0,
+                             (unsigned char)side},
+           16);
+    test_write_file("t10k-images-idx3-ubyte", file, 16 + (size_t)images * side * side);
+    memcpy(file, (unsigned char[]){0, 0, 8, 1, 0, 0, 0, (unsigned char)labels}, 8);
+    memset(file + 8, 3, (size_t)labels);
+    file[8 + labels / 2] = (unsigned char)label;
+    test_write_file("t10k-labels-idx1-ubyte", file, 8 + (size_t)labels);
+    free(file);
+}
+
+static void expect_no_data(const char *directory, ls_status status, const char *message_part)
+{
+    ls_loader loader = {.directory = directory};
+    assert_null(ls_data_open_fashion_mnist(test_context(), 0, LS_TEST, &loader));
+    test_expect(status, message_part);
+    test_context_done();
+}
+
+static void expect_data(const char *directory)
+{
+    ls_loader loader = {.directory = directory};
+    ls_data *data = ls_data_open_fashion_mnist(test_context(), 0, LS_TEST, &loader);
+    assert_non_null(data);
+    assert_int_equal(ls_data_rows(data), 9);
+    assert_int_equal(data->height, 28);
+    assert_int_equal(data->classes, 10);
+    ls_data_free(data);
+    test_context_done();
+}
+
+static void a_part(void **state)
+{
+    (void)state;
+    write_part(9, 28, 9, 9);
+    expect_data(test_folder);
+    write_part(9, 28, 8, 1);
+    expect_no_data(test_folder, LS_BAD_FILE, "holds 9 images, but t10k-labels-idx1-ubyte holds 8 labels");
+    write_part(9, 28, 9, 10);
+    expect_no_data(test_folder, LS_BAD_FILE, "label 10 of image 4");
+    write_part(9, 28, 9, 255);
+    expect_no_data(test_folder, LS_BAD_FILE, "label 255 of image 4");
+    write_part(9, 27, 9, 1);
+    expect_no_data(test_folder, LS_BAD_FILE, "images of 27 x 27 where 28 x 28 belong");
+    assert_int_equal(unlink(test_path("t10k-labels-idx1-ubyte")), 0);
+    expect_no_data(test_folder, LS_IO, "t10k-labels-idx1-ubyte: not there");
+    assert_null(ls_data_open_fashion_mnist(test_context(), 0, (ls_part)7, NULL));
+    test_expect(LS_BAD_ARGUMENT, "part 7");
+    test_context_done();
+}
+
+static void the_search(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(test_path("lockstep"), 0700), 0);
+    assert_int_equal(mkdir(test_path("lockstep/fashion-mnist"), 0700), 0);
+    expect_no_data(test_folder, LS_IO, "`lockstep data fetch`");
+    expect_no_data(test_folder, LS_IO, "dataset-fashion-mnist");
+    expect_no_data(test_folder, LS_IO, test_folder);
+    setenv("LOCKSTEP_DATA", test_path("lockstep"), 1); /* names a folder without them: nothing else is taken */
+    expect_no_data(NULL, LS_IO, "$LOCKSTEP_DATA");
+    write_part(9, 28, 9, 9);
+    expect_data(test_folder);
+    setenv("LOCKSTEP_DATA", test_folder, 1);
+    expect_data(NULL);
+    unsetenv("LOCKSTEP_DATA");
+    setenv("XDG_CACHE_HOME", test_folder, 1);
+    ls_context *context = test_context();
+    char *cache = ls_data_cache(context);
+    assert_string_equal(cache, test_path("lockstep/fashion-mnist"));
+    ls_release(context, cache);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    setenv("HOME", "/somebody", 1);
+    cache = ls_data_cache(context);
+    assert_string_equal(cache, "/somebody/.cache/lockstep/fashion-mnist");
+    ls_release(context, cache);
+    unsetenv("HOME");
+    assert_null(ls_data_cache(context));
+    test_context_done();
+}
+
+/* ---- Epochs ---- */
+
+static ls_data *numbered(ls_context *context, uint64_t seed, int64_t rows, const ls_loader *loader)
+{
+    uint8_t *images = ls_alloc(context, (size_t)rows, 1, "images"),
+            *labels = ls_alloc(context, (size_t)rows, 1, "labels");
+    return ls_data_new(context, seed, images, labels, rows, 1, 1, 1, 2, loader);
+}
+
+static void file_order(void **state)
+{
+    (void)state;
+    ls_loader loader = {.batch = 4};
+    ls_data *data = numbered(test_context(), 0, 10, &loader);
+    ls_batch batch;
+    assert_int_equal(ls_data_batches(data), 3);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        for (int i = 0; i < 3; i++) {
+            assert_true(ls_next(data, &batch));
+            assert_ptr_equal(batch.data, data);
+            assert_int_equal(batch.rows, i < 2 ? 4 : 2);
+            assert_int_equal(batch.epoch, epoch);
+            assert_int_equal(batch.index[0], i * 4);
+            assert_int_equal(batch.index[batch.rows - 1], i * 4 + batch.rows - 1);
+        }
+        assert_false(ls_next(data, &batch));
+    }
+    ls_data_free(data);
+    test_context_done();
+}
+
+static void shuffled_order(void **state)
+{
+    (void)state;
+    enum { ROWS = 1000 };
+    ls_loader loader = {.batch = 64, .shuffle = true};
+    ls_context *context = test_context();
+    ls_data *data = numbered(context, 7, ROWS, &loader), *again = numbered(context, 7, ROWS, &loader);
+    uint32_t order[ROWS], expected[ROWS], first[ROWS];
+    ls_batch batch, same;
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        int n = 0;
+        while (ls_next(data, &batch)) {
+            memcpy(order + n, batch.index, (size_t)batch.rows * sizeof *order);
+            n += batch.rows;
+        }
+        assert_int_equal(n, ROWS);
+        ls_random_permutation(&(ls_stream){7, LS_FOR_ORDER, 0, epoch}, expected, ROWS);
+        assert_memory_equal(order, expected, sizeof order);
+        assert_true(epoch == 0 || memcmp(order, first, sizeof order) != 0);
+        memcpy(first, order, sizeof first);
+    }
+    /* A run that goes on in the middle sees what the other saw, also backwards. */
+    assert_int_equal(ls_seek(again, 2, 15), LS_OK);
+    assert_true(ls_next(again, &same));
+    assert_int_equal(same.epoch, 2);
+    assert_int_equal(same.rows, ROWS % 64);
+    assert_memory_equal(same.index, order + 15 * 64, (size_t)same.rows * sizeof *order);
+    assert_int_equal(ls_seek(again, 0, 16), LS_OK); /* the end of epoch 0 */
+    assert_false(ls_next(again, &same));
+    assert_true(ls_next(again, &same));
+    assert_int_equal(same.epoch, 1);
+    assert_int_equal(ls_seek(again, 0, 17), LS_BAD_ARGUMENT);
+    test_expect(LS_BAD_ARGUMENT, "ls_seek: batch 17 of epoch 0");
+    assert_int_equal(ls_seek(again, -1, 0), LS_BAD_ARGUMENT);
+    assert_false(ls_next(again, &same)); /* after a failure */
+    ls_data_free(data);
+    ls_data_free(again);
+    test_context_done();
+}
+
+static void limits_and_batches(void **state)
+{
+    (void)state;
+    ls_loader loader = {.limit = 7, .shuffle = true};
+    ls_context *context = test_context();
+    ls_data *data = numbered(context, 1, 100, &loader);
+    ls_batch batch;
+    assert_int_equal(ls_data_rows(data), 7);
+    assert_int_equal(ls_data_batches(data), 1);
+    assert_true(ls_next(data, &batch));
+    assert_int_equal(batch.rows, 7);
+    for (int i = 0; i < 7; i++) {
+        assert_true(batch.index[i] < 7);
+    }
+    ls_data_free(data);
+    loader.limit = 1000;
+    data = numbered(context, 1, 100, &loader);
+    assert_int_equal(ls_data_rows(data), 100);
+    ls_data_free(data);
+    data = numbered(context, 1, 1, NULL);
+    assert_int_equal(ls_data_batches(data), 1);
+    assert_int_equal(data->batch, 256);
+    ls_data_free(data);
+    assert_null(numbered(context, 1, 5, &(ls_loader){.batch = -1}));
+    test_expect(LS_BAD_ARGUMENT, "a batch of -1");
+    assert_null(numbered(context, 1, 5, &(ls_loader){.limit = -1}));
+    test_expect(LS_BAD_ARGUMENT, "a limit of -1");
+    assert_null(numbered(context, 1, 0, NULL));
+    test_expect(LS_BAD_SHAPE, "0 images");
+    assert_int_equal(ls_data_rows(NULL), 0);
+    assert_false(ls_next(NULL, &batch));
+    test_context_done();
+}
+
+int main(void)
+{
+#define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
+    const struct CMUnitTest tests[] = {
+        test(a_good_file),
+        test(wrong_lengths),
+        test(wrong_headers),
+        test(what_is_no_file),
+        test(without_permission),
+#if LOCKSTEP_HAVE_ZLIB
+        test(good_gzip),
+        test(faulty_gzip),
+        test(a_flipped_bit),
+        test(a_bomb),
+#else
+        test(no_gzip),
+#endif
+        test(a_shrinking_file),
+        test(every_allocation_fails),
+        test(a_part),
+        test(the_search),
+        test(file_order),
+        test(shuffled_order),
+        test(limits_and_batches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,452 @@
+/* The reference's backward operations against finite differences of its forward ones.
+ *
+ * f(input) = sum of r * y with random r, added in double. For each input a random direction of +-1 is drawn until the
+ * gradient's product with it is a good part of its length: then a wrong sign or factor cannot hide behind the
+ * tolerance. The steps that the float inputs really take are used, so that linear operations are exact to rounding. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_INPUTS = 4 };
+
+typedef struct chain chain;
+typedef void chain_step(chain *t);
+
+struct chain {
+    const char *name;
+    int c, h, w, o, count;
+    ls_attributes how;
+    chain_step *prepare, *forward, *backward;
+    double step, tolerance; /* relative to the gradient's length */
+
+    test_random random;
+    test_batch batch;
+    int inputs, by_image[MAX_INPUTS];
+    ls_operand in[MAX_INPUTS], gradient[MAX_INPUTS];
+    ls_operand y, dy;
+    ls_operand middle, dmiddle, saved, statistics; /* what a chain of operations keeps */
+};
+
+/* ---- Operands ---- */
+
+static ls_operand like(const chain *t, const ls_operand *shape, int by_image)
+{
+    ls_operand made = *shape;
+    made.data = test_floats(by_image ? test_lane_numbers(shape, t->count) : test_numbers(shape));
+    return made;
+}
+
+static void add_activation(chain *t)
+{
+    t->by_image[t->inputs] = 1;
+    t->in[t->inputs] = test_activation(&t->random, t->c, t->h, t->w, t->count);
+    t->gradient[t->inputs] = like(t, &t->in[t->inputs], 1);
+    t->inputs++;
+}
+
+static void add_vector(chain *t, int n)
+{
+    t->in[t->inputs] = test_vector(&t->random, (size_t)n);
+    t->gradient[t->inputs] = like(t, &t->in[t->inputs], 0);
+    t->inputs++;
+}
+
+static void set_output(chain *t, int c, int h, int w)
+{
+    t->dy = test_activation(&t->random, c, h, w, t->count);
+    t->y = like(t, &t->dy, 1);
+}
+
+static void set_windows_output(chain *t, int channels)
+{
+    const ls_attributes *how = &t->how;
+    set_output(t, channels, test_windows(t->h, how->kernel, how->stride, how->padding),
+               test_windows(t->w, how->kernel, how->stride, how->padding));
+}
+
+static void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT])
+{
+    ls_attributes how = t->how;
+    how.op = op;
+    ls_op_call call = {.attributes = &how, .samples = &t->batch.samples};
+    memcpy(call.in, in, sizeof call.in);
+    memcpy(call.out, out, sizeof call.out);
+    test_run(ls_backend_ref(), &call);
+}
+
+#define IN(...)  ((ls_operand[LS_MAX_IN]){__VA_ARGS__})
+#define OUT(...) ((ls_operand[LS_MAX_OUT]){__VA_ARGS__})
+
+/* ---- The chains ---- */
+
+static void prepare_conv(chain *t)
+{
+    add_activation(t);
+    add_vector(t, t->o * t->c * t->how.kernel * t->how.kernel);
+    add_vector(t, t->o);
+    set_windows_output(t, t->o);
+    t->dmiddle = like(t, &t->y, 1);
+}
+
+static void forward_conv(chain *t)
+{
+    run(t, LS_OP_CONV, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
+}
+
+static ls_operand behind_relu(chain *t)
+{
+    if (!t->how.fused_relu) {
+        return t->dy;
+    }
+    run(t, LS_OP_RELU_BACKWARD, IN(t->dy, t->y), OUT(t->dmiddle));
+    return t->dmiddle;
+}
+
+static void backward_conv(chain *t)
+{
+    ls_operand dy = behind_relu(t);
+    run(t, LS_OP_CONV_DATA, IN(dy, t->in[1]), OUT(t->gradient[0]));
+    run(t, LS_OP_CONV_WEIGHT, IN(t->in[0], dy), OUT(t->gradient[1]));
+    run(t, LS_OP_CHANNEL_SUM, IN(dy), OUT(t->gradient[2]));
+}
+
+static void forward_winograd(chain *t)
+{
+    run(t, LS_OP_WINOGRAD, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
+}
+
+static void backward_winograd(chain *t)
+{
+    ls_operand dy = behind_relu(t);
+    run(t, LS_OP_WINOGRAD_DATA, IN(dy, t->in[1]), OUT(t->gradient[0]));
+    run(t, LS_OP_CONV_WEIGHT, IN(t->in[0], dy), OUT(t->gradient[1]));
+    run(t, LS_OP_CHANNEL_SUM, IN(dy), OUT(t->gradient[2]));
+}
+
+static void prepare_add_bias(chain *t)
+{
+    add_activation(t);
+    add_vector(t, t->c);
+    set_output(t, t->c, t->h, t->w);
+}
+
+static void forward_add_bias(chain *t)
+{
+    run(t, LS_OP_ADD_BIAS, IN(t->in[0], t->in[1]), OUT(t->y));
+}
+
+static void backward_add_bias(chain *t)
+{
+    memcpy(t->gradient[0].data, t->dy.data, test_lane_numbers(&t->dy, t->count) * sizeof(float));
+    run(t, LS_OP_CHANNEL_SUM, IN(t->dy), OUT(t->gradient[1]));
+}
+
+static void prepare_same(chain *t)
+{
+    add_activation(t);
+    set_output(t, t->c, t->h, t->w);
+}
+
+static void forward_relu(chain *t)
+{
+    run(t, LS_OP_RELU, IN(t->in[0]), OUT(t->y));
+}
+
+static void backward_relu(chain *t)
+{
+    run(t, LS_OP_RELU_BACKWARD, IN(t->dy, t->y), OUT(t->gradient[0]));
+}
+
+/* Numbers 0.01 apart in random order and never close to zero: no step changes which is larger. */
+static void spread(chain *t, ls_operand *x)
+{
+    size_t n = test_lane_numbers(x, t->count);
+    for (size_t i = 0; i < n; i++) {
+        x->data[i] = 0.01f * (float)((double)i - (double)n / 2) + 0.005f;
+    }
+    for (size_t i = n - 1; i > 0; i--) {
+        size_t j = test_u64(&t->random) % (i + 1);
+        float kept = x->data[i];
+        x->data[i] = x->data[j];
+        x->data[j] = kept;
+    }
+    test_pad(x->data, x, t->count, NULL);
+}
+
+static void prepare_pool(chain *t)
+{
+    add_activation(t);
+    spread(t, &t->in[0]);
+    set_windows_output(t, t->c);
+    t->middle = like(t, &t->in[0], 1);
+}
+
+/* The pools' input, behind a relu where that is fused into their backward. */
+static ls_operand pool_input(chain *t)
+{
+    if (!t->how.fused_relu) {
+        return t->in[0];
+    }
+    run(t, LS_OP_RELU, IN(t->in[0]), OUT(t->middle));
+    return t->middle;
+}
+
+static void forward_avg_pool(chain *t)
+{
+    run(t, LS_OP_AVG_POOL, IN(pool_input(t)), OUT(t->y));
+}
+
+static void backward_avg_pool(chain *t)
+{
+    run(t, LS_OP_AVG_POOL_BACKWARD, IN(t->dy, pool_input(t)), OUT(t->gradient[0]));
+}
+
+static void forward_max_pool(chain *t)
+{
+    run(t, LS_OP_MAX_POOL, IN(pool_input(t)), OUT(t->y));
+}
+
+static void backward_max_pool(chain *t)
+{
+    run(t, LS_OP_MAX_POOL_BACKWARD, IN(t->dy, pool_input(t)), OUT(t->gradient[0]));
+}
+
+static void prepare_global_avg_pool(chain *t)
+{
+    add_activation(t);
+    set_output(t, t->c, 1, 1);
+}
+
+static void forward_global_avg_pool(chain *t)
+{
+    run(t, LS_OP_GLOBAL_AVG_POOL, IN(t->in[0]), OUT(t->y));
+}
+
+static void backward_global_avg_pool(chain *t)
+{
+    run(t, LS_OP_GLOBAL_AVG_POOL_BACKWARD, IN(t->dy), OUT(t->gradient[0]));
+}
+
+static void prepare_batch_norm(chain *t)
+{
+    add_activation(t);
+    add_vector(t, t->c);
+    add_vector(t, t->c);
+    if (t->how.fused_add) {
+        add_activation(t);
+    }
+    set_output(t, t->c, t->h, t->w);
+    t->saved = test_vector(&t->random, 2 * (size_t)t->c);
+    t->statistics = test_vector(&t->random, 2 * (size_t)t->c);
+}
+
+static void forward_batch_norm(chain *t)
+{
+    run(t, LS_OP_BATCH_NORM, IN(t->in[0], t->in[1], t->in[2], t->in[3]), OUT(t->y, t->saved, t->statistics));
+}
+
+static void backward_batch_norm(chain *t)
+{
+    run(t, LS_OP_BATCH_NORM_BACKWARD, IN(t->dy, t->in[0], t->in[1], t->saved, t->y),
+        OUT(t->gradient[0], t->statistics, t->gradient[3]));
+    memcpy(t->gradient[1].data, t->statistics.data, t->c * sizeof(float));
+    memcpy(t->gradient[2].data, t->statistics.data + t->c, t->c * sizeof(float));
+}
+
+static void forward_dropout(chain *t)
+{
+    run(t, LS_OP_DROPOUT, IN(t->in[0]), OUT(t->y));
+}
+
+static void backward_dropout(chain *t)
+{
+    run(t, LS_OP_DROPOUT, IN(t->dy), OUT(t->gradient[0]));
+}
+
+static void prepare_cross_entropy(chain *t)
+{
+    add_activation(t);
+    set_output(t, 1, 1, 1);
+    t->middle = like(t, &t->in[0], 1);
+}
+
+static void forward_cross_entropy(chain *t)
+{
+    run(t, LS_OP_CROSS_ENTROPY, IN(t->in[0]), OUT(t->y, t->middle));
+}
+
+static void backward_cross_entropy(chain *t)
+{
+    run(t, LS_OP_CROSS_ENTROPY_BACKWARD, IN(t->dy, t->middle), OUT(t->gradient[0]));
+}
+
+/* c, h, w, o and the images; kernel, stride and padding. */
+#define SHAPE(...)       __VA_ARGS__
+#define WINDOW(k, s, p)  .how.kernel = k, .how.stride = s, .how.padding = p
+#define STEPS(what, how) .prepare = prepare_##what, .forward = forward_##how, .backward = backward_##how
+#define LINEAR           .step = 0.25, .tolerance = 1e-4
+#define SMOOTH           .step = 0.01, .tolerance = 2e-3
+#define KINKED           .step = 0.001, .tolerance = 2e-2 /* some numbers step over a relu's corner */
+#define SPREAD           .step = 0.004, .tolerance = 1e-3
+#define CONV             STEPS(conv, conv)
+#define WINO             STEPS(conv, winograd)
+#define AVG              STEPS(pool, avg_pool)
+#define MAX              STEPS(pool, max_pool)
+#define NORM             STEPS(batch_norm, batch_norm)
+
+/* clang-format off: one line a chain. */
+static const chain chains[] = {
+    {"conv 3x3", SHAPE(3, 5, 7, 4, 20), WINDOW(3, 1, 0), CONV, LINEAR},
+    {"conv 3x3 stride 2", SHAPE(3, 6, 7, 4, 5), WINDOW(3, 2, 1), CONV, LINEAR},
+    {"conv 1x1 stride 2", SHAPE(4, 6, 7, 3, 16), WINDOW(1, 2, 0), CONV, LINEAR},
+    {"conv 5x5, relu", SHAPE(2, 6, 7, 3, 37), WINDOW(5, 1, 2), .how.fused_relu = 1, CONV, KINKED},
+    {"conv 2x2 stride 3", SHAPE(2, 6, 7, 3, 5), WINDOW(2, 3, 1), CONV, LINEAR},
+    {"linear", SHAPE(30, 1, 1, 7, 20), WINDOW(1, 1, 0), CONV, LINEAR},
+    {"linear, in x out", SHAPE(30, 1, 1, 7, 20), WINDOW(1, 1, 0), .how.weight_in_out = 1, CONV, LINEAR},
+    {"winograd", SHAPE(3, 6, 9, 4, 20), WINDOW(3, 1, 1), WINO, LINEAR},
+    {"winograd, relu", SHAPE(3, 7, 4, 4, 5), WINDOW(3, 1, 1), .how.fused_relu = 1, WINO, KINKED},
+    {"add bias", SHAPE(3, 4, 5, 0, 20), STEPS(add_bias, add_bias), LINEAR},
+    {"relu", SHAPE(3, 4, 5, 0, 20), STEPS(same, relu), KINKED},
+    {"average pool", SHAPE(3, 6, 7, 0, 20), WINDOW(2, 2, 0), AVG, SPREAD},
+    {"average pool, overlapping", SHAPE(2, 6, 7, 0, 5), WINDOW(3, 2, 1), AVG, SPREAD},
+    {"average pool, relu", SHAPE(3, 6, 7, 0, 5), WINDOW(2, 2, 0), .how.fused_relu = 1, AVG, SPREAD},
+    {"max pool", SHAPE(3, 6, 7, 0, 20), WINDOW(2, 2, 0), MAX, SPREAD},
+    {"max pool, overlapping", SHAPE(2, 6, 7, 0, 5), WINDOW(3, 2, 1), MAX, SPREAD},
+    {"max pool, relu", SHAPE(3, 6, 7, 0, 5), WINDOW(3, 1, 0), .how.fused_relu = 1, MAX, SPREAD},
+    {"global average pool", SHAPE(5, 4, 3, 0, 20), STEPS(global_avg_pool, global_avg_pool), LINEAR},
+    {"batch norm", SHAPE(3, 4, 5, 0, 20), .how.eps = 1e-5f, NORM, SMOOTH},
+    {"batch norm of features", SHAPE(3, 1, 1, 0, 37), .how.eps = 0.1f, NORM, SMOOTH},
+    {"batch norm, relu", SHAPE(3, 4, 5, 0, 20), .how.eps = 1e-5f, .how.fused_relu = 1, NORM, KINKED},
+    {"batch norm, add", SHAPE(3, 4, 5, 0, 5), .how.eps = 1e-5f, .how.fused_add = 1, NORM, SMOOTH},
+    {"batch norm, add, relu", SHAPE(3, 4, 5, 0, 20), .how.eps = 1e-5f, .how.fused_relu = 1, .how.fused_add = 1, NORM,
+     KINKED},
+    {"dropout", SHAPE(3, 4, 5, 0, 20), .how.rate = 0.4f, .how.key = 77, STEPS(same, dropout), LINEAR},
+    {"cross-entropy", SHAPE(10, 1, 1, 0, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
+};
+/* clang-format on */
+
+/* ---- The check ---- */
+
+/* Only images count: lanes without one must not be stepped. */
+static int is_image(const chain *t, int i, size_t at)
+{
+    size_t group = at / LS_LANES / test_numbers(&t->in[i]);
+    return !t->by_image[i] || (int)(group * LS_LANES + at % LS_LANES) < t->count;
+}
+
+static double projection(chain *t)
+{
+    double sum = 0;
+    t->forward(t);
+    for (size_t i = 0; i < test_lane_numbers(&t->y, t->count); i++) {
+        sum += t->dy.data[i] != 0 ? (double)t->dy.data[i] * t->y.data[i] : 0;
+    }
+    return sum;
+}
+
+/* The gradient's product with a new random direction; its length times sqrt(n) would be the largest. */
+static double draw_direction(chain *t, int i, float *direction, size_t n)
+{
+    double product = 0;
+    for (size_t at = 0; at < n; at++) {
+        direction[at] = is_image(t, i, at) ? (test_u64(&t->random) >> 40 & 1 ? 1.0f : -1.0f) : 0;
+        product += (double)direction[at] * t->gradient[i].data[at];
+    }
+    return product;
+}
+
+static double check_input(chain *t, int i)
+{
+    size_t n = t->by_image[i] ? test_lane_numbers(&t->in[i], t->count) : test_numbers(&t->in[i]);
+    float *x = t->in[i].data, *direction = test_floats(n), *kept = test_floats(n), *ahead = test_floats(n);
+    double length = 0, expected = 0;
+    for (size_t at = 0; at < n; at++) {
+        length += (double)t->gradient[i].data[at] * t->gradient[i].data[at];
+    }
+    length = sqrt(length);
+    assert_true(length > 0);
+    while (fabs(draw_direction(t, i, direction, n)) < 0.5 * length) {
+    }
+    memcpy(kept, x, n * sizeof(float));
+    for (size_t at = 0; at < n; at++) {
+        x[at] = ahead[at] = (float)(kept[at] + t->step * direction[at]);
+    }
+    double difference = projection(t);
+    for (size_t at = 0; at < n; at++) {
+        x[at] = (float)(kept[at] - t->step * direction[at]);
+        expected += ((double)ahead[at] - x[at]) * t->gradient[i].data[at];
+    }
+    difference -= projection(t);
+    memcpy(x, kept, n * sizeof(float));
+    double error = fabs(difference - expected) / (2 * t->step * length);
+    if (!(error <= t->tolerance)) {
+        fail_msg("%s, input %d: f differs by %g, the gradient says %g", t->name, i, difference, expected);
+    }
+    free(direction);
+    free(kept);
+    free(ahead);
+    return error;
+}
+
+static void release(chain *t)
+{
+    for (int i = 0; i < MAX_INPUTS; i++) {
+        free(t->in[i].data);
+        free(t->gradient[i].data);
+    }
+    free(t->y.data);
+    free(t->dy.data);
+    free(t->middle.data);
+    free(t->dmiddle.data);
+    free(t->saved.data);
+    free(t->statistics.data);
+    test_batch_free(&t->batch);
+}
+
+static void test_chains(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof chains / sizeof *chains; k++) {
+        chain t = chains[k];
+        t.random.state = 100 + k;
+        t.batch = test_batch_new(t.count, 1, t.c);
+        t.prepare(&t);
+        t.forward(&t);
+        t.backward(&t);
+        for (int i = 0; i < t.inputs; i++) {
+            double worst = 0;
+            for (int draw = 0; draw < 3; draw++) {
+                worst = fmax(worst, check_input(&t, i));
+            }
+            print_message("%-27s input %d: off by at most %.1e of the gradient's length, %.1e allowed\n", t.name, i,
+                          worst, t.tolerance);
+        }
+        release(&t);
+    }
+}
+
+/* ONES is the gradient of SUM_IMAGES: the sum of ones is the number of images. */
+static void test_count(void **state)
+{
+    (void)state;
+    for (int count = 1; count <= 40; count++) {
+        float ones[3 * LS_LANES], sum = 0;
+        chain t = {.count = count, .batch = test_batch_new(count, 1, 1)};
+        ls_operand x = {ones, 1, 1, 1}, y = {&sum, 1, 1, 1};
+        run(&t, LS_OP_ONES, IN({0}), OUT(x));
+        run(&t, LS_OP_SUM_IMAGES, IN(x), OUT(y));
+        assert_true(sum == (float)count);
+        test_batch_free(&t.batch);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* exp and log: their accuracy against the C library's in a wider type, their special values, and their bits, which are
+ * the same on every machine. */
+#include "support.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/math.h"
+
+static uint32_t bits(float x)
+{
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    return word;
+}
+
+static float number(uint32_t word)
+{
+    float x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+/* The size of a unit in the last place of the float nearest to x, also among the subnormal ones. */
+static double float_unit(double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
+}
+
+static void expf_is_accurate(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (uint32_t word = 0; word < 0x42b20000; word += 997) { /* 0 to 89, both signs */
+        for (int sign = 0; sign < 2; sign++) {
+            float x = number(word | (uint32_t)sign << 31), y = ls_expf(x);
+            double right = exp((double)x);
+            if (right <= FLT_MAX) {
+                worst = fmax(worst, fabs(y - right) / float_unit(right));
+            }
+        }
+    }
+    for (float x = -104; x < -80; x += 0.0007f) {
+        double right = exp((double)x);
+        worst = fmax(worst, fabs(ls_expf(x) - right) / float_unit(right));
+    }
+    printf("ls_expf: %.4f units in the last place\n", worst);
+    assert_true(worst <= 0.5001);
+}
+
+static void expf_at_the_edges(void **state)
+{
+    (void)state;
+    assert_true(ls_expf(0) == 1 && ls_expf(-0.0f) == 1);
+    assert_true(bits(ls_expf(-INFINITY)) == 0 && isinf(ls_expf(INFINITY)));
+    assert_true(isnan(ls_expf(NAN)));
+    assert_true(ls_expf(-1e30f) == 0 && isinf(ls_expf(1e30f)));
+    assert_true(ls_expf(0x1.62e42ep6f) <= FLT_MAX && isinf(ls_expf(0x1.62e430p6f))); /* log(FLT_MAX) lies between */
+    assert_true(bits(ls_expf(-103.5f)) == 1);                                        /* the smallest subnormal */
+}
+
+static void logf_is_accurate(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (uint32_t word = 1; word < 0x7f800000; word += 4999) {
+        float x = number(word);
+        double right = log((double)x);
+        worst = fmax(worst, right != 0 ? fabs(ls_logf(x) - right) / float_unit(right) : fabs((double)ls_logf(x)));
+    }
+    for (uint32_t word = bits(0.99f); word < bits(1.01f); word += 7) {
+        double right = log((double)number(word));
+        worst = fmax(worst, right != 0 ? fabs(ls_logf(number(word)) - right) / float_unit(right) : 0);
+    }
+    printf("ls_logf: %.4f units in the last place\n", worst);
+    assert_true(worst <= 0.5001);
+}
+
+static void log_is_accurate(void **state)
+{
+    (void)state;
+    double worst = 0;
+    test_random random = {17};
+    for (int i = 0; i < 400000; i++) {
+        double x = i % 2 ? ldexp(1.5 + test_uniform(&random) / 2, (int)(test_uniform(&random) * 1000))
+                         : 1 + test_uniform(&random) * 0.4;
+        long double right = logl((long double)x);
+        int exponent;
+        frexp((double)right, &exponent);
+        if (right != 0) {
+            worst = fmax(worst, (double)fabsl(ls_log(x) - right) / ldexp(1, exponent - 53));
+        }
+    }
+    printf("ls_log: %.4f units in the last place\n", worst);
+    assert_true(worst < 1.5);
+}
+
+static void log_at_the_edges(void **state)
+{
+    (void)state;
+    assert_true(ls_log(1) == 0 && ls_logf(1) == 0);
+    assert_true(ls_log(0) == -INFINITY && ls_logf(0) == -INFINITY && ls_logf(-0.0f) == -INFINITY);
+    assert_true(isnan(ls_log(-1)) && isnan(ls_logf(-1e-45f)) && isnan(ls_logf(-INFINITY)));
+    assert_true(ls_log(INFINITY) == INFINITY && ls_logf(INFINITY) == INFINITY);
+    assert_true(isnan(ls_log(NAN)) && isnan(ls_logf(NAN)));
+    assert_true(fabs(ls_log(0x1p-1074) - log(0x1p-1074)) < 2e-13);
+    assert_true(ls_log(DBL_MAX) == log(DBL_MAX));
+}
+
+/* FNV-1a over the results: a compiler that changes one bit changes this. */
+static void bits_are_frozen(void **state)
+{
+    (void)state;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint32_t word = 0; word < 0x7f800000; word += 65537) {
+        float e = ls_expf(-number(word)), l = ls_logf(number(word));
+        double wide = ls_log((double)number(word) * 1.1);
+        uint64_t wide_bits;
+        memcpy(&wide_bits, &wide, sizeof wide_bits);
+        hash = (hash ^ bits(e)) * 0x100000001b3u;
+        hash = (hash ^ bits(l)) * 0x100000001b3u;
+        hash = (hash ^ wide_bits) * 0x100000001b3u;
+    }
+    printf("bits: 0x%016llx\n", (unsigned long long)hash);
+    assert_true(hash == 0x44db34b30eb12842u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(expf_is_accurate), cmocka_unit_test(expf_at_the_edges), cmocka_unit_test(logf_is_accurate),
+        cmocka_unit_test(log_is_accurate),  cmocka_unit_test(log_at_the_edges),  cmocka_unit_test(bits_are_frozen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* The generator: Random123's known answers, the mapping of streams (whose bits are a promise: a seed means the same run
+ * in every version), and the shapes of the distributions. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+
+/* kat_vectors of Random123, lines "philox4x32 10": counter, key, answer. */
+static void known_answers(void **state)
+{
+    (void)state;
+    static const uint32_t vectors[3][10] = {{0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+                                            {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff,
+                                             0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+                                            {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0,
+                                             0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+    for (int i = 0; i < 3; i++) {
+        uint32_t out[4];
+        ls_philox(vectors[i], vectors[i] + 4, out);
+        assert_memory_equal(out, vectors[i] + 6, sizeof out);
+    }
+}
+
+static void name_hashes(void **state)
+{
+    (void)state; /* FNV-1a's own test values */
+    assert_true(ls_hash_name("") == 0xcbf29ce484222325u);
+    assert_true(ls_hash_name("a") == 0xaf63dc4c8601ec8cu);
+    assert_true(ls_hash_name("foobar") == 0x85944171f73967e8u);
+}
+
+/* The mapping as random.c describes it, done again by hand. */
+static void stream_mapping(void **state)
+{
+    (void)state;
+    ls_stream stream = {0x0123456789abcdefu, LS_FOR_DROPOUT, 0xfedcba9876543210u, 0x100000002u};
+    uint32_t d[4], out[4];
+    ls_philox((uint32_t[]){0x76543210, 0xfedcba98, 2, 1}, (uint32_t[]){0x89abcdef, 0x01234567}, d);
+    ls_philox((uint32_t[]){7, 5, d[2] ^ LS_FOR_DROPOUT, d[3]}, d, out);
+    assert_true(ls_random_u32(&stream, 0x500000007u) == out[0]);
+    uint64_t wide = (uint64_t)out[1] << 32 | out[0];
+    assert_true(ls_random_uniform(&stream, 0x500000007u) == (double)(wide >> 11) / 9007199254740992.0);
+}
+
+/* Frozen: a change here would change every run of every seed. */
+static void frozen(void **state)
+{
+    (void)state;
+    ls_stream weights = {0, LS_FOR_WEIGHTS, ls_hash_name("W1"), 0}, order = {1, LS_FOR_ORDER, 0, 3};
+    uint32_t permutation[8];
+    ls_random_permutation(&order, permutation, 8);
+    double normal = ls_random_normal(&weights, 0), uniform = ls_random_uniform(&weights, 1);
+    printf("u32 0x%08x, uniform %a, normal %a, order", ls_random_u32(&weights, 0), uniform, normal);
+    for (int i = 0; i < 8; i++) {
+        printf(" %u", permutation[i]);
+    }
+    printf("\n");
+    static const uint32_t expected[8] = {5, 1, 0, 6, 4, 7, 3, 2};
+    assert_true(ls_random_u32(&weights, 0) == 0x81d54f5d);
+    assert_true(uniform == 0x1.dc509827da075p-1);
+    assert_true(normal == 0x1.f98bb05240d92p-2);
+    assert_memory_equal(permutation, expected, sizeof expected);
+}
+
+static void every_part_of_a_name_counts(void **state)
+{
+    (void)state;
+    ls_stream base = {5, 1, 7, 9};
+    ls_stream others[] = {
+        {6, 1, 7, 9},  {5ull << 32 | 5, 1, 7, 9}, {5, 2, 7, 9}, {5, 1, 8, 9}, {5, 1, 7ull << 32 | 7, 9},
+        {5, 1, 7, 10}, {5, 1, 7, 9ull << 32 | 9}, {5, 1, 9, 7}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        int same = 0;
+        for (uint64_t k = 0; k < 100; k++) {
+            same += ls_random_u32(&base, k) == ls_random_u32(&others[i], k);
+        }
+        assert_int_equal(same, 0);
+    }
+    assert_true(ls_random_u32(&base, 1) != ls_random_u32(&base, 1ull << 32 | 1));
+}
+
+static void uniform_is_uniform(void **state)
+{
+    (void)state;
+    enum { N = 100000, BINS = 50 };
+    ls_stream stream = {3, LS_FOR_WEIGHTS, 1, 0};
+    int bins[BINS] = {0};
+    for (int i = 0; i < N; i++) {
+        double u = ls_random_uniform(&stream, (uint64_t)i);
+        assert_true(u >= 0 && u < 1);
+        bins[(int)(u * BINS)]++;
+    }
+    double chi = 0;
+    for (int i = 0; i < BINS; i++) {
+        chi += (bins[i] - N / BINS) * (double)(bins[i] - N / BINS) / (N / BINS);
+    }
+    assert_true(chi > 20 && chi < 90); /* 49 degrees of freedom: outside once in some thousand seeds */
+}
+
+/* The number that was drawn, put through the distribution function, is the uniform number behind it again. */
+static void normal_inverts_the_distribution(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    ls_stream stream = {4, LS_FOR_WEIGHTS, 2, 0};
+    double sum = 0, squares = 0, fourth = 0, worst = 0;
+    for (int i = 0; i < N; i++) {
+        double x = ls_random_normal(&stream, (uint64_t)i);
+        double p = floor(ls_random_uniform(&stream, (uint64_t)i) * 0x1p52) * 0x1p-52 + 0x1p-53;
+        double lower = x < 0 ? 0.5 * erfc(-x / sqrt(2)) / p : 0.5 * erfc(x / sqrt(2)) / (1 - p);
+        worst = fmax(worst, fabs(lower - 1) / (1 + x * x));
+        sum += x, squares += x * x, fourth += x * x * x * x;
+    }
+    assert_true(worst < 1e-15);
+    assert_true(fabs(sum / N) < 0.015);
+    assert_true(fabs(squares / N - 1) < 0.02);
+    assert_true(fabs(fourth / N - 3) < 0.15);
+}
+
+static void permutations(void **state)
+{
+    (void)state;
+    enum { N = 60000 };
+    uint32_t *order = malloc(N * sizeof *order);
+    uint8_t *seen = calloc(N, 1);
+    ls_stream stream = {0, LS_FOR_ORDER, 0, 0};
+    ls_random_permutation(&stream, order, N);
+    int fixed = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        assert_true(order[i] < N);
+        assert_false(seen[order[i]]);
+        seen[order[i]] = 1;
+        fixed += order[i] == i;
+    }
+    assert_true(fixed < 10); /* one is expected */
+    ls_random_permutation(&stream, order, 1);
+    assert_int_equal(order[0], 0);
+    ls_random_permutation(&stream, order, 0);
+    free(order);
+    free(seen);
+}
+
+/* Each of the 24 orders of four as often as the others. */
+static void permutations_are_fair(void **state)
+{
+    (void)state;
+    enum { N = 48000 };
+    int count[256] = {0}, kinds = 0;
+    for (uint64_t epoch = 0; epoch < N; epoch++) {
+        uint32_t order[4];
+        ls_stream stream = {9, LS_FOR_ORDER, 0, epoch};
+        ls_random_permutation(&stream, order, 4);
+        count[order[0] << 6 | order[1] << 4 | order[2] << 2 | order[3]]++;
+    }
+    double chi = 0;
+    for (int i = 0; i < 256; i++) {
+        kinds += count[i] > 0;
+        chi += count[i] > 0 ? (count[i] - N / 24.0) * (count[i] - N / 24.0) / (N / 24.0) : 0;
+    }
+    assert_int_equal(kinds, 24);
+    assert_true(chi < 55); /* 23 degrees of freedom */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(name_hashes),
+        cmocka_unit_test(stream_mapping),
+        cmocka_unit_test(frozen),
+        cmocka_unit_test(every_part_of_a_name_counts),
+        cmocka_unit_test(uniform_is_uniform),
+        cmocka_unit_test(normal_inverts_the_distribution),
+        cmocka_unit_test(permutations),
+        cmocka_unit_test(permutations_are_fair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
