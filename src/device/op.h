@@ -39,8 +39,8 @@ typedef enum ls_op {
      * quotients outside the map of dy being taps as above. */
     LS_OP_CONV_DATA,
     /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
-     * acc = fma(dy, x at the tap, acc); then lanes(acc). Lanes without an image need no mask:
-     * their dy is 0, their x finite. */
+     * acc = fma(dy, x at the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x
+     * finite, so that they can change no more than a zero's sign, and adding 0 leaves no -0. */
     LS_OP_CONV_WEIGHT,
     /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
     LS_OP_WINOGRAD,

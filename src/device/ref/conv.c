@@ -90,7 +90,7 @@ static float conv_weight_at(const ls_op_call *call, int o, int c, int ky, int kx
             }
         }
     }
-    return ls_ref_fold(acc);
+    return ls_ref_fold(acc) + 0.0f; /* no -0 */
 }
 
 void ls_ref_conv_weight(const ls_op_call *call)

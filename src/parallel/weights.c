@@ -1,0 +1,163 @@
+/* A network's tensors in files, and their fingerprint. */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/fingerprint.h"
+#include "io/npy.h"
+#include "io/safetensors.h"
+#include "parallel/network.h"
+
+/* The current values as a list of arrays; the caller releases it. NULL after a failure. */
+static ls_named_array *arrays_of(ls_network *network)
+{
+    ls_named_array *arrays = ls_alloc(&network->session->context, (size_t)network->flat.n_views, sizeof *arrays, "a list of arrays");
+    for (int i = 0; arrays && i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        arrays[i] = (ls_named_array){view->name, view->rank, view->shape, ls_network_values(network, view)};
+    }
+    return arrays;
+}
+
+ls_status ls_save(ls_module *net, const char *path)
+{
+    ls_network *network = ls_network_of(net, "ls_save");
+    if (!network || ls_network_settle(network) != LS_OK)
+        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    ls_context *context = &network->session->context;
+    if (!path)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_save: path is NULL");
+    ls_named_array *arrays = arrays_of(network);
+    if (!arrays)
+        return LS_OUT_OF_MEMORY;
+    char seed[32], shard[32];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->session->options.seed);
+    snprintf(shard, sizeof shard, "%d", network->shard);
+    const char *const metadata[][2] = {{"lockstep", ls_version()},
+                                       {"model", network->root->model ? network->root->model : ""},
+                                       {"seed", seed},
+                                       {"shard", shard}};
+    ls_status status = ls_safetensors_save(context, path, arrays, network->flat.n_views, metadata, 4);
+    ls_release(context, arrays);
+    return status;
+}
+
+static bool same_shape(const ls_view *view, const ls_saved *saved)
+{
+    if (view->rank != saved->rank)
+        return false;
+    for (int i = 0; i < view->rank; i++)
+        if (view->shape[i] != saved->shape[i])
+            return false;
+    return true;
+}
+
+static void shape_text(char *text, size_t size, int rank, const int64_t *shape)
+{
+    size_t length = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < rank && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    if (length < size)
+        snprintf(text + length, size - length, ")");
+}
+
+static ls_status check_file(ls_network *network, const ls_safetensors *file, const char *path)
+{
+    ls_context *context = &network->session->context;
+    for (int i = 0; i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        const ls_saved *saved = ls_safetensors_find(file, view->name);
+        if (!saved)
+            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path, view->name);
+        char is[128], wanted[128];
+        shape_text(is, sizeof is, saved->rank, saved->shape);
+        shape_text(wanted, sizeof wanted, view->rank, view->shape);
+        if (!same_shape(view, saved))
+            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s", path, view->name, is, wanted);
+    }
+    for (int i = 0; i < ls_safetensors_count(file); i++) {
+        const char *name = ls_safetensors_at(file, i)->name;
+        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name))
+            return ls_raise(context, LS_BAD_FILE, "%s: the network has no parameter %s; is this a file of another model?", path, name);
+    }
+    return LS_OK;
+}
+
+/* Reads into the copy that is not current, so that a failure half-way leaves the network as it was. */
+static ls_status read_values(ls_network *network, const ls_safetensors *file)
+{
+    int next = 1 - atomic_load(&network->current);
+    for (int i = 0; i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        float *values = (view->trainable ? network->weights[next] : network->state[next]) + view->offset;
+        ls_status status = ls_safetensors_read(file, ls_safetensors_find(file, view->name), values);
+        if (status != LS_OK)
+            return status;
+    }
+    atomic_store(&network->current, next);
+    return LS_OK;
+}
+
+ls_status ls_load(ls_module *net, const char *path)
+{
+    ls_network *network = ls_network_of(net, "ls_load");
+    if (!network || ls_network_settle(network) != LS_OK)
+        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    if (!path)
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_load: path is NULL");
+    ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
+    ls_status status = file ? check_file(network, file, path) : ls_status_of(network->session);
+    if (status == LS_OK)
+        status = read_values(network, file);
+    ls_safetensors_close(file);
+    return status;
+}
+
+ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size)
+{
+    if (!session || ls_failed(session))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    if (!path || !name || size == 0)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_model_of_file: path or name is NULL");
+    ls_safetensors *file = ls_safetensors_open(&session->context, path);
+    const char *model = file ? ls_safetensors_metadata(file, "model") : NULL;
+    snprintf(name, size, "%s", model ? model : "");
+    ls_safetensors_close(file);
+    return ls_status_of(session);
+}
+
+ls_status ls_fingerprint(ls_module *net, char digits[65])
+{
+    ls_network *network = ls_network_of(net, "ls_fingerprint");
+    if (digits)
+        digits[0] = '\0';
+    if (!network || ls_network_settle(network) != LS_OK)
+        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    if (!digits)
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_fingerprint: digits is NULL");
+    ls_named_array *arrays = arrays_of(network);
+    if (!arrays)
+        return LS_OUT_OF_MEMORY;
+    ls_status status = ls_fingerprint_arrays(&network->session->context, arrays, network->flat.n_views, digits);
+    ls_release(&network->session->context, arrays);
+    return status;
+}
+
+ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits[65])
+{
+    if (digits)
+        digits[0] = '\0';
+    if (!session || ls_failed(session))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    if (!path || !digits)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_fingerprint_file: path or digits is NULL");
+    return ls_fingerprint_saved(&session->context, path, digits);
+}
+
+ls_status ls_save_npy(ls_session *session, const char *path, const float *values, int64_t rows, int64_t columns)
+{
+    if (!session || ls_failed(session))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    if (!path || !values || rows < 0 || columns < 0)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_save_npy: path or values is NULL, or a size is negative");
+    return ls_npy_save(&session->context, path, values, rows, columns);
+}
