@@ -15,8 +15,8 @@
 
 /* ---- A folder ---- */
 
-extern char test_folder[128]; /* of the running test */
-int test_folder_make(void **state);   /* cmocka's set-up and tear-down */
+extern char test_folder[128];       /* of the running test */
+int test_folder_make(void **state); /* cmocka's set-up and tear-down */
 int test_folder_remove(void **state);
 
 /* A path in the folder; one of eight buffers that take turns. */
@@ -34,8 +34,8 @@ typedef struct test_memory {
 } test_memory;
 
 extern test_memory test_allocations;
-ls_context *test_context(void);    /* without an error, everything in test_allocations at zero; one at a time */
-void test_context_done(void);      /* fails the test where something was not released */
+ls_context *test_context(void); /* without an error, everything in test_allocations at zero; one at a time */
+void test_context_done(void);   /* fails the test where something was not released */
 
 /* The context must have failed like this, in one line. Then it is as new, without losing count of what is live. */
 void test_expect(ls_status status, const char *message_part);

@@ -209,7 +209,7 @@ static void direct(void **state)
 
 int main(int argc, char **argv)
 {
-    directory = argc > 1 ? argv[1] : "reference";
+    directory = argc > 1 ? argv[1] : REFERENCE;
     const struct CMUnitTest tests[] = {
         {"lenet_b64_s64", direct, NULL, NULL, "lenet_b64_s64"},
         {"lenet_b50_s16", direct, NULL, NULL, "lenet_b50_s16"},

@@ -1,5 +1,5 @@
-/* Weights files: what we write, what Python wrote, every fault that happened to someone; replacing as a whole; .npy files
- * and fingerprints. */
+/* Weights files: what we write, what Python wrote, every fault that happened to someone; replacing as a whole; .npy
+ * files and fingerprints. */
 #include "files.h"
 
 #include <fcntl.h>
@@ -30,7 +30,8 @@ static void an_npy_file(void **state)
     size_t n;
     unsigned char *file = test_read_file("x.npy", &n);
     assert_int_equal(n, 128 + 24);
-    assert_memory_equal(file, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ", 70);
+    assert_memory_equal(file, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ",
+                        70);
     assert_int_equal(file[127], '\n');
     assert_memory_equal(file + 128, VALUES, 24);
     free(file);
@@ -120,7 +121,9 @@ static const char *const METADATA[][2] = {{"model", "lenet"}, {"note", "\"quoted
 static ls_status save(ls_context *context, const char *name)
 {
     int64_t three[] = {3}, none[] = {0};
-    ls_named_array arrays[] = {{"W1", 2, SHAPE, VALUES}, {"a.b", 1, three, VALUES + 3}, {"empty", 1, none, VALUES},
+    ls_named_array arrays[] = {{"W1", 2, SHAPE, VALUES},
+                               {"a.b", 1, three, VALUES + 3},
+                               {"empty", 1, none, VALUES},
                                {"scalar", 0, NULL, VALUES + 2}};
     return ls_safetensors_save(context, test_path(name), arrays, 4, METADATA, 2);
 }
@@ -162,9 +165,13 @@ static void written_and_read(void **state)
 static void refused_names(void **state)
 {
     (void)state;
-    static const char *const names[][2] = {{"", "is empty"}, {"a/b", "path separators"}, {"..", "path separators"},
-                                           {"a\\b", "path separators"}, {"a\nb", "'a?b' has control characters"},
-                                           {"__metadata__", "is reserved"}, {"W1", "is named twice"},
+    static const char *const names[][2] = {{"", "is empty"},
+                                           {"a/b", "path separators"},
+                                           {"..", "path separators"},
+                                           {"a\\b", "path separators"},
+                                           {"a\nb", "'a?b' has control characters"},
+                                           {"__metadata__", "is reserved"},
+                                           {"W1", "is named twice"},
                                            {"\xff\xfe", "not UTF-8"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         ls_named_array arrays[] = {{"W1", 2, SHAPE, VALUES}, {names[i][0], 2, SHAPE, VALUES}};
@@ -195,7 +202,8 @@ static void killed_while_saving(void **state)
                     values[i] = (float)k;
                 }
                 ls_named_array array = {"x", 1, shape, values};
-                if (ls_safetensors_save(&context, test_path("w"), &array, 1, NULL, 0) != LS_OK || write(started[1], "", 1) != 1) {
+                if (ls_safetensors_save(&context, test_path("w"), &array, 1, NULL, 0) != LS_OK ||
+                    write(started[1], "", 1) != 1) {
                     _exit(1);
                 }
             }
@@ -251,14 +259,16 @@ static void faulty(const char *header, int n, const char *message_part)
     expect_fault(message_part);
 }
 
-/* As Python's safetensors 0.4 writes {"b": float32 [1, 2], "a": float32 scalar 5, "c": int64 scalar 7}: the widest type
- * first, then by name, padded with spaces. */
+/* Byte for byte what Python's safetensors 0.8 writes for {"b": [1, 2], "a": 5, "c.num_batches_tracked": 7}: the widest
+ * type first, then by name, the header padded with spaces. */
 static void written_by_python(void **state)
 {
     (void)state;
-    static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},\"c.num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],"
-                                 "\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[8,12]},\"b\":"
-                                 "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[12,20]}}       ";
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"c.num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],"
+        "\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[8,12]},\"b\":"
+        "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[12,20]}}    ";
+    assert_int_equal(sizeof header - 1, 216);
     unsigned char file[8 + sizeof header - 1 + 20] = {sizeof header - 1, 0};
     memcpy(file + 8, header, sizeof header - 1);
     float values[] = {5, 1, 2};
@@ -287,7 +297,8 @@ static void other_types(void **state)
     static const char *const types[][2] = {{"F64", "8"}, {"F16", "2"}, {"BF16", "2"}, {"U8", "1"}, {"BOOL", "1"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char header[200], expected[60];
-        snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[1],\"data_offsets\":[0,%s]}}", types[i][0], types[i][1]);
+        snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[1],\"data_offsets\":[0,%s]}}", types[i][0],
+                 types[i][1]);
         snprintf(expected, sizeof expected, "'x' is %s; only F32 is read", types[i][0]);
         write_raw(header, -1, atoi(types[i][1]));
         ls_context *context = test_context();
@@ -300,7 +311,8 @@ static void other_types(void **state)
     }
 }
 
-#define ARRAY(name, shape, from, to) "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" from "," to "]}"
+#define ARRAY(name, shape, from, to)                                                                                   \
+    "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" from "," to "]}"
 
 static void faulty_lengths(void **state)
 {
@@ -499,8 +511,9 @@ static void fingerprints(void **state)
     /* PyTorch's counters do not count. */
     write_raw("{" ARRAY("W", "[1]", "0", "4") "}", -1, 4);
     assert_int_equal(ls_fingerprint_saved(context, test_path("w"), digits), LS_OK);
-    write_raw("{" ARRAY("W", "[1]", "0", "4")
-              ",\"1.num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[4,12]}}", -1, 12);
+    write_raw("{" ARRAY("W", "[1]", "0",
+                        "4") ",\"1.num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[4,12]}}",
+              -1, 12);
     assert_int_equal(ls_fingerprint_saved(context, test_path("w"), again), LS_OK);
     assert_string_equal(again, digits);
     write_raw("{\"x\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", -1, 2);

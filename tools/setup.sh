@@ -70,9 +70,9 @@ install_packages() {
     [ -n "$required$extras" ] || return 0
     if ! as_root=$(root_command); then
         if [ -n "$required" ]; then
-            fail "needs these packages, and neither root nor sudo is at hand to install them: $required$extras"
+            fail "needs these packages, and neither root nor sudo is at hand to install them: ${required% }${extras:+ ${extras% }}"
         fi
-        say "goes on without these packages, as neither root nor sudo is at hand to install them: $extras"
+        say "goes on without these packages, as neither root nor sudo is at hand to install them: ${extras% }"
         return 0
     fi
     say "packages to install: $required$extras"
@@ -101,15 +101,20 @@ install_packages() {
     fi
 }
 
+# configured DIRECTORY: whether CMake has been here. A tree that was moved or copied carries the old place in its cache.
+configured() {
+    [ -f "$1/CMakeCache.txt" ] || return 1
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$1/CMakeCache.txt" && return 0
+    rm -rf "$1/CMakeCache.txt" "$1/CMakeFiles"
+    return 1
+}
+
 # configure DIRECTORY [cmake option...]: quiet but for the parts found; the whole output when it fails.
 configure() {
     directory=$1
     shift
     mkdir -p "$directory"
-    # A tree that was moved or copied carries the old place in its cache.
-    if [ -f "$directory/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$directory/CMakeCache.txt"; then
-        rm -rf "$directory/CMakeCache.txt" "$directory/CMakeFiles"
-    fi
+    configured "$directory" || true
     if ! cmake -S "$root" -B "$directory" -DCMAKE_BUILD_TYPE=Release "$@" >"$directory/configure.log" 2>&1 </dev/null; then
         cat "$directory/configure.log" >&2
         return 1
@@ -137,7 +142,7 @@ set_up() {
     stamp=$root/build/.$1-setup
     key=$(setup_key "$2" "$3")
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && command -v cmake >/dev/null 2>&1 &&
-        [ -f "$root/build/CMakeCache.txt" ]; then
+        configured "$root/build"; then
         return 1
     fi
     install_packages "$2" "$3"

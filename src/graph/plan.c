@@ -170,8 +170,10 @@ static void measure_scratch(ls_plan *plan)
 
 static void note_norm(ls_plan *plan, const ls_node *node)
 {
+    if (node->attributes.op != LS_OP_BATCH_NORM)
+        return;
     int places = node->in[0]->h * node->in[0]->w;
-    if (node->attributes.op != LS_OP_BATCH_NORM || (plan->min_places && places >= plan->min_places))
+    if (plan->min_places && places >= plan->min_places)
         return;
     plan->min_places = places;
     plan->min_layer = node->layer;

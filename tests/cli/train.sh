@@ -59,7 +59,7 @@ runs 0 fingerprint "$work/bit.safetensors"
 
 # Other devices, another pull order, and a cut: same bits; and the same losses in the log.
 # shellcheck disable=SC2086
-runs 0 train $small --devices cpu:0,cpu:2,cpu:1 --shuffle-pulls 7 --isa plain --quiet --log "$work/three.jsonl"
+runs 0 train $small --devices cpu:0,cpu:2,cpu:1 --shuffle-pulls 7 --isa avx2 --quiet --log "$work/three.jsonl"
 last_lines '\[cpu\(0\), cpu\(2\), cpu\(1\)\]'
 [ "$(tail -n 1 "$work/out")" = "$fingerprint" ] || wrong "three devices give another fingerprint"
 [ ! -s "$work/err" ] || wrong "--quiet says something"

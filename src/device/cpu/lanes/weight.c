@@ -184,7 +184,8 @@ static int list_places(const sums *s, int groups, int rows)
     return n;
 }
 
-/* Adds the lanes of a run's accumulators and puts the sums where they belong. */
+/* Adds the lanes of a run's accumulators and puts the sums where they belong. A zero's sign depends on the lanes without
+ * an image, so that 0 is added last. */
 static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
 {
     const ptrdiff_t row = (ptrdiff_t)s->x->c * s->taps;
@@ -195,10 +196,10 @@ static void finish_run(const sums *s, const float *acc, int output, int ob, int 
             const int count = taps - t < 16 ? taps - t : 16;
             if (s->call->attributes->weight_in_out)
                 for (int j = 0; j < count; j++)
-                    s->dw[(ptrdiff_t)(tap + t + j) * s->dy->c + output] = sum[j];
+                    s->dw[(ptrdiff_t)(tap + t + j) * s->dy->c + output] = sum[j] + 0.0f;
             else
                 for (int j = 0; j < count; j++)
-                    s->dw[output * row + tap + t + j] = sum[j];
+                    s->dw[output * row + tap + t + j] = sum[j] + 0.0f;
         }
 }
 

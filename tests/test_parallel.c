@@ -1,0 +1,417 @@
+/* Training as a whole: the same bits whoever computes, nothing allocated while running, every failure a status. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include <lockstep.h>
+
+enum { ROWS = 90, CHANNELS = 3, SIZE = 9, CLASSES = 5 };
+
+/* ---- A small network with every kind of layer, and data from memory ---- */
+
+static ls_tensor *residual(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_call(self, "bn", ls_call(self, "conv", x));
+    return ls_relu(ls_add(y, x));
+}
+
+static ls_module *small_network(ls_session *s)
+{
+    ls_module *net = ls_sequential(s);
+    ls_append(net, NULL, ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
+    ls_append(net, NULL, ls_nn_batch_norm(s));
+    ls_append(net, NULL, ls_nn_fn(s, ls_relu));
+    ls_module *block = ls_block(s, residual, NULL);
+    ls_append(block, "conv", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
+    ls_append(block, "bn", ls_nn_batch_norm(s));
+    ls_append(net, "block", block);
+    ls_append(net, NULL, ls_nn_max_pool2d(s, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1}));
+    ls_append(net, NULL, ls_nn_conv2d(s, 7, 3, &(ls_conv){.stride = 2, .padding = 1}));
+    ls_append(net, NULL, ls_nn_fn(s, ls_relu));
+    ls_append(net, NULL, ls_nn_dropout(s, 0.25));
+    ls_append(net, NULL, ls_nn_avg_pool2d(s, &(ls_pool){.kernel = 2, .stride = 1}));
+    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_append(net, NULL, ls_nn_linear(s, CLASSES));
+    return net;
+}
+
+static uint8_t images[ROWS * CHANNELS * SIZE * SIZE], labels[ROWS];
+
+static int make_images(void **state)
+{
+    (void)state;
+    uint32_t x = 1;
+    for (size_t i = 0; i < sizeof images; i++)
+        images[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
+    for (size_t i = 0; i < sizeof labels; i++)
+        labels[i] = (uint8_t)(i * 7 % CLASSES);
+    return 0;
+}
+
+typedef struct setup {
+    const char *devices;
+    ls_isa isa;
+    uint64_t shuffle_pulls;
+    int batch, shard, epochs;
+    bool wait;     /* after every step */
+    double lr;
+    const ls_allocator *allocator;
+} setup;
+
+typedef struct outcome {
+    char fingerprint[65], message[1024];
+    double losses[64];
+    int steps;
+    ls_status status;
+    ls_metrics metrics;
+} outcome;
+
+static outcome train(setup how)
+{
+    outcome out = {.steps = 0};
+    ls_session *s = ls_open(&(ls_options){.seed = 5, .shard = how.shard, .isa = how.isa, .shuffle_pulls = how.shuffle_pulls,
+                                          .allocator = how.allocator});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
+                                        &(ls_loader){.batch = how.batch, .shuffle = true});
+    ls_module *net = small_network(s);
+    ls_initialize(net, ls_parse_devices(s, how.devices), data, &(ls_init){.kind = LS_HE});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = how.lr, .momentum = 0.9, .weight_decay = 1e-3});
+    ls_check_batches(trainer, data);
+    ls_batch batch;
+    ls_report report;
+    for (int epoch = 0; epoch < how.epochs && s; epoch++)
+        while (ls_next(data, &batch)) {
+            ls_step(trainer, &batch);
+            if (how.wait)
+                ls_wait(s);
+        }
+    ls_wait(s);
+    while (ls_next_report(trainer, &report))
+        out.losses[out.steps++ % 64] = report.loss;
+    ls_evaluate(net, data, &out.metrics);
+    ls_fingerprint(net, out.fingerprint);
+    snprintf(out.message, sizeof out.message, "%s", ls_message(s));
+    out.status = ls_close(s);
+    return out;
+}
+
+static const setup usual = {.devices = "cpu:0", .batch = 40, .shard = 6, .epochs = 2, .lr = 0.02};
+
+static void assert_same(const outcome *a, const outcome *b)
+{
+    assert_string_equal(b->message, "");
+    assert_int_equal(a->steps, b->steps);
+    assert_memory_equal(a->losses, b->losses, sizeof a->losses);
+    assert_string_equal(a->fingerprint, b->fingerprint);
+    assert_int_equal(a->metrics.correct, b->metrics.correct);
+    assert_true(a->metrics.loss == b->metrics.loss);
+}
+
+/* ---- The same bits ---- */
+
+static void same_bits_on_any_devices(void **state)
+{
+    (void)state;
+    outcome one = train(usual);
+    assert_string_equal(one.message, "");
+    assert_int_equal(one.steps, 6);
+    assert_true(isfinite(one.losses[5]) && one.metrics.rows == ROWS);
+    static const char *const lists[] = {"cpu:0", "cpu:1", "cpu:0-1", "cpu:0-2", "cpu:3,cpu:1", "cpu:0-6", "cpu:0-15"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        setup how = usual;
+        how.devices = lists[i];
+        outcome other = train(how);
+        assert_same(&one, &other);
+    }
+}
+
+static void same_bits_in_any_pull_order(void **state)
+{
+    (void)state;
+    outcome one = train(usual);
+    for (uint64_t order = 1; order <= 4; order++) {
+        setup how = usual;
+        how.shuffle_pulls = order;
+        how.devices = "cpu:0-2";
+        outcome other = train(how);
+        assert_same(&one, &other);
+    }
+}
+
+static void same_bits_however_one_waits(void **state)
+{
+    (void)state;
+    outcome one = train(usual);
+    setup how = usual;
+    how.wait = true;
+    how.devices = "cpu:0-1";
+    outcome other = train(how);
+    assert_same(&one, &other);
+}
+
+static void same_bits_with_any_instructions(void **state)
+{
+    (void)state;
+    outcome one = train(usual);
+    static const ls_isa all[] = {LS_ISA_REFERENCE, LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512};
+    int ran = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        setup how = usual;
+        how.isa = all[i];
+        how.devices = "cpu:0-1";
+        outcome other = train(how);
+        if (other.status == LS_NO_DEVICE)
+            continue;
+        assert_same(&one, &other);
+        ran++;
+    }
+    print_message("%d instruction sets agree\n", ran);
+    assert_true(ran >= 2);
+}
+
+/* More shards than partial gradients may live: folding frees buffers, and changes nothing. */
+static void same_bits_when_folding(void **state)
+{
+    (void)state;
+    setup how = usual;
+    how.batch = 90;
+    how.shard = 1;
+    outcome one = train(how);
+    assert_string_equal(one.message, "");
+    how.devices = "cpu:0-4";
+    outcome other = train(how);
+    assert_same(&one, &other);
+    how.shuffle_pulls = 3; /* every shard has a buffer: nothing is folded */
+    outcome unfolded = train(how);
+    assert_same(&one, &unfolded);
+}
+
+static void one_bit_changes_the_fingerprint(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
+    ls_module *net = small_network(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL);
+    char before[65], after[65], again[65];
+    float values[CLASSES], changed[CLASSES];
+    ls_fingerprint(net, before);
+    ls_parameter_info info;
+    assert_int_equal(ls_parameter_at(net, ls_parameter_count(net) - 1, &info), LS_OK);
+    assert_int_equal(info.numbers, CLASSES);
+    assert_int_equal(ls_read_parameter(net, info.name, values, CLASSES), LS_OK);
+    memcpy(changed, values, sizeof values);
+    ((unsigned char *)changed)[2 * sizeof(float)] ^= 1;
+    assert_int_equal(ls_write_parameter(net, info.name, changed, CLASSES), LS_OK);
+    ls_fingerprint(net, after);
+    assert_string_not_equal(before, after);
+    assert_int_equal(ls_write_parameter(net, info.name, values, CLASSES), LS_OK);
+    ls_fingerprint(net, again);
+    assert_string_equal(before, again);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* ---- Memory ---- */
+
+typedef struct counted {
+    pthread_mutex_t lock;
+    long made, alive, fail_at;
+} counted;
+
+static void *count_allocate(size_t bytes, size_t alignment, void *user)
+{
+    counted *c = user;
+    pthread_mutex_lock(&c->lock);
+    bool fail = ++c->made == c->fail_at;
+    pthread_mutex_unlock(&c->lock);
+    void *memory = NULL;
+    if (fail || posix_memalign(&memory, alignment, bytes) != 0)
+        return NULL;
+    pthread_mutex_lock(&c->lock);
+    c->alive++;
+    pthread_mutex_unlock(&c->lock);
+    return memory;
+}
+
+static void count_release(void *memory, void *user)
+{
+    counted *c = user;
+    pthread_mutex_lock(&c->lock);
+    c->alive--;
+    pthread_mutex_unlock(&c->lock);
+    free(memory);
+}
+
+static void nothing_is_allocated_while_running(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_allocator allocator = {count_allocate, count_release, &c};
+    ls_session *s = ls_open(&(ls_options){.shard = 6, .allocator = &allocator});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
+                                        &(ls_loader){.batch = 40, .shuffle = true});
+    ls_module *net = small_network(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), data, NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01, .momentum = 0.9});
+    ls_batch batch;
+    for (int i = 0; i < 2; i++) { /* both slots of the two steps in flight */
+        assert_true(ls_next(data, &batch));
+        ls_step(trainer, &batch);
+    }
+    ls_wait(s);
+    long before = c.made;
+    for (int epoch = 0; epoch < 4; epoch++)
+        while (ls_next(data, &batch))
+            ls_step(trainer, &batch);
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_int_equal(c.made, before);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_allocator allocator = {count_allocate, count_release, &c};
+    setup how = usual;
+    how.allocator = &allocator;
+    how.devices = "cpu:0-1";
+    how.epochs = 1;
+    outcome good = train(how);
+    assert_string_equal(good.message, "");
+    long all = c.made;
+    for (long n = 1; n <= all; n++) {
+        c.made = 0;
+        c.fail_at = n;
+        outcome failed = train(how);
+        if (failed.status != LS_OUT_OF_MEMORY)
+            print_message("allocation %ld of %ld: %s: %s\n", n, all, ls_status_name(failed.status), failed.message);
+        assert_int_equal(failed.status, LS_OUT_OF_MEMORY);
+        assert_int_equal(c.alive, 0);
+    }
+    print_message("%ld allocations failed in turn\n", all);
+}
+
+/* ---- What is not finite, and what cannot be ---- */
+
+static void an_overflow_is_named_and_keeps_the_weights(void **state)
+{
+    (void)state;
+    setup how = usual;
+    how.lr = 1e20;
+    outcome broken = train(how);
+    assert_int_equal(broken.status, LS_NOT_FINITE);
+    assert_non_null(strstr(broken.message, "not finite"));
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
+    ls_module *net = small_network(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL);
+    float bad[CLASSES] = {NAN};
+    ls_parameter_info info;
+    ls_parameter_at(net, ls_parameter_count(net) - 1, &info);
+    ls_write_parameter(net, info.name, bad, CLASSES);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch batch;
+    ls_next(data, &batch);
+    assert_int_equal(ls_step(trainer, &batch), LS_OK);
+    assert_int_equal(ls_wait(s), LS_NOT_FINITE);
+    assert_non_null(strstr(ls_message(s), "step 1: the loss of shard 0"));
+    assert_int_equal(ls_step(trainer, &batch), LS_NOT_FINITE);
+    ls_close(s);
+}
+
+static void a_norm_of_one_value_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t dots[65] = {1, 2, 3}, zeros[65];
+    for (int shard = 1; shard <= 64; shard += 63) {
+        ls_session *s = ls_open(&(ls_options){.shard = shard});
+        ls_data *data = ls_data_from_memory(s, dots, zeros, 65, 1, 1, 1, 2, &(ls_loader){.batch = 64});
+        ls_module *net = ls_sequential(s);
+        ls_append(net, "first", ls_nn_conv2d(s, 4, 1, NULL));
+        ls_append(net, "norm", ls_nn_batch_norm(s));
+        ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
+        ls_append(net, "last", ls_nn_linear(s, 2));
+        ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL);
+        ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+        assert_int_equal(ls_check_batches(trainer, data), LS_BAD_SHAPE);
+        assert_non_null(strstr(ls_message(s), "BatchNorm norm"));
+        ls_close(s);
+    }
+}
+
+static void the_gradient_is_the_losses_slope(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = 6});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 20});
+    ls_module *net = small_network(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), data, &(ls_init){.kind = LS_HE});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch batch;
+    ls_next(data, &batch);
+    assert_int_equal(ls_gradient(trainer, &batch), LS_OK);
+    ls_report report;
+    while (ls_next_report(trainer, &report))
+        ;
+    for (int k = 0; k < ls_parameter_count(net); k++) {
+        ls_parameter_info info;
+        ls_parameter_at(net, k, &info);
+        if (!info.trainable)
+            continue;
+        float *g = calloc((size_t)info.numbers, sizeof *g), *w = calloc((size_t)info.numbers, sizeof *w);
+        float *moved = calloc((size_t)info.numbers, sizeof *moved);
+        ls_gradient(trainer, &batch);
+        while (ls_next_report(trainer, &report))
+            ;
+        ls_read_gradient(net, info.name, g, info.numbers);
+        ls_read_parameter(net, info.name, w, info.numbers);
+        double square = 0, loss[2];
+        for (int64_t i = 0; i < info.numbers; i++)
+            square += (double)g[i] * g[i];
+        double step = square > 0 ? 2e-3 / sqrt(square) : 1;
+        for (int side = 0; side < 2; side++) { /* along the gradient itself, so that sign and factor both show */
+            for (int64_t i = 0; i < info.numbers; i++)
+                moved[i] = w[i] + (float)((side ? -step : step) * g[i]);
+            ls_write_parameter(net, info.name, moved, info.numbers);
+            ls_gradient(trainer, &batch);
+            while (ls_next_report(trainer, &report))
+                loss[side] = report.loss * report.rows;
+        }
+        ls_write_parameter(net, info.name, w, info.numbers);
+        double slope = (loss[0] - loss[1]) / (2 * step);
+        if (square > 1e-6 && fabs(slope - square) > 0.05 * square)
+            print_message("%s: slope %.6g, gradient's square %.6g\n", info.name, slope, square);
+        if (square > 1e-6)
+            assert_true(fabs(slope - square) <= 0.05 * square);
+        free(g);
+        free(w);
+        free(moved);
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_on_any_devices),
+        cmocka_unit_test(same_bits_in_any_pull_order),
+        cmocka_unit_test(same_bits_however_one_waits),
+        cmocka_unit_test(same_bits_with_any_instructions),
+        cmocka_unit_test(same_bits_when_folding),
+        cmocka_unit_test(one_bit_changes_the_fingerprint),
+        cmocka_unit_test(nothing_is_allocated_while_running),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(an_overflow_is_named_and_keeps_the_weights),
+        cmocka_unit_test(a_norm_of_one_value_is_refused),
+        cmocka_unit_test(the_gradient_is_the_losses_slope),
+    };
+    return cmocka_run_group_tests(tests, make_images, NULL);
+}

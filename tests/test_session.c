@@ -1,0 +1,256 @@
+/* The public interface: what sticks, what is refused, and with which words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <lockstep.h>
+
+static const uint8_t pixels[8 * 4 * 4] = {9, 8, 7}, classes_of[8] = {0, 1, 2, 0, 1, 2, 0, 1};
+
+static ls_data *some_data(ls_session *s)
+{
+    return ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 3, &(ls_loader){.batch = 3});
+}
+
+static ls_module *some_net(ls_session *s)
+{
+    ls_module *net = ls_sequential(s);
+    ls_append(net, NULL, ls_nn_conv2d(s, 2, 3, NULL));
+    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_append(net, NULL, ls_nn_linear(s, 3));
+    return net;
+}
+
+/* Closes a session that must have failed as said. */
+static void assert_failed(ls_session *s, ls_status status, const char *words)
+{
+    if (!strstr(ls_message(s), words))
+        print_message("message: %s\n", ls_message(s));
+    assert_true(ls_failed(s));
+    assert_non_null(strstr(ls_message(s), words));
+    assert_int_equal(ls_status_of(s), status);
+    assert_int_equal(ls_close(s), status);
+}
+
+static void the_first_error_sticks(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    assert_false(ls_failed(s));
+    assert_string_equal(ls_message(s), "");
+    assert_null(ls_model(s, "alexnet"));
+    assert_null(ls_lenet(s));
+    assert_int_equal(ls_parse_devices(s, "cpu:0").n, 0);
+    assert_int_equal(ls_append(NULL, NULL, NULL), LS_BAD_ARGUMENT);
+    assert_failed(s, LS_BAD_ARGUMENT, "model \"alexnet\" is not known");
+}
+
+static void options_are_checked(void **state)
+{
+    (void)state;
+    assert_failed(ls_open(&(ls_options){.shard = -1}), LS_BAD_ARGUMENT, "shard is -1");
+    assert_failed(ls_open(&(ls_options){.isa = (ls_isa)99}), LS_BAD_ARGUMENT, "instruction set");
+    assert_failed(ls_open(&(ls_options){.conv = (ls_algorithm)9}), LS_BAD_ARGUMENT, "algorithm");
+#if defined __x86_64__
+    assert_failed(ls_open(&(ls_options){.isa = LS_ISA_NEON}), LS_NO_DEVICE, "instruction set");
+#endif
+}
+
+static void device_lists(void **state)
+{
+    (void)state;
+    static const struct { const char *list, *shown; } good[] = {
+        {"cpu:0", "[cpu(0)]"}, {"cpu:0-0", "[cpu(0)]"}, {"cpu:1,cpu:0", "[cpu(1), cpu(0)]"}, {"cpu:0-2", "[cpu(0), cpu(1), cpu(2)]"},
+        {"cpu:0-15", "[cpu(0), ..., cpu(15)]"}, {"cpu:255", "[cpu(255)]"}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ls_session *s = ls_open(NULL);
+        assert_string_equal(ls_devices_str(s, ls_parse_devices(s, good[i].list)), good[i].shown);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    static const struct { const char *list; ls_status status; const char *words; } bad[] = {
+        {"", LS_BAD_ARGUMENT, "empty"}, {"cpu", LS_BAD_ARGUMENT, "should be like"}, {"cpu:", LS_BAD_ARGUMENT, "should be like"},
+        {"cpu:0,", LS_BAD_ARGUMENT, "should be like"}, {"cpu:2-1", LS_BAD_ARGUMENT, "should be like"},
+        {"cpu:0x", LS_BAD_ARGUMENT, "should be like"}, {"tpu:0", LS_BAD_ARGUMENT, "should be like"},
+        {"cpu:0-3,cpu:2", LS_BAD_ARGUMENT, "twice"}, {"cpu:256", LS_NO_DEVICE, "no cpu:256"},
+        {"cpu:99999999999999999999", LS_BAD_ARGUMENT, "should be like"}, {"cuda:0", LS_NO_DEVICE, "cuda:0"},
+        {"gpu:1", LS_NO_DEVICE, "cuda:1"}, {"cuda:0x2", LS_NO_DEVICE, "cuda:0"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ls_session *s = ls_open(NULL);
+        assert_int_equal(ls_parse_devices(s, bad[i].list).n, 0);
+        assert_failed(s, bad[i].status, bad[i].words);
+    }
+}
+
+static void networks_need_values(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = some_data(s);
+    ls_module *net = some_net(s);
+    assert_null(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}));
+    assert_failed(s, LS_NOT_INITIALIZED, "ls_trainer_new: the network has no values yet");
+
+    s = ls_open(NULL);
+    data = some_data(s);
+    net = some_net(s);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL), LS_OK);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), data, &(ls_init){.force = true}), LS_OK);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL), LS_BAD_ARGUMENT);
+    assert_failed(s, LS_BAD_ARGUMENT, "has values already");
+}
+
+static ls_tensor *misfit(ls_module *self, ls_tensor *x)
+{
+    return ls_matmul(ls_flatten(x), ls_parameter(self, "W", 2, (int64_t[]){7, 3}));
+}
+
+static ls_tensor *shared_weight(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *w = ls_parameter(self, "W", 2, (int64_t[]){16, 16});
+    return ls_matmul(ls_matmul(ls_flatten(x), w), w);
+}
+
+static ls_tensor *nothing(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    (void)x;
+    return NULL;
+}
+
+static void graphs_are_checked(void **state)
+{
+    (void)state;
+    static const struct { ls_forward *forward; ls_status status; const char *words; } bad[] = {
+        {misfit, LS_BAD_SHAPE, "ls_matmul"}, {nothing, LS_BAD_SHAPE, "must return (images, classes)"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ls_session *s = ls_open(NULL);
+        ls_initialize(ls_block(s, bad[i].forward, NULL), ls_parse_devices(s, "cpu:0"), some_data(s), NULL);
+        assert_failed(s, bad[i].status, bad[i].words);
+    }
+    ls_session *s = ls_open(NULL);
+    ls_data *data = some_data(s);
+    ls_module *net = ls_block(s, shared_weight, NULL);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL), LS_OK);
+    ls_check_batches(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}), data);
+    assert_failed(s, LS_UNSUPPORTED, "parameter W is used by two operations");
+}
+
+static void trainers_are_checked(void **state)
+{
+    (void)state;
+    static const struct { ls_optim optim; const char *words; } bad[] = {
+        {{.lr = -1}, "lr must be"}, {{.lr = 1, .momentum = -0.5}, "momentum"}, {{.lr = 1, .nesterov = true}, "nesterov needs"},
+        {{.lr = 1, .schedule = LS_COSINE}, "need total"}, {{.lr = 1, .warmup = -2}, "warmup"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ls_session *s = ls_open(NULL);
+        ls_module *net = some_net(s);
+        ls_initialize(net, ls_parse_devices(s, "cpu:0"), some_data(s), NULL);
+        assert_null(ls_trainer_new(net, LS_SGD, &bad[i].optim));
+        assert_failed(s, LS_BAD_ARGUMENT, bad[i].words);
+    }
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s);
+    ls_data *data = some_data(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    uint32_t beyond[] = {0, 8};
+    assert_int_equal(ls_step(trainer, &(ls_batch){.data = data, .index = beyond, .rows = 2}), LS_BAD_ARGUMENT);
+    assert_failed(s, LS_BAD_ARGUMENT, "names sample 8 of 8");
+}
+
+static void data_from_memory(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = some_data(s);
+    assert_int_equal(ls_data_rows(data), 8);
+    assert_int_equal(ls_data_batches(data), 3);
+    ls_batch batch;
+    int rows[4] = {0};
+    for (int i = 0; ls_next(data, &batch); i++)
+        rows[i] = batch.rows;
+    assert_int_equal(rows[0], 3);
+    assert_int_equal(rows[2], 2);
+    assert_true(ls_next(data, &batch));
+    assert_int_equal(batch.epoch, 1);
+    assert_null(ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 2, NULL));
+    assert_failed(s, LS_BAD_ARGUMENT, "label 2 is 2, there are 2 classes");
+}
+
+static void parameters_by_name(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_resnet18(s, 10);
+    uint8_t *image = calloc(28 * 28, 1);
+    ls_data *data = ls_data_from_memory(s, image, image, 1, 1, 28, 28, 10, NULL);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL), LS_OK);
+    int64_t numbers = 0;
+    bool found = false;
+    for (int i = 0; i < ls_parameter_count(net); i++) {
+        ls_parameter_info info;
+        assert_int_equal(ls_parameter_at(net, i, &info), LS_OK);
+        numbers += info.trainable ? info.numbers : 0;
+        if (strcmp(info.name, "resnet_block2.0.conv3.weight") == 0)
+            found = info.rank == 4 && info.shape[0] == 128 && info.shape[1] == 64 && info.shape[2] == 1;
+    }
+    assert_int_equal(numbers, 11175818);
+    assert_true(found);
+    float one[1];
+    assert_int_equal(ls_read_parameter(net, "fc.1.bias", one, 1), LS_BAD_SHAPE);
+    free(image);
+    assert_failed(s, LS_BAD_SHAPE, "fc.1.bias has 10 numbers, not 1");
+}
+
+static void names_of_everything(void **state)
+{
+    (void)state;
+    assert_true(strlen(ls_version()) > 0);
+    assert_non_null(strstr(ls_features(), "fingerprints"));
+    for (int i = LS_OK; i <= LS_INTERNAL; i++)
+        assert_string_not_equal(ls_status_name((ls_status)i), "unknown status");
+    assert_string_equal(ls_status_name((ls_status)99), "unknown status");
+    ls_session *s = ls_open(NULL);
+    assert_true(strlen(ls_isa_name(s)) > 0);
+    assert_non_null(strstr(ls_device_about(s, (ls_device){LS_CPU, 0}), "core"));
+    assert_true(ls_all_devices(s).n >= 1);
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void null_is_survived(void **state)
+{
+    (void)state;
+    assert_int_equal(ls_close(NULL), LS_OUT_OF_MEMORY);
+    assert_true(ls_failed(NULL));
+    assert_null(ls_lenet(NULL));
+    assert_null(ls_fashion_mnist(NULL, LS_TRAIN, NULL));
+    assert_int_equal(ls_initialize(NULL, (ls_devices){.n = 0}, NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_step(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_save(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_load(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_fingerprint(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_evaluate(NULL, NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_wait(NULL), LS_BAD_ARGUMENT);
+    assert_false(ls_next(NULL, NULL));
+    assert_false(ls_next_report(NULL, NULL));
+    assert_null(ls_relu(NULL));
+    assert_null(ls_conv2d(NULL, NULL, NULL, NULL));
+    assert_null(ls_call(NULL, NULL, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(device_lists),           cmocka_unit_test(networks_need_values),
+        cmocka_unit_test(graphs_are_checked),     cmocka_unit_test(trainers_are_checked),
+        cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(names_of_everything),    cmocka_unit_test(null_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
