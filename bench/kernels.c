@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "device/cpu/select.h"
@@ -89,11 +90,14 @@ static double processor_time(void)
 
 static void *get(size_t bytes)
 {
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+    const size_t huge = (size_t)2 << 20, alignment = bytes >= huge ? huge : 64;
+    void *memory = aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
     if (!memory) {
         fprintf(stderr, "bench_kernels: out of memory\n");
         exit(1);
     }
+    if (alignment == huge)
+        madvise(memory, bytes, MADV_HUGEPAGE);
     return memory;
 }
 
