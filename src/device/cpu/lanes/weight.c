@@ -5,8 +5,9 @@
 enum {
     RUN = 48,              /* taps whose lanes are added together; a multiple of 16 and of every tile's width */
     BLOCK_PLACES = 128,
-    CHUNK_OUTPUTS = 32,
-    CHUNK_TAPS = 144,
+    CHUNK = 32 * 144,                   /* accumulators alive at a time */
+    FEW_OUTPUTS = 32,
+    MANY_OUTPUTS = 96,
 };
 
 typedef struct sums {
@@ -127,13 +128,17 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
         s->block_groups = 1;
     s->blocks = ((call->groups + s->block_groups - 1) / s->block_groups) *
                 ((s->dy->h + s->block_rows - 1) / s->block_rows);
-    s->channels = even_part(s->x->c, CHUNK_TAPS / s->taps);
-    s->outputs = (even_part(s->dy->c, CHUNK_OUTPUTS) + LS_OB - 1) / LS_OB * LS_OB;
     const int step = s->kernel == 1 ? 1 : s->stride;
     s->copy_rows = (s->block_rows - 1) * step + s->kernel;
     s->copy_columns = (s->dy->w - 1) * step + s->kernel;
     /* An odd number of lines spreads the channels over the sets of the caches. */
     s->plane = ((ptrdiff_t)s->copy_rows * s->copy_columns | 1) * LS_LANES;
+    /* The fewer products a copied number has, the more outputs must share the copy. */
+    const int products = s->block_rows * s->dy->w * s->taps, copied = s->copy_rows * s->copy_columns;
+    int outputs = products ? (int)((ptrdiff_t)2 * MANY_OUTPUTS * copied / products) : FEW_OUTPUTS;
+    outputs = outputs < FEW_OUTPUTS ? FEW_OUTPUTS : outputs > MANY_OUTPUTS ? MANY_OUTPUTS : outputs;
+    s->outputs = (even_part(s->dy->c, outputs) + LS_OB - 1) / LS_OB * LS_OB;
+    s->channels = even_part(s->x->c, CHUNK / (s->outputs < FEW_OUTPUTS ? FEW_OUTPUTS : s->outputs) / s->taps);
 
     const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN, all = (size_t)s->block_groups * s->block_rows * s->dy->w;
     const size_t acc = (s->blocks > 1 ? (size_t)s->outputs * runs : LS_OB) * RUN * LS_LANES * sizeof(float);
@@ -205,18 +210,83 @@ static void finish_run(const sums *s, const float *acc, int output, int ob, int 
 
 typedef struct chunk { int output, outputs, channel, channels; } chunk;
 
-static void run_chunk(const sums *s, const chunk *k, int group, int row, int places, int first, int last)
+/* Places of groups [group, group + groups) and rows [row, row + rows). */
+typedef struct block { int group, groups, row, rows; } block;
+
+static block block_at(const sums *s, int number)
+{
+    const int in_group = (s->dy->h + s->block_rows - 1) / s->block_rows;
+    block b = {.group = number / in_group * s->block_groups, .row = number % in_group * s->block_rows};
+    b.groups = s->call->groups - b.group < s->block_groups ? s->call->groups - b.group : s->block_groups;
+    b.rows = s->dy->h - b.row < s->block_rows ? s->dy->h - b.row : s->block_rows;
+    return b;
+}
+
+static const float *dy_of(const sums *s, const block *b, int output)
+{
+    return s->dy->data + (((ptrdiff_t)b->group * s->dy->c + output) * s->dy->h + b->row) * s->dy->w * LS_LANES;
+}
+
+/* Asks for part `part` of `parts` of the next outputs' dy. */
+static void fetch_slopes(const sums *s, const block *b, int output, int part, int parts)
+{
+    const int all = b->rows * s->dy->w, from = part * all / parts, end = (part + 1) * all / parts;
+    const ptrdiff_t plane = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES;
+    for (int g = 0; g < b->groups; g++)
+        for (int o = output; o < output + LS_OB && o < s->dy->c; o++) {
+            const float *at = dy_of(s, b, o) + g * s->dy->c * plane;
+            for (int i = from; i < end; i++)
+                __builtin_prefetch(at + i * LS_LANES, 0, 2);
+        }
+}
+
+/* Asks for part `part` of `parts` of the channels of x that the next block copies. */
+static void fetch_block(const sums *s, const block *b, const chunk *k, int part, int parts)
+{
+    const int jump = s->kernel == 1 ? s->stride : 1, channels = b->groups * k->channels;
+    for (int c = part * channels / parts; c < (part + 1) * channels / parts; c++) {
+        const ptrdiff_t channel = (ptrdiff_t)(b->group + c / k->channels) * s->x->c + k->channel + c % k->channels;
+        for (int i = 0; i < s->copy_rows; i++) {
+            const int y = b->row * s->stride - s->padding + i * jump;
+            if (y < 0 || y >= s->x->h)
+                continue;
+            const float *row = s->x->data + (channel * s->x->h + y) * s->x->w * LS_LANES;
+            for (int j = 0; j < s->x->w; j += jump)
+                __builtin_prefetch(row + j * LS_LANES, 0, 2);
+        }
+    }
+}
+
+static void copy_block(const sums *s, const block *b, const chunk *k)
+{
+    const ptrdiff_t plane = (ptrdiff_t)s->x->h * s->x->w * LS_LANES;
+    for (int g = 0; g < b->groups; g++)
+        for (int c = 0; c < k->channels; c++)
+            copy_plane(s, s->x->data + ((ptrdiff_t)(b->group + g) * s->x->c + k->channel + c) * plane, b->row,
+                       s->copy + (g * s->channels + c) * s->plane);
+}
+
+/* The tiles of one block of places, while the next block is on its way. */
+static void run_block(const sums *s, const chunk *k, int number)
 {
     static void (*const run[LS_OB])(int, const sums_job *) = {sums_1, sums_2, sums_3, sums_4};
-    const int taps = k->channels * s->taps, runs = (taps + RUN - 1) / RUN;
-    const ptrdiff_t plane = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES;
-    sums_job job = {.x = s->copy, .x_at = s->x_at, .dy_at = s->dy_at, .places = places, .go_on = !first, .dy_step = plane};
+    const int taps = k->channels * s->taps, runs = (taps + RUN - 1) / RUN, last = number + 1 == s->blocks;
+    const int parts = (k->outputs + LS_OB - 1) / LS_OB * runs;
+    const block b = block_at(s, number), next = block_at(s, last ? 0 : number + 1);
+    sums_job job = {.x = s->copy, .x_at = s->x_at, .dy_at = s->dy_at, .go_on = number > 0,
+                    .dy_step = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES, .places = list_places(s, b.groups, b.rows)};
     for (int o = 0; o < k->outputs; o += LS_OB) {
         const int ob = k->outputs - o < LS_OB ? k->outputs - o : LS_OB;
-        job.dy = s->dy->data + ((ptrdiff_t)group * s->dy->c + k->output + o) * plane + (ptrdiff_t)row * s->dy->w * LS_LANES;
+        job.dy = dy_of(s, &b, k->output + o);
         for (int r = 0; r < runs; r++) {
             float *acc = s->acc + (s->blocks > 1 ? o * runs + r * LS_OB : 0) * (ptrdiff_t)(RUN * LS_LANES);
             const int end = taps - r * RUN < RUN ? taps - r * RUN : RUN;
+            if (o + LS_OB < k->outputs)
+                fetch_slopes(s, &b, k->output + o + LS_OB, r, runs);
+            else if (!last)
+                fetch_slopes(s, &next, k->output, r, runs);
+            if (!last)
+                fetch_block(s, &next, k, o / LS_OB * runs + r, parts);
             for (int t = 0; t < end; t += LS_PB) {
                 job.tap = s->tap + r * RUN + t;
                 job.acc = acc + t * LS_LANES;
@@ -226,23 +296,6 @@ static void run_chunk(const sums *s, const chunk *k, int group, int row, int pla
                 finish_run(s, acc, k->output + o, ob, k->channel * s->taps + r * RUN, end);
         }
     }
-}
-
-static void run_blocks(const sums *s, const chunk *k)
-{
-    const ptrdiff_t plane = (ptrdiff_t)s->x->h * s->x->w * LS_LANES;
-    int block = 0;
-    for (int group = 0; group < s->call->groups; group += s->block_groups)
-        for (int row = 0; row < s->dy->h; row += s->block_rows, block++) {
-            const int groups = s->call->groups - group < s->block_groups ? s->call->groups - group : s->block_groups;
-            const int rows = s->dy->h - row < s->block_rows ? s->dy->h - row : s->block_rows;
-            for (int g = 0; g < groups; g++)
-                for (int c = 0; c < k->channels; c++)
-                    copy_plane(s, s->x->data + ((ptrdiff_t)(group + g) * s->x->c + k->channel + c) * plane, row,
-                               s->copy + (g * s->channels + c) * s->plane);
-            const int places = list_places(s, groups, rows);
-            run_chunk(s, k, group, row, places, block == 0, block == s->blocks - 1);
-        }
 }
 
 static void weight(const ls_op_call *call)
@@ -258,7 +311,11 @@ static void weight(const ls_op_call *call)
         for (int c = 0; c < s.x->c; c += s.channels) {
             const chunk k = {o, s.dy->c - o < s.outputs ? s.dy->c - o : s.outputs, c,
                              s.x->c - c < s.channels ? s.x->c - c : s.channels};
-            run_blocks(&s, &k);
+            for (int number = 0; number < s.blocks; number++) {
+                const block b = block_at(&s, number);
+                copy_block(&s, &b, &k);
+                run_block(&s, &k, number);
+            }
         }
 }
 
