@@ -5,9 +5,10 @@
 enum {
     RUN = 48,              /* taps whose lanes are added together; a multiple of 16 and of every tile's width */
     BLOCK_PLACES = 128,
-    CHUNK = 32 * 144,                   /* accumulators alive at a time */
-    FEW_OUTPUTS = 32,
-    MANY_OUTPUTS = 96,
+    BLOCK_LINES = 704,                  /* of x and dy under a row of tiles, which the first cache holds */
+    CHUNK = 64 * 144,                   /* accumulators alive at a time */
+    FEW_OUTPUTS = 64,
+    MANY_OUTPUTS = 128,
 };
 
 typedef struct sums {
@@ -107,12 +108,44 @@ static __attribute__((noinline)) void sums_4(int rb, const sums_job *job)
 static int even_part(int whole, int part)
 {
     const int parts = part < 1 ? whole : (whole + part - 1) / part;
-    return parts ? (whole + parts - 1) / parts : 1;
+    return parts ? (whole + parts - 1) / parts : 1; /* at least 1 where the whole is */
 }
 
 static size_t lines(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
+}
+
+static void set_rows(sums *s, int rows)
+{
+    const int step = s->kernel == 1 ? 1 : s->stride;
+    s->block_rows = rows;
+    s->copy_rows = (rows - 1) * step + s->kernel;
+    s->copy_columns = (s->dy->w - 1) * step + s->kernel;
+}
+
+/* The lines that a tile's LS_OB outputs and its taps' channels keep in use while its places go by. */
+static int lines_in_use(const sums *s)
+{
+    const int channels = 1 + (5 + s->taps) / s->taps;
+    return LS_OB * s->block_rows * s->dy->w + channels * s->copy_rows * s->copy_columns;
+}
+
+/* Blocks of whole maps where they are small, else of rows of one map. */
+static void cut_places(sums *s)
+{
+    const int h = s->dy->h, w = s->dy->w > 0 ? s->dy->w : 1;
+    int rows = h < BLOCK_PLACES / w ? h : BLOCK_PLACES / w;
+    set_rows(s, rows < 1 ? 1 : rows);
+    while (s->block_rows > 1 && lines_in_use(s) > BLOCK_LINES)
+        set_rows(s, s->block_rows - 1);
+    set_rows(s, even_part(h, s->block_rows));
+    s->block_groups = 1;
+    if (s->block_rows == h) {
+        const int by_places = BLOCK_PLACES / (h * w), by_lines = BLOCK_LINES / lines_in_use(s);
+        s->block_groups = even_part(s->call->groups, by_lines < by_places ? by_lines : by_places);
+    }
+    s->blocks = ((s->call->groups + s->block_groups - 1) / s->block_groups) * ((h + s->block_rows - 1) / s->block_rows);
 }
 
 /* Returns the bytes of scratch; the pointers into it are right where the call's scratch is. */
@@ -121,16 +154,7 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
     const ls_attributes *a = call->attributes;
     *s = (sums){.call = call, .x = &call->in[0], .dy = &call->in[1], .dw = call->out[0].data, .kernel = a->kernel,
                 .stride = a->stride, .padding = a->padding, .taps = a->kernel * a->kernel};
-    const int places = s->dy->h * s->dy->w;
-    s->block_groups = even_part(call->groups, BLOCK_PLACES / (places ? places : 1));
-    s->block_rows = even_part(s->dy->h, BLOCK_PLACES / (s->dy->w ? s->dy->w : 1));
-    if (s->block_rows < s->dy->h)
-        s->block_groups = 1;
-    s->blocks = ((call->groups + s->block_groups - 1) / s->block_groups) *
-                ((s->dy->h + s->block_rows - 1) / s->block_rows);
-    const int step = s->kernel == 1 ? 1 : s->stride;
-    s->copy_rows = (s->block_rows - 1) * step + s->kernel;
-    s->copy_columns = (s->dy->w - 1) * step + s->kernel;
+    cut_places(s);
     /* An odd number of lines spreads the channels over the sets of the caches. */
     s->plane = ((ptrdiff_t)s->copy_rows * s->copy_columns | 1) * LS_LANES;
     /* The fewer products a copied number has, the more outputs must share the copy. */
@@ -227,36 +251,6 @@ static const float *dy_of(const sums *s, const block *b, int output)
     return s->dy->data + (((ptrdiff_t)b->group * s->dy->c + output) * s->dy->h + b->row) * s->dy->w * LS_LANES;
 }
 
-/* Asks for part `part` of `parts` of the next outputs' dy. */
-static void fetch_slopes(const sums *s, const block *b, int output, int part, int parts)
-{
-    const int all = b->rows * s->dy->w, from = part * all / parts, end = (part + 1) * all / parts;
-    const ptrdiff_t plane = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES;
-    for (int g = 0; g < b->groups; g++)
-        for (int o = output; o < output + LS_OB && o < s->dy->c; o++) {
-            const float *at = dy_of(s, b, o) + g * s->dy->c * plane;
-            for (int i = from; i < end; i++)
-                __builtin_prefetch(at + i * LS_LANES, 0, 2);
-        }
-}
-
-/* Asks for part `part` of `parts` of the channels of x that the next block copies. */
-static void fetch_block(const sums *s, const block *b, const chunk *k, int part, int parts)
-{
-    const int jump = s->kernel == 1 ? s->stride : 1, channels = b->groups * k->channels;
-    for (int c = part * channels / parts; c < (part + 1) * channels / parts; c++) {
-        const ptrdiff_t channel = (ptrdiff_t)(b->group + c / k->channels) * s->x->c + k->channel + c % k->channels;
-        for (int i = 0; i < s->copy_rows; i++) {
-            const int y = b->row * s->stride - s->padding + i * jump;
-            if (y < 0 || y >= s->x->h)
-                continue;
-            const float *row = s->x->data + (channel * s->x->h + y) * s->x->w * LS_LANES;
-            for (int j = 0; j < s->x->w; j += jump)
-                __builtin_prefetch(row + j * LS_LANES, 0, 2);
-        }
-    }
-}
-
 static void copy_block(const sums *s, const block *b, const chunk *k)
 {
     const ptrdiff_t plane = (ptrdiff_t)s->x->h * s->x->w * LS_LANES;
@@ -266,13 +260,12 @@ static void copy_block(const sums *s, const block *b, const chunk *k)
                        s->copy + (g * s->channels + c) * s->plane);
 }
 
-/* The tiles of one block of places, while the next block is on its way. */
+/* The tiles of one block of places. */
 static void run_block(const sums *s, const chunk *k, int number)
 {
     static void (*const run[LS_OB])(int, const sums_job *) = {sums_1, sums_2, sums_3, sums_4};
     const int taps = k->channels * s->taps, runs = (taps + RUN - 1) / RUN, last = number + 1 == s->blocks;
-    const int parts = (k->outputs + LS_OB - 1) / LS_OB * runs;
-    const block b = block_at(s, number), next = block_at(s, last ? 0 : number + 1);
+    const block b = block_at(s, number);
     sums_job job = {.x = s->copy, .x_at = s->x_at, .dy_at = s->dy_at, .go_on = number > 0,
                     .dy_step = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES, .places = list_places(s, b.groups, b.rows)};
     for (int o = 0; o < k->outputs; o += LS_OB) {
@@ -281,12 +274,6 @@ static void run_block(const sums *s, const chunk *k, int number)
         for (int r = 0; r < runs; r++) {
             float *acc = s->acc + (s->blocks > 1 ? o * runs + r * LS_OB : 0) * (ptrdiff_t)(RUN * LS_LANES);
             const int end = taps - r * RUN < RUN ? taps - r * RUN : RUN;
-            if (o + LS_OB < k->outputs)
-                fetch_slopes(s, &b, k->output + o + LS_OB, r, runs);
-            else if (!last)
-                fetch_slopes(s, &next, k->output, r, runs);
-            if (!last)
-                fetch_block(s, &next, k, o / LS_OB * runs + r, parts);
             for (int t = 0; t < end; t += LS_PB) {
                 job.tap = s->tap + r * RUN + t;
                 job.acc = acc + t * LS_LANES;
