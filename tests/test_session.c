@@ -162,6 +162,22 @@ static void trainers_are_checked(void **state)
     assert_failed(s, LS_BAD_ARGUMENT, "names sample 8 of 8");
 }
 
+static void a_trainer_does_not_outlive_its_values(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s);
+    ls_data *data = some_data(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch batch;
+    assert_true(ls_next(data, &batch));
+    assert_int_equal(ls_step(trainer, &batch), LS_OK);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), data, &(ls_init){.force = true}), LS_OK);
+    assert_int_equal(ls_step(trainer, &batch), LS_NOT_INITIALIZED);
+    assert_failed(s, LS_NOT_INITIALIZED, "initialized again");
+}
+
 static void data_from_memory(void **state)
 {
     (void)state;
@@ -249,7 +265,7 @@ int main(void)
         cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(options_are_checked),
         cmocka_unit_test(device_lists),           cmocka_unit_test(networks_need_values),
         cmocka_unit_test(graphs_are_checked),     cmocka_unit_test(trainers_are_checked),
-        cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(a_trainer_does_not_outlive_its_values), cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
         cmocka_unit_test(names_of_everything),    cmocka_unit_test(null_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

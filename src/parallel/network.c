@@ -5,7 +5,6 @@
 #include "data/data.h"
 #include "device/cpu/select.h"
 #include "nn/init.h"
-#include "parallel/step.h"
 
 static void free_network(void *object)
 {
@@ -13,7 +12,6 @@ static void free_network(void *object)
     ls_context *context = &network->session->context;
     if (network->engine)
         ls_engine_wait(network->engine);
-    ls_trainer_free(network->trainer);
     ls_engine_free(network->engine);
     ls_plan_free(network->train);
     ls_plan_free(network->evaluate);

@@ -55,8 +55,6 @@ struct ls_trainer {
     int64_t reported, taken;
 };
 
-void ls_trainer_free(struct ls_trainer *trainer);
-
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);
 void ls_step_destroy(ls_step_job *step);
 /* Makes room for a batch; the step must be idle. */

@@ -7,11 +7,11 @@
 #include "optim/schedule.h"
 #include "parallel/step.h"
 
-void ls_trainer_free(struct ls_trainer *trainer)
+static void free_trainer(void *object)
 {
-    if (!trainer)
-        return;
+    ls_trainer *trainer = object;
     ls_context *context = &trainer->network->session->context;
+    ls_engine_wait(trainer->network->engine);
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
     for (int i = 0; i < trainer->n_pool; i++)
@@ -58,8 +58,8 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     trainer->network = network;
     trainer->options = *options;
     pthread_mutex_init(&trainer->lock, NULL);
-    network->trainer = trainer; /* freed with the network, also when what follows fails */
-    bool good = true;
+    network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
+    bool good = network->trainer != NULL;
     for (int i = 0; i < LS_DEPTH && good; i++)
         good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     if (good && options->momentum != 0)
@@ -179,6 +179,9 @@ static ls_status hand_in(ls_trainer *trainer, const ls_batch *batch, bool update
 {
     ls_network *network = trainer->network;
     ls_session *session = network->session;
+    if (network->root->network != network)
+        ls_raise(&session->context, LS_NOT_INITIALIZED, "%s: the network was initialized again after this trainer was made; make a new one",
+                 function);
     if (ls_failed(session) || check_batch(batch, network, function) != LS_OK)
         return ls_status_of(session);
     int rows = batch->rows, shards = (rows + network->shard - 1) / network->shard;
