@@ -21,25 +21,20 @@ typedef struct layer {
 } layer;
 
 static const layer convolutions[] = {
-    {"lenet conv1", 1, 28, 20, 3, 1, 0, 0},
-    {"lenet conv2", 20, 13, 50, 5, 1, 0, 0},
-    {"lenet fc1", 800, 1, 128, 1, 1, 0, 1},
-    {"lenet fc2", 128, 1, 10, 1, 1, 0, 1},
-    {"resnet stem", 1, 28, 64, 3, 1, 1, 0},
-    {"resnet 64", 64, 28, 64, 3, 1, 1, 0},
-    {"resnet 64-128 s2", 64, 28, 128, 3, 2, 1, 0},
-    {"resnet 64-128 1x1", 64, 28, 128, 1, 2, 0, 0},
-    {"resnet 128", 128, 14, 128, 3, 1, 1, 0},
-    {"resnet 128-256 s2", 128, 14, 256, 3, 2, 1, 0},
-    {"resnet 128-256 1x1", 128, 14, 256, 1, 2, 0, 0},
-    {"resnet 256", 256, 7, 256, 3, 1, 1, 0},
-    {"resnet 256-512 s2", 256, 7, 512, 3, 2, 1, 0},
-    {"resnet 256-512 1x1", 256, 7, 512, 1, 2, 0, 0},
-    {"resnet 512", 512, 4, 512, 3, 1, 1, 0},
-    {"resnet fc", 512, 1, 10, 1, 1, 0, 0},
+    {"lenet conv1", 1, 28, 20, 3, 1, 0, 0},           {"lenet conv2", 20, 13, 50, 5, 1, 0, 0},
+    {"lenet fc1", 800, 1, 128, 1, 1, 0, 1},           {"lenet fc2", 128, 1, 10, 1, 1, 0, 1},
+    {"resnet stem", 1, 28, 64, 3, 1, 1, 0},           {"resnet 64", 64, 28, 64, 3, 1, 1, 0},
+    {"resnet 64-128 s2", 64, 28, 128, 3, 2, 1, 0},    {"resnet 64-128 1x1", 64, 28, 128, 1, 2, 0, 0},
+    {"resnet 128", 128, 14, 128, 3, 1, 1, 0},         {"resnet 128-256 s2", 128, 14, 256, 3, 2, 1, 0},
+    {"resnet 128-256 1x1", 128, 14, 256, 1, 2, 0, 0}, {"resnet 256", 256, 7, 256, 3, 1, 1, 0},
+    {"resnet 256-512 s2", 256, 7, 512, 3, 2, 1, 0},   {"resnet 256-512 1x1", 256, 7, 512, 1, 2, 0, 0},
+    {"resnet 512", 512, 4, 512, 3, 1, 1, 0},          {"resnet fc", 512, 1, 10, 1, 1, 0, 0},
 };
 
-static const struct { ls_op op; const char *name; } directions[] = {
+static const struct {
+    ls_op op;
+    const char *name;
+} directions[] = {
     {LS_OP_CONV, "forward"},
     {LS_OP_CONV_DATA, "data"},
     {LS_OP_CONV_WEIGHT, "weight"},
@@ -47,7 +42,8 @@ static const struct { ls_op op; const char *name; } directions[] = {
     {LS_OP_WINOGRAD_DATA, "winograd data"},
 };
 
-/* Maps of one shape: `in` and `out` name what goes in and out: x a map, h one of half the size, c numbers by channel, C two. */
+/* Maps of one shape: `in` and `out` name what goes in and out: x a map, h one of half the size, c numbers by channel, C
+ * two. */
 static const struct {
     ls_op op;
     const char *name, *in, *out;
@@ -69,8 +65,9 @@ static const struct {
 };
 
 static const layer maps[] = {
-    {"lenet 20", 20, 26, 20, 2, 2, 0, 0}, {"resnet 64", 64, 28, 64, 2, 2, 0, 0}, {"resnet 128", 128, 14, 128, 2, 2, 0, 0},
-    {"resnet 256", 256, 7, 256, 2, 2, 0, 0}, {"resnet 512", 512, 4, 512, 2, 2, 0, 0},
+    {"lenet 20", 20, 26, 20, 2, 2, 0, 0},     {"resnet 64", 64, 28, 64, 2, 2, 0, 0},
+    {"resnet 128", 128, 14, 128, 2, 2, 0, 0}, {"resnet 256", 256, 7, 256, 2, 2, 0, 0},
+    {"resnet 512", 512, 4, 512, 2, 2, 0, 0},
 };
 
 typedef struct bench {
@@ -188,8 +185,12 @@ static void run_convolution(const bench *b, const layer *l, int direction)
     if (!chosen(b, line) || (winograd && (l->kernel != 3 || l->stride != 1 || l->padding != 1 || l->c == 1)))
         return;
     const int y_h = (l->h + 2 * l->padding - l->kernel) / l->stride + 1;
-    const ls_attributes a = {.op = op, .kernel = l->kernel, .stride = l->stride, .padding = l->padding,
-                             .weight_in_out = l->in_out, .fused_relu = op == LS_OP_CONV};
+    const ls_attributes a = {.op = op,
+                             .kernel = l->kernel,
+                             .stride = l->stride,
+                             .padding = l->padding,
+                             .weight_in_out = l->in_out,
+                             .fused_relu = op == LS_OP_CONV};
     ls_operand x = activation(b, l->c, l->h), y = activation(b, l->o, y_h);
     ls_operand w = vector((size_t)l->o * l->c * l->kernel * l->kernel), bias = vector((size_t)l->o);
     ls_op_call call = {.attributes = &a};
@@ -231,8 +232,12 @@ static void run_map(const bench *b, const layer *l, int k)
     snprintf(line, sizeof line, "%-20s %-22s", l->name, map_operations[k].name);
     if (!chosen(b, line))
         return;
-    const ls_attributes a = {.op = map_operations[k].op, .kernel = 2, .stride = 2, .eps = 1e-5f,
-                             .fused_relu = map_operations[k].relu, .fused_add = map_operations[k].add};
+    const ls_attributes a = {.op = map_operations[k].op,
+                             .kernel = 2,
+                             .stride = 2,
+                             .eps = 1e-5f,
+                             .fused_relu = map_operations[k].relu,
+                             .fused_add = map_operations[k].add};
     ls_op_call call = {.attributes = &a};
     double bytes = 0.0;
     for (int i = 0; map_operations[k].in[i]; i++)
@@ -246,7 +251,10 @@ static void run_map(const bench *b, const layer *l, int k)
 
 static ls_isa isa_of(const char *name)
 {
-    static const struct { const char *name; ls_isa isa; } known[] = {
+    static const struct {
+        const char *name;
+        ls_isa isa;
+    } known[] = {
         {"auto", LS_ISA_AUTO}, {"plain", LS_ISA_PLAIN},   {"neon", LS_ISA_NEON},
         {"avx2", LS_ISA_AVX2}, {"avx512", LS_ISA_AVX512}, {"reference", LS_ISA_REFERENCE},
     };
@@ -274,7 +282,8 @@ int main(int argc, char **argv)
     }
     b.backend = ls_cpu_backend(isa);
     if (!b.backend || b.images < 1) {
-        fprintf(stderr, "bench_kernels: %s\n", b.backend ? "at least one image" : "this machine lacks that instruction set");
+        fprintf(stderr, "bench_kernels: %s\n",
+                b.backend ? "at least one image" : "this machine lacks that instruction set");
         return 1;
     }
     b.samples = (ls_samples){.count = b.images};
