@@ -1,51 +1,40 @@
-/* CONV and CONV_DATA. Both are one problem: every place of a map is a sum over channels and over a grid of taps, in that order.
- * The data gradient of a strided convolution falls apart into stride^2 such problems, one for each (row % s, column % s). */
+/* CONV and CONV_DATA. Both are one problem: every place of a map is a sum over channels and over a grid of taps, in
+ * that order. The data gradient of a strided convolution falls apart into stride^2 such problems, one for each (row %
+ * s, column % s). */
+#include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/tile.h"
 
 typedef struct problem {
     const float *x;
     float *y;
     int groups, channels, outputs;
-    int x_h, x_w, y_h, y_w;             /* the whole maps */
-    int row0, column0, spread;          /* place (i, j) is y's row0 + i * spread, column0 + j * spread */
-    int rows, columns;                  /* of places */
-    int step;                           /* place (i, j) and tap (a, b) read x's row i * step + tap_row + a * turn, ... */
-    int tap_row, tap_column, turn;      /* turn is 1 or -1 */
+    int x_h, x_w, y_h, y_w;        /* the whole maps */
+    int row0, column0, spread;     /* place (i, j) is y's row0 + i * spread, column0 + j * spread */
+    int rows, columns;             /* of places */
+    int step;                      /* place (i, j) and tap (a, b) read x's row i * step + tap_row + a * turn, ... */
+    int tap_row, tap_column, turn; /* turn is 1 or -1 */
     int tap_rows, tap_columns;
-    const float *w;                     /* panels of LS_OB outputs */
-    ptrdiff_t w_step, panel_step;       /* floats from tap to tap and from panel to panel */
+    const float *w;               /* panels of LS_OB outputs */
+    ptrdiff_t w_step, panel_step; /* floats from tap to tap and from panel to panel */
     const float *bias;
     int relu;
 } problem;
 
 /* How a problem is cut so that a chunk of x stays in the first cache and its places of y in the second. */
 typedef struct cut {
-    int groups, rows;                   /* of a block of places */
-    int channels, outputs;              /* of a chunk */
-    int copy_rows, copy_columns;        /* of x, with its zeros around */
-    int copy_step;                      /* of places in the copy */
-    ptrdiff_t plane;                    /* floats of one channel's copy */
-    int places;                         /* of a block, at most */
+    int groups, rows;            /* of a block of places */
+    int channels, outputs;       /* of a chunk */
+    int copy_rows, copy_columns; /* of x, with its zeros around */
+    int copy_step;               /* of places in the copy */
+    ptrdiff_t plane;             /* floats of one channel's copy */
+    int places;                  /* of a block, at most */
 } cut;
 
 enum {
-    BLOCK_PLACES = 128,
+    BLOCK_PLACES = 84,
     X_BYTES = 28 << 10,  /* of x under one tile */
     Y_BYTES = 480 << 10, /* of y in a block */
 };
-
-static int at_least_1(int a)
-{
-    return a < 1 ? 1 : a;
-}
-
-/* The size of the parts when `whole` is cut evenly into the fewest parts of at most `part`. */
-static int even_part(int whole, int part)
-{
-    part = at_least_1(part);
-    int parts = (whole + part - 1) / part;
-    return at_least_1(parts ? (whole + parts - 1) / parts : 1);
-}
 
 static cut cut_problem(const problem *p)
 {
@@ -66,7 +55,7 @@ static cut cut_problem(const problem *p)
 
     const int under_tile = p->tap_rows * (p->tap_columns + 5 * c.copy_step) * LS_LANES * (int)sizeof(float);
     c.channels = even_part(p->channels, X_BYTES / under_tile);
-    const ptrdiff_t line = (ptrdiff_t)at_least_1(c.places) * LS_LANES * (ptrdiff_t)sizeof(float);
+    const ptrdiff_t line = (ptrdiff_t)(c.places > 0 ? c.places : 1) * LS_LANES * (ptrdiff_t)sizeof(float);
     c.outputs = even_part(p->outputs, (int)(Y_BYTES / line < 16 ? 16 : Y_BYTES / line));
     c.outputs = (c.outputs + LS_OB - 1) / LS_OB * LS_OB;
     return c;
@@ -78,11 +67,6 @@ typedef struct workspace {
     int32_t *tap, *x_at;
     ptrdiff_t *y_at;
 } workspace;
-
-static size_t lines(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
 
 static size_t lay_out(workspace *space, char *scratch, const problem *p, const cut *c)
 {
@@ -131,7 +115,8 @@ static void list_taps(const problem *p, const cut *c, int channels, int32_t *tap
         for (int a = 0; a < p->tap_rows; a++)
             for (int b = 0; b < p->tap_columns; b++)
                 *tap++ = (int32_t)(k * c->plane + ((ptrdiff_t)(first_row + a * p->turn) * c->copy_columns +
-                                                   first_column + b * p->turn) * LS_LANES);
+                                                   first_column + b * p->turn) *
+                                                      LS_LANES);
 }
 
 /* The places of groups [group, group + groups) and rows [row, row + rows), each as LS_NV vectors. */
@@ -143,79 +128,64 @@ static int list_places(const problem *p, const cut *c, int group, int groups, in
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < p->columns; j++)
                 for (int v = 0; v < LS_NV; v++, n++) {
-                    space->x_at[n] = (int32_t)(g * channels * c->plane +
-                                               ((ptrdiff_t)i * c->copy_step * c->copy_columns + j * c->copy_step) * LS_LANES +
-                                               v * LS_VL);
-                    const ptrdiff_t place = (ptrdiff_t)(p->row0 + (row + i) * p->spread) * p->y_w + p->column0 +
-                                            j * p->spread;
-                    space->y_at[n] = ((ptrdiff_t)(group + g) * p->outputs * p->y_h * p->y_w + place) * LS_LANES + v * LS_VL;
+                    space->x_at[n] =
+                        (int32_t)(g * channels * c->plane +
+                                  ((ptrdiff_t)i * c->copy_step * c->copy_columns + j * c->copy_step) * LS_LANES +
+                                  v * LS_VL);
+                    const ptrdiff_t place =
+                        (ptrdiff_t)(p->row0 + (row + i) * p->spread) * p->y_w + p->column0 + j * p->spread;
+                    space->y_at[n] =
+                        ((ptrdiff_t)(group + g) * p->outputs * p->y_h * p->y_w + place) * LS_LANES + v * LS_VL;
                 }
     return n;
 }
 
-/* Tiles are called by their size. */
-static __attribute__((noinline)) void tile_4(int pb, const tile_job *job)
+LS_INLINE void tile_by_width(const int ob, int pb, const tile_job *job)
 {
     switch (pb) {
-    case 1: tile_run(4, 1, job); break;
-    case 2: tile_run(4, 2, job); break;
+    case 1:
+        tile_run(ob, 1, job);
+        break;
+    case 2:
+        tile_run(ob, 2, job);
+        break;
 #if LS_PB >= 3
-    case 3: tile_run(4, 3, job); break;
+    case 3:
+        tile_run(ob, 3, job);
+        break;
 #endif
 #if LS_PB >= 6
-    case 4: tile_run(4, 4, job); break;
-    case 5: tile_run(4, 5, job); break;
-    case 6: tile_run(4, 6, job); break;
+    case 4:
+        tile_run(ob, 4, job);
+        break;
+    case 5:
+        tile_run(ob, 5, job);
+        break;
+    case 6:
+        tile_run(ob, 6, job);
+        break;
 #endif
     }
 }
 
 static __attribute__((noinline)) void tile_1(int pb, const tile_job *job)
 {
-    switch (pb) {
-    case 1: tile_run(1, 1, job); break;
-    case 2: tile_run(1, 2, job); break;
-#if LS_PB >= 3
-    case 3: tile_run(1, 3, job); break;
-#endif
-#if LS_PB >= 6
-    case 4: tile_run(1, 4, job); break;
-    case 5: tile_run(1, 5, job); break;
-    case 6: tile_run(1, 6, job); break;
-#endif
-    }
+    tile_by_width(1, pb, job);
 }
 
 static __attribute__((noinline)) void tile_2(int pb, const tile_job *job)
 {
-    switch (pb) {
-    case 1: tile_run(2, 1, job); break;
-    case 2: tile_run(2, 2, job); break;
-#if LS_PB >= 3
-    case 3: tile_run(2, 3, job); break;
-#endif
-#if LS_PB >= 6
-    case 4: tile_run(2, 4, job); break;
-    case 5: tile_run(2, 5, job); break;
-    case 6: tile_run(2, 6, job); break;
-#endif
-    }
+    tile_by_width(2, pb, job);
 }
 
 static __attribute__((noinline)) void tile_3(int pb, const tile_job *job)
 {
-    switch (pb) {
-    case 1: tile_run(3, 1, job); break;
-    case 2: tile_run(3, 2, job); break;
-#if LS_PB >= 3
-    case 3: tile_run(3, 3, job); break;
-#endif
-#if LS_PB >= 6
-    case 4: tile_run(3, 4, job); break;
-    case 5: tile_run(3, 5, job); break;
-    case 6: tile_run(3, 6, job); break;
-#endif
-    }
+    tile_by_width(3, pb, job);
+}
+
+static __attribute__((noinline)) void tile_4(int pb, const tile_job *job)
+{
+    tile_by_width(4, pb, job);
 }
 
 /* All tiles of a block of places, a chunk of outputs and a chunk of channels. */
@@ -266,7 +236,8 @@ static void clear_places(const problem *p)
     for (ptrdiff_t plane = 0; plane < (ptrdiff_t)p->groups * p->outputs; plane++)
         for (int i = 0; i < p->rows; i++)
             for (int j = 0; j < p->columns; j++)
-                lanes_clear(p->y + ((plane * p->y_h + p->row0 + i * p->spread) * p->y_w + p->column0 + j * p->spread) * LS_LANES,
+                lanes_clear(p->y + ((plane * p->y_h + p->row0 + i * p->spread) * p->y_w + p->column0 + j * p->spread) *
+                                       LS_LANES,
                             1);
 }
 
@@ -282,10 +253,26 @@ static problem forward_problem(const ls_op_call *call)
 {
     const ls_attributes *a = call->attributes;
     const ls_operand *x = &call->in[0], *y = &call->out[0];
-    return (problem){.x = x->data, .y = y->data, .groups = call->groups, .channels = x->c, .outputs = y->c, .x_h = x->h,
-                     .x_w = x->w, .y_h = y->h, .y_w = y->w, .spread = 1, .rows = y->h, .columns = y->w, .step = a->stride,
-                     .tap_row = -a->padding, .tap_column = -a->padding, .turn = 1, .tap_rows = a->kernel,
-                     .tap_columns = a->kernel, .bias = call->in[2].data, .relu = a->fused_relu};
+    return (problem){.x = x->data,
+                     .y = y->data,
+                     .groups = call->groups,
+                     .channels = x->c,
+                     .outputs = y->c,
+                     .x_h = x->h,
+                     .x_w = x->w,
+                     .y_h = y->h,
+                     .y_w = y->w,
+                     .spread = 1,
+                     .rows = y->h,
+                     .columns = y->w,
+                     .step = a->stride,
+                     .tap_row = -a->padding,
+                     .tap_column = -a->padding,
+                     .turn = 1,
+                     .tap_rows = a->kernel,
+                     .tap_columns = a->kernel,
+                     .bias = call->in[2].data,
+                     .relu = a->fused_relu};
 }
 
 /* The taps of a row (or column) that is `place` modulo the stride: how many, the first, and where in dy it reads. */
@@ -300,10 +287,22 @@ static problem data_problem(const ls_op_call *call, int row0, int column0, int *
 {
     const ls_attributes *a = call->attributes;
     const ls_operand *dy = &call->in[0], *dx = &call->out[0];
-    problem p = {.x = dy->data, .y = dx->data, .groups = call->groups, .channels = dy->c, .outputs = dx->c, .x_h = dy->h,
-                 .x_w = dy->w, .y_h = dx->h, .y_w = dx->w, .row0 = row0, .column0 = column0, .spread = a->stride,
+    problem p = {.x = dy->data,
+                 .y = dx->data,
+                 .groups = call->groups,
+                 .channels = dy->c,
+                 .outputs = dx->c,
+                 .x_h = dy->h,
+                 .x_w = dy->w,
+                 .y_h = dx->h,
+                 .y_w = dx->w,
+                 .row0 = row0,
+                 .column0 = column0,
+                 .spread = a->stride,
                  .rows = (dx->h - row0 + a->stride - 1) / a->stride,
-                 .columns = (dx->w - column0 + a->stride - 1) / a->stride, .step = 1, .turn = -1};
+                 .columns = (dx->w - column0 + a->stride - 1) / a->stride,
+                 .step = 1,
+                 .turn = -1};
     p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
     p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
     return p;
@@ -326,8 +325,8 @@ static void forward(const ls_op_call *call)
         p.w_step = LS_OB;
         p.panel_step = row * LS_OB;
         for (int o = 0; o < p.outputs; o += LS_OB)
-            lanes_turn(w + o * row, row, p.outputs - o < LS_OB ? p.outputs - o : LS_OB, (int)row, space.weights + o * row,
-                       LS_OB);
+            lanes_turn(w + o * row, row, p.outputs - o < LS_OB ? p.outputs - o : LS_OB, (int)row,
+                       space.weights + o * row, LS_OB);
     }
     solve(&p, &c, &space);
 }

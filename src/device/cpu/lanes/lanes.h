@@ -1,7 +1,8 @@
 /* Sixteen lanes on this machine: the only file with vector instructions.
  *
- * `vf` holds LS_VL floats: 16 with AVX-512, 8 with AVX2, 4 with NEON, 1 in plain C. A group of 16 lanes is LS_NV of them.
- * Every function is one IEEE operation to a lane (or a fixed tree of additions), so the width never shows in a result. */
+ * `vf` holds LS_VL floats: 16 with AVX-512, 8 with AVX2, 4 with NEON, 1 in plain C. A group of 16 lanes is LS_NV of
+ * them. Every function is one IEEE operation to a lane (or a fixed tree of additions), so the width never shows in a
+ * result. */
 #ifndef LS_DEVICE_CPU_LANES_LANES_H
 #define LS_DEVICE_CPU_LANES_LANES_H
 
@@ -14,8 +15,8 @@
 #define LS_VL              LANES(LANES_WIDTH)
 #define LS_NV              (LS_LANES / LS_VL)
 
-/* A tile of accumulators, LS_OB x LS_PB, that fits the registers beside its operands. LS_OB is also the width of a panel of
- * packed weights. */
+/* A tile of accumulators, LS_OB x LS_PB, that fits the registers beside its operands. LS_OB is also the width of a
+ * panel of packed weights. */
 #define LS_OB 4
 #if LS_VL == 8
 #define LS_PB 3
@@ -36,97 +37,289 @@
 #include <immintrin.h>
 typedef __m512 vf;
 typedef __mmask16 vm;
-LS_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-LS_INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
-LS_INLINE vf vf_set(float a) { return _mm512_set1_ps(a); }
-LS_INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-LS_INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-LS_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-LS_INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-LS_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-LS_INLINE vf vf_relu(vf a) { return _mm512_max_ps(_mm512_setzero_ps(), a); }
-LS_INLINE vm vm_first(int count) { return (vm)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1); }
-LS_INLINE vm vm_greater(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
-LS_INLINE vm vm_not_less_equal(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ); }
-LS_INLINE vm vm_ordered(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q); }
-LS_INLINE vm vm_and(vm a, vm b) { return (vm)(a & b); }
-LS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
-LS_INLINE vf vf_keep(vm m, vf a) { return _mm512_maskz_mov_ps(m, a); }
+LS_INLINE vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+LS_INLINE void vf_store(float *p, vf a)
+{
+    _mm512_storeu_ps(p, a);
+}
+LS_INLINE vf vf_set(float a)
+{
+    return _mm512_set1_ps(a);
+}
+LS_INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+LS_INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+LS_INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+LS_INLINE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+LS_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+LS_INLINE vf vf_relu(vf a)
+{
+    return _mm512_max_ps(_mm512_setzero_ps(), a);
+}
+LS_INLINE vm vm_first(int count)
+{
+    return (vm)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);
+}
+LS_INLINE vm vm_greater(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+LS_INLINE vm vm_not_less_equal(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ);
+}
+LS_INLINE vm vm_ordered(vf a)
+{
+    return _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q);
+}
+LS_INLINE vm vm_and(vm a, vm b)
+{
+    return (vm)(a & b);
+}
+LS_INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(m, b, a);
+}
+LS_INLINE vf vf_keep(vm m, vf a)
+{
+    return _mm512_maskz_mov_ps(m, a);
+}
 
 #elif LS_VL == 8
 #include <immintrin.h>
 typedef __m256 vf;
 typedef __m256 vm;
-LS_INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-LS_INLINE void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
-LS_INLINE vf vf_set(float a) { return _mm256_set1_ps(a); }
-LS_INLINE vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-LS_INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-LS_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-LS_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-LS_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-LS_INLINE vf vf_relu(vf a) { return _mm256_max_ps(_mm256_setzero_ps(), a); }
+LS_INLINE vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+LS_INLINE void vf_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, a);
+}
+LS_INLINE vf vf_set(float a)
+{
+    return _mm256_set1_ps(a);
+}
+LS_INLINE vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+LS_INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+LS_INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+LS_INLINE vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+LS_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+LS_INLINE vf vf_relu(vf a)
+{
+    return _mm256_max_ps(_mm256_setzero_ps(), a);
+}
 LS_INLINE vm vm_first(int count)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
 }
-LS_INLINE vm vm_greater(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
-LS_INLINE vm vm_not_less_equal(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLE_UQ); }
-LS_INLINE vm vm_ordered(vf a) { return _mm256_cmp_ps(a, a, _CMP_ORD_Q); }
-LS_INLINE vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
-LS_INLINE vf vf_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
-LS_INLINE vf vf_keep(vm m, vf a) { return _mm256_and_ps(m, a); }
+LS_INLINE vm vm_greater(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
+}
+LS_INLINE vm vm_not_less_equal(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_NLE_UQ);
+}
+LS_INLINE vm vm_ordered(vf a)
+{
+    return _mm256_cmp_ps(a, a, _CMP_ORD_Q);
+}
+LS_INLINE vm vm_and(vm a, vm b)
+{
+    return _mm256_and_ps(a, b);
+}
+LS_INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+LS_INLINE vf vf_keep(vm m, vf a)
+{
+    return _mm256_and_ps(m, a);
+}
 
 #elif LS_VL == 4
 #include <arm_neon.h>
 typedef float32x4_t vf;
 typedef uint32x4_t vm;
-LS_INLINE vf vf_load(const float *p) { return vld1q_f32(p); }
-LS_INLINE void vf_store(float *p, vf a) { vst1q_f32(p, a); }
-LS_INLINE vf vf_set(float a) { return vdupq_n_f32(a); }
-LS_INLINE vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
-LS_INLINE vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
-LS_INLINE vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
-LS_INLINE vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
-LS_INLINE vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
-LS_INLINE vf vf_relu(vf a) { return vbslq_f32(vcltq_f32(a, vdupq_n_f32(0.0f)), vdupq_n_f32(0.0f), a); }
+LS_INLINE vf vf_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+LS_INLINE void vf_store(float *p, vf a)
+{
+    vst1q_f32(p, a);
+}
+LS_INLINE vf vf_set(float a)
+{
+    return vdupq_n_f32(a);
+}
+LS_INLINE vf vf_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+LS_INLINE vf vf_sub(vf a, vf b)
+{
+    return vsubq_f32(a, b);
+}
+LS_INLINE vf vf_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+LS_INLINE vf vf_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+LS_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+LS_INLINE vf vf_relu(vf a)
+{
+    return vbslq_f32(vcltq_f32(a, vdupq_n_f32(0.0f)), vdupq_n_f32(0.0f), a);
+}
 LS_INLINE vm vm_first(int count)
 {
     static const int32_t lane[4] = {0, 1, 2, 3};
     return vcltq_s32(vld1q_s32(lane), vdupq_n_s32(count));
 }
-LS_INLINE vm vm_greater(vf a, vf b) { return vcgtq_f32(a, b); }
-LS_INLINE vm vm_not_less_equal(vf a, vf b) { return vmvnq_u32(vcleq_f32(a, b)); }
-LS_INLINE vm vm_ordered(vf a) { return vceqq_f32(a, a); }
-LS_INLINE vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
-LS_INLINE vf vf_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
-LS_INLINE vf vf_keep(vm m, vf a) { return vbslq_f32(m, a, vdupq_n_f32(0.0f)); }
+LS_INLINE vm vm_greater(vf a, vf b)
+{
+    return vcgtq_f32(a, b);
+}
+LS_INLINE vm vm_not_less_equal(vf a, vf b)
+{
+    return vmvnq_u32(vcleq_f32(a, b));
+}
+LS_INLINE vm vm_ordered(vf a)
+{
+    return vceqq_f32(a, a);
+}
+LS_INLINE vm vm_and(vm a, vm b)
+{
+    return vandq_u32(a, b);
+}
+LS_INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return vbslq_f32(m, a, b);
+}
+LS_INLINE vf vf_keep(vm m, vf a)
+{
+    return vbslq_f32(m, a, vdupq_n_f32(0.0f));
+}
 
 #else
 #include <math.h>
 typedef float vf;
 typedef int vm;
-LS_INLINE vf vf_load(const float *p) { return *p; }
-LS_INLINE void vf_store(float *p, vf a) { *p = a; }
-LS_INLINE vf vf_set(float a) { return a; }
-LS_INLINE vf vf_add(vf a, vf b) { return a + b; }
-LS_INLINE vf vf_sub(vf a, vf b) { return a - b; }
-LS_INLINE vf vf_mul(vf a, vf b) { return a * b; }
-LS_INLINE vf vf_div(vf a, vf b) { return a / b; }
-LS_INLINE vf vf_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
-LS_INLINE vf vf_relu(vf a) { return a < 0.0f ? 0.0f : a; }
-LS_INLINE vm vm_first(int count) { return count > 0; }
-LS_INLINE vm vm_greater(vf a, vf b) { return a > b; }
-LS_INLINE vm vm_not_less_equal(vf a, vf b) { return !(a <= b); }
-LS_INLINE vm vm_ordered(vf a) { return a == a; }
-LS_INLINE vm vm_and(vm a, vm b) { return a & b; }
-LS_INLINE vf vf_select(vm m, vf a, vf b) { return m ? a : b; }
-LS_INLINE vf vf_keep(vm m, vf a) { return m ? a : 0.0f; }
+LS_INLINE vf vf_load(const float *p)
+{
+    return *p;
+}
+LS_INLINE void vf_store(float *p, vf a)
+{
+    *p = a;
+}
+LS_INLINE vf vf_set(float a)
+{
+    return a;
+}
+LS_INLINE vf vf_add(vf a, vf b)
+{
+    return a + b;
+}
+LS_INLINE vf vf_sub(vf a, vf b)
+{
+    return a - b;
+}
+LS_INLINE vf vf_mul(vf a, vf b)
+{
+    return a * b;
+}
+LS_INLINE vf vf_div(vf a, vf b)
+{
+    return a / b;
+}
+LS_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return fmaf(a, b, c);
+}
+LS_INLINE vf vf_relu(vf a)
+{
+    return a < 0.0f ? 0.0f : a;
+}
+LS_INLINE vm vm_first(int count)
+{
+    return count > 0;
+}
+LS_INLINE vm vm_greater(vf a, vf b)
+{
+    return a > b;
+}
+LS_INLINE vm vm_not_less_equal(vf a, vf b)
+{
+    return !(a <= b);
+}
+LS_INLINE vm vm_ordered(vf a)
+{
+    return a == a;
+}
+LS_INLINE vm vm_and(vm a, vm b)
+{
+    return a & b;
+}
+LS_INLINE vf vf_select(vm m, vf a, vf b)
+{
+    return m ? a : b;
+}
+LS_INLINE vf vf_keep(vm m, vf a)
+{
+    return m ? a : 0.0f;
+}
 #endif
 
-LS_INLINE vf vf_zero(void) { return vf_set(0.0f); }
-LS_INLINE vf vf_twice(vf a) { return vf_mul(vf_set(2.0f), a); }
+LS_INLINE vf vf_zero(void)
+{
+    return vf_set(0.0f);
+}
+LS_INLINE vf vf_twice(vf a)
+{
+    return vf_mul(vf_set(2.0f), a);
+}
 
 /* lanes(a) of op.h. */
 LS_INLINE float lanes_sum(const float *a)
@@ -179,7 +372,10 @@ LS_INLINE __m256 lanes_pair1(__m256 a, __m256 b)
 {
     return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
 }
-LS_INLINE __m256 lanes_half(const float *a) { return _mm256_add_ps(vf_load(a), vf_load(a + 8)); }
+LS_INLINE __m256 lanes_half(const float *a)
+{
+    return _mm256_add_ps(vf_load(a), vf_load(a + 8));
+}
 LS_INLINE void lanes_sum16(const float *a, float *out)
 {
     for (int half = 0; half < 2; half++, a += 128, out += 8) {
@@ -258,8 +454,8 @@ LS_INLINE void lanes_copy(float *to, const float *from, int count, ptrdiff_t ste
 {
     for (int i = 0; i < count; i++, to += LS_LANES, from += step * LS_LANES)
         LS_UNROLL
-        for (int v = 0; v < LS_NV; v++)
-            vf_store(to + v * LS_VL, vf_load(from + v * LS_VL));
+    for (int v = 0; v < LS_NV; v++)
+        vf_store(to + v * LS_VL, vf_load(from + v * LS_VL));
 }
 
 LS_INLINE void lanes_clear(float *to, int count)

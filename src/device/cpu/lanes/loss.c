@@ -28,7 +28,8 @@ static void group_loss(const ls_op_call *call, int group, int lanes, const float
         for (int lane = 0; lane < LS_LANES; lane++)
             p[c * LS_LANES + lane] /= s[lane];
     for (int lane = 0; lane < LS_LANES; lane++)
-        loss[lane] = lane < lanes ? ls_logf(s[lane]) - (z[label_of(call, group, lane) * LS_LANES + lane] - m[lane]) : 0.0f;
+        loss[lane] =
+            lane < lanes ? ls_logf(s[lane]) - (z[label_of(call, group, lane) * LS_LANES + lane] - m[lane]) : 0.0f;
 }
 
 static void cross_entropy(const ls_op_call *call)

@@ -1,10 +1,15 @@
-/* BatchNorm and the other sums over channels' planes. All passes over a channel run while its planes are in the cache. */
+/* BatchNorm and the other sums over channels' planes. All passes over a channel run while its planes are in the cache.
+ */
 #include <math.h>
 #include "device/cpu/lanes/plane.h"
 
 static plane plane_of(const ls_op_call *call, const ls_operand *x)
 {
-    return (plane){.x = x->data, .channels = x->c, .rows = x->h, .columns = x->w, .groups = call->groups,
+    return (plane){.x = x->data,
+                   .channels = x->c,
+                   .rows = x->h,
+                   .columns = x->w,
+                   .groups = call->groups,
                    .images = call->samples->count};
 }
 
@@ -87,16 +92,16 @@ LS_INLINE void differentiate_plane(const int relu, const int add, const slope *s
     const vf mean = vf_set(s->mean), scale = vf_set(s->scale), k1 = vf_set(s->k1), k2 = vf_set(s->k2);
     for (ptrdiff_t i = 0; i < s->numbers; i += LS_LANES)
         LS_UNROLL
-        for (int v = 0; v < LS_NV; v++) {
-            const ptrdiff_t at = i + v * LS_VL;
-            vf d = vf_load(s->dy + at);
-            if (relu)
-                d = vf_keep(vm_greater(vf_load(s->y + at), vf_zero()), d);
-            const vf dx = vf_mul(scale, vf_fma(vf_sub(mean, vf_load(s->x + at)), k2, vf_sub(d, k1)));
-            if (add)
-                vf_store(s->residual + at, d);
-            vf_store(s->dx + at, vf_keep(vm_first(s->lanes - v * LS_VL), dx));
-        }
+    for (int v = 0; v < LS_NV; v++) {
+        const ptrdiff_t at = i + v * LS_VL;
+        vf d = vf_load(s->dy + at);
+        if (relu)
+            d = vf_keep(vm_greater(vf_load(s->y + at), vf_zero()), d);
+        const vf dx = vf_mul(scale, vf_fma(vf_sub(mean, vf_load(s->x + at)), k2, vf_sub(d, k1)));
+        if (add)
+            vf_store(s->residual + at, d);
+        vf_store(s->dx + at, vf_keep(vm_first(s->lanes - v * LS_VL), dx));
+    }
 }
 
 static void differentiate(const ls_op_call *call, int channel, slope s)
@@ -139,7 +144,8 @@ static void batch_norm_backward(const ls_op_call *call)
         else
             plane_sum(PLANE_GRADIENT, &p, c, mean, sum);
         const float dbeta = sum[0], dgamma = sum[1] * inv;
-        differentiate(call, c, (slope){.mean = mean, .scale = gamma[c] * inv, .k1 = dbeta / n, .k2 = inv * (dgamma / n)});
+        differentiate(call, c,
+                      (slope){.mean = mean, .scale = gamma[c] * inv, .k1 = dbeta / n, .k2 = inv * (dgamma / n)});
         call->out[1].data[c] = dgamma;
         call->out[1].data[x->c + c] = dbeta;
     }

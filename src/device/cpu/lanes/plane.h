@@ -5,19 +5,21 @@
 #include "device/cpu/lanes/lanes.h"
 
 enum plane_kind {
-    PLANE_SUM,      /* of x */
-    PLANE_SQUARES,  /* of (x - mean)^2 */
-    PLANE_GRADIENT, /* first: of d, second: of d * (x - mean); d is dy */
+    PLANE_SUM,           /* of x */
+    PLANE_SQUARES,       /* of (x - mean)^2 */
+    PLANE_GRADIENT,      /* first: of d, second: of d * (x - mean); d is dy */
     PLANE_GRADIENT_RELU, /* the same, d being dy where y > 0 and else 0 */
 };
 
 typedef struct plane {
-    const float *x, *dy, *y;     /* channel 0 of group 0 of maps of one shape */
+    const float *x, *dy, *y; /* channel 0 of group 0 of maps of one shape */
     int channels, rows, columns;
     int groups, images;
 } plane;
 
-typedef struct plane_total { vf first[LS_NV], second[LS_NV]; } plane_total;
+typedef struct plane_total {
+    vf first[LS_NV], second[LS_NV];
+} plane_total;
 
 /* How many of a group's lanes hold an image. */
 LS_INLINE int lanes_of_group(int images, int group)
@@ -32,36 +34,36 @@ LS_INLINE void plane_rows(const int kind, const int rows, const plane *p, ptrdif
     LS_UNROLL
     for (int i = 0; i < rows; i++)
         LS_UNROLL
-        for (int v = 0; v < LS_NV; v++)
-            first[i][v] = second[i][v] = vf_zero();
+    for (int v = 0; v < LS_NV; v++)
+        first[i][v] = second[i][v] = vf_zero();
     for (; at < end; at += LS_LANES) {
         LS_UNROLL
         for (int i = 0; i < rows; i++)
             LS_UNROLL
-            for (int v = 0; v < LS_NV; v++) {
-                const ptrdiff_t place = at + i * row + v * LS_VL;
-                if (kind == PLANE_SUM) {
-                    first[i][v] = vf_add(first[i][v], vf_load(p->x + place));
-                } else if (kind == PLANE_SQUARES) {
-                    const vf d = vf_sub(vf_load(p->x + place), mean);
-                    first[i][v] = vf_fma(d, d, first[i][v]);
-                } else {
-                    vf d = vf_load(p->dy + place);
-                    if (kind == PLANE_GRADIENT_RELU)
-                        d = vf_keep(vm_greater(vf_load(p->y + place), vf_zero()), d);
-                    first[i][v] = vf_add(first[i][v], d);
-                    second[i][v] = vf_fma(d, vf_sub(vf_load(p->x + place), mean), second[i][v]);
-                }
+        for (int v = 0; v < LS_NV; v++) {
+            const ptrdiff_t place = at + i * row + v * LS_VL;
+            if (kind == PLANE_SUM) {
+                first[i][v] = vf_add(first[i][v], vf_load(p->x + place));
+            } else if (kind == PLANE_SQUARES) {
+                const vf d = vf_sub(vf_load(p->x + place), mean);
+                first[i][v] = vf_fma(d, d, first[i][v]);
+            } else {
+                vf d = vf_load(p->dy + place);
+                if (kind == PLANE_GRADIENT_RELU)
+                    d = vf_keep(vm_greater(vf_load(p->y + place), vf_zero()), d);
+                first[i][v] = vf_add(first[i][v], d);
+                second[i][v] = vf_fma(d, vf_sub(vf_load(p->x + place), mean), second[i][v]);
             }
+        }
     }
     LS_UNROLL
     for (int i = 0; i < rows; i++)
         LS_UNROLL
-        for (int v = 0; v < LS_NV; v++) {
-            total->first[v] = vf_add(total->first[v], first[i][v]);
-            if (kind >= PLANE_GRADIENT)
-                total->second[v] = vf_add(total->second[v], second[i][v]);
-        }
+    for (int v = 0; v < LS_NV; v++) {
+        total->first[v] = vf_add(total->first[v], first[i][v]);
+        if (kind >= PLANE_GRADIENT)
+            total->second[v] = vf_add(total->second[v], second[i][v]);
+    }
 }
 
 /* Sums a channel's plane; the second sum is that of the gradients' kinds. */

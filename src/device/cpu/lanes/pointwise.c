@@ -35,7 +35,8 @@ static void ones(const ls_op_call *call)
 {
     for (int group = 0; group < call->groups; group++)
         for (int lane = 0; lane < LS_LANES; lane++)
-            call->out[0].data[group * LS_LANES + lane] = lane < lanes_of_group(call->samples->count, group) ? 1.0f : 0.0f;
+            call->out[0].data[group * LS_LANES + lane] =
+                lane < lanes_of_group(call->samples->count, group) ? 1.0f : 0.0f;
 }
 
 static void rows(const ls_op_call *call)
@@ -44,8 +45,8 @@ static void rows(const ls_op_call *call)
     const int numbers = x->c * x->h * x->w;
     for (int group = 0; group < call->groups; group++)
         lanes_turn(x->data + (ptrdiff_t)group * numbers * LS_LANES, LS_LANES, numbers,
-                   lanes_of_group(call->samples->count, group), call->out[0].data + (ptrdiff_t)group * LS_LANES * numbers,
-                   numbers);
+                   lanes_of_group(call->samples->count, group),
+                   call->out[0].data + (ptrdiff_t)group * LS_LANES * numbers, numbers);
 }
 
 static void add(const ls_op_call *call)

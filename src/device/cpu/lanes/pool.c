@@ -2,7 +2,9 @@
 #include "device/cpu/lanes/lanes.h"
 
 /* Windows [first, last] of one dimension hold a place. */
-typedef struct span { int first, last; } span;
+typedef struct span {
+    int first, last;
+} span;
 
 static span windows_of(const ls_attributes *a, int place, int windows)
 {
@@ -37,12 +39,12 @@ static void halve_plane(const float *x, int columns, float *y, int y_rows, int y
         const float *top = x + (ptrdiff_t)2 * i * columns * LS_LANES, *bottom = top + (ptrdiff_t)columns * LS_LANES;
         for (int j = 0; j < y_columns; j++)
             LS_UNROLL
-            for (int v = 0; v < LS_LANES; v += LS_VL) {
-                const int at = 2 * j * LS_LANES + v;
-                vf acc = vf_add(vf_load(top + at), vf_load(top + at + LS_LANES));
-                acc = vf_add(vf_add(acc, vf_load(bottom + at)), vf_load(bottom + at + LS_LANES));
-                vf_store(y + j * LS_LANES + v, vf_mul(acc, share));
-            }
+        for (int v = 0; v < LS_LANES; v += LS_VL) {
+            const int at = 2 * j * LS_LANES + v;
+            vf acc = vf_add(vf_load(top + at), vf_load(top + at + LS_LANES));
+            acc = vf_add(vf_add(acc, vf_load(bottom + at)), vf_load(bottom + at + LS_LANES));
+            vf_store(y + j * LS_LANES + v, vf_mul(acc, share));
+        }
     }
 }
 
@@ -67,8 +69,9 @@ static void avg_pool(const ls_op_call *call)
         for (int i = 0; i < y->h; i++)
             for (int j = 0; j < y->w; j++)
                 for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL)
-                    vf_store(to, vf_mul(window_sum(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding),
-                                        share));
+                    vf_store(to,
+                             vf_mul(window_sum(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding),
+                                    share));
     }
 }
 
@@ -85,14 +88,14 @@ static void double_plane(const float *dy, const ls_operand *y, const float *x, c
         const ptrdiff_t row = (ptrdiff_t)i * shape->w * LS_LANES;
         for (int j = 0; j < y->w; j++)
             LS_UNROLL
-            for (int v = 0; v < LS_LANES; v += LS_VL) {
-                const vf d = vf_mul(vf_add(vf_zero(), vf_load(from + j * LS_LANES + v)), share);
-                LS_UNROLL
-                for (int k = 0; k < 2; k++) {
-                    const ptrdiff_t at = row + (2 * j + k) * LS_LANES + v;
-                    vf_store(dx + at, x ? vf_keep(vm_greater(vf_load(x + at), vf_zero()), d) : d);
-                }
+        for (int v = 0; v < LS_LANES; v += LS_VL) {
+            const vf d = vf_mul(vf_add(vf_zero(), vf_load(from + j * LS_LANES + v)), share);
+            LS_UNROLL
+            for (int k = 0; k < 2; k++) {
+                const ptrdiff_t at = row + (2 * j + k) * LS_LANES + v;
+                vf_store(dx + at, x ? vf_keep(vm_greater(vf_load(x + at), vf_zero()), d) : d);
             }
+        }
         lanes_clear(dx + row + 2 * y->w * LS_LANES, shape->w - 2 * y->w);
     }
 }
@@ -129,7 +132,8 @@ static void avg_pool_backward(const ls_op_call *call)
     const int side = side_by_side(a, dx, dy);
     for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++) {
         const ptrdiff_t at = plane * dx->h * dx->w * LS_LANES;
-        const float *from = dy->data + plane * dy->h * dy->w * LS_LANES, *x = a->fused_relu ? call->in[1].data + at : NULL;
+        const float *from = dy->data + plane * dy->h * dy->w * LS_LANES,
+                    *x = a->fused_relu ? call->in[1].data + at : NULL;
         if (side)
             double_plane(from, dy, x, dx, dx->data + at);
         else
@@ -161,7 +165,54 @@ static void max_pool(const ls_op_call *call)
         for (int i = 0; i < y->h; i++)
             for (int j = 0; j < y->w; j++)
                 for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL)
-                    vf_store(to, window_largest(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding));
+                    vf_store(to,
+                             window_largest(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding));
+    }
+}
+
+/* Adds a window's dy to the place that each lane chose, the taps counted as `window_largest` meets them. */
+LS_INLINE void give_window(const ls_attributes *a, const ls_operand *shape, const float *x, int row, int column, vf dy,
+                           float *dx)
+{
+    vf best = vf_zero(), chosen = vf_set(-1.0f);
+    const int top = row < 0 ? -row : 0, left = column < 0 ? -column : 0;
+    for (int i = top; i < a->kernel && row + i < shape->h; i++)
+        for (int j = left; j < a->kernel && column + j < shape->w; j++) {
+            const vf tap = vf_load(x + ((ptrdiff_t)(row + i) * shape->w + column + j) * LS_LANES);
+            const vm first = vm_greater(vf_zero(), chosen);
+            const vm larger = vm_and(vm_not_less_equal(tap, best), vm_ordered(best));
+            const vf number = vf_set((float)(i * a->kernel + j));
+            best = vf_select(first, tap, vf_select(larger, tap, best));
+            chosen = vf_select(first, number, vf_select(larger, number, chosen));
+        }
+    for (int i = top; i < a->kernel && row + i < shape->h; i++)
+        for (int j = left; j < a->kernel && column + j < shape->w; j++) {
+            float *to = dx + ((ptrdiff_t)(row + i) * shape->w + column + j) * LS_LANES;
+            const float number = (float)(i * a->kernel + j);
+            const vm here =
+                vm_and(vm_greater(chosen, vf_set(number - 0.5f)), vm_greater(vf_set(number + 0.5f), chosen));
+            vf_store(to, vf_select(here, vf_add(vf_load(to), dy), vf_load(to)));
+        }
+}
+
+/* Windows give in their order, so that a place adds up what it gets in that order too. */
+static void max_pool_backward(const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    const ls_operand *dy = &call->in[0], *dx = &call->out[0];
+    const float *from = dy->data;
+    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++) {
+        const ptrdiff_t numbers = (ptrdiff_t)dx->h * dx->w * LS_LANES;
+        const float *x = call->in[1].data + plane * numbers;
+        float *to = dx->data + plane * numbers;
+        lanes_clear(to, dx->h * dx->w);
+        for (int i = 0; i < dy->h; i++)
+            for (int j = 0; j < dy->w; j++)
+                for (int v = 0; v < LS_LANES; v += LS_VL, from += LS_VL)
+                    give_window(a, dx, x + v, i * a->stride - a->padding, j * a->stride - a->padding, vf_load(from),
+                                to + v);
+        for (ptrdiff_t i = 0; i < numbers && a->fused_relu; i += LS_VL)
+            vf_store(to + i, vf_keep(vm_greater(vf_load(x + i), vf_zero()), vf_load(to + i)));
     }
 }
 
@@ -203,6 +254,7 @@ void LANES(ls_lanes_add_pool)(ls_backend *backend)
     backend->kernel[LS_OP_AVG_POOL] = avg_pool;
     backend->kernel[LS_OP_AVG_POOL_BACKWARD] = avg_pool_backward;
     backend->kernel[LS_OP_MAX_POOL] = max_pool;
+    backend->kernel[LS_OP_MAX_POOL_BACKWARD] = max_pool_backward;
     backend->kernel[LS_OP_GLOBAL_AVG_POOL] = global_avg_pool;
     backend->kernel[LS_OP_GLOBAL_AVG_POOL_BACKWARD] = global_avg_pool_backward;
 }

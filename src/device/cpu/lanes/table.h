@@ -5,11 +5,11 @@
 #include "device/backend.h"
 
 /* LANES(ls_conv) is ls_conv_avx512 where the build says -DLANES_ISA=avx512. */
-#define LANES_PASTE(name, isa)     name##_##isa
-#define LANES_NAME(name, isa)      LANES_PASTE(name, isa)
-#define LANES(name)                LANES_NAME(name, LANES_ISA)
-#define LANES_STRING(text)         #text
-#define LANES_QUOTE(text)          LANES_STRING(text)
+#define LANES_PASTE(name, isa) name##_##isa
+#define LANES_NAME(name, isa)  LANES_PASTE(name, isa)
+#define LANES(name)            LANES_NAME(name, LANES_ISA)
+#define LANES_STRING(text)     #text
+#define LANES_QUOTE(text)      LANES_STRING(text)
 
 /* The backend of one instruction set. Any thread may call it. */
 const ls_backend *LANES(ls_lanes)(void);

@@ -1,4 +1,5 @@
-/* The inner product of a tile: ob outputs at pb places, every accumulator a chain of its own in the order of the taps. */
+/* The inner product of a tile: ob outputs at pb places, every accumulator a chain of its own in the order of the taps.
+ */
 #ifndef LS_DEVICE_CPU_LANES_TILE_H
 #define LS_DEVICE_CPU_LANES_TILE_H
 
@@ -7,17 +8,17 @@
 enum tile_end { TILE_GO_ON = 1, TILE_RELU = 2 };
 
 typedef struct tile_job {
-    const float *w;          /* ob weights of a tap, one after another */
-    ptrdiff_t w_step;        /* floats from a tap's weights to the next tap's */
-    const int32_t *tap;      /* [taps] floats from a place's x to the tap's x */
+    const float *w;     /* ob weights of a tap, one after another */
+    ptrdiff_t w_step;   /* floats from a tap's weights to the next tap's */
+    const int32_t *tap; /* [taps] floats from a place's x to the tap's x */
     int taps;
     const float *x;
-    const int32_t *x_at;     /* [pb] floats from x to the place's first tap */
+    const int32_t *x_at; /* [pb] floats from x to the place's first tap */
     float *y;
-    const ptrdiff_t *y_at;   /* [pb] floats from y to the place */
-    ptrdiff_t y_step;        /* floats from an output channel to the next */
-    const float *bias;       /* [ob], or NULL */
-    int end;                 /* TILE_GO_ON: start from what y holds; TILE_RELU */
+    const ptrdiff_t *y_at; /* [pb] floats from y to the place */
+    ptrdiff_t y_step;      /* floats from an output channel to the next */
+    const float *bias;     /* [ob], or NULL */
+    int end;               /* TILE_GO_ON: start from what y holds; TILE_RELU */
 } tile_job;
 
 /* With ob and pb known to the compiler the accumulators are registers. */
@@ -34,8 +35,7 @@ LS_INLINE void tile_run(const int ob, const int pb, const tile_job *job)
         const float *y = job->y + job->y_at[j];
         LS_UNROLL
         for (int i = 0; i < ob; i++)
-            acc[i][j] = job->end & TILE_GO_ON ? vf_load(y + i * job->y_step)
-                                              : vf_set(job->bias ? job->bias[i] : 0.0f);
+            acc[i][j] = job->end & TILE_GO_ON ? vf_load(y + i * job->y_step) : vf_set(job->bias ? job->bias[i] : 0.0f);
     }
     for (; tap < last; tap++, w += w_step) {
         vf at[LS_PB];

@@ -1,12 +1,13 @@
-/* CONV_WEIGHT: a tile of outputs x taps is summed over all places of all groups, each lane on its own, and the lanes last.
- * Accumulators of a few outputs and channels wait in the second cache while rows of x and dy stream by. */
-#include "device/cpu/lanes/lanes.h"
+/* CONV_WEIGHT: a tile of outputs x taps is summed over all places of all groups, each lane on its own, and the lanes
+ * last. Accumulators of a few outputs and channels wait in the second cache while rows of x and dy stream by. */
+#include "device/cpu/lanes/cut.h"
 
 enum {
-    RUN = 48,              /* taps whose lanes are added together; a multiple of 16 and of every tile's width */
+    RUN = 48, /* taps whose lanes are added together; a multiple of 16 and of every tile's width */
     BLOCK_PLACES = 128,
-    BLOCK_LINES = 704,                  /* of x and dy under a row of tiles, which the first cache holds */
-    CHUNK = 64 * 144,                   /* accumulators alive at a time */
+    BLOCK_LINES = 704, /* of x and dy under a row of tiles, which the first cache holds */
+    FETCHED = 1,       /* channels of x that a row of tiles asks for */
+    CHUNK = 64 * 144,  /* accumulators alive at a time */
     FEW_OUTPUTS = 64,
     MANY_OUTPUTS = 128,
 };
@@ -15,22 +16,23 @@ typedef struct sums {
     const ls_op_call *call;
     const ls_operand *x, *dy;
     float *dw;
-    int kernel, stride, padding, taps;  /* taps of one channel */
+    int kernel, stride, padding, taps;               /* taps of one channel */
     int block_groups, block_rows, channels, outputs; /* the parts it is cut into */
     int copy_rows, copy_columns, blocks;
-    ptrdiff_t plane;                    /* floats of one channel's copy */
-    float *acc, *copy;                  /* acc: [outputs / LS_OB][run][LS_OB][RUN][16] */
-    ptrdiff_t *x_at, *dy_at;            /* of each place */
+    ptrdiff_t plane;         /* floats of one channel's copy */
+    float *acc, *copy;       /* acc: [outputs / LS_OB][run][LS_OB][RUN][16] */
+    ptrdiff_t *x_at, *dy_at; /* of each place */
     int32_t *tap;
 } sums;
 
 typedef struct sums_job {
     const float *x, *dy;
-    const int32_t *tap;                 /* [rb] floats from a place's x to the tap's */
+    const int32_t *tap; /* [rb] floats from a place's x to the tap's */
     const ptrdiff_t *x_at, *dy_at;
     int places, go_on;
-    ptrdiff_t dy_step;                  /* floats from an output channel to the next */
-    float *acc;                         /* [ob][RUN][16] */
+    ptrdiff_t dy_step;  /* floats from an output channel to the next */
+    float *acc;         /* [ob][RUN][16] */
+    const float *fetch; /* lines wanted soon, as far apart as dy's: one is asked for at each place */
 } sums_job;
 
 LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
@@ -52,6 +54,7 @@ LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
         }
         for (; x_at < last; x_at++, dy_at++) {
             vf at[LS_PB];
+            __builtin_prefetch(job->fetch + *dy_at);
             LS_UNROLL
             for (int j = 0; j < rb; j++)
                 at[j] = vf_load(x[j] + *x_at);
@@ -66,24 +69,35 @@ LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
         LS_UNROLL
         for (int j = 0; j < rb; j++)
             LS_UNROLL
-            for (int i = 0; i < ob; i++)
-                vf_store(out + (i * RUN + j) * LS_LANES, acc[i][j]);
+        for (int i = 0; i < ob; i++)
+            vf_store(out + (i * RUN + j) * LS_LANES, acc[i][j]);
     }
 }
 
-static void sums_by_width(const int ob, int rb, const sums_job *job) __attribute__((always_inline));
-static inline void sums_by_width(const int ob, int rb, const sums_job *job)
+LS_INLINE void sums_by_width(const int ob, int rb, const sums_job *job)
 {
     switch (rb) {
-    case 1: sums_run(ob, 1, job); break;
-    case 2: sums_run(ob, 2, job); break;
+    case 1:
+        sums_run(ob, 1, job);
+        break;
+    case 2:
+        sums_run(ob, 2, job);
+        break;
 #if LS_PB >= 3
-    case 3: sums_run(ob, 3, job); break;
+    case 3:
+        sums_run(ob, 3, job);
+        break;
 #endif
 #if LS_PB >= 6
-    case 4: sums_run(ob, 4, job); break;
-    case 5: sums_run(ob, 5, job); break;
-    case 6: sums_run(ob, 6, job); break;
+    case 4:
+        sums_run(ob, 4, job);
+        break;
+    case 5:
+        sums_run(ob, 5, job);
+        break;
+    case 6:
+        sums_run(ob, 6, job);
+        break;
 #endif
     }
 }
@@ -103,17 +117,6 @@ static __attribute__((noinline)) void sums_3(int rb, const sums_job *job)
 static __attribute__((noinline)) void sums_4(int rb, const sums_job *job)
 {
     sums_by_width(4, rb, job);
-}
-
-static int even_part(int whole, int part)
-{
-    const int parts = part < 1 ? whole : (whole + part - 1) / part;
-    return parts ? (whole + parts - 1) / parts : 1; /* at least 1 where the whole is */
-}
-
-static size_t lines(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
 }
 
 static void set_rows(sums *s, int rows)
@@ -152,8 +155,14 @@ static void cut_places(sums *s)
 static size_t cut_sums(sums *s, const ls_op_call *call)
 {
     const ls_attributes *a = call->attributes;
-    *s = (sums){.call = call, .x = &call->in[0], .dy = &call->in[1], .dw = call->out[0].data, .kernel = a->kernel,
-                .stride = a->stride, .padding = a->padding, .taps = a->kernel * a->kernel};
+    *s = (sums){.call = call,
+                .x = &call->in[0],
+                .dy = &call->in[1],
+                .dw = call->out[0].data,
+                .kernel = a->kernel,
+                .stride = a->stride,
+                .padding = a->padding,
+                .taps = a->kernel * a->kernel};
     cut_places(s);
     /* An odd number of lines spreads the channels over the sets of the caches. */
     s->plane = ((ptrdiff_t)s->copy_rows * s->copy_columns | 1) * LS_LANES;
@@ -164,7 +173,8 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
     s->outputs = (even_part(s->dy->c, outputs) + LS_OB - 1) / LS_OB * LS_OB;
     s->channels = even_part(s->x->c, CHUNK / (s->outputs < FEW_OUTPUTS ? FEW_OUTPUTS : s->outputs) / s->taps);
 
-    const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN, all = (size_t)s->block_groups * s->block_rows * s->dy->w;
+    const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN,
+                 all = (size_t)s->block_groups * s->block_rows * s->dy->w;
     const size_t acc = (s->blocks > 1 ? (size_t)s->outputs * runs : LS_OB) * RUN * LS_LANES * sizeof(float);
     const size_t copy = lines((size_t)s->block_groups * s->channels * s->plane * sizeof(float));
     char *at = call->scratch;
@@ -194,7 +204,8 @@ static void copy_plane(const sums *s, const float *x, int row, float *to)
             continue;
         }
         lanes_clear(to, from);
-        lanes_copy(to + from * LS_LANES, x + ((ptrdiff_t)y * s->x->w + from * jump - s->padding) * LS_LANES, end - from, jump);
+        lanes_copy(to + from * LS_LANES, x + ((ptrdiff_t)y * s->x->w + from * jump - s->padding) * LS_LANES, end - from,
+                   jump);
         lanes_clear(to + end * LS_LANES, s->copy_columns - end);
     }
 }
@@ -213,8 +224,8 @@ static int list_places(const sums *s, int groups, int rows)
     return n;
 }
 
-/* Adds the lanes of a run's accumulators and puts the sums where they belong. A zero's sign depends on the lanes without
- * an image, so that 0 is added last. */
+/* Adds the lanes of a run's accumulators and puts the sums where they belong. A zero's sign depends on the lanes
+ * without an image, so that 0 is added last. */
 static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
 {
     const ptrdiff_t row = (ptrdiff_t)s->x->c * s->taps;
@@ -232,10 +243,14 @@ static void finish_run(const sums *s, const float *acc, int output, int ob, int 
         }
 }
 
-typedef struct chunk { int output, outputs, channel, channels; } chunk;
+typedef struct chunk {
+    int output, outputs, channel, channels;
+} chunk;
 
 /* Places of groups [group, group + groups) and rows [row, row + rows). */
-typedef struct block { int group, groups, row, rows; } block;
+typedef struct block {
+    int group, groups, row, rows;
+} block;
 
 static block block_at(const sums *s, int number)
 {
@@ -260,14 +275,37 @@ static void copy_block(const sums *s, const block *b, const chunk *k)
                        s->copy + (g * s->channels + c) * s->plane);
 }
 
+/* What tile number `tile` of a row of tiles asks for: dy of the next outputs, then x of the next block. */
+static const float *fetch_of(const sums *s, const chunk *k, const block *b, const block *next, int o, int tile)
+{
+    if (tile < LS_OB && o + LS_OB + tile < k->outputs)
+        return dy_of(s, b, k->output + o + LS_OB + tile);
+    if (tile < LS_OB)
+        return dy_of(s, next, k->output + (tile < k->outputs ? tile : 0));
+    /* A channel's rows are asked for in parts of a block's places. */
+    const int places = b->rows * s->dy->w, lines = s->copy_rows * s->x->w, parts = (lines + places - 1) / places;
+    const int part = tile - LS_OB, channel = o / LS_OB * FETCHED + part / parts;
+    const int y = next->row * s->stride - s->padding;
+    if (part >= parts * FETCHED || channel >= k->channels)
+        return dy_of(s, b, k->output + o);
+    return s->x->data +
+           ((((ptrdiff_t)next->group * s->x->c + k->channel + channel) * s->x->h + (y < 0 ? 0 : y)) * s->x->w +
+            (ptrdiff_t)part % parts * places) *
+               LS_LANES;
+}
+
 /* The tiles of one block of places. */
 static void run_block(const sums *s, const chunk *k, int number)
 {
     static void (*const run[LS_OB])(int, const sums_job *) = {sums_1, sums_2, sums_3, sums_4};
     const int taps = k->channels * s->taps, runs = (taps + RUN - 1) / RUN, last = number + 1 == s->blocks;
-    const block b = block_at(s, number);
-    sums_job job = {.x = s->copy, .x_at = s->x_at, .dy_at = s->dy_at, .go_on = number > 0,
-                    .dy_step = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES, .places = list_places(s, b.groups, b.rows)};
+    const block b = block_at(s, number), next = block_at(s, last ? 0 : number + 1);
+    sums_job job = {.x = s->copy,
+                    .x_at = s->x_at,
+                    .dy_at = s->dy_at,
+                    .go_on = number > 0,
+                    .dy_step = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES,
+                    .places = list_places(s, b.groups, b.rows)};
     for (int o = 0; o < k->outputs; o += LS_OB) {
         const int ob = k->outputs - o < LS_OB ? k->outputs - o : LS_OB;
         job.dy = dy_of(s, &b, k->output + o);
@@ -277,6 +315,7 @@ static void run_block(const sums *s, const chunk *k, int number)
             for (int t = 0; t < end; t += LS_PB) {
                 job.tap = s->tap + r * RUN + t;
                 job.acc = acc + t * LS_LANES;
+                job.fetch = fetch_of(s, k, &b, &next, o, (r * RUN + t) / LS_PB);
                 run[ob - 1](end - t < LS_PB ? end - t : LS_PB, &job);
             }
             if (last)

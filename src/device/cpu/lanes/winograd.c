@@ -1,18 +1,19 @@
 /* WINOGRAD and WINOGRAD_DATA: blocks of tiles, taken across rows and groups of images, go through 36 matrix products.
  *
- * V of a block is transformed once; a chunk of outputs' M lives in the second cache until its tiles are written to y. U is
- * transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never travels
- * to memory and back. */
+ * V of a block is transformed once; a chunk of outputs' M lives in the second cache until its tiles are written to y. U
+ * is transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never
+ * travels to memory and back. */
 #include "device/cpu/lanes/winograd.h"
 
 enum {
     PLACES = 36,
-    TILES = 4,          /* of a block */
-    PANEL = 16,         /* outputs that lie side by side in U */
-    CHUNK_PANELS = 2,   /* whose M is alive at once */
-    DEPTH = 64,         /* channels whose V of one place stays in the first cache */
-    SMALL_U = 4 << 20,  /* bytes */
-    MANY_V = 8 << 20,   /* bytes */
+    TILES = 4,         /* of a block */
+    PANEL = 16,        /* outputs that lie side by side in U */
+    CHUNK_PANELS = 2,  /* whose M is alive at once */
+    AHEAD = 2,         /* channels of x that are asked for in advance */
+    DEPTH = 64,        /* channels whose V of one place stays in the first cache */
+    SMALL_U = 4 << 20, /* bytes */
+    MANY_V = 8 << 20,  /* bytes */
 };
 
 typedef struct winograd {
@@ -89,16 +90,18 @@ static void make_panel(const winograd *j, int panel, float *u)
         const int some = j->channels - c < AT_ONCE ? j->channels - c : AT_ONCE;
         if (j->turned)
             for (int k = 0; k < some; k++)
-                lanes_turn(j->w + ((ptrdiff_t)(c + k) * j->outputs + first) * 9, 9, outputs, 9, g + k * 9 * PANEL, PANEL);
+                lanes_turn(j->w + ((ptrdiff_t)(c + k) * j->outputs + first) * 9, 9, outputs, 9, g + k * 9 * PANEL,
+                           PANEL);
         else
-            lanes_turn(j->w + ((ptrdiff_t)first * j->channels + c) * 9, (ptrdiff_t)j->channels * 9, outputs, some * 9, g,
-                       PANEL);
+            lanes_turn(j->w + ((ptrdiff_t)first * j->channels + c) * 9, (ptrdiff_t)j->channels * 9, outputs, some * 9,
+                       g, PANEL);
         for (int k = 0; k < some; k++)
             transform_weights(g + k * 9 * PANEL, j->turned, u + (ptrdiff_t)(c + k) * PANEL, j->u_place);
     }
 }
 
-/* One tile's 36 inputs. Rows outside the map are read from zeros; columns outside are those before `from` and after `end`. */
+/* One tile's 36 inputs. Rows outside the map are read from zeros; columns outside are those before `from` and after
+ * `end`. */
 LS_INLINE void transform_inputs(const float *const row[6], const int from, const int end, float *v, ptrdiff_t v_place)
 {
     for (int k = 0; k < LS_LANES; k += LS_VL) {
@@ -125,7 +128,9 @@ LS_INLINE void transform_inputs(const float *const row[6], const int from, const
 }
 
 /* Where a tile lies. */
-typedef struct spot { int group, top, left; } spot;
+typedef struct spot {
+    int group, top, left;
+} spot;
 
 static spot spot_of(const winograd *j, int tile)
 {
@@ -133,43 +138,64 @@ static spot spot_of(const winograd *j, int tile)
     return (spot){tile / map, at / j->tile_columns * 4, at % j->tile_columns * 4};
 }
 
-static void make_tile(const winograd *j, int tile, float *v)
+/* The rows of one channel that a tile reads. */
+typedef struct window {
+    const float *row[6];
+    ptrdiff_t step[6];
+    int from, end;
+} window;
+
+static window window_of(const winograd *j, int tile)
 {
     static const float zeros[6 * LS_LANES];
     const spot s = spot_of(j, tile);
     const int h = j->x->h, w = j->x->w;
-    const int from = s.left == 0, end = w - (s.left - 1) < 6 ? w - (s.left - 1) : 6;
     const ptrdiff_t plane = (ptrdiff_t)h * w * LS_LANES;
-    const float *x = j->x->data + (ptrdiff_t)s.group * j->channels * plane, *row[6];
-    ptrdiff_t step[6];
+    window a = {.from = s.left == 0, .end = w - (s.left - 1) < 6 ? w - (s.left - 1) : 6};
     for (int i = 0; i < 6; i++) {
         const int y = s.top - 1 + i, inside = y >= 0 && y < h;
-        row[i] = inside ? x + ((ptrdiff_t)y * w + s.left - 1 + from) * LS_LANES : zeros;
-        step[i] = inside ? plane : 0;
+        const ptrdiff_t at = ((ptrdiff_t)y * w + s.left - 1 + a.from) * LS_LANES;
+        a.row[i] = inside ? j->x->data + (ptrdiff_t)s.group * j->channels * plane + at : zeros;
+        a.step[i] = inside ? plane : 0;
     }
-    for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES) {
-        if (from == 0 && end == 6)
-            transform_inputs(row, 0, 6, v, j->v_place);
-        else if (from == 1 && end == 6)
-            transform_inputs(row, 1, 6, v, j->v_place);
-        else
-            transform_inputs(row, from, end, v, j->v_place);
-        for (int i = 0; i < 6; i++)
-            row[i] += c + 1 < j->channels ? step[i] : 0;
-    }
+    return a;
 }
 
-/* Tiles that a last block lacks are zeros, so that the products need no second shape. */
+/* A tile takes six short runs of lines from each channel's plane, which the machine does not foresee. */
+LS_INLINE void fetch_window(const window *a)
+{
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < a->end - a->from && a->step[i]; k++)
+            __builtin_prefetch(a->row[i] + AHEAD * a->step[i] + k * LS_LANES);
+}
+
+/* V of a block. Tiles that the last block lacks are zeros, so that the products need no second shape. */
 static void make_block(const winograd *j, int block, float *v)
 {
-    for (int t = 0; t < TILES; t++, v += LS_LANES) {
-        if (block * TILES + t < j->tiles) {
-            make_tile(j, block * TILES + t, v);
-            continue;
+    const int tiles = j->tiles - block * TILES < TILES ? j->tiles - block * TILES : TILES;
+    window a[TILES];
+    for (int t = 0; t < tiles; t++)
+        a[t] = window_of(j, block * TILES + t);
+    for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES) {
+        const int more = c + 1 < j->channels;
+        for (int t = 0; t < TILES; t++) {
+            float *to = v + t * LS_LANES;
+            if (t >= tiles) {
+                for (int k = 0; k < PLACES; k++)
+                    lanes_clear(to + k * j->v_place, 1);
+                continue;
+            }
+            if (c + AHEAD < j->channels)
+                fetch_window(&a[t]);
+            if (a[t].from == 0 && a[t].end == 6)
+                transform_inputs(a[t].row, 0, 6, to, j->v_place);
+            else if (a[t].from == 1 && a[t].end == 6)
+                transform_inputs(a[t].row, 1, 6, to, j->v_place);
+            else
+                transform_inputs(a[t].row, a[t].from, a[t].end, to, j->v_place);
+            for (int i = 0; i < 6; i++)
+                a[t].row[i] += more ? a[t].step[i] : 0;
         }
-        for (int k = 0; k < PLACES; k++)
-            for (int c = 0; c < j->channels; c++)
-                lanes_clear(v + k * j->v_place + (ptrdiff_t)c * TILES * LS_LANES, 1);
     }
 }
 
@@ -180,8 +206,8 @@ LS_INLINE void product_run(const int pb, const float *u, const float *v, int dep
     LS_UNROLL
     for (int i = 0; i < LS_OB; i++)
         LS_UNROLL
-        for (int k = 0; k < pb; k++)
-            acc[i][k] = go_on ? vf_load(m + i * TILES * LS_LANES + k * LS_VL) : vf_zero();
+    for (int k = 0; k < pb; k++)
+        acc[i][k] = go_on ? vf_load(m + i * TILES * LS_LANES + k * LS_VL) : vf_zero();
     for (const float *last = u + (ptrdiff_t)depth * PANEL; u < last; u += PANEL, v += TILES * LS_LANES) {
         vf at[LS_PB];
         LS_UNROLL
@@ -198,8 +224,8 @@ LS_INLINE void product_run(const int pb, const float *u, const float *v, int dep
     LS_UNROLL
     for (int i = 0; i < LS_OB; i++)
         LS_UNROLL
-        for (int k = 0; k < pb; k++)
-            vf_store(m + i * TILES * LS_LANES + k * LS_VL, acc[i][k]);
+    for (int k = 0; k < pb; k++)
+        vf_store(m + i * TILES * LS_LANES + k * LS_VL, acc[i][k]);
 }
 
 static void product(const float *u, const float *v, int depth, float *m, int go_on)
@@ -219,14 +245,15 @@ static void multiply(const winograd *j, const float *u, int panels, const float 
         for (int c = 0; c < j->channels; c += DEPTH) {
             const int depth = j->channels - c < DEPTH ? j->channels - c : DEPTH;
             for (int o = 0; o < panels * PANEL; o += LS_OB)
-                product(u + o / PANEL * j->u_panel + (ptrdiff_t)c * PANEL + o % PANEL, v + (ptrdiff_t)c * TILES * LS_LANES,
-                        depth, m + o * TILES * LS_LANES, c > 0);
+                product(u + o / PANEL * j->u_panel + (ptrdiff_t)c * PANEL + o % PANEL,
+                        v + (ptrdiff_t)c * TILES * LS_LANES, depth, m + o * TILES * LS_LANES, c > 0);
         }
     }
 }
 
 /* One output of one tile, its 36 products `m_place` apart. */
-LS_INLINE void transform_products(const winograd *j, const float *m, const int rows, const int columns, vf bias, float *y)
+LS_INLINE void transform_products(const winograd *j, const float *m, const int rows, const int columns, vf bias,
+                                  float *y)
 {
     for (int v = 0; v < LS_LANES; v += LS_VL, m += LS_VL, y += LS_VL) {
         vf half[6][4];
@@ -259,7 +286,8 @@ static void write_block(const winograd *j, int block, int output, int outputs)
     const ptrdiff_t plane = (ptrdiff_t)j->y->h * j->y->w * LS_LANES;
     for (int t = 0; t < TILES && block * TILES + t < j->tiles; t++) {
         const spot s = spot_of(j, block * TILES + t);
-        const int rows = j->y->h - s.top < 4 ? j->y->h - s.top : 4, columns = j->y->w - s.left < 4 ? j->y->w - s.left : 4;
+        const int rows = j->y->h - s.top < 4 ? j->y->h - s.top : 4,
+                  columns = j->y->w - s.left < 4 ? j->y->w - s.left : 4;
         float *y = j->y->data + ((ptrdiff_t)s.group * j->outputs + output) * plane +
                    ((ptrdiff_t)s.top * j->y->w + s.left) * LS_LANES;
         for (int o = 0; o < outputs; o++, y += plane) {
