@@ -36,8 +36,8 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values yet */
     LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept */
     LS_OUT_OF_MEMORY,
-    LS_UNSUPPORTED,     /* known, but not built into this library or not offered by this device */
-    LS_INTERNAL         /* a defect of the library itself */
+    LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
+    LS_INTERNAL     /* a defect of the library itself */
 } ls_status;
 
 const char *ls_version(void);
@@ -62,10 +62,10 @@ typedef enum ls_isa { LS_ISA_AUTO = 0, LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, L
 typedef enum ls_algorithm { LS_CONV_AUTO = 0, LS_CONV_DIRECT } ls_algorithm;
 
 typedef struct ls_options {
-    uint64_t seed;       /* of everything random */
-    int shard;           /* images to a shard; 0: 64 */
-    ls_isa isa;          /* the widest instruction set to use: changes speed, never bits */
-    ls_algorithm conv;   /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
+    uint64_t seed;                 /* of everything random */
+    int shard;                     /* images to a shard; 0: 64 */
+    ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
+    ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     const ls_allocator *allocator; /* NULL: the C library's */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
 } ls_options;
@@ -76,26 +76,32 @@ ls_session *ls_open(const ls_options *options);
 /* Waits, frees the session and everything made from it, and returns its sticky status. NULL is LS_OUT_OF_MEMORY. */
 ls_status ls_close(ls_session *session);
 
-ls_status ls_wait(ls_session *session);          /* until all work handed in is done; returns the sticky status */
+ls_status ls_wait(ls_session *session); /* until all work handed in is done; returns the sticky status */
 bool ls_failed(const ls_session *session);
 ls_status ls_status_of(const ls_session *session);
 const char *ls_message(const ls_session *session); /* of the first failure; "" without one */
-const char *ls_isa_name(const ls_session *session); /* the instruction set in use: "avx512", "avx2", "neon", "plain" or "reference" */
+const char *ls_isa_name(
+    const ls_session *session); /* the instruction set in use: "avx512", "avx2", "neon", "plain" or "reference" */
 
 /* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
 typedef enum ls_device_type { LS_CPU = 1, LS_CUDA = 2 } ls_device_type;
-typedef struct ls_device { int16_t type, index; } ls_device;
+typedef struct ls_device {
+    int16_t type, index;
+} ls_device;
 enum { LS_MAX_DEVICES = 256 };
-typedef struct ls_devices { int n; ls_device at[LS_MAX_DEVICES]; } ls_devices;
+typedef struct ls_devices {
+    int n;
+    ls_device at[LS_MAX_DEVICES];
+} ls_devices;
 
 /* Reads a list such as "cpu:0,cpu:1" or "cpu:0-15". A malformed list or a device named twice is LS_BAD_ARGUMENT, a
  * well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
  * cores share them and take turns. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
-ls_devices ls_all_devices(ls_session *session);   /* one CPU device for each core of the affinity mask */
-const char *ls_devices_str(ls_session *session, ls_devices devices);     /* "[cpu(0), cpu(1)]" */
-const char *ls_device_about(ls_session *session, ls_device device);      /* one line: core, instruction set, memory */
+ls_devices ls_all_devices(ls_session *session); /* one CPU device for each core of the affinity mask */
+const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
+const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set, memory */
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
 
@@ -103,10 +109,11 @@ typedef struct ls_data ls_data;
 typedef enum ls_part { LS_TRAIN, LS_TEST } ls_part;
 
 typedef struct ls_loader {
-    const char *directory; /* where the four files lie; NULL: $LOCKSTEP_DATA, the system's data folder, the user's cache */
-    int batch;             /* images to a batch; 0: 256 */
-    bool shuffle;          /* a new order every epoch, drawn from the session's seed */
-    int64_t limit;         /* the first `limit` images only; 0: all */
+    const char
+        *directory; /* where the four files lie; NULL: $LOCKSTEP_DATA, the system's data folder, the user's cache */
+    int batch;      /* images to a batch; 0: 256 */
+    bool shuffle;   /* a new order every epoch, drawn from the session's seed */
+    int64_t limit;  /* the first `limit` images only; 0: all */
 } ls_loader;
 
 /* A run of images of one epoch, in that epoch's order. Valid until the next ls_next on the same data. */
@@ -114,7 +121,7 @@ typedef struct ls_batch {
     const ls_data *data;
     const uint32_t *index; /* [rows], sample numbers */
     int rows;
-    int64_t epoch;         /* from 0 */
+    int64_t epoch; /* from 0 */
 } ls_batch;
 
 /* Reads one part of Fashion-MNIST (28 x 28 grey images, labels 0 to 9), raw or gzip'ed idx files. */
@@ -126,7 +133,7 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
                              int channels, int height, int width, int classes, const ls_loader *loader);
 
 int64_t ls_data_rows(const ls_data *data);
-int ls_data_batches(const ls_data *data);         /* in one epoch, the partial last one included */
+int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one included */
 
 /* The next batch of the epoch; false at its end (the call after that begins the next epoch) and after a failure. */
 bool ls_next(ls_data *data, ls_batch *batch);
@@ -144,8 +151,12 @@ ls_status ls_data_fetch(ls_session *session, const char *url, const char *direct
 typedef struct ls_tensor ls_tensor; /* a value of the graph that a module's forward records */
 typedef struct ls_module ls_module;
 
-typedef struct ls_conv { int stride, padding; } ls_conv;         /* 0 means stride 1, padding 0 */
-typedef struct ls_pool { int kernel, stride, padding; } ls_pool; /* stride 0 means kernel */
+typedef struct ls_conv {
+    int stride, padding;
+} ls_conv; /* 0 means stride 1, padding 0 */
+typedef struct ls_pool {
+    int kernel, stride, padding;
+} ls_pool; /* stride 0 means kernel */
 
 /* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them). */
 ls_module *ls_model(ls_session *session, const char *name);
@@ -162,8 +173,8 @@ ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x);      /* r
 void *ls_user(ls_module *block);
 
 ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options); /* weight OIHW, bias */
-ls_module *ls_nn_linear(ls_session *session, int features);       /* weight (features, inputs), bias */
-ls_module *ls_nn_batch_norm(ls_session *session);                 /* eps 1e-5, running statistics move by 0.1 a step */
+ls_module *ls_nn_linear(ls_session *session, int features); /* weight (features, inputs), bias */
+ls_module *ls_nn_batch_norm(ls_session *session);           /* eps 1e-5, running statistics move by 0.1 a step */
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
@@ -175,35 +186,41 @@ ls_tensor *ls_parameter(ls_module *block, const char *name, int rank, const int6
 
 /* Operations, recorded. x is (images, channels, height, width) or (images, features). */
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options); /* bias may be NULL */
-ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                     /* weight (inputs, outputs) */
-ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias);    /* weight (outputs, inputs) */
-ls_tensor *ls_add(ls_tensor *a, ls_tensor *b);                             /* equal shapes, or b a bias (features) */
+ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
+ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
+ls_tensor *ls_add(ls_tensor *a, ls_tensor *b);                          /* equal shapes, or b a bias (features) */
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
-ls_tensor *ls_global_avg_pool2d(ls_tensor *x);                             /* (images, channels, 1, 1) */
-ls_tensor *ls_flatten(ls_tensor *x);                                       /* (images, channels * height * width) */
+ls_tensor *ls_global_avg_pool2d(ls_tensor *x); /* (images, channels, 1, 1) */
+ls_tensor *ls_flatten(ls_tensor *x);           /* (images, channels * height * width) */
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 
 typedef enum ls_init_kind { LS_NORMAL, LS_XAVIER, LS_HE } ls_init_kind;
 typedef struct ls_init {
-    ls_init_kind kind;   /* LS_XAVIER: uniform(+-sqrt(6/(fan_in+fan_out))); LS_HE: normal(sqrt(2/fan_in)) */
-    double scale;        /* of LS_NORMAL; 0: 0.01 */
-    bool force;          /* initialise again what has values already */
+    ls_init_kind kind; /* LS_XAVIER: uniform(+-sqrt(6/(fan_in+fan_out))); LS_HE: normal(sqrt(2/fan_in)) */
+    double scale;      /* of LS_NORMAL; 0: 0.01 */
+    bool force;        /* initialise again what has values already */
 } ls_init;
 
 /* Gives the network its values on a list of devices, for images of the shape that `like` has. Biases 0, BatchNorm 1 and 0,
  * running statistics 0 and 1. `init` may be NULL. */
 ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_data *like, const ls_init *init);
 
-int ls_parameter_count(ls_module *net);          /* tensors that ls_save writes, running statistics included */
-typedef struct ls_parameter_info { const char *name; int rank; int64_t shape[4]; int64_t numbers; bool trainable; } ls_parameter_info;
+int ls_parameter_count(ls_module *net); /* tensors that ls_save writes, running statistics included */
+typedef struct ls_parameter_info {
+    const char *name;
+    int rank;
+    int64_t shape[4];
+    int64_t numbers;
+    bool trainable;
+} ls_parameter_info;
 ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info);
-ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers);        /* C order */
+ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers); /* C order */
 ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
 ls_status ls_read_gradient(ls_module *net, const char *name, float *values, int64_t numbers);
-                                                 /* of the last ls_gradient: summed over the batch, not divided */
+/* of the last ls_gradient: summed over the batch, not divided */
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing or
  * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. */
@@ -226,9 +243,9 @@ typedef enum ls_schedule { LS_CONSTANT, LS_STEP_SCHEDULE, LS_COSINE } ls_schedul
 typedef struct ls_optim {
     double lr, momentum, weight_decay;
     bool nesterov;
-    ls_schedule schedule;  /* LS_STEP_SCHEDULE: a tenth of lr after half, a hundredth after three quarters of `total` */
-    int64_t warmup;        /* steps of linear rise to lr */
-    int64_t total;         /* steps of the whole run; needed by the step and cosine schedules */
+    ls_schedule schedule; /* LS_STEP_SCHEDULE: a tenth of lr after half, a hundredth after three quarters of `total` */
+    int64_t warmup;       /* steps of linear rise to lr */
+    int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
 } ls_optim;
 
 /* PyTorch's SGD: v = momentum*v + (gradient + weight_decay*w), w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient
@@ -239,20 +256,23 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
  * see a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
-ls_status ls_step(ls_trainer *trainer, const ls_batch *batch); /* forward, backward, update; returns at once */
+ls_status ls_step(ls_trainer *trainer, const ls_batch *batch);     /* forward, backward, update; returns at once */
 ls_status ls_gradient(ls_trainer *trainer, const ls_batch *batch); /* forward and backward alone; waits */
 
 typedef struct ls_report {
-    int64_t step;     /* finished updates, from 1 */
-    double loss;      /* mean over the batch, before the update */
-    int64_t correct;  /* images whose largest logit is the label's, before the update */
+    int64_t step;    /* finished updates, from 1 */
+    double loss;     /* mean over the batch, before the update */
+    int64_t correct; /* images whose largest logit is the label's, before the update */
     int rows;
 } ls_report;
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait to be taken; then
  * the oldest are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
 
-typedef struct ls_metrics { double loss; int64_t correct, rows; } ls_metrics;
+typedef struct ls_metrics {
+    double loss;
+    int64_t correct, rows;
+} ls_metrics;
 /* Every image of `data` once, in inference mode, on all devices. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
 /* logits[rows][classes] in the data's file order. */

@@ -59,7 +59,7 @@ typedef struct setup {
     ls_isa isa;
     uint64_t shuffle_pulls;
     int batch, shard, epochs;
-    bool wait;     /* after every step */
+    bool wait; /* after every step */
     double lr;
     const ls_allocator *allocator;
 } setup;
@@ -75,8 +75,8 @@ typedef struct outcome {
 static outcome train(setup how)
 {
     outcome out = {.steps = 0};
-    ls_session *s = ls_open(&(ls_options){.seed = 5, .shard = how.shard, .isa = how.isa, .shuffle_pulls = how.shuffle_pulls,
-                                          .allocator = how.allocator});
+    ls_session *s = ls_open(&(ls_options){
+        .seed = 5, .shard = how.shard, .isa = how.isa, .shuffle_pulls = how.shuffle_pulls, .allocator = how.allocator});
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = how.batch, .shuffle = true});
     ls_module *net = small_network(s);
@@ -351,7 +351,8 @@ static void the_gradient_is_the_losses_slope(void **state)
 {
     (void)state;
     ls_session *s = ls_open(&(ls_options){.shard = 6});
-    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 20});
+    ls_data *data =
+        ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 20});
     ls_module *net = small_network(s);
     ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), data, &(ls_init){.kind = LS_HE});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});

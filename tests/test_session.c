@@ -63,21 +63,36 @@ static void options_are_checked(void **state)
 static void device_lists(void **state)
 {
     (void)state;
-    static const struct { const char *list, *shown; } good[] = {
-        {"cpu:0", "[cpu(0)]"}, {"cpu:0-0", "[cpu(0)]"}, {"cpu:1,cpu:0", "[cpu(1), cpu(0)]"}, {"cpu:0-2", "[cpu(0), cpu(1), cpu(2)]"},
-        {"cpu:0-15", "[cpu(0), ..., cpu(15)]"}, {"cpu:255", "[cpu(255)]"}};
+    static const struct {
+        const char *list, *shown;
+    } good[] = {{"cpu:0", "[cpu(0)]"},
+                {"cpu:0-0", "[cpu(0)]"},
+                {"cpu:1,cpu:0", "[cpu(1), cpu(0)]"},
+                {"cpu:0-2", "[cpu(0), cpu(1), cpu(2)]"},
+                {"cpu:0-15", "[cpu(0), ..., cpu(15)]"},
+                {"cpu:255", "[cpu(255)]"}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         ls_session *s = ls_open(NULL);
         assert_string_equal(ls_devices_str(s, ls_parse_devices(s, good[i].list)), good[i].shown);
         assert_int_equal(ls_close(s), LS_OK);
     }
-    static const struct { const char *list; ls_status status; const char *words; } bad[] = {
-        {"", LS_BAD_ARGUMENT, "empty"}, {"cpu", LS_BAD_ARGUMENT, "should be like"}, {"cpu:", LS_BAD_ARGUMENT, "should be like"},
-        {"cpu:0,", LS_BAD_ARGUMENT, "should be like"}, {"cpu:2-1", LS_BAD_ARGUMENT, "should be like"},
-        {"cpu:0x", LS_BAD_ARGUMENT, "should be like"}, {"tpu:0", LS_BAD_ARGUMENT, "should be like"},
-        {"cpu:0-3,cpu:2", LS_BAD_ARGUMENT, "twice"}, {"cpu:256", LS_NO_DEVICE, "no cpu:256"},
-        {"cpu:99999999999999999999", LS_BAD_ARGUMENT, "should be like"}, {"cuda:0", LS_NO_DEVICE, "cuda:0"},
-        {"gpu:1", LS_NO_DEVICE, "cuda:1"}, {"cuda:0x2", LS_NO_DEVICE, "cuda:0"}};
+    static const struct {
+        const char *list;
+        ls_status status;
+        const char *words;
+    } bad[] = {{"", LS_BAD_ARGUMENT, "empty"},
+               {"cpu", LS_BAD_ARGUMENT, "should be like"},
+               {"cpu:", LS_BAD_ARGUMENT, "should be like"},
+               {"cpu:0,", LS_BAD_ARGUMENT, "should be like"},
+               {"cpu:2-1", LS_BAD_ARGUMENT, "should be like"},
+               {"cpu:0x", LS_BAD_ARGUMENT, "should be like"},
+               {"tpu:0", LS_BAD_ARGUMENT, "should be like"},
+               {"cpu:0-3,cpu:2", LS_BAD_ARGUMENT, "twice"},
+               {"cpu:256", LS_NO_DEVICE, "no cpu:256"},
+               {"cpu:99999999999999999999", LS_BAD_ARGUMENT, "should be like"},
+               {"cuda:0", LS_NO_DEVICE, "cuda:0"},
+               {"gpu:1", LS_NO_DEVICE, "cuda:1"},
+               {"cuda:0x2", LS_NO_DEVICE, "cuda:0"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
         assert_int_equal(ls_parse_devices(s, bad[i].list).n, 0);
@@ -124,8 +139,11 @@ static ls_tensor *nothing(ls_module *self, ls_tensor *x)
 static void graphs_are_checked(void **state)
 {
     (void)state;
-    static const struct { ls_forward *forward; ls_status status; const char *words; } bad[] = {
-        {misfit, LS_BAD_SHAPE, "ls_matmul"}, {nothing, LS_BAD_SHAPE, "must return (images, classes)"}};
+    static const struct {
+        ls_forward *forward;
+        ls_status status;
+        const char *words;
+    } bad[] = {{misfit, LS_BAD_SHAPE, "ls_matmul"}, {nothing, LS_BAD_SHAPE, "must return (images, classes)"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
         ls_initialize(ls_block(s, bad[i].forward, NULL), ls_parse_devices(s, "cpu:0"), some_data(s), NULL);
@@ -142,9 +160,14 @@ static void graphs_are_checked(void **state)
 static void trainers_are_checked(void **state)
 {
     (void)state;
-    static const struct { ls_optim optim; const char *words; } bad[] = {
-        {{.lr = -1}, "lr must be"}, {{.lr = 1, .momentum = -0.5}, "momentum"}, {{.lr = 1, .nesterov = true}, "nesterov needs"},
-        {{.lr = 1, .schedule = LS_COSINE}, "need total"}, {{.lr = 1, .warmup = -2}, "warmup"}};
+    static const struct {
+        ls_optim optim;
+        const char *words;
+    } bad[] = {{{.lr = -1}, "lr must be"},
+               {{.lr = 1, .momentum = -0.5}, "momentum"},
+               {{.lr = 1, .nesterov = true}, "nesterov needs"},
+               {{.lr = 1, .schedule = LS_COSINE}, "need total"},
+               {{.lr = 1, .warmup = -2}, "warmup"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
         ls_module *net = some_net(s);
@@ -262,11 +285,17 @@ static void null_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(device_lists),           cmocka_unit_test(networks_need_values),
-        cmocka_unit_test(graphs_are_checked),     cmocka_unit_test(trainers_are_checked),
-        cmocka_unit_test(a_trainer_does_not_outlive_its_values), cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
-        cmocka_unit_test(names_of_everything),    cmocka_unit_test(null_is_survived),
+        cmocka_unit_test(the_first_error_sticks),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(device_lists),
+        cmocka_unit_test(networks_need_values),
+        cmocka_unit_test(graphs_are_checked),
+        cmocka_unit_test(trainers_are_checked),
+        cmocka_unit_test(a_trainer_does_not_outlive_its_values),
+        cmocka_unit_test(data_from_memory),
+        cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(names_of_everything),
+        cmocka_unit_test(null_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 typedef struct ls_context {
-    pthread_mutex_t lock;    /* guards status and message */
+    pthread_mutex_t lock; /* guards status and message */
     ls_status status;
     char message[1024];
     ls_allocator allocator;
@@ -16,7 +16,8 @@ ls_status ls_context_init(ls_context *context, const ls_allocator *allocator);
 void ls_context_destroy(ls_context *context);
 
 /* Makes `status` the context's error unless it has one already; returns the one that sticks. Any thread may call it. */
-ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 ls_status ls_context_status(ls_context *context);
 
 /* `count` items of `size` bytes, zeroed, aligned to 64 bytes; NULL and LS_OUT_OF_MEMORY (with `what` in the message) when

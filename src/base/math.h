@@ -3,8 +3,8 @@
 #ifndef LS_BASE_MATH_H
 #define LS_BASE_MATH_H
 
-float ls_expf(float x);   /* below 2 units in the last place; exp(-inf) is 0, NaN stays NaN */
-float ls_logf(float x);   /* natural; log(0) is -inf, of a negative number NaN */
-double ls_log(double x);  /* below 2 units in the last place, for x in the normal range */
+float ls_expf(float x);  /* below 2 units in the last place; exp(-inf) is 0, NaN stays NaN */
+float ls_logf(float x);  /* natural; log(0) is -inf, of a negative number NaN */
+double ls_log(double x); /* below 2 units in the last place, for x in the normal range */
 
 #endif

@@ -69,8 +69,17 @@ const char *ls_version(void)
 
 const char *ls_status_name(ls_status status)
 {
-    static const char *const names[] = {"ok", "bad argument", "bad shape", "no such device", "bad file", "input/output error",
-                                        "not initialized", "not finite", "out of memory", "unsupported", "internal error"};
+    static const char *const names[] = {"ok",
+                                        "bad argument",
+                                        "bad shape",
+                                        "no such device",
+                                        "bad file",
+                                        "input/output error",
+                                        "not initialized",
+                                        "not finite",
+                                        "out of memory",
+                                        "unsupported",
+                                        "internal error"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 

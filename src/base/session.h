@@ -13,7 +13,7 @@ typedef struct ls_owned {
 
 struct ls_session {
     ls_context context;
-    ls_options options;            /* defaults filled in */
+    ls_options options; /* defaults filled in */
     ls_owned *owned;
     struct ls_recording *recording; /* the graph being recorded, NULL between recordings (graph/record.h) */
 };

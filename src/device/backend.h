@@ -9,14 +9,17 @@
  *   with momentum: v = first ? g : fma(momentum, v, g);  g = nesterov ? fma(momentum, v, g) : v;
  *   out = fma(-lr, g, w).
  * v may be NULL without momentum. Returns whether every new number is finite. */
-typedef struct ls_sgd { float rows, lr, momentum, weight_decay; int nesterov, first; } ls_sgd;
+typedef struct ls_sgd {
+    float rows, lr, momentum, weight_decay;
+    int nesterov, first;
+} ls_sgd;
 
 typedef struct ls_backend {
     const char *name;
     ls_kernel *kernel[LS_OP_COUNT];
     /* Bytes of scratch that a call needs; data pointers are not read. NULL: none ever. */
     size_t (*scratch)(const ls_op_call *call);
-    void (*add)(float *out, const float *a, const float *b, size_t n);  /* out may be a or b */
+    void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
 } ls_backend;
 

@@ -44,7 +44,8 @@ static ls_status read_item(ls_context *context, ls_devices *devices, const char 
     const char *p = *text;
     bool cuda = strncmp(p, "cuda:", 5) == 0 || strncmp(p, "gpu:", 4) == 0;
     if (!cuda && strncmp(p, "cpu:", 4) != 0)
-        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0", list, p);
+        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0",
+                        list, p);
     p = strchr(p, ':') + 1;
     int first = 0, last = 0;
     bool good = read_number(&p, &first);
@@ -59,11 +60,14 @@ static ls_status read_item(ls_context *context, ls_devices *devices, const char 
         good = read_number(&p, &parts) && parts >= 1;
     }
     if (!good || (*p && *p != ','))
-        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0", list, *text);
+        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0",
+                        list, *text);
     if (cuda)
-        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cuda:%d; this library was built for CPUs alone", list, first);
+        return ls_raise(context, LS_NO_DEVICE,
+                        "devices \"%s\": there is no cuda:%d; this library was built for CPUs alone", list, first);
     if (last >= LS_MAX_DEVICES)
-        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cpu:%d; the last is cpu:%d", list, last, LS_MAX_DEVICES - 1);
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cpu:%d; the last is cpu:%d", list, last,
+                        LS_MAX_DEVICES - 1);
     *text = p;
     for (int i = first; i <= last; i++)
         if (add_device(context, devices, (ls_device){LS_CPU, (int16_t)i}, list) != LS_OK)
@@ -111,7 +115,10 @@ const char *ls_devices_str(ls_session *session, ls_devices devices)
     size_t length = 1;
     bool all = devices.n <= SHOWN;
     for (int i = 0; i < devices.n; i += all || i > 0 ? 1 : devices.n - 1)
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s(%d)", i == 0 ? "" : all ? ", " : ", ..., ",
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s(%d)",
+                                   i == 0 ? ""
+                                   : all  ? ", "
+                                          : ", ..., ",
                                    devices.at[i].type == LS_CUDA ? "gpu" : "cpu", devices.at[i].index);
     snprintf(text + length, sizeof text - length, "]");
     char *kept = ls_session_alloc(session, strlen(text) + 1, 1, "a list of devices");

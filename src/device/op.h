@@ -48,10 +48,10 @@ typedef enum ls_op {
     /* in: dy; out: db[C], the plane sum of dy. */
     LS_OP_CHANNEL_SUM,
 
-    LS_OP_ADD,            /* in: a, b; out: a + b */
-    LS_OP_ADD_BIAS,       /* in: x, b[C]; out: x + b of its channel */
-    LS_OP_RELU,           /* in: x; out: relu(x) */
-    LS_OP_RELU_BACKWARD,  /* in: dy, y; out: y > 0 ? dy : 0 */
+    LS_OP_ADD,           /* in: a, b; out: a + b */
+    LS_OP_ADD_BIAS,      /* in: x, b[C]; out: x + b of its channel */
+    LS_OP_RELU,          /* in: x; out: relu(x) */
+    LS_OP_RELU_BACKWARD, /* in: dy, y; out: y > 0 ? dy : 0 */
 
     /* Windows of k x k every `stride`, `padding` around. in: x; out: y. acc = first tap, then acc + tap over the window's
      * rows and columns (outside taps count as 0); y = acc * (1.0f / (k*k)). */
@@ -115,29 +115,32 @@ typedef struct ls_attributes {
     ls_op op;
     int kernel, stride, padding;
     int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
-    float eps;     /* BatchNorm */
-    float rate;    /* dropout */
-    uint64_t key;  /* dropout: hash of the layer's name */
+    float eps;                                /* BatchNorm */
+    float rate;                               /* dropout */
+    uint64_t key;                             /* dropout: hash of the layer's name */
 } ls_attributes;
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their count. */
-typedef struct ls_operand { float *data; int c, h, w; } ls_operand;
+typedef struct ls_operand {
+    float *data;
+    int c, h, w;
+} ls_operand;
 
 /* What a shard needs of its batch. */
 typedef struct ls_samples {
-    const uint8_t *images;   /* all of the data set: sample i begins at images + i * c*h*w */
+    const uint8_t *images; /* all of the data set: sample i begins at images + i * c*h*w */
     const uint8_t *labels;
-    const uint32_t *index;   /* [count] sample numbers */
-    int count;               /* images in this shard */
-    uint64_t seed, step;     /* dropout's stream */
+    const uint32_t *index; /* [count] sample numbers */
+    int count;             /* images in this shard */
+    uint64_t seed, step;   /* dropout's stream */
 } ls_samples;
 
 typedef struct ls_op_call {
     const ls_attributes *attributes;
-    const ls_samples *samples;   /* never NULL; count is the number of images */
-    int groups;                  /* (count + 15) / 16 */
+    const ls_samples *samples; /* never NULL; count is the number of images */
+    int groups;                /* (count + 15) / 16 */
     ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
-    void *scratch;               /* of the size that the backend asked for, aligned to 64, content undefined */
+    void *scratch; /* of the size that the backend asked for, aligned to 64, content undefined */
 } ls_op_call;
 
 typedef void ls_kernel(const ls_op_call *call);

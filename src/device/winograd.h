@@ -26,6 +26,6 @@
 #define LS_DEVICE_WINOGRAD_H
 
 #define LS_WINOGRAD_SIXTH (-1.0f / 6.0f)
-#define LS_WINOGRAD_24TH (1.0f / 24.0f)
+#define LS_WINOGRAD_24TH  (1.0f / 24.0f)
 
 #endif

@@ -3,8 +3,8 @@
 
 typedef struct tape {
     ls_graph *graph;
-    ls_tensor **gradient;  /* [value id], NULL where none has arrived */
-    int n;                 /* forward values: gradients have none of their own */
+    ls_tensor **gradient; /* [value id], NULL where none has arrived */
+    int n;                /* forward values: gradients have none of their own */
     bool failed;
 } tape;
 
@@ -230,7 +230,8 @@ ls_status ls_graph_differentiate(ls_graph *graph, ls_tensor *loss)
         if (derive)
             derive(&t, node, dy);
         else
-            t.failed = ls_raise(context, LS_UNSUPPORTED, "%s has no backward pass", ls_op_name(node.attributes.op)) != LS_OK;
+            t.failed =
+                ls_raise(context, LS_UNSUPPORTED, "%s has no backward pass", ls_op_name(node.attributes.op)) != LS_OK;
     }
     ls_release(context, t.gradient);
     return t.failed ? ls_context_status(context) : LS_OK;

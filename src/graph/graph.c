@@ -49,8 +49,14 @@ ls_tensor *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, 
     ls_tensor *value = ls_alloc(context, 1, sizeof *value, "a value of a graph");
     if (!value)
         return NULL;
-    *value = (ls_tensor){.graph = graph, .id = graph->n_values, .place = place, .c = c, .h = h, .w = w,
-                         .per_image = per_image, .view = -1};
+    *value = (ls_tensor){.graph = graph,
+                         .id = graph->n_values,
+                         .place = place,
+                         .c = c,
+                         .h = h,
+                         .w = w,
+                         .per_image = per_image,
+                         .view = -1};
     graph->values[graph->n_values++] = value;
     return value;
 }

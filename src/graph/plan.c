@@ -3,7 +3,10 @@
 #include <string.h>
 
 /* A value's life: from the step that makes it to the last that reads it. */
-typedef struct life { size_t floats, offset; int from, to; } life;
+typedef struct life {
+    size_t floats, offset;
+    int from, to;
+} life;
 
 static size_t round_up(size_t n)
 {
@@ -184,7 +187,8 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
     ls_context *context = plan->context;
     int n = graph->n_values > 0 ? graph->n_values : 1;
     life *lives = ls_alloc(context, (size_t)n, sizeof *lives, "a plan");
-    int *heir = ls_alloc(context, (size_t)n, sizeof *heir, "a plan"), *order = ls_alloc(context, (size_t)n, sizeof *order, "a plan");
+    int *heir = ls_alloc(context, (size_t)n, sizeof *heir, "a plan"),
+        *order = ls_alloc(context, (size_t)n, sizeof *order, "a plan");
     plan->steps = ls_alloc(context, (size_t)graph->n_nodes + 1, sizeof *plan->steps, "a plan");
     plan->whole = ls_alloc(context, (size_t)graph->flat->n_buckets + 1, sizeof *plan->whole, "a plan");
     ls_status status = lives && heir && order && plan->steps && plan->whole ? LS_OK : LS_OUT_OF_MEMORY;
@@ -241,8 +245,8 @@ void ls_plan_free(ls_plan *plan)
 void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user)
 {
-    ls_op_call call = {.samples = samples, .groups = (samples->count + LS_LANES - 1) / LS_LANES,
-                       .scratch = bindings->scratch};
+    ls_op_call call = {
+        .samples = samples, .groups = (samples->count + LS_LANES - 1) / LS_LANES, .scratch = bindings->scratch};
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
         set_call(&call, step, bindings);

@@ -6,13 +6,17 @@
 #include "device/backend.h"
 #include "graph/graph.h"
 
-typedef struct ls_argument { ls_place place; size_t offset; int c, h, w; } ls_argument; /* c = 0: absent */
+typedef struct ls_argument {
+    ls_place place;
+    size_t offset;
+    int c, h, w;
+} ls_argument; /* c = 0: absent */
 
 typedef struct ls_plan_step {
     ls_attributes attributes;
     ls_kernel *kernel;
     ls_argument in[LS_MAX_IN], out[LS_MAX_OUT];
-    int first_bucket, buckets;   /* gradients whole after this step: plan->whole[first_bucket ...] */
+    int first_bucket, buckets; /* gradients whole after this step: plan->whole[first_bucket ...] */
     const char *layer;
 } ls_plan_step;
 
@@ -21,11 +25,11 @@ typedef struct ls_plan {
     const ls_backend *backend;
     ls_plan_step *steps;
     int n_steps;
-    int *whole;                  /* bucket numbers, in the order they become whole */
+    int *whole; /* bucket numbers, in the order they become whole */
     size_t arena_floats, scratch_bytes;
-    int capacity;                /* images in the largest shard */
-    int min_places;              /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
-    const char *min_layer;       /* and that BatchNorm's name */
+    int capacity;          /* images in the largest shard */
+    int min_places;        /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
+    const char *min_layer; /* and that BatchNorm's name */
 } ls_plan;
 
 /* Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */

@@ -66,8 +66,8 @@ static const ls_view *view_of(const ls_tensor *parameter)
 
 static ls_tensor *bad_shape(ls_tensor *x, const char *function, const char *what)
 {
-    ls_raise(&x->graph->session->context, LS_BAD_SHAPE, "%s: %s; x is (images, %d, %d, %d) at \"%s\"", function, what, x->c,
-             x->h, x->w, x->graph->session->recording ? x->graph->session->recording->path : "");
+    ls_raise(&x->graph->session->context, LS_BAD_SHAPE, "%s: %s; x is (images, %d, %d, %d) at \"%s\"", function, what,
+             x->c, x->h, x->w, x->graph->session->recording ? x->graph->session->recording->path : "");
     return NULL;
 }
 
@@ -196,8 +196,8 @@ ls_tensor *ls_global_avg_pool2d(ls_tensor *x)
 }
 
 /* The number of the view `path.name`; the first recording defines it, later ones find it. */
-static int define(ls_session *session, const char *path, const char *name, int rank, const int64_t shape[], bool trainable,
-                  bool joined)
+static int define(ls_session *session, const char *path, const char *name, int rank, const int64_t shape[],
+                  bool trainable, bool joined)
 {
     ls_flat *flat = session->recording->graph->flat;
     char full[768];
@@ -254,7 +254,8 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps)
     ls_tensor *in[] = {ls_graph_view(graph, gamma), ls_graph_view(graph, beta)};
     ls_tensor *third = graph->training ? ls_graph_value(graph, LS_IN_ARENA, 2 * x->c, 1, 1, false) : NULL;
     size_t place = graph->flat->views[mean].offset;
-    ls_tensor *statistics = ls_graph_value(graph, graph->training ? LS_IN_STATISTICS : LS_IN_STATE, 2 * x->c, 1, 1, false);
+    ls_tensor *statistics =
+        ls_graph_value(graph, graph->training ? LS_IN_STATISTICS : LS_IN_STATE, 2 * x->c, 1, 1, false);
     if (!in[0] || !in[1] || !statistics || (graph->training && !third))
         return NULL;
     statistics->offset = place;

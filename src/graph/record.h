@@ -6,7 +6,7 @@
 
 typedef struct ls_recording {
     ls_graph *graph;
-    char path[512];   /* of the module whose forward runs: "resnet_block2.0", "" at the root */
+    char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */
 } ls_recording;
 
 /* The path kept for the session's life, for messages that come later. */
@@ -17,7 +17,8 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps);
 ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate);
 
 /* A parameter under `path`: defined by the first recording of a network, looked up by later ones. */
-ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, int rank, const int64_t shape[]);
+ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, int rank,
+                               const int64_t shape[]);
 
 /* The loss and the metrics of logits: returns the loss of each image. */
 ls_tensor *ls_record_cross_entropy(ls_tensor *logits);

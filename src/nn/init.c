@@ -28,5 +28,5 @@ void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, floa
     double scale = deviation(view, init);
     for (size_t i = 0; i < view->numbers; i++)
         values[i] = (float)(scale * (init->kind == LS_XAVIER ? 2 * ls_random_uniform(&stream, i) - 1
-                                                              : ls_random_normal(&stream, i)));
+                                                             : ls_random_normal(&stream, i)));
 }

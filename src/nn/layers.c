@@ -20,7 +20,8 @@ ls_tensor *ls_parameter(ls_module *block, const char *name, int rank, const int6
     if (!block)
         return NULL;
     if (!name || !*name || rank < 1 || rank > LS_MAX_RANK || !shape || !block->session->recording) {
-        ls_raise(&block->session->context, LS_BAD_ARGUMENT, "ls_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
+        ls_raise(&block->session->context, LS_BAD_ARGUMENT,
+                 "ls_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
         return NULL;
     }
     return own(block, name, rank, shape);

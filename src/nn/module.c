@@ -101,13 +101,15 @@ ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x)
     ls_recording *recording = session->recording;
     int i = name ? find_child(parent, name) : -1;
     if (i < 0 || !recording) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT, i < 0 ? "ls_call: there is no child \"%s\"" : "ls_call: \"%s\" called outside a forward",
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 i < 0 ? "ls_call: there is no child \"%s\"" : "ls_call: \"%s\" called outside a forward",
                  name ? name : "(null)");
         return NULL;
     }
     size_t length = strlen(recording->path);
     if (length + strlen(name) + 2 > sizeof recording->path) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_call: modules are nested too deeply at \"%s\"", recording->path);
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_call: modules are nested too deeply at \"%s\"",
+                 recording->path);
         return NULL;
     }
     snprintf(recording->path + length, sizeof recording->path - length, "%s%s", length ? "." : "", name);
@@ -136,6 +138,7 @@ ls_tensor *ls_module_record(ls_module *root, ls_graph *graph, int channels, int 
     if (ls_failed(session))
         return NULL;
     if (!logits || !logits->flat || logits->graph != graph || !logits->needs_gradient)
-        ls_raise(&session->context, LS_BAD_SHAPE, "the network's forward must return (images, classes) made from its input");
+        ls_raise(&session->context, LS_BAD_SHAPE,
+                 "the network's forward must return (images, classes) made from its input");
     return ls_failed(session) ? NULL : logits;
 }

@@ -4,7 +4,10 @@
 
 #include "graph/record.h"
 
-typedef struct ls_child_entry { char *name; ls_module *module; } ls_child_entry;
+typedef struct ls_child_entry {
+    char *name;
+    ls_module *module;
+} ls_child_entry;
 
 struct ls_module {
     ls_session *session;
@@ -12,8 +15,8 @@ struct ls_module {
     void *user;
     ls_child_entry *children;
     int n_children, capacity;
-    const char *model;          /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
-    int channels, kernel;       /* a layer's own options */
+    const char *model;    /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
+    int channels, kernel; /* a layer's own options */
     ls_conv conv;
     ls_pool pool;
     double rate;

@@ -54,6 +54,7 @@ ls_module *ls_model(ls_session *session, const char *name)
         return ls_lenet(session);
     if (name && strcmp(name, "resnet18") == 0)
         return ls_resnet18(session, 10);
-    ls_raise(&session->context, LS_BAD_ARGUMENT, "model \"%s\" is not known; there are lenet and resnet18", name ? name : "(null)");
+    ls_raise(&session->context, LS_BAD_ARGUMENT, "model \"%s\" is not known; there are lenet and resnet18",
+             name ? name : "(null)");
     return NULL;
 }

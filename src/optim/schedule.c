@@ -9,7 +9,8 @@ static double cos_pi(double x)
         shift = 1 - x;
         sign = -1;
     }
-    double t = shift <= 0.25 ? pi * shift : pi * (0.5 - shift), square = t * t, term = shift <= 0.25 ? 1 : t, sum = term;
+    double t = shift <= 0.25 ? pi * shift : pi * (0.5 - shift), square = t * t, term = shift <= 0.25 ? 1 : t,
+           sum = term;
     for (int k = shift <= 0.25 ? 1 : 2; k < 24; k += 2) {
         term = -term * square / ((double)k * (k + 1));
         sum += term;

@@ -91,8 +91,8 @@ static ls_status start_workers(ls_engine *engine, const ls_devices *devices)
         *worker = (ls_worker){.engine = engine, .device = devices->at[i]};
         worker->core = core_for(engine, devices->at[i].index % cores);
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0)
-            return ls_raise(engine->context, LS_OUT_OF_MEMORY, "no thread for cpu:%d; the system's limit on threads is reached",
-                            devices->at[i].index);
+            return ls_raise(engine->context, LS_OUT_OF_MEMORY,
+                            "no thread for cpu:%d; the system's limit on threads is reached", devices->at[i].index);
         worker->started = true;
         engine->n_workers++;
     }

@@ -10,9 +10,9 @@ typedef struct pass {
     ls_network *network;
     const ls_plan *plan;
     const ls_data *data;
-    const uint32_t *index;       /* [rows] 0, 1, 2 ... */
-    float *metrics;              /* [shards][LS_METRICS] */
-    float *logits;               /* [rows][classes] of the caller; NULL when only metrics are wanted */
+    const uint32_t *index; /* [rows] 0, 1, 2 ... */
+    float *metrics;        /* [shards][LS_METRICS] */
+    float *logits;         /* [rows][classes] of the caller; NULL when only metrics are wanted */
     int64_t rows;
     int shards, shard;
     atomic_int next;
@@ -24,10 +24,14 @@ static void run_shard(pass *p, int j, ls_core *core)
     int current = atomic_load(&network->current);
     int64_t first = (int64_t)j * p->shard, left = p->rows - first;
     float *rows = p->logits ? p->logits + first * network->classes : NULL;
-    ls_samples samples = {.images = p->data->images, .labels = p->data->labels, .index = p->index + first,
+    ls_samples samples = {.images = p->data->images,
+                          .labels = p->data->labels,
+                          .index = p->index + first,
                           .count = left < p->shard ? (int)left : p->shard};
-    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena, [LS_IN_WEIGHTS] = network->weights[current],
-                                     [LS_IN_STATE] = network->state[current], [LS_IN_ROWS] = rows,
+    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena,
+                                     [LS_IN_WEIGHTS] = network->weights[current],
+                                     [LS_IN_STATE] = network->state[current],
+                                     [LS_IN_ROWS] = rows,
                                      [LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS},
                             .scratch = core->scratch};
     ls_plan_run(p->plan, &bindings, &samples, NULL, NULL);
@@ -71,8 +75,10 @@ static ls_status infer(pass *p)
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
 {
     ls_network *network = ls_network_of(net, "ls_evaluate");
-    if (!network || !metrics || ls_network_takes(network, data, "ls_evaluate") != LS_OK || ls_network_settle(network) != LS_OK)
-        return net ? ls_status_of(net->session) != LS_OK ? ls_status_of(net->session) : LS_BAD_ARGUMENT : LS_BAD_ARGUMENT;
+    if (!network || !metrics || ls_network_takes(network, data, "ls_evaluate") != LS_OK ||
+        ls_network_settle(network) != LS_OK)
+        return net ? ls_status_of(net->session) != LS_OK ? ls_status_of(net->session) : LS_BAD_ARGUMENT
+                   : LS_BAD_ARGUMENT;
     ls_context *context = &network->session->context;
     pass p = {.network = network, .plan = network->evaluate, .data = data};
     ls_status status = infer(&p);
@@ -98,7 +104,8 @@ ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int cla
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_context *context = &network->session->context;
     if (!logits || classes != network->classes)
-        return ls_raise(context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d", network->classes, classes);
+        return ls_raise(context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d",
+                        network->classes, classes);
     pass p = {.network = network, .plan = network->predict, .data = data, .logits = logits};
     ls_status status = infer(&p);
     ls_release(context, p.metrics);

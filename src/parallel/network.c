@@ -31,7 +31,8 @@ ls_network *ls_network_of(ls_module *net, const char *function)
     if (!net || ls_failed(net->session))
         return NULL;
     if (!net->network)
-        ls_raise(&net->session->context, LS_NOT_INITIALIZED, "%s: the network has no values yet; call ls_initialize first", function);
+        ls_raise(&net->session->context, LS_NOT_INITIALIZED,
+                 "%s: the network has no values yet; call ls_initialize first", function);
     return net->network;
 }
 
@@ -41,10 +42,12 @@ ls_status ls_network_takes(ls_network *network, const ls_data *data, const char 
     if (!data)
         return ls_raise(context, LS_BAD_ARGUMENT, "%s: data is NULL", function);
     if (data->channels != network->channels || data->height != network->height || data->width != network->width)
-        return ls_raise(context, LS_BAD_SHAPE, "%s: images are (%d, %d, %d), the network was initialized for (%d, %d, %d)", function,
+        return ls_raise(context, LS_BAD_SHAPE,
+                        "%s: images are (%d, %d, %d), the network was initialized for (%d, %d, %d)", function,
                         data->channels, data->height, data->width, network->channels, network->height, network->width);
     if (data->classes > network->classes)
-        return ls_raise(context, LS_BAD_SHAPE, "%s: the data has %d classes, the network %d", function, data->classes, network->classes);
+        return ls_raise(context, LS_BAD_SHAPE, "%s: the data has %d classes, the network %d", function, data->classes,
+                        network->classes);
     return LS_OK;
 }
 
@@ -175,11 +178,14 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_data *like,
     if (ls_failed(session))
         return ls_status_of(session);
     if (!like || devices.n < 1 || devices.n > LS_MAX_DEVICES)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: %s", like ? "the list of devices is empty" : "like is NULL");
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: %s",
+                        like ? "the list of devices is empty" : "like is NULL");
     if (init && ((int)init->kind < LS_NORMAL || (int)init->kind > LS_HE || !(init->scale >= 0 && init->scale < 1e30)))
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: init has no such kind, or a scale that is negative or not finite");
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_initialize: init has no such kind, or a scale that is negative or not finite");
     if (net->network && !(init && init->force))
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: the network has values already; set init.force to draw them again");
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_initialize: the network has values already; set init.force to draw them again");
     if (net->network)
         ls_engine_wait(net->network->engine);
     ls_network *network = build(net, devices, like);

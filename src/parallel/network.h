@@ -18,8 +18,8 @@ typedef struct ls_network {
     float *weights[2], *state[2];
     atomic_int current;
     int channels, height, width, classes;
-    int shard;                   /* images */
-    ls_plan *train;              /* made at the first step, for the shards it needs */
+    int shard;      /* images */
+    ls_plan *train; /* made at the first step, for the shards it needs */
     ls_plan *evaluate, *predict;
     struct ls_trainer *trainer;
 } ls_network;

@@ -16,10 +16,11 @@ ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info)
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!info || i < 0 || i >= network->flat.n_views)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_parameter_at: there is no parameter %d of %d", i,
-                        network->flat.n_views);
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_parameter_at: there is no parameter %d of %d",
+                        i, network->flat.n_views);
     const ls_view *view = &network->flat.views[i];
-    *info = (ls_parameter_info){.name = view->name, .rank = view->rank, .numbers = (int64_t)view->numbers, .trainable = view->trainable};
+    *info = (ls_parameter_info){
+        .name = view->name, .rank = view->rank, .numbers = (int64_t)view->numbers, .trainable = view->trainable};
     memcpy(info->shape, view->shape, sizeof info->shape);
     return LS_OK;
 }
@@ -39,7 +40,8 @@ static const ls_view *find(ls_module *net, const char *name, const void *values,
     const ls_view *view = &network->flat.views[i];
     if ((int64_t)view->numbers == numbers)
         return view;
-    ls_raise(context, LS_BAD_SHAPE, "%s: parameter %s has %zu numbers, not %lld", function, name, view->numbers, (long long)numbers);
+    ls_raise(context, LS_BAD_SHAPE, "%s: parameter %s has %zu numbers, not %lld", function, name, view->numbers,
+             (long long)numbers);
     return NULL;
 }
 
@@ -74,7 +76,8 @@ ls_status ls_read_gradient(ls_module *net, const char *name, float *values, int6
         return status_after(net);
     struct ls_trainer *trainer = net->network->trainer;
     if (!trainer || !trainer->gradient || !view->trainable)
-        return ls_raise(&net->session->context, LS_NOT_INITIALIZED, "ls_read_gradient: %s has no gradient; call ls_gradient first", name);
+        return ls_raise(&net->session->context, LS_NOT_INITIALIZED,
+                        "ls_read_gradient: %s has no gradient; call ls_gradient first", name);
     memcpy(values, trainer->gradient + view->offset, view->numbers * sizeof *values);
     return LS_OK;
 }

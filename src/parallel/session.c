@@ -23,7 +23,8 @@ static ls_status check_options(ls_session *session)
     if ((int)o->isa < LS_ISA_AUTO || (int)o->isa > LS_ISA_REFERENCE)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such instruction set");
     if (!ls_cpu_backend(o->isa))
-        return ls_raise(context, LS_NO_DEVICE, "ls_open: this machine or this build does not have the instruction set asked for");
+        return ls_raise(context, LS_NO_DEVICE,
+                        "ls_open: this machine or this build does not have the instruction set asked for");
     return LS_OK;
 }
 
@@ -69,28 +70,32 @@ ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *lo
 {
     if (!session || ls_failed(session))
         return NULL;
-    return ls_own(session, ls_data_open_fashion_mnist(&session->context, session->options.seed, part, loader), release_data);
+    return ls_own(session, ls_data_open_fashion_mnist(&session->context, session->options.seed, part, loader),
+                  release_data);
 }
 
-ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows, int channels,
-                             int height, int width, int classes, const ls_loader *loader)
+ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
+                             int channels, int height, int width, int classes, const ls_loader *loader)
 {
     if (!session || ls_failed(session))
         return NULL;
     ls_context *context = &session->context;
     int64_t size = 1, bytes;
-    if (!images || !labels || rows < 1 || rows > INT32_MAX || channels < 1 || height < 1 || width < 1 || classes < 1 || classes > 256 ||
-        __builtin_mul_overflow((int64_t)channels * height, (int64_t)width, &size) || __builtin_mul_overflow(size, rows, &bytes)) {
-        ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: images (%lld, %d, %d, %d) with %d classes", (long long)rows, channels,
-                 height, width, classes);
+    if (!images || !labels || rows < 1 || rows > INT32_MAX || channels < 1 || height < 1 || width < 1 || classes < 1 ||
+        classes > 256 || __builtin_mul_overflow((int64_t)channels * height, (int64_t)width, &size) ||
+        __builtin_mul_overflow(size, rows, &bytes)) {
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: images (%lld, %d, %d, %d) with %d classes",
+                 (long long)rows, channels, height, width, classes);
         return NULL;
     }
     for (int64_t i = 0; i < rows; i++)
         if (labels[i] >= classes) {
-            ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: label %lld is %d, there are %d classes", (long long)i, labels[i], classes);
+            ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: label %lld is %d, there are %d classes",
+                     (long long)i, labels[i], classes);
             return NULL;
         }
-    uint8_t *own_images = ls_alloc(context, (size_t)bytes, 1, "the images"), *own_labels = ls_alloc(context, (size_t)rows, 1, "the labels");
+    uint8_t *own_images = ls_alloc(context, (size_t)bytes, 1, "the images"),
+            *own_labels = ls_alloc(context, (size_t)rows, 1, "the labels");
     if (!own_images || !own_labels) {
         ls_release(context, own_images);
         ls_release(context, own_labels);
@@ -98,6 +103,8 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
     }
     memcpy(own_images, images, (size_t)bytes);
     memcpy(own_labels, labels, (size_t)rows);
-    return ls_own(session, ls_data_new(context, session->options.seed, own_images, own_labels, rows, channels, height, width, classes, loader),
+    return ls_own(session,
+                  ls_data_new(context, session->options.seed, own_images, own_labels, rows, channels, height, width,
+                              classes, loader),
                   release_data);
 }

@@ -55,7 +55,8 @@ ls_status ls_step_reserve(ls_step_job *step, int rows, int shards)
         ls_release(context, step->metrics);
         ls_release(context, step->losses);
         step->order = ls_alloc(context, (size_t)shards, sizeof *step->order, "a step's shards");
-        step->statistics = ls_alloc(context, (size_t)shards * network->flat.state, sizeof(float), "the shards' statistics");
+        step->statistics =
+            ls_alloc(context, (size_t)shards * network->flat.state, sizeof(float), "the shards' statistics");
         step->metrics = ls_alloc(context, (size_t)shards * LS_METRICS, sizeof(float), "the shards' metrics");
         step->losses = ls_alloc(context, (size_t)shards, sizeof *step->losses, "the shards' losses");
         step->shards_capacity = step->order && step->statistics && step->metrics && step->losses ? shards : 0;
@@ -130,8 +131,10 @@ static void raise_broken(ls_step_job *step)
     ls_context *context = &network->session->context;
     for (int j = 0; j < step->shards; j++)
         if (!isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
-            ls_raise(context, LS_NOT_FINITE, "step %lld: the loss of shard %d is not finite; the weights of step %lld are kept; a lower "
-                     "learning rate may help", (long long)step->number + 1, j, (long long)step->number);
+            ls_raise(context, LS_NOT_FINITE,
+                     "step %lld: the loss of shard %d is not finite; the weights of step %lld are kept; a lower "
+                     "learning rate may help",
+                     (long long)step->number + 1, j, (long long)step->number);
             return;
         }
     const float *next = network->weights[1 - atomic_load(&network->current)];
@@ -141,8 +144,10 @@ static void raise_broken(ls_step_job *step)
         if (view->trainable && !all_finite(next + view->offset, view->numbers))
             name = view->name;
     }
-    ls_raise(context, LS_NOT_FINITE, "step %lld: the update of %s is not finite; the weights of step %lld are kept; a lower learning "
-             "rate may help", (long long)step->number + 1, name, (long long)step->number);
+    ls_raise(context, LS_NOT_FINITE,
+             "step %lld: the update of %s is not finite; the weights of step %lld are kept; a lower learning "
+             "rate may help",
+             (long long)step->number + 1, name, (long long)step->number);
 }
 
 static void finish(ls_step_job *step)
@@ -189,7 +194,8 @@ static void fold(ls_step_job *step, int node, ls_core *core)
     pthread_mutex_unlock(&step->lock);
     for (size_t at = 0; at < network->flat.trainable; at += LS_TREE_BLOCK) {
         size_t n = network->flat.trainable - at < LS_TREE_BLOCK ? network->flat.trainable - at : LS_TREE_BLOCK;
-        ls_tree_sum(&step->tree, node, trainer->pool, at, n, trainer->pool[into] + at, core->sums, network->backend->add);
+        ls_tree_sum(&step->tree, node, trainer->pool, at, n, trainer->pool[into] + at, core->sums,
+                    network->backend->add);
     }
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
@@ -224,7 +230,8 @@ static void reduce_slice(ls_step_job *step, int bucket, int slice, ls_core *core
     ls_network *network = trainer->network;
     int current = atomic_load(&network->current);
     const ls_bucket *range = &network->flat.buckets[bucket];
-    size_t begin = range->begin + (size_t)slice * LS_SLICE, end = begin + LS_SLICE < range->end ? begin + LS_SLICE : range->end;
+    size_t begin = range->begin + (size_t)slice * LS_SLICE,
+           end = begin + LS_SLICE < range->end ? begin + LS_SLICE : range->end;
     for (size_t at = begin; at < end; at += LS_TREE_BLOCK) {
         size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
         const float *sum = ls_tree_sum(&step->tree, 1, trainer->pool, at, n, NULL, core->sums, network->backend->add);
@@ -268,7 +275,10 @@ static bool reducible(ls_step_job *step)
 
 /* ---- Shards ---- */
 
-typedef struct running { ls_step_job *step; ls_core *core; } running;
+typedef struct running {
+    ls_step_job *step;
+    ls_core *core;
+} running;
 
 static void bucket_is_whole(void *user, int bucket)
 {
@@ -285,11 +295,16 @@ static void run_shard(ls_step_job *step, int j, ls_core *core)
     ls_network *network = trainer->network;
     int current = atomic_load(&network->current), first = j * step->shard;
     float *metrics = step->metrics + (size_t)j * LS_METRICS;
-    ls_samples samples = {.images = step->data->images, .labels = step->data->labels, .index = step->index + first,
+    ls_samples samples = {.images = step->data->images,
+                          .labels = step->data->labels,
+                          .index = step->index + first,
                           .count = step->rows - first < step->shard ? step->rows - first : step->shard,
-                          .seed = network->session->options.seed, .step = (uint64_t)step->number};
-    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena, [LS_IN_WEIGHTS] = network->weights[current],
-                                     [LS_IN_STATE] = network->state[current], [LS_IN_METRICS] = metrics,
+                          .seed = network->session->options.seed,
+                          .step = (uint64_t)step->number};
+    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena,
+                                     [LS_IN_WEIGHTS] = network->weights[current],
+                                     [LS_IN_STATE] = network->state[current],
+                                     [LS_IN_METRICS] = metrics,
                                      [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state},
                             .scratch = core->scratch};
     bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, core);

@@ -17,15 +17,15 @@ typedef struct ls_step_job {
     struct ls_trainer *trainer;
     /* set when handed in */
     int rows, shards, shard;
-    uint32_t *index;             /* [rows] sample numbers */
-    int *order;                  /* [shards] in which they are pulled */
+    uint32_t *index; /* [rows] sample numbers */
+    int *order;      /* [shards] in which they are pulled */
     const ls_data *data;
     ls_sgd how;
-    int64_t number;              /* finished updates before this one */
-    bool update;                 /* else the gradient is kept */
+    int64_t number; /* finished updates before this one */
+    bool update;    /* else the gradient is kept */
     int rows_capacity, shards_capacity;
     /* while it runs */
-    pthread_mutex_t lock;        /* guards tree.state and the pool */
+    pthread_mutex_t lock; /* guards tree.state and the pool */
     pthread_cond_t changed;
     bool begun;
     ls_tree tree;
@@ -42,15 +42,15 @@ typedef struct ls_step_job {
 struct ls_trainer {
     ls_network *network;
     ls_optim options;
-    float *velocity;             /* NULL without momentum */
-    float *gradient;             /* of ls_gradient; NULL before */
-    float **pool;                /* partial gradients */
+    float *velocity; /* NULL without momentum */
+    float *gradient; /* of ls_gradient; NULL before */
+    float **pool;    /* partial gradients */
     int n_pool, pool_capacity;
     int *free_buffers, n_free;
     ls_step_job steps[LS_DEPTH];
-    int64_t handed_in;           /* steps, updates or not: chooses the slot */
-    int64_t updates;             /* handed in */
-    pthread_mutex_t lock;        /* guards the reports */
+    int64_t handed_in;    /* steps, updates or not: chooses the slot */
+    int64_t updates;      /* handed in */
+    pthread_mutex_t lock; /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;
 };

@@ -45,7 +45,9 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     if (!network)
         return NULL;
     ls_context *context = &network->session->context;
-    const char *wrong = kind != LS_SGD ? "there is no such optimizer" : options ? wrong_option(options) : "options are NULL";
+    const char *wrong = kind != LS_SGD ? "there is no such optimizer"
+                        : options      ? wrong_option(options)
+                                       : "options are NULL";
     if (!wrong && network->trainer)
         wrong = "the network has a trainer already";
     if (wrong) {
@@ -88,8 +90,10 @@ static ls_status check_rows(const ls_trainer *trainer, int rows, const char *fun
     if (!plan->min_places || (int64_t)images * plan->min_places >= 2)
         return LS_OK;
     return ls_raise(&network->session->context, LS_BAD_SHAPE,
-                    "%s: a batch of %d in shards of %d leaves a shard of one image, and BatchNorm %s would see a single value of each "
-                    "channel (maps of 1 x 1); choose another batch, shard or limit", function, rows, network->shard, plan->min_layer);
+                    "%s: a batch of %d in shards of %d leaves a shard of one image, and BatchNorm %s would see a "
+                    "single value of each "
+                    "channel (maps of 1 x 1); choose another batch, shard or limit",
+                    function, rows, network->shard, plan->min_layer);
 }
 
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
@@ -142,7 +146,8 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards)
         trainer->pool_capacity = wanted;
     }
     for (; trainer->n_pool < wanted; trainer->n_pool++) {
-        trainer->pool[trainer->n_pool] = ls_alloc(context, network->flat.trainable, sizeof(float), "a partial gradient");
+        trainer->pool[trainer->n_pool] =
+            ls_alloc(context, network->flat.trainable, sizeof(float), "a partial gradient");
         if (!trainer->pool[trainer->n_pool])
             return LS_OUT_OF_MEMORY;
     }
@@ -170,8 +175,8 @@ static ls_status check_batch(const ls_batch *batch, ls_network *network, const c
         return ls_status_of(network->session);
     for (int i = 0; i < batch->rows; i++)
         if (batch->index[i] >= batch->data->rows)
-            return ls_raise(context, LS_BAD_ARGUMENT, "%s: the batch names sample %u of %lld", function, batch->index[i],
-                            (long long)batch->data->rows);
+            return ls_raise(context, LS_BAD_ARGUMENT, "%s: the batch names sample %u of %lld", function,
+                            batch->index[i], (long long)batch->data->rows);
     return LS_OK;
 }
 
@@ -180,15 +185,16 @@ static ls_status hand_in(ls_trainer *trainer, const ls_batch *batch, bool update
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     if (network->root->network != network)
-        ls_raise(&session->context, LS_NOT_INITIALIZED, "%s: the network was initialized again after this trainer was made; make a new one",
-                 function);
+        ls_raise(&session->context, LS_NOT_INITIALIZED,
+                 "%s: the network was initialized again after this trainer was made; make a new one", function);
     if (ls_failed(session) || check_batch(batch, network, function) != LS_OK)
         return ls_status_of(session);
     int rows = batch->rows, shards = (rows + network->shard - 1) / network->shard;
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
-    if (ls_network_train_plan(network, smaller(rows, network->shard)) != LS_OK || check_rows(trainer, rows, function) != LS_OK ||
-        reserve_pool(trainer, shards) != LS_OK || ls_step_reserve(step, rows, shards) != LS_OK)
+    if (ls_network_train_plan(network, smaller(rows, network->shard)) != LS_OK ||
+        check_rows(trainer, rows, function) != LS_OK || reserve_pool(trainer, shards) != LS_OK ||
+        ls_step_reserve(step, rows, shards) != LS_OK)
         return ls_status_of(session);
     const ls_optim *o = &trainer->options;
     step->data = batch->data;
@@ -197,8 +203,12 @@ static ls_status hand_in(ls_trainer *trainer, const ls_batch *batch, bool update
     step->shard = network->shard;
     step->number = trainer->updates;
     step->update = update;
-    step->how = (ls_sgd){.rows = (float)rows, .lr = (float)ls_learning_rate(o, step->number), .momentum = (float)o->momentum,
-                         .weight_decay = (float)o->weight_decay, .nesterov = o->nesterov, .first = step->number == 0};
+    step->how = (ls_sgd){.rows = (float)rows,
+                         .lr = (float)ls_learning_rate(o, step->number),
+                         .momentum = (float)o->momentum,
+                         .weight_decay = (float)o->weight_decay,
+                         .nesterov = o->nesterov,
+                         .first = step->number == 0};
     memcpy(step->index, batch->index, (size_t)rows * sizeof *step->index);
     order_pulls(step, session->options.shuffle_pulls);
     trainer->handed_in++;
@@ -218,7 +228,8 @@ ls_status ls_gradient(ls_trainer *trainer, const ls_batch *batch)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;
     if (!trainer->gradient)
-        trainer->gradient = ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the gradient");
+        trainer->gradient =
+            ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the gradient");
     if (trainer->gradient)
         hand_in(trainer, batch, false, "ls_gradient");
     return ls_network_settle(network);

@@ -10,7 +10,8 @@
 /* The current values as a list of arrays; the caller releases it. NULL after a failure. */
 static ls_named_array *arrays_of(ls_network *network)
 {
-    ls_named_array *arrays = ls_alloc(&network->session->context, (size_t)network->flat.n_views, sizeof *arrays, "a list of arrays");
+    ls_named_array *arrays =
+        ls_alloc(&network->session->context, (size_t)network->flat.n_views, sizeof *arrays, "a list of arrays");
     for (int i = 0; arrays && i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
         arrays[i] = (ls_named_array){view->name, view->rank, view->shape, ls_network_values(network, view)};
@@ -67,17 +68,20 @@ static ls_status check_file(ls_network *network, const ls_safetensors *file, con
         const ls_view *view = &network->flat.views[i];
         const ls_saved *saved = ls_safetensors_find(file, view->name);
         if (!saved)
-            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path, view->name);
+            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
+                            view->name);
         char is[128], wanted[128];
         shape_text(is, sizeof is, saved->rank, saved->shape);
         shape_text(wanted, sizeof wanted, view->rank, view->shape);
         if (!same_shape(view, saved))
-            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s", path, view->name, is, wanted);
+            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s", path,
+                            view->name, is, wanted);
     }
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         const char *name = ls_safetensors_at(file, i)->name;
         if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name))
-            return ls_raise(context, LS_BAD_FILE, "%s: the network has no parameter %s; is this a file of another model?", path, name);
+            return ls_raise(context, LS_BAD_FILE,
+                            "%s: the network has no parameter %s; is this a file of another model?", path, name);
     }
     return LS_OK;
 }
@@ -158,6 +162,7 @@ ls_status ls_save_npy(ls_session *session, const char *path, const float *values
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !values || rows < 0 || columns < 0)
-        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_save_npy: path or values is NULL, or a size is negative");
+        return ls_raise(&session->context, LS_BAD_ARGUMENT,
+                        "ls_save_npy: path or values is NULL, or a size is negative");
     return ls_npy_save(&session->context, path, values, rows, columns);
 }

@@ -13,23 +13,25 @@ typedef struct ls_view {
     char *name;
     int rank;
     int64_t shape[LS_MAX_RANK];
-    size_t offset, numbers;  /* in floats, within its vector */
-    bool trainable;          /* in the trainable vector, else in the state vector */
-    float fill;              /* the start of what is not drawn */
-    bool drawn;              /* starts from the initialiser's distribution */
+    size_t offset, numbers; /* in floats, within its vector */
+    bool trainable;         /* in the trainable vector, else in the state vector */
+    float fill;             /* the start of what is not drawn */
+    bool drawn;             /* starts from the initialiser's distribution */
     size_t fan_in, fan_out;
 } ls_view;
 
-typedef struct ls_bucket { size_t begin, end; } ls_bucket;
+typedef struct ls_bucket {
+    size_t begin, end;
+} ls_bucket;
 
 typedef struct ls_flat {
     ls_context *context;
     ls_view *views;
     int n_views, capacity;
-    size_t trainable, state;  /* lengths of the two vectors; every block begins at a multiple of 16 */
+    size_t trainable, state; /* lengths of the two vectors; every block begins at a multiple of 16 */
     ls_bucket *buckets;
     int n_buckets;
-    bool closed;              /* no view can be added any more */
+    bool closed; /* no view can be added any more */
 } ls_flat;
 
 void ls_flat_init(ls_flat *flat, ls_context *context);
