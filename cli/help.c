@@ -18,13 +18,15 @@ static const page pages[] = {
      "  lockstep train\n"
      "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
      "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"},
-    {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]", "Prints the accuracy of trained weights on the test images.",
+    {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]",
+     "Prints the accuracy of trained weights on the test images.",
      "Example:\n  lockstep eval --weights lenet.safetensors\n"},
     {COMMAND_PREDICT, "predict", "lockstep predict --weights FILE --out FILE [options]",
      "Writes the logits of every test image, one row of float32 an image, in file order.",
      "Example:\n  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
     {COMMAND_FETCH, "data fetch", "lockstep data fetch [options]",
-     "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.", "Example:\n  lockstep data fetch --to ./data\n"},
+     "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.",
+     "Example:\n  lockstep data fetch --to ./data\n"},
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
      "devices lists the devices of this machine; fingerprint prints the fingerprint of a weights file: SHA-256 over\n"
      "its tensors in byte order of their names, each as name, a zero byte, and the values as little-endian float32.",

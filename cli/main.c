@@ -14,13 +14,19 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"train", command_train},     {"eval", command_eval}, {"predict", command_predict}, {"devices", command_devices},
-    {"fingerprint", command_fingerprint}, {"data", command_data}, {"doctor", NULL},     {"bench", NULL},
+    {"train", command_train},
+    {"eval", command_eval},
+    {"predict", command_predict},
+    {"devices", command_devices},
+    {"fingerprint", command_fingerprint},
+    {"data", command_data},
+    {"doctor", NULL},
+    {"bench", NULL},
     {"report", NULL},
 };
 
-/* A closed standard stream would give its number to the next file, and that file would get what is meant for the stream.
- * Input reads as empty and messages go nowhere; results must fail, so stdout becomes what cannot be written. */
+/* A closed standard stream would give its number to the next file, and that file would get what is meant for the
+ * stream. Input reads as empty and messages go nowhere; results must fail, so stdout becomes what cannot be written. */
 static void hold_standard_streams(void)
 {
     static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};

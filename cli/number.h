@@ -1,4 +1,5 @@
-/* Numbers from the command line, read strictly: digits to the last character, no sign, no blank, nothing that overflows. */
+/* Numbers from the command line, read strictly: digits to the last character, no sign, no blank, nothing that
+ * overflows. */
 #ifndef CLI_NUMBER_H
 #define CLI_NUMBER_H
 

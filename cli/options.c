@@ -12,14 +12,14 @@
 
 typedef enum kind {
     KIND_TEXT,
-    KIND_COUNT,  /* int64_t from `least` to `most` */
-    KIND_SEED,   /* uint64_t */
-    KIND_REAL,   /* double, 0 or more */
+    KIND_COUNT, /* int64_t from `least` to `most` */
+    KIND_SEED,  /* uint64_t */
+    KIND_REAL,  /* double, 0 or more */
     KIND_FLAG,
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
     KIND_DTYPE,
-    KIND_LATER,  /* known, and refused until its part is built */
+    KIND_LATER, /* known, and refused until its part is built */
     KIND_LATER_FLAG,
     KIND_HELP
 } kind;
@@ -31,7 +31,8 @@ typedef struct choice {
 
 static const choice models[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
 static const choice optimizers[] = {{"sgd", LS_SGD}, {NULL, 0}};
-static const choice schedules[] = {{"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
+static const choice schedules[] = {
+    {"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
 static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT}, {NULL, 0}};
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
@@ -40,13 +41,17 @@ typedef struct row {
     const char *name, *argument; /* argument NULL: the option takes none */
     int commands;
     kind kind;
-    size_t place;               /* in `settings` */
-    const char *help;           /* NULL: for tests, not shown */
-    int64_t least, most;        /* of KIND_COUNT */
-    const choice *choices;      /* of KIND_CHOICE, and of a KIND_TEXT that takes these alone */
+    size_t place;          /* in `settings` */
+    const char *help;      /* NULL: for tests, not shown */
+    int64_t least, most;   /* of KIND_COUNT */
+    const choice *choices; /* of KIND_CHOICE, and of a KIND_TEXT that takes these alone */
 } row;
 
-enum { TRAIN = COMMAND_TRAIN, RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT, FILES = COMMAND_EVAL | COMMAND_PREDICT };
+enum {
+    TRAIN = COMMAND_TRAIN,
+    RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
+    FILES = COMMAND_EVAL | COMMAND_PREDICT
+};
 enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN };
 #define AT(member) offsetof(settings, member)
 
@@ -57,12 +62,15 @@ static const row table[] = {
     {"weights", "FILE", FILES, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
     {"out", "FILE", COMMAND_PREDICT, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0, NULL},
     {"data", "DIR", RUNS, KIND_TEXT, AT(data),
-     "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0, NULL},
-    {"devices", "LIST", RUNS, KIND_TEXT, AT(devices), "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0, NULL},
+     "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
+     0, NULL},
+    {"devices", "LIST", RUNS, KIND_TEXT, AT(devices), "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0,
+     NULL},
     {"batch", "N", TRAIN, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1, INT_MAX, NULL},
     {"shard", "N", RUNS, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1, INT_MAX, NULL},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
-    {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1, INT64_MAX, NULL},
+    {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
+     INT64_MAX, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
     {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
     {"save", "FILE", TRAIN, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
@@ -72,17 +80,23 @@ static const row table[] = {
     {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "Nesterov's momentum (default off)", 0, 0, NULL},
     {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0)", 0, 0, NULL},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
-     "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)", 0, 0, schedules},
-    {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0, INT64_MAX, NULL},
+     "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
+     0, 0, schedules},
+    {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0,
+     INT64_MAX, NULL},
     {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "the first N training images only (default all)", 1, INT64_MAX, NULL},
-    {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "the first N test images only (default all)", 1, INT64_MAX, NULL},
-    {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle), "training images in file order (default: a new order every epoch)", 0, 0, NULL},
+    {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "the first N test images only (default all)", 1, INT64_MAX,
+     NULL},
+    {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
+     "training images in file order (default: a new order every epoch)", 0, 0, NULL},
     {"conv", "HOW", RUNS, KIND_CHOICE, AT(conv), "auto or direct (default auto: Winograd where it suits)", 0, 0, convs},
     {"isa", "NAME", RUNS, KIND_CHOICE, AT(isa),
-     "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0, 0, isas},
+     "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
+     0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
     {"log", "FILE", TRAIN, KIND_TEXT, AT(log), "a log of the run in JSON lines, written anew", 0, 0, NULL},
-    {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)", 0, 0, NULL},
+    {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
+     0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
     {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
@@ -98,8 +112,12 @@ static const row table[] = {
 };
 enum { ROWS = sizeof table / sizeof *table };
 
-static const settings defaults = {
-    .batch = 256, .shard = 64, .epochs = 10, .init = {.kind = LS_NORMAL, .scale = 0.01}, .init_text = "normal:0.01", .lr = -1};
+static const settings defaults = {.batch = 256,
+                                  .shard = 64,
+                                  .epochs = 10,
+                                  .init = {.kind = LS_NORMAL, .scale = 0.01},
+                                  .init_text = "normal:0.01",
+                                  .lr = -1};
 
 static const char *choice_name(const choice *choices, int value)
 {
@@ -142,7 +160,8 @@ static int read_count(const char *option, const row *r, const char *text, int64_
         return 0;
     if (r->most == INT64_MAX)
         return wrong_usage(option, "'%s' is not a whole number of at least %lld", text, (long long)r->least);
-    return wrong_usage(option, "'%s' is not a whole number from %lld to %lld", text, (long long)r->least, (long long)r->most);
+    return wrong_usage(option, "'%s' is not a whole number from %lld to %lld", text, (long long)r->least,
+                       (long long)r->most);
 }
 
 static int read_init(const char *option, const char *text, settings *chosen)
@@ -233,7 +252,8 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
     int n = 0;
     for (int i = 0; i < ROWS; i++)
         if (table[i].commands & command)
-            long_options[n++] = (struct option){table[i].name, table[i].argument ? required_argument : no_argument, NULL, 256 + i};
+            long_options[n++] =
+                (struct option){table[i].name, table[i].argument ? required_argument : no_argument, NULL, 256 + i};
     long_options[n] = (struct option){0};
 
     *chosen = defaults;

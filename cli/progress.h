@@ -6,17 +6,17 @@
 #include <stdint.h>
 
 typedef struct progress {
-    bool shown;          /* stderr is a terminal that can draw it */
-    bool drawn;          /* there is a bar on the line now */
-    double next_draw;    /* seconds of the steady clock */
+    bool shown;       /* stderr is a terminal that can draw it */
+    bool drawn;       /* there is a bar on the line now */
+    double next_draw; /* seconds of the steady clock */
 } progress;
 
 typedef struct progress_state {
-    int64_t epoch, epochs;   /* from 1 */
-    double fraction;         /* of this epoch */
+    int64_t epoch, epochs; /* from 1 */
+    double fraction;       /* of this epoch */
     double images_per_second;
-    double loss;             /* NaN before the first */
-    double seconds_left;     /* of the whole run; NaN before it is known */
+    double loss;         /* NaN before the first */
+    double seconds_left; /* of the whole run; NaN before it is known */
 } progress_state;
 
 void progress_begin(progress *bar, bool quiet);

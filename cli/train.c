@@ -20,13 +20,13 @@ typedef struct training {
     ls_optim optim;
     run_log *log;
     progress bar;
-    int64_t rows, batches;        /* of one epoch */
-    int64_t steps;                /* of the whole run */
-    int64_t begun;                /* steps handed in */
-    int64_t epoch, epochs;        /* the one that runs, from 1; how many the run will start */
-    double seconds;               /* of training in the epochs before */
+    int64_t rows, batches; /* of one epoch */
+    int64_t steps;         /* of the whole run */
+    int64_t begun;         /* steps handed in */
+    int64_t epoch, epochs; /* the one that runs, from 1; how many the run will start */
+    double seconds;        /* of training in the epochs before */
     double epoch_start;
-    int64_t epoch_rows;           /* handed in this epoch */
+    int64_t epoch_rows; /* handed in this epoch */
     /* Over this epoch's finished steps. */
     double loss_sum;
     int64_t correct, reported;
@@ -42,7 +42,8 @@ static int check_save(const char *path)
     if (!path)
         return 0;
     if (!run_has("weights files"))
-        return failed("--save", "this program is built without weights files; 'lockstep --version' shows what is missing");
+        return failed("--save",
+                      "this program is built without weights files; 'lockstep --version' shows what is missing");
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
     if (stat(folder, &about) != 0 || (!S_ISDIR(about.st_mode) && (errno = ENOTDIR)) || access(folder, W_OK) != 0)
@@ -71,12 +72,14 @@ static void say_settings(const training *t)
     char limits[160] = "";
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
-    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, sgd, lr %g, momentum %g%s, "
+    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, sgd, lr %g, "
+         "momentum %g%s, "
          "weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
-         (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, t->optim.lr, c->momentum,
-         c->nesterov ? " (Nesterov)" : "", c->weight_decay, schedule_choice(c->schedule), (long long)c->warmup,
-         c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv), ls_isa_name(t->run.session));
+         (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, t->optim.lr,
+         c->momentum, c->nesterov ? " (Nesterov)" : "", c->weight_decay, schedule_choice(c->schedule),
+         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv),
+         ls_isa_name(t->run.session));
 }
 
 static void say_idle_devices(const training *t)
@@ -84,9 +87,17 @@ static void say_idle_devices(const training *t)
     const settings *c = t->run.chosen;
     int64_t batch = c->batch < t->rows ? c->batch : t->rows;
     int64_t shards = (batch - 1) / c->shard + 1;
-    if (shards < t->run.devices.n)
-        note("note: a batch of %lld in shards of %lld makes %lld for %d devices; --batch %lld would feed all", (long long)batch,
-             (long long)c->shard, (long long)shards, t->run.devices.n, (long long)(t->run.devices.n * c->shard));
+    int64_t feeding = t->run.devices.n * c->shard;
+    if (shards >= t->run.devices.n)
+        return;
+    if (feeding <= t->rows)
+        note("note: a batch of %lld in shards of %lld makes %lld for %d devices; --batch %lld would feed all",
+             (long long)batch, (long long)c->shard, (long long)shards, t->run.devices.n, (long long)feeding);
+    else
+        note("note: a batch of %lld in shards of %lld makes %lld for %d devices; a batch of %lld would feed all, and "
+             "there are %lld images",
+             (long long)batch, (long long)c->shard, (long long)shards, t->run.devices.n, (long long)feeding,
+             (long long)t->rows);
 }
 
 static bool log_settings(const training *t)
@@ -264,7 +275,8 @@ static int prepare(training *t)
         t->steps = c->steps;
     t->epochs = (t->steps - 1) / t->batches + 1;
     t->last_loss = NAN;
-    t->optim = (ls_optim){.lr = c->lr >= 0 ? c->lr : strcmp(t->run.model, "resnet18") == 0 ? 0.1 : 0.2,
+    double usual_lr = strcmp(t->run.model, "resnet18") == 0 ? 0.1 : 0.2;
+    t->optim = (ls_optim){.lr = c->lr >= 0 ? c->lr : usual_lr,
                           .momentum = c->momentum,
                           .weight_decay = c->weight_decay,
                           .nesterov = c->nesterov,

@@ -80,8 +80,8 @@ ls_status ls_wait(ls_session *session); /* until all work handed in is done; ret
 bool ls_failed(const ls_session *session);
 ls_status ls_status_of(const ls_session *session);
 const char *ls_message(const ls_session *session); /* of the first failure; "" without one */
-const char *ls_isa_name(
-    const ls_session *session); /* the instruction set in use: "avx512", "avx2", "neon", "plain" or "reference" */
+/* The instruction set in use: "avx512", "avx2", "neon", "plain" or "reference". */
+const char *ls_isa_name(const ls_session *session);
 
 /* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
@@ -109,11 +109,10 @@ typedef struct ls_data ls_data;
 typedef enum ls_part { LS_TRAIN, LS_TEST } ls_part;
 
 typedef struct ls_loader {
-    const char
-        *directory; /* where the four files lie; NULL: $LOCKSTEP_DATA, the system's data folder, the user's cache */
-    int batch;      /* images to a batch; 0: 256 */
-    bool shuffle;   /* a new order every epoch, drawn from the session's seed */
-    int64_t limit;  /* the first `limit` images only; 0: all */
+    const char *directory; /* of the four files; NULL: $LOCKSTEP_DATA, the system's data folder, the user's cache */
+    int batch;             /* images to a batch; 0: 256 */
+    bool shuffle;          /* a new order every epoch, drawn from the session's seed */
+    int64_t limit;         /* the first `limit` images only; 0: all */
 } ls_loader;
 
 /* A run of images of one epoch, in that epoch's order. Valid until the next ls_next on the same data. */

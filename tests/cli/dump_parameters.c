@@ -1,6 +1,6 @@
-/* Trains LeNet for a few steps and writes its parameters to stdout as the fingerprint takes them: in byte order of their
- * names, each as name, a zero byte, and its values as little-endian float32. Its SHA-256 is the fingerprint, also where the
- * library is built without a hash. usage: dump_parameters DATA LIMIT BATCH SHARD STEPS DEVICES */
+/* Trains LeNet for a few steps and writes its parameters to stdout as the fingerprint takes them: in byte order of
+ * their names, each as name, a zero byte, and its values as little-endian float32. Its SHA-256 is the fingerprint, also
+ * where the library is built without a hash. usage: dump_parameters DATA LIMIT BATCH SHARD STEPS DEVICES */
 #include <lockstep.h>
 
 #include <stdio.h>

@@ -86,7 +86,7 @@ for extra in '--schedule cosine --warmup 2' '--schedule step' '--momentum 0.9 --
 done
 
 # More devices than shards is said with the batch that would feed all; long lists are shortened.
-runs 0 train --limit 64 --limit-test 10 --epochs 1 --shard 16 --devices cpu:0-15
+runs 0 train --limit 256 --batch 64 --limit-test 10 --epochs 1 --shard 16 --devices cpu:0-15
 grep -q 'batch 256 would feed all' "$work/err" || wrong "idle devices are not said"
 grep -qF 'on [cpu(0), ..., cpu(15)]' "$work/out" || wrong "16 devices are not shortened"
 
