@@ -58,7 +58,9 @@ ls_data *run_data(run *r, ls_part part)
 int run_network(run *r, const ls_data *like)
 {
     r->net = ls_model(r->session, r->model);
-    if (ls_initialize(r->net, r->devices, like, &r->chosen->init) != LS_OK)
+    ls_init init = r->chosen->init;
+    init.like = like;
+    if (ls_initialize(r->net, r->devices, &init) != LS_OK)
         return session_failed(r->session, r->model);
     if (r->chosen->weights && ls_load(r->net, r->chosen->weights) != LS_OK)
         return session_failed(r->session, "--weights");

@@ -174,10 +174,11 @@ static int run_steps(training *t)
 {
     ls_batch batch;
     while (t->begun < t->steps && ls_next(t->train, &batch)) {
-        if (ls_step(t->trainer, &batch) != LS_OK)
+        ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
+        if (ls_step(t->trainer) != LS_OK)
             break;
         t->begun++;
-        t->epoch_rows += batch.rows;
+        t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;
         double now = t->bar.shown ? steady_seconds() : 0;

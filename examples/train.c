@@ -4,7 +4,7 @@
 
 static ls_module *network(ls_session *s)
 {
-    ls_module *net = ls_sequential(s);
+    ls_module *net = ls_sequential(s, NULL);
     ls_append(net, "conv1", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
     ls_append(net, "bn1", ls_nn_batch_norm(s));
     ls_append(net, "relu1", ls_nn_fn(s, ls_relu));
@@ -24,11 +24,13 @@ int main(void)
     ls_data *train = ls_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = 256, .shuffle = true, .limit = 20000});
     ls_data *test = ls_fashion_mnist(s, LS_TEST, NULL);
     ls_module *net = network(s);
-    ls_initialize(net, ls_all_devices(s), train, &(ls_init){.kind = LS_HE});
+    ls_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_HE, .like = train});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
     for (int epoch = 0; epoch < 2 && !ls_failed(s); epoch++) {
-        for (ls_batch batch; ls_next(train, &batch);)
-            ls_step(trainer, &batch); /* returns at once */
+        for (ls_batch b; ls_next(train, &b);) {
+            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
+            ls_step(trainer); /* returns at once */
+        }
         ls_metrics metrics = {0};
         if (ls_evaluate(net, test, &metrics) == LS_OK)
             printf("epoch %d: test acc %.3f\n", epoch + 1, (double)metrics.correct / (double)metrics.rows);

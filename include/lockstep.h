@@ -7,9 +7,12 @@
  * Errors.    The first failure sticks to the session. Later calls on that session do nothing and return an inert object,
  *            NULL or the sticky status, so a program may check once, at the end. The message names the function, the
  *            argument and the shapes. Nothing here prints, exits, aborts or catches a signal.
- * Ownership. Everything made from a session lives until ls_close. Strings returned live as long as their object.
- * Waiting.   ls_step returns before its work is done; at most two steps are in flight. ls_wait, ls_evaluate, ls_predict,
- *            ls_save, ls_load and ls_fingerprint wait until earlier work is done.
+ * Ownership. Tensors, data, networks' values and trainers live until the innermost scope that was open when they were made
+ *            is left (ls_enter, ls_leave; a batch of ls_next is a scope for tensors); the session itself is the outermost.
+ *            Modules live until ls_close. Strings returned live as long as their object.
+ * Waiting.   Operations record; ls_backward, ls_step and reading a value hand work in; they return before it is done.
+ *            ls_wait waits, and so does whatever returns numbers: ls_read, ls_item, ls_str, ls_evaluate, ls_predict, ls_save,
+ *            ls_load, ls_fingerprint. When and how often one waits changes no bit.
  * Threads.   One thread at a time may use a session and what was made from it. Different sessions are independent.
  * Results.   Equal options, seed, data and steps give equal bits, for any list of devices of one type.
  */
@@ -33,7 +36,9 @@ typedef enum ls_status {
     LS_NO_DEVICE,       /* a well-formed device that is not there */
     LS_BAD_FILE,        /* a file whose content is not what it should be */
     LS_IO,              /* the operating system refused to open, read or write */
-    LS_NOT_INITIALIZED, /* parameters that have no values yet */
+    LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
+    LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
+    LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
     LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
@@ -80,12 +85,24 @@ ls_status ls_wait(ls_session *session); /* until all work handed in is done; ret
 bool ls_failed(const ls_session *session);
 ls_status ls_status_of(const ls_session *session);
 const char *ls_message(const ls_session *session); /* of the first failure; "" without one */
+/* Takes back a failure that was expected: true when the sticky status is `status`, which then is LS_OK again. */
+bool ls_catch(ls_session *session, ls_status status);
+/* Makes a failure of the caller's the session's, unless it has one. Returns the one that sticks. */
+ls_status ls_fail(ls_session *session, ls_status status, const char *format, ...);
+
+/* Scopes: what is made between ls_enter and ls_leave goes with ls_leave. ls_keep moves a tensor to the scope around its own. */
+int ls_enter(ls_session *session);
+void ls_leave(ls_session *session, int scope);
+typedef struct ls_tensor ls_tensor;
+ls_tensor *ls_keep(ls_tensor *tensor);
+ls_session *ls_session_of(const void *object); /* of a tensor, module, trainer or data set */
+
 /* The instruction set in use: "avx512", "avx2", "neon", "plain" or "reference". */
 const char *ls_isa_name(const ls_session *session);
 
 /* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
-typedef enum ls_device_type { LS_CPU = 1, LS_CUDA = 2 } ls_device_type;
+typedef enum ls_device_type { LS_HOST = 0, LS_CPU = 1, LS_CUDA = 2 } ls_device_type;
 typedef struct ls_device {
     int16_t type, index;
 } ls_device;
@@ -100,8 +117,74 @@ typedef struct ls_devices {
  * cores share them and take turns. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
 ls_devices ls_all_devices(ls_session *session); /* one CPU device for each core of the affinity mask */
+ls_device ls_host(void);                        /* where data and files are, no device that computes */
+ls_device ls_cpu(int i);
+ls_device ls_gpu(int i);
+/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. */
+ls_device ls_try_gpu(ls_session *session, int i);
+ls_devices ls_try_all_gpus(ls_session *session);
+ls_devices ls_try_devices(ls_session *session, int n);
+const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)" */
 const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
 const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set, memory */
+
+/* ---- Tensors ----------------------------------------------------------------------------------------------------- */
+
+enum { LS_MAX_RANK = 4 };
+typedef struct ls_shape {
+    int rank;
+    int64_t dim[LS_MAX_RANK];
+} ls_shape;
+/* LS_SHAPE(4, 5): a shape from its sizes, 1 to 4 of them. */
+#ifdef __cplusplus
+#define LS_SHAPE(...) (ls_shape{(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#else
+#define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#endif
+
+/* New tensors on the host, float32 in C order. Random numbers are a function of the session's seed, the key and the place, so
+ * that equal keys give equal numbers; a tensor drawn with a key bears it as its name. */
+ls_tensor *ls_zeros(ls_session *session, ls_shape shape);
+ls_tensor *ls_full(ls_session *session, double value, ls_shape shape);
+ls_tensor *ls_arange(ls_session *session, double first, ls_shape shape);     /* first, first + 1, ... */
+ls_tensor *ls_uniform(ls_session *session, const char *key, ls_shape shape); /* in [0, 1) */
+ls_tensor *ls_randn(ls_session *session, const char *key, double scale, ls_shape shape);
+ls_tensor *ls_values(ls_session *session, const float *values, ls_shape shape); /* copied */
+ls_tensor *ls_named(ls_tensor *tensor, const char *name);                       /* for messages; returns the tensor */
+
+ls_device ls_device_of(const ls_tensor *tensor);
+int ls_rank(const ls_tensor *tensor);
+int64_t ls_dim(const ls_tensor *tensor, int i); /* -1 for the images under a module's forward */
+int64_t ls_rows(const ls_tensor *tensor);       /* ls_dim(tensor, 0) */
+
+ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers); /* all of it, C order; waits */
+double ls_item(ls_tensor *tensor);                                    /* of a tensor with one number; waits */
+/* "[[0, 1], [2, 3]] on cpu(0)"; of a gradient that no backward pass has reached "empty on cpu(0)". Long ones are shortened.
+ * Lives until the next ls_str of the tensor. Waits. */
+const char *ls_str(ls_tensor *tensor);
+
+ls_tensor *ls_to(ls_tensor *tensor, ls_device device);    /* itself where it lies there, else a copy */
+ls_tensor *ls_clone(ls_tensor *tensor, ls_device device); /* always a copy */
+uint64_t ls_bytes_moved(ls_session *session);   /* between host and devices by ls_to, ls_assign and the like */
+ls_tensor *ls_at(ls_tensor *tensor, int64_t i); /* row i, sharing its numbers */
+/* Cuts rows into one part for each device, in order, sizes differing by at most one, the larger ones first. */
+ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[]);
+ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device); /* the parts' rows, one after another */
+ls_status ls_assign(ls_tensor *to, ls_tensor *from);                     /* equal shapes; from any device */
+ls_status ls_add_to(ls_tensor *to, ls_tensor *from);                     /* to += from, on one device */
+
+/* Gradients. ls_track makes a tensor one that gradients are computed for. A gradient is empty, fresh after a backward pass (a
+ * further one adds to it), and used up by an update: updating with one that is not fresh is LS_STALE. */
+ls_tensor *ls_track(ls_tensor *tensor);
+ls_tensor *ls_grad(ls_tensor *tensor);
+/* Empties the gradient; of a network's parameter those of the whole network. */
+ls_status ls_clear_grad(ls_tensor *tensor);
+/* Backward from a loss: one number, or one for each image, which stands for their sum. A part of a batch on a device is
+ * computed there, in shards, and its gradients are the tree sum over them. */
+ls_status ls_backward(ls_tensor *loss);
+ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
+/* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they were. */
+ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
 
@@ -115,11 +198,11 @@ typedef struct ls_loader {
     int64_t limit;         /* the first `limit` images only; 0: all */
 } ls_loader;
 
-/* A run of images of one epoch, in that epoch's order. Valid until the next ls_next on the same data. */
+/* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next ls_next on the
+ * same data. */
 typedef struct ls_batch {
-    const ls_data *data;
-    const uint32_t *index; /* [rows], sample numbers */
-    int rows;
+    ls_tensor *X;  /* (rows, channels, height, width), from 0 to 1 */
+    ls_tensor *y;  /* (rows), labels */
     int64_t epoch; /* from 0 */
 } ls_batch;
 
@@ -147,7 +230,6 @@ ls_status ls_data_fetch(ls_session *session, const char *url, const char *direct
 
 /* ---- Networks ---------------------------------------------------------------------------------------------------- */
 
-typedef struct ls_tensor ls_tensor; /* a value of the graph that a module's forward records */
 typedef struct ls_module ls_module;
 
 typedef struct ls_conv {
@@ -165,7 +247,9 @@ ls_module *ls_resnet18(ls_session *session, int classes);
 /* Own networks. A block's forward is called once for each input shape and mode, and records. */
 typedef ls_tensor *ls_forward(ls_module *self, ls_tensor *x);
 ls_module *ls_block(ls_session *session, ls_forward *forward, void *user);
-ls_module *ls_sequential(ls_session *session);
+/* In turn; `list` ends with NULL, its modules are named 0, 1, ... LS_LIST(a, b) makes one in C. */
+ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
+#define LS_LIST(...) ((ls_module *[]){__VA_ARGS__, NULL})
 ls_status ls_append(ls_module *parent, const char *name, ls_module *child); /* name NULL: the child's number */
 ls_module *ls_child(ls_module *parent, const char *name);                   /* NULL where there is none */
 ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x);      /* records the child's forward */
@@ -179,11 +263,11 @@ ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_relu, ls_flatten, ls_global_avg_pool2d */
 
-/* A parameter of the block itself, made at the first call with this name; `shape` has `rank` (1 to 4) entries.
- * Parameters of rank 1 start at zero, others as ls_init says. */
-ls_tensor *ls_parameter(ls_module *block, const char *name, int rank, const int64_t shape[]);
+/* A parameter of the block itself, made at the first call with this name. Of rank 1 it starts at zero, else as ls_init says. */
+ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape);
 
-/* Operations, recorded. x is (images, channels, height, width) or (images, features). */
+/* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width) or (images,
+ * features); weights and biases are parameters, or tensors with values on x's device. */
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options); /* bias may be NULL */
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
@@ -193,19 +277,33 @@ ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_global_avg_pool2d(ls_tensor *x); /* (images, channels, 1, 1) */
 ls_tensor *ls_flatten(ls_tensor *x);           /* (images, channels * height * width) */
+/* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
+ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
+ls_tensor *ls_sum(ls_tensor *x);  /* of one number for each image, such as losses: a single number */
+ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by the number of images */
+
+/* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again; images on a
+ * device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what dropout drops; inference
+ * takes the running ones. A gradient through ls_train is computed by ls_step, or when it is read. */
+ls_tensor *ls_train(ls_module *net, ls_tensor *X);
+ls_tensor *ls_infer(ls_module *net, ls_tensor *X);
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 
 typedef enum ls_init_kind { LS_NORMAL, LS_XAVIER, LS_HE } ls_init_kind;
 typedef struct ls_init {
-    ls_init_kind kind; /* LS_XAVIER: uniform(+-sqrt(6/(fan_in+fan_out))); LS_HE: normal(sqrt(2/fan_in)) */
-    double scale;      /* of LS_NORMAL; 0: 0.01 */
-    bool force;        /* initialise again what has values already */
+    ls_init_kind kind;   /* LS_XAVIER: uniform(+-sqrt(6/(fan_in+fan_out))); LS_HE: normal(sqrt(2/fan_in)) */
+    double scale;        /* of LS_NORMAL; 0: 0.01 */
+    bool force;          /* initialise again what has values already */
+    const ls_data *like; /* images of the shape to come; NULL: the first call of the network tells */
 } ls_init;
 
-/* Gives the network its values on a list of devices, for images of the shape that `like` has. Biases 0, BatchNorm 1 and 0,
- * running statistics 0 and 1. `init` may be NULL. */
-ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_data *like, const ls_init *init);
+/* Gives the network its values on a list of devices, equal on all of them. Biases 0, BatchNorm 1 and 0, running statistics 0
+ * and 1. `init` may be NULL. */
+ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init);
+
+/* A parameter as it is on one of the network's devices, or on the host: to be read, printed, and for ls_grad. */
+ls_tensor *ls_param(ls_module *net, const char *name, ls_device device);
 
 int ls_parameter_count(ls_module *net); /* tensors that ls_save writes, running statistics included */
 typedef struct ls_parameter_info {
@@ -218,8 +316,10 @@ typedef struct ls_parameter_info {
 ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info);
 ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers); /* C order */
 ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
-ls_status ls_read_gradient(ls_module *net, const char *name, float *values, int64_t numbers);
-/* of the last ls_gradient: summed over the batch, not divided */
+/* Calls fn for every parameter, in the order of ls_parameter_at; fn may write the values, in C order. */
+ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user);
+/* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
+const char *ls_summary(ls_module *net);
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing or
  * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. */
@@ -247,16 +347,17 @@ typedef struct ls_optim {
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
 } ls_optim;
 
-/* PyTorch's SGD: v = momentum*v + (gradient + weight_decay*w), w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient
- * is summed over the batch's shards in a fixed tree and divided by the batch's number of images. */
+/* Updates the network from the gradients of ls_backward. PyTorch's SGD: v = momentum*v + (gradient + weight_decay*w), w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient
+ * is summed over the shards in a fixed tree and divided by the number of images since the last update. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
 /* Refuses by name what a data set's batches would make impossible, before the first step: a shard whose BatchNorm would
  * see a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
-ls_status ls_step(ls_trainer *trainer, const ls_batch *batch);     /* forward, backward, update; returns at once */
-ls_status ls_gradient(ls_trainer *trainer, const ls_batch *batch); /* forward and backward alone; waits */
+/* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns
+ * at once; at most two steps are in flight. */
+ls_status ls_step(ls_trainer *trainer);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */
@@ -274,8 +375,22 @@ typedef struct ls_metrics {
 } ls_metrics;
 /* Every image of `data` once, in inference mode, on all devices. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
+/* The share of right images. The second is over a function of explicit parameters: replica[d] are those on device d, and each
+ * batch is split over the devices. */
+double ls_accuracy(ls_module *net, const ls_data *data);
+typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
+double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);
 /* logits[rows][classes] in the data's file order. */
 ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes);
+
+/* A stopwatch: laps of start and stop. */
+typedef struct ls_timer {
+    double total, since; /* seconds */
+    int laps;
+} ls_timer;
+void ls_timer_start(ls_timer *timer);
+void ls_timer_stop(ls_timer *timer);
+double ls_timer_avg(const ls_timer *timer); /* seconds a lap */
 
 /* float32 array, C order, as NumPy's .npy; replaces `path` as a whole or not at all. */
 ls_status ls_save_npy(ls_session *session, const char *path, const float *values, int64_t rows, int64_t columns);

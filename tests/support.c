@@ -164,8 +164,13 @@ test_batch test_batch_new(int count, size_t image_bytes, int classes)
         batch.index[i] = (uint32_t)(count - 1 - i);
         batch.labels[i] = (uint8_t)(i * 7 % classes);
     }
-    batch.samples = (ls_samples){
-        .images = batch.images, .labels = batch.labels, .index = batch.index, .count = count, .seed = 11, .step = 3};
+    batch.samples = (ls_samples){.images = batch.images,
+                                 .labels = batch.labels,
+                                 .index = batch.index,
+                                 .count = count,
+                                 .seed = 11,
+                                 .step = 3,
+                                 .one = 1};
     return batch;
 }
 

@@ -425,18 +425,18 @@ static void file_order(void **state)
     (void)state;
     ls_loader loader = {.batch = 4};
     ls_data *data = numbered(test_context(), 0, 10, &loader);
-    ls_batch batch;
+    const uint32_t *index;
+    int rows;
     assert_int_equal(ls_data_batches(data), 3);
     for (int epoch = 0; epoch < 3; epoch++) {
         for (int i = 0; i < 3; i++) {
-            assert_true(ls_next(data, &batch));
-            assert_ptr_equal(batch.data, data);
-            assert_int_equal(batch.rows, i < 2 ? 4 : 2);
-            assert_int_equal(batch.epoch, epoch);
-            assert_int_equal(batch.index[0], i * 4);
-            assert_int_equal(batch.index[batch.rows - 1], i * 4 + batch.rows - 1);
+            assert_true(ls_data_next(data, &index, &rows));
+            assert_int_equal(rows, i < 2 ? 4 : 2);
+            assert_int_equal(data->epoch, epoch);
+            assert_int_equal(index[0], i * 4);
+            assert_int_equal(index[rows - 1], i * 4 + rows - 1);
         }
-        assert_false(ls_next(data, &batch));
+        assert_false(ls_data_next(data, &index, &rows));
     }
     ls_data_free(data);
     test_context_done();
@@ -450,33 +450,34 @@ static void shuffled_order(void **state)
     ls_context *context = test_context();
     ls_data *data = numbered(context, 7, ROWS, &loader), *again = numbered(context, 7, ROWS, &loader);
     uint32_t order[ROWS], expected[ROWS], first[ROWS];
-    ls_batch batch, same;
+    const uint32_t *index;
+    int rows;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         int n = 0;
-        while (ls_next(data, &batch)) {
-            memcpy(order + n, batch.index, (size_t)batch.rows * sizeof *order);
-            n += batch.rows;
+        while (ls_data_next(data, &index, &rows)) {
+            memcpy(order + n, index, (size_t)rows * sizeof *order);
+            n += rows;
         }
         assert_int_equal(n, ROWS);
-        ls_random_permutation(&(ls_stream){7, LS_FOR_ORDER, 0, epoch}, expected, ROWS);
+        ls_random_permutation(&(ls_random_stream){7, LS_FOR_ORDER, 0, epoch}, expected, ROWS);
         assert_memory_equal(order, expected, sizeof order);
         assert_true(epoch == 0 || memcmp(order, first, sizeof order) != 0);
         memcpy(first, order, sizeof first);
     }
     /* A run that goes on in the middle sees what the other saw, also backwards. */
     assert_int_equal(ls_seek(again, 2, 15), LS_OK);
-    assert_true(ls_next(again, &same));
-    assert_int_equal(same.epoch, 2);
-    assert_int_equal(same.rows, ROWS % 64);
-    assert_memory_equal(same.index, order + 15 * 64, (size_t)same.rows * sizeof *order);
+    assert_true(ls_data_next(again, &index, &rows));
+    assert_int_equal(again->epoch, 2);
+    assert_int_equal(rows, ROWS % 64);
+    assert_memory_equal(index, order + 15 * 64, (size_t)rows * sizeof *order);
     assert_int_equal(ls_seek(again, 0, 16), LS_OK); /* the end of epoch 0 */
-    assert_false(ls_next(again, &same));
-    assert_true(ls_next(again, &same));
-    assert_int_equal(same.epoch, 1);
+    assert_false(ls_data_next(again, &index, &rows));
+    assert_true(ls_data_next(again, &index, &rows));
+    assert_int_equal(again->epoch, 1);
     assert_int_equal(ls_seek(again, 0, 17), LS_BAD_ARGUMENT);
     test_expect(LS_BAD_ARGUMENT, "ls_seek: batch 17 of epoch 0");
     assert_int_equal(ls_seek(again, -1, 0), LS_BAD_ARGUMENT);
-    assert_false(ls_next(again, &same)); /* after a failure */
+    assert_false(ls_data_next(again, &index, &rows)); /* after a failure */
     ls_data_free(data);
     ls_data_free(again);
     test_context_done();
@@ -488,13 +489,14 @@ static void limits_and_batches(void **state)
     ls_loader loader = {.limit = 7, .shuffle = true};
     ls_context *context = test_context();
     ls_data *data = numbered(context, 1, 100, &loader);
-    ls_batch batch;
+    const uint32_t *index;
+    int rows;
     assert_int_equal(ls_data_rows(data), 7);
     assert_int_equal(ls_data_batches(data), 1);
-    assert_true(ls_next(data, &batch));
-    assert_int_equal(batch.rows, 7);
+    assert_true(ls_data_next(data, &index, &rows));
+    assert_int_equal(rows, 7);
     for (int i = 0; i < 7; i++) {
-        assert_true(batch.index[i] < 7);
+        assert_true(index[i] < 7);
     }
     ls_data_free(data);
     loader.limit = 1000;
@@ -512,7 +514,6 @@ static void limits_and_batches(void **state)
     assert_null(numbered(context, 1, 0, NULL));
     test_expect(LS_BAD_SHAPE, "0 images");
     assert_int_equal(ls_data_rows(NULL), 0);
-    assert_false(ls_next(NULL, &batch));
     test_context_done();
 }
 

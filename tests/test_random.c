@@ -36,7 +36,7 @@ static void name_hashes(void **state)
 static void stream_mapping(void **state)
 {
     (void)state;
-    ls_stream stream = {0x0123456789abcdefu, LS_FOR_DROPOUT, 0xfedcba9876543210u, 0x100000002u};
+    ls_random_stream stream = {0x0123456789abcdefu, LS_FOR_DROPOUT, 0xfedcba9876543210u, 0x100000002u};
     uint32_t d[4], out[4];
     ls_philox((uint32_t[]){0x76543210, 0xfedcba98, 2, 1}, (uint32_t[]){0x89abcdef, 0x01234567}, d);
     ls_philox((uint32_t[]){7, 5, d[2] ^ LS_FOR_DROPOUT, d[3]}, d, out);
@@ -49,7 +49,7 @@ static void stream_mapping(void **state)
 static void frozen(void **state)
 {
     (void)state;
-    ls_stream weights = {0, LS_FOR_WEIGHTS, ls_hash_name("W1"), 0}, order = {1, LS_FOR_ORDER, 0, 3};
+    ls_random_stream weights = {0, LS_FOR_WEIGHTS, ls_hash_name("W1"), 0}, order = {1, LS_FOR_ORDER, 0, 3};
     uint32_t permutation[8];
     ls_random_permutation(&order, permutation, 8);
     double normal = ls_random_normal(&weights, 0), uniform = ls_random_uniform(&weights, 1);
@@ -68,8 +68,8 @@ static void frozen(void **state)
 static void every_part_of_a_name_counts(void **state)
 {
     (void)state;
-    ls_stream base = {5, 1, 7, 9};
-    ls_stream others[] = {
+    ls_random_stream base = {5, 1, 7, 9};
+    ls_random_stream others[] = {
         {6, 1, 7, 9},  {5ull << 32 | 5, 1, 7, 9}, {5, 2, 7, 9}, {5, 1, 8, 9}, {5, 1, 7ull << 32 | 7, 9},
         {5, 1, 7, 10}, {5, 1, 7, 9ull << 32 | 9}, {5, 1, 9, 7}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -86,7 +86,7 @@ static void uniform_is_uniform(void **state)
 {
     (void)state;
     enum { N = 100000, BINS = 50 };
-    ls_stream stream = {3, LS_FOR_WEIGHTS, 1, 0};
+    ls_random_stream stream = {3, LS_FOR_WEIGHTS, 1, 0};
     int bins[BINS] = {0};
     for (int i = 0; i < N; i++) {
         double u = ls_random_uniform(&stream, (uint64_t)i);
@@ -105,7 +105,7 @@ static void normal_inverts_the_distribution(void **state)
 {
     (void)state;
     enum { N = 100000 };
-    ls_stream stream = {4, LS_FOR_WEIGHTS, 2, 0};
+    ls_random_stream stream = {4, LS_FOR_WEIGHTS, 2, 0};
     double sum = 0, squares = 0, fourth = 0, worst = 0;
     for (int i = 0; i < N; i++) {
         double x = ls_random_normal(&stream, (uint64_t)i);
@@ -126,7 +126,7 @@ static void permutations(void **state)
     enum { N = 60000 };
     uint32_t *order = malloc(N * sizeof *order);
     uint8_t *seen = calloc(N, 1);
-    ls_stream stream = {0, LS_FOR_ORDER, 0, 0};
+    ls_random_stream stream = {0, LS_FOR_ORDER, 0, 0};
     ls_random_permutation(&stream, order, N);
     int fixed = 0;
     for (uint32_t i = 0; i < N; i++) {
@@ -151,7 +151,7 @@ static void permutations_are_fair(void **state)
     int count[256] = {0}, kinds = 0;
     for (uint64_t epoch = 0; epoch < N; epoch++) {
         uint32_t order[4];
-        ls_stream stream = {9, LS_FOR_ORDER, 0, epoch};
+        ls_random_stream stream = {9, LS_FOR_ORDER, 0, epoch};
         ls_random_permutation(&stream, order, 4);
         count[order[0] << 6 | order[1] << 4 | order[2] << 2 | order[3]]++;
     }

@@ -36,7 +36,7 @@ void ls_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static derived derive(const ls_stream *stream)
+static derived derive(const ls_random_stream *stream)
 {
     uint32_t key[2] = {(uint32_t)stream->seed, (uint32_t)(stream->seed >> 32)};
     uint32_t counter[4] = {(uint32_t)stream->name, (uint32_t)(stream->name >> 32), (uint32_t)stream->epoch,
@@ -53,13 +53,13 @@ static uint64_t draw(const derived *from, uint64_t i)
     return (uint64_t)out[1] << 32 | out[0];
 }
 
-uint32_t ls_random_u32(const ls_stream *stream, uint64_t i)
+uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i)
 {
     derived from = derive(stream);
     return (uint32_t)draw(&from, i);
 }
 
-double ls_random_uniform(const ls_stream *stream, uint64_t i)
+double ls_random_uniform(const ls_random_stream *stream, uint64_t i)
 {
     derived from = derive(stream);
     return (double)(draw(&from, i) >> 11) * 0x1p-53;
@@ -107,7 +107,7 @@ static double normal_quantile(double p)
 }
 
 /* p = (k + 1/2) / 2^52 is exact, never 0 or 1, and as likely as 1 - p. */
-double ls_random_normal(const ls_stream *stream, uint64_t i)
+double ls_random_normal(const ls_random_stream *stream, uint64_t i)
 {
     derived from = derive(stream);
     return normal_quantile(((double)(draw(&from, i) >> 12) + 0.5) * 0x1p-52);
@@ -121,7 +121,7 @@ static uint32_t below(uint64_t random, uint32_t bound)
     return (uint32_t)((high + (low >> 32)) >> 32);
 }
 
-void ls_random_permutation(const ls_stream *stream, uint32_t *order, uint32_t n)
+void ls_random_permutation(const ls_random_stream *stream, uint32_t *order, uint32_t n)
 {
     derived from = derive(stream);
     for (uint32_t i = 0; i < n; i++)

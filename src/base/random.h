@@ -9,19 +9,19 @@
 typedef enum ls_purpose { LS_FOR_WEIGHTS = 1, LS_FOR_ORDER = 2, LS_FOR_DROPOUT = 3, LS_FOR_PULLS = 4 } ls_purpose;
 
 /* Names one stream. `name` is a hash (ls_hash_name) or a sample number; `epoch` is 0 where there is none. */
-typedef struct ls_stream {
+typedef struct ls_random_stream {
     uint64_t seed;
     uint32_t purpose;
     uint64_t name;
     uint64_t epoch;
-} ls_stream;
+} ls_random_stream;
 
 uint64_t ls_hash_name(const char *name); /* FNV-1a, 64 bits */
 void ls_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-uint32_t ls_random_u32(const ls_stream *stream, uint64_t i);                      /* the stream's i-th number */
-double ls_random_uniform(const ls_stream *stream, uint64_t i);                    /* in [0, 1), 2^-53 apart */
-double ls_random_normal(const ls_stream *stream, uint64_t i);                     /* mean 0, deviation 1 */
-void ls_random_permutation(const ls_stream *stream, uint32_t *order, uint32_t n); /* Fisher-Yates */
+uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i);                      /* the stream's i-th number */
+double ls_random_uniform(const ls_random_stream *stream, uint64_t i);                    /* in [0, 1), 2^-53 apart */
+double ls_random_normal(const ls_random_stream *stream, uint64_t i);                     /* mean 0, deviation 1 */
+void ls_random_permutation(const ls_random_stream *stream, uint32_t *order, uint32_t n); /* Fisher-Yates */
 
 #endif

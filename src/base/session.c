@@ -1,5 +1,7 @@
 #include "base/session.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 void *ls_own(ls_session *session, void *object, void (*release)(void *object))
@@ -11,37 +13,57 @@ void *ls_own(ls_session *session, void *object, void (*release)(void *object))
         release(object);
         return NULL;
     }
-    *entry = (ls_owned){object, release, session->owned};
+    *entry = (ls_owned){.object = object, .release = release, .next = session->owned};
     session->owned = entry;
     return object;
 }
 
-void ls_release_owned(ls_session *session)
+void ls_release_owned(ls_session *session, const ls_owned *mark)
 {
-    while (session->owned) {
+    while (session->owned && session->owned != mark) {
         ls_owned *entry = session->owned;
         session->owned = entry->next;
-        if (entry->release)
-            entry->release(entry->object);
-        else
-            ls_release(&session->context, entry->object);
+        entry->release(entry->object);
         ls_release(&session->context, entry);
     }
 }
 
-void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what)
+static void *keep(ls_session *session, void *memory, const char *text)
 {
-    void *memory = ls_alloc(&session->context, count, size, what);
-    if (!memory)
-        return NULL;
-    ls_owned *entry = ls_alloc(&session->context, 1, sizeof *entry, what);
+    ls_owned *entry = memory ? ls_alloc(&session->context, 1, sizeof *entry, "the session's list") : NULL;
     if (!entry) {
         ls_release(&session->context, memory);
         return NULL;
     }
-    *entry = (ls_owned){memory, NULL, session->owned};
-    session->owned = entry;
+    *entry = (ls_owned){.object = memory, .text = text, .next = session->kept};
+    session->kept = entry;
     return memory;
+}
+
+void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what)
+{
+    return keep(session, ls_alloc(&session->context, count, size, what), NULL);
+}
+
+void ls_release_kept(ls_session *session)
+{
+    while (session->kept) {
+        ls_owned *entry = session->kept;
+        session->kept = entry->next;
+        ls_release(&session->context, entry->object);
+        ls_release(&session->context, entry);
+    }
+}
+
+const char *ls_intern(ls_session *session, const char *text)
+{
+    if (!*text)
+        return "";
+    for (const ls_owned *entry = session->kept; entry; entry = entry->next)
+        if (entry->text && strcmp(entry->text, text) == 0)
+            return entry->text;
+    char *copy = ls_copy_string(&session->context, text, "a name");
+    return keep(session, copy, copy) ? copy : "";
 }
 
 bool ls_failed(const ls_session *session)
@@ -52,6 +74,28 @@ bool ls_failed(const ls_session *session)
 ls_status ls_status_of(const ls_session *session)
 {
     return session ? ls_context_status((ls_context *)&session->context) : LS_OUT_OF_MEMORY;
+}
+
+bool ls_catch(ls_session *session, ls_status status)
+{
+    if (!session || status == LS_OK || ls_status_of(session) != status)
+        return false;
+    pthread_mutex_lock(&session->context.lock);
+    session->context.status = LS_OK;
+    pthread_mutex_unlock(&session->context.lock);
+    return true;
+}
+
+ls_status ls_fail(ls_session *session, ls_status status, const char *format, ...)
+{
+    if (!session || status == LS_OK || !format)
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    char message[sizeof session->context.message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return ls_raise(&session->context, status, "%s", message);
 }
 
 const char *ls_message(const ls_session *session)
@@ -76,6 +120,8 @@ const char *ls_status_name(ls_status status)
                                         "bad file",
                                         "input/output error",
                                         "not initialized",
+                                        "shape not known yet",
+                                        "stale",
                                         "not finite",
                                         "out of memory",
                                         "unsupported",

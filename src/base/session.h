@@ -8,21 +8,35 @@
 typedef struct ls_owned {
     void *object;
     void (*release)(void *object);
+    const char *text; /* of an interned name: the object itself */
     struct ls_owned *next;
 } ls_owned;
 
 struct ls_session {
     ls_context context;
     ls_options options; /* defaults filled in */
-    ls_owned *owned;
-    struct ls_recording *recording; /* the graph being recorded, NULL between recordings (graph/record.h) */
+    ls_owned *owned; /* from the youngest on */
+    ls_owned *kept;  /* plain memory that lives until ls_close */
+    struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */
+    struct ls_tensors *tensors;     /* handles, scopes and arrays (graph/tensor.h) */
+    struct ls_core *cores;          /* where devices compute (parallel/core.h) */
+    struct ls_streams *streams;     /* what the devices have been handed (parallel/stream.h) */
+    struct ls_trace *trace;         /* of the computation being handed in (graph/lower.h) */
+    struct ls_program *programs;    /* computations met before (parallel/program.h) */
+    struct ls_feed *feeds;          /* lists of operands that are free again */
+    pthread_mutex_t feeds_lock;
 };
 
 /* Hands `object` to the session, which frees it with `release`. On failure it is freed at once and NULL returned. */
 void *ls_own(ls_session *session, void *object, void (*release)(void *object));
-void ls_release_owned(ls_session *session);
+/* Frees what was owned after `mark`, an earlier value of session->owned; NULL: everything. */
+void ls_release_owned(ls_session *session, const ls_owned *mark);
 
-/* Zeroed memory that lives as long as the session. */
+/* Zeroed memory that lives as long as the session, whatever scope is open. */
 void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what);
+void ls_release_kept(ls_session *session);
+
+/* The same text, kept for the session's life; equal texts give equal pointers. "" when memory runs out. */
+const char *ls_intern(ls_session *session, const char *text);
 
 #endif

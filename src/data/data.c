@@ -92,14 +92,14 @@ static void order_epoch(ls_data *data)
 {
     if (!data->shuffle || data->ordered == data->epoch)
         return;
-    ls_stream stream = {data->seed, LS_FOR_ORDER, 0, (uint64_t)data->epoch};
+    ls_random_stream stream = {data->seed, LS_FOR_ORDER, 0, (uint64_t)data->epoch};
     ls_random_permutation(&stream, data->order, (uint32_t)data->rows);
     data->ordered = data->epoch;
 }
 
-bool ls_next(ls_data *data, ls_batch *batch)
+bool ls_data_next(ls_data *data, const uint32_t **index, int *rows)
 {
-    if (!data || !batch || ls_context_status(data->context) != LS_OK)
+    if (ls_context_status(data->context) != LS_OK)
         return false;
     if (data->position == ls_data_batches(data)) {
         data->position = 0;
@@ -108,7 +108,8 @@ bool ls_next(ls_data *data, ls_batch *batch)
     }
     order_epoch(data);
     int64_t first = data->position++ * data->batch, left = data->rows - first;
-    *batch = (ls_batch){data, data->order + first, left < data->batch ? (int)left : data->batch, data->epoch};
+    *index = data->order + first;
+    *rows = left < data->batch ? (int)left : data->batch;
     return true;
 }
 

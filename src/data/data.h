@@ -5,6 +5,7 @@
 #include "base/context.h"
 
 struct ls_data {
+    ls_session *session; /* first: ls_session_of reads it; NULL where only the context is known */
     ls_context *context;
     uint8_t *images; /* [rows][channels][height][width] */
     uint8_t *labels; /* [rows], below classes */
@@ -23,6 +24,10 @@ struct ls_data {
  * directory is not used. The first loader->limit rows are kept. */
 ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_t *labels, int64_t rows, int channels,
                      int height, int width, int classes, const ls_loader *loader);
+/* The next batch's sample numbers, valid until the next call; false at the epoch's end (the call after that begins the next
+ * epoch) and after a failure. */
+bool ls_data_next(ls_data *data, const uint32_t **index, int *rows);
+
 void ls_data_free(ls_data *data); /* NULL is fine */
 
 #endif

@@ -107,6 +107,59 @@ ls_devices ls_all_devices(ls_session *session)
     return devices;
 }
 
+ls_device ls_host(void)
+{
+    return (ls_device){LS_HOST, 0};
+}
+
+ls_device ls_cpu(int i)
+{
+    return (ls_device){LS_CPU, (int16_t)i};
+}
+
+ls_device ls_gpu(int i)
+{
+    return (ls_device){LS_CUDA, (int16_t)i};
+}
+
+ls_device ls_try_gpu(ls_session *session, int i)
+{
+    if (i < 0 || i >= LS_MAX_DEVICES) {
+        if (session)
+            ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device %d", i);
+        i = 0;
+    }
+    return ls_cpu(i);
+}
+
+ls_devices ls_try_devices(ls_session *session, int n)
+{
+    ls_devices devices = none();
+    if (n < 1 || n > LS_MAX_DEVICES) {
+        if (session)
+            ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_devices: %d devices; 1 to %d are possible", n,
+                     LS_MAX_DEVICES);
+        return devices;
+    }
+    devices.n = n;
+    for (int i = 0; i < n; i++)
+        devices.at[i] = ls_try_gpu(session, i);
+    return devices;
+}
+
+ls_devices ls_try_all_gpus(ls_session *session)
+{
+    return ls_try_devices(session, 1);
+}
+
+const char *ls_device_str(ls_session *session, ls_device device)
+{
+    char text[32] = "the host";
+    if (device.type != LS_HOST)
+        snprintf(text, sizeof text, "%s(%d)", device.type == LS_CUDA ? "gpu" : "cpu", device.index);
+    return session ? ls_intern(session, text) : "";
+}
+
 const char *ls_devices_str(ls_session *session, ls_devices devices)
 {
     if (!session)
@@ -121,8 +174,7 @@ const char *ls_devices_str(ls_session *session, ls_devices devices)
                                           : ", ..., ",
                                    devices.at[i].type == LS_CUDA ? "gpu" : "cpu", devices.at[i].index);
     snprintf(text + length, sizeof text - length, "]");
-    char *kept = ls_session_alloc(session, strlen(text) + 1, 1, "a list of devices");
-    return kept ? strcpy(kept, text) : "[]";
+    return ls_intern(session, text);
 }
 
 const char *ls_device_about(ls_session *session, ls_device device)
@@ -132,8 +184,7 @@ const char *ls_device_about(ls_session *session, ls_device device)
     char text[128];
     const char *isa = ls_cpu_isa_name(session->options.isa);
     snprintf(text, sizeof text, "core %d, %s kernels", ls_core_number(device.index), isa ? isa : "no");
-    char *kept = ls_session_alloc(session, strlen(text) + 1, 1, "a device's description");
-    return kept ? strcpy(kept, text) : "";
+    return ls_intern(session, text);
 }
 
 const char *ls_isa_name(const ls_session *session)

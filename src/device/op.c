@@ -25,6 +25,7 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_CROSS_ENTROPY] = "cross_entropy",
     [LS_OP_CROSS_ENTROPY_BACKWARD] = "cross_entropy_backward",
     [LS_OP_ONES] = "ones",
+    [LS_OP_INPUT] = "input",
     [LS_OP_SUM_IMAGES] = "sum_images",
     [LS_OP_COUNT_CORRECT] = "count_correct",
     [LS_OP_ROWS] = "rows",

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3 };
+enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
 
 typedef enum ls_op {
     /* out0 = image bytes of the shard's samples as (float)byte / 255.0f; lanes without an image 0. */
@@ -97,7 +97,7 @@ typedef enum ls_op {
     LS_OP_CROSS_ENTROPY,
     /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? 1 : 0)) * dloss; 0 in lanes without an image. */
     LS_OP_CROSS_ENTROPY_BACKWARD,
-    /* out0[1] = 1 in lanes with an image, else 0: the gradient of a sum over images. */
+    /* out0[1] = the samples' `one` in lanes with an image, else 0: the gradient of a sum over images, or of their mean. */
     LS_OP_ONES,
     /* in: x[1]; out: a single float, the plane sum. */
     LS_OP_SUM_IMAGES,
@@ -106,6 +106,10 @@ typedef enum ls_op {
     LS_OP_COUNT_CORRECT,
     /* in: x[C]; out: rows[n][C] in C order, without the padded lanes. */
     LS_OP_ROWS,
+
+    /* out: x = rows number `input` of the samples, the inverse of ROWS: row i is image i of the shard. Lanes without an image
+     * are 0. */
+    LS_OP_INPUT,
     LS_OP_COUNT
 } ls_op;
 
@@ -118,6 +122,7 @@ typedef struct ls_attributes {
     float eps;                                /* BatchNorm */
     float rate;                               /* dropout */
     uint64_t key;                             /* dropout: hash of the layer's name */
+    int input;                                /* INPUT: below LS_MAX_INPUTS */
 } ls_attributes;
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their count. */
@@ -129,10 +134,12 @@ typedef struct ls_operand {
 /* What a shard needs of its batch. */
 typedef struct ls_samples {
     const uint8_t *images; /* all of the data set: sample i begins at images + i * c*h*w */
-    const uint8_t *labels;
-    const uint32_t *index; /* [count] sample numbers */
-    int count;             /* images in this shard */
-    uint64_t seed, step;   /* dropout's stream */
+    const uint32_t *index;            /* [count] sample numbers */
+    const uint8_t *labels;            /* [count], of this shard's images in order */
+    int count;                        /* images in this shard */
+    uint64_t seed, step;              /* dropout's stream */
+    const float *rows[LS_MAX_INPUTS]; /* [count][c*h*w] each, of this shard's images in order; NULL: not handed in */
+    float one;                        /* the gradient of what is differentiated: 1 for a sum */
 } ls_samples;
 
 typedef struct ls_op_call {

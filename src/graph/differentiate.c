@@ -3,8 +3,8 @@
 
 typedef struct tape {
     ls_graph *graph;
-    ls_tensor **gradient; /* [value id], NULL where none has arrived */
-    int n;                /* forward values: gradients have none of their own */
+    ls_value **gradient; /* [value id], NULL where none has arrived */
+    int n;               /* forward values: gradients have none of their own */
     bool failed;
 } tape;
 
@@ -20,18 +20,18 @@ static ls_node *emit(tape *t, ls_op op, const ls_node *forward)
     return node;
 }
 
-static ls_tensor *like(tape *t, const ls_tensor *value)
+static ls_value *like(tape *t, const ls_value *value)
 {
-    ls_tensor *made = t->failed ? NULL : ls_graph_like(t->graph, value);
+    ls_value *made = t->failed ? NULL : ls_graph_like(t->graph, value);
     if (!made)
         t->failed = true;
     return made;
 }
 
 /* Emits y = op(a, b, c), y shaped like `shape`. The forward node is passed by value: emitting may move the list. */
-static ls_tensor *apply(tape *t, ls_op op, ls_node forward, ls_tensor *a, ls_tensor *b, const ls_tensor *shape)
+static ls_value *apply(tape *t, ls_op op, ls_node forward, ls_value *a, ls_value *b, const ls_value *shape)
 {
-    ls_tensor *y = like(t, shape);
+    ls_value *y = like(t, shape);
     ls_node *node = y ? emit(t, op, &forward) : NULL;
     if (!node)
         return NULL;
@@ -42,7 +42,7 @@ static ls_tensor *apply(tape *t, ls_op op, ls_node forward, ls_tensor *a, ls_ten
 }
 
 /* Adds a contribution to a value's gradient. */
-static void contribute(tape *t, const ls_tensor *value, ls_tensor *gradient, ls_node forward)
+static void contribute(tape *t, const ls_value *value, ls_value *gradient, ls_node forward)
 {
     if (t->failed || !gradient || !value->needs_gradient)
         return;
@@ -53,15 +53,15 @@ static void contribute(tape *t, const ls_tensor *value, ls_tensor *gradient, ls_
         if (t->failed)
             return;
     }
-    ls_tensor **held = &t->gradient[value->id];
+    ls_value **held = &t->gradient[value->id];
     forward.attributes = (ls_attributes){.op = LS_OP_ADD};
     *held = *held ? apply(t, LS_OP_ADD, forward, *held, gradient, value) : gradient;
 }
 
 /* Where the gradient of a parameter goes: its own place in the shard's partial gradient. */
-static ls_tensor *gradient_of(tape *t, const ls_tensor *parameter, int numbers)
+static ls_value *gradient_of(tape *t, const ls_value *parameter, int numbers)
 {
-    if (t->failed)
+    if (t->failed || !parameter->needs_gradient)
         return NULL;
     if (t->gradient[parameter->id]) {
         ls_raise(&t->graph->session->context, LS_UNSUPPORTED, "parameter %s is used by two operations of one network",
@@ -69,19 +69,19 @@ static ls_tensor *gradient_of(tape *t, const ls_tensor *parameter, int numbers)
         t->failed = true;
         return NULL;
     }
-    ls_tensor *value = ls_graph_value(t->graph, LS_IN_GRADIENTS, numbers, 1, 1, false);
+    ls_value *value = ls_graph_value(t->graph, LS_IN_GRADIENTS, numbers, 1, 1, false);
     if (!value) {
         t->failed = true;
         return NULL;
     }
-    value->offset = parameter->offset;
+    value->offset = t->graph->flat->views[parameter->view].offset;
     t->gradient[parameter->id] = value;
     return value;
 }
 
 /* Whether the convolution's output goes straight into a BatchNorm of this shard and nowhere else: a constant added to a
  * channel then has no effect, and its gradient is zero by definition. The partial gradient holds zeros there. */
-static bool feeds_only_a_norm(const ls_graph *graph, const ls_tensor *y)
+static bool feeds_only_a_norm(const ls_graph *graph, const ls_value *y)
 {
     bool norm = false;
     for (int i = 0; i < graph->n_nodes; i++)
@@ -91,7 +91,7 @@ static bool feeds_only_a_norm(const ls_graph *graph, const ls_tensor *y)
 }
 
 /* The gradient in front of a fused ReLU. A pool's backward that reads the same value masks on its way. */
-static ls_tensor *through_relu(tape *t, ls_node node, ls_tensor *dy)
+static ls_value *through_relu(tape *t, ls_node node, ls_value *dy)
 {
     if (!node.attributes.fused_relu || t->failed)
         return dy;
@@ -106,21 +106,21 @@ static ls_tensor *through_relu(tape *t, ls_node node, ls_tensor *dy)
     return apply(t, LS_OP_RELU_BACKWARD, node, dy, node.out[0], node.out[0]);
 }
 
-static void derive_conv(tape *t, ls_node node, ls_tensor *dy)
+static void derive_conv(tape *t, ls_node node, ls_value *dy)
 {
     bool zero_bias = node.in[2] && !node.attributes.fused_relu && feeds_only_a_norm(t->graph, node.out[0]);
     dy = through_relu(t, node, dy);
     ls_op data = node.attributes.op == LS_OP_WINOGRAD ? LS_OP_WINOGRAD_DATA : LS_OP_CONV_DATA;
     node.attributes.fused_relu = 0;
-    ls_tensor *x = node.in[0], *w = node.in[1], *b = node.in[2];
-    ls_tensor *dw = gradient_of(t, w, w->c);
+    ls_value *x = node.in[0], *w = node.in[1], *b = node.in[2];
+    ls_value *dw = gradient_of(t, w, w->c);
     ls_node *weight = dw ? emit(t, LS_OP_CONV_WEIGHT, &node) : NULL;
-    if (!weight)
-        return;
-    weight->in[0] = x;
-    weight->in[1] = dy;
-    weight->out[0] = dw;
-    ls_tensor *db = b && !zero_bias ? gradient_of(t, b, b->c) : NULL;
+    if (weight) {
+        weight->in[0] = x;
+        weight->in[1] = dy;
+        weight->out[0] = dw;
+    }
+    ls_value *db = b && !zero_bias ? gradient_of(t, b, b->c) : NULL;
     ls_node *bias = db ? emit(t, LS_OP_CHANNEL_SUM, &node) : NULL;
     if (bias) {
         bias->in[0] = dy;
@@ -130,13 +130,13 @@ static void derive_conv(tape *t, ls_node node, ls_tensor *dy)
         contribute(t, x, apply(t, data, node, dy, w, x), node);
 }
 
-static void derive_batch_norm(tape *t, ls_node node, ls_tensor *dy)
+static void derive_batch_norm(tape *t, ls_node node, ls_value *dy)
 {
-    ls_tensor *x = node.in[0], *gamma = node.in[1], *beta = node.in[2], *residual = node.in[3];
-    ls_tensor *dgb = gradient_of(t, gamma, 2 * gamma->c);
+    ls_value *x = node.in[0], *gamma = node.in[1], *beta = node.in[2], *residual = node.in[3];
+    ls_value *dgb = gradient_of(t, gamma, 2 * gamma->c);
     if (dgb)
         t->gradient[beta->id] = dgb;
-    ls_tensor *dx = like(t, x), *dresidual = node.attributes.fused_add ? like(t, residual) : NULL;
+    ls_value *dx = like(t, x), *dresidual = node.attributes.fused_add ? like(t, residual) : NULL;
     ls_node *backward = emit(t, LS_OP_BATCH_NORM_BACKWARD, &node);
     if (!backward)
         return;
@@ -153,49 +153,49 @@ static void derive_batch_norm(tape *t, ls_node node, ls_tensor *dy)
     contribute(t, x, dx, node);
 }
 
-static void derive_add(tape *t, ls_node node, ls_tensor *dy)
+static void derive_add(tape *t, ls_node node, ls_value *dy)
 {
     contribute(t, node.in[0], dy, node);
     contribute(t, node.in[1], dy, node);
 }
 
-static void derive_add_bias(tape *t, ls_node node, ls_tensor *dy)
+static void derive_add_bias(tape *t, ls_node node, ls_value *dy)
 {
-    ls_tensor *db = gradient_of(t, node.in[1], node.in[1]->c);
+    ls_value *db = gradient_of(t, node.in[1], node.in[1]->c);
     ls_node *sum = db ? emit(t, LS_OP_CHANNEL_SUM, &node) : NULL;
-    if (!sum)
-        return;
-    sum->in[0] = dy;
-    sum->out[0] = db;
+    if (sum) {
+        sum->in[0] = dy;
+        sum->out[0] = db;
+    }
     contribute(t, node.in[0], dy, node);
 }
 
-static void derive_relu(tape *t, ls_node node, ls_tensor *dy)
+static void derive_relu(tape *t, ls_node node, ls_value *dy)
 {
     contribute(t, node.in[0], apply(t, LS_OP_RELU_BACKWARD, node, dy, node.out[0], node.in[0]), node);
 }
 
-static void derive_pool(tape *t, ls_node node, ls_tensor *dy)
+static void derive_pool(tape *t, ls_node node, ls_value *dy)
 {
     static const ls_op backward[LS_OP_COUNT] = {[LS_OP_AVG_POOL] = LS_OP_AVG_POOL_BACKWARD,
                                                 [LS_OP_MAX_POOL] = LS_OP_MAX_POOL_BACKWARD,
                                                 [LS_OP_GLOBAL_AVG_POOL] = LS_OP_GLOBAL_AVG_POOL_BACKWARD};
     ls_op op = backward[node.attributes.op];
-    ls_tensor *x = node.in[0];
+    ls_value *x = node.in[0];
     contribute(t, x, apply(t, op, node, dy, op == LS_OP_MAX_POOL_BACKWARD ? x : NULL, x), node);
 }
 
-static void derive_dropout(tape *t, ls_node node, ls_tensor *dy)
+static void derive_dropout(tape *t, ls_node node, ls_value *dy)
 {
     contribute(t, node.in[0], apply(t, LS_OP_DROPOUT, node, dy, NULL, node.in[0]), node);
 }
 
-static void derive_cross_entropy(tape *t, ls_node node, ls_tensor *dloss)
+static void derive_cross_entropy(tape *t, ls_node node, ls_value *dloss)
 {
     contribute(t, node.in[0], apply(t, LS_OP_CROSS_ENTROPY_BACKWARD, node, dloss, node.out[1], node.in[0]), node);
 }
 
-typedef void rule(tape *t, ls_node node, ls_tensor *dy);
+typedef void rule(tape *t, ls_node node, ls_value *dy);
 static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_CONV] = derive_conv,
     [LS_OP_WINOGRAD] = derive_conv,
@@ -210,7 +210,14 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_CROSS_ENTROPY] = derive_cross_entropy,
 };
 
-ls_status ls_graph_differentiate(ls_graph *graph, ls_tensor *loss)
+/* The gradients that arrived at the inputs; all but parameters have them in the arena. */
+static void collect(const tape *t, ls_value *const x[], ls_value *dx[], int n)
+{
+    for (int i = 0; i < n; i++)
+        dx[i] = t->gradient[x[i]->id];
+}
+
+ls_status ls_graph_differentiate(ls_graph *graph, ls_value *y, ls_value *dy, ls_value *const x[], ls_value *dx[], int n)
 {
     ls_context *context = &graph->session->context;
     tape t = {.graph = graph, .n = graph->n_values};
@@ -219,20 +226,20 @@ ls_status ls_graph_differentiate(ls_graph *graph, ls_tensor *loss)
         return LS_OUT_OF_MEMORY;
     int forward = graph->n_nodes;
     ls_node start = {.layer = "loss"};
-    ls_tensor *ones = apply(&t, LS_OP_ONES, start, NULL, NULL, loss);
-    t.gradient[loss->id] = ones;
+    contribute(&t, y, dy ? dy : apply(&t, LS_OP_ONES, start, NULL, NULL, y), start);
     for (int i = forward - 1; i >= 0 && !t.failed; i--) {
         ls_node node = graph->nodes[i];
-        ls_tensor *dy = node.out[0] && node.out[0]->id < t.n ? t.gradient[node.out[0]->id] : NULL;
+        ls_value *arrived = node.out[0] && node.out[0]->id < t.n ? t.gradient[node.out[0]->id] : NULL;
         rule *derive = rules[node.attributes.op];
-        if (!dy || !node.out[0]->needs_gradient)
+        if (!arrived || !node.out[0]->needs_gradient)
             continue;
         if (derive)
-            derive(&t, node, dy);
+            derive(&t, node, arrived);
         else
             t.failed =
                 ls_raise(context, LS_UNSUPPORTED, "%s has no backward pass", ls_op_name(node.attributes.op)) != LS_OK;
     }
+    collect(&t, x, dx, n);
     ls_release(context, t.gradient);
     return t.failed ? ls_context_status(context) : LS_OK;
 }

@@ -5,7 +5,7 @@
 enum { WINOGRAD_MIN_CHANNELS = 16 };
 
 /* The node that makes `value` when it is one of `ops`, nobody else reads the value, and the node ends there. */
-static ls_node *sole_producer(ls_graph *graph, const ls_tensor *value, ls_op op)
+static ls_node *sole_producer(ls_graph *graph, const ls_value *value, ls_op op)
 {
     int i = ls_graph_producer(graph, value);
     if (i < 0 || ls_graph_uses(graph, value) != 1)

@@ -39,39 +39,36 @@ static bool make_room(ls_context *context, void **items, int used, int *capacity
     return true;
 }
 
-ls_tensor *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, bool per_image)
+ls_value *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, bool per_image)
 {
     ls_context *context = &graph->session->context;
     void *values = graph->values;
     if (!make_room(context, &values, graph->n_values, &graph->value_capacity, sizeof *graph->values))
         return NULL;
     graph->values = values;
-    ls_tensor *value = ls_alloc(context, 1, sizeof *value, "a value of a graph");
+    ls_value *value = ls_alloc(context, 1, sizeof *value, "a value of a graph");
     if (!value)
         return NULL;
-    *value = (ls_tensor){.graph = graph,
-                         .id = graph->n_values,
-                         .place = place,
-                         .c = c,
-                         .h = h,
-                         .w = w,
-                         .per_image = per_image,
-                         .view = -1};
+    *value = (ls_value){.graph = graph,
+                        .id = graph->n_values,
+                        .place = place,
+                        .c = c,
+                        .h = h,
+                        .w = w,
+                        .per_image = per_image,
+                        .view = -1};
     graph->values[graph->n_values++] = value;
     return value;
 }
 
-ls_tensor *ls_graph_like(ls_graph *graph, const ls_tensor *value)
+ls_value *ls_graph_like(ls_graph *graph, const ls_value *value)
 {
-    ls_tensor *like = ls_graph_value(graph, LS_IN_ARENA, value->c, value->h, value->w, value->per_image);
-    if (like)
-        like->flat = value->flat;
-    return like;
+    return ls_graph_value(graph, LS_IN_ARENA, value->c, value->h, value->w, value->per_image);
 }
 
-ls_tensor *ls_graph_reshaped(ls_graph *graph, ls_tensor *value, int c, int h, int w)
+ls_value *ls_graph_reshaped(ls_graph *graph, ls_value *value, int c, int h, int w)
 {
-    ls_tensor *same = ls_graph_value(graph, value->place, c, h, w, value->per_image);
+    ls_value *same = ls_graph_value(graph, value->place, c, h, w, value->per_image);
     if (!same)
         return NULL;
     same->base = value->base ? value->base : value;
@@ -79,24 +76,23 @@ ls_tensor *ls_graph_reshaped(ls_graph *graph, ls_tensor *value, int c, int h, in
     return same;
 }
 
-const ls_tensor *ls_graph_root(const ls_tensor *value)
+const ls_value *ls_graph_root(const ls_value *value)
 {
     return value->base ? value->base : value;
 }
 
-ls_tensor *ls_graph_view(ls_graph *graph, int number)
+ls_value *ls_graph_view(ls_graph *graph, int number)
 {
     const ls_view *view = &graph->flat->views[number];
     for (int i = 0; i < graph->n_values; i++)
         if (graph->values[i]->view == number)
             return graph->values[i];
     ls_place place = view->trainable ? LS_IN_WEIGHTS : LS_IN_STATE;
-    ls_tensor *value = ls_graph_value(graph, place, (int)view->numbers, 1, 1, false);
+    ls_value *value = ls_graph_value(graph, place, (int)view->numbers, 1, 1, false);
     if (!value)
         return NULL;
     value->offset = view->offset;
     value->view = number;
-    value->rank = view->rank;
     value->needs_gradient = view->trainable;
     return value;
 }
@@ -112,7 +108,7 @@ ls_node *ls_graph_node(ls_graph *graph, ls_op op, const char *layer)
     return node;
 }
 
-int ls_graph_producer(const ls_graph *graph, const ls_tensor *value)
+int ls_graph_producer(const ls_graph *graph, const ls_value *value)
 {
     for (int i = 0; i < graph->n_nodes; i++)
         for (int k = 0; k < LS_MAX_OUT; k++)
@@ -121,9 +117,9 @@ int ls_graph_producer(const ls_graph *graph, const ls_tensor *value)
     return -1;
 }
 
-int ls_graph_uses(const ls_graph *graph, const ls_tensor *value)
+int ls_graph_uses(const ls_graph *graph, const ls_value *value)
 {
-    const ls_tensor *root = ls_graph_root(value);
+    const ls_value *root = ls_graph_root(value);
     int uses = 0;
     for (int i = 0; i < graph->n_nodes; i++)
         for (int k = 0; k < LS_MAX_IN; k++)

@@ -13,7 +13,7 @@ static size_t round_up(size_t n)
     return (n + LS_LANES - 1) / LS_LANES * LS_LANES;
 }
 
-static size_t floats_of(const ls_tensor *value, int capacity)
+static size_t floats_of(const ls_value *value, int capacity)
 {
     size_t image = (size_t)value->c * (size_t)value->h * (size_t)value->w;
     size_t groups = ((size_t)capacity + LS_LANES - 1) / LS_LANES;
@@ -52,7 +52,7 @@ static void join_lives(const ls_graph *graph, life *lives, int *heir)
         if (!may_overwrite(node->attributes.op) || node->out[0]->place != LS_IN_ARENA)
             continue;
         for (int k = 0; k < 2; k++) {
-            const ls_tensor *operand = node->in[k] ? ls_graph_root(node->in[k]) : NULL;
+            const ls_value *operand = node->in[k] ? ls_graph_root(node->in[k]) : NULL;
             int out = node->out[0]->id;
             if (!operand || operand->place != LS_IN_ARENA || !operand->per_image || node->in[0] == node->in[1])
                 continue;
@@ -103,11 +103,11 @@ static size_t place_lives(life *lives, int n, int *order)
     return length;
 }
 
-static ls_argument argument(const ls_tensor *value, const life *lives, const int *heir)
+static ls_argument argument(const ls_value *value, const life *lives, const int *heir)
 {
     if (!value)
         return (ls_argument){.c = 0};
-    const ls_tensor *root = ls_graph_root(value);
+    const ls_value *root = ls_graph_root(value);
     size_t offset = root->place == LS_IN_ARENA ? lives[heir[root->id]].offset : root->offset;
     return (ls_argument){root->place, offset, value->c, value->h, value->w};
 }
@@ -137,23 +137,32 @@ static void find_whole(ls_plan *plan, const ls_flat *flat)
     }
 }
 
+static ls_operand operand(const ls_argument *a, const ls_bindings *bindings)
+{
+    float *data = NULL;
+    if (a->c && a->place == LS_IN_ARRAYS)
+        data = bindings->arrays[a->offset];
+    else if (a->c && a->place == LS_IN_OUTPUTS)
+        data = bindings->outputs[a->offset];
+    else if (a->c)
+        data = bindings->base[a->place] + a->offset;
+    return (ls_operand){data, a->c, a->h, a->w};
+}
+
 static void set_call(ls_op_call *call, const ls_plan_step *step, const ls_bindings *bindings)
 {
     call->attributes = &step->attributes;
-    for (int k = 0; k < LS_MAX_IN; k++) {
-        const ls_argument *a = &step->in[k];
-        call->in[k] = (ls_operand){a->c ? bindings->base[a->place] + a->offset : NULL, a->c, a->h, a->w};
-    }
-    for (int k = 0; k < LS_MAX_OUT; k++) {
-        const ls_argument *a = &step->out[k];
-        call->out[k] = (ls_operand){a->c ? bindings->base[a->place] + a->offset : NULL, a->c, a->h, a->w};
-    }
+    for (int k = 0; k < LS_MAX_IN; k++)
+        call->in[k] = operand(&step->in[k], bindings);
+    for (int k = 0; k < LS_MAX_OUT; k++)
+        call->out[k] = operand(&step->out[k], bindings);
 }
 
 static void measure_scratch(ls_plan *plan)
 {
     static float somewhere[1]; /* the backend asks which operands are there, and reads none */
-    ls_bindings nowhere = {.scratch = NULL};
+    float *const list[] = {somewhere};
+    ls_bindings nowhere = {.arrays = list, .outputs = list};
     for (int i = 0; i < LS_PLACES; i++)
         nowhere.base[i] = somewhere;
     ls_samples samples = {.count = plan->capacity};

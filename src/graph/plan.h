@@ -38,7 +38,9 @@ void ls_plan_free(ls_plan *plan);
 
 /* Where a run's numbers lie. */
 typedef struct ls_bindings {
-    float *base[LS_PLACES];
+    float *base[LS_PLACES]; /* not of the two last places */
+    float *const *arrays;   /* by number */
+    float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
 } ls_bindings;
 

@@ -1,74 +1,105 @@
 #include "graph/record.h"
-#include "base/random.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/random.h"
+
 enum { MAX_DIMENSION = 1 << 24 };
 
-const char *ls_recorded_path(ls_session *session)
+ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
 {
-    const char *path = session->recording ? session->recording->path : "";
-    char *kept = ls_session_alloc(session, strlen(path) + 1, 1, "a layer's name");
-    return kept ? strcpy(kept, path) : "";
+    ls_session *session = NULL;
+    bool whole = true;
+    for (int i = 0; i < n; i++) {
+        session = in[i] ? in[i]->session : session;
+        whole = whole && in[i];
+    }
+    if (!session || ls_failed(session))
+        return NULL; /* without any tensor there is nowhere to say it: what made the NULL has failed already */
+    if (!whole) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: a tensor is NULL", function);
+        return NULL;
+    }
+    for (int i = 1; i < n; i++)
+        if (in[i]->session != session) {
+            ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the tensors belong to different sessions", function);
+            return NULL;
+        } else if (in[i]->kind != LS_TENSOR_PARAMETER && !ls_same_device(in[i]->device, in[0]->device)) {
+            char a[96], b[96];
+            ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: one operand is %s, another %s; copy one with ls_to",
+                     function, ls_tensor_name(in[0], a), ls_tensor_name(in[i], b));
+            return NULL;
+        }
+    return session;
 }
 
-static const char *here(const ls_graph *graph)
+ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what)
 {
-    return ls_recorded_path(graph->session);
+    const ls_recording *recording = x->session->recording;
+    char shape[128];
+    ls_shape_text(shape, sizeof shape, &x->shape);
+    ls_raise(&x->session->context, LS_BAD_SHAPE, "%s: %s; x is %s%s%s%s", function, what, shape,
+             recording ? " at \"" : "", recording ? recording->path : "", recording ? "\"" : "");
+    return NULL;
 }
 
-/* One node with one output of the given shape. NULL after any failure of the session. */
-static ls_node *record(ls_tensor *x, ls_op op, int c, int h, int w)
+static uint64_t version_of(const ls_tensor *operand)
 {
-    ls_graph *graph = x->graph;
-    if (ls_failed(graph->session))
-        return NULL;
-    ls_tensor *y = ls_graph_value(graph, LS_IN_ARENA, c, h, w, true);
-    ls_node *node = y ? ls_graph_node(graph, op, here(graph)) : NULL;
-    if (!node)
-        return NULL;
-    y->needs_gradient = x->needs_gradient;
-    y->flat = x->flat;
-    node->in[0] = x;
-    node->out[0] = y;
-    return node;
+    return operand && operand->kind == LS_TENSOR_ARRAY && operand->array ? operand->array->version : 0;
 }
 
-static ls_tensor *unary(ls_tensor *x, ls_op op)
+static ls_tensor *record(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)
 {
-    if (!x)
+    ls_session *session = in[0]->session;
+    ls_tensor *y = ls_tensor_new(session, LS_TENSOR_COMPUTED, shape, in[0]->device);
+    if (!y)
         return NULL;
-    ls_node *node = record(x, op, x->c, x->h, x->w);
-    return node ? node->out[0] : NULL;
+    y->attributes.op = op;
+    y->layer = session->recording ? ls_intern(session, session->recording->path) : "";
+    for (int i = 0; i < n; i++)
+        if (in[i]) {
+            y->in[i] = ls_tensor_hold(in[i]);
+            y->version[i] = version_of(in[i]);
+            y->needs_gradient |= in[i]->needs_gradient;
+        }
+    return y;
+}
+
+ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w, bool flat)
+{
+    ls_shape shape = {flat ? 2 : 4, {in[0]->shape.dim[0], c, h, w}};
+    if (flat)
+        shape.dim[2] = shape.dim[3] = 0;
+    return record(op, in, n, &shape);
 }
 
 ls_tensor *ls_relu(ls_tensor *x)
 {
-    return unary(x, LS_OP_RELU);
+    return ls_operands(&x, 1, "ls_relu") ? record(LS_OP_RELU, &x, 1, &x->shape) : NULL;
 }
 
 ls_tensor *ls_flatten(ls_tensor *x)
 {
-    if (!x || x->flat)
+    if (!ls_operands(&x, 1, "ls_flatten") || x->shape.rank == 2)
         return x;
+    int c, h, w;
+    if (x->shape.rank < 1)
+        return ls_bad_shape(x, "ls_flatten", "x must have images");
     /* [group][channel][row][column][lane] is [group][feature][lane] already: nothing moves. */
-    ls_tensor *flat = ls_failed(x->graph->session) ? NULL : ls_graph_reshaped(x->graph, x, x->c * x->h * x->w, 1, 1);
-    if (flat)
-        flat->flat = true;
-    return flat;
+    return ls_record(LS_OP_COUNT, &x, 1, (int)ls_shape_image(&x->shape, &c, &h, &w), 1, 1, true);
 }
 
-static const ls_view *view_of(const ls_tensor *parameter)
+/* The shape of what can stand as a weight or bias: NULL for what was computed or belongs to a batch. */
+static const ls_shape *weight_shape(const ls_tensor *weight)
 {
-    return parameter && parameter->view >= 0 ? &parameter->graph->flat->views[parameter->view] : NULL;
+    return weight && (weight->kind == LS_TENSOR_PARAMETER || weight->kind == LS_TENSOR_ARRAY) ? &weight->shape : NULL;
 }
 
-static ls_tensor *bad_shape(ls_tensor *x, const char *function, const char *what)
+static bool fits_bias(const ls_tensor *bias, int64_t outputs)
 {
-    ls_raise(&x->graph->session->context, LS_BAD_SHAPE, "%s: %s; x is (images, %d, %d, %d) at \"%s\"", function, what,
-             x->c, x->h, x->w, x->graph->session->recording ? x->graph->session->recording->path : "");
-    return NULL;
+    const ls_shape *shape = weight_shape(bias);
+    return shape && shape->rank == 1 && shape->dim[0] == outputs;
 }
 
 static int out_size(int in, int kernel, int stride, int padding)
@@ -79,104 +110,106 @@ static int out_size(int in, int kernel, int stride, int padding)
 
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options)
 {
-    const ls_view *w = view_of(weight), *b = view_of(bias);
-    if (!x || !weight)
+    ls_tensor *in[] = {x, weight, bias};
+    int n = bias ? 3 : 2, c, height, width;
+    if (!ls_operands(in, n, "ls_conv2d"))
         return NULL;
+    const ls_shape *w = weight_shape(weight);
     int stride = options && options->stride ? options->stride : 1, padding = options ? options->padding : 0;
-    if (x->flat || !w || w->rank != 4 || w->shape[1] != x->c || w->shape[2] != w->shape[3])
-        return bad_shape(x, "ls_conv2d", "weight must be a parameter (outputs, channels of x, k, k)");
-    if (bias && (!b || b->rank != 1 || b->shape[0] != w->shape[0]))
-        return bad_shape(x, "ls_conv2d", "bias must be a parameter (outputs)");
+    ls_shape_image(&x->shape, &c, &height, &width);
+    if (x->shape.rank != 4 || !w || w->rank != 4 || w->dim[1] != c || w->dim[2] != w->dim[3])
+        return ls_bad_shape(x, "ls_conv2d", "weight must be a parameter (outputs, channels of x, k, k)");
+    if (bias && !fits_bias(bias, w->dim[0]))
+        return ls_bad_shape(x, "ls_conv2d", "bias must be a parameter (outputs)");
     if (stride < 1 || padding < 0 || stride > MAX_DIMENSION || padding > MAX_DIMENSION)
-        return bad_shape(x, "ls_conv2d", "stride must be at least 1 and padding at least 0");
-    int k = (int)w->shape[2], h = out_size(x->h, k, stride, padding), wide = out_size(x->w, k, stride, padding);
+        return ls_bad_shape(x, "ls_conv2d", "stride must be at least 1 and padding at least 0");
+    int k = (int)w->dim[2], h = out_size(height, k, stride, padding), wide = out_size(width, k, stride, padding);
     if (h < 1 || wide < 1)
-        return bad_shape(x, "ls_conv2d", "the kernel is larger than the padded map");
-    ls_node *node = record(x, LS_OP_CONV, (int)w->shape[0], h, wide);
-    if (!node)
+        return ls_bad_shape(x, "ls_conv2d", "the kernel is larger than the padded map");
+    ls_tensor *y = ls_record(LS_OP_CONV, in, n, (int)w->dim[0], h, wide, false);
+    if (!y)
         return NULL;
-    node->attributes.kernel = k;
-    node->attributes.stride = stride;
-    node->attributes.padding = padding;
-    node->in[1] = weight;
-    node->in[2] = bias;
-    node->out[0]->needs_gradient = true;
-    return node->out[0];
+    y->attributes.kernel = k;
+    y->attributes.stride = stride;
+    y->attributes.padding = padding;
+    return y;
 }
 
 /* A product over features is a convolution of one tap over maps of one place. */
-static ls_tensor *product(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, int in_out, int64_t outputs)
+static ls_tensor *product(ls_tensor *const in[], int n, int in_out, int64_t outputs)
 {
-    ls_node *node = record(x, LS_OP_CONV, (int)outputs, 1, 1);
-    if (!node)
+    ls_tensor *y = ls_record(LS_OP_CONV, in, n, (int)outputs, 1, 1, true);
+    if (!y)
         return NULL;
-    node->attributes.kernel = node->attributes.stride = 1;
-    node->attributes.weight_in_out = in_out;
-    node->in[1] = weight;
-    node->in[2] = bias;
-    node->out[0]->flat = node->out[0]->needs_gradient = true;
-    return node->out[0];
+    y->attributes.kernel = y->attributes.stride = 1;
+    y->attributes.weight_in_out = in_out;
+    return y;
 }
 
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
 {
-    const ls_view *w = view_of(weight);
-    if (!x || !weight)
+    ls_tensor *in[] = {x, weight};
+    if (!ls_operands(in, 2, "ls_matmul"))
         return NULL;
-    if (!x->flat || !w || w->rank != 2 || w->shape[0] != x->c)
-        return bad_shape(x, "ls_matmul", "x must be flat and weight a parameter (features of x, outputs)");
-    ls_view *fan = &x->graph->flat->views[weight->view];
-    fan->fan_in = (size_t)w->shape[0];
-    fan->fan_out = (size_t)w->shape[1];
-    return product(x, weight, NULL, 1, w->shape[1]);
+    const ls_shape *w = weight_shape(weight);
+    if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[0] != x->shape.dim[1])
+        return ls_bad_shape(x, "ls_matmul", "x must be flat and weight a parameter (features of x, outputs)");
+    if (weight->kind == LS_TENSOR_PARAMETER) {
+        ls_view *fan = &x->session->recording->flat->views[weight->view];
+        fan->fan_in = (size_t)w->dim[0];
+        fan->fan_out = (size_t)w->dim[1];
+    }
+    return product(in, 2, 1, w->dim[1]);
 }
 
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
 {
-    const ls_view *w = view_of(weight), *b = view_of(bias);
-    if (!x || !weight)
+    ls_tensor *in[] = {x, weight, bias};
+    int n = bias ? 3 : 2;
+    if (!ls_operands(in, n, "ls_linear"))
         return NULL;
-    if (!x->flat || !w || w->rank != 2 || w->shape[1] != x->c)
-        return bad_shape(x, "ls_linear", "x must be flat and weight a parameter (outputs, features of x)");
-    if (bias && (!b || b->rank != 1 || b->shape[0] != w->shape[0]))
-        return bad_shape(x, "ls_linear", "bias must be a parameter (outputs)");
-    return product(x, weight, bias, 0, w->shape[0]);
+    const ls_shape *w = weight_shape(weight);
+    if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[1] != x->shape.dim[1])
+        return ls_bad_shape(x, "ls_linear", "x must be flat and weight a parameter (outputs, features of x)");
+    if (bias && !fits_bias(bias, w->dim[0]))
+        return ls_bad_shape(x, "ls_linear", "bias must be a parameter (outputs)");
+    return product(in, n, 0, w->dim[0]);
 }
 
 ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
 {
-    if (!a || !b)
+    ls_tensor *in[] = {a, b};
+    if (!ls_operands(in, 2, "ls_add"))
         return NULL;
-    const ls_view *bias = view_of(b);
-    bool same = b->per_image && a->c == b->c && a->h == b->h && a->w == b->w;
-    if (!same && !(bias && bias->rank == 1 && bias->shape[0] == a->c))
-        return bad_shape(a, "ls_add", "both must have one shape, or the second be a bias (channels of the first)");
-    ls_node *node = record(a, same ? LS_OP_ADD : LS_OP_ADD_BIAS, a->c, a->h, a->w);
-    if (!node)
-        return NULL;
-    node->in[1] = b;
-    node->out[0]->needs_gradient = a->needs_gradient || b->needs_gradient;
-    return node->out[0];
+    if (ls_same_shape(&a->shape, &b->shape))
+        return record(LS_OP_ADD, in, 2, &a->shape);
+    if (a->shape.rank < 2 || !fits_bias(b, a->shape.dim[1]))
+        return ls_bad_shape(a, "ls_add", "both must have one shape, or the second be a bias (channels of the first)");
+    return record(LS_OP_ADD_BIAS, in, 2, &a->shape);
 }
 
 static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const char *function)
 {
-    if (!x)
+    if (!ls_operands(&x, 1, function))
         return NULL;
+    if (x->shape.rank != 4)
+        return ls_bad_shape(x, function, "x must be (images, channels, height, width)");
     if (!options || options->kernel < 1 || options->stride < 0 || options->padding < 0 ||
         options->padding > options->kernel / 2)
-        return bad_shape(x, function, "kernel must be at least 1, padding at most half of it");
+        return ls_bad_shape(x, function, "kernel must be at least 1, padding at most half of it");
     int k = options->kernel, stride = options->stride ? options->stride : k, padding = options->padding;
-    int h = out_size(x->h, k, stride, padding), w = out_size(x->w, k, stride, padding);
+    int c, height, width;
+    ls_shape_image(&x->shape, &c, &height, &width);
+    int h = out_size(height, k, stride, padding), w = out_size(width, k, stride, padding);
     if (h < 1 || w < 1)
-        return bad_shape(x, function, "the window is larger than the padded map");
-    ls_node *node = record(x, op, x->c, h, w);
-    if (!node)
+        return ls_bad_shape(x, function, "the window is larger than the padded map");
+    ls_tensor *y = ls_record(op, &x, 1, c, h, w, false);
+    if (!y)
         return NULL;
-    node->attributes.kernel = k;
-    node->attributes.stride = stride;
-    node->attributes.padding = padding;
-    return node->out[0];
+    y->attributes.kernel = k;
+    y->attributes.stride = stride;
+    y->attributes.padding = padding;
+    return y;
 }
 
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options)
@@ -191,15 +224,56 @@ ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options)
 
 ls_tensor *ls_global_avg_pool2d(ls_tensor *x)
 {
-    ls_node *node = x ? record(x, LS_OP_GLOBAL_AVG_POOL, x->c, 1, 1) : NULL;
-    return node ? node->out[0] : NULL;
+    if (!ls_operands(&x, 1, "ls_global_avg_pool2d"))
+        return NULL;
+    if (x->shape.rank != 4)
+        return ls_bad_shape(x, "ls_global_avg_pool2d", "x must be (images, channels, height, width)");
+    return ls_record(LS_OP_GLOBAL_AVG_POOL, &x, 1, (int)x->shape.dim[1], 1, 1, false);
 }
+
+ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
+{
+    ls_tensor *in[] = {logits, y};
+    if (!ls_operands(in, 2, "ls_cross_entropy"))
+        return NULL;
+    if (logits->shape.rank != 2)
+        return ls_bad_shape(logits, "ls_cross_entropy", "logits must be (images, classes)");
+    if (y->shape.rank != 1 || y->shape.dim[0] != logits->shape.dim[0] ||
+        (y->kind != LS_TENSOR_LABELS && y->kind != LS_TENSOR_ARRAY))
+        return ls_bad_shape(logits, "ls_cross_entropy", "y must be labels (images), one for each row of logits");
+    return record(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
+}
+
+/* Everything in x added up: an image's numbers, then the images. */
+static ls_tensor *fold(ls_tensor *x, ls_fold how, const char *function)
+{
+    if (!ls_operands(&x, 1, function))
+        return NULL;
+    if (x->shape.rank != 1 || x->session->recording)
+        return ls_bad_shape(x, function, "x must have one number for each image, such as a loss");
+    ls_tensor *y = record(LS_OP_SUM_IMAGES, &x, 1, &(ls_shape){.rank = 0});
+    if (y)
+        y->fold = how;
+    return y;
+}
+
+ls_tensor *ls_sum(ls_tensor *x)
+{
+    return fold(x, LS_FOLD_SUM, "ls_sum");
+}
+
+ls_tensor *ls_mean(ls_tensor *x)
+{
+    return fold(x, LS_FOLD_MEAN, "ls_mean");
+}
+
+/* ---- What modules record ---- */
 
 /* The number of the view `path.name`; the first recording defines it, later ones find it. */
 static int define(ls_session *session, const char *path, const char *name, int rank, const int64_t shape[],
                   bool trainable, bool joined)
 {
-    ls_flat *flat = session->recording->graph->flat;
+    ls_flat *flat = session->recording->flat;
     char full[768];
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
     int number = ls_flat_find(flat, full);
@@ -216,113 +290,70 @@ static int define(ls_session *session, const char *path, const char *name, int r
     return -1;
 }
 
-ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, int rank, const int64_t shape[])
+static ls_tensor *parameter(ls_session *session, int number)
+{
+    const ls_view *view = &session->recording->flat->views[number];
+    ls_shape shape = {.rank = view->rank};
+    memcpy(shape.dim, view->shape, (size_t)view->rank * sizeof *view->shape);
+    ls_tensor *tensor = ls_tensor_new(session, LS_TENSOR_PARAMETER, &shape, (ls_device){LS_HOST, 0});
+    if (!tensor)
+        return NULL;
+    tensor->view = number;
+    tensor->name = view->name;
+    tensor->needs_gradient = view->trainable;
+    return tensor;
+}
+
+ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, const ls_shape *shape)
 {
     if (!session->recording || ls_failed(session))
         return NULL;
-    ls_graph *graph = session->recording->graph;
-    int number = define(session, path, name, rank, shape, true, false);
+    int number = define(session, path, name, shape->rank, shape->dim, true, false);
     if (number < 0)
         return NULL;
-    ls_view *view = &graph->flat->views[number];
-    view->drawn = rank > 1;
-    size_t window = rank == 4 ? (size_t)(shape[2] * shape[3]) : 1;
-    view->fan_in = rank > 1 ? (size_t)shape[1] * window : 0;
-    view->fan_out = rank > 1 ? (size_t)shape[0] * window : 0;
-    return ls_graph_view(graph, number);
+    ls_view *view = &session->recording->flat->views[number];
+    view->drawn = shape->rank > 1;
+    size_t window = shape->rank == 4 ? (size_t)(shape->dim[2] * shape->dim[3]) : 1;
+    view->fan_in = shape->rank > 1 ? (size_t)shape->dim[1] * window : 0;
+    view->fan_out = shape->rank > 1 ? (size_t)shape->dim[0] * window : 0;
+    return parameter(session, number);
 }
 
 ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps)
 {
-    if (!x || ls_failed(x->graph->session))
+    ls_session *session = ls_operands(&x, 1, "BatchNorm");
+    if (!session)
         return NULL;
-    ls_graph *graph = x->graph;
-    ls_session *session = graph->session;
-    const int64_t shape[] = {x->c};
+    if (x->shape.rank != 4 && x->shape.rank != 2)
+        return ls_bad_shape(x, "BatchNorm", "x must be (images, channels, height, width) or (images, features)");
+    const ls_recording *recording = session->recording;
+    const int64_t shape[] = {x->shape.dim[1]};
     int gamma = define(session, path, "weight", 1, shape, true, false);
     int beta = gamma < 0 ? -1 : define(session, path, "bias", 1, shape, true, true);
     int mean = beta < 0 ? -1 : define(session, path, "running_mean", 1, shape, false, false);
     int variance = mean < 0 ? -1 : define(session, path, "running_var", 1, shape, false, true);
     if (variance < 0)
         return NULL;
-    graph->flat->views[gamma].fill = graph->flat->views[variance].fill = 1;
-    ls_node *node = record(x, graph->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, x->c, x->h, x->w);
-    if (!node)
+    recording->flat->views[gamma].fill = recording->flat->views[variance].fill = 1;
+    ls_tensor *in[] = {x, parameter(session, gamma), parameter(session, beta)};
+    if (!in[1] || !in[2])
         return NULL;
-    node->attributes.eps = eps;
-    int at = graph->n_nodes - 1;
-    ls_tensor *in[] = {ls_graph_view(graph, gamma), ls_graph_view(graph, beta)};
-    ls_tensor *third = graph->training ? ls_graph_value(graph, LS_IN_ARENA, 2 * x->c, 1, 1, false) : NULL;
-    size_t place = graph->flat->views[mean].offset;
-    ls_tensor *statistics =
-        ls_graph_value(graph, graph->training ? LS_IN_STATISTICS : LS_IN_STATE, 2 * x->c, 1, 1, false);
-    if (!in[0] || !in[1] || !statistics || (graph->training && !third))
+    ls_tensor *y = record(recording->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
+    if (!y)
         return NULL;
-    statistics->offset = place;
-    node = &graph->nodes[at];
-    node->in[1] = in[0];
-    node->in[2] = in[1];
-    if (graph->training) {
-        node->out[1] = third;
-        node->out[2] = statistics;
-    } else {
-        node->in[4] = statistics;
-    }
-    node->out[0]->needs_gradient = true;
-    return node->out[0];
+    y->attributes.eps = eps;
+    y->view = mean;
+    return y;
 }
 
 ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate)
 {
-    if (!x || !x->graph->training)
+    if (!ls_operands(&x, 1, "dropout") || !x->session->recording->training)
         return x; /* kept whole in inference, its scale having been paid in training */
-    ls_node *node = record(x, LS_OP_DROPOUT, x->c, x->h, x->w);
-    if (!node)
+    ls_tensor *y = record(LS_OP_DROPOUT, &x, 1, &x->shape);
+    if (!y)
         return NULL;
-    node->attributes.rate = (float)rate;
-    node->attributes.key = ls_hash_name(path);
-    return node->out[0];
-}
-
-ls_tensor *ls_record_cross_entropy(ls_tensor *logits)
-{
-    ls_node *node = logits ? record(logits, LS_OP_CROSS_ENTROPY, 1, 1, 1) : NULL;
-    if (!node)
-        return NULL;
-    int at = logits->graph->n_nodes - 1;
-    ls_tensor *probabilities = ls_graph_like(logits->graph, logits);
-    if (!probabilities)
-        return NULL;
-    node = &logits->graph->nodes[at];
-    node->out[1] = probabilities;
-    return node->out[0];
-}
-
-static void record_metric(ls_tensor *x, ls_op op, size_t metric)
-{
-    ls_graph *graph = x->graph;
-    ls_tensor *sum = ls_graph_value(graph, LS_IN_METRICS, 1, 1, 1, false);
-    ls_node *node = sum ? ls_graph_node(graph, op, "metrics") : NULL;
-    if (!node)
-        return;
-    sum->offset = metric;
-    node->in[0] = x;
-    node->out[0] = sum;
-}
-
-void ls_record_metrics(ls_tensor *logits, ls_tensor *loss)
-{
-    if (!logits || !loss)
-        return;
-    record_metric(loss, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
-    record_metric(logits, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
-}
-
-void ls_record_rows(ls_tensor *logits)
-{
-    ls_node *node = logits ? record(logits, LS_OP_ROWS, logits->c, 1, 1) : NULL;
-    if (node) {
-        node->out[0]->place = LS_IN_ROWS;
-        node->out[0]->per_image = false;
-    }
+    y->attributes.rate = (float)rate;
+    y->attributes.key = ls_hash_name(path);
+    return y;
 }

@@ -1,28 +1,31 @@
-/* Recording: while a module's forward runs, its operations are appended to the session's recording. */
+/* Recording: every operation checks its operands and makes a tensor that knows how it is computed. While a module's forward runs,
+ * the session's recording says under which names its parameters go. */
 #ifndef LS_GRAPH_RECORD_H
 #define LS_GRAPH_RECORD_H
 
-#include "graph/graph.h"
+#include "graph/tensor.h"
+#include "tensor/flat.h"
 
 typedef struct ls_recording {
-    ls_graph *graph;
+    ls_flat *flat; /* parameters are defined in it until it is closed, and looked up after that */
+    bool training;
     char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */
 } ls_recording;
 
-/* The path kept for the session's life, for messages that come later. */
-const char *ls_recorded_path(ls_session *session);
+/* A computation with the given image shape (c, h, w); `flat` gives (images, c). NULL after any failure of the session. */
+ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w, bool flat);
+
+/* Raises LS_BAD_SHAPE with x's shape and where it was; returns NULL. */
+ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what);
+
+/* NULL unless every tensor is there, is of one session that has not failed, and lies on one device. */
+ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 
 /* BatchNorm over x with parameters weight and bias and running statistics, all four made under the recording's path. */
 ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps);
 ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate);
 
 /* A parameter under `path`: defined by the first recording of a network, looked up by later ones. */
-ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, int rank,
-                               const int64_t shape[]);
-
-/* The loss and the metrics of logits: returns the loss of each image. */
-ls_tensor *ls_record_cross_entropy(ls_tensor *logits);
-void ls_record_metrics(ls_tensor *logits, ls_tensor *loss);
-void ls_record_rows(ls_tensor *logits);
+ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, const ls_shape *shape);
 
 #endif

@@ -24,7 +24,7 @@ void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, floa
             values[i] = view->fill;
         return;
     }
-    ls_stream stream = {.seed = seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(view->name)};
+    ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(view->name)};
     double scale = deviation(view, init);
     for (size_t i = 0; i < view->numbers; i++)
         values[i] = (float)(scale * (init->kind == LS_XAVIER ? 2 * ls_random_uniform(&stream, i) - 1

@@ -8,29 +8,31 @@ static ls_module *bad(ls_session *session, const char *message)
 }
 
 /* A parameter under the path of the module that records now. */
-static ls_tensor *own(ls_module *self, const char *name, int rank, const int64_t shape[])
+static ls_tensor *own(ls_module *self, const char *name, ls_shape shape)
 {
-    return self->session->recording
-               ? ls_record_parameter(self->session, self->session->recording->path, name, rank, shape)
-               : NULL;
+    return self->session->recording ? ls_record_parameter(self->session, self->session->recording->path, name, &shape)
+                                    : NULL;
 }
 
-ls_tensor *ls_parameter(ls_module *block, const char *name, int rank, const int64_t shape[])
+ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape)
 {
     if (!block)
         return NULL;
-    if (!name || !*name || rank < 1 || rank > LS_MAX_RANK || !shape || !block->session->recording) {
+    bool good = shape.rank >= 1 && shape.rank <= LS_MAX_RANK;
+    for (int i = 0; good && i < shape.rank; i++)
+        good = shape.dim[i] > 0 && shape.dim[i] <= INT32_MAX;
+    if (!name || !*name || !good || !block->session->recording) {
         ls_raise(&block->session->context, LS_BAD_ARGUMENT,
                  "ls_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
         return NULL;
     }
-    return own(block, name, rank, shape);
+    return own(block, name, shape);
 }
 
 static ls_tensor *forward_conv2d(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *weight = own(self, "weight", 4, (int64_t[]){self->channels, x->c, self->kernel, self->kernel});
-    return ls_conv2d(x, weight, own(self, "bias", 1, (int64_t[]){self->channels}), &self->conv);
+    ls_tensor *weight = own(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1), self->kernel, self->kernel));
+    return ls_conv2d(x, weight, own(self, "bias", LS_SHAPE(self->channels)), &self->conv);
 }
 
 ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options)
@@ -49,8 +51,8 @@ ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_
 
 static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *weight = own(self, "weight", 2, (int64_t[]){self->channels, x->c});
-    return ls_linear(x, weight, own(self, "bias", 1, (int64_t[]){self->channels}));
+    ls_tensor *weight = own(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1)));
+    return ls_linear(x, weight, own(self, "bias", LS_SHAPE(self->channels)));
 }
 
 ls_module *ls_nn_linear(ls_session *session, int features)

@@ -3,14 +3,11 @@
 
 static ls_tensor *lenet(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *W1 = ls_parameter(self, "W1", 4, (int64_t[]){20, x->c, 3, 3}),
-              *b1 = ls_parameter(self, "b1", 1, (int64_t[]){20});
-    ls_tensor *W2 = ls_parameter(self, "W2", 4, (int64_t[]){50, 20, 5, 5}),
-              *b2 = ls_parameter(self, "b2", 1, (int64_t[]){50});
-    ls_tensor *W3 = ls_parameter(self, "W3", 2, (int64_t[]){800, 128}),
-              *b3 = ls_parameter(self, "b3", 1, (int64_t[]){128});
-    ls_tensor *W4 = ls_parameter(self, "W4", 2, (int64_t[]){128, 10}),
-              *b4 = ls_parameter(self, "b4", 1, (int64_t[]){10});
+    ls_tensor *W1 = ls_parameter(self, "W1", LS_SHAPE(20, ls_dim(x, 1), 3, 3)),
+              *b1 = ls_parameter(self, "b1", LS_SHAPE(20));
+    ls_tensor *W2 = ls_parameter(self, "W2", LS_SHAPE(50, 20, 5, 5)), *b2 = ls_parameter(self, "b2", LS_SHAPE(50));
+    ls_tensor *W3 = ls_parameter(self, "W3", LS_SHAPE(800, 128)), *b3 = ls_parameter(self, "b3", LS_SHAPE(128));
+    ls_tensor *W4 = ls_parameter(self, "W4", LS_SHAPE(128, 10)), *b4 = ls_parameter(self, "b4", LS_SHAPE(10));
     const ls_pool halve = {.kernel = 2, .stride = 2};
     ls_tensor *h1 = ls_avg_pool2d(ls_relu(ls_conv2d(x, W1, b1, NULL)), &halve);
     ls_tensor *h2 = ls_flatten(ls_avg_pool2d(ls_relu(ls_conv2d(h1, W2, b2, NULL)), &halve));

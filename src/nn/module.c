@@ -35,11 +35,6 @@ static ls_tensor *forward_in_turn(ls_module *self, ls_tensor *x)
     return x;
 }
 
-ls_module *ls_sequential(ls_session *session)
-{
-    return ls_module_new(session, forward_in_turn);
-}
-
 static int find_child(const ls_module *parent, const char *name)
 {
     for (int i = 0; i < parent->n_children; i++)
@@ -87,6 +82,15 @@ ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
     return ls_status_of(parent->session);
 }
 
+ls_module *ls_sequential(ls_session *session, ls_module *const list[])
+{
+    ls_module *module = ls_module_new(session, forward_in_turn);
+    for (int i = 0; module && list && list[i]; i++)
+        if (ls_append(module, NULL, list[i]) != LS_OK)
+            return NULL;
+    return module;
+}
+
 ls_module *ls_child(ls_module *parent, const char *name)
 {
     int i = parent && name ? find_child(parent, name) : -1;
@@ -119,26 +123,45 @@ ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x)
     return y;
 }
 
-ls_tensor *ls_module_record(ls_module *root, ls_graph *graph, int channels, int height, int width)
+static ls_tensor *record(ls_module *root, ls_recorded *recorded, const ls_shape *images)
 {
     ls_session *session = root->session;
-    if (session->recording) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "a network was initialized while another one records");
+    ls_shape shape = *images;
+    shape.dim[0] = -1;
+    ls_tensor *input = ls_tensor_new(session, LS_TENSOR_INPUT, &shape, (ls_device){LS_HOST, 0});
+    if (!input)
         return NULL;
-    }
-    ls_recording recording = {.graph = graph};
-    ls_tensor *images = ls_graph_value(graph, LS_IN_ARENA, channels, height, width, true);
-    ls_node *node = images ? ls_graph_node(graph, LS_OP_IMAGES, "images") : NULL;
-    if (!node)
-        return NULL;
-    node->out[0] = images;
-    session->recording = &recording;
-    ls_tensor *logits = root->forward(root, images);
-    session->recording = NULL;
+    recorded->input = ls_tensor_hold(input);
+    ls_tensor *output = root->forward(root, input);
     if (ls_failed(session))
         return NULL;
-    if (!logits || !logits->flat || logits->graph != graph || !logits->needs_gradient)
+    if (!output || output->kind != LS_TENSOR_COMPUTED || output->fold || output->shape.dim[0] != -1) {
         ls_raise(&session->context, LS_BAD_SHAPE,
-                 "the network's forward must return (images, classes) made from its input");
-    return ls_failed(session) ? NULL : logits;
+                 "the network's forward must return what it made of its input, a row for each image");
+        return NULL;
+    }
+    return ls_tensor_hold(output);
+}
+
+ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_shape *images, ls_recorded *recorded)
+{
+    ls_session *session = root->session;
+    if (session->recording)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "a network was called in the forward of another one");
+    ls_recording recording = {.flat = flat, .training = training};
+    int scope = ls_scope_open(session, NULL);
+    if (scope < 0)
+        return ls_status_of(session);
+    session->recording = &recording;
+    recorded->output = record(root, recorded, images);
+    session->recording = NULL;
+    ls_scope_close(session, scope);
+    return ls_status_of(session);
+}
+
+void ls_recorded_release(ls_recorded *recorded)
+{
+    ls_tensor_drop(recorded->output);
+    ls_tensor_drop(recorded->input);
+    *recorded = (ls_recorded){NULL, NULL};
 }

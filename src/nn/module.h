@@ -10,7 +10,7 @@ typedef struct ls_child_entry {
 } ls_child_entry;
 
 struct ls_module {
-    ls_session *session;
+    ls_session *session; /* first: ls_session_of reads it */
     ls_forward *forward;
     void *user;
     ls_child_entry *children;
@@ -27,7 +27,14 @@ struct ls_module {
 /* Allocates a module; NULL after a failure of the session. */
 ls_module *ls_module_new(ls_session *session, ls_forward *forward);
 
-/* Records the root's forward over images of the given shape; returns the logits. */
-ls_tensor *ls_module_record(ls_module *root, ls_graph *graph, int channels, int height, int width);
+/* A forward that was recorded over images of one shape: held, until released. */
+typedef struct ls_recorded {
+    ls_tensor *input, *output;
+} ls_recorded;
+
+/* Records the root's forward over images of the given shape (dim[0] is ignored). */
+ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_shape *images,
+                           ls_recorded *recorded);
+void ls_recorded_release(ls_recorded *recorded);
 
 #endif

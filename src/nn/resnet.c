@@ -26,21 +26,15 @@ static ls_module *residual_block(ls_session *session, int channels, bool use_1x1
 ls_module *ls_resnet18(ls_session *session, int classes)
 {
     static const char *const names[] = {"resnet_block1", "resnet_block2", "resnet_block3", "resnet_block4"};
-    ls_module *net = ls_sequential(session);
-    ls_append(net, NULL, ls_nn_conv2d(session, 64, 3, &(ls_conv){.padding = 1}));
-    ls_append(net, NULL, ls_nn_batch_norm(session));
-    ls_append(net, NULL, ls_nn_fn(session, ls_relu));
-    for (int i = 0; i < 4; i++) { /* 64, 128, 256, 512 channels */
-        ls_module *stage = ls_sequential(session);
-        ls_append(stage, NULL, residual_block(session, 64 << i, i > 0, i > 0 ? 2 : 1));
-        ls_append(stage, NULL, residual_block(session, 64 << i, false, 1));
-        ls_append(net, names[i], stage);
-    }
+    ls_module *net = ls_sequential(session, LS_LIST(ls_nn_conv2d(session, 64, 3, &(ls_conv){.padding = 1}),
+                                                    ls_nn_batch_norm(session), ls_nn_fn(session, ls_relu)));
+    for (int i = 0; i < 4; i++) /* 64, 128, 256, 512 channels */
+        ls_append(net, names[i],
+                  ls_sequential(session, LS_LIST(residual_block(session, 64 << i, i > 0, i > 0 ? 2 : 1),
+                                                 residual_block(session, 64 << i, false, 1))));
     ls_append(net, "global_avg_pool", ls_nn_fn(session, ls_global_avg_pool2d));
-    ls_module *fc = ls_sequential(session);
-    ls_append(fc, NULL, ls_nn_fn(session, ls_flatten));
-    ls_append(fc, NULL, ls_nn_linear(session, classes));
-    ls_append(net, "fc", fc);
+    ls_append(net, "fc",
+              ls_sequential(session, LS_LIST(ls_nn_fn(session, ls_flatten), ls_nn_linear(session, classes))));
     if (net)
         net->model = "resnet18";
     return ls_failed(session) ? NULL : net;

@@ -1,27 +1,8 @@
 #include "parallel/engine.h"
 
 #include "base/cores.h"
-#include "comm/tree.h"
 
 enum { SPINS = 4000 };
-
-void ls_core_enter(ls_core *core)
-{
-    pthread_mutex_lock(&core->lock);
-    unsigned ticket = core->next++;
-    while (core->serving != ticket)
-        pthread_cond_wait(&core->turn, &core->lock);
-    pthread_mutex_unlock(&core->lock);
-}
-
-void ls_core_leave(ls_core *core)
-{
-    pthread_mutex_lock(&core->lock);
-    core->serving++;
-    if (core->next != core->serving)
-        pthread_cond_broadcast(&core->turn);
-    pthread_mutex_unlock(&core->lock);
-}
 
 int ls_spin(const ls_engine *engine, const atomic_int *flag)
 {
@@ -61,46 +42,43 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-static ls_core *core_for(ls_engine *engine, int number)
+/* How many devices before the i-th share its core. */
+static int neighbours(const ls_engine *engine, int i)
 {
-    for (int i = 0; i < engine->n_cores; i++)
-        if (engine->cores[i].number == number)
-            return &engine->cores[i];
-    ls_core *core = &engine->cores[engine->n_cores++];
-    core->number = number;
-    pthread_mutex_init(&core->lock, NULL);
-    pthread_cond_init(&core->turn, NULL);
-    return core;
+    int n = 0;
+    for (int k = 0; k < i; k++)
+        n += engine->workers[k].core == engine->workers[i].core;
+    return n;
 }
 
-static ls_status start_workers(ls_engine *engine, const ls_devices *devices)
+static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_devices *devices)
 {
-    int cores = ls_core_count();
-    engine->cores = ls_alloc(engine->context, (size_t)devices->n, sizeof *engine->cores, "the list of cores");
     engine->workers = ls_alloc(engine->context, (size_t)devices->n, sizeof *engine->workers, "the list of workers");
-    if (!engine->cores || !engine->workers)
+    if (!engine->workers)
         return LS_OUT_OF_MEMORY;
-    engine->crowded = devices->n > cores;
     for (int i = 0; i < devices->n; i++) {
-        ls_core *core = core_for(engine, devices->at[i].index % cores);
-        core->devices++;
-        engine->crowded |= core->devices > 1;
+        ls_worker *worker = &engine->workers[i];
+        *worker =
+            (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i].index), .device = devices->at[i]};
+        if (!worker->core)
+            return LS_OUT_OF_MEMORY;
+        bool shared = neighbours(engine, i) > 0;
+        engine->n_cores += !shared;
+        engine->crowded |= shared;
     }
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
-        *worker = (ls_worker){.engine = engine, .device = devices->at[i]};
-        worker->core = core_for(engine, devices->at[i].index % cores);
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0)
             return ls_raise(engine->context, LS_OUT_OF_MEMORY,
                             "no thread for cpu:%d; the system's limit on threads is reached", devices->at[i].index);
-        worker->started = true;
         engine->n_workers++;
     }
     return LS_OK;
 }
 
-ls_engine *ls_engine_new(ls_context *context, const ls_devices *devices)
+ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
 {
+    ls_context *context = &session->context;
     ls_engine *engine = ls_alloc(context, 1, sizeof *engine, "the workers");
     if (!engine)
         return NULL;
@@ -108,7 +86,7 @@ ls_engine *ls_engine_new(ls_context *context, const ls_devices *devices)
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->submitted, NULL);
     pthread_cond_init(&engine->finished, NULL);
-    if (start_workers(engine, devices) == LS_OK)
+    if (start_workers(engine, session, devices) == LS_OK)
         return engine;
     ls_engine_free(engine);
     return NULL;
@@ -124,51 +102,18 @@ void ls_engine_free(ls_engine *engine)
     pthread_mutex_unlock(&engine->lock);
     for (int i = 0; i < engine->n_workers; i++)
         pthread_join(engine->workers[i].thread, NULL);
-    for (int i = 0; i < engine->n_cores; i++) {
-        ls_core *core = &engine->cores[i];
-        ls_release(engine->context, core->arena);
-        ls_release(engine->context, core->scratch);
-        ls_release(engine->context, core->sums);
-        pthread_cond_destroy(&core->turn);
-        pthread_mutex_destroy(&core->lock);
-    }
     pthread_cond_destroy(&engine->finished);
     pthread_cond_destroy(&engine->submitted);
     pthread_mutex_destroy(&engine->lock);
-    ls_release(engine->context, engine->cores);
     ls_release(engine->context, engine->workers);
     ls_release(engine->context, engine);
 }
 
-/* Replaces a block by a larger one; the content need not survive. */
-static ls_status enlarge(ls_context *context, void **block, size_t bytes)
-{
-    ls_release(context, *block);
-    *block = ls_alloc(context, bytes, 1, "a core's arena");
-    return *block ? LS_OK : LS_OUT_OF_MEMORY;
-}
-
 ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *plan)
 {
-    size_t floats = plan->arena_floats > engine->arena_floats ? plan->arena_floats : engine->arena_floats;
-    size_t bytes = plan->scratch_bytes > engine->scratch_bytes ? plan->scratch_bytes : engine->scratch_bytes;
-    for (int i = 0; i < engine->n_cores; i++) {
-        ls_core *core = &engine->cores[i];
-        void *arena = core->arena, *scratch = core->scratch;
-        ls_status status = LS_OK;
-        if (!arena || floats > engine->arena_floats)
-            status = enlarge(engine->context, &arena, floats * sizeof(float));
-        core->arena = arena;
-        if (status == LS_OK && (!scratch || bytes > engine->scratch_bytes))
-            status = enlarge(engine->context, &scratch, bytes);
-        core->scratch = scratch;
-        if (status == LS_OK && !core->sums)
-            core->sums = ls_alloc(engine->context, 2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof(float), "a core's sums");
-        if (status != LS_OK || !core->sums)
+    for (int i = 0; i < engine->n_workers; i++)
+        if (ls_core_reserve(engine->workers[i].core, plan) != LS_OK)
             return LS_OUT_OF_MEMORY;
-    }
-    engine->arena_floats = floats;
-    engine->scratch_bytes = bytes;
     return LS_OK;
 }
 

@@ -8,25 +8,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "graph/plan.h"
-
-typedef struct ls_core {
-    int number;  /* in the affinity mask */
-    int devices; /* how many share it */
-    pthread_mutex_t lock;
-    pthread_cond_t turn;
-    unsigned next, serving; /* tickets: turns are taken in the order asked for */
-    float *arena;           /* for one shard of the largest plan */
-    void *scratch;
-    float *sums; /* for ls_tree_sum */
-} ls_core;
+#include "parallel/core.h"
 
 typedef struct ls_worker {
     struct ls_engine *engine;
     ls_core *core;
     ls_device device;
     pthread_t thread;
-    bool started;
     unsigned seen; /* jobs done */
 } ls_worker;
 
@@ -39,12 +27,10 @@ enum { LS_QUEUE = 4 };
 
 typedef struct ls_engine {
     ls_context *context;
-    ls_core *cores;
-    int n_cores;
+    int n_cores; /* how many different ones the workers have */
     ls_worker *workers;
     int n_workers;
     bool crowded; /* more threads than cores: waiting must not spin */
-    size_t arena_floats, scratch_bytes;
     pthread_mutex_t lock;
     pthread_cond_t submitted, finished;
     ls_job *queue[LS_QUEUE];
@@ -53,19 +39,16 @@ typedef struct ls_engine {
 } ls_engine;
 
 /* NULL with the context's error when threads or memory cannot be had. */
-ls_engine *ls_engine_new(ls_context *context, const ls_devices *devices);
+ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices);
 void ls_engine_free(ls_engine *engine); /* after the last job */
 
-/* Gives every core room for `plan`. No job may be running. */
+/* Gives every core room for `plan`, when its turn comes. */
 ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *plan);
 
 void ls_engine_submit(ls_engine *engine, ls_job *job);
 void ls_engine_wait_job(ls_engine *engine,
                         ls_job *job);   /* until that job is done (at once if it was never handed in) */
 void ls_engine_wait(ls_engine *engine); /* until all are */
-
-void ls_core_enter(ls_core *core);
-void ls_core_leave(ls_core *core);
 
 /* Waits a few microseconds for `flag` to become non-zero, where that is cheaper than sleeping; returns it. */
 int ls_spin(const ls_engine *engine, const atomic_int *flag);

@@ -1,40 +1,36 @@
-/* Inference over a whole data set: shards in file order, on all devices, every image once. */
+/* Inference on all devices of a network: shards are pulled in order, every image once. */
 #include <string.h>
 
 #include "comm/tree.h"
 #include "data/data.h"
+#include "parallel/batches.h"
 #include "parallel/network.h"
+#include "parallel/stream.h"
+#include "parallel/values.h"
 
 typedef struct pass {
     ls_job job;
     ls_network *network;
-    const ls_plan *plan;
-    const ls_data *data;
-    const uint32_t *index; /* [rows] 0, 1, 2 ... */
-    float *metrics;        /* [shards][LS_METRICS] */
-    float *logits;         /* [rows][classes] of the caller; NULL when only metrics are wanted */
-    int64_t rows;
-    int shards, shard;
+    ls_feed *feed;
+    float *rows;       /* of the whole batch; NULL when only metrics are wanted */
+    float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
+    float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     atomic_int next;
 } pass;
 
-static void run_shard(pass *p, int j, ls_core *core)
+static void run_shard(pass *p, int j, ls_worker *worker)
 {
     ls_network *network = p->network;
-    int current = atomic_load(&network->current);
-    int64_t first = (int64_t)j * p->shard, left = p->rows - first;
-    float *rows = p->logits ? p->logits + first * network->classes : NULL;
-    ls_samples samples = {.images = p->data->images,
-                          .labels = p->data->labels,
-                          .index = p->index + first,
-                          .count = left < p->shard ? (int)left : p->shard};
-    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena,
-                                     [LS_IN_WEIGHTS] = network->weights[current],
-                                     [LS_IN_STATE] = network->state[current],
-                                     [LS_IN_ROWS] = rows,
-                                     [LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS},
-                            .scratch = core->scratch};
-    ls_plan_run(p->plan, &bindings, &samples, NULL, NULL);
+    float *outputs[LS_MAX_INPUTS] = {NULL};
+    if (p->rows)
+        outputs[0] = p->rows + (size_t)j * (size_t)p->feed->shard * (size_t)p->feed->program->output_numbers;
+    size_t number = (size_t)(worker - worker->engine->workers);
+    ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = p->statistics + number * network->flat.state},
+                            .outputs = outputs};
+    ls_network_bind(network, &bindings);
+    if (p->metrics)
+        bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
+    ls_feed_run(p->feed, j, worker->core, &bindings, 0, NULL, NULL);
 }
 
 static void work(ls_job *job, ls_worker *worker)
@@ -43,71 +39,133 @@ static void work(ls_job *job, ls_worker *worker)
     for (;;) {
         ls_core_enter(worker->core);
         int j = atomic_fetch_add(&p->next, 1);
-        if (j < p->shards)
-            run_shard(p, j, worker->core);
+        if (j < p->feed->shards)
+            run_shard(p, j, worker);
         ls_core_leave(worker->core);
-        if (j >= p->shards)
+        if (j >= p->feed->shards)
             return;
     }
 }
 
-static ls_status infer(pass *p)
+/* The sum of the shards' losses, in the order of the tree, and of their right images. */
+static ls_metrics sum_metrics(const pass *p, double *losses)
 {
-    ls_network *network = p->network;
-    ls_context *context = &network->session->context;
-    p->job.work = work;
-    p->rows = p->data->rows;
-    p->shard = p->plan->capacity;
-    p->shards = (int)((p->rows + p->shard - 1) / p->shard);
-    uint32_t *index = ls_alloc(context, (size_t)p->rows, sizeof *index, "the order of images");
-    p->metrics = ls_alloc(context, (size_t)p->shards * LS_METRICS, sizeof *p->metrics, "the shards' metrics");
-    for (int64_t i = 0; index && i < p->rows; i++)
-        index[i] = (uint32_t)i;
-    p->index = index;
-    if (index && p->metrics) {
-        ls_engine_submit(network->engine, &p->job);
-        ls_engine_wait_job(network->engine, &p->job);
+    ls_metrics sum = {.rows = p->feed->rows};
+    for (int j = 0; j < p->feed->shards; j++) {
+        losses[j] = p->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS];
+        sum.correct += (int64_t)p->metrics[(size_t)j * LS_METRICS + LS_METRIC_CORRECT];
     }
-    ls_release(context, index);
-    return ls_network_settle(network);
+    ls_tree_sum_doubles(losses, p->feed->shards);
+    sum.loss = p->feed->shards ? losses[0] : 0;
+    return sum;
+}
+
+/* Runs the traced computation of a network called on the host's images: its rows, or its metrics. Waits. */
+static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_metrics *metrics)
+{
+    ls_session *session = trace->session;
+    ls_context *context = &session->context;
+    ls_network *network = trace->call->network;
+    const ls_tensor *over = root->fold ? root->in[0] : root;
+    int64_t images = over->shape.dim[0];
+    int shard = images && images < network->shard ? (int)images : network->shard;
+    ls_program *program = ls_program_of(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
+    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK)
+        return ls_status_of(session);
+    pass p = {.job = {.work = work}, .network = network, .rows = rows};
+    p.feed = ls_feed_new(program, trace, images, NULL);
+    size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
+    p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
+    double *losses = ls_alloc(context, shards, sizeof *losses, "the shards' losses");
+    p.statistics = ls_alloc(context, workers * network->flat.state, sizeof *p.statistics, "a pass's statistics");
+    if (p.feed && losses && p.statistics && (p.metrics || !metrics)) {
+        ls_streams_wait(session); /* operands that devices are still at */
+        ls_feed_locate(p.feed);
+        ls_engine_submit(network->engine, &p.job);
+        ls_engine_wait_job(network->engine, &p.job);
+        if (metrics)
+            *metrics = sum_metrics(&p, losses);
+    }
+    if (p.feed)
+        ls_feed_give(p.feed);
+    ls_release(context, p.metrics);
+    ls_release(context, losses);
+    ls_release(context, p.statistics);
+    return ls_status_of(session);
+}
+
+ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)
+{
+    ls_session *session = trace->session;
+    bool scalar = tensor->fold != LS_NOT_FOLDED;
+    size_t n = scalar ? 2 : (size_t)ls_shape_numbers(&tensor->shape);
+    ls_metrics metrics = {0};
+    if (ls_network_read(trace->call) != LS_OK)
+        return ls_status_of(session);
+    ls_array *array = ls_array_new(&session->tensors->arrays, (ls_device){LS_HOST, 0}, n);
+    if (!array || run_all(trace, tensor, scalar ? NULL : array->data, scalar ? &metrics : NULL) != LS_OK) {
+        ls_array_drop(array);
+        return ls_status_of(session);
+    }
+    if (scalar) {
+        array->data[0] =
+            (float)(tensor->fold == LS_FOLD_MEAN && metrics.rows ? metrics.loss / (double)metrics.rows : metrics.loss);
+        array->data[1] = (float)metrics.correct;
+    }
+    tensor->array = array;
+    return LS_OK;
+}
+
+static ls_status refuse(const ls_module *net, const void *argument, const char *function)
+{
+    if (!net)
+        return LS_BAD_ARGUMENT;
+    if (!argument)
+        ls_raise(&net->session->context, LS_BAD_ARGUMENT, "%s: an argument is NULL", function);
+    return ls_status_of(net->session);
 }
 
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
 {
-    ls_network *network = ls_network_of(net, "ls_evaluate");
-    if (!network || !metrics || ls_network_takes(network, data, "ls_evaluate") != LS_OK ||
-        ls_network_settle(network) != LS_OK)
-        return net ? ls_status_of(net->session) != LS_OK ? ls_status_of(net->session) : LS_BAD_ARGUMENT
-                   : LS_BAD_ARGUMENT;
-    ls_context *context = &network->session->context;
-    pass p = {.network = network, .plan = network->evaluate, .data = data};
-    ls_status status = infer(&p);
-    double *losses = status == LS_OK ? ls_alloc(context, (size_t)p.shards, sizeof *losses, "the shards' losses") : NULL;
-    *metrics = (ls_metrics){.rows = p.rows};
-    for (int j = 0; losses && j < p.shards; j++) {
-        losses[j] = p.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS];
-        metrics->correct += (int64_t)p.metrics[(size_t)j * LS_METRICS + LS_METRIC_CORRECT];
-    }
-    if (losses) {
-        ls_tree_sum_doubles(losses, p.shards);
-        metrics->loss = losses[0] / (double)p.rows;
-    }
-    ls_release(context, losses);
-    ls_release(context, p.metrics);
-    return ls_status_of(network->session);
+    if (!net || !data || !metrics || ls_failed(net->session))
+        return refuse(net, data && metrics ? net : NULL, "ls_evaluate");
+    ls_session *session = net->session;
+    int scope = ls_scope_open(session, NULL);
+    ls_tensor *X, *y, *loss = NULL;
+    if (ls_data_tensors(session, data, NULL, data->rows, &X, &y) == LS_OK)
+        loss = ls_sum(ls_cross_entropy(ls_infer(net, X), y));
+    ls_trace *trace = loss ? ls_session_trace(session) : NULL;
+    if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_settle(net->network) == LS_OK &&
+        run_all(trace, loss, NULL, metrics) == LS_OK)
+        metrics->loss /= (double)metrics->rows;
+    ls_scope_close(session, scope);
+    return ls_status_of(session);
 }
 
 ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes)
 {
-    ls_network *network = ls_network_of(net, "ls_predict");
-    if (!network || ls_network_takes(network, data, "ls_predict") != LS_OK || ls_network_settle(network) != LS_OK)
-        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
-    ls_context *context = &network->session->context;
-    if (!logits || classes != network->classes)
-        return ls_raise(context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d",
-                        network->classes, classes);
-    pass p = {.network = network, .plan = network->predict, .data = data, .logits = logits};
-    ls_status status = infer(&p);
-    ls_release(context, p.metrics);
-    return status;
+    if (!net || !data || !logits || ls_failed(net->session))
+        return refuse(net, data && logits ? net : NULL, "ls_predict");
+    ls_session *session = net->session;
+    int scope = ls_scope_open(session, NULL);
+    ls_tensor *X, *rows = NULL;
+    if (ls_data_tensors(session, data, NULL, data->rows, &X, NULL) == LS_OK)
+        rows = ls_infer(net, X);
+    if (rows && net->network->classes != classes)
+        ls_raise(&session->context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d",
+                 net->network->classes, classes);
+    ls_trace *trace = rows ? ls_session_trace(session) : NULL;
+    if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
+        ls_network_settle(net->network) == LS_OK)
+        run_all(trace, rows, logits, NULL);
+    ls_scope_close(session, scope);
+    return ls_status_of(session);
+}
+
+double ls_accuracy(ls_module *net, const ls_data *data)
+{
+    ls_metrics metrics = {0};
+    if (ls_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
+        return 0;
+    return (double)metrics.correct / (double)metrics.rows;
 }

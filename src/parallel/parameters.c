@@ -1,34 +1,38 @@
 /* A network's tensors by name, read and written from outside. */
+#include <stdio.h>
 #include <string.h>
 
 #include "parallel/network.h"
-#include "parallel/step.h"
+
+static void tell(const ls_view *view, ls_parameter_info *info)
+{
+    *info = (ls_parameter_info){
+        .name = view->name, .rank = view->rank, .numbers = (int64_t)view->numbers, .trainable = view->trainable};
+    memcpy(info->shape, view->shape, sizeof info->shape);
+}
 
 int ls_parameter_count(ls_module *net)
 {
-    ls_network *network = ls_network_of(net, "ls_parameter_count");
+    ls_network *network = ls_defined_network_of(net, "ls_parameter_count");
     return network ? network->flat.n_views : 0;
 }
 
 ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info)
 {
-    ls_network *network = ls_network_of(net, "ls_parameter_at");
+    ls_network *network = ls_defined_network_of(net, "ls_parameter_at");
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!info || i < 0 || i >= network->flat.n_views)
         return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_parameter_at: there is no parameter %d of %d",
                         i, network->flat.n_views);
-    const ls_view *view = &network->flat.views[i];
-    *info = (ls_parameter_info){
-        .name = view->name, .rank = view->rank, .numbers = (int64_t)view->numbers, .trainable = view->trainable};
-    memcpy(info->shape, view->shape, sizeof info->shape);
+    tell(&network->flat.views[i], info);
     return LS_OK;
 }
 
 /* The view of that name and length, with all work done; NULL with a named error. */
 static const ls_view *find(ls_module *net, const char *name, const void *values, int64_t numbers, const char *function)
 {
-    ls_network *network = ls_network_of(net, function);
+    ls_network *network = ls_defined_network_of(net, function);
     if (!network || ls_network_settle(network) != LS_OK)
         return NULL;
     ls_context *context = &network->session->context;
@@ -63,21 +67,50 @@ ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int
 ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers)
 {
     const ls_view *view = find(net, name, values, numbers, "ls_write_parameter");
-    if (!view)
+    if (!view || ls_network_change(net->network, "ls_write_parameter") != LS_OK)
         return status_after(net);
     memcpy(ls_network_values(net->network, view), values, view->numbers * sizeof *values);
     return LS_OK;
 }
 
-ls_status ls_read_gradient(ls_module *net, const char *name, float *values, int64_t numbers)
+ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user)
 {
-    const ls_view *view = find(net, name, values, numbers, "ls_read_gradient");
-    if (!view)
+    ls_network *network = ls_defined_network_of(net, "ls_apply");
+    if (!network || ls_network_settle(network) != LS_OK)
         return status_after(net);
-    struct ls_trainer *trainer = net->network->trainer;
-    if (!trainer || !trainer->gradient || !view->trainable)
-        return ls_raise(&net->session->context, LS_NOT_INITIALIZED,
-                        "ls_read_gradient: %s has no gradient; call ls_gradient first", name);
-    memcpy(values, trainer->gradient + view->offset, view->numbers * sizeof *values);
+    if (!fn)
+        return ls_raise(&net->session->context, LS_BAD_ARGUMENT, "ls_apply: fn is NULL");
+    if (ls_network_change(network, "ls_apply") != LS_OK)
+        return status_after(net);
+    for (int i = 0; i < network->flat.n_views; i++) {
+        ls_parameter_info info;
+        tell(&network->flat.views[i], &info);
+        fn(&info, ls_network_values(network, &network->flat.views[i]), user);
+    }
     return LS_OK;
+}
+
+const char *ls_summary(ls_module *net)
+{
+    ls_network *network = ls_defined_network_of(net, "ls_summary");
+    if (!network)
+        return "";
+    if (network->summary)
+        return network->summary;
+    size_t room = 128 * (size_t)(network->flat.n_views + 2), length = 0;
+    char *text = network->summary = ls_alloc(&net->session->context, room, 1, "a summary");
+    int64_t trainable = 0;
+    for (int i = 0; text && i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        ls_shape shape = {.rank = view->rank};
+        memcpy(shape.dim, view->shape, sizeof shape.dim);
+        char size[64];
+        ls_shape_text(size, sizeof size, &shape);
+        trainable += view->trainable ? (int64_t)view->numbers : 0;
+        length += (size_t)snprintf(text + length, room - length, "%-40.80s %-20s%s\n", view->name, size,
+                                   view->trainable ? "" : " (running statistics)");
+    }
+    if (text)
+        snprintf(text + length, room - length, "%lld trainable numbers\n", (long long)trainable);
+    return text ? text : "";
 }

@@ -7,6 +7,7 @@
 #include "data/fashion_mnist.h"
 #include "device/cpu/select.h"
 #include "parallel/network.h"
+#include "parallel/stream.h"
 
 enum { DEFAULT_SHARD = 64, MAX_SHARD = 1 << 20 };
 
@@ -41,6 +42,7 @@ ls_session *ls_open(const ls_options *options)
         ls_release(&session->context, session);
         return NULL;
     }
+    pthread_mutex_init(&session->feeds_lock, NULL);
     if (options)
         session->options = *options;
     check_options(session);
@@ -51,12 +53,40 @@ ls_status ls_close(ls_session *session)
 {
     if (!session)
         return LS_OUT_OF_MEMORY;
-    ls_release_owned(session);
+    ls_wait(session);
+    ls_release_owned(session, NULL); /* networks stop their workers, and let go of what they hold */
+    ls_streams_free(session);
+    ls_programs_free(session, NULL);
+    ls_feeds_free(session);
+    if (session->trace)
+        ls_trace_free(session->trace);
+    ls_release(&session->context, session->trace);
+    ls_tensors_free(session);
+    ls_cores_free(session);
+    ls_release_kept(session);
+    pthread_mutex_destroy(&session->feeds_lock);
     ls_status status = ls_status_of(session);
     ls_context context = session->context; /* its allocator outlives the memory it stands in */
     ls_context_destroy(&session->context);
     ls_release(&context, session);
     return status;
+}
+
+int ls_enter(ls_session *session)
+{
+    return !session || ls_failed(session) ? -1 : ls_scope_open(session, NULL);
+}
+
+void ls_leave(ls_session *session, int scope)
+{
+    if (!session || scope == -1)
+        return;
+    ls_wait(session);
+    const ls_tensors *tensors = session->tensors;
+    if (!tensors || scope < 1 || scope >= tensors->depth || tensors->scopes[scope].batch)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_leave: there is no scope %d; it was left already", scope);
+    else
+        ls_scope_close(session, scope);
 }
 
 /* ---- Data ---- */
@@ -66,12 +96,19 @@ static void release_data(void *data)
     ls_data_free(data);
 }
 
+/* Hands a data set to the session. */
+static ls_data *own(ls_session *session, ls_data *data)
+{
+    if (data)
+        data->session = session;
+    return ls_own(session, data, release_data);
+}
+
 ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
 {
     if (!session || ls_failed(session))
         return NULL;
-    return ls_own(session, ls_data_open_fashion_mnist(&session->context, session->options.seed, part, loader),
-                  release_data);
+    return own(session, ls_data_open_fashion_mnist(&session->context, session->options.seed, part, loader));
 }
 
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
@@ -103,8 +140,6 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
     }
     memcpy(own_images, images, (size_t)bytes);
     memcpy(own_labels, labels, (size_t)rows);
-    return ls_own(session,
-                  ls_data_new(context, session->options.seed, own_images, own_labels, rows, channels, height, width,
-                              classes, loader),
-                  release_data);
+    return own(session, ls_data_new(context, session->options.seed, own_images, own_labels, rows, channels, height,
+                                    width, classes, loader));
 }

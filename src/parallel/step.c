@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/data.h"
-
 static int slices_of(const ls_bucket *bucket)
 {
     return (int)((bucket->end - bucket->begin + LS_SLICE - 1) / LS_SLICE);
@@ -28,8 +26,11 @@ void ls_step_destroy(ls_step_job *step)
     if (!step->trainer)
         return;
     ls_context *context = &step->trainer->network->session->context;
-    ls_release(context, step->index);
+    for (int i = 0; i < step->n_parts; i++)
+        ls_share_drop(&step->parts[i]);
+    ls_release(context, step->parts);
     ls_release(context, step->order);
+    ls_release(context, step->pulled);
     ls_release(context, step->owed);
     ls_release(context, step->slice);
     ls_release(context, step->statistics);
@@ -40,30 +41,35 @@ void ls_step_destroy(ls_step_job *step)
     pthread_mutex_destroy(&step->lock);
 }
 
-ls_status ls_step_reserve(ls_step_job *step, int rows, int shards)
+ls_status ls_step_reserve(ls_step_job *step, int shards)
 {
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
-    if (rows > step->rows_capacity) {
-        ls_release(context, step->index);
-        step->index = ls_alloc(context, (size_t)rows, sizeof *step->index, "a batch");
-        step->rows_capacity = step->index ? rows : 0;
-    }
+    size_t n = (size_t)shards;
     if (shards > step->shards_capacity) {
         ls_release(context, step->order);
+        ls_release(context, step->pulled);
         ls_release(context, step->statistics);
         ls_release(context, step->metrics);
         ls_release(context, step->losses);
-        step->order = ls_alloc(context, (size_t)shards, sizeof *step->order, "a step's shards");
-        step->statistics =
-            ls_alloc(context, (size_t)shards * network->flat.state, sizeof(float), "the shards' statistics");
-        step->metrics = ls_alloc(context, (size_t)shards * LS_METRICS, sizeof(float), "the shards' metrics");
-        step->losses = ls_alloc(context, (size_t)shards, sizeof *step->losses, "the shards' losses");
-        step->shards_capacity = step->order && step->statistics && step->metrics && step->losses ? shards : 0;
+        step->order = ls_alloc(context, n, sizeof *step->order, "a step's shards");
+        step->pulled = ls_alloc(context, n, sizeof *step->pulled, "a step's shards");
+        step->statistics = ls_alloc(context, n * network->flat.state, sizeof(float), "the shards' statistics");
+        step->metrics = ls_alloc(context, n * LS_METRICS, sizeof(float), "the shards' metrics");
+        step->losses = ls_alloc(context, n, sizeof *step->losses, "the shards' losses");
+        bool good = step->order && step->pulled && step->statistics && step->metrics && step->losses;
+        step->shards_capacity = good ? shards : 0;
     }
-    if (step->rows_capacity < rows || step->shards_capacity < shards)
-        return LS_OUT_OF_MEMORY;
-    return ls_tree_reserve(&step->tree, context, shards);
+    return step->shards_capacity < shards ? LS_OUT_OF_MEMORY : ls_tree_reserve(&step->tree, context, shards);
+}
+
+ls_share *ls_step_share(const ls_step_job *step, int j, int *local)
+{
+    ls_share *part = step->parts;
+    while (j >= part->feed->shards)
+        j -= part++->feed->shards;
+    *local = j;
+    return part;
 }
 
 static void wake(ls_step_job *step)
@@ -82,7 +88,9 @@ static void move_statistics(ls_step_job *step)
     size_t n = network->flat.state;
     int current = atomic_load(&network->current);
     for (int j = 0; j < step->shards; j++) {
-        int images = step->rows - j * step->shard < step->shard ? step->rows - j * step->shard : step->shard;
+        int local;
+        const ls_share *part = ls_step_share(step, j, &local);
+        int images = ls_feed_count(part->feed, local);
         float *row = step->statistics + (size_t)j * n;
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
@@ -96,15 +104,34 @@ static void move_statistics(ls_step_job *step)
 
 static ls_report report_of(const ls_step_job *step)
 {
-    ls_report report = {.step = step->number + 1, .rows = step->rows};
+    ls_report report = {.step = step->number + 1, .rows = (int)step->rows};
     for (int j = 0; j < step->shards; j++) {
         const float *metrics = step->metrics + (size_t)j * LS_METRICS;
         step->losses[j] = metrics[LS_METRIC_LOSS];
         report.correct += (int64_t)metrics[LS_METRIC_CORRECT];
     }
     ls_tree_sum_doubles(step->losses, step->shards);
-    report.loss = step->losses[0] / step->rows;
+    report.loss = step->losses[0] / (double)step->rows;
     return report;
+}
+
+/* What the loss tensors of the parts will show. */
+static void put_summaries(const ls_step_job *step)
+{
+    int first = 0;
+    for (int i = 0; i < step->n_parts; i++) {
+        const ls_share *part = &step->parts[i];
+        int n = part->feed->shards;
+        double correct = 0;
+        for (int j = 0; j < n; j++) {
+            step->losses[j] = step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_LOSS];
+            correct += step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_CORRECT];
+        }
+        ls_tree_sum_doubles(step->losses, n);
+        part->summary->data[0] = (float)(part->mean ? step->losses[0] / (double)part->feed->rows : step->losses[0]);
+        part->summary->data[1] = (float)correct;
+        first += n;
+    }
 }
 
 static void put_report(struct ls_trainer *trainer, ls_report report)
@@ -164,7 +191,9 @@ static void finish(ls_step_job *step)
     } else {
         if (step->update)
             atomic_store(&network->current, 1 - atomic_load(&network->current));
-        put_report(trainer, report_of(step));
+        if (step->update)
+            put_report(trainer, report_of(step));
+        put_summaries(step);
     }
     atomic_store(&step->complete, 1);
     wake(step);
@@ -291,25 +320,16 @@ static void bucket_is_whole(void *user, int bucket)
 
 static void run_shard(ls_step_job *step, int j, ls_core *core)
 {
-    struct ls_trainer *trainer = step->trainer;
-    ls_network *network = trainer->network;
-    int current = atomic_load(&network->current), first = j * step->shard;
+    ls_network *network = step->trainer->network;
+    int local;
+    const ls_share *part = ls_step_share(step, j, &local);
     float *metrics = step->metrics + (size_t)j * LS_METRICS;
-    ls_samples samples = {.images = step->data->images,
-                          .labels = step->data->labels,
-                          .index = step->index + first,
-                          .count = step->rows - first < step->shard ? step->rows - first : step->shard,
-                          .seed = network->session->options.seed,
-                          .step = (uint64_t)step->number};
-    ls_bindings bindings = {.base = {[LS_IN_ARENA] = core->arena,
-                                     [LS_IN_WEIGHTS] = network->weights[current],
-                                     [LS_IN_STATE] = network->state[current],
-                                     [LS_IN_METRICS] = metrics,
-                                     [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state},
-                            .scratch = core->scratch};
+    ls_bindings bindings = {
+        .base = {[LS_IN_METRICS] = metrics, [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state}};
+    ls_network_bind(network, &bindings);
     bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, core);
     running r = {step, core};
-    ls_plan_run(network->train, &bindings, &samples, bucket_is_whole, &r);
+    ls_feed_run(part->feed, local, core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     if (!isfinite(metrics[LS_METRIC_LOSS]))
         atomic_store(&step->broken, 1);
     pthread_mutex_lock(&step->lock);
@@ -335,16 +355,38 @@ static void begin(ls_step_job *step)
     pthread_mutex_unlock(&step->lock);
 }
 
+/* The next shard for a worker, -1 where there is none. */
+static int pull(ls_step_job *step, const ls_worker *worker)
+{
+    if (atomic_load(&step->next) >= step->shards)
+        return -1;
+    if (!step->placed) {
+        int place = atomic_fetch_add(&step->next, 1);
+        return place < step->shards ? step->order[place] : -1;
+    }
+    for (int i = 0; i < step->shards; i++) {
+        int j = step->order[i], local;
+        ls_device device = ls_step_share(step, j, &local)->device;
+        if (device.type != LS_HOST && !ls_same_device(device, worker->device))
+            continue;
+        if (atomic_exchange(&step->pulled[j], 1) == 0) {
+            atomic_fetch_add(&step->next, 1);
+            return j;
+        }
+    }
+    return -1;
+}
+
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     begin(step);
     while (!atomic_load(&step->complete)) {
         ls_core_enter(worker->core);
-        int pulled = atomic_load(&step->next) < step->shards ? atomic_fetch_add(&step->next, 1) : step->shards;
-        bool worked = pulled < step->shards;
+        int j = pull(step, worker);
+        bool worked = j >= 0;
         if (worked)
-            run_shard(step, step->order[pulled], worker->core);
+            run_shard(step, j, worker->core);
         else
             worked = reduce(step, worker->core);
         ls_core_leave(worker->core);
@@ -367,6 +409,10 @@ void ls_step_submit(ls_step_job *step)
         parts += slices_of(&flat->buckets[b]);
     }
     ls_tree_reset(&step->tree, step->shards);
+    for (int j = 0; j < step->shards; j++)
+        atomic_store(&step->pulled[j], 0);
+    for (int i = 0; i < step->n_parts; i++)
+        ls_feed_locate(step->parts[i].feed);
     atomic_store(&step->next, 0);
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);

@@ -16,20 +16,23 @@ typedef struct ls_step_job {
     ls_job job;
     struct ls_trainer *trainer;
     /* set when handed in */
-    int rows, shards, shard;
-    uint32_t *index; /* [rows] sample numbers */
-    int *order;      /* [shards] in which they are pulled */
-    const ls_data *data;
+    ls_share *parts; /* their shards follow one another */
+    int n_parts, parts_capacity;
+    int64_t rows;
+    int shards;
+    int *order;  /* [shards] in which they are pulled */
+    bool placed; /* some shards belong to a device */
     ls_sgd how;
     int64_t number; /* finished updates before this one */
     bool update;    /* else the gradient is kept */
-    int rows_capacity, shards_capacity;
+    int shards_capacity;
     /* while it runs */
     pthread_mutex_t lock; /* guards tree.state and the pool */
     pthread_cond_t changed;
     bool begun;
     ls_tree tree;
-    atomic_int next;             /* the next place in `order` to pull */
+    atomic_int next;             /* how many were pulled: the next place in `order`, unless some are placed */
+    atomic_char *pulled;         /* [shards] of placed ones */
     atomic_int *owed;            /* [buckets] shards that have not yet filled it */
     atomic_int *slice;           /* [buckets] the next slice to reduce */
     atomic_int left;             /* shards and slices to finish */
@@ -40,10 +43,12 @@ typedef struct ls_step_job {
 } ls_step_job;
 
 struct ls_trainer {
+    ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
     ls_optim options;
     float *velocity; /* NULL without momentum */
-    float *gradient; /* of ls_gradient; NULL before */
+    float *gradient; /* when it was read; NULL before */
+    bool prepared;   /* the steps and the momentum are there */
     float **pool;    /* partial gradients */
     int n_pool, pool_capacity;
     int *free_buffers, n_free;
@@ -57,8 +62,10 @@ struct ls_trainer {
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);
 void ls_step_destroy(ls_step_job *step);
-/* Makes room for a batch; the step must be idle. */
-ls_status ls_step_reserve(ls_step_job *step, int rows, int shards);
+/* Makes room for shards; the step must be idle. */
+ls_status ls_step_reserve(ls_step_job *step, int shards);
+/* The part that shard j is of, and its number there. */
+ls_share *ls_step_share(const ls_step_job *step, int j, int *local);
 void ls_step_submit(ls_step_job *step);
 
 #endif

@@ -5,13 +5,17 @@
 #include "base/random.h"
 #include "data/data.h"
 #include "optim/schedule.h"
+#include "parallel/batches.h"
 #include "parallel/step.h"
+#include "parallel/stream.h"
+#include "parallel/values.h"
 
 static void free_trainer(void *object)
 {
     ls_trainer *trainer = object;
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
+    trainer->network->trainer = NULL;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
     for (int i = 0; i < trainer->n_pool; i++)
@@ -57,43 +61,55 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     ls_trainer *trainer = ls_alloc(context, 1, sizeof *trainer, "a trainer");
     if (!trainer)
         return NULL;
+    trainer->session = network->session;
     trainer->network = network;
     trainer->options = *options;
     pthread_mutex_init(&trainer->lock, NULL);
     network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
-    bool good = network->trainer != NULL;
-    for (int i = 0; i < LS_DEPTH && good; i++)
+    return network->trainer;
+}
+
+/* What needs the parameters' shapes, which the first images may have told only now. */
+static ls_status prepare(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    bool good = true;
+    for (int i = 0; i < LS_DEPTH && good && !trainer->prepared; i++)
         good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
-    if (good && options->momentum != 0)
-        good = (trainer->velocity = ls_alloc(context, network->flat.trainable, sizeof(float), "the momentum")) != NULL;
-    return good ? trainer : NULL;
+    trainer->prepared = true;
+    if (good && trainer->options.momentum != 0 && !trainer->velocity)
+        trainer->velocity =
+            ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the momentum");
+    return ls_status_of(network->session);
 }
 
 /* ---- The batch ---- */
 
-static int smaller(int a, int b)
+ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
 {
-    return a < b ? a : b;
-}
-
-/* The images of the smallest shard of a batch. */
-static int smallest_shard(int rows, int shard)
-{
-    return rows % shard ? rows % shard : smaller(rows, shard);
-}
-
-static ls_status check_rows(const ls_trainer *trainer, int rows, const char *function)
-{
-    const ls_network *network = trainer->network;
-    const ls_plan *plan = network->train;
-    int images = smallest_shard(rows, network->shard);
-    if (!plan->min_places || (int64_t)images * plan->min_places >= 2)
+    int64_t shard = network->shard, images = rows % shard ? rows % shard : shard;
+    if (!plan->min_places || images * plan->min_places >= 2)
         return LS_OK;
-    return ls_raise(&network->session->context, LS_BAD_SHAPE,
-                    "%s: a batch of %d in shards of %d leaves a shard of one image, and BatchNorm %s would see a "
-                    "single value of each "
-                    "channel (maps of 1 x 1); choose another batch, shard or limit",
-                    function, rows, network->shard, plan->min_layer);
+    return ls_raise(
+        &network->session->context, LS_BAD_SHAPE,
+        "%s: a batch of %lld in shards of %d leaves a shard of one image, and BatchNorm %s would see a single "
+        "value of each channel (maps of 1 x 1); choose another batch, shard or limit",
+        function, (long long)rows, network->shard, plan->min_layer);
+}
+
+/* The plan that the batches of a data set would be trained by: a trace over its first images, and nothing run. */
+static const ls_plan *plan_for(ls_network *network, const ls_data *data, int rows)
+{
+    ls_session *session = network->session;
+    int scope = ls_scope_open(session, NULL);
+    ls_tensor *X, *y, *loss = NULL;
+    if (ls_data_tensors(session, data, NULL, rows, &X, &y) == LS_OK)
+        loss = ls_cross_entropy(ls_train(network->root, X), y);
+    ls_trace *trace = loss ? ls_session_trace(session) : NULL;
+    ls_program *program =
+        trace && ls_trace_run(trace, loss, true) == LS_OK ? ls_program_of(trace, LS_WANT_GRADIENT, false, rows) : NULL;
+    ls_scope_close(session, scope);
+    return program ? program->plan : NULL;
 }
 
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
@@ -101,13 +117,15 @@ ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;
-    if (ls_failed(network->session) || ls_network_takes(network, data, "ls_check_batches") != LS_OK)
-        return ls_status_of(network->session);
-    int rows = (int)(data->rows < data->batch ? data->rows : data->batch), last = (int)(data->rows % data->batch);
-    if (ls_network_train_plan(network, smaller(rows, network->shard)) != LS_OK)
-        return ls_status_of(network->session);
-    ls_status status = check_rows(trainer, rows, "ls_check_batches");
-    return status == LS_OK && last ? check_rows(trainer, last, "ls_check_batches") : status;
+    ls_session *session = network->session;
+    if (ls_failed(session) || !data)
+        return data ? ls_status_of(session)
+                    : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_check_batches: data is NULL");
+    int64_t rows = data->rows < data->batch ? data->rows : data->batch, last = data->rows % data->batch;
+    const ls_plan *plan = plan_for(network, data, (int)(rows < network->shard ? rows : network->shard));
+    if (!plan || ls_check_rows(network, plan, rows, "ls_check_batches") != LS_OK)
+        return ls_status_of(session);
+    return last ? ls_check_rows(network, plan, last, "ls_check_batches") : LS_OK;
 }
 
 static int ceil_log2(int n)
@@ -119,13 +137,13 @@ static int ceil_log2(int n)
 }
 
 /* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
-static ls_status reserve_pool(ls_trainer *trainer, int shards)
+static ls_status reserve_pool(ls_trainer *trainer, int shards, bool any_order)
 {
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     int wanted = network->engine->n_cores + 2 * ceil_log2(shards);
-    if (wanted > shards || network->session->options.shuffle_pulls)
-        wanted = shards; /* shuffled pulls may leave no two finished neighbours until the end */
+    if (wanted > shards || any_order)
+        wanted = shards; /* such pulls may leave no two finished neighbours until the end */
     if (wanted <= trainer->n_pool)
         return LS_OK;
     ls_engine_wait(network->engine);
@@ -158,7 +176,7 @@ static void order_pulls(ls_step_job *step, uint64_t seed)
 {
     for (int i = 0; i < step->shards; i++)
         step->order[i] = i;
-    ls_stream stream = {.seed = seed, .purpose = LS_FOR_PULLS, .epoch = (uint64_t)step->number};
+    ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_PULLS, .epoch = (uint64_t)step->number};
     for (int i = step->shards - 1; seed && i > 0; i--) {
         int j = (int)(ls_random_u32(&stream, (uint64_t)i) % (uint32_t)(i + 1)), swapped = step->order[i];
         step->order[i] = step->order[j];
@@ -166,73 +184,110 @@ static void order_pulls(ls_step_job *step, uint64_t seed)
     }
 }
 
-static ls_status check_batch(const ls_batch *batch, ls_network *network, const char *function)
+/* Takes the pending parts over, or shows them to a step that only computes their gradient. */
+static ls_status take_parts(ls_step_job *step, ls_network *network)
 {
     ls_context *context = &network->session->context;
-    if (!batch || !batch->index || batch->rows < 1)
-        return ls_raise(context, LS_BAD_ARGUMENT, "%s: the batch is empty", function);
-    if (ls_network_takes(network, batch->data, function) != LS_OK)
-        return ls_status_of(network->session);
-    for (int i = 0; i < batch->rows; i++)
-        if (batch->index[i] >= batch->data->rows)
-            return ls_raise(context, LS_BAD_ARGUMENT, "%s: the batch names sample %u of %lld", function,
-                            batch->index[i], (long long)batch->data->rows);
+    for (int i = 0; i < step->n_parts; i++) /* of the slot's step before */
+        ls_share_drop(&step->parts[i]);
+    step->n_parts = 0;
+    if (step->parts_capacity < network->n_pending) {
+        ls_release(context, step->parts);
+        step->parts = ls_alloc(context, (size_t)network->n_pending, sizeof *step->parts, "a step's parts");
+        step->parts_capacity = step->parts ? network->n_pending : 0;
+        if (!step->parts)
+            return LS_OUT_OF_MEMORY;
+    }
+    step->rows = step->shards = 0;
+    step->placed = false;
+    for (int i = 0; i < network->n_pending; i++) {
+        ls_share *part = &step->parts[i];
+        *part = network->pending[i];
+        step->rows += part->feed->rows;
+        step->shards += part->feed->shards;
+        step->placed |= part->device.type != LS_HOST;
+    }
     return LS_OK;
 }
 
-static ls_status hand_in(ls_trainer *trainer, const ls_batch *batch, bool update, const char *function)
+/* From now on the parts are the step's, and their losses will be known. */
+static void keep_parts(ls_step_job *step, ls_network *network)
+{
+    network->n_pending = 0;
+    for (int i = 0; i < step->n_parts; i++) {
+        ls_tensor *loss = step->parts[i].loss;
+        if (loss && !loss->array)
+            loss->array = ls_array_hold(step->parts[i].summary);
+        ls_tensor_drop(loss);
+        step->parts[i].loss = NULL;
+    }
+}
+
+static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
     ls_session *session = network->session;
+    ls_context *context = &session->context;
     if (network->root->network != network)
-        ls_raise(&session->context, LS_NOT_INITIALIZED,
+        ls_raise(context, LS_NOT_INITIALIZED,
                  "%s: the network was initialized again after this trainer was made; make a new one", function);
-    if (ls_failed(session) || check_batch(batch, network, function) != LS_OK)
+    if (!network->n_pending)
+        ls_raise(context, LS_STALE, "%s: there is no fresh gradient; call ls_backward on a loss of this network first",
+                 function);
+    if (ls_failed(session) || prepare(trainer) != LS_OK)
         return ls_status_of(session);
-    int rows = batch->rows, shards = (rows + network->shard - 1) / network->shard;
+    if (network->read_by_streams) {
+        ls_streams_wait(session);
+        network->read_by_streams = false;
+    }
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
-    if (ls_network_train_plan(network, smaller(rows, network->shard)) != LS_OK ||
-        check_rows(trainer, rows, function) != LS_OK || reserve_pool(trainer, shards) != LS_OK ||
-        ls_step_reserve(step, rows, shards) != LS_OK)
+    if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
+        reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK)
         return ls_status_of(session);
     const ls_optim *o = &trainer->options;
-    step->data = batch->data;
-    step->rows = rows;
-    step->shards = shards;
-    step->shard = network->shard;
     step->number = trainer->updates;
     step->update = update;
-    step->how = (ls_sgd){.rows = (float)rows,
+    step->how = (ls_sgd){.rows = (float)step->rows,
                          .lr = (float)ls_learning_rate(o, step->number),
                          .momentum = (float)o->momentum,
                          .weight_decay = (float)o->weight_decay,
                          .nesterov = o->nesterov,
                          .first = step->number == 0};
-    memcpy(step->index, batch->index, (size_t)rows * sizeof *step->index);
     order_pulls(step, session->options.shuffle_pulls);
+    step->n_parts = network->n_pending;
+    if (update)
+        keep_parts(step, network);
     trainer->handed_in++;
     trainer->updates += update;
+    network->version += update;
     ls_step_submit(step);
-    return LS_OK;
+    return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
 }
 
-ls_status ls_step(ls_trainer *trainer, const ls_batch *batch)
+ls_status ls_step(ls_trainer *trainer)
 {
-    return trainer ? hand_in(trainer, batch, true, "ls_step") : LS_BAD_ARGUMENT;
+    return trainer ? hand_in(trainer, true, "ls_step") : LS_BAD_ARGUMENT;
 }
 
-ls_status ls_gradient(ls_trainer *trainer, const ls_batch *batch)
+const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
 {
-    if (!trainer)
-        return LS_BAD_ARGUMENT;
-    ls_network *network = trainer->network;
-    if (!trainer->gradient)
-        trainer->gradient =
-            ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the gradient");
-    if (trainer->gradient)
-        hand_in(trainer, batch, false, "ls_gradient");
-    return ls_network_settle(network);
+    ls_context *context = &network->session->context;
+    if (!trainer) {
+        ls_raise(context, LS_NOT_INITIALIZED, "ls_grad: the network has no trainer yet; see ls_trainer_new");
+        return NULL;
+    }
+    if (!trainer->gradient && prepare(trainer) == LS_OK)
+        trainer->gradient = ls_alloc(context, network->flat.trainable, sizeof(float), "the gradient");
+    if (!trainer->gradient || ls_network_settle(network) != LS_OK)
+        return NULL;
+    if (network->gradient_is_there && network->n_pending)
+        return trainer->gradient;
+    if (hand_in(trainer, false, "ls_grad") != LS_OK || ls_network_settle(network) != LS_OK)
+        return NULL;
+    network->gradient_is_there = true;
+    trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
+    return trainer->gradient;
 }
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)

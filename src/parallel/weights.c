@@ -21,7 +21,7 @@ static ls_named_array *arrays_of(ls_network *network)
 
 ls_status ls_save(ls_module *net, const char *path)
 {
-    ls_network *network = ls_network_of(net, "ls_save");
+    ls_network *network = ls_defined_network_of(net, "ls_save");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_context *context = &network->session->context;
@@ -103,11 +103,13 @@ static ls_status read_values(ls_network *network, const ls_safetensors *file)
 
 ls_status ls_load(ls_module *net, const char *path)
 {
-    ls_network *network = ls_network_of(net, "ls_load");
+    ls_network *network = ls_defined_network_of(net, "ls_load");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!path)
         return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_load: path is NULL");
+    if (ls_network_change(network, "ls_load") != LS_OK)
+        return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
     ls_status status = file ? check_file(network, file, path) : ls_status_of(network->session);
     if (status == LS_OK)
@@ -131,7 +133,7 @@ ls_status ls_model_of_file(ls_session *session, const char *path, char *name, si
 
 ls_status ls_fingerprint(ls_module *net, char digits[65])
 {
-    ls_network *network = ls_network_of(net, "ls_fingerprint");
+    ls_network *network = ls_defined_network_of(net, "ls_fingerprint");
     if (digits)
         digits[0] = '\0';
     if (!network || ls_network_settle(network) != LS_OK)

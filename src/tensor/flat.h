@@ -7,7 +7,7 @@
 
 #include "base/context.h"
 
-enum { LS_MAX_RANK = 4, LS_BUCKET_FLOATS = 1 << 20 };
+enum { LS_BUCKET_FLOATS = 1 << 20 };
 
 typedef struct ls_view {
     char *name;

@@ -52,11 +52,13 @@ int main(int argc, char **argv)
     ls_loader loader = {.directory = argv[1], .limit = atoi(argv[2]), .batch = atoi(argv[3]), .shuffle = true};
     ls_data *data = ls_fashion_mnist(session, LS_TRAIN, &loader);
     ls_module *net = ls_model(session, "lenet");
-    ls_initialize(net, ls_parse_devices(session, argv[6]), data, NULL);
+    ls_initialize(net, ls_parse_devices(session, argv[6]), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.2});
     ls_batch batch;
-    for (int step = 0; step < atoi(argv[5]) && ls_next(data, &batch); step++)
-        ls_step(trainer, &batch);
+    for (int step = 0; step < atoi(argv[5]) && ls_next(data, &batch); step++) {
+        ls_backward(ls_cross_entropy(ls_train(net, batch.X), batch.y));
+        ls_step(trainer);
+    }
     ls_wait(session);
     bool good = !ls_failed(session) && write_parameters(net);
     if (!good)

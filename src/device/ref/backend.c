@@ -34,6 +34,7 @@ static const ls_backend reference = {
             [LS_OP_CROSS_ENTROPY] = ls_ref_cross_entropy,
             [LS_OP_CROSS_ENTROPY_BACKWARD] = ls_ref_cross_entropy_backward,
             [LS_OP_ONES] = ls_ref_ones,
+            [LS_OP_INPUT] = ls_ref_input,
             [LS_OP_SUM_IMAGES] = ls_ref_sum_images,
             [LS_OP_COUNT_CORRECT] = ls_ref_count_correct,
             [LS_OP_ROWS] = ls_ref_rows,

@@ -21,7 +21,7 @@ void ls_ref_ones(const ls_op_call *call)
 {
     for (int group = 0; group < call->groups; group++) {
         for (int lane = 0; lane < LS_LANES; lane++) {
-            call->out[0].data[group * LS_LANES + lane] = lane < ls_ref_lanes(call, group) ? 1 : 0;
+            call->out[0].data[group * LS_LANES + lane] = lane < ls_ref_lanes(call, group) ? call->samples->one : 0;
         }
     }
 }
@@ -34,6 +34,22 @@ void ls_ref_rows(const ls_op_call *call)
         const float *from = x->data + image / LS_LANES * numbers * LS_LANES + image % LS_LANES;
         for (size_t i = 0; i < numbers; i++) {
             call->out[0].data[image * numbers + i] = from[i * LS_LANES];
+        }
+    }
+}
+
+void ls_ref_input(const ls_op_call *call)
+{
+    const ls_operand *x = &call->out[0];
+    const float *rows = call->samples->rows[call->attributes->input];
+    size_t numbers = ls_ref_places(x);
+    for (int group = 0; group < call->groups; group++) {
+        int lanes = ls_ref_lanes(call, group);
+        for (size_t i = 0; i < numbers; i++) {
+            for (int lane = 0; lane < LS_LANES; lane++) {
+                const float *row = rows + (size_t)(group * LS_LANES + lane) * numbers;
+                x->data[((size_t)group * numbers + i) * LS_LANES + (size_t)lane] = lane < lanes ? row[i] : 0;
+            }
         }
     }
 }

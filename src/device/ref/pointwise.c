@@ -49,7 +49,7 @@ void ls_ref_dropout(const ls_op_call *call)
         for (int lane = 0; lane < LS_LANES; lane++) {
             int image = lane < lanes;
             uint64_t sample = image ? samples->index[group * LS_LANES + lane] : 0;
-            ls_stream stream = {samples->seed, LS_FOR_DROPOUT, call->attributes->key ^ sample, samples->step};
+            ls_random_stream stream = {samples->seed, LS_FOR_DROPOUT, call->attributes->key ^ sample, samples->step};
             for (size_t place = 0; place < places; place++) {
                 size_t at = (group * places + place) * LS_LANES + lane;
                 int kept = image && !(ls_random_uniform(&stream, place) < rate);

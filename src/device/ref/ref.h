@@ -8,7 +8,7 @@
 
 #include "device/backend.h"
 
-ls_kernel ls_ref_images, ls_ref_ones, ls_ref_rows;
+ls_kernel ls_ref_images, ls_ref_input, ls_ref_ones, ls_ref_rows;
 ls_kernel ls_ref_conv, ls_ref_conv_data, ls_ref_conv_weight;
 ls_kernel ls_ref_winograd, ls_ref_winograd_data;
 ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
@@ -50,7 +50,7 @@ static inline int ls_ref_lanes(const ls_op_call *call, int group)
 static inline int ls_ref_label(const ls_op_call *call, int group, int lane)
 {
     const ls_samples *samples = call->samples;
-    return samples->labels[samples->index[group * LS_LANES + lane]];
+    return samples->labels[group * LS_LANES + lane];
 }
 
 /* Where the 16 lanes of one place begin. */

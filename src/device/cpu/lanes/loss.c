@@ -5,7 +5,7 @@
 static int label_of(const ls_op_call *call, int group, int lane)
 {
     const ls_samples *samples = call->samples;
-    return samples->labels[samples->index[group * LS_LANES + lane]];
+    return samples->labels[group * LS_LANES + lane];
 }
 
 static void group_loss(const ls_op_call *call, int group, int lanes, const float *z, int classes, float *loss, float *p)

@@ -36,7 +36,7 @@ static void ones(const ls_op_call *call)
     for (int group = 0; group < call->groups; group++)
         for (int lane = 0; lane < LS_LANES; lane++)
             call->out[0].data[group * LS_LANES + lane] =
-                lane < lanes_of_group(call->samples->count, group) ? 1.0f : 0.0f;
+                lane < lanes_of_group(call->samples->count, group) ? call->samples->one : 0.0f;
 }
 
 static void rows(const ls_op_call *call)

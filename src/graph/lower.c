@@ -1,0 +1,411 @@
+#include "graph/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Tracing ---- */
+
+typedef enum role { ROLE_IMAGES, ROLE_WEIGHT, ROLE_LABELS } role;
+
+static role role_of(const ls_attributes *a, int operand)
+{
+    switch (a->op) {
+    case LS_OP_CONV:
+    case LS_OP_ADD_BIAS:
+    case LS_OP_BATCH_NORM:
+    case LS_OP_BATCH_NORM_INFER:
+        return operand ? ROLE_WEIGHT : ROLE_IMAGES;
+    case LS_OP_CROSS_ENTROPY:
+        return operand ? ROLE_LABELS : ROLE_IMAGES;
+    default:
+        return ROLE_IMAGES;
+    }
+}
+
+static bool enlarge(ls_context *context, void **items, size_t used, size_t *capacity, size_t size)
+{
+    if (used < *capacity)
+        return true;
+    size_t doubled = *capacity ? 2 * *capacity : 128;
+    void *larger = ls_alloc(context, doubled, size, "a trace");
+    if (!larger)
+        return false;
+    if (used)
+        memcpy(larger, *items, used * size);
+    ls_release(context, *items);
+    *items = larger;
+    *capacity = doubled;
+    return true;
+}
+
+static void put_word(ls_trace *trace, uint32_t word)
+{
+    void *key = trace->key;
+    if (!enlarge(&trace->session->context, &key, trace->key_length, &trace->key_capacity, sizeof word))
+        trace->failure = "no memory";
+    trace->key = key;
+    if (!trace->failure)
+        trace->key[trace->key_length++] = word;
+}
+
+static void put_bytes(ls_trace *trace, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i += sizeof(uint32_t)) {
+        uint32_t word = 0;
+        memcpy(&word, (const char *)bytes + i, size - i < sizeof word ? size - i : sizeof word);
+        put_word(trace, word);
+    }
+}
+
+static void put_tensor(ls_trace *trace, const ls_tensor *t, role as)
+{
+    put_word(trace, (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 | (uint32_t)t->needs_gradient);
+    put_word(trace, (uint32_t)t->shape.rank);
+    for (int i = 1; i < t->shape.rank; i++)
+        put_word(trace, (uint32_t)t->shape.dim[i]);
+    if (as == ROLE_WEIGHT && t->shape.rank)
+        put_word(trace, (uint32_t)t->shape.dim[0]);
+    put_word(trace, (uint32_t)t->view);
+    if (t->kind == LS_TENSOR_CALL) {
+        put_bytes(trace, &t->network, sizeof t->network);
+        put_bytes(trace, &t->recorded_output, sizeof t->recorded_output);
+    }
+    if (t->kind != LS_TENSOR_COMPUTED)
+        return;
+    put_bytes(trace, &t->attributes, sizeof t->attributes);
+    for (int k = 0; k < LS_MAX_IN; k++)
+        if (t->in[k])
+            put_word(trace, (uint32_t)t->in[k]->traced << 3 | (uint32_t)k);
+}
+
+static void add_weight(ls_trace *trace, ls_tensor *t)
+{
+    void *arrays = trace->arrays;
+    size_t capacity = (size_t)trace->arrays_capacity;
+    if (!enlarge(&trace->session->context, &arrays, (size_t)trace->n_arrays, &capacity, sizeof *trace->arrays))
+        trace->failure = "no memory";
+    trace->arrays = arrays;
+    trace->arrays_capacity = (int)capacity;
+    if (!trace->failure)
+        trace->arrays[trace->n_arrays++] = t;
+}
+
+static void add_input(ls_trace *trace, ls_tensor *t)
+{
+    if (trace->n_inputs == LS_MAX_INPUTS)
+        trace->failure = "it reads more arrays of images than can be handed in at once";
+    else
+        trace->inputs[trace->n_inputs++] = t;
+}
+
+static bool is_leaf(const ls_tensor *t, bool fresh)
+{
+    return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
+}
+
+static void add_leaf(ls_trace *trace, ls_tensor *t, role as)
+{
+    if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER)
+        return;
+    if (as == ROLE_WEIGHT)
+        add_weight(trace, t);
+    else if (as == ROLE_LABELS)
+        trace->labels = trace->labels && trace->labels != t ? (trace->failure = "it has labels twice", t) : t;
+    else if (t->kind == LS_TENSOR_IMAGES && (!trace->images || trace->images == t))
+        trace->images = t;
+    else
+        add_input(trace, t);
+}
+
+/* An operand that was changed after the computation was recorded: its old numbers are gone. */
+static void check_versions(ls_trace *trace, const ls_tensor *t)
+{
+    for (int k = 0; k < LS_MAX_IN; k++)
+        if (t->in[k] && t->in[k]->kind == LS_TENSOR_ARRAY && t->in[k]->array->version != t->version[k]) {
+            char name[96];
+            ls_raise(&trace->session->context, LS_STALE,
+                     "%s was changed after a computation with it was recorded; read or run that before the change",
+                     ls_tensor_name(t->in[k], name));
+            trace->failure = "stale";
+        }
+}
+
+static void visit(ls_trace *trace, ls_tensor *t, role as, bool fresh)
+{
+    if (trace->failure)
+        return;
+    if (t->trace == trace->number) {
+        if (is_leaf(t, fresh) && as != (role)t->traced_as)
+            trace->failure = "it uses one array both as images and as a weight";
+        return;
+    }
+    if (is_leaf(t, fresh)) {
+        add_leaf(trace, t, as);
+    } else if (t->kind == LS_TENSOR_CALL) {
+        if (trace->call && trace->call != t)
+            trace->failure = "it calls a network twice; call each network once in a computation";
+        trace->call = t;
+        visit(trace, t->in[0], ROLE_IMAGES, fresh);
+        visit(trace, t->recorded_output, ROLE_IMAGES, true);
+    } else {
+        check_versions(trace, t);
+        if (t->attributes.op == LS_OP_CROSS_ENTROPY)
+            trace->classes = (int)t->in[0]->shape.dim[1];
+        for (int k = 0; k < LS_MAX_IN; k++)
+            if (t->in[k])
+                visit(trace, t->in[k], role_of(&t->attributes, k), fresh);
+    }
+    void *order = trace->order;
+    size_t capacity = (size_t)trace->capacity;
+    if (!enlarge(&trace->session->context, &order, (size_t)trace->n, &capacity, sizeof *trace->order))
+        trace->failure = "no memory";
+    trace->order = order;
+    trace->capacity = (int)capacity;
+    if (trace->failure)
+        return;
+    t->trace = trace->number;
+    t->traced = trace->n;
+    t->traced_as = (int)as;
+    put_tensor(trace, t, as);
+    trace->order[trace->n++] = t;
+}
+
+ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
+{
+    ls_session *session = root->session;
+    trace->session = session;
+    trace->fresh = fresh;
+    trace->number = ++session->tensors->traces;
+    trace->n = trace->n_inputs = trace->n_arrays = 0;
+    trace->key_length = 0;
+    trace->images = trace->labels = trace->call = NULL;
+    trace->failure = NULL;
+    visit(trace, root, ROLE_IMAGES, fresh);
+    if (trace->failure && !ls_failed(session))
+        ls_raise(&session->context, LS_UNSUPPORTED, "this computation cannot be run: %s", trace->failure);
+    return ls_status_of(session);
+}
+
+void ls_trace_free(ls_trace *trace)
+{
+    if (!trace->session)
+        return;
+    ls_context *context = &trace->session->context;
+    ls_release(context, trace->order);
+    ls_release(context, trace->arrays);
+    ls_release(context, trace->key);
+}
+
+/* ---- Lowering ---- */
+
+typedef struct lowering {
+    const ls_trace *trace;
+    const ls_request *request;
+    ls_graph *graph;
+    ls_value *inputs[LS_MAX_INPUTS];
+    int n_inputs;
+    int arrays;
+    bool failed;
+} lowering;
+
+static ls_value *keep(lowering *l, ls_value *value)
+{
+    l->failed |= !value;
+    return value;
+}
+
+static ls_value *value_like(lowering *l, const ls_tensor *t)
+{
+    int c, h, w;
+    ls_shape_image(&t->shape, &c, &h, &w);
+    ls_value *value = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, c, h, w, true));
+    if (value)
+        value->needs_gradient = t->needs_gradient;
+    return value;
+}
+
+static ls_node *node_for(lowering *l, ls_op op, const char *layer, ls_value *x, ls_value *y)
+{
+    ls_node *node = l->failed ? NULL : ls_graph_node(l->graph, op, layer);
+    l->failed |= !node;
+    if (!node)
+        return NULL;
+    node->in[0] = x;
+    node->out[0] = y;
+    return node;
+}
+
+/* Rows of floats, which the caller hands in shard by shard. */
+static ls_value *lower_input(lowering *l, const ls_tensor *t)
+{
+    ls_value *value = value_like(l, t);
+    ls_node *node = value ? node_for(l, LS_OP_INPUT, "input", NULL, value) : NULL;
+    if (!node)
+        return NULL;
+    node->attributes.input = l->n_inputs;
+    return l->inputs[l->n_inputs++] = value;
+}
+
+/* A weight that is an array: what is tracked gets a place in the flat gradient. */
+static ls_value *lower_array(lowering *l, const ls_tensor *t)
+{
+    ls_value *value = keep(l, ls_graph_value(l->graph, LS_IN_ARRAYS, (int)ls_shape_numbers(&t->shape), 1, 1, false));
+    if (!value)
+        return NULL;
+    value->offset = (size_t)l->arrays;
+    value->needs_gradient = t->tracked;
+    if (t->tracked) {
+        char name[160];
+        snprintf(name, sizeof name, "%d %s", l->arrays, t->name);
+        value->view = ls_flat_add(l->request->flat, name, t->shape.rank, t->shape.dim, true, false);
+        l->failed |= value->view < 0;
+    }
+    l->arrays++;
+    return value;
+}
+
+static ls_value *lower_leaf(lowering *l, const ls_tensor *t)
+{
+    if (t->kind == LS_TENSOR_PARAMETER)
+        return keep(l, ls_graph_view(l->graph, t->view));
+    if (t->kind == LS_TENSOR_INPUT)
+        return l->trace->call->in[0]->value;
+    if (t->traced_as == ROLE_WEIGHT)
+        return lower_array(l, t);
+    if (t->traced_as == ROLE_LABELS)
+        return NULL; /* they come with the samples */
+    if (t != l->trace->images)
+        return lower_input(l, t);
+    ls_value *value = value_like(l, t);
+    node_for(l, LS_OP_IMAGES, "images", NULL, value);
+    return value;
+}
+
+static ls_value *reshaped(lowering *l, const ls_tensor *t)
+{
+    int c, h, w;
+    ls_shape_image(&t->shape, &c, &h, &w);
+    return keep(l, ls_graph_reshaped(l->graph, t->in[0]->value, c, h, w));
+}
+
+static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
+{
+    int at = l->graph->n_nodes - 1, channels = (int)t->shape.dim[1];
+    ls_value *saved = training ? ls_graph_value(l->graph, LS_IN_ARENA, 2 * channels, 1, 1, false) : NULL;
+    ls_value *statistics =
+        ls_graph_value(l->graph, training ? LS_IN_STATISTICS : LS_IN_STATE, 2 * channels, 1, 1, false);
+    l->failed |= !statistics || (training && !saved);
+    if (l->failed)
+        return;
+    statistics->offset = l->graph->flat->views[t->view].offset;
+    ls_node *node = &l->graph->nodes[at];
+    if (training) {
+        node->out[1] = saved;
+        node->out[2] = statistics;
+    } else {
+        node->in[4] = statistics;
+    }
+}
+
+static ls_value *lower_computed(lowering *l, const ls_tensor *t)
+{
+    ls_op op = t->attributes.op;
+    if (op == LS_OP_COUNT)
+        return reshaped(l, t);
+    if (t->fold) /* the graph goes as far as the images; the rest is a matter of the shards */
+        return t->in[0]->value;
+    ls_value *y = value_like(l, t);
+    ls_node *node = y ? node_for(l, op, t->layer, NULL, y) : NULL;
+    if (!node)
+        return NULL;
+    node->attributes = t->attributes;
+    for (int k = 0; k < LS_MAX_IN; k++)
+        node->in[k] = t->in[k] ? t->in[k]->value : NULL;
+    if (op == LS_OP_CROSS_ENTROPY) {
+        ls_value *probabilities = keep(l, ls_graph_like(l->graph, t->in[0]->value));
+        l->graph->nodes[l->graph->n_nodes - 1].out[1] = probabilities;
+    } else if (op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER) {
+        add_norm_operands(l, t, op == LS_OP_BATCH_NORM);
+    }
+    return y;
+}
+
+static void record_metric(lowering *l, ls_value *x, ls_op op, size_t metric)
+{
+    ls_value *sum = l->failed ? NULL : keep(l, ls_graph_value(l->graph, LS_IN_METRICS, 1, 1, 1, false));
+    if (!sum)
+        return;
+    sum->offset = metric;
+    node_for(l, op, "metrics", x, sum);
+}
+
+static void record_output(lowering *l, ls_value *x, int output)
+{
+    ls_value *rows =
+        l->failed ? NULL : keep(l, ls_graph_value(l->graph, LS_IN_OUTPUTS, x->c * x->h * x->w, 1, 1, false));
+    if (!rows)
+        return;
+    rows->offset = (size_t)output;
+    node_for(l, LS_OP_ROWS, "rows", x, rows);
+}
+
+static void record_wanted(lowering *l, const ls_tensor *root)
+{
+    if (l->request->wanted == LS_WANT_ROWS) {
+        record_output(l, root->value, 0);
+        return;
+    }
+    const ls_tensor *loss = root->fold ? root->in[0] : root;
+    record_metric(l, loss->value, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
+    if (loss->attributes.op == LS_OP_CROSS_ENTROPY && loss->kind == LS_TENSOR_COMPUTED)
+        record_metric(l, loss->in[0]->value, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
+}
+
+static void differentiate(lowering *l, const ls_tensor *root, unsigned *flowing)
+{
+    ls_value *dx[LS_MAX_INPUTS] = {NULL}, *dy = NULL;
+    int inputs = l->n_inputs;
+    if (l->request->has_dy) {
+        dy = value_like(l, root);
+        ls_node *node = dy ? node_for(l, LS_OP_INPUT, "input", NULL, dy) : NULL;
+        if (node)
+            node->attributes.input = inputs;
+    }
+    if (l->failed || ls_graph_differentiate(l->graph, root->value, dy, l->inputs, dx, inputs) != LS_OK)
+        return;
+    for (int k = 0; k < inputs; k++)
+        if (dx[k]) {
+            record_output(l, dx[k], k);
+            *flowing |= 1u << k;
+        }
+}
+
+ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *flowing)
+{
+    lowering l = {.trace = trace, .request = request};
+    l.graph = ls_graph_new(trace->session, request->flat, request->training);
+    if (!l.graph)
+        return NULL;
+    for (int i = 0; i < trace->n && !l.failed; i++) {
+        ls_tensor *t = trace->order[i];
+        bool leaf = is_leaf(t, trace->fresh);
+        if (t->kind == LS_TENSOR_CALL && !leaf)
+            t->value = t->recorded_output->value;
+        else
+            t->value = leaf ? lower_leaf(&l, t) : lower_computed(&l, t);
+    }
+    const ls_tensor *root = trace->order[trace->n - 1];
+    *flowing = 0;
+    if (!l.failed && !request->has_dy)
+        record_wanted(&l, root);
+    if (!l.failed && !request->flat->closed)
+        l.failed = ls_flat_close(request->flat) != LS_OK;
+    if (!l.failed)
+        ls_graph_fuse(l.graph);
+    if (!l.failed && request->wanted == LS_WANT_GRADIENT)
+        differentiate(&l, root, flowing);
+    if (!l.failed && !ls_failed(trace->session))
+        return l.graph;
+    ls_graph_free(l.graph);
+    return NULL;
+}

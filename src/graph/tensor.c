@@ -1,0 +1,247 @@
+#include "graph/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SLAB = 128 };
+
+ls_tensors *ls_tensors_of(ls_session *session)
+{
+    if (session->tensors)
+        return session->tensors;
+    ls_tensors *tensors = ls_alloc(&session->context, 1, sizeof *tensors, "the session's tensors");
+    if (!tensors)
+        return NULL;
+    tensors->session = session;
+    ls_arrays_init(&tensors->arrays, &session->context);
+    session->tensors = tensors;
+    if (ls_scope_open(session, NULL) < 0) {
+        ls_tensors_free(session);
+        return NULL;
+    }
+    return tensors;
+}
+
+void ls_tensors_free(ls_session *session)
+{
+    ls_tensors *tensors = session->tensors;
+    if (!tensors)
+        return;
+    if (tensors->depth)
+        ls_scope_close(session, 0);
+    ls_arrays_destroy(&tensors->arrays);
+    ls_release(&session->context, tensors->scopes);
+    ls_release(&session->context, tensors);
+    session->tensors = NULL;
+}
+
+static bool refill(ls_tensors *tensors)
+{
+    ls_tensor *slab = ls_session_alloc(tensors->session, SLAB, sizeof *slab, "tensors");
+    for (int i = 0; slab && i < SLAB; i++) {
+        slab[i].next = tensors->free;
+        tensors->free = &slab[i];
+    }
+    return slab != NULL;
+}
+
+ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, ls_device device)
+{
+    ls_tensors *tensors = ls_failed(session) ? NULL : ls_tensors_of(session);
+    if (!tensors || (!tensors->free && !refill(tensors)))
+        return NULL;
+    ls_tensor *tensor = tensors->free;
+    tensors->free = tensor->next;
+    struct ls_scope *scope = &tensors->scopes[tensors->depth - 1];
+    *tensor = (ls_tensor){.session = session,
+                          .kind = kind,
+                          .holders = 1,
+                          .scoped = true,
+                          .next = scope->members,
+                          .shape = *shape,
+                          .device = device,
+                          .name = "",
+                          .layer = "",
+                          .view = -1};
+    scope->members = tensor;
+    return tensor;
+}
+
+ls_tensor *ls_tensor_hold(ls_tensor *tensor)
+{
+    tensor->holders++;
+    return tensor;
+}
+
+void ls_tensor_drop(ls_tensor *tensor)
+{
+    if (!tensor || --tensor->holders)
+        return;
+    for (int i = 0; i < LS_MAX_IN; i++)
+        ls_tensor_drop(tensor->in[i]);
+    ls_array_drop(tensor->array);
+    ls_array_drop(tensor->gradient);
+    ls_array_drop(tensor->samples.index);
+    ls_release(&tensor->session->context, tensor->text);
+    ls_tensors *tensors = tensor->session->tensors;
+    *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
+    tensors->free = tensor;
+}
+
+/* ---- Scopes ---- */
+
+int ls_scope_open(ls_session *session, const ls_data *batch)
+{
+    ls_tensors *tensors = ls_tensors_of(session);
+    if (!tensors)
+        return -1;
+    if (tensors->depth == tensors->capacity) {
+        int capacity = tensors->capacity ? 2 * tensors->capacity : 8;
+        struct ls_scope *larger = ls_alloc(&session->context, (size_t)capacity, sizeof *larger, "a scope");
+        if (!larger)
+            return -1;
+        if (tensors->depth)
+            memcpy(larger, tensors->scopes, (size_t)tensors->depth * sizeof *larger);
+        ls_release(&session->context, tensors->scopes);
+        tensors->scopes = larger;
+        tensors->capacity = capacity;
+    }
+    tensors->scopes[tensors->depth] = (struct ls_scope){.owned = session->owned, .batch = batch};
+    return tensors->depth++;
+}
+
+void ls_scope_close(ls_session *session, int scope)
+{
+    ls_tensors *tensors = session->tensors;
+    while (tensors && scope >= 0 && tensors->depth > scope) {
+        struct ls_scope closing = tensors->scopes[--tensors->depth];
+        while (closing.members) {
+            ls_tensor *member = closing.members;
+            closing.members = member->next;
+            member->scoped = false;
+            member->next = NULL;
+            ls_tensor_drop(member);
+        }
+        if (!closing.batch && scope > 0)
+            ls_release_owned(session, closing.owned);
+    }
+}
+
+int ls_scope_of_batch(const ls_session *session, const ls_data *batch)
+{
+    for (int i = session->tensors ? session->tensors->depth - 1 : -1; i > 0; i--)
+        if (session->tensors->scopes[i].batch == batch)
+            return i;
+    return -1;
+}
+
+/* Takes a tensor out of the scope that has it; returns that scope's number, -1 where none has. */
+static int unlink_tensor(ls_tensors *tensors, ls_tensor *tensor)
+{
+    for (int i = tensors->depth - 1; i >= 0; i--)
+        for (ls_tensor **at = &tensors->scopes[i].members; *at; at = &(*at)->next)
+            if (*at == tensor) {
+                *at = tensor->next;
+                return i;
+            }
+    return -1;
+}
+
+ls_tensor *ls_keep(ls_tensor *tensor)
+{
+    if (!tensor || !tensor->scoped)
+        return tensor;
+    ls_tensors *tensors = tensor->session->tensors;
+    int at = unlink_tensor(tensors, tensor);
+    struct ls_scope *outer = &tensors->scopes[at > 0 ? at - 1 : 0];
+    tensor->next = outer->members;
+    outer->members = tensor;
+    return tensor;
+}
+
+/* ---- Shapes ---- */
+
+int64_t ls_shape_numbers(const ls_shape *shape)
+{
+    int64_t numbers = 1;
+    for (int i = 0; i < shape->rank; i++)
+        numbers *= shape->dim[i];
+    return numbers;
+}
+
+int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w)
+{
+    int size[3] = {1, 1, 1};
+    for (int i = 1; i < shape->rank; i++)
+        size[i - 1] = (int)shape->dim[i];
+    *c = size[0];
+    *h = size[1];
+    *w = size[2];
+    return (int64_t)size[0] * size[1] * size[2];
+}
+
+bool ls_same_shape(const ls_shape *a, const ls_shape *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+void ls_shape_text(char *text, size_t size, const ls_shape *shape)
+{
+    size_t length = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < shape->rank && length < size; i++) {
+        const char *comma = i ? ", " : "";
+        if (i == 0 && shape->dim[0] < 0)
+            length += (size_t)snprintf(text + length, size - length, "images");
+        else
+            length += (size_t)snprintf(text + length, size - length, "%s%lld", comma, (long long)shape->dim[i]);
+    }
+    if (length < size)
+        snprintf(text + length, size - length, ")");
+}
+
+bool ls_same_device(ls_device a, ls_device b)
+{
+    return a.type == b.type && a.index == b.index;
+}
+
+const char *ls_tensor_name(const ls_tensor *tensor, char text[96])
+{
+    const char *type = tensor->device.type == LS_CPU ? "cpu" : tensor->device.type == LS_CUDA ? "gpu" : "host";
+    const char *name = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->name : tensor->name;
+    const char *what = tensor->kind == LS_TENSOR_GRADIENT ? "the gradient of " : "";
+    if (tensor->device.type == LS_HOST)
+        snprintf(text, 96, "%s%.40s on the host", what, *name ? name : "a tensor");
+    else
+        snprintf(text, 96, "%s%.40s on %s(%d)", what, *name ? name : "a tensor", type, tensor->device.index);
+    return text;
+}
+
+int ls_rank(const ls_tensor *tensor)
+{
+    return tensor ? tensor->shape.rank : 0;
+}
+
+int64_t ls_dim(const ls_tensor *tensor, int i)
+{
+    return tensor && i >= 0 && i < tensor->shape.rank ? tensor->shape.dim[i] : 0;
+}
+
+int64_t ls_rows(const ls_tensor *tensor)
+{
+    return ls_dim(tensor, 0);
+}
+
+ls_device ls_device_of(const ls_tensor *tensor)
+{
+    return tensor ? tensor->device : (ls_device){LS_HOST, 0};
+}
+
+ls_session *ls_session_of(const void *object)
+{
+    return object ? *(ls_session *const *)object : NULL;
+}

@@ -1,0 +1,109 @@
+/* What a program holds in its hand: an array on a device, images or labels of a batch, a network's output, or a computation of
+ * such that was recorded and not run yet. Recording builds these one from the other; lowering (graph/lower.h) turns what leads to
+ * one of them into a graph. A module's forward records them too, over an input whose number of images is not known yet.
+ *
+ * Handles belong to the innermost open scope, and are counted: a computation holds its operands. */
+#ifndef LS_GRAPH_TENSOR_H
+#define LS_GRAPH_TENSOR_H
+
+#include "base/session.h"
+#include "device/op.h"
+#include "tensor/array.h"
+
+typedef enum ls_tensor_kind {
+    LS_TENSOR_INPUT,     /* the images that a module's forward is recorded over */
+    LS_TENSOR_PARAMETER, /* of the network being recorded: a view of its flat layout */
+    LS_TENSOR_COMPUTED,  /* `attributes.op` of `in`; LS_OP_COUNT: in[0]'s numbers under another shape */
+    LS_TENSOR_ARRAY,     /* numbers on a device */
+    LS_TENSOR_GRADIENT,  /* the gradient of in[0] */
+    LS_TENSOR_IMAGES,    /* of a batch of a data set; runs of its samples */
+    LS_TENSOR_LABELS,
+    LS_TENSOR_CALL,   /* what `network` makes of in[0] */
+    LS_TENSOR_NETWORK /* a parameter of `network` as it is on a device; its gradient where `gradient` is set */
+} ls_tensor_kind;
+
+typedef enum ls_fold { LS_NOT_FOLDED, LS_FOLD_SUM, LS_FOLD_MEAN } ls_fold; /* of a computed scalar: over the images */
+typedef enum ls_freshness { LS_EMPTY, LS_FRESH, LS_CONSUMED } ls_freshness;
+
+/* The samples of one batch, shared by the tensors made from it. */
+typedef struct ls_sample_list {
+    const uint8_t *images, *labels;
+    const ls_data *data;
+    ls_array *index; /* sample numbers, as bits */
+} ls_sample_list;
+
+struct ls_tensor {
+    ls_session *session; /* first in every object with a session: ls_session_of reads it */
+    ls_tensor_kind kind;
+    int holders;
+    bool scoped; /* one of the holders is a scope */
+    struct ls_tensor *next;
+    ls_shape shape; /* dim[0] is -1 under a module's forward: any number of images */
+    ls_device device;
+    bool needs_gradient;
+    const char *name; /* for messages; "" without one */
+
+    ls_attributes attributes;
+    ls_tensor *in[LS_MAX_IN];
+    uint64_t version[LS_MAX_IN]; /* of the operands' arrays when this was recorded */
+    ls_fold fold;
+    const char *layer;
+    int view; /* of a parameter; of a BatchNorm its running mean */
+
+    ls_array *array; /* the numbers; of a computation once it was run */
+    size_t offset;   /* the first one's place in the array */
+    bool tracked;
+    ls_array *gradient;
+    ls_freshness freshness;
+
+    ls_sample_list samples;
+    int64_t first; /* the first of its samples in the list */
+
+    struct ls_network *network;
+    bool training;
+    ls_tensor *recorded_input, *recorded_output; /* of a call: the module's forward */
+    uint64_t network_version;
+
+    char *text; /* of ls_str */
+
+    uint64_t trace;        /* the tracing that saw this tensor last, and what became of it there */
+    int traced, traced_as; /* its place in the order; how it is used */
+    struct ls_value *value;
+};
+
+typedef struct ls_tensors {
+    ls_session *session;
+    ls_arrays arrays;
+    ls_tensor *free;
+    struct ls_scope {
+        ls_tensor *members;
+        const ls_owned *owned; /* what the session owned when the scope opened */
+        const ls_data *batch;  /* whose batch it is: it holds tensors alone. NULL: one that was entered */
+    } * scopes;
+    int depth, capacity;
+    uint64_t traces;
+} ls_tensors;
+
+ls_tensors *ls_tensors_of(ls_session *session); /* made at the first call; NULL when memory runs out */
+void ls_tensors_free(ls_session *session);
+
+/* A handle in the innermost scope, NULL after any failure of the session. */
+ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, ls_device device);
+ls_tensor *ls_tensor_hold(ls_tensor *tensor);
+void ls_tensor_drop(ls_tensor *tensor); /* NULL is fine */
+
+/* Scopes by number: opening gives one, closing it closes those inside it too. */
+int ls_scope_open(ls_session *session, const ls_data *batch);           /* -1 after a failure */
+int ls_scope_of_batch(const ls_session *session, const ls_data *batch); /* -1 where none is open */
+void ls_scope_close(ls_session *session, int scope);
+
+/* How a tensor's numbers look to an operation on images. */
+int64_t ls_shape_numbers(const ls_shape *shape);
+int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w); /* numbers of one image */
+bool ls_same_shape(const ls_shape *a, const ls_shape *b);
+void ls_shape_text(char *text, size_t size, const ls_shape *shape); /* "(2, 5)" */
+
+bool ls_same_device(ls_device a, ls_device b);
+const char *ls_tensor_name(const ls_tensor *tensor, char text[96]); /* for messages: W1 on cpu(0) */
+
+#endif

@@ -1,0 +1,89 @@
+#include "parallel/core.h"
+
+#include "base/cores.h"
+#include "comm/tree.h"
+
+ls_core *ls_core_of(ls_session *session, int index)
+{
+    int number = index % ls_core_count();
+    for (ls_core *core = session->cores; core; core = core->next_core)
+        if (core->number == number)
+            return core;
+    ls_core *core = ls_alloc(&session->context, 1, sizeof *core, "a core");
+    if (!core)
+        return NULL;
+    *core = (ls_core){.context = &session->context, .number = number, .next_core = session->cores};
+    pthread_mutex_init(&core->lock, NULL);
+    pthread_cond_init(&core->turn, NULL);
+    return session->cores = core;
+}
+
+void ls_cores_free(ls_session *session)
+{
+    while (session->cores) {
+        ls_core *core = session->cores;
+        session->cores = core->next_core;
+        ls_release(core->context, core->arena);
+        ls_release(core->context, core->scratch);
+        ls_release(core->context, core->index);
+        ls_release(core->context, core->labels);
+        ls_release(core->context, core->sums);
+        pthread_cond_destroy(&core->turn);
+        pthread_mutex_destroy(&core->lock);
+        ls_release(core->context, core);
+    }
+}
+
+void ls_core_enter(ls_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    unsigned ticket = core->next++;
+    while (core->serving != ticket)
+        pthread_cond_wait(&core->turn, &core->lock);
+    pthread_mutex_unlock(&core->lock);
+}
+
+void ls_core_leave(ls_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    core->serving++;
+    if (core->next != core->serving)
+        pthread_cond_broadcast(&core->turn);
+    pthread_mutex_unlock(&core->lock);
+}
+
+/* Replaces a block by a larger one; the content need not survive. */
+static void *enlarge(ls_core *core, void *block, size_t count, size_t size)
+{
+    ls_release(core->context, block);
+    return ls_alloc(core->context, count, size, "a core's arena");
+}
+
+static ls_status make_room(ls_core *core, const ls_plan *plan)
+{
+    size_t images = (size_t)plan->capacity;
+    if (!core->arena || plan->arena_floats > core->arena_floats) {
+        core->arena = enlarge(core, core->arena, plan->arena_floats, sizeof(float));
+        core->arena_floats = core->arena ? plan->arena_floats : 0;
+    }
+    if (!core->scratch || plan->scratch_bytes > core->scratch_bytes) {
+        core->scratch = enlarge(core, core->scratch, plan->scratch_bytes, 1);
+        core->scratch_bytes = core->scratch ? plan->scratch_bytes : 0;
+    }
+    if (images > core->shard_images) {
+        core->index = enlarge(core, core->index, images, sizeof *core->index);
+        core->labels = enlarge(core, core->labels, images, 1);
+        core->shard_images = core->index && core->labels ? images : 0;
+    }
+    if (!core->sums)
+        core->sums = ls_alloc(core->context, 2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof(float), "a core's sums");
+    return core->arena && core->scratch && core->shard_images >= images && core->sums ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
+ls_status ls_core_reserve(ls_core *core, const ls_plan *plan)
+{
+    ls_core_enter(core);
+    ls_status status = make_room(core, plan);
+    ls_core_leave(core);
+    return status;
+}

@@ -1,0 +1,281 @@
+#include "parallel/program.h"
+
+#include <string.h>
+
+#include "data/data.h"
+#include "device/cpu/select.h"
+#include "parallel/network.h"
+#include "parallel/values.h"
+
+/* ---- Programs ---- */
+
+static void free_program(ls_program *program)
+{
+    ls_context *context = &program->session->context;
+    ls_plan_free(program->plan);
+    ls_flat_destroy(&program->own_flat);
+    ls_release(context, program->key);
+    ls_release(context, program);
+}
+
+void ls_programs_free(ls_session *session, const struct ls_network *network)
+{
+    ls_program **at = &session->programs;
+    while (*at) {
+        ls_program *program = *at;
+        if (network && program->network != network) {
+            at = &program->next;
+            continue;
+        }
+        *at = program->next;
+        free_program(program);
+    }
+}
+
+static ls_program *find(const ls_trace *trace, ls_wanted wanted, bool has_dy)
+{
+    for (ls_program *program = trace->session->programs; program; program = program->next)
+        if (program->key_length == trace->key_length && program->wanted == wanted && program->has_dy == has_dy &&
+            memcmp(program->key, trace->key, trace->key_length * sizeof *trace->key) == 0)
+            return program;
+    return NULL;
+}
+
+static ls_status make_plan(ls_program *program, const ls_trace *trace, int images)
+{
+    ls_session *session = trace->session;
+    ls_flat_destroy(&program->own_flat);
+    ls_flat_init(&program->own_flat, &session->context);
+    ls_request request = {.wanted = program->wanted,
+                          .has_dy = program->has_dy,
+                          .flat = program->network ? &program->network->flat : &program->own_flat,
+                          .training = program->network && trace->call->training};
+    ls_graph *graph = ls_lower(trace, &request, &program->flowing);
+    const ls_backend *backend = ls_cpu_backend(session->options.isa);
+    ls_plan *plan = graph ? ls_plan_new(graph, backend, images) : NULL;
+    ls_graph_free(graph);
+    if (program->plan)
+        ls_wait(session);
+    ls_plan_free(program->plan);
+    program->plan = plan;
+    return plan ? LS_OK : ls_status_of(session);
+}
+
+static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has_dy)
+{
+    ls_session *session = trace->session;
+    ls_context *context = &session->context;
+    ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
+    uint32_t *key = program ? ls_alloc(context, trace->key_length, sizeof *key, "a computation") : NULL;
+    if (!key) {
+        ls_release(context, program);
+        return NULL;
+    }
+    memcpy(key, trace->key, trace->key_length * sizeof *key);
+    *program = (ls_program){.session = session,
+                            .next = session->programs,
+                            .key = key,
+                            .key_length = trace->key_length,
+                            .network = trace->call ? trace->call->network : NULL,
+                            .wanted = wanted,
+                            .has_dy = has_dy};
+    ls_flat_init(&program->own_flat, context);
+    const ls_shape *shape = &trace->order[trace->n - 1]->shape;
+    int c, h, w;
+    program->output_numbers = shape->rank ? (int)ls_shape_image(shape, &c, &h, &w) : 1;
+    return session->programs = program;
+}
+
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images)
+{
+    ls_program *program = find(trace, wanted, has_dy);
+    if (!program)
+        program = new_program(trace, wanted, has_dy);
+    if (!program || (program->plan && program->plan->capacity >= images))
+        return program;
+    return make_plan(program, trace, images) == LS_OK ? program : NULL;
+}
+
+/* ---- Feeds ---- */
+
+static ls_status make_room(ls_feed *feed, ls_context *context, int arrays)
+{
+    if (arrays <= feed->arrays_capacity)
+        return LS_OK;
+    size_t n = (size_t)arrays;
+    ls_release(context, feed->arrays);
+    ls_release(context, feed->array_offsets);
+    ls_release(context, feed->pointers);
+    feed->arrays = ls_alloc(context, n, sizeof *feed->arrays, "a computation's operands");
+    feed->array_offsets = ls_alloc(context, n, sizeof *feed->array_offsets, "a computation's operands");
+    feed->pointers = ls_alloc(context, n, sizeof *feed->pointers, "a computation's operands");
+    bool good = feed->arrays && feed->array_offsets && feed->pointers;
+    feed->arrays_capacity = good ? arrays : 0;
+    return good ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
+static ls_sample_list hold_samples(const ls_tensor *t)
+{
+    ls_sample_list list = t->samples;
+    if (list.index)
+        ls_array_hold(list.index);
+    return list;
+}
+
+static ls_feed *take(ls_session *session)
+{
+    pthread_mutex_lock(&session->feeds_lock);
+    ls_feed *feed = session->feeds;
+    if (feed)
+        session->feeds = feed->next_feed;
+    pthread_mutex_unlock(&session->feeds_lock);
+    return feed ? feed : ls_alloc(&session->context, 1, sizeof *feed, "a computation's operands");
+}
+
+static void add_input(ls_feed *feed, ls_tensor *t)
+{
+    int c, h, w;
+    ls_array *array = ls_array_of(t);
+    if (!array)
+        return;
+    feed->inputs[feed->n_inputs] = ls_array_hold(array);
+    feed->input_offset[feed->n_inputs] = t->offset;
+    feed->input_numbers[feed->n_inputs++] = (size_t)ls_shape_image(&t->shape, &c, &h, &w);
+}
+
+static void add_labels(ls_feed *feed, const ls_trace *trace)
+{
+    feed->classes = trace->classes;
+    if (trace->labels && trace->labels->kind == LS_TENSOR_LABELS) {
+        feed->labels = hold_samples(trace->labels);
+        feed->first_label = trace->labels->first;
+    } else if (trace->labels) {
+        feed->label_array = ls_array_hold(trace->labels->array);
+        feed->label_offset = trace->labels->offset;
+    }
+}
+
+ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy)
+{
+    ls_session *session = trace->session;
+    ls_feed *feed = take(session);
+    if (!feed)
+        return NULL;
+    feed->program = program;
+    feed->rows = rows;
+    feed->shard = session->options.shard;
+    feed->shards = (int)((rows + feed->shard - 1) / feed->shard);
+    feed->one = 1;
+    if (make_room(feed, &session->context, trace->n_arrays) != LS_OK ||
+        trace->n_inputs + (dy != NULL) > LS_MAX_INPUTS) {
+        ls_raise(&session->context, LS_UNSUPPORTED, "this computation reads too many arrays of images");
+        ls_feed_give(feed);
+        return NULL;
+    }
+    for (int k = 0; k < trace->n_inputs; k++)
+        add_input(feed, trace->inputs[k]);
+    if (dy)
+        add_input(feed, dy);
+    if (trace->images) {
+        feed->images = hold_samples(trace->images);
+        feed->first_image = trace->images->first;
+    }
+    add_labels(feed, trace);
+    for (int k = 0; k < trace->n_arrays; k++) {
+        feed->array_offsets[k] = trace->arrays[k]->offset;
+        feed->arrays[feed->n_arrays++] = ls_array_hold(ls_array_of(trace->arrays[k]));
+    }
+    return feed;
+}
+
+void ls_feed_give(ls_feed *feed)
+{
+    ls_session *session = feed->program->session;
+    ls_array_drop(feed->images.index);
+    ls_array_drop(feed->labels.index);
+    ls_array_drop(feed->label_array);
+    for (int k = 0; k < feed->n_inputs; k++)
+        ls_array_drop(feed->inputs[k]);
+    for (int k = 0; k < feed->n_arrays; k++)
+        ls_array_drop(feed->arrays[k]);
+    *feed = (ls_feed){.arrays = feed->arrays,
+                      .array_offsets = feed->array_offsets,
+                      .pointers = feed->pointers,
+                      .arrays_capacity = feed->arrays_capacity};
+    pthread_mutex_lock(&session->feeds_lock);
+    feed->next_feed = session->feeds;
+    session->feeds = feed;
+    pthread_mutex_unlock(&session->feeds_lock);
+}
+
+void ls_feeds_free(ls_session *session)
+{
+    while (session->feeds) {
+        ls_feed *feed = session->feeds;
+        session->feeds = feed->next_feed;
+        ls_release(&session->context, feed->arrays);
+        ls_release(&session->context, feed->array_offsets);
+        ls_release(&session->context, feed->pointers);
+        ls_release(&session->context, feed);
+    }
+}
+
+void ls_feed_locate(ls_feed *feed)
+{
+    for (int k = 0; k < feed->n_arrays; k++)
+        feed->pointers[k] = feed->arrays[k]->data + feed->array_offsets[k];
+}
+
+/* The sample number at place i of a list; a list without an index is the data set in file order. */
+static uint32_t sample_at(const ls_sample_list *list, int64_t i)
+{
+    uint32_t number = (uint32_t)i;
+    if (list->index)
+        memcpy(&number, list->index->data + i, sizeof number);
+    return number;
+}
+
+/* A label that came as a float. */
+static uint8_t label_of(const ls_feed *feed, int64_t i)
+{
+    float label = feed->label_array->data[feed->label_offset + (size_t)i];
+    if (label >= 0 && label < (float)feed->classes && label == (float)(int)label)
+        return (uint8_t)label;
+    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d",
+             (long long)i, label, feed->classes - 1);
+    return 0;
+}
+
+static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
+{
+    for (int i = 0; i < count && feed->images.images; i++)
+        core->index[i] = sample_at(&feed->images, feed->first_image + first + i);
+    if (feed->labels.labels)
+        for (int i = 0; i < count; i++)
+            core->labels[i] = feed->labels.labels[sample_at(&feed->labels, feed->first_label + first + i)];
+    else if (feed->label_array)
+        for (int i = 0; i < count; i++)
+            core->labels[i] = label_of(feed, first + i);
+}
+
+void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+                 void (*whole)(void *user, int bucket), void *user)
+{
+    const ls_program *program = feed->program;
+    int64_t first = (int64_t)j * feed->shard;
+    int count = ls_feed_count(feed, j);
+    gather(feed, first, count, core);
+    ls_samples samples = {.images = feed->images.images,
+                          .index = core->index,
+                          .labels = core->labels,
+                          .count = count,
+                          .seed = program->session->options.seed,
+                          .step = step,
+                          .one = feed->one};
+    for (int k = 0; k < feed->n_inputs; k++)
+        samples.rows[k] = feed->inputs[k]->data + feed->input_offset[k] + (size_t)first * feed->input_numbers[k];
+    bindings->base[LS_IN_ARENA] = core->arena;
+    bindings->arrays = feed->pointers;
+    bindings->scratch = core->scratch;
+    ls_plan_run(program->plan, bindings, &samples, whole, user);
+}

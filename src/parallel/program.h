@@ -1,0 +1,68 @@
+/* Computations met before, and how one is run over images: cut into shards, each by the same plan, whoever computes it. */
+#ifndef LS_PARALLEL_PROGRAM_H
+#define LS_PARALLEL_PROGRAM_H
+
+#include "graph/lower.h"
+#include "parallel/core.h"
+
+typedef struct ls_program {
+    struct ls_program *next;
+    ls_session *session;
+    uint32_t *key;
+    size_t key_length;
+    struct ls_network *network; /* whose weights it reads; NULL: it reads arrays alone */
+    ls_wanted wanted;
+    bool has_dy;
+    ls_flat own_flat; /* of the tracked arrays' gradients, where there is no network */
+    ls_plan *plan;
+    unsigned flowing;   /* bit k: output k is the gradient of input k */
+    int output_numbers; /* of one image, where rows are wanted */
+} ls_program;
+
+/* The program of a trace, for shards of up to `images`, made where it was not met before. Waits for all work when a plan has to be
+ * replaced. NULL after a failure. */
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
+void ls_programs_free(ls_session *session, const struct ls_network *network); /* NULL: all */
+
+/* What one run of a program reads: the operands of the trace it was made from, held by count. */
+typedef struct ls_feed {
+    struct ls_feed *next_feed;
+    const ls_program *program;
+    int64_t rows;
+    int shard, shards;
+    ls_sample_list images, labels; /* index NULL where not from a batch */
+    int64_t first_image, first_label;
+    ls_array *label_array;
+    size_t label_offset;
+    int classes;
+    ls_array *inputs[LS_MAX_INPUTS];
+    size_t input_offset[LS_MAX_INPUTS], input_numbers[LS_MAX_INPUTS];
+    int n_inputs;
+    ls_array **arrays;
+    size_t *array_offsets;
+    float **pointers; /* of `arrays`, once they are written */
+    int n_arrays, arrays_capacity;
+    float one;
+} ls_feed;
+
+/* A feed for a program of that trace, over `rows` images. dy, the gradient of the root, may be NULL. Operands must have been run
+ * (ls_trace_operands). NULL after a failure. */
+ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy);
+void ls_feed_give(ls_feed *feed); /* from any thread, after its last use */
+void ls_feeds_free(ls_session *session);
+
+/* Once all operands are written, before the first shard. */
+void ls_feed_locate(ls_feed *feed);
+
+static inline int ls_feed_count(const ls_feed *feed, int j)
+{
+    int64_t left = feed->rows - (int64_t)j * feed->shard;
+    return left < feed->shard ? (int)left : feed->shard;
+}
+
+/* Runs shard j on a core whose turn it is. The caller sets the weights, state, gradients, statistics, metrics and outputs of
+ * `bindings`. */
+void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+                 void (*whole)(void *user, int bucket), void *user);
+
+#endif

@@ -1,0 +1,292 @@
+#include "parallel/stream.h"
+
+#include <string.h>
+
+#include "base/cores.h"
+
+static void recycle(ls_streams *streams, ls_task *task)
+{
+    if (task->finish)
+        task->finish(task);
+    for (int i = 0; i < task->n_held; i++)
+        ls_array_drop(task->held[i]);
+    task->n_held = task->n_waits = 0;
+    pthread_mutex_lock(&streams->lock);
+    task->next = streams->free;
+    streams->free = task;
+    if (task->stream)
+        task->stream->done++;
+    pthread_cond_broadcast(&streams->changed);
+    pthread_mutex_unlock(&streams->lock);
+}
+
+static bool is_done(const ls_streams *streams, ls_mark mark)
+{
+    for (const ls_stream *stream = streams->list; stream; stream = stream->next_stream)
+        if (stream->number == mark.stream)
+            return stream->done >= mark.ticket;
+    return true;
+}
+
+static void await(ls_streams *streams, const ls_task *task)
+{
+    pthread_mutex_lock(&streams->lock);
+    for (int i = 0; i < task->n_waits; i++)
+        while (!is_done(streams, task->waits[i]))
+            pthread_cond_wait(&streams->changed, &streams->lock);
+    pthread_mutex_unlock(&streams->lock);
+}
+
+static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
+{
+    await(streams, task);
+    if (core)
+        ls_core_enter(core);
+    if (!ls_failed(streams->session))
+        task->work(task, core);
+    if (core)
+        ls_core_leave(core);
+    recycle(streams, task);
+}
+
+static void *stream_main(void *argument)
+{
+    ls_stream *stream = argument;
+    ls_streams *streams = stream->streams;
+    ls_pin_to_core(stream->core->number);
+    ls_set_arithmetic();
+    pthread_mutex_lock(&streams->lock);
+    for (;;) {
+        while (!stream->first && !streams->stopping)
+            pthread_cond_wait(&streams->changed, &streams->lock);
+        ls_task *task = stream->first;
+        if (!task)
+            break;
+        stream->first = task->next;
+        pthread_mutex_unlock(&streams->lock);
+        do_task(streams, task, stream->core);
+        pthread_mutex_lock(&streams->lock);
+    }
+    pthread_mutex_unlock(&streams->lock);
+    return NULL;
+}
+
+ls_streams *ls_streams_of(ls_session *session)
+{
+    if (session->streams)
+        return session->streams;
+    ls_streams *streams = ls_alloc(&session->context, 1, sizeof *streams, "the devices' queues");
+    if (!streams)
+        return NULL;
+    streams->session = session;
+    pthread_mutex_init(&streams->lock, NULL);
+    pthread_cond_init(&streams->changed, NULL);
+    return session->streams = streams;
+}
+
+static bool idle(const ls_streams *streams)
+{
+    for (const ls_stream *stream = streams->list; stream; stream = stream->next_stream)
+        if (stream->done < stream->handed_in)
+            return false;
+    return true;
+}
+
+void ls_streams_wait(ls_session *session)
+{
+    ls_streams *streams = session->streams;
+    if (!streams)
+        return;
+    pthread_mutex_lock(&streams->lock);
+    while (!idle(streams))
+        pthread_cond_wait(&streams->changed, &streams->lock);
+    pthread_mutex_unlock(&streams->lock);
+}
+
+void ls_streams_free(ls_session *session)
+{
+    ls_streams *streams = session->streams;
+    if (!streams)
+        return;
+    ls_context *context = &session->context;
+    pthread_mutex_lock(&streams->lock);
+    streams->stopping = true;
+    pthread_cond_broadcast(&streams->changed);
+    pthread_mutex_unlock(&streams->lock);
+    while (streams->list) {
+        ls_stream *stream = streams->list;
+        pthread_join(stream->thread, NULL);
+        streams->list = stream->next_stream;
+        ls_release(context, stream);
+    }
+    while (streams->free) {
+        ls_task *task = streams->free;
+        streams->free = task->next;
+        ls_release(context, task->waits);
+        ls_release(context, task->held);
+        ls_release(context, task->payload);
+        ls_release(context, task);
+    }
+    pthread_cond_destroy(&streams->changed);
+    pthread_mutex_destroy(&streams->lock);
+    ls_release(context, streams);
+    session->streams = NULL;
+}
+
+ls_status ls_check_device(ls_session *session, ls_device device, const char *function)
+{
+    ls_context *context = &session->context;
+    if (device.type == LS_HOST || (device.type == LS_CPU && device.index >= 0 && device.index < LS_MAX_DEVICES))
+        return LS_OK;
+    if (device.type == LS_CPU)
+        return ls_raise(context, LS_NO_DEVICE, "%s: there is no cpu(%d); CPU devices go from 0 to %d", function,
+                        device.index, LS_MAX_DEVICES - 1);
+    if (device.type == LS_CUDA)
+        return ls_raise(context, LS_NO_DEVICE, "%s: there is no gpu(%d) here", function, device.index);
+    return ls_raise(context, LS_BAD_ARGUMENT, "%s: type %d is no type of device", function, device.type);
+}
+
+ls_stream *ls_stream_for(ls_session *session, ls_device device)
+{
+    ls_streams *streams = ls_streams_of(session);
+    if (!streams)
+        return NULL;
+    for (ls_stream *stream = streams->list; stream; stream = stream->next_stream)
+        if (ls_same_device(stream->device, device))
+            return stream;
+    ls_stream *stream = ls_alloc(&session->context, 1, sizeof *stream, "a device's queue");
+    ls_core *core = stream ? ls_core_of(session, device.index) : NULL;
+    if (!core) {
+        ls_release(&session->context, stream);
+        return NULL;
+    }
+    *stream = (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core};
+    if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
+        ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for cpu:%d; the system's limit on threads is reached",
+                 device.index);
+        ls_release(&session->context, stream);
+        return NULL;
+    }
+    pthread_mutex_lock(&streams->lock);
+    streams->n++;
+    stream->next_stream = streams->list;
+    streams->list = stream;
+    pthread_mutex_unlock(&streams->lock);
+    return stream;
+}
+
+/* ---- Tasks ---- */
+
+static ls_task *take_task(ls_streams *streams)
+{
+    pthread_mutex_lock(&streams->lock);
+    ls_task *task = streams->free;
+    if (task)
+        streams->free = task->next;
+    pthread_mutex_unlock(&streams->lock);
+    return task ? task : ls_alloc(&streams->session->context, 1, sizeof *task, "a task");
+}
+
+ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, size_t payload)
+{
+    ls_streams *streams = ls_failed(session) ? NULL : ls_streams_of(session);
+    ls_stream *stream = streams && device.type != LS_HOST ? ls_stream_for(session, device) : NULL;
+    if (!streams || (device.type != LS_HOST && !stream))
+        return NULL;
+    ls_task *task = take_task(streams);
+    if (!task)
+        return NULL;
+    if (task->payload_size < payload) {
+        ls_release(&session->context, task->payload);
+        task->payload = ls_alloc(&session->context, payload, 1, "a task");
+        task->payload_size = task->payload ? payload : 0;
+    }
+    task->next = NULL;
+    task->session = session;
+    task->work = work;
+    task->finish = NULL;
+    task->stream = stream;
+    task->mark = (ls_mark){stream ? stream->number : 0, stream ? stream->handed_in + 1 : 0};
+    if (task->payload_size >= payload)
+        return task;
+    task->stream = NULL;
+    recycle(streams, task);
+    return NULL;
+}
+
+static bool make_room(ls_context *context, void **items, int used, int *capacity, size_t size)
+{
+    if (used < *capacity)
+        return true;
+    int doubled = *capacity ? 2 * *capacity : 16;
+    void *larger = ls_alloc(context, (size_t)doubled, size, "a task");
+    if (!larger)
+        return false;
+    if (used)
+        memcpy(larger, *items, (size_t)used * size);
+    ls_release(context, *items);
+    *items = larger;
+    *capacity = doubled;
+    return true;
+}
+
+static void wait_for(ls_task *task, ls_mark mark)
+{
+    if (!mark.ticket || mark.stream == task->mark.stream)
+        return;
+    void *waits = task->waits;
+    if (!make_room(&task->session->context, &waits, task->n_waits, &task->waits_capacity, sizeof *task->waits))
+        return;
+    task->waits = waits;
+    task->waits[task->n_waits++] = mark;
+}
+
+static bool hold(ls_task *task, ls_array *array)
+{
+    void *held = task->held;
+    if (!make_room(&task->session->context, &held, task->n_held, &task->held_capacity, sizeof *task->held))
+        return false;
+    task->held = held;
+    task->held[task->n_held++] = ls_array_hold(array);
+    return true;
+}
+
+void ls_task_reads(ls_task *task, ls_array *array)
+{
+    if (!hold(task, array))
+        return;
+    wait_for(task, array->written);
+    if (task->stream)
+        ls_array_note_read(array, task->mark);
+}
+
+void ls_task_writes(ls_task *task, ls_array *array)
+{
+    if (!hold(task, array))
+        return;
+    wait_for(task, array->written);
+    for (int i = 0; i < array->n_reads; i++)
+        wait_for(task, array->reads[i]);
+    ls_array_note_write(array, task->mark);
+}
+
+void ls_task_hand_in(ls_task *task)
+{
+    ls_streams *streams = task->session->streams;
+    ls_stream *stream = task->stream;
+    if (!stream) {
+        do_task(streams, task, NULL);
+        return;
+    }
+    stream->handed_in++;
+    pthread_mutex_lock(&streams->lock);
+    while (stream->handed_in - stream->done > LS_IN_FLIGHT)
+        pthread_cond_wait(&streams->changed, &streams->lock);
+    if (stream->first)
+        stream->last->next = task;
+    else
+        stream->first = task;
+    stream->last = task;
+    pthread_cond_broadcast(&streams->changed);
+    pthread_mutex_unlock(&streams->lock);
+}

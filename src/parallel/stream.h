@@ -1,0 +1,68 @@
+/* Work handed to devices one by one: each device has a thread that does its tasks in the order handed in. A task says which arrays
+ * it reads and writes, and starts when what came before it on other devices is done with them. */
+#ifndef LS_PARALLEL_STREAM_H
+#define LS_PARALLEL_STREAM_H
+
+#include "graph/tensor.h"
+#include "parallel/core.h"
+
+typedef struct ls_task ls_task;
+typedef void ls_task_work(ls_task *task, ls_core *core);
+
+enum { LS_IN_FLIGHT = 256 }; /* tasks of one device at most; handing in more waits */
+
+typedef struct ls_stream {
+    struct ls_streams *streams;
+    struct ls_stream *next_stream;
+    ls_device device;
+    int number; /* from 1 */
+    ls_core *core;
+    pthread_t thread;
+    ls_task *first, *last; /* guarded by the streams' lock */
+    uint64_t handed_in;    /* known to the session's thread */
+    uint64_t done;         /* guarded */
+} ls_stream;
+
+typedef struct ls_streams {
+    ls_session *session;
+    ls_stream *list;
+    int n;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    ls_task *free; /* guarded */
+    bool stopping;
+    _Atomic uint64_t moved; /* bytes copied from one device to another */
+} ls_streams;
+
+/* `work` reads what it needs from the fields below it; each kind of task uses those it names. */
+struct ls_task {
+    ls_task *next;
+    ls_stream *stream; /* NULL: done by the thread that hands it in */
+    ls_session *session;
+    ls_task_work *work;
+    void (*finish)(ls_task *task); /* when the task is over, done or dropped; may be NULL */
+    ls_mark mark;
+    ls_mark *waits;
+    int n_waits, waits_capacity;
+    ls_array **held; /* until the task is done */
+    int n_held, held_capacity;
+    void *payload; /* of `payload_size` bytes; undefined content */
+    size_t payload_size;
+};
+
+ls_streams *ls_streams_of(ls_session *session); /* NULL when memory runs out */
+void ls_streams_wait(ls_session *session);      /* until every task is done */
+void ls_streams_free(ls_session *session);
+
+/* Raises LS_NO_DEVICE or LS_UNSUPPORTED for what is no device of this process. */
+ls_status ls_check_device(ls_session *session, ls_device device, const char *function);
+
+/* A task for `device` (the host: done at once by the caller), with room for `payload` bytes; NULL after a failure. */
+ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, size_t payload);
+void ls_task_reads(ls_task *task, ls_array *array);
+void ls_task_writes(ls_task *task, ls_array *array);
+void ls_task_hand_in(ls_task *task); /* or drops it when the session has failed */
+
+ls_stream *ls_stream_for(ls_session *session, ls_device device); /* of a CPU device; NULL after a failure */
+
+#endif

@@ -1,0 +1,513 @@
+/* Tensors with numbers: made, copied between devices, cut, added, read. */
+#include "parallel/values.h"
+
+#include <string.h>
+
+#include "base/random.h"
+#include "data/data.h"
+#include "device/cpu/select.h"
+#include "io/print.h"
+#include "parallel/network.h"
+#include "parallel/stream.h"
+
+static const ls_device host = {LS_HOST, 0};
+
+ls_session *ls_value_session(const ls_tensor *tensor, const char *function)
+{
+    if (!tensor || ls_failed(tensor->session))
+        return NULL;
+    if (!tensor->session->recording)
+        return tensor->session;
+    ls_raise(&tensor->session->context, LS_BAD_ARGUMENT, "%s: called in a module's forward, which has no values",
+             function);
+    return NULL;
+}
+
+ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape)
+{
+    ls_tensor *tensor = array ? ls_tensor_new(session, LS_TENSOR_ARRAY, shape, array->device) : NULL;
+    if (!tensor) {
+        ls_array_drop(array);
+        return NULL;
+    }
+    tensor->array = array;
+    return tensor;
+}
+
+/* ---- Making ---- */
+
+static bool good_shape(const ls_shape *shape)
+{
+    int64_t numbers = 1;
+    bool good = shape->rank >= 0 && shape->rank <= LS_MAX_RANK;
+    for (int i = 0; good && i < shape->rank; i++)
+        good = shape->dim[i] >= 0 && shape->dim[i] <= INT32_MAX &&
+               !__builtin_mul_overflow(numbers, shape->dim[i], &numbers) && numbers < (int64_t)1 << 40;
+    return good;
+}
+
+static ls_tensor *make(ls_session *session, ls_shape shape, const char *function)
+{
+    ls_tensors *tensors = session && !ls_failed(session) ? ls_tensors_of(session) : NULL;
+    if (!tensors)
+        return NULL;
+    if (!good_shape(&shape)) {
+        ls_raise(&session->context, LS_BAD_SHAPE, "%s: the shape must have at most %d sizes, none negative", function,
+                 LS_MAX_RANK);
+        return NULL;
+    }
+    return ls_tensor_of_array(session, ls_array_new(&tensors->arrays, host, (size_t)ls_shape_numbers(&shape)), &shape);
+}
+
+ls_tensor *ls_full(ls_session *session, double value, ls_shape shape)
+{
+    ls_tensor *tensor = make(session, shape, "ls_full");
+    for (size_t i = 0; tensor && i < tensor->array->n; i++)
+        tensor->array->data[i] = (float)value;
+    return tensor;
+}
+
+ls_tensor *ls_zeros(ls_session *session, ls_shape shape)
+{
+    return ls_full(session, 0, shape);
+}
+
+ls_tensor *ls_arange(ls_session *session, double first, ls_shape shape)
+{
+    ls_tensor *tensor = make(session, shape, "ls_arange");
+    for (size_t i = 0; tensor && i < tensor->array->n; i++)
+        tensor->array->data[i] = (float)(first + (double)i);
+    return tensor;
+}
+
+ls_tensor *ls_values(ls_session *session, const float *values, ls_shape shape)
+{
+    if (session && !values)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_values: values is NULL");
+    ls_tensor *tensor = make(session, shape, "ls_values");
+    if (tensor && tensor->array->n)
+        memcpy(tensor->array->data, values, tensor->array->n * sizeof *values);
+    return tensor;
+}
+
+static ls_tensor *draw(ls_session *session, const char *key, double scale, ls_shape shape, const char *function,
+                       double (*next)(const ls_random_stream *stream, uint64_t i))
+{
+    if (session && (!key || !*key))
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: random numbers need a key; equal keys give equal numbers",
+                 function);
+    ls_tensor *tensor = make(session, shape, function);
+    if (!tensor)
+        return NULL;
+    tensor->name = ls_intern(session, key);
+    ls_random_stream stream = {.seed = session->options.seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(key)};
+    for (size_t i = 0; i < tensor->array->n; i++)
+        tensor->array->data[i] = (float)(scale * next(&stream, i));
+    return tensor;
+}
+
+ls_tensor *ls_randn(ls_session *session, const char *key, double scale, ls_shape shape)
+{
+    return draw(session, key, scale, shape, "ls_randn", ls_random_normal);
+}
+
+ls_tensor *ls_uniform(ls_session *session, const char *key, ls_shape shape)
+{
+    return draw(session, key, 1, shape, "ls_uniform", ls_random_uniform);
+}
+
+ls_tensor *ls_named(ls_tensor *tensor, const char *name)
+{
+    if (tensor && name && !ls_failed(tensor->session))
+        tensor->name = ls_intern(tensor->session, name);
+    return tensor;
+}
+
+/* ---- Realized ---- */
+
+ls_array *ls_array_of(const ls_tensor *tensor)
+{
+    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient : tensor->array;
+}
+
+/* Bytes of a batch as floats: images from 0 to 1, labels as they are. */
+static void unpack(ls_task *task, ls_core *core)
+{
+    (void)core;
+    const ls_tensor *t = task->payload; /* a copy of the tensor's fields, not a tensor to be held */
+    size_t numbers = 1;
+    for (int i = 1; i < t->shape.rank; i++)
+        numbers *= (size_t)t->shape.dim[i];
+    float *to = t->array->data;
+    for (int64_t row = 0; row < t->shape.dim[0]; row++) {
+        uint32_t sample = (uint32_t)(t->first + row);
+        if (t->samples.index)
+            memcpy(&sample, t->samples.index->data + t->first + row, sizeof sample);
+        const uint8_t *image = t->samples.images + sample * numbers;
+        for (size_t i = 0; i < numbers; i++)
+            *to++ = t->kind == LS_TENSOR_LABELS ? (float)t->samples.labels[sample] : (float)image[i] / 255.0f;
+    }
+}
+
+static ls_status realize_samples(ls_tensor *t)
+{
+    ls_session *session = t->session;
+    t->array = ls_array_new(&session->tensors->arrays, t->device, (size_t)ls_shape_numbers(&t->shape));
+    ls_task *task = t->array ? ls_task_new(session, t->device, unpack, sizeof *t) : NULL;
+    if (!task)
+        return ls_status_of(session);
+    memcpy(task->payload, t, sizeof *t);
+    if (t->samples.index)
+        ls_task_reads(task, t->samples.index);
+    ls_task_writes(task, t->array);
+    ls_task_hand_in(task);
+    return ls_status_of(session);
+}
+
+static ls_status realize_parameter(ls_tensor *t)
+{
+    ls_session *session = t->session;
+    const float *values = ls_network_tensor(t);
+    if (!values)
+        return ls_status_of(session);
+    ls_array_drop(t->array);
+    size_t n = (size_t)ls_shape_numbers(&t->shape);
+    t->array = ls_array_new(&session->tensors->arrays, host, n);
+    if (t->array)
+        memcpy(t->array->data, values, n * sizeof *values);
+    return ls_status_of(session);
+}
+
+ls_status ls_realize(ls_tensor *t, const char *function)
+{
+    switch (t->kind) {
+    case LS_TENSOR_ARRAY:
+        break;
+    case LS_TENSOR_GRADIENT:
+        if (t->in[0]->freshness == LS_EMPTY) {
+            char name[96];
+            ls_raise(&t->session->context, LS_STALE, "%s: %s is empty; no backward pass has reached it", function,
+                     ls_tensor_name(t, name));
+        }
+        break;
+    case LS_TENSOR_IMAGES:
+    case LS_TENSOR_LABELS:
+        if (!t->array)
+            realize_samples(t);
+        break;
+    case LS_TENSOR_NETWORK:
+        realize_parameter(t);
+        break;
+    case LS_TENSOR_COMPUTED:
+    case LS_TENSOR_CALL:
+        if (!t->array)
+            ls_run_forward(t);
+        break;
+    default:
+        ls_raise(&t->session->context, LS_BAD_ARGUMENT, "%s: the tensor is of a forward and has no values", function);
+    }
+    return ls_status_of(t->session);
+}
+
+ls_status ls_trace_operands(const ls_trace *trace)
+{
+    for (int k = 0; k < trace->n_inputs; k++)
+        if (ls_realize(trace->inputs[k], "a computation") != LS_OK)
+            return ls_status_of(trace->session);
+    return LS_OK;
+}
+
+ls_trace *ls_session_trace(ls_session *session)
+{
+    if (!session->trace)
+        session->trace = ls_alloc(&session->context, 1, sizeof *session->trace, "a trace");
+    return session->trace;
+}
+
+/* ---- Copying ---- */
+
+typedef struct copying {
+    ls_array *from, *to;
+    size_t from_offset, to_offset, n;
+} copying;
+
+static void copy(ls_task *task, ls_core *core)
+{
+    (void)core;
+    const copying *c = task->payload;
+    if (c->n)
+        memcpy(c->to->data + c->to_offset, c->from->data + c->from_offset, c->n * sizeof(float));
+    if (!ls_same_device(c->from->device, c->to->device))
+        task->session->streams->moved += c->n * sizeof(float);
+}
+
+static void add(ls_task *task, ls_core *core)
+{
+    (void)core;
+    const copying *c = task->payload;
+    float *to = c->to->data + c->to_offset;
+    ls_cpu_backend(task->session->options.isa)->add(to, to, c->from->data + c->from_offset, c->n);
+}
+
+/* The task runs where its result lies; a result on the host is made by the device it comes from. */
+static ls_status hand_in(ls_session *session, ls_task_work *work, const copying *c)
+{
+    ls_device device = c->to->device.type == LS_HOST ? c->from->device : c->to->device;
+    ls_task *task = ls_task_new(session, device, work, sizeof *c);
+    if (!task)
+        return ls_status_of(session);
+    memcpy(task->payload, c, sizeof *c);
+    ls_task_reads(task, c->from);
+    ls_task_writes(task, c->to);
+    ls_task_hand_in(task);
+    return ls_status_of(session);
+}
+
+static ls_tensor *copy_of(ls_tensor *tensor, ls_device device, const char *function)
+{
+    ls_session *session = ls_value_session(tensor, function);
+    if (!session || ls_check_device(session, device, function) != LS_OK || ls_realize(tensor, function) != LS_OK)
+        return NULL;
+    size_t n = (size_t)ls_shape_numbers(&tensor->shape);
+    ls_tensor *made = ls_tensor_of_array(session, ls_array_new(&session->tensors->arrays, device, n), &tensor->shape);
+    if (!made)
+        return NULL;
+    made->name = tensor->name;
+    copying c = {ls_array_of(tensor), made->array, tensor->offset, 0, n};
+    return hand_in(session, copy, &c) == LS_OK ? made : NULL;
+}
+
+ls_tensor *ls_clone(ls_tensor *tensor, ls_device device)
+{
+    return copy_of(tensor, device, "ls_clone");
+}
+
+static bool of_batch(const ls_tensor *tensor)
+{
+    return tensor->kind == LS_TENSOR_IMAGES || tensor->kind == LS_TENSOR_LABELS;
+}
+
+/* Rows [first, first + rows) of a batch's images or labels, on a device: devices that share memory read them where they are. */
+static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_device device)
+{
+    ls_shape shape = tensor->shape;
+    shape.dim[0] = rows;
+    ls_tensor *part = ls_tensor_new(tensor->session, tensor->kind, &shape, device);
+    if (!part)
+        return NULL;
+    part->samples = tensor->samples;
+    part->first = tensor->first + first;
+    part->name = tensor->name;
+    if (part->samples.index)
+        ls_array_hold(part->samples.index);
+    ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
+    if (streams)
+        streams->moved += (uint64_t)ls_shape_numbers(&shape);
+    return part;
+}
+
+ls_tensor *ls_to(ls_tensor *tensor, ls_device device)
+{
+    ls_session *session = ls_value_session(tensor, "ls_to");
+    if (!session || ls_check_device(session, device, "ls_to") != LS_OK)
+        return NULL;
+    if (ls_same_device(tensor->device, device))
+        return tensor;
+    return of_batch(tensor) && !tensor->array ? samples_of(tensor, 0, tensor->shape.dim[0], device)
+                                              : copy_of(tensor, device, "ls_to");
+}
+
+uint64_t ls_bytes_moved(ls_session *session)
+{
+    if (!session || !session->streams)
+        return 0;
+    ls_streams_wait(session);
+    return session->streams->moved;
+}
+
+/* ---- Cutting and joining ---- */
+
+/* Rows [first, first + rows), sharing the tensor's numbers. */
+static ls_tensor *rows_of(ls_tensor *tensor, int64_t first, int64_t rows, const ls_shape *shape)
+{
+    ls_tensor *part = ls_tensor_new(tensor->session, LS_TENSOR_ARRAY, shape, tensor->device);
+    if (!part)
+        return NULL;
+    int64_t numbers = rows ? ls_shape_numbers(shape) / rows : 0;
+    part->array = ls_array_hold(ls_array_of(tensor));
+    part->device = part->array->device;
+    part->offset = tensor->offset + (size_t)(first * numbers);
+    part->name = tensor->name;
+    return part;
+}
+
+ls_tensor *ls_at(ls_tensor *tensor, int64_t i)
+{
+    ls_session *session = ls_value_session(tensor, "ls_at");
+    if (!session)
+        return NULL;
+    if (tensor->shape.rank < 1 || i < 0 || i >= tensor->shape.dim[0]) {
+        char shape[128];
+        ls_shape_text(shape, sizeof shape, &tensor->shape);
+        ls_raise(&session->context, LS_BAD_SHAPE, "ls_at: there is no row %lld in a tensor of shape %s", (long long)i,
+                 shape);
+        return NULL;
+    }
+    if (ls_realize(tensor, "ls_at") != LS_OK)
+        return NULL;
+    ls_shape shape = {.rank = tensor->shape.rank - 1};
+    memcpy(shape.dim, tensor->shape.dim + 1, (size_t)shape.rank * sizeof *shape.dim);
+    return rows_of(tensor, i, 1, &shape);
+}
+
+ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[])
+{
+    ls_session *session = ls_value_session(tensor, "ls_scatter");
+    if (!session)
+        return tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT;
+    if (devices.n < 1 || devices.n > LS_MAX_DEVICES || !parts || tensor->shape.rank < 1)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT,
+                        "ls_scatter: needs devices, room for a part on each, and a tensor with rows");
+    bool samples = of_batch(tensor) && !tensor->array;
+    if (!samples && ls_realize(tensor, "ls_scatter") != LS_OK)
+        return ls_status_of(session);
+    int64_t rows = tensor->shape.dim[0], first = 0;
+    for (int d = 0; d < devices.n; d++) {
+        int64_t share = rows / devices.n + (d < rows % devices.n);
+        ls_shape shape = tensor->shape;
+        shape.dim[0] = share;
+        ls_tensor *part =
+            samples ? samples_of(tensor, first, share, devices.at[d]) : rows_of(tensor, first, share, &shape);
+        parts[d] = part && !samples ? ls_clone(part, devices.at[d]) : part;
+        if (!parts[d])
+            return ls_status_of(session);
+        first += share;
+    }
+    return ls_status_of(session);
+}
+
+ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
+{
+    ls_session *session = parts && n > 0 ? ls_value_session(parts[0], "ls_gather") : NULL;
+    if (!session || ls_check_device(session, device, "ls_gather") != LS_OK)
+        return NULL;
+    ls_shape shape = parts[0]->shape;
+    shape.dim[0] = 0;
+    for (int i = 0; i < n; i++) {
+        ls_shape rest = parts[i] ? parts[i]->shape : (ls_shape){.rank = 0};
+        int64_t rows = rest.dim[0];
+        rest.dim[0] = shape.dim[0];
+        if (!parts[i] || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
+            ls_raise(&session->context, LS_BAD_SHAPE, "ls_gather: part %d is missing or has rows of another shape", i);
+            return NULL;
+        }
+        if (ls_realize(parts[i], "ls_gather") != LS_OK)
+            return NULL;
+        shape.dim[0] += rows;
+    }
+    size_t n_floats = (size_t)ls_shape_numbers(&shape), at = 0;
+    ls_tensor *whole = ls_tensor_of_array(session, ls_array_new(&session->tensors->arrays, device, n_floats), &shape);
+    for (int i = 0; whole && i < n; i++) {
+        copying c = {ls_array_of(parts[i]), whole->array, parts[i]->offset, at,
+                     (size_t)ls_shape_numbers(&parts[i]->shape)};
+        if (hand_in(session, copy, &c) != LS_OK)
+            return NULL;
+        at += c.n;
+    }
+    return whole;
+}
+
+/* ---- Changing ---- */
+
+/* Checks what writes need; NULL after a failure. */
+static ls_session *writable(ls_tensor *to, ls_tensor *from, const char *function)
+{
+    ls_session *session = ls_value_session(to, function);
+    if (!session)
+        return NULL;
+    char a[96];
+    if (!from || from->session != session)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the second tensor is NULL or of another session", function);
+    else if (to->kind != LS_TENSOR_ARRAY && to->kind != LS_TENSOR_GRADIENT)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: %s was computed and cannot be written", function,
+                 ls_tensor_name(to, a));
+    else if (!ls_same_shape(&to->shape, &from->shape)) {
+        char shape[128], other[128];
+        ls_shape_text(shape, sizeof shape, &to->shape);
+        ls_shape_text(other, sizeof other, &from->shape);
+        ls_raise(&session->context, LS_BAD_SHAPE, "%s: %s has shape %s, the other tensor %s", function,
+                 ls_tensor_name(to, a), shape, other);
+    } else if (ls_realize(from, function) == LS_OK)
+        return session;
+    return NULL;
+}
+
+ls_status ls_assign(ls_tensor *to, ls_tensor *from)
+{
+    ls_session *session = writable(to, from, "ls_assign");
+    if (!session)
+        return to ? ls_status_of(to->session) : LS_BAD_ARGUMENT;
+    if (to->kind == LS_TENSOR_GRADIENT)
+        to->in[0]->freshness = LS_FRESH;
+    copying c = {ls_array_of(from), ls_array_of(to), from->offset, to->offset, (size_t)ls_shape_numbers(&to->shape)};
+    return c.from == c.to && c.from_offset == c.to_offset ? LS_OK : hand_in(session, copy, &c);
+}
+
+ls_status ls_add_to(ls_tensor *to, ls_tensor *from)
+{
+    ls_session *session = writable(to, from, "ls_add_to");
+    if (!session || ls_realize(to, "ls_add_to") != LS_OK)
+        return to ? ls_status_of(to->session) : LS_BAD_ARGUMENT;
+    char a[96], b[96];
+    if (!ls_same_device(to->device, from->device))
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_add_to: %s and %s; copy one with ls_to",
+                        ls_tensor_name(to, a), ls_tensor_name(from, b));
+    copying c = {ls_array_of(from), ls_array_of(to), from->offset, to->offset, (size_t)ls_shape_numbers(&to->shape)};
+    return hand_in(session, add, &c);
+}
+
+/* ---- Reading ---- */
+
+ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
+{
+    ls_session *session = ls_value_session(tensor, "ls_read");
+    if (!session)
+        return tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT;
+    if (!values || numbers != ls_shape_numbers(&tensor->shape)) {
+        char shape[128];
+        ls_shape_text(shape, sizeof shape, &tensor->shape);
+        return ls_raise(&session->context, LS_BAD_SHAPE, "ls_read: a tensor of shape %s has %lld numbers, not %lld%s",
+                        shape, (long long)ls_shape_numbers(&tensor->shape), (long long)numbers,
+                        values ? "" : ", and values is NULL");
+    }
+    if (ls_realize(tensor, "ls_read") != LS_OK || ls_wait(session) != LS_OK)
+        return ls_status_of(session);
+    if (numbers)
+        memcpy(values, ls_array_of(tensor)->data + tensor->offset, (size_t)numbers * sizeof *values);
+    return LS_OK;
+}
+
+double ls_item(ls_tensor *tensor)
+{
+    float value = 0;
+    ls_session *session = ls_value_session(tensor, "ls_item");
+    if (!session)
+        return 0;
+    if (ls_shape_numbers(&tensor->shape) != 1)
+        ls_raise(&session->context, LS_BAD_SHAPE, "ls_item: the tensor has more or less than one number");
+    return ls_read(tensor, &value, 1) == LS_OK ? value : 0;
+}
+
+const char *ls_str(ls_tensor *tensor)
+{
+    ls_session *session = ls_value_session(tensor, "ls_str");
+    if (!session)
+        return "";
+    bool empty = tensor->kind == LS_TENSOR_GRADIENT && tensor->in[0]->freshness == LS_EMPTY;
+    if (!empty && (ls_realize(tensor, "ls_str") != LS_OK || ls_wait(session) != LS_OK))
+        return "";
+    const float *values = empty ? NULL : ls_array_of(tensor)->data + tensor->offset;
+    ls_release(&session->context, tensor->text);
+    tensor->text = ls_print(&session->context, values, &tensor->shape, tensor->device);
+    return tensor->text ? tensor->text : "";
+}

@@ -1,0 +1,114 @@
+#include "tensor/array.h"
+
+#include <string.h>
+
+enum { SMALLEST_CLASS = 4, CLASSES = 48 }; /* 2^4 floats are one line of the cache */
+
+void ls_arrays_init(ls_arrays *pool, ls_context *context)
+{
+    *pool = (ls_arrays){.context = context};
+    pthread_mutex_init(&pool->lock, NULL);
+}
+
+void ls_arrays_destroy(ls_arrays *pool)
+{
+    for (int i = 0; i < CLASSES; i++)
+        while (pool->free[i]) {
+            ls_array *array = pool->free[i];
+            pool->free[i] = array->next_free;
+            ls_release(pool->context, array->data);
+            ls_release(pool->context, array->reads);
+            ls_release(pool->context, array);
+        }
+    pthread_mutex_destroy(&pool->lock);
+}
+
+static int class_of(size_t n)
+{
+    int size_class = SMALLEST_CLASS;
+    while (size_class < CLASSES - 1 && ((size_t)1 << size_class) < n)
+        size_class++;
+    return size_class;
+}
+
+ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n)
+{
+    int size_class = class_of(n);
+    pthread_mutex_lock(&pool->lock);
+    ls_array *array = pool->free[size_class];
+    if (array)
+        pool->free[size_class] = array->next_free;
+    pthread_mutex_unlock(&pool->lock);
+    if (!array) {
+        float *data = ls_alloc(pool->context, (size_t)1 << size_class, sizeof *data, "a tensor");
+        array = data ? ls_alloc(pool->context, 1, sizeof *array, "a tensor") : NULL;
+        if (!array) {
+            ls_release(pool->context, data);
+            return NULL;
+        }
+        array->data = data;
+        atomic_fetch_add(&pool->allocated, 1);
+    }
+    array->pool = pool;
+    array->device = device;
+    array->size_class = size_class;
+    array->n = n;
+    array->written = (ls_mark){0, 0};
+    array->n_reads = 0;
+    array->version = 0;
+    atomic_init(&array->holders, 1);
+    return array;
+}
+
+ls_array *ls_array_hold(ls_array *array)
+{
+    atomic_fetch_add(&array->holders, 1);
+    return array;
+}
+
+void ls_array_drop(ls_array *array)
+{
+    if (!array || atomic_fetch_sub(&array->holders, 1) != 1)
+        return;
+    ls_arrays *pool = array->pool;
+    pthread_mutex_lock(&pool->lock);
+    array->next_free = pool->free[array->size_class];
+    pool->free[array->size_class] = array;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static ls_status make_room(ls_array *array)
+{
+    if (array->n_reads < array->reads_capacity)
+        return LS_OK;
+    int capacity = array->reads_capacity ? 2 * array->reads_capacity : 4;
+    ls_mark *larger = ls_alloc(array->pool->context, (size_t)capacity, sizeof *larger, "a tensor's readers");
+    if (!larger)
+        return LS_OUT_OF_MEMORY;
+    if (array->n_reads)
+        memcpy(larger, array->reads, (size_t)array->n_reads * sizeof *larger);
+    ls_release(array->pool->context, array->reads);
+    array->reads = larger;
+    array->reads_capacity = capacity;
+    return LS_OK;
+}
+
+ls_status ls_array_note_read(ls_array *array, ls_mark mark)
+{
+    for (int i = 0; i < array->n_reads; i++)
+        if (array->reads[i].stream == mark.stream) {
+            array->reads[i] = mark;
+            return LS_OK;
+        }
+    if (make_room(array) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    array->reads[array->n_reads++] = mark;
+    return LS_OK;
+}
+
+void ls_array_note_write(ls_array *array, ls_mark mark)
+{
+    array->written = mark;
+    array->n_reads = 0;
+    array->version++;
+}

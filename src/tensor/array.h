@@ -1,0 +1,50 @@
+/* Numbers in C order on one device, shared by counting. Work on an array is handed to its device and done later, so each array
+ * knows which piece of work last wrote it and which have read it since: who comes next waits for those. */
+#ifndef LS_TENSOR_ARRAY_H
+#define LS_TENSOR_ARRAY_H
+
+#include <stdatomic.h>
+
+#include "base/context.h"
+
+/* A piece of work: the `ticket`-th that was handed to `stream`. Ticket 0: nothing to wait for. */
+typedef struct ls_mark {
+    int stream;
+    uint64_t ticket;
+} ls_mark;
+
+typedef struct ls_array {
+    struct ls_arrays *pool;
+    struct ls_array *next_free;
+    atomic_int holders;
+    ls_device device;
+    int size_class;
+    size_t n;    /* floats in use */
+    float *data; /* read by workers when their turn comes: an update may have put other numbers in place */
+    /* Known to the session's thread alone: */
+    ls_mark written, *reads; /* one for each stream that read it since it was written */
+    int n_reads, reads_capacity;
+    uint64_t version; /* changes handed in */
+} ls_array;
+
+/* Arrays that are free again, by size: a training loop takes all of its arrays from here and allocates none. */
+typedef struct ls_arrays {
+    ls_context *context;
+    pthread_mutex_t lock;
+    ls_array *free[48];
+    _Atomic uint64_t allocated; /* arrays made anew, for tests */
+} ls_arrays;
+
+void ls_arrays_init(ls_arrays *pool, ls_context *context);
+void ls_arrays_destroy(ls_arrays *pool); /* every array must be free */
+
+/* `n` floats of undefined content, held once. NULL with the context's error when memory runs out. */
+ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n);
+ls_array *ls_array_hold(ls_array *array);
+void ls_array_drop(ls_array *array); /* from any thread; NULL is fine */
+
+/* Notes that `mark` reads or writes the array. */
+ls_status ls_array_note_read(ls_array *array, ls_mark mark);
+void ls_array_note_write(ls_array *array, ls_mark mark);
+
+#endif
