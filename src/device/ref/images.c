@@ -1,4 +1,4 @@
-/* Between images in memory and lanes. */
+/* Between images or rows in memory and lanes. */
 #include "device/ref/ref.h"
 
 void ls_ref_images(const ls_op_call *call)
@@ -34,6 +34,19 @@ void ls_ref_rows(const ls_op_call *call)
         const float *from = x->data + image / LS_LANES * numbers * LS_LANES + image % LS_LANES;
         for (size_t i = 0; i < numbers; i++) {
             call->out[0].data[image * numbers + i] = from[i * LS_LANES];
+        }
+    }
+}
+
+void ls_ref_input(const ls_op_call *call)
+{
+    const ls_operand *x = &call->out[0];
+    const float *rows = call->samples->rows[call->attributes->input];
+    size_t numbers = ls_ref_places(x);
+    for (int image = 0; image < call->groups * LS_LANES; image++) {
+        float *to = x->data + image / LS_LANES * numbers * LS_LANES + image % LS_LANES;
+        for (size_t i = 0; i < numbers; i++) {
+            to[i * LS_LANES] = image < call->samples->count ? rows[image * numbers + i] : 0;
         }
     }
 }
