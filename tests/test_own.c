@@ -1,9 +1,11 @@
 /* Networks put together from single operations and the user's own: the gradients of all their parameters against finite
- * differences of the loss, the same bits on every backend, rows that come out as they went in, and what is refused. */
+ * differences of the loss, the same bits on every backend, rows that come out as they went in, what is refused, and
+ * memory that runs out. */
 #include "support.h"
 
 #include <lockstep.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,9 +92,11 @@ typedef struct setup {
     ls_batch batch;
 } setup;
 
+static const ls_allocator *allocator; /* NULL: the C library's */
+
 static setup open_setup(ls_isa isa, ls_forward *forward)
 {
-    setup s = {.session = ls_open(&(ls_options){.seed = 5, .shard = SHARD, .isa = isa})};
+    setup s = {.session = ls_open(&(ls_options){.seed = 5, .shard = SHARD, .isa = isa, .allocator = allocator})};
     s.data = ls_data_from_memory(s.session, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
                                  &(ls_loader){.batch = ROWS});
     s.net = ls_block(s.session, forward, NULL);
@@ -320,13 +324,63 @@ static void wrong_operands_are_refused(void **state)
     }
 }
 
+/* ---- Memory ---- */
+
+typedef struct counted {
+    atomic_long made, alive;
+    long fail_at;
+} counted;
+
+static void *count_allocate(size_t bytes, size_t alignment, void *user)
+{
+    counted *c = user;
+    void *memory = NULL;
+    if (atomic_fetch_add(&c->made, 1) + 1 == c->fail_at || posix_memalign(&memory, alignment, bytes) != 0) {
+        return NULL;
+    }
+    atomic_fetch_add(&c->alive, 1);
+    return memory;
+}
+
+static void count_release(void *memory, void *user)
+{
+    counted *c = user;
+    atomic_fetch_sub(&c->alive, 1);
+    free(memory);
+}
+
+static ls_status step_once(void)
+{
+    setup s = open_setup(LS_ISA_AUTO, everything);
+    ls_next(s.data, &s.batch);
+    ls_step(s.trainer, &s.batch);
+    return ls_close(s.session);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    counted c = {.fail_at = 0};
+    ls_allocator counting = {count_allocate, count_release, &c};
+    allocator = &counting;
+    assert_int_equal(step_once(), LS_OK);
+    long all = c.made;
+    for (long n = 1; n <= all; n++) {
+        c.made = 0;
+        c.fail_at = n;
+        assert_int_equal(step_once(), LS_OUT_OF_MEMORY);
+        assert_int_equal(c.alive, 0);
+    }
+    allocator = NULL;
+    print_message("%ld allocations failed in turn\n", all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_slopes),
-        cmocka_unit_test(bits_do_not_depend_on_the_backend),
-        cmocka_unit_test(rows_come_out_as_they_went_in),
-        cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(gradients_are_slopes),          cmocka_unit_test(bits_do_not_depend_on_the_backend),
+        cmocka_unit_test(rows_come_out_as_they_went_in), cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
