@@ -51,6 +51,7 @@ ls_status ls_close(ls_session *session)
 {
     if (!session)
         return LS_OUT_OF_MEMORY;
+    ls_wait(session); /* work in flight reads what is freed first: data and operations younger than its trainer */
     ls_release_owned(session);
     ls_status status = ls_status_of(session);
     ls_context context = session->context; /* its allocator outlives the memory it stands in */
