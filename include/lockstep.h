@@ -275,18 +275,68 @@ ls_tensor *ls_add(ls_tensor *a, ls_tensor *b);                          /* equal
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
-ls_tensor *ls_global_avg_pool2d(ls_tensor *x); /* (images, channels, 1, 1) */
-ls_tensor *ls_flatten(ls_tensor *x);           /* (images, channels * height * width) */
+ls_tensor *ls_global_avg_pool2d(ls_tensor *x);      /* (images, channels, 1, 1) */
+ls_tensor *ls_flatten(ls_tensor *x);                /* (images, channels * height * width) */
+ls_tensor *ls_multiply(ls_tensor *a, ls_tensor *b); /* number by number; equal shapes */
+ls_tensor *ls_subtract(ls_tensor *a, ls_tensor *b);
+ls_tensor *ls_scale(ls_tensor *x, double factor);
+ls_tensor *ls_tanh(ls_tensor *x);
+ls_tensor *ls_sigmoid(ls_tensor *x);
+ls_tensor *ls_softmax(ls_tensor *x);                       /* over the features of (images, features) */
+ls_tensor *ls_concat(ls_tensor *const parts[], int count); /* 2 to 4, channel after channel; maps of one size */
+ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
+ls_tensor *ls_sum_each(ls_tensor *x);                                     /* over each image: (images) */
+ls_tensor *ls_mean_each(ls_tensor *x);
+ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each image: (images); equal shapes */
 /* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
-ls_tensor *ls_sum(ls_tensor *x);  /* of one number for each image, such as losses: a single number */
-ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by the number of images */
+ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
+ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 
 /* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again; images on a
  * device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what dropout drops; inference
  * takes the running ones. A gradient through ls_train is computed by ls_step, or when it is read. */
 ls_tensor *ls_train(ls_module *net, ls_tensor *X);
 ls_tensor *ls_infer(ls_module *net, ls_tensor *X);
+
+/* ---- Own operations ---------------------------------------------------------------------------------------------- */
+
+/* An operation in plain C on plain arrays. A shard's images are `rows` rows, each of channels * height * width numbers in C
+ * order; a parameter lies as it is saved. The functions run on several threads at once, each for a shard of its own, so
+ * they must not write to what `user` points to. With equal arguments they must give equal bits: no random numbers, no
+ * clock, no order that depends on threads. */
+enum { LS_CUSTOM_INPUTS = 3 };
+
+typedef struct ls_custom_call {
+    int rows;                            /* images; 0 while the shape is asked for */
+    int in[LS_CUSTOM_INPUTS][3], out[3]; /* channels, height, width of one image; of a parameter: its numbers, 1, 1 */
+    void *user;
+} ls_custom_call;
+
+/* Sets call->out, which comes as the first input's shape; false refuses the inputs. */
+typedef bool ls_custom_shape(ls_custom_call *call);
+
+/* Writes out[rows][...]. */
+typedef void ls_custom_forward(const ls_custom_call *call, const float *const in[], float *out);
+
+/* From the gradient of a sum with respect to `out` to that with respect to each input: din[k] is shaped like in[k], that of a
+ * parameter is the sum over the rows. din[k] is all zero when the function is called, and NULL where nobody wants it. */
+typedef void ls_custom_backward(const ls_custom_call *call, const float *const in[], const float *out,
+                                const float *dout, float *const din[]);
+
+typedef struct ls_custom {
+    const char *name;       /* for messages */
+    int inputs;             /* 1 to LS_CUSTOM_INPUTS */
+    unsigned parameters;    /* bit k: input k is a parameter, not (images, ...); never the first */
+    ls_custom_shape *shape; /* NULL: the output is shaped like the first input */
+    ls_custom_forward *forward;
+    ls_custom_backward *backward; /* NULL: training through it is LS_UNSUPPORTED */
+    void *user;                   /* must outlive the session */
+} ls_custom;
+
+/* Records it; `op` and its name are copied. An output
+ * whose height and width are 1 is (images, features). */
+ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 

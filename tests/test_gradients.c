@@ -5,6 +5,7 @@
  * tolerance. The steps that the float inputs really take are used, so that linear operations are exact to rounding. */
 #include "support.h"
 
+#include <lockstep.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,19 +283,155 @@ static void backward_cross_entropy(chain *t)
     run(t, LS_OP_CROSS_ENTROPY_BACKWARD, IN(t->dy, t->middle), OUT(t->gradient[0]));
 }
 
+/* Any operation of one input that keeps its shape, and one whose backward reads y. */
+static void forward_own(chain *t)
+{
+    run(t, t->how.op, IN(t->in[0]), OUT(t->y));
+}
+
+static void backward_tanh(chain *t)
+{
+    run(t, LS_OP_TANH_BACKWARD, IN(t->dy, t->y), OUT(t->gradient[0]));
+}
+
+static void backward_sigmoid(chain *t)
+{
+    run(t, LS_OP_SIGMOID_BACKWARD, IN(t->dy, t->y), OUT(t->gradient[0]));
+}
+
+static void backward_softmax(chain *t)
+{
+    run(t, LS_OP_SOFTMAX_BACKWARD, IN(t->dy, t->y), OUT(t->gradient[0]));
+}
+
+static void backward_scale(chain *t)
+{
+    run(t, LS_OP_SCALE, IN(t->dy), OUT(t->gradient[0]));
+}
+
+static void prepare_pair(chain *t)
+{
+    add_activation(t);
+    add_activation(t);
+    set_output(t, t->c, t->h, t->w);
+}
+
+static void forward_pair(chain *t)
+{
+    run(t, t->how.op, IN(t->in[0], t->in[1]), OUT(t->y));
+}
+
+static void backward_multiply(chain *t)
+{
+    run(t, LS_OP_MULTIPLY, IN(t->dy, t->in[1]), OUT(t->gradient[0]));
+    run(t, LS_OP_MULTIPLY, IN(t->dy, t->in[0]), OUT(t->gradient[1]));
+}
+
+static void backward_subtract(chain *t)
+{
+    memcpy(t->gradient[0].data, t->dy.data, test_lane_numbers(&t->dy, t->count) * sizeof(float));
+    t->how.factor = -1;
+    run(t, LS_OP_SCALE, IN(t->dy), OUT(t->gradient[1]));
+}
+
+static void prepare_concat(chain *t)
+{
+    add_activation(t);
+    add_activation(t);
+    add_activation(t);
+    set_output(t, 3 * t->c, t->h, t->w);
+}
+
+static void forward_concat(chain *t)
+{
+    run(t, LS_OP_CONCAT, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
+}
+
+static void backward_concat(chain *t)
+{
+    for (int k = 0; k < 3; k++) {
+        t->how.first = k * t->c;
+        run(t, LS_OP_SLICE, IN(t->dy), OUT(t->gradient[k]));
+    }
+}
+
+static void prepare_sum(chain *t)
+{
+    add_activation(t);
+    set_output(t, 1, 1, 1);
+}
+
+static void backward_sum(chain *t)
+{
+    run(t, LS_OP_SUM_BACKWARD, IN(t->dy), OUT(t->gradient[0]));
+}
+
+static void prepare_squared_error(chain *t)
+{
+    add_activation(t);
+    add_activation(t);
+    set_output(t, 1, 1, 1);
+}
+
+static void backward_squared_error(chain *t)
+{
+    run(t, LS_OP_SQUARED_ERROR_BACKWARD, IN(t->dy, t->in[0], t->in[1]), OUT(t->gradient[0]));
+    run(t, LS_OP_SQUARED_ERROR_BACKWARD, IN(t->dy, t->in[1], t->in[0]), OUT(t->gradient[1]));
+}
+
+/* A user's operation: y = x * w, w being a parameter of one image's size. */
+static void weigh(const ls_custom_call *call, const float *const in[], float *out)
+{
+    for (int i = 0; i < call->rows * call->in[1][0]; i++) {
+        out[i] = in[0][i] * in[1][i % call->in[1][0]];
+    }
+}
+
+static void weigh_backward(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
+                           float *const din[])
+{
+    (void)out;
+    for (int i = 0; i < call->rows * call->in[1][0]; i++) {
+        if (din[0]) {
+            din[0][i] = dout[i] * in[1][i % call->in[1][0]];
+        }
+        din[1][i % call->in[1][0]] += dout[i] * in[0][i];
+    }
+}
+
+static const ls_custom weighing = {.name = "weigh", .inputs = 2, .forward = weigh, .backward = weigh_backward};
+
+static void prepare_custom(chain *t)
+{
+    t->how.custom = &weighing;
+    t->how.parameters = 1u << 1;
+    add_activation(t);
+    add_vector(t, t->c * t->h * t->w);
+    set_output(t, t->c, t->h, t->w);
+}
+
+static void backward_custom(chain *t)
+{
+    ls_operand nowhere = {NULL, 0, 0, 0}; /* an input's gradient may be absent */
+    run(t, LS_OP_CUSTOM_BACKWARD, IN(t->in[0], t->in[1], nowhere, t->y, t->dy), OUT(nowhere, t->gradient[1]));
+    run(t, LS_OP_CUSTOM_BACKWARD, IN(t->in[0], t->in[1], nowhere, t->y, t->dy), OUT(t->gradient[0], t->gradient[1]));
+}
+
 /* c, h, w, o and the images; kernel, stride and padding. */
 #define SHAPE(...)       __VA_ARGS__
 #define WINDOW(k, s, p)  .how.kernel = k, .how.stride = s, .how.padding = p
 #define STEPS(what, how) .prepare = prepare_##what, .forward = forward_##how, .backward = backward_##how
-#define LINEAR           .step = 0.25, .tolerance = 1e-4
-#define SMOOTH           .step = 0.01, .tolerance = 2e-3
-#define KINKED           .step = 0.001, .tolerance = 2e-2 /* some numbers step over a relu's corner */
-#define SPREAD           .step = 0.004, .tolerance = 1e-3
-#define CONV             STEPS(conv, conv)
-#define WINO             STEPS(conv, winograd)
-#define AVG              STEPS(pool, avg_pool)
-#define MAX              STEPS(pool, max_pool)
-#define NORM             STEPS(batch_norm, batch_norm)
+#define OWN(name, what, with, back)                                                                                    \
+    .how.op = LS_OP_##name, .prepare = prepare_##what, .forward = forward_##with, .backward = backward_##back
+#define LINEAR .step = 0.25, .tolerance = 1e-4
+#define SMOOTH .step = 0.01, .tolerance = 2e-3
+#define KINKED .step = 0.001, .tolerance = 2e-2 /* some numbers step over a relu's corner */
+#define SPREAD .step = 0.004, .tolerance = 1e-3
+#define CONV   STEPS(conv, conv)
+#define WINO   STEPS(conv, winograd)
+#define AVG    STEPS(pool, avg_pool)
+#define MAX    STEPS(pool, max_pool)
+#define NORM   STEPS(batch_norm, batch_norm)
 
 /* clang-format off: one line a chain. */
 static const chain chains[] = {
@@ -323,6 +460,18 @@ static const chain chains[] = {
     {"batch norm, add, relu", SHAPE(3, 4, 5, 0, 20), .how.eps = 1e-5f, .how.fused_relu = 1, .how.fused_add = 1, NORM,
      KINKED},
     {"dropout", SHAPE(3, 4, 5, 0, 20), .how.rate = 0.4f, .how.key = 77, STEPS(same, dropout), LINEAR},
+    {"multiply", SHAPE(3, 4, 5, 0, 20), OWN(MULTIPLY, pair, pair, multiply), LINEAR},
+    {"subtract", SHAPE(3, 4, 5, 0, 20), OWN(SUBTRACT, pair, pair, subtract), LINEAR},
+    {"scale", SHAPE(3, 4, 5, 0, 20), .how.factor = -1.7f, OWN(SCALE, same, own, scale), LINEAR},
+    {"tanh", SHAPE(3, 4, 5, 0, 20), OWN(TANH, same, own, tanh), SMOOTH},
+    {"sigmoid", SHAPE(3, 4, 5, 0, 20), OWN(SIGMOID, same, own, sigmoid), SMOOTH},
+    {"softmax", SHAPE(7, 1, 1, 0, 20), OWN(SOFTMAX, same, own, softmax), SMOOTH},
+    {"concat", SHAPE(3, 4, 5, 0, 20), STEPS(concat, concat), LINEAR},
+    {"sum", SHAPE(3, 4, 5, 0, 20), .how.factor = 1, OWN(SUM, sum, own, sum), LINEAR},
+    {"mean", SHAPE(3, 4, 5, 0, 5), .how.factor = 1.0f / 60, OWN(SUM, sum, own, sum), LINEAR},
+    {"squared error", SHAPE(30, 1, 1, 0, 20), .how.factor = 1.0f / 30,
+     OWN(SQUARED_ERROR, squared_error, pair, squared_error), SMOOTH},
+    {"custom", SHAPE(3, 4, 5, 0, 20), OWN(CUSTOM, custom, pair, custom), LINEAR},
     {"cross-entropy", SHAPE(10, 1, 1, 0, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
 };
 /* clang-format on */

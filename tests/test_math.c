@@ -1,4 +1,4 @@
-/* exp and log: their accuracy against the C library's in a wider type, their special values, and their bits, which are
+/* exp, log, tanh and sigmoid: their accuracy against the C library's in a wider type, their special values, and their bits, which are
  * the same on every machine. */
 #include "support.h"
 
@@ -110,6 +110,51 @@ static void log_at_the_edges(void **state)
     assert_true(ls_log(DBL_MAX) == log(DBL_MAX));
 }
 
+/* Both signs, all magnitudes. */
+static void tanhf_is_accurate(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (uint32_t word = 0; word < 0x41400000; word += 499) { /* 0 to 12 */
+        float x = number(word), y = ls_tanhf(x);
+        long double right = tanhl((long double)x);
+        worst = fmax(worst, (double)fabsl(y - right) / float_unit((double)right));
+        assert_true(bits(ls_tanhf(-x)) == (bits(y) | 0x80000000u));
+    }
+    printf("ls_tanhf: %.4f units in the last place\n", worst);
+    assert_true(worst <= 0.5001);
+}
+
+static void sigmoidf_is_accurate(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (uint32_t word = 0; word < 0x42d00000; word += 997) { /* 0 to 104 */
+        for (int sign = 0; sign < 2; sign++) {
+            float x = number(word | (uint32_t)sign << 31);
+            long double right = 1 / (1 + expl(-(long double)x));
+            worst = fmax(worst, (double)fabsl(ls_sigmoidf(x) - right) / float_unit((double)right));
+        }
+    }
+    printf("ls_sigmoidf: %.4f units in the last place\n", worst);
+    assert_true(worst <= 0.5001);
+}
+
+static void tanhf_and_sigmoidf_at_the_edges(void **state)
+{
+    (void)state;
+    assert_true(bits(ls_tanhf(0)) == 0 && bits(ls_tanhf(-0.0f)) == 0x80000000u);
+    assert_true(ls_tanhf(INFINITY) == 1 && ls_tanhf(-INFINITY) == -1 && ls_tanhf(1e30f) == 1);
+    assert_true(bits(ls_tanhf(number(1))) == 1 && ls_tanhf(FLT_MIN) == FLT_MIN);
+    assert_true(ls_sigmoidf(0) == 0.5f && ls_sigmoidf(-0.0f) == 0.5f);
+    assert_true(ls_sigmoidf(INFINITY) == 1 && bits(ls_sigmoidf(-INFINITY)) == 0 && ls_sigmoidf(1e30f) == 1);
+    assert_true(bits(ls_sigmoidf(-103.5f)) == 1);
+    assert_true(isnan(ls_tanhf(NAN)) && isnan(ls_sigmoidf(NAN)));
+    for (uint32_t word = 0x3a800000 - 1000; word < 0x3a800000 + 1000; word++) { /* where the series ends */
+        assert_true(ls_tanhf(number(word)) <= ls_tanhf(number(word + 1)));
+    }
+}
+
 /* FNV-1a over the results: a compiler that changes one bit changes this. */
 static void bits_are_frozen(void **state)
 {
@@ -128,11 +173,32 @@ static void bits_are_frozen(void **state)
     assert_true(hash == 0x44db34b30eb12842u);
 }
 
+static void bits_of_tanhf_and_sigmoidf_are_frozen(void **state)
+{
+    (void)state;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint32_t word = 0; word < 0x42d00000; word += 65537) {
+        hash = (hash ^ bits(ls_tanhf(number(word)))) * 0x100000001b3u;
+        hash = (hash ^ bits(ls_sigmoidf(number(word)))) * 0x100000001b3u;
+        hash = (hash ^ bits(ls_sigmoidf(-number(word)))) * 0x100000001b3u;
+    }
+    printf("bits: 0x%016llx\n", (unsigned long long)hash);
+    assert_true(hash == 0xeea2240535fd4acdu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expf_is_accurate), cmocka_unit_test(expf_at_the_edges), cmocka_unit_test(logf_is_accurate),
-        cmocka_unit_test(log_is_accurate),  cmocka_unit_test(log_at_the_edges),  cmocka_unit_test(bits_are_frozen),
+        cmocka_unit_test(expf_is_accurate),
+        cmocka_unit_test(expf_at_the_edges),
+        cmocka_unit_test(logf_is_accurate),
+        cmocka_unit_test(log_is_accurate),
+        cmocka_unit_test(log_at_the_edges),
+        cmocka_unit_test(bits_are_frozen),
+        cmocka_unit_test(tanhf_is_accurate),
+        cmocka_unit_test(sigmoidf_is_accurate),
+        cmocka_unit_test(tanhf_and_sigmoidf_at_the_edges),
+        cmocka_unit_test(bits_of_tanhf_and_sigmoidf_are_frozen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

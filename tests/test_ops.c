@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <float.h>
+#include <lockstep.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,10 @@ typedef enum kind {
     X_SLOPE,
     Y_SLOPE,
     FEATURES_SLOPE,
+    PART,  /* an activation of o x h x w */
+    WHOLE, /* X, PART, X, PART, as many as `kernel` says, one after another */
+    PART_SLOPE,
+    WHOLE_SLOPE,
     ONE_SLOPE,  /* one number an image */
     WEIGHTS,    /* o x c x kernel x kernel numbers */
     BIAS,       /* o */
@@ -56,23 +61,102 @@ static const struct {
     [LS_OP_SUM_IMAGES] = {{FEATURES}, {NUMBER}},
     [LS_OP_COUNT_CORRECT] = {{X}, {NUMBER}},
     [LS_OP_ROWS] = {{X}, {ROWS}},
+    [LS_OP_INPUT] = {{NONE}, {X_SLOPE}},
+    [LS_OP_MULTIPLY] = {{X, X}, {X_SLOPE}},
+    [LS_OP_SUBTRACT] = {{X, X}, {X_SLOPE}},
+    [LS_OP_SCALE] = {{X}, {X_SLOPE}},
+    [LS_OP_TANH] = {{X}, {X_SLOPE}},
+    [LS_OP_TANH_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_SIGMOID] = {{X}, {X_SLOPE}},
+    [LS_OP_SIGMOID_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_SOFTMAX] = {{X}, {X_SLOPE}},
+    [LS_OP_SOFTMAX_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_CONCAT] = {{X, PART, X, PART}, {WHOLE}},
+    [LS_OP_SLICE] = {{WHOLE_SLOPE}, {PART_SLOPE}},
+    [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
+    [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
+    [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
+    [LS_OP_SQUARED_ERROR_BACKWARD] = {{ONE_SLOPE, X, X}, {X_SLOPE}},
+    [LS_OP_CUSTOM] = {{X, CHANNEL, X}, {X_SLOPE}},
+    [LS_OP_CUSTOM_BACKWARD] = {{X, CHANNEL, X, X, X_SLOPE}, {X_SLOPE, CHANNEL, X_SLOPE}},
 };
+
+/* y = w of the channel * a * b, w being a parameter. */
+static size_t channel_of(const ls_custom_call *call, size_t i)
+{
+    return i / ((size_t)call->out[1] * call->out[2]) % call->out[0];
+}
+
+static size_t numbers_in(const ls_custom_call *call)
+{
+    return (size_t)call->rows * call->out[0] * call->out[1] * call->out[2];
+}
+
+static void weighted_product(const ls_custom_call *call, const float *const in[], float *out)
+{
+    for (size_t i = 0; i < numbers_in(call); i++) {
+        out[i] = in[1][channel_of(call, i)] * in[0][i] * in[2][i];
+    }
+}
+
+static void weighted_product_backward(const ls_custom_call *call, const float *const in[], const float *out,
+                                      const float *dout, float *const din[])
+{
+    (void)out;
+    for (size_t i = 0; i < numbers_in(call); i++) {
+        float w = in[1][channel_of(call, i)];
+        din[0][i] = w * in[2][i] * dout[i];
+        din[1][channel_of(call, i)] += in[0][i] * in[2][i] * dout[i];
+        din[2][i] = w * in[0][i] * dout[i];
+    }
+}
+
+static const ls_custom weighted = {
+    .name = "weighted product", .inputs = 3, .forward = weighted_product, .backward = weighted_product_backward};
 
 /* ---- The table ---- */
 
-enum { CONVS, POOLS, MAPS, CLASSES, COUNTS, FAMILIES };
+enum { CONVS, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. */
-static const ls_op families[FAMILIES][16] = {
+static const ls_op families[FAMILIES][32] = {
     [CONVS] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA, LS_OP_COUNT},
     [POOLS] = {LS_OP_AVG_POOL, LS_OP_AVG_POOL_BACKWARD, LS_OP_MAX_POOL, LS_OP_MAX_POOL_BACKWARD, LS_OP_COUNT},
-    [MAPS] = {LS_OP_IMAGES, LS_OP_CHANNEL_SUM, LS_OP_ADD, LS_OP_ADD_BIAS, LS_OP_RELU, LS_OP_RELU_BACKWARD,
-              LS_OP_GLOBAL_AVG_POOL, LS_OP_GLOBAL_AVG_POOL_BACKWARD, LS_OP_BATCH_NORM, LS_OP_BATCH_NORM_INFER,
-              LS_OP_BATCH_NORM_BACKWARD, LS_OP_DROPOUT, LS_OP_ROWS, LS_OP_COUNT},
-    [CLASSES] = {LS_OP_CROSS_ENTROPY, LS_OP_CROSS_ENTROPY_BACKWARD, LS_OP_COUNT_CORRECT, LS_OP_ROWS, LS_OP_COUNT},
+    [MAPS] = {LS_OP_IMAGES,
+              LS_OP_CHANNEL_SUM,
+              LS_OP_ADD,
+              LS_OP_ADD_BIAS,
+              LS_OP_RELU,
+              LS_OP_RELU_BACKWARD,
+              LS_OP_GLOBAL_AVG_POOL,
+              LS_OP_GLOBAL_AVG_POOL_BACKWARD,
+              LS_OP_BATCH_NORM,
+              LS_OP_BATCH_NORM_INFER,
+              LS_OP_BATCH_NORM_BACKWARD,
+              LS_OP_DROPOUT,
+              LS_OP_ROWS,
+              LS_OP_INPUT,
+              LS_OP_MULTIPLY,
+              LS_OP_SUBTRACT,
+              LS_OP_SCALE,
+              LS_OP_TANH,
+              LS_OP_TANH_BACKWARD,
+              LS_OP_SIGMOID,
+              LS_OP_SIGMOID_BACKWARD,
+              LS_OP_SUM,
+              LS_OP_SUM_BACKWARD,
+              LS_OP_SQUARED_ERROR,
+              LS_OP_SQUARED_ERROR_BACKWARD,
+              LS_OP_CUSTOM,
+              LS_OP_CUSTOM_BACKWARD,
+              LS_OP_COUNT},
+    [CLASSES] = {LS_OP_CROSS_ENTROPY, LS_OP_CROSS_ENTROPY_BACKWARD, LS_OP_COUNT_CORRECT, LS_OP_ROWS, LS_OP_SOFTMAX,
+                 LS_OP_SOFTMAX_BACKWARD, LS_OP_COUNT},
     [COUNTS] = {LS_OP_ONES, LS_OP_SUM_IMAGES, LS_OP_COUNT},
+    [CONCATS] = {LS_OP_CONCAT, LS_OP_SLICE, LS_OP_COUNT},
 };
 
+/* Of CONCATS `kernel` is how many operands there are. */
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;
@@ -141,6 +225,9 @@ static const row table[] = {
     {COUNTS, 1, 1, 1, 1, 0, 0, 0, 0, 0},
     {COUNTS, 16, 1, 1, 1, 0, 0, 0, 0, 0},
     {COUNTS, 37, 1, 1, 1, 0, 0, 0, 0, 0},
+    {CONCATS, 5, 3, 5, 7, 2, 2, 0, 0, 0},
+    {CONCATS, 37, 1, 2, 3, 17, 3, 0, 0, 0},
+    {CONCATS, 16, 4, 1, 1, 1, 4, 0, 0, 0},
 };
 
 /* ---- One case: a row's operation, with flags and a kind of numbers ---- */
@@ -171,13 +258,14 @@ static int by_image(kind what)
 
 static int is_slope(kind what)
 {
-    return what >= X_SLOPE && what <= ONE_SLOPE;
+    return by_image(what) && what != X && what != Y && what != FEATURES && what != PART && what != WHOLE;
 }
 
 static ls_operand shape_of(const row *r, kind what)
 {
-    int y_h = r->kernel ? test_windows(r->h, r->kernel, r->stride, r->padding) : 0;
-    int y_w = r->kernel ? test_windows(r->w, r->kernel, r->stride, r->padding) : 0;
+    int windows = r->kernel && r->stride, parts = r->kernel;
+    int y_h = windows ? test_windows(r->h, r->kernel, r->stride, r->padding) : 0;
+    int y_w = windows ? test_windows(r->w, r->kernel, r->stride, r->padding) : 0;
     switch (what) {
     case X:
     case X_SLOPE:
@@ -189,6 +277,12 @@ static ls_operand shape_of(const row *r, kind what)
     case FEATURES_SLOPE:
     case CHANNEL:
         return (ls_operand){NULL, r->c, 1, 1};
+    case PART:
+    case PART_SLOPE:
+        return (ls_operand){NULL, r->o, r->h, r->w};
+    case WHOLE:
+    case WHOLE_SLOPE:
+        return (ls_operand){NULL, (parts + 1) / 2 * r->c + parts / 2 * r->o, r->h, r->w};
     case ONE_SLOPE:
     case NUMBER:
         return (ls_operand){NULL, 1, 1, 1};
@@ -226,6 +320,8 @@ static int present(const test_case *one, kind what, int i)
         return i != 3 || how->fused_add;
     case LS_OP_BATCH_NORM_BACKWARD:
         return i != 4 || how->fused_relu;
+    case LS_OP_CONCAT:
+        return i < one->row->kernel;
     default:
         return 1;
     }
@@ -421,6 +517,9 @@ static void run_case(const test_case *one)
     test_random random = {.state = (uint64_t)cases_run * 1000 + one->attributes.op};
     test_batch batch = test_batch_new(r->count, (size_t)r->c * r->h * r->w, r->c);
     operands all;
+    float *rows = test_floats((size_t)r->count * r->c * r->h * r->w);
+    test_fill_normal(&random, rows, (size_t)r->count * r->c * r->h * r->w);
+    batch.samples.rows[one->attributes.input] = rows;
     make_inputs(one, &all, &random);
     compute(ls_backend_ref(), one, &batch, &all, 0x5a);
     for (int i = 0; i < LS_MAX_OUT; i++) {
@@ -433,6 +532,7 @@ static void run_case(const test_case *one)
     }
     free_all(all.in, LS_MAX_IN);
     free_all(all.out, LS_MAX_OUT);
+    free(rows);
     test_batch_free(&batch);
     cases_run++;
 }
@@ -462,9 +562,9 @@ static int suits(const row *r, ls_op op)
 /* Products of the row's convolution, or numbers of its map: every variant runs where that is little. */
 static int is_small(const row *r)
 {
-    double places = r->kernel ? test_windows(r->h, r->kernel, r->stride, r->padding) *
-                                    (double)test_windows(r->w, r->kernel, r->stride, r->padding)
-                              : (double)r->h * r->w;
+    double places = r->kernel && r->stride ? test_windows(r->h, r->kernel, r->stride, r->padding) *
+                                                 (double)test_windows(r->w, r->kernel, r->stride, r->padding)
+                                           : (double)r->h * r->w;
     double taps = r->family == CONVS ? (double)r->o * r->kernel * r->kernel : 1;
     return places * taps * r->c * r->count < 2e6;
 }
@@ -488,6 +588,11 @@ static void run_row(const row *r, ls_op op)
         one.attributes.eps = 1e-5f;
         one.attributes.rate = 0.3f;
         one.attributes.key = 0x123456789abcdefu;
+        one.attributes.factor = 0.7f;
+        one.attributes.first = r->c;
+        one.attributes.input = 2;
+        one.attributes.custom = &weighted;
+        one.attributes.parameters = 1u << 1;
         run_case(&one);
     }
 }
@@ -529,6 +634,7 @@ static void test_classes(void **state)
     (void)state;
     run_family(CLASSES);
     run_family(COUNTS);
+    run_family(CONCATS);
 }
 
 /* ---- Flat vectors ---- */

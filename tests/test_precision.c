@@ -494,16 +494,98 @@ static void test_cross_entropy(void **state)
     free(dloss.data);
 }
 
+/* ---- Over the numbers of an image ---- */
+
+/* Number i of image `image`. */
+static double number_of(const ls_operand *t, int image, int i)
+{
+    return at(t, image / LS_LANES, 0, 0, 0)[(size_t)i * LS_LANES + image % LS_LANES];
+}
+
+static void judge_sums(const layer *l, test_random *random)
+{
+    int n = l->c * l->h * l->w;
+    ls_attributes how = {.op = LS_OP_SUM, .factor = 1.0f / (float)n};
+    ls_operand a = test_activation(random, l->c, l->h, l->w, COUNT),
+               b = test_activation(random, l->c, l->h, l->w, COUNT);
+    ls_operand mean = test_activation(random, 1, 1, 1, COUNT), error = test_activation(random, 1, 1, 1, COUNT);
+    ls_operand da = test_activation(random, l->c, l->h, l->w, COUNT);
+    errors means = {0, 0}, squares = {0, 0}, slopes = {0, 0};
+    run(&how, IN(a), OUT(mean));
+    how.op = LS_OP_SQUARED_ERROR;
+    run(&how, IN(a, b), OUT(error));
+    how.op = LS_OP_SQUARED_ERROR_BACKWARD;
+    run(&how, IN(error, a, b), OUT(da)); /* `error` stands for its own slope */
+    for (int image = 0; image < COUNT; image++) {
+        double sum = 0, squared = 0;
+        for (int i = 0; i < n; i++) {
+            double d = number_of(&a, image, i) - number_of(&b, image, i);
+            sum += number_of(&a, image, i);
+            squared += d * d;
+            add_error(&slopes, number_of(&da, image, i), 2 * d / n * number_of(&error, image, 0));
+        }
+        add_error(&means, number_of(&mean, image, 0), sum / n);
+        add_error(&squares, number_of(&error, image, 0), squared / n);
+    }
+    judge("mean", l, &means, 2e-6);
+    judge("squared_error", l, &squares, 2e-6);
+    judge("squared_error_backward", l, &slopes, 2e-6);
+    free(a.data);
+    free(b.data);
+    free(mean.data);
+    free(error.data);
+    free(da.data);
+}
+
+static void judge_softmax(const layer *l, test_random *random)
+{
+    ls_attributes how = {.op = LS_OP_SOFTMAX};
+    ls_operand x = test_activation(random, l->c, 1, 1, COUNT), y = test_activation(random, l->c, 1, 1, COUNT);
+    ls_operand dy = test_activation(random, l->c, 1, 1, COUNT), dx = test_activation(random, l->c, 1, 1, COUNT);
+    errors shares = {0, 0}, slopes = {0, 0};
+    run(&how, IN(x), OUT(y));
+    how.op = LS_OP_SOFTMAX_BACKWARD;
+    run(&how, IN(dy, y), OUT(dx));
+    for (int image = 0; image < COUNT; image++) {
+        double sum = 0, s = 0;
+        for (int c = 0; c < l->c; c++) {
+            sum += exp(number_of(&x, image, c));
+            s += exp(number_of(&x, image, c)) * number_of(&dy, image, c);
+        }
+        for (int c = 0; c < l->c; c++) {
+            double share = exp(number_of(&x, image, c)) / sum;
+            add_error(&shares, number_of(&y, image, c), share);
+            add_error(&slopes, number_of(&dx, image, c), share * (number_of(&dy, image, c) - s / sum));
+        }
+    }
+    judge("softmax", l, &shares, 2e-6);
+    judge("softmax_backward", l, &slopes, 2e-6);
+    free(x.data);
+    free(y.data);
+    free(dy.data);
+    free(dx.data);
+}
+
+static void test_images(void **state)
+{
+    (void)state;
+    test_random random = {.state = 110};
+    failures = 0;
+    judge_sums(&(layer){64, 28, 28, 1, 0, 0, 0, 0}, &random);
+    judge_sums(&(layer){10, 1, 1, 1, 0, 0, 0, 0}, &random);
+    judge_softmax(&(layer){10, 1, 1, 10, 0, 0, 0, 0}, &random);
+    judge_softmax(&(layer){1000, 1, 1, 1000, 0, 0, 0, 0}, &random);
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
     backend = test_fastest();
     batch = test_batch_new(COUNT, 1, 10);
     print_message("backend: %s\n", backend->name);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_convolutions),  cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_images),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_batch_free(&batch);

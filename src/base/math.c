@@ -26,16 +26,10 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-/* x = n ln 2 + r with |r| <= 0.35; exp(r) by its Taylor series to r^11 in double (relative error below 1e-14), so that
- * nearly all of the error is the one rounding to float. Results below the normal range round once, too. */
-float ls_expf(float x)
+/* For -104 <= x <= 89. x = n ln 2 + r with |r| <= 0.35; exp(r) by its Taylor series to r^11 in double (relative error
+ * below 1e-14). */
+static double exp_of(float x)
 {
-    if (x != x)
-        return x;
-    if (x > 89.0f)
-        return __builtin_inff();
-    if (x < -104.0f)
-        return 0.0f;
     double t = (double)x * 0x1.71547652b82fep0; /* 1 / ln 2 */
     int n = (int)(t < 0 ? t - 0.5 : t + 0.5);
     double r = (double)x - n * LN2_HIGH;
@@ -52,7 +46,49 @@ float ls_expf(float x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    return (float)(p * double_of((uint64_t)(1023 + n) << 52));
+    return p * double_of((uint64_t)(1023 + n) << 52);
+}
+
+/* Nearly all of the error is the one rounding to float. Results below the normal range round once, too. */
+float ls_expf(float x)
+{
+    if (x != x)
+        return x;
+    if (x > 89.0f)
+        return __builtin_inff();
+    if (x < -104.0f)
+        return 0.0f;
+    return (float)exp_of(x);
+}
+
+/* The exponential is taken of a negative number, so that it neither overflows nor hides the 1 beside it. */
+float ls_sigmoidf(float x)
+{
+    if (x != x)
+        return x;
+    if (x > 89.0f)
+        return 1.0f;
+    if (x < -104.0f)
+        return 0.0f;
+    double e = exp_of(x < 0 ? x : -x);
+    return (float)((x < 0 ? e : 1.0) / (1.0 + e));
+}
+
+/* (1 - e) / (1 + e) with e = exp(-2|x|), in which 1 - e has lost no more than a part in 1e11; closer to zero the series
+ * x - x^3/3 + 2x^5/15, whose next term is below 1e-19 of x. */
+float ls_tanhf(float x)
+{
+    if (x != x)
+        return x;
+    float size = x < 0 ? -x : x;
+    if (size < 0x1p-10f) {
+        double z = (double)x * x;
+        return (float)(x * (1.0 + z * (-1.0 / 3 + z * (2.0 / 15))));
+    }
+    if (size > 10.0f)
+        return x < 0 ? -1.0f : 1.0f;
+    double e = exp_of(-2.0f * size), t = (1.0 - e) / (1.0 + e);
+    return (float)(x < 0 ? -t : t);
 }
 
 /* The method of fdlibm's e_log.c (Sun Microsystems, 1993; error below 1 unit in the last place): x = 2^k (1 + f) with

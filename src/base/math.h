@@ -3,8 +3,11 @@
 #ifndef LS_BASE_MATH_H
 #define LS_BASE_MATH_H
 
-float ls_expf(float x);  /* below 2 units in the last place; exp(-inf) is 0, NaN stays NaN */
-float ls_logf(float x);  /* natural; log(0) is -inf, of a negative number NaN */
-double ls_log(double x); /* below 2 units in the last place, for x in the normal range */
+float ls_expf(float x); /* below 2 units in the last place; exp(-inf) is 0, NaN stays NaN */
+float ls_logf(float x); /* natural; log(0) is -inf, of a negative number NaN */
+/* Both below 0.51 units in the last place, NaN stays NaN, and at the infinities their limits. tanh(-0) is -0. */
+float ls_tanhf(float x);
+float ls_sigmoidf(float x); /* 1 / (1 + exp(-x)) */
+double ls_log(double x);    /* below 2 units in the last place, for x in the normal range */
 
 #endif

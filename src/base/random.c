@@ -3,16 +3,6 @@
 
 #include <math.h>
 
-/* How a stream's name becomes numbers: Philox runs once under the seed (its 64 bits are the key) on the counter
- *     (name low, name high, epoch low, epoch high),
- * and gives 128 bits d[0..3]. Number i of the stream is Philox under the key (d[0], d[1]) on the counter
- *     (i low, i high, d[2] ^ purpose, d[3]).
- * Purposes of one name never share a counter, and two names share numbers only if all of d agrees. One block serves one
- * i: a 32-bit number is its first word, a 64-bit number its first two, low word first. */
-typedef struct derived {
-    uint32_t key[2], tail[2];
-} derived;
-
 uint64_t ls_hash_name(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -36,17 +26,23 @@ void ls_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static derived derive(const ls_random_stream *stream)
+/* How a stream's name becomes numbers: Philox runs once under the seed (its 64 bits are the key) on the counter
+ *     (name low, name high, epoch low, epoch high),
+ * and gives 128 bits d[0..3]. Number i of the stream is Philox under the key (d[0], d[1]) on the counter
+ *     (i low, i high, d[2] ^ purpose, d[3]).
+ * Purposes of one name never share a counter, and two names share numbers only if all of d agrees. One block serves one
+ * i: a 32-bit number is its first word, a 64-bit number its first two, low word first. */
+ls_derived ls_random_derive(const ls_random_stream *stream)
 {
     uint32_t key[2] = {(uint32_t)stream->seed, (uint32_t)(stream->seed >> 32)};
     uint32_t counter[4] = {(uint32_t)stream->name, (uint32_t)(stream->name >> 32), (uint32_t)stream->epoch,
                            (uint32_t)(stream->epoch >> 32)};
     uint32_t d[4];
     ls_philox(counter, key, d);
-    return (derived){{d[0], d[1]}, {d[2] ^ stream->purpose, d[3]}};
+    return (ls_derived){{d[0], d[1]}, {d[2] ^ stream->purpose, d[3]}};
 }
 
-static uint64_t draw(const derived *from, uint64_t i)
+static uint64_t draw(const ls_derived *from, uint64_t i)
 {
     uint32_t counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), from->tail[0], from->tail[1]}, out[4];
     ls_philox(counter, from->key, out);
@@ -55,13 +51,13 @@ static uint64_t draw(const derived *from, uint64_t i)
 
 uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i)
 {
-    derived from = derive(stream);
+    ls_derived from = ls_random_derive(stream);
     return (uint32_t)draw(&from, i);
 }
 
 double ls_random_uniform(const ls_random_stream *stream, uint64_t i)
 {
-    derived from = derive(stream);
+    ls_derived from = ls_random_derive(stream);
     return (double)(draw(&from, i) >> 11) * 0x1p-53;
 }
 
@@ -109,7 +105,7 @@ static double normal_quantile(double p)
 /* p = (k + 1/2) / 2^52 is exact, never 0 or 1, and as likely as 1 - p. */
 double ls_random_normal(const ls_random_stream *stream, uint64_t i)
 {
-    derived from = derive(stream);
+    ls_derived from = ls_random_derive(stream);
     return normal_quantile(((double)(draw(&from, i) >> 12) + 0.5) * 0x1p-52);
 }
 
@@ -123,7 +119,7 @@ static uint32_t below(uint64_t random, uint32_t bound)
 
 void ls_random_permutation(const ls_random_stream *stream, uint32_t *order, uint32_t n)
 {
-    derived from = derive(stream);
+    ls_derived from = ls_random_derive(stream);
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
     for (uint32_t i = n; i > 1; i--) {

@@ -16,6 +16,13 @@ typedef struct ls_random_stream {
     uint64_t epoch;
 } ls_random_stream;
 
+/* A stream made ready: what its numbers have in common. Block i is Philox under `key` on the counter (i low, i high,
+ * tail[0], tail[1]); the 53 bits of ls_random_uniform are its second word, then its first, without the lowest 11. */
+typedef struct ls_derived {
+    uint32_t key[2], tail[2];
+} ls_derived;
+ls_derived ls_random_derive(const ls_random_stream *stream);
+
 uint64_t ls_hash_name(const char *name); /* FNV-1a, 64 bits */
 void ls_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 

@@ -14,11 +14,12 @@ typedef struct ls_owned {
 
 struct ls_session {
     ls_context context;
-    ls_options options; /* defaults filled in */
-    ls_owned *owned; /* from the youngest on */
-    ls_owned *kept;  /* plain memory that lives until ls_close */
+    ls_options options;             /* defaults filled in */
+    ls_owned *owned;                /* from the youngest on */
+    ls_owned *kept;                 /* plain memory that lives until ls_close */
     struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */
     struct ls_tensors *tensors;     /* handles, scopes and arrays (graph/tensor.h) */
+    struct kept_custom *customs;    /* the user's own operations (graph/record_elementwise.c) */
     struct ls_core *cores;          /* where devices compute (parallel/core.h) */
     struct ls_streams *streams;     /* what the devices have been handed (parallel/stream.h) */
     struct ls_trace *trace;         /* of the computation being handed in (graph/lower.h) */

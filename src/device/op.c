@@ -29,6 +29,23 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_SUM_IMAGES] = "sum_images",
     [LS_OP_COUNT_CORRECT] = "count_correct",
     [LS_OP_ROWS] = "rows",
+    [LS_OP_MULTIPLY] = "multiply",
+    [LS_OP_SUBTRACT] = "subtract",
+    [LS_OP_SCALE] = "scale",
+    [LS_OP_TANH] = "tanh",
+    [LS_OP_TANH_BACKWARD] = "tanh_backward",
+    [LS_OP_SIGMOID] = "sigmoid",
+    [LS_OP_SIGMOID_BACKWARD] = "sigmoid_backward",
+    [LS_OP_SOFTMAX] = "softmax",
+    [LS_OP_SOFTMAX_BACKWARD] = "softmax_backward",
+    [LS_OP_CONCAT] = "concat",
+    [LS_OP_SLICE] = "slice",
+    [LS_OP_SUM] = "sum",
+    [LS_OP_SUM_BACKWARD] = "sum_backward",
+    [LS_OP_SQUARED_ERROR] = "squared_error",
+    [LS_OP_SQUARED_ERROR_BACKWARD] = "squared_error_backward",
+    [LS_OP_CUSTOM] = "custom",
+    [LS_OP_CUSTOM_BACKWARD] = "custom_backward",
 };
 
 const char *ls_op_name(ls_op op)

@@ -107,9 +107,45 @@ typedef enum ls_op {
     /* in: x[C]; out: rows[n][C] in C order, without the padded lanes. */
     LS_OP_ROWS,
 
-    /* out: x = rows number `input` of the samples, the inverse of ROWS: row i is image i of the shard. Lanes without an image
-     * are 0. */
+    /* From here on every output of each image is 0 in lanes without an image, whatever the operands hold there: products
+     * of what nobody looks at would else grow until they are not finite. CONCAT and SLICE alone copy what they find. */
+
+    /* out: x = rows number `input` of the samples, the inverse of ROWS: row i is image i of the shard. */
     LS_OP_INPUT,
+
+    LS_OP_MULTIPLY,         /* in: a, b; out: a * b */
+    LS_OP_SUBTRACT,         /* in: a, b; out: a - b */
+    LS_OP_SCALE,            /* in: x; out: x * factor */
+    LS_OP_TANH,             /* in: x; out: ls_tanhf(x) */
+    LS_OP_TANH_BACKWARD,    /* in: dy, y; out: dx = dy * fma(-y, y, 1) */
+    LS_OP_SIGMOID,          /* in: x; out: ls_sigmoidf(x) */
+    LS_OP_SIGMOID_BACKWARD, /* in: dy, y; out: dx = dy * (y * (1 - y)) */
+    /* Over the features of an image. in: x[C]; out: y[C] = the probabilities of CROSS_ENTROPY. */
+    LS_OP_SOFTMAX,
+    /* in: dy[C], y[C]; out: dx[C]. s = 0; s = fma(dy_c, y_c, s) in order; dx_c = y_c * (dy_c - s). */
+    LS_OP_SOFTMAX_BACKWARD,
+
+    /* in: 2 to 4 activations with maps of one size; out: their channels one after another. */
+    LS_OP_CONCAT,
+    /* in: y; out: as many of its channels as the output has, from channel `first` on. The gradient of CONCAT. */
+    LS_OP_SLICE,
+
+    /* in: x; out: y[1]. total = 0; for each channel: t = 0; for each row: r = 0, r = r + x over columns; t = t + r;
+     * total = total + t. y = total * factor. */
+    LS_OP_SUM,
+    LS_OP_SUM_BACKWARD, /* in: dy[1]; out: dx = dy * factor */
+    /* in: a, b; out: y[1]. As SUM, with d = a - b and r = fma(d, d, r). */
+    LS_OP_SQUARED_ERROR,
+    /* in: dy[1], a, b; out: da = ((a - b) * (2 * factor)) * dy. With a and b exchanged it gives db. */
+    LS_OP_SQUARED_ERROR_BACKWARD,
+
+    /* The user's own: `custom` of lockstep.h, on rows as ROWS lays them out. in: up to 3 operands, of which those whose bit
+     * is set in `parameters` are no activations but numbers as they lie; out: y. Whatever a function is to write is zero
+     * when it is called. */
+    LS_OP_CUSTOM,
+    /* in: the operands at 0 to 2, y at 3, dy at 4; out: the gradients of the operands, those of parameters summed over the
+     * shard; absent where nobody wants one. */
+    LS_OP_CUSTOM_BACKWARD,
     LS_OP_COUNT
 } ls_op;
 
@@ -122,7 +158,11 @@ typedef struct ls_attributes {
     float eps;                                /* BatchNorm */
     float rate;                               /* dropout */
     uint64_t key;                             /* dropout: hash of the layer's name */
+    float factor;                             /* SCALE, SUM, SQUARED_ERROR */
+    int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
+    const struct ls_custom *custom;           /* CUSTOM: lives as long as the session */
+    unsigned parameters;                      /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their count. */

@@ -185,14 +185,92 @@ static void derive_pool(tape *t, ls_node node, ls_value *dy)
     contribute(t, x, apply(t, op, node, dy, op == LS_OP_MAX_POOL_BACKWARD ? x : NULL, x), node);
 }
 
-static void derive_dropout(tape *t, ls_node node, ls_value *dy)
-{
-    contribute(t, node.in[0], apply(t, LS_OP_DROPOUT, node, dy, NULL, node.in[0]), node);
-}
-
 static void derive_cross_entropy(tape *t, ls_node node, ls_value *dloss)
 {
     contribute(t, node.in[0], apply(t, LS_OP_CROSS_ENTROPY_BACKWARD, node, dloss, node.out[1], node.in[0]), node);
+}
+
+static void derive_multiply(tape *t, ls_node node, ls_value *dy)
+{
+    for (int k = 0; k < 2; k++)
+        if (node.in[k]->needs_gradient)
+            contribute(t, node.in[k], apply(t, LS_OP_MULTIPLY, node, dy, node.in[1 - k], node.in[k]), node);
+}
+
+static void derive_subtract(tape *t, ls_node node, ls_value *dy)
+{
+    contribute(t, node.in[0], dy, node);
+    node.attributes.factor = -1;
+    if (node.in[1]->needs_gradient)
+        contribute(t, node.in[1], apply(t, LS_OP_SCALE, node, dy, NULL, node.in[1]), node);
+}
+
+/* dx from dy alone. */
+static void derive_linear(tape *t, ls_node node, ls_value *dy)
+{
+    ls_op op = node.attributes.op == LS_OP_SUM ? LS_OP_SUM_BACKWARD : node.attributes.op;
+    contribute(t, node.in[0], apply(t, op, node, dy, NULL, node.in[0]), node);
+}
+
+/* dx from dy and y. */
+static void derive_from_output(tape *t, ls_node node, ls_value *dy)
+{
+    static const ls_op backward[LS_OP_COUNT] = {[LS_OP_TANH] = LS_OP_TANH_BACKWARD,
+                                                [LS_OP_SIGMOID] = LS_OP_SIGMOID_BACKWARD,
+                                                [LS_OP_SOFTMAX] = LS_OP_SOFTMAX_BACKWARD};
+    ls_op op = backward[node.attributes.op];
+    contribute(t, node.in[0], apply(t, op, node, dy, node.out[0], node.in[0]), node);
+}
+
+static void derive_concat(tape *t, ls_node node, ls_value *dy)
+{
+    node.attributes.first = 0;
+    for (int k = 0; k < LS_MAX_IN && node.in[k]; node.attributes.first += node.in[k++]->c)
+        if (node.in[k]->needs_gradient)
+            contribute(t, node.in[k], apply(t, LS_OP_SLICE, node, dy, NULL, node.in[k]), node);
+}
+
+static void derive_squared_error(tape *t, ls_node node, ls_value *dy)
+{
+    for (int k = 0; k < 2; k++) {
+        if (!node.in[k]->needs_gradient)
+            continue;
+        ls_value *d = like(t, node.in[k]);
+        ls_node *backward = d ? emit(t, LS_OP_SQUARED_ERROR_BACKWARD, &node) : NULL;
+        if (!backward)
+            return;
+        backward->in[0] = dy;
+        backward->in[1] = node.in[k];
+        backward->in[2] = node.in[1 - k];
+        backward->out[0] = d;
+        contribute(t, node.in[k], d, node);
+    }
+}
+
+static void derive_custom(tape *t, ls_node node, ls_value *dy)
+{
+    const ls_custom *op = node.attributes.custom;
+    ls_value *d[LS_CUSTOM_INPUTS] = {NULL};
+    if (!op->backward) {
+        ls_raise(&t->graph->session->context, LS_UNSUPPORTED, "%s has no backward pass", op->name);
+        t->failed = true;
+        return;
+    }
+    for (int k = 0; k < op->inputs; k++)
+        if (node.in[k]->needs_gradient)
+            d[k] = node.in[k]->per_image ? like(t, node.in[k]) : gradient_of(t, node.in[k], node.in[k]->c);
+    ls_node *backward = emit(t, LS_OP_CUSTOM_BACKWARD, &node);
+    if (!backward)
+        return;
+    for (int k = 0; k < op->inputs; k++) {
+        backward->in[k] = node.in[k];
+        backward->out[k] = d[k];
+    }
+    backward->in[LS_CUSTOM_INPUTS] = node.out[0];
+    backward->in[LS_CUSTOM_INPUTS + 1] = dy;
+    for (int k = 0; k < op->inputs; k++)
+        if (node.in[k]->per_image)
+            contribute(t, node.in[k], d[k], node);
 }
 
 typedef void rule(tape *t, ls_node node, ls_value *dy);
@@ -206,8 +284,18 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_AVG_POOL] = derive_pool,
     [LS_OP_MAX_POOL] = derive_pool,
     [LS_OP_GLOBAL_AVG_POOL] = derive_pool,
-    [LS_OP_DROPOUT] = derive_dropout,
+    [LS_OP_DROPOUT] = derive_linear,
     [LS_OP_CROSS_ENTROPY] = derive_cross_entropy,
+    [LS_OP_MULTIPLY] = derive_multiply,
+    [LS_OP_SUBTRACT] = derive_subtract,
+    [LS_OP_SCALE] = derive_linear,
+    [LS_OP_TANH] = derive_from_output,
+    [LS_OP_SIGMOID] = derive_from_output,
+    [LS_OP_SOFTMAX] = derive_from_output,
+    [LS_OP_CONCAT] = derive_concat,
+    [LS_OP_SUM] = derive_linear,
+    [LS_OP_SQUARED_ERROR] = derive_squared_error,
+    [LS_OP_CUSTOM] = derive_custom,
 };
 
 /* The gradients that arrived at the inputs; all but parameters have them in the arena. */

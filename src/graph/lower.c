@@ -5,23 +5,6 @@
 
 /* ---- Tracing ---- */
 
-typedef enum role { ROLE_IMAGES, ROLE_WEIGHT, ROLE_LABELS } role;
-
-static role role_of(const ls_attributes *a, int operand)
-{
-    switch (a->op) {
-    case LS_OP_CONV:
-    case LS_OP_ADD_BIAS:
-    case LS_OP_BATCH_NORM:
-    case LS_OP_BATCH_NORM_INFER:
-        return operand ? ROLE_WEIGHT : ROLE_IMAGES;
-    case LS_OP_CROSS_ENTROPY:
-        return operand ? ROLE_LABELS : ROLE_IMAGES;
-    default:
-        return ROLE_IMAGES;
-    }
-}
-
 static bool enlarge(ls_context *context, void **items, size_t used, size_t *capacity, size_t size)
 {
     if (used < *capacity)
@@ -57,13 +40,13 @@ static void put_bytes(ls_trace *trace, const void *bytes, size_t size)
     }
 }
 
-static void put_tensor(ls_trace *trace, const ls_tensor *t, role as)
+static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as)
 {
     put_word(trace, (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 | (uint32_t)t->needs_gradient);
     put_word(trace, (uint32_t)t->shape.rank);
     for (int i = 1; i < t->shape.rank; i++)
         put_word(trace, (uint32_t)t->shape.dim[i]);
-    if (as == ROLE_WEIGHT && t->shape.rank)
+    if (as == LS_ROLE_WEIGHT && t->shape.rank)
         put_word(trace, (uint32_t)t->shape.dim[0]);
     put_word(trace, (uint32_t)t->view);
     if (t->kind == LS_TENSOR_CALL) {
@@ -103,13 +86,13 @@ static bool is_leaf(const ls_tensor *t, bool fresh)
     return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
 }
 
-static void add_leaf(ls_trace *trace, ls_tensor *t, role as)
+static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
     if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER)
         return;
-    if (as == ROLE_WEIGHT)
+    if (as == LS_ROLE_WEIGHT)
         add_weight(trace, t);
-    else if (as == ROLE_LABELS)
+    else if (as == LS_ROLE_LABELS)
         trace->labels = trace->labels && trace->labels != t ? (trace->failure = "it has labels twice", t) : t;
     else if (t->kind == LS_TENSOR_IMAGES && (!trace->images || trace->images == t))
         trace->images = t;
@@ -130,12 +113,12 @@ static void check_versions(ls_trace *trace, const ls_tensor *t)
         }
 }
 
-static void visit(ls_trace *trace, ls_tensor *t, role as, bool fresh)
+static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
 {
     if (trace->failure)
         return;
     if (t->trace == trace->number) {
-        if (is_leaf(t, fresh) && as != (role)t->traced_as)
+        if (is_leaf(t, fresh) && as != (ls_role)t->traced_as)
             trace->failure = "it uses one array both as images and as a weight";
         return;
     }
@@ -145,15 +128,15 @@ static void visit(ls_trace *trace, ls_tensor *t, role as, bool fresh)
         if (trace->call && trace->call != t)
             trace->failure = "it calls a network twice; call each network once in a computation";
         trace->call = t;
-        visit(trace, t->in[0], ROLE_IMAGES, fresh);
-        visit(trace, t->recorded_output, ROLE_IMAGES, true);
+        visit(trace, t->in[0], LS_ROLE_IMAGES, fresh);
+        visit(trace, t->recorded_output, LS_ROLE_IMAGES, true);
     } else {
         check_versions(trace, t);
         if (t->attributes.op == LS_OP_CROSS_ENTROPY)
             trace->classes = (int)t->in[0]->shape.dim[1];
         for (int k = 0; k < LS_MAX_IN; k++)
             if (t->in[k])
-                visit(trace, t->in[k], role_of(&t->attributes, k), fresh);
+                visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
     }
     void *order = trace->order;
     size_t capacity = (size_t)trace->capacity;
@@ -180,7 +163,7 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->key_length = 0;
     trace->images = trace->labels = trace->call = NULL;
     trace->failure = NULL;
-    visit(trace, root, ROLE_IMAGES, fresh);
+    visit(trace, root, LS_ROLE_IMAGES, fresh);
     if (trace->failure && !ls_failed(session))
         ls_raise(&session->context, LS_UNSUPPORTED, "this computation cannot be run: %s", trace->failure);
     return ls_status_of(session);
@@ -270,9 +253,9 @@ static ls_value *lower_leaf(lowering *l, const ls_tensor *t)
         return keep(l, ls_graph_view(l->graph, t->view));
     if (t->kind == LS_TENSOR_INPUT)
         return l->trace->call->in[0]->value;
-    if (t->traced_as == ROLE_WEIGHT)
+    if (t->traced_as == LS_ROLE_WEIGHT)
         return lower_array(l, t);
-    if (t->traced_as == ROLE_LABELS)
+    if (t->traced_as == LS_ROLE_LABELS)
         return NULL; /* they come with the samples */
     if (t != l->trace->images)
         return lower_input(l, t);

@@ -4,7 +4,7 @@
 #define LS_GRAPH_LOWER_H
 
 #include "graph/graph.h"
-#include "graph/tensor.h"
+#include "graph/record.h"
 
 typedef struct ls_trace {
     ls_session *session;

@@ -23,7 +23,20 @@ static size_t floats_of(const ls_value *value, int capacity)
 /* Whether the node may write its first output over an operand: it reads each number before it writes that one, and no other. */
 static bool may_overwrite(ls_op op)
 {
-    return op == LS_OP_ADD || op == LS_OP_ADD_BIAS || op == LS_OP_RELU || op == LS_OP_RELU_BACKWARD;
+    static const bool may[LS_OP_COUNT] = {
+        [LS_OP_ADD] = true,
+        [LS_OP_ADD_BIAS] = true,
+        [LS_OP_RELU] = true,
+        [LS_OP_RELU_BACKWARD] = true,
+        [LS_OP_MULTIPLY] = true,
+        [LS_OP_SUBTRACT] = true,
+        [LS_OP_SCALE] = true,
+        [LS_OP_TANH] = true,
+        [LS_OP_TANH_BACKWARD] = true,
+        [LS_OP_SIGMOID] = true,
+        [LS_OP_SIGMOID_BACKWARD] = true,
+    };
+    return may[op];
 }
 
 static void find_lives(const ls_graph *graph, life *lives, int capacity)

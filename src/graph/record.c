@@ -21,6 +21,11 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: a tensor is NULL", function);
         return NULL;
     }
+    if (in[0]->kind == LS_TENSOR_PARAMETER) {
+        ls_raise(&session->context, LS_BAD_SHAPE, "%s: x must be (images, ...), not the parameter %s", function,
+                 in[0]->name);
+        return NULL;
+    }
     for (int i = 1; i < n; i++)
         if (in[i]->session != session) {
             ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the tensors belong to different sessions", function);
@@ -44,12 +49,29 @@ ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *wh
     return NULL;
 }
 
+ls_role ls_role_of(const ls_attributes *a, int operand)
+{
+    switch (a->op) {
+    case LS_OP_CONV:
+    case LS_OP_ADD_BIAS:
+    case LS_OP_BATCH_NORM:
+    case LS_OP_BATCH_NORM_INFER:
+        return operand ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
+    case LS_OP_CROSS_ENTROPY:
+        return operand ? LS_ROLE_LABELS : LS_ROLE_IMAGES;
+    case LS_OP_CUSTOM:
+        return a->parameters >> operand & 1 ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
+    default:
+        return LS_ROLE_IMAGES;
+    }
+}
+
 static uint64_t version_of(const ls_tensor *operand)
 {
     return operand && operand->kind == LS_TENSOR_ARRAY && operand->array ? operand->array->version : 0;
 }
 
-static ls_tensor *record(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)
+ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)
 {
     ls_session *session = in[0]->session;
     ls_tensor *y = ls_tensor_new(session, LS_TENSOR_COMPUTED, shape, in[0]->device);
@@ -71,12 +93,12 @@ ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w
     ls_shape shape = {flat ? 2 : 4, {in[0]->shape.dim[0], c, h, w}};
     if (flat)
         shape.dim[2] = shape.dim[3] = 0;
-    return record(op, in, n, &shape);
+    return ls_record_shaped(op, in, n, &shape);
 }
 
 ls_tensor *ls_relu(ls_tensor *x)
 {
-    return ls_operands(&x, 1, "ls_relu") ? record(LS_OP_RELU, &x, 1, &x->shape) : NULL;
+    return ls_operands(&x, 1, "ls_relu") ? ls_record_shaped(LS_OP_RELU, &x, 1, &x->shape) : NULL;
 }
 
 ls_tensor *ls_flatten(ls_tensor *x)
@@ -181,11 +203,11 @@ ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
     ls_tensor *in[] = {a, b};
     if (!ls_operands(in, 2, "ls_add"))
         return NULL;
-    if (ls_same_shape(&a->shape, &b->shape))
-        return record(LS_OP_ADD, in, 2, &a->shape);
+    if (b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape))
+        return ls_record_shaped(LS_OP_ADD, in, 2, &a->shape);
     if (a->shape.rank < 2 || !fits_bias(b, a->shape.dim[1]))
         return ls_bad_shape(a, "ls_add", "both must have one shape, or the second be a bias (channels of the first)");
-    return record(LS_OP_ADD_BIAS, in, 2, &a->shape);
+    return ls_record_shaped(LS_OP_ADD_BIAS, in, 2, &a->shape);
 }
 
 static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const char *function)
@@ -241,30 +263,7 @@ ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
     if (y->shape.rank != 1 || y->shape.dim[0] != logits->shape.dim[0] ||
         (y->kind != LS_TENSOR_LABELS && y->kind != LS_TENSOR_ARRAY))
         return ls_bad_shape(logits, "ls_cross_entropy", "y must be labels (images), one for each row of logits");
-    return record(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
-}
-
-/* Everything in x added up: an image's numbers, then the images. */
-static ls_tensor *fold(ls_tensor *x, ls_fold how, const char *function)
-{
-    if (!ls_operands(&x, 1, function))
-        return NULL;
-    if (x->shape.rank != 1 || x->session->recording)
-        return ls_bad_shape(x, function, "x must have one number for each image, such as a loss");
-    ls_tensor *y = record(LS_OP_SUM_IMAGES, &x, 1, &(ls_shape){.rank = 0});
-    if (y)
-        y->fold = how;
-    return y;
-}
-
-ls_tensor *ls_sum(ls_tensor *x)
-{
-    return fold(x, LS_FOLD_SUM, "ls_sum");
-}
-
-ls_tensor *ls_mean(ls_tensor *x)
-{
-    return fold(x, LS_FOLD_MEAN, "ls_mean");
+    return ls_record_shaped(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
 }
 
 /* ---- What modules record ---- */
@@ -338,7 +337,7 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps)
     ls_tensor *in[] = {x, parameter(session, gamma), parameter(session, beta)};
     if (!in[1] || !in[2])
         return NULL;
-    ls_tensor *y = record(recording->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
+    ls_tensor *y = ls_record_shaped(recording->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
     if (!y)
         return NULL;
     y->attributes.eps = eps;
@@ -350,7 +349,7 @@ ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate)
 {
     if (!ls_operands(&x, 1, "dropout") || !x->session->recording->training)
         return x; /* kept whole in inference, its scale having been paid in training */
-    ls_tensor *y = record(LS_OP_DROPOUT, &x, 1, &x->shape);
+    ls_tensor *y = ls_record_shaped(LS_OP_DROPOUT, &x, 1, &x->shape);
     if (!y)
         return NULL;
     y->attributes.rate = (float)rate;

@@ -12,8 +12,14 @@ typedef struct ls_recording {
     char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */
 } ls_recording;
 
+/* The computation of a tensor of that shape. NULL after any failure of the session. */
+ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape);
 /* A computation with the given image shape (c, h, w); `flat` gives (images, c). NULL after any failure of the session. */
 ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w, bool flat);
+
+/* What an operand is to an operation. */
+typedef enum ls_role { LS_ROLE_IMAGES, LS_ROLE_WEIGHT, LS_ROLE_LABELS } ls_role;
+ls_role ls_role_of(const ls_attributes *attributes, int operand);
 
 /* Raises LS_BAD_SHAPE with x's shape and where it was; returns NULL. */
 ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what);

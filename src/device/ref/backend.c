@@ -2,8 +2,16 @@
 
 static size_t scratch(const ls_op_call *call)
 {
-    ls_op op = call->attributes->op;
-    return op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA ? ls_ref_winograd_scratch(call) : 0;
+    switch (call->attributes->op) {
+    case LS_OP_WINOGRAD:
+    case LS_OP_WINOGRAD_DATA:
+        return ls_ref_winograd_scratch(call);
+    case LS_OP_CUSTOM:
+    case LS_OP_CUSTOM_BACKWARD:
+        return ls_ref_custom_scratch(call);
+    default:
+        return 0;
+    }
 }
 
 static const ls_backend reference = {
@@ -38,6 +46,23 @@ static const ls_backend reference = {
             [LS_OP_SUM_IMAGES] = ls_ref_sum_images,
             [LS_OP_COUNT_CORRECT] = ls_ref_count_correct,
             [LS_OP_ROWS] = ls_ref_rows,
+            [LS_OP_MULTIPLY] = ls_ref_multiply,
+            [LS_OP_SUBTRACT] = ls_ref_subtract,
+            [LS_OP_SCALE] = ls_ref_scale,
+            [LS_OP_TANH] = ls_ref_tanh,
+            [LS_OP_TANH_BACKWARD] = ls_ref_tanh_backward,
+            [LS_OP_SIGMOID] = ls_ref_sigmoid,
+            [LS_OP_SIGMOID_BACKWARD] = ls_ref_sigmoid_backward,
+            [LS_OP_SOFTMAX] = ls_ref_softmax,
+            [LS_OP_SOFTMAX_BACKWARD] = ls_ref_softmax_backward,
+            [LS_OP_CONCAT] = ls_ref_concat,
+            [LS_OP_SLICE] = ls_ref_slice,
+            [LS_OP_SUM] = ls_ref_sum,
+            [LS_OP_SUM_BACKWARD] = ls_ref_sum_backward,
+            [LS_OP_SQUARED_ERROR] = ls_ref_squared_error,
+            [LS_OP_SQUARED_ERROR_BACKWARD] = ls_ref_squared_error_backward,
+            [LS_OP_CUSTOM] = ls_ref_custom,
+            [LS_OP_CUSTOM_BACKWARD] = ls_ref_custom_backward,
         },
     .scratch = scratch,
     .add = ls_ref_vector_add,

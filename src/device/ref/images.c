@@ -1,4 +1,4 @@
-/* Between images in memory and lanes. */
+/* Between images or rows in memory and lanes. */
 #include "device/ref/ref.h"
 
 void ls_ref_images(const ls_op_call *call)
@@ -43,13 +43,10 @@ void ls_ref_input(const ls_op_call *call)
     const ls_operand *x = &call->out[0];
     const float *rows = call->samples->rows[call->attributes->input];
     size_t numbers = ls_ref_places(x);
-    for (int group = 0; group < call->groups; group++) {
-        int lanes = ls_ref_lanes(call, group);
+    for (int image = 0; image < call->groups * LS_LANES; image++) {
+        float *to = x->data + image / LS_LANES * numbers * LS_LANES + image % LS_LANES;
         for (size_t i = 0; i < numbers; i++) {
-            for (int lane = 0; lane < LS_LANES; lane++) {
-                const float *row = rows + (size_t)(group * LS_LANES + lane) * numbers;
-                x->data[((size_t)group * numbers + i) * LS_LANES + (size_t)lane] = lane < lanes ? row[i] : 0;
-            }
+            to[i * LS_LANES] = image < call->samples->count ? rows[image * numbers + i] : 0;
         }
     }
 }

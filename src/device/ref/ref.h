@@ -8,7 +8,7 @@
 
 #include "device/backend.h"
 
-ls_kernel ls_ref_images, ls_ref_input, ls_ref_ones, ls_ref_rows;
+ls_kernel ls_ref_images, ls_ref_ones, ls_ref_rows, ls_ref_input;
 ls_kernel ls_ref_conv, ls_ref_conv_data, ls_ref_conv_weight;
 ls_kernel ls_ref_winograd, ls_ref_winograd_data;
 ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
@@ -17,8 +17,15 @@ ls_kernel ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max
 ls_kernel ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
+ls_kernel ls_ref_multiply, ls_ref_subtract, ls_ref_scale;
+ls_kernel ls_ref_tanh, ls_ref_tanh_backward, ls_ref_sigmoid, ls_ref_sigmoid_backward;
+ls_kernel ls_ref_softmax, ls_ref_softmax_backward;
+ls_kernel ls_ref_concat, ls_ref_slice;
+ls_kernel ls_ref_sum, ls_ref_sum_backward, ls_ref_squared_error, ls_ref_squared_error_backward;
+ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
 size_t ls_ref_winograd_scratch(const ls_op_call *call);
+size_t ls_ref_custom_scratch(const ls_op_call *call);
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
 

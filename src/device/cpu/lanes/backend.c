@@ -32,6 +32,9 @@ static void fill(void)
     LANES(ls_lanes_add_norm)(&backend);
     LANES(ls_lanes_add_pool)(&backend);
     LANES(ls_lanes_add_pointwise)(&backend);
+    LANES(ls_lanes_add_elementwise)(&backend);
+    LANES(ls_lanes_add_features)(&backend);
+    LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);
     LANES(ls_lanes_add_flat)(&backend);
 }

@@ -21,6 +21,9 @@ void LANES(ls_lanes_add_winograd)(ls_backend *backend);
 void LANES(ls_lanes_add_norm)(ls_backend *backend);
 void LANES(ls_lanes_add_pool)(ls_backend *backend);
 void LANES(ls_lanes_add_pointwise)(ls_backend *backend);
+void LANES(ls_lanes_add_elementwise)(ls_backend *backend);
+void LANES(ls_lanes_add_features)(ls_backend *backend);
+void LANES(ls_lanes_add_dropout)(ls_backend *backend);
 void LANES(ls_lanes_add_loss)(ls_backend *backend);
 void LANES(ls_lanes_add_flat)(ls_backend *backend);
 

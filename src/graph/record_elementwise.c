@@ -1,0 +1,250 @@
+/* Recording of the operations that own networks are put together from, and of the user's own. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/record.h"
+
+enum { MAX_PARTS = 4 };
+
+static ls_tensor *like(ls_op op, ls_tensor *const in[], int n)
+{
+    return ls_record_shaped(op, in, n, &in[0]->shape);
+}
+
+static ls_tensor *unary(ls_tensor *x, ls_op op, const char *function)
+{
+    if (!ls_operands(&x, 1, function))
+        return NULL;
+    return x->shape.rank < 1 ? ls_bad_shape(x, function, "x must be (images, ...)") : like(op, &x, 1);
+}
+
+static ls_tensor *binary(ls_tensor *a, ls_tensor *b, ls_op op, const char *function)
+{
+    ls_tensor *in[] = {a, b};
+    if (!ls_operands(in, 2, function))
+        return NULL;
+    if (a->shape.rank < 1 || b->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&a->shape, &b->shape))
+        return ls_bad_shape(b, function, "both operands must be (images, ...) of one shape");
+    return like(op, in, 2);
+}
+
+ls_tensor *ls_multiply(ls_tensor *a, ls_tensor *b)
+{
+    return binary(a, b, LS_OP_MULTIPLY, "ls_multiply");
+}
+
+ls_tensor *ls_subtract(ls_tensor *a, ls_tensor *b)
+{
+    return binary(a, b, LS_OP_SUBTRACT, "ls_subtract");
+}
+
+ls_tensor *ls_tanh(ls_tensor *x)
+{
+    return unary(x, LS_OP_TANH, "ls_tanh");
+}
+
+ls_tensor *ls_sigmoid(ls_tensor *x)
+{
+    return unary(x, LS_OP_SIGMOID, "ls_sigmoid");
+}
+
+ls_tensor *ls_softmax(ls_tensor *x)
+{
+    if (ls_operands(&x, 1, "ls_softmax") && x->shape.rank != 2)
+        return ls_bad_shape(x, "ls_softmax", "x must be (images, features)");
+    return unary(x, LS_OP_SOFTMAX, "ls_softmax");
+}
+
+ls_tensor *ls_scale(ls_tensor *x, double factor)
+{
+    if (x && !isfinite((float)factor))
+        ls_raise(&x->session->context, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite");
+    ls_tensor *y = unary(x, LS_OP_SCALE, "ls_scale");
+    if (y)
+        y->attributes.factor = (float)factor;
+    return y;
+}
+
+ls_tensor *ls_concat(ls_tensor *const parts[], int count)
+{
+    if (!parts || count < 1 || !ls_operands(parts, count < MAX_PARTS ? count : MAX_PARTS, "ls_concat"))
+        return NULL;
+    if (count < 2 || count > MAX_PARTS) {
+        ls_raise(&parts[0]->session->context, LS_BAD_ARGUMENT, "ls_concat: it takes 2 to 4 parts, not %d", count);
+        return NULL;
+    }
+    ls_shape shape = parts[0]->shape;
+    shape.dim[1] = 0;
+    for (int k = 0; k < count; k++) {
+        ls_shape rest = parts[k]->shape;
+        rest.dim[1] = shape.dim[1];
+        if (rest.rank < 2 || parts[k]->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&rest, &shape))
+            return ls_bad_shape(parts[k], "ls_concat", "all parts must be (images, ...) with maps of one size");
+        shape.dim[1] += parts[k]->shape.dim[1];
+    }
+    return ls_record_shaped(LS_OP_CONCAT, parts, count, &shape);
+}
+
+ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width)
+{
+    if (!ls_operands(&x, 1, "ls_reshape"))
+        return NULL;
+    int c, h, w;
+    int64_t numbers = ls_shape_image(&x->shape, &c, &h, &w);
+    bool fits = channels > 0 && height > 0 && width > 0 && numbers % channels == 0 &&
+                numbers / channels % height == 0 && numbers / channels / height == width;
+    if (x->shape.rank < 1 || !fits)
+        return ls_bad_shape(x, "ls_reshape", "x must be (images, ...) and keep its number of numbers");
+    /* Every number keeps its place in an image's C order, which is the order they lie in: nothing moves. */
+    return ls_record(LS_OP_COUNT, &x, 1, channels, height, width, false);
+}
+
+/* One number an image, a sum times `factor`. */
+static ls_tensor *total(ls_op op, ls_tensor *const in[], int count, float factor)
+{
+    ls_shape shape = {1, {in[0]->shape.dim[0]}};
+    ls_tensor *y = ls_record_shaped(op, in, count, &shape);
+    if (y)
+        y->attributes.factor = factor;
+    return y;
+}
+
+/* 1 over the numbers in an image. */
+static float share_of(const ls_tensor *x)
+{
+    int c, h, w;
+    return (float)(1.0 / (double)ls_shape_image(&x->shape, &c, &h, &w));
+}
+
+static bool has_images(ls_tensor *x, const char *function)
+{
+    if (!ls_operands(&x, 1, function))
+        return false;
+    if (x->shape.rank < 1)
+        ls_bad_shape(x, function, "x must be (images, ...)");
+    return x->shape.rank >= 1;
+}
+
+ls_tensor *ls_sum_each(ls_tensor *x)
+{
+    return has_images(x, "ls_sum_each") ? total(LS_OP_SUM, &x, 1, 1) : NULL;
+}
+
+ls_tensor *ls_mean_each(ls_tensor *x)
+{
+    return has_images(x, "ls_mean_each") ? total(LS_OP_SUM, &x, 1, share_of(x)) : NULL;
+}
+
+ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b)
+{
+    ls_tensor *in[] = {a, b};
+    if (!ls_operands(in, 2, "ls_mse"))
+        return NULL;
+    if (a->shape.rank < 1 || b->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&a->shape, &b->shape))
+        return ls_bad_shape(b, "ls_mse", "both operands must be (images, ...) of one shape");
+    return total(LS_OP_SQUARED_ERROR, in, 2, share_of(a));
+}
+
+/* Everything in x added up: each image's numbers, then the images. */
+static ls_tensor *fold(ls_tensor *x, ls_fold how, const char *function)
+{
+    if (!has_images(x, function))
+        return NULL;
+    if (x->session->recording)
+        return ls_bad_shape(x, function, "a forward computes image by image; use ls_sum_each or ls_mean_each");
+    if (x->shape.rank > 1)
+        x = how == LS_FOLD_SUM ? ls_sum_each(x) : ls_mean_each(x);
+    ls_shape scalar = {.rank = 0};
+    ls_tensor *y = x ? ls_record_shaped(LS_OP_SUM_IMAGES, &x, 1, &scalar) : NULL;
+    if (y)
+        y->fold = how;
+    return y;
+}
+
+ls_tensor *ls_sum(ls_tensor *x)
+{
+    return fold(x, LS_FOLD_SUM, "ls_sum");
+}
+
+ls_tensor *ls_mean(ls_tensor *x)
+{
+    return fold(x, LS_FOLD_MEAN, "ls_mean");
+}
+
+/* ---- The user's own ---- */
+
+typedef struct kept_custom {
+    struct kept_custom *next;
+    ls_custom op;
+} kept_custom;
+
+/* A copy that lives as long as the session; the same one for an operation that was met before. */
+static const ls_custom *keep(ls_session *session, const ls_custom *op)
+{
+    const char *name = ls_intern(session, op->name);
+    for (kept_custom *k = session->customs; k; k = k->next)
+        if (k->op.name == name && k->op.inputs == op->inputs && k->op.parameters == op->parameters &&
+            k->op.shape == op->shape && k->op.forward == op->forward && k->op.backward == op->backward &&
+            k->op.user == op->user)
+            return &k->op;
+    kept_custom *copy = ls_session_alloc(session, 1, sizeof *copy, "an own operation");
+    if (!copy)
+        return NULL;
+    *copy = (kept_custom){session->customs, *op};
+    copy->op.name = name;
+    session->customs = copy;
+    return &copy->op;
+}
+
+static void put_sizes(int sizes[3], const ls_tensor *t, bool parameter)
+{
+    if (parameter) {
+        sizes[0] = (int)ls_shape_numbers(&t->shape);
+        sizes[1] = sizes[2] = 1;
+    } else {
+        ls_shape_image(&t->shape, &sizes[0], &sizes[1], &sizes[2]);
+    }
+}
+
+static const char *wrong_custom(const ls_custom *op)
+{
+    if (!op || !op->name || !op->forward || op->inputs < 1 || op->inputs > LS_CUSTOM_INPUTS)
+        return "an operation has a name, a forward and 1 to 3 inputs";
+    if (op->parameters & 1 || op->parameters >> op->inputs)
+        return "`parameters` names the first input, which is (images, ...), or one that is not there";
+    return NULL;
+}
+
+ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
+{
+    const char *wrong = wrong_custom(op);
+    ls_session *session = inputs && inputs[0] ? ls_operands(inputs, wrong ? 1 : op->inputs, "ls_custom_op") : NULL;
+    if (!session)
+        return NULL;
+    if (wrong) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_custom_op: %s", wrong);
+        return NULL;
+    }
+    ls_custom_call call = {.user = op->user};
+    for (int k = 0; k < op->inputs; k++) {
+        bool parameter = op->parameters >> k & 1;
+        bool weight = inputs[k]->kind == LS_TENSOR_PARAMETER || inputs[k]->kind == LS_TENSOR_ARRAY;
+        if (parameter ? !weight : inputs[k]->kind == LS_TENSOR_PARAMETER || inputs[k]->shape.rank < 1)
+            return ls_bad_shape(inputs[k], op->name,
+                                parameter ? "an input that `parameters` names must be a parameter"
+                                          : "an input that `parameters` does not name must be (images, ...)");
+        put_sizes(call.in[k], inputs[k], parameter);
+    }
+    memcpy(call.out, call.in[0], sizeof call.out);
+    if ((op->shape && !op->shape(&call)) || call.out[0] < 1 || call.out[1] < 1 || call.out[2] < 1)
+        return ls_bad_shape(inputs[0], op->name, "its shape rule refuses the inputs");
+    const ls_custom *kept = keep(session, op);
+    bool flat = call.out[1] == 1 && call.out[2] == 1;
+    ls_tensor *y =
+        kept ? ls_record(LS_OP_CUSTOM, inputs, op->inputs, call.out[0], call.out[1], call.out[2], flat) : NULL;
+    if (!y)
+        return NULL;
+    y->attributes.custom = kept;
+    y->attributes.parameters = op->parameters;
+    return y;
+}

@@ -1,0 +1,392 @@
+/* Networks put together from single operations and the user's own: the gradients of all their parameters against finite
+ * differences of the loss, the same bits on every backend, rows that come out as they went in, what is refused, and
+ * memory that runs out. */
+#include "support.h"
+#include "training.h"
+
+#include <lockstep.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 37, CHANNELS = 3, SIZE = 4, CLASSES = 5, SHARD = 20 };
+
+static uint8_t images[ROWS * CHANNELS * SIZE * SIZE], labels[ROWS];
+
+static int make_images(void **state)
+{
+    (void)state;
+    test_random random = {.state = 3};
+    for (size_t i = 0; i < sizeof images; i++) {
+        images[i] = (uint8_t)test_u64(&random);
+    }
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = (uint8_t)(i * 7 % CLASSES);
+    }
+    return 0;
+}
+
+/* ---- A user's operation: x * w, one w for each number of an image ---- */
+
+static size_t numbers_in(const ls_custom_call *call)
+{
+    return (size_t)call->rows * call->out[0] * call->out[1] * call->out[2];
+}
+
+static bool weigh_shape(ls_custom_call *call)
+{
+    return call->rows == 0 && call->in[1][0] == call->out[0] * call->out[1] * call->out[2];
+}
+
+static void weigh(const ls_custom_call *call, const float *const in[], float *out)
+{
+    for (size_t i = 0; i < numbers_in(call); i++) {
+        out[i] = in[0][i] * in[1][i % call->in[1][0]];
+    }
+}
+
+static void weigh_backward(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
+                           float *const din[])
+{
+    (void)out;
+    for (size_t i = 0; i < numbers_in(call); i++) {
+        if (din[0]) {
+            din[0][i] = dout[i] * in[1][i % call->in[1][0]];
+        }
+        din[1][i % call->in[1][0]] += dout[i] * in[0][i];
+    }
+}
+
+static const ls_custom weighing = {
+    .name = "weigh", .inputs = 2, .parameters = 2, .shape = weigh_shape, .forward = weigh, .backward = weigh_backward};
+
+/* ---- A network of everything ---- */
+
+static ls_tensor *parameter(ls_module *self, const char *name, int64_t outputs, int64_t inputs)
+{
+    return ls_parameter(self, name, LS_SHAPE(outputs, inputs));
+}
+
+static ls_tensor *everything(ls_module *self, ls_tensor *x)
+{
+    enum { MAPS = 6, JOINED = 2 * MAPS + CHANNELS, NUMBERS = JOINED * SIZE * SIZE };
+    ls_tensor *kernel = ls_parameter(self, "kernel", LS_SHAPE(MAPS, CHANNELS, 3, 3));
+    ls_tensor *y = ls_conv2d(x, kernel, NULL, &(ls_conv){.padding = 1});
+    ls_tensor *bent = ls_tanh(y), *gate = ls_sigmoid(ls_scale(y, -1.5));
+    ls_tensor *product = ls_multiply(bent, gate);
+    ls_tensor *turned = ls_reshape(ls_tanh(ls_reshape(gate, SIZE, MAPS, SIZE)), MAPS, SIZE, SIZE);
+    ls_tensor *joined = ls_concat((ls_tensor *[]){product, ls_subtract(bent, turned), x}, 3);
+    ls_tensor *own = ls_custom_op(&weighing, (ls_tensor *[]){joined, parameter(self, "own", NUMBERS, 1)});
+    ls_tensor *square = ls_multiply(own, own);
+    ls_tensor *features = ls_linear(ls_flatten(square), parameter(self, "w", CLASSES, NUMBERS), NULL);
+    ls_tensor *error = ls_mse(features, ls_softmax(features));
+    ls_tensor *all =
+        ls_concat((ls_tensor *[]){features, ls_flatten(error), ls_flatten(ls_scale(ls_sum_each(joined), 0.05)),
+                                  ls_flatten(ls_mean_each(own))},
+                  4);
+    return ls_linear(all, parameter(self, "v", CLASSES, CLASSES + 3), NULL);
+}
+
+typedef struct setup {
+    ls_session *session;
+    ls_data *data;
+    ls_module *net;
+    ls_trainer *trainer;
+    ls_batch batch;
+} setup;
+
+static const ls_allocator *allocator; /* NULL: the C library's */
+
+static setup open_setup(ls_isa isa, ls_forward *forward)
+{
+    setup s = {.session = ls_open(&(ls_options){.seed = 5, .shard = SHARD, .isa = isa, .allocator = allocator})};
+    s.data = ls_data_from_memory(s.session, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
+                                 &(ls_loader){.batch = ROWS});
+    s.net = ls_block(s.session, forward, NULL);
+    ls_initialize(s.net, ls_parse_devices(s.session, "cpu:0"), &(ls_init){.scale = 0.3, .like = s.data});
+    s.trainer = ls_trainer_new(s.net, LS_SGD, &(ls_optim){.lr = 0.05});
+    return s;
+}
+
+static double loss_of(const setup *s)
+{
+    ls_metrics metrics = {0};
+    assert_int_equal(ls_evaluate(s->net, s->data, &metrics), LS_OK);
+    return metrics.loss * ROWS;
+}
+
+/* The loss along a random direction of +-1 against the gradient's product with it; the gradient's length is the measure. */
+static double slope_error(const setup *s, const ls_parameter_info *info, const float *slope, test_random *random)
+{
+    size_t n = (size_t)info->numbers;
+    float *values = test_floats(n), *moved = test_floats(n), *direction = test_floats(n);
+    double length = 0, product = 0, step = 0.03 / sqrt((double)n), difference = 0;
+    assert_int_equal(ls_read_parameter(s->net, info->name, values, info->numbers), LS_OK);
+    for (size_t i = 0; i < n; i++) {
+        length += (double)slope[i] * slope[i];
+    }
+    length = sqrt(length);
+    assert_true(length > 0);
+    while (fabs(product) < 0.5 * length) {
+        product = 0;
+        for (size_t i = 0; i < n; i++) {
+            direction[i] = test_u64(random) >> 40 & 1 ? 1.0f : -1.0f;
+            product += (double)direction[i] * slope[i];
+        }
+    }
+    for (int side = 1; side >= -1; side -= 2) {
+        for (size_t i = 0; i < n; i++) {
+            moved[i] = (float)(values[i] + side * step * direction[i]);
+        }
+        assert_int_equal(ls_write_parameter(s->net, info->name, moved, info->numbers), LS_OK);
+        difference += side * loss_of(s);
+    }
+    assert_int_equal(ls_write_parameter(s->net, info->name, values, info->numbers), LS_OK);
+    free(values);
+    free(moved);
+    free(direction);
+    return fabs(difference / (2 * step) - product) / length;
+}
+
+static void gradients_are_slopes(void **state)
+{
+    (void)state;
+    test_random random = {.state = 8};
+    setup s = open_setup(LS_ISA_AUTO, everything);
+    assert_true(ls_next(s.data, &s.batch));
+
+    for (int i = 0; i < ls_parameter_count(s.net); i++) {
+        ls_parameter_info info;
+        assert_int_equal(ls_parameter_at(s.net, i, &info), LS_OK);
+        float *slope = test_floats((size_t)info.numbers);
+        ls_backward(test_losses(s.net, &s.batch));
+        assert_int_equal(test_read_gradient(s.net, info.name, slope, info.numbers), LS_OK);
+        ls_clear_grad(ls_param(s.net, info.name, ls_host()));
+        double error = slope_error(&s, &info, slope, &random);
+        print_message("%-8s off by %.1e of the gradient's length\n", info.name, error);
+        assert_true(error < 2e-2);
+        free(slope);
+    }
+    assert_int_equal(ls_close(s.session), LS_OK);
+}
+
+static void bits_do_not_depend_on_the_backend(void **state)
+{
+    (void)state;
+    static const ls_isa isas[] = {LS_ISA_REFERENCE, LS_ISA_PLAIN, LS_ISA_AVX2, LS_ISA_AUTO};
+    char first[65] = "";
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        char digits[65];
+        setup s = open_setup(isas[i], everything);
+        assert_true(ls_next(s.data, &s.batch));
+        for (int step = 0; step < 3; step++) {
+            assert_int_equal(test_step(s.net, s.trainer, &s.batch), LS_OK);
+        }
+        assert_int_equal(ls_fingerprint(s.net, digits), LS_OK);
+        memcpy(first, *first ? first : digits, sizeof first);
+        assert_string_equal(digits, first);
+        assert_int_equal(ls_close(s.session), LS_OK);
+    }
+}
+
+/* ---- Rows ---- */
+
+static void copy(const ls_custom_call *call, const float *const in[], float *out)
+{
+    assert_memory_equal(in[0], call->user, numbers_in(call) * sizeof(float));
+    memcpy(out, in[0], numbers_in(call) * sizeof(float));
+}
+
+/* INPUT and ROWS undo each other, and a user's function sees the same rows between them. */
+static void rows_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    enum { C = 3, H = 2, W = 5, NUMBERS = C * H * W, INPUT = LS_MAX_INPUTS - 1 };
+    for (int count = 1; count <= 33; count += 4) {
+        test_random random = {.state = (uint64_t)count};
+        size_t n = (size_t)count * NUMBERS;
+        test_batch batch = test_batch_new(count, 1, 1);
+        float *rows = test_floats(n), *back = test_floats(n);
+        ls_operand x = test_activation(&random, C, H, W, count), y = test_activation(&random, C, H, W, count);
+        test_fill_normal(&random, rows, n);
+        batch.samples.rows[INPUT] = rows;
+        const ls_custom op = {.name = "copy", .inputs = 1, .forward = copy, .user = rows};
+        ls_attributes how = {.op = LS_OP_INPUT, .input = INPUT, .custom = &op};
+        ls_op_call call = {.attributes = &how, .samples = &batch.samples, .out = {x}};
+        test_run(test_fastest(), &call);
+        how.op = LS_OP_CUSTOM;
+        call.in[0] = x;
+        call.out[0] = y;
+        test_run(test_fastest(), &call);
+        how.op = LS_OP_ROWS;
+        call.in[0] = y;
+        call.out[0] = (ls_operand){back, (int)n, 1, 1};
+        test_run(test_fastest(), &call);
+        assert_memory_equal(back, rows, n * sizeof(float));
+        free(rows);
+        free(back);
+        free(x.data);
+        free(y.data);
+        test_batch_free(&batch);
+    }
+}
+
+/* ---- Refusals ---- */
+
+static ls_tensor *unlike(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_multiply(x, ls_flatten(x));
+}
+
+static ls_tensor *unlike_error(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_mse(x, ls_sum_each(x));
+}
+
+static ls_tensor *scaled_by_nan(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_scale(x, NAN);
+}
+
+static ls_tensor *softmax_of_maps(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_softmax(x);
+}
+
+static ls_tensor *one_part(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_concat(&x, 1);
+}
+
+static ls_tensor *parts_of_two_sizes(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_concat((ls_tensor *[]){x, ls_global_avg_pool2d(x)}, 2);
+}
+
+static ls_tensor *more_numbers(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_reshape(x, CHANNELS, SIZE, SIZE + 1);
+}
+
+static ls_tensor *bent_parameter(ls_module *self, ls_tensor *x)
+{
+    (void)x;
+    return ls_tanh(parameter(self, "w", 1, 1));
+}
+
+static ls_tensor *own_of_wrong_shape(ls_module *self, ls_tensor *x)
+{
+    return ls_custom_op(&weighing, (ls_tensor *[]){x, parameter(self, "w", 1, 1)});
+}
+
+static ls_tensor *own_without_inputs(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_custom_op(&(ls_custom){.name = "none", .forward = weigh}, &x);
+}
+
+static ls_tensor *own_without_backward(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_linear(ls_flatten(x), parameter(self, "w", CLASSES, CHANNELS * SIZE * SIZE), NULL);
+    return ls_custom_op(&(ls_custom){.name = "one way", .inputs = 1, .forward = copy}, &y);
+}
+
+static void wrong_operands_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        ls_forward *forward;
+        ls_status status;
+        const char *said;
+    } cases[] = {
+        {unlike, LS_BAD_SHAPE, "ls_multiply: both operands"},
+        {unlike_error, LS_BAD_SHAPE, "ls_mse: both operands"},
+        {scaled_by_nan, LS_BAD_ARGUMENT, "ls_scale: the factor"},
+        {softmax_of_maps, LS_BAD_SHAPE, "ls_softmax: x must be (images, features)"},
+        {one_part, LS_BAD_ARGUMENT, "ls_concat: it takes 2 to 4 parts"},
+        {parts_of_two_sizes, LS_BAD_SHAPE, "ls_concat: all parts"},
+        {more_numbers, LS_BAD_SHAPE, "ls_reshape: x must"},
+        {bent_parameter, LS_BAD_SHAPE, "ls_tanh: x must"},
+        {own_of_wrong_shape, LS_BAD_SHAPE, "weigh: its shape rule"},
+        {own_without_inputs, LS_BAD_ARGUMENT, "ls_custom_op: an operation has"},
+        {own_without_backward, LS_UNSUPPORTED, "one way has no backward pass"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setup s = open_setup(LS_ISA_AUTO, cases[i].forward);
+        ls_next(s.data, &s.batch);
+        test_step(s.net, s.trainer, &s.batch);
+        if (!strstr(ls_message(s.session), cases[i].said)) {
+            fail_msg("it says \"%s\", not \"%s ...\"", ls_message(s.session), cases[i].said);
+        }
+        assert_int_equal(ls_close(s.session), cases[i].status);
+    }
+}
+
+/* ---- Memory ---- */
+
+typedef struct counted {
+    atomic_long made, alive;
+    long fail_at;
+} counted;
+
+static void *count_allocate(size_t bytes, size_t alignment, void *user)
+{
+    counted *c = user;
+    void *memory = NULL;
+    if (atomic_fetch_add(&c->made, 1) + 1 == c->fail_at || posix_memalign(&memory, alignment, bytes) != 0) {
+        return NULL;
+    }
+    atomic_fetch_add(&c->alive, 1);
+    return memory;
+}
+
+static void count_release(void *memory, void *user)
+{
+    counted *c = user;
+    atomic_fetch_sub(&c->alive, 1);
+    free(memory);
+}
+
+static ls_status step_once(void)
+{
+    setup s = open_setup(LS_ISA_AUTO, everything);
+    ls_next(s.data, &s.batch);
+    test_step(s.net, s.trainer, &s.batch);
+    return ls_close(s.session);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    counted c = {.fail_at = 0};
+    ls_allocator counting = {count_allocate, count_release, &c};
+    allocator = &counting;
+    assert_int_equal(step_once(), LS_OK);
+    long all = c.made;
+    for (long n = 1; n <= all; n++) {
+        c.made = 0;
+        c.fail_at = n;
+        assert_int_equal(step_once(), LS_OUT_OF_MEMORY);
+        assert_int_equal(c.alive, 0);
+    }
+    allocator = NULL;
+    print_message("%ld allocations failed in turn\n", all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_slopes),          cmocka_unit_test(bits_do_not_depend_on_the_backend),
+        cmocka_unit_test(rows_come_out_as_they_went_in), cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, make_images, NULL);
+}
