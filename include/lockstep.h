@@ -73,6 +73,9 @@ typedef struct ls_options {
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     const ls_allocator *allocator; /* NULL: the C library's */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
+    /* For tests and trials: this device of a network waits so many seconds before each shard. */
+    int slow_cpu;
+    double slow_seconds;
 } ls_options;
 
 /* Opens a session; `options` may be NULL. Never NULL unless not even the session itself could be allocated. */

@@ -1,8 +1,20 @@
 #include "parallel/engine.h"
 
+#include <time.h>
+
 #include "base/cores.h"
 
 enum { SPINS = 4000 };
+
+void ls_slow_down(const ls_worker *worker)
+{
+    const ls_options *options = &worker->engine->session->options;
+    if (options->slow_seconds <= 0 || worker->device.index != options->slow_cpu)
+        return;
+    struct timespec time = {(time_t)options->slow_seconds,
+                            (long)((options->slow_seconds - (double)(time_t)options->slow_seconds) * 1e9)};
+    nanosleep(&time, NULL);
+}
 
 int ls_spin(const ls_engine *engine, const atomic_int *flag)
 {
@@ -82,6 +94,7 @@ ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
     ls_engine *engine = ls_alloc(context, 1, sizeof *engine, "the workers");
     if (!engine)
         return NULL;
+    engine->session = session;
     engine->context = context;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->submitted, NULL);

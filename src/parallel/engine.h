@@ -26,6 +26,7 @@ typedef struct ls_job {
 enum { LS_QUEUE = 4 };
 
 typedef struct ls_engine {
+    ls_session *session;
     ls_context *context;
     int n_cores; /* how many different ones the workers have */
     ls_worker *workers;
@@ -49,6 +50,9 @@ void ls_engine_submit(ls_engine *engine, ls_job *job);
 void ls_engine_wait_job(ls_engine *engine,
                         ls_job *job);   /* until that job is done (at once if it was never handed in) */
 void ls_engine_wait(ls_engine *engine); /* until all are */
+
+/* Sleeps where the session's options make this worker's device a slow one. */
+void ls_slow_down(const ls_worker *worker);
 
 /* Waits a few microseconds for `flag` to become non-zero, where that is cheaper than sleeping; returns it. */
 int ls_spin(const ls_engine *engine, const atomic_int *flag);

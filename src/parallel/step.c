@@ -385,10 +385,12 @@ static void work(ls_job *job, ls_worker *worker)
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
-        if (worked)
+        if (worked) {
+            ls_slow_down(worker);
             run_shard(step, j, worker->core);
-        else
+        } else {
             worked = reduce(step, worker->core);
+        }
         ls_core_leave(worker->core);
         if (worked || ls_spin(worker->engine, &step->complete))
             continue;

@@ -172,7 +172,7 @@ static ls_status realize_parameter(ls_tensor *t)
         return ls_status_of(session);
     ls_array_drop(t->array);
     size_t n = (size_t)ls_shape_numbers(&t->shape);
-    t->array = ls_array_new(&session->tensors->arrays, host, n);
+    t->array = ls_array_new(&session->tensors->arrays, t->device, n);
     if (t->array)
         memcpy(t->array->data, values, n * sizeof *values);
     return ls_status_of(session);
