@@ -1,5 +1,4 @@
 #include "help.h"
-#include "options.h"
 
 #include <stdio.h>
 
@@ -46,7 +45,7 @@ const char *command_name(int command)
     return page_of(command)->name;
 }
 
-void print_help(int command)
+void print_help(int command, void (*print_options)(int command))
 {
     const page *p = page_of(command);
     printf("usage: %s\n\n%s\n\n", p->usage, p->before);

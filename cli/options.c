@@ -1,5 +1,4 @@
 #include "options.h"
-#include "help.h"
 #include "number.h"
 #include "say.h"
 
@@ -246,6 +245,24 @@ static int unknown_option(int command, int argc, char **argv)
     return wrong_usage(optopt ? letter : text, "unknown or ambiguous option of %s", command_name(command));
 }
 
+/* The options of a command with their defaults. */
+static void print_options(int command)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const row *r = &table[i];
+        if (!(r->commands & command) || !r->help)
+            continue;
+        char left[32];
+        snprintf(left, sizeof left, "--%s%s%s", r->name, r->argument ? " " : "", r->argument ? r->argument : "");
+        const char *text = r->help;
+        for (const char *label = left; *text; label = "") {
+            int length = (int)strcspn(text, "\n");
+            printf("  %-20s %.*s\n", label, length, text);
+            text += length + (text[length] == '\n');
+        }
+    }
+}
+
 int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status)
 {
     struct option long_options[ROWS + 1];
@@ -269,7 +286,7 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
         else if (got == '?')
             *status = unknown_option(command, argc, argv);
         else if (got == 'h' || table[got - 256].kind == KIND_HELP) {
-            print_help(command);
+            print_help(command, print_options);
             *status = finish_output();
             return -1;
         } else
@@ -279,21 +296,4 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
     }
     *first = optind;
     return argc - optind;
-}
-
-void print_options(int command)
-{
-    for (int i = 0; i < ROWS; i++) {
-        const row *r = &table[i];
-        if (!(r->commands & command) || !r->help)
-            continue;
-        char left[32];
-        snprintf(left, sizeof left, "--%s%s%s", r->name, r->argument ? " " : "", r->argument ? r->argument : "");
-        const char *text = r->help;
-        for (const char *label = left; *text; label = "") {
-            int length = (int)strcspn(text, "\n");
-            printf("  %-20s %.*s\n", label, length, text);
-            text += length + (text[length] == '\n');
-        }
-    }
 }

@@ -4,7 +4,7 @@
 
 #include <lockstep.h>
 
-enum { COMMAND_TRAIN = 1, COMMAND_EVAL = 2, COMMAND_PREDICT = 4, COMMAND_FETCH = 8, COMMAND_PLAIN = 16 };
+#include "help.h"
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
@@ -22,9 +22,6 @@ typedef struct settings {
 /* Reads argv[1..] for a command. On success returns 0 or more, the number of operands, which then stand in argv from
  * *first on. Otherwise a line was said or the help printed: -1, and *status is what to exit with. */
 int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status);
-
-/* Prints the options of a command with their defaults. */
-void print_options(int command);
 
 const char *isa_choice(int isa);
 const char *schedule_choice(int schedule);

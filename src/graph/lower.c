@@ -179,6 +179,13 @@ void ls_trace_free(ls_trace *trace)
     ls_release(context, trace->key);
 }
 
+ls_trace *ls_session_trace(ls_session *session)
+{
+    if (!session->trace)
+        session->trace = ls_alloc(&session->context, 1, sizeof *session->trace, "a trace");
+    return session->trace;
+}
+
 /* ---- Lowering ---- */
 
 typedef struct lowering {
@@ -240,7 +247,9 @@ static ls_value *lower_array(lowering *l, const ls_tensor *t)
     if (t->tracked) {
         char name[160];
         snprintf(name, sizeof name, "%d %s", l->arrays, t->name);
-        value->view = ls_flat_add(l->request->flat, name, t->shape.rank, t->shape.dim, true, false);
+        value->view = ls_flat_find(l->request->flat, name);
+        if (value->view < 0)
+            value->view = ls_flat_add(l->request->flat, name, t->shape.rank, t->shape.dim, true, false);
         l->failed |= value->view < 0;
     }
     l->arrays++;

@@ -31,6 +31,9 @@ typedef struct ls_trace {
 ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh);
 void ls_trace_free(ls_trace *trace);
 
+/* The session's trace, made at the first call. */
+ls_trace *ls_session_trace(ls_session *session);
+
 typedef enum ls_wanted {
     LS_WANT_ROWS, /* the root's numbers for each image: output 0 */
     LS_WANT_LOSS, /* the root summed over the images; under a cross-entropy also how many images are right */

@@ -30,6 +30,7 @@ typedef struct ls_plan {
     int capacity;          /* images in the largest shard */
     int min_places;        /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
     const char *min_layer; /* and that BatchNorm's name */
+    struct ls_plan *older; /* the holder's: a plan for smaller shards that this one replaces */
 } ls_plan;
 
 /* Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */

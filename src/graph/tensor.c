@@ -159,6 +159,35 @@ ls_tensor *ls_keep(ls_tensor *tensor)
     return tensor;
 }
 
+/* ---- Tensors with values ---- */
+
+ls_session *ls_value_session(const ls_tensor *tensor, const char *function)
+{
+    if (!tensor || ls_failed(tensor->session))
+        return NULL;
+    if (!tensor->session->recording)
+        return tensor->session;
+    ls_raise(&tensor->session->context, LS_BAD_ARGUMENT, "%s: called in a module's forward, which has no values",
+             function);
+    return NULL;
+}
+
+ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape)
+{
+    ls_tensor *tensor = array ? ls_tensor_new(session, LS_TENSOR_ARRAY, shape, array->device) : NULL;
+    if (!tensor) {
+        ls_array_drop(array);
+        return NULL;
+    }
+    tensor->array = array;
+    return tensor;
+}
+
+ls_array *ls_array_of(const ls_tensor *tensor)
+{
+    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient : tensor->array;
+}
+
 /* ---- Shapes ---- */
 
 int64_t ls_shape_numbers(const ls_shape *shape)

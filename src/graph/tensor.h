@@ -60,7 +60,8 @@ struct ls_tensor {
     int64_t first; /* the first of its samples in the list */
 
     struct ls_network *network;
-    bool training;
+    struct ls_flat *flat; /* of a call: the layout of the network's parameters */
+    bool training;        /* of a call: the mode; of a network's parameter: its gradient, not its value */
     ls_tensor *recorded_input, *recorded_output; /* of a call: the module's forward */
     uint64_t network_version;
 
@@ -96,6 +97,13 @@ void ls_tensor_drop(ls_tensor *tensor); /* NULL is fine */
 int ls_scope_open(ls_session *session, const ls_data *batch);           /* -1 after a failure */
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch); /* -1 where none is open */
 void ls_scope_close(ls_session *session, int scope);
+
+/* NULL with LS_BAD_ARGUMENT unless the tensor is there, outside a forward, and its session has not failed. */
+ls_session *ls_value_session(const ls_tensor *tensor, const char *function);
+/* An array as a tensor in the innermost scope; takes over the caller's hold, also when it fails. */
+ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape);
+/* The array of a tensor that has numbers; its first one is at tensor->offset. Not to be dropped. */
+ls_array *ls_array_of(const ls_tensor *tensor);
 
 /* How a tensor's numbers look to an operation on images. */
 int64_t ls_shape_numbers(const ls_shape *shape);

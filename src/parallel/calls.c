@@ -1,10 +1,6 @@
-/* Networks called on tensors: recorded, and in the end a part of a step, a pass over all devices, or work on one of them. */
-#include <string.h>
+#include "parallel/calls.h"
 
-#include "parallel/network.h"
-#include "parallel/step.h"
-#include "parallel/stream.h"
-#include "parallel/values.h"
+#include <string.h>
 
 static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *function)
 {
@@ -36,6 +32,7 @@ static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *
         return NULL;
     y->in[0] = ls_tensor_hold(X);
     y->network = network;
+    y->flat = &network->flat;
     y->training = training;
     y->needs_gradient = training;
     y->recorded_input = recorded->input;
@@ -73,24 +70,6 @@ ls_status ls_network_read(const ls_tensor *t)
 }
 
 /* ---- Pending backward passes ---- */
-
-void ls_share_drop(ls_share *part)
-{
-    if (part->feed)
-        ls_feed_give(part->feed);
-    ls_array_drop(part->summary);
-    ls_tensor_drop(part->loss);
-    *part = (ls_share){.feed = NULL};
-}
-
-ls_status ls_network_clear(ls_network *network)
-{
-    ls_status status = ls_network_settle(network);
-    for (int i = 0; i < network->n_pending; i++)
-        ls_share_drop(&network->pending[i]);
-    network->n_pending = 0;
-    return status;
-}
 
 static ls_status make_room(ls_network *network)
 {
@@ -193,14 +172,4 @@ ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
     tensor->view = view;
     tensor->name = found->name;
     return tensor;
-}
-
-const float *ls_network_tensor(const ls_tensor *tensor)
-{
-    ls_network *network = tensor->network;
-    const ls_view *view = &network->flat.views[tensor->view];
-    if (!tensor->training)
-        return ls_network_settle(network) == LS_OK ? ls_network_values(network, view) : NULL;
-    const float *gradient = ls_trainer_gradient(network->trainer, network);
-    return gradient ? gradient + view->offset : NULL;
 }

@@ -4,8 +4,8 @@
 
 #include "device/cpu/select.h"
 #include "parallel/network.h"
+#include "parallel/realize.h"
 #include "parallel/stream.h"
-#include "parallel/values.h"
 
 ls_tensor *ls_track(ls_tensor *tensor)
 {

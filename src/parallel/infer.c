@@ -4,9 +4,8 @@
 #include "comm/tree.h"
 #include "data/data.h"
 #include "parallel/batches.h"
-#include "parallel/network.h"
+#include "parallel/calls.h"
 #include "parallel/stream.h"
-#include "parallel/values.h"
 
 typedef struct pass {
     ls_job job;

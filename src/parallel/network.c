@@ -7,6 +7,15 @@
 #include "nn/init.h"
 #include "parallel/stream.h"
 
+void ls_share_drop(ls_share *part)
+{
+    if (part->feed)
+        ls_feed_give(part->feed);
+    ls_array_drop(part->summary);
+    ls_tensor_drop(part->loss);
+    *part = (ls_share){.feed = NULL};
+}
+
 static void free_network(void *object)
 {
     ls_network *network = object;
@@ -75,6 +84,15 @@ float *ls_network_values(ls_network *network, const ls_view *view)
     return (view->trainable ? network->weights[current] : network->state[current]) + view->offset;
 }
 
+ls_status ls_network_clear(ls_network *network)
+{
+    ls_status status = ls_network_settle(network);
+    for (int i = 0; i < network->n_pending; i++)
+        ls_share_drop(&network->pending[i]);
+    network->n_pending = 0;
+    return status;
+}
+
 ls_status ls_network_change(ls_network *network, const char *function)
 {
     if (network->n_pending)
@@ -91,6 +109,18 @@ void ls_network_bind(const ls_network *network, ls_bindings *bindings)
     int current = atomic_load(&network->current);
     bindings->base[LS_IN_WEIGHTS] = network->weights[current];
     bindings->base[LS_IN_STATE] = network->state[current];
+}
+
+ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
+{
+    int64_t shard = network->shard, images = rows % shard ? rows % shard : shard;
+    if (!plan->min_places || images * plan->min_places >= 2)
+        return LS_OK;
+    return ls_raise(
+        &network->session->context, LS_BAD_SHAPE,
+        "%s: a batch of %lld in shards of %d leaves a shard of one image, and BatchNorm %s would see a single "
+        "value of each channel (maps of 1 x 1); choose another batch, shard or limit",
+        function, (long long)rows, network->shard, plan->min_layer);
 }
 
 static ls_status allocate_values(ls_network *network)

@@ -56,18 +56,9 @@ bool ls_network_has(const ls_network *network, ls_device device);
 /* Waits for the work in hand, then the vectors may be read and written by the caller's thread. */
 ls_status ls_network_settle(ls_network *network);
 
-float *ls_network_values(ls_network *network, const ls_view *view); /* of the current copy */
-const float *ls_network_tensor(const ls_tensor *tensor); /* of a parameter's tensor; waits. NULL after a failure */
+float *ls_network_values(ls_network *network, const ls_view *view);     /* of the current copy */
 void ls_network_bind(const ls_network *network, ls_bindings *bindings); /* the current weights and state */
 
-/* Lets work on a device read the weights: the call must lie on one of the network's devices. */
-ls_status ls_network_read(const ls_tensor *call);
-
-/* Runs a traced inference on all devices of the called network. */
-ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor);
-
-/* Puts the traced loss's backward pass among the network's pending parts. */
-ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss);
 ls_status ls_network_clear(ls_network *network); /* drops the pending parts */
 /* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
 ls_status ls_network_change(ls_network *network, const char *function);
@@ -75,8 +66,5 @@ void ls_share_drop(ls_share *part);
 
 /* Refuses what would leave a BatchNorm a single value of each channel. */
 ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function);
-
-/* Computes the gradient of the pending parts without an update; NULL after a failure. */
-const float *ls_trainer_gradient(struct ls_trainer *trainer, ls_network *network);
 
 #endif

@@ -2,17 +2,18 @@
 
 #include <string.h>
 
-#include "data/data.h"
 #include "device/cpu/select.h"
-#include "parallel/network.h"
-#include "parallel/values.h"
 
 /* ---- Programs ---- */
 
 static void free_program(ls_program *program)
 {
     ls_context *context = &program->session->context;
-    ls_plan_free(program->plan);
+    while (program->plan) {
+        ls_plan *plan = program->plan;
+        program->plan = plan->older;
+        ls_plan_free(plan);
+    }
     ls_flat_destroy(&program->own_flat);
     ls_release(context, program->key);
     ls_release(context, program);
@@ -44,21 +45,19 @@ static ls_program *find(const ls_trace *trace, ls_wanted wanted, bool has_dy)
 static ls_status make_plan(ls_program *program, const ls_trace *trace, int images)
 {
     ls_session *session = trace->session;
-    ls_flat_destroy(&program->own_flat);
-    ls_flat_init(&program->own_flat, &session->context);
     ls_request request = {.wanted = program->wanted,
                           .has_dy = program->has_dy,
-                          .flat = program->network ? &program->network->flat : &program->own_flat,
+                          .flat = program->network ? trace->call->flat : &program->own_flat,
                           .training = program->network && trace->call->training};
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
     const ls_backend *backend = ls_cpu_backend(session->options.isa);
     ls_plan *plan = graph ? ls_plan_new(graph, backend, images) : NULL;
     ls_graph_free(graph);
-    if (program->plan)
-        ls_wait(session);
-    ls_plan_free(program->plan);
+    if (!plan)
+        return ls_status_of(session);
+    plan->older = program->plan; /* work in flight may still run by it */
     program->plan = plan;
-    return plan ? LS_OK : ls_status_of(session);
+    return LS_OK;
 }
 
 static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has_dy)

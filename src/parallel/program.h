@@ -19,8 +19,7 @@ typedef struct ls_program {
     int output_numbers; /* of one image, where rows are wanted */
 } ls_program;
 
-/* The program of a trace, for shards of up to `images`, made where it was not met before. Waits for all work when a plan has to be
- * replaced. NULL after a failure. */
+/* The program of a trace, for shards of up to `images`, made where it was not met before. NULL after a failure. */
 ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
 void ls_programs_free(ls_session *session, const struct ls_network *network); /* NULL: all */
 

@@ -7,8 +7,8 @@
 #include "optim/schedule.h"
 #include "parallel/batches.h"
 #include "parallel/step.h"
+#include "parallel/trainer.h"
 #include "parallel/stream.h"
-#include "parallel/values.h"
 
 static void free_trainer(void *object)
 {
@@ -84,18 +84,6 @@ static ls_status prepare(ls_trainer *trainer)
 }
 
 /* ---- The batch ---- */
-
-ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
-{
-    int64_t shard = network->shard, images = rows % shard ? rows % shard : shard;
-    if (!plan->min_places || images * plan->min_places >= 2)
-        return LS_OK;
-    return ls_raise(
-        &network->session->context, LS_BAD_SHAPE,
-        "%s: a batch of %lld in shards of %d leaves a shard of one image, and BatchNorm %s would see a single "
-        "value of each channel (maps of 1 x 1); choose another batch, shard or limit",
-        function, (long long)rows, network->shard, plan->min_layer);
-}
 
 /* The plan that the batches of a data set would be trained by: a trace over its first images, and nothing run. */
 static const ls_plan *plan_for(ls_network *network, const ls_data *data, int rows)

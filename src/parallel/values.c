@@ -1,38 +1,14 @@
 /* Tensors with numbers: made, copied between devices, cut, added, read. */
-#include "parallel/values.h"
 
 #include <string.h>
 
 #include "base/random.h"
-#include "data/data.h"
 #include "device/cpu/select.h"
 #include "io/print.h"
-#include "parallel/network.h"
+#include "parallel/realize.h"
 #include "parallel/stream.h"
 
 static const ls_device host = {LS_HOST, 0};
-
-ls_session *ls_value_session(const ls_tensor *tensor, const char *function)
-{
-    if (!tensor || ls_failed(tensor->session))
-        return NULL;
-    if (!tensor->session->recording)
-        return tensor->session;
-    ls_raise(&tensor->session->context, LS_BAD_ARGUMENT, "%s: called in a module's forward, which has no values",
-             function);
-    return NULL;
-}
-
-ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape)
-{
-    ls_tensor *tensor = array ? ls_tensor_new(session, LS_TENSOR_ARRAY, shape, array->device) : NULL;
-    if (!tensor) {
-        ls_array_drop(array);
-        return NULL;
-    }
-    tensor->array = array;
-    return tensor;
-}
 
 /* ---- Making ---- */
 
@@ -121,107 +97,6 @@ ls_tensor *ls_named(ls_tensor *tensor, const char *name)
     if (tensor && name && !ls_failed(tensor->session))
         tensor->name = ls_intern(tensor->session, name);
     return tensor;
-}
-
-/* ---- Realized ---- */
-
-ls_array *ls_array_of(const ls_tensor *tensor)
-{
-    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient : tensor->array;
-}
-
-/* Bytes of a batch as floats: images from 0 to 1, labels as they are. */
-static void unpack(ls_task *task, ls_core *core)
-{
-    (void)core;
-    const ls_tensor *t = task->payload; /* a copy of the tensor's fields, not a tensor to be held */
-    size_t numbers = 1;
-    for (int i = 1; i < t->shape.rank; i++)
-        numbers *= (size_t)t->shape.dim[i];
-    float *to = t->array->data;
-    for (int64_t row = 0; row < t->shape.dim[0]; row++) {
-        uint32_t sample = (uint32_t)(t->first + row);
-        if (t->samples.index)
-            memcpy(&sample, t->samples.index->data + t->first + row, sizeof sample);
-        const uint8_t *image = t->samples.images + sample * numbers;
-        for (size_t i = 0; i < numbers; i++)
-            *to++ = t->kind == LS_TENSOR_LABELS ? (float)t->samples.labels[sample] : (float)image[i] / 255.0f;
-    }
-}
-
-static ls_status realize_samples(ls_tensor *t)
-{
-    ls_session *session = t->session;
-    t->array = ls_array_new(&session->tensors->arrays, t->device, (size_t)ls_shape_numbers(&t->shape));
-    ls_task *task = t->array ? ls_task_new(session, t->device, unpack, sizeof *t) : NULL;
-    if (!task)
-        return ls_status_of(session);
-    memcpy(task->payload, t, sizeof *t);
-    if (t->samples.index)
-        ls_task_reads(task, t->samples.index);
-    ls_task_writes(task, t->array);
-    ls_task_hand_in(task);
-    return ls_status_of(session);
-}
-
-static ls_status realize_parameter(ls_tensor *t)
-{
-    ls_session *session = t->session;
-    const float *values = ls_network_tensor(t);
-    if (!values)
-        return ls_status_of(session);
-    ls_array_drop(t->array);
-    size_t n = (size_t)ls_shape_numbers(&t->shape);
-    t->array = ls_array_new(&session->tensors->arrays, t->device, n);
-    if (t->array)
-        memcpy(t->array->data, values, n * sizeof *values);
-    return ls_status_of(session);
-}
-
-ls_status ls_realize(ls_tensor *t, const char *function)
-{
-    switch (t->kind) {
-    case LS_TENSOR_ARRAY:
-        break;
-    case LS_TENSOR_GRADIENT:
-        if (t->in[0]->freshness == LS_EMPTY) {
-            char name[96];
-            ls_raise(&t->session->context, LS_STALE, "%s: %s is empty; no backward pass has reached it", function,
-                     ls_tensor_name(t, name));
-        }
-        break;
-    case LS_TENSOR_IMAGES:
-    case LS_TENSOR_LABELS:
-        if (!t->array)
-            realize_samples(t);
-        break;
-    case LS_TENSOR_NETWORK:
-        realize_parameter(t);
-        break;
-    case LS_TENSOR_COMPUTED:
-    case LS_TENSOR_CALL:
-        if (!t->array)
-            ls_run_forward(t);
-        break;
-    default:
-        ls_raise(&t->session->context, LS_BAD_ARGUMENT, "%s: the tensor is of a forward and has no values", function);
-    }
-    return ls_status_of(t->session);
-}
-
-ls_status ls_trace_operands(const ls_trace *trace)
-{
-    for (int k = 0; k < trace->n_inputs; k++)
-        if (ls_realize(trace->inputs[k], "a computation") != LS_OK)
-            return ls_status_of(trace->session);
-    return LS_OK;
-}
-
-ls_trace *ls_session_trace(ls_session *session)
-{
-    if (!session->trace)
-        session->trace = ls_alloc(&session->context, 1, sizeof *session->trace, "a trace");
-    return session->trace;
 }
 
 /* ---- Copying ---- */

@@ -1,0 +1,15 @@
+/* Networks called on tensors: what becomes of such a call. */
+#ifndef LS_PARALLEL_CALLS_H
+#define LS_PARALLEL_CALLS_H
+
+#include "parallel/network.h"
+
+/* Lets work on a device read the weights: the call must lie on one of the network's devices. */
+ls_status ls_network_read(const ls_tensor *call);
+
+/* Runs a traced inference on all devices of the called network. */
+ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor);
+
+/* Puts the traced loss's backward pass among the network's pending parts. */
+ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss);
+#endif

@@ -1,0 +1,40 @@
+/* Computations on one device: its shards one after another, and their gradients added in the order of the tree. */
+#ifndef LS_PARALLEL_DEVICE_RUN_H
+#define LS_PARALLEL_DEVICE_RUN_H
+
+#include "comm/tree.h"
+#include "parallel/program.h"
+#include "parallel/stream.h"
+
+/* Where one gradient goes. */
+typedef struct ls_target {
+    ls_array *gradient;
+    bool add;        /* to what is there */
+    ls_array *fresh; /* of an input that is added to: what this run gives */
+} ls_target;
+
+typedef struct ls_device_run {
+    ls_feed *feed;
+    ls_array *rows;    /* NULL: none are wanted */
+    ls_array *summary; /* {loss, correct}; NULL without */
+    ls_array *metrics; /* [shards][LS_METRICS] */
+    bool mean;
+    int n_partial;
+    ls_array *partial[LS_TREE_LEVELS + 1];
+    ls_target inputs[LS_MAX_INPUTS];
+    ls_target *weights; /* one for each array of the feed; behind this struct */
+} ls_device_run;
+
+/* A task over the traced computation, reading what it reads; NULL after a failure. The payload is zero but for the feed. */
+ls_task *ls_run_task(ls_trace *trace, const ls_program *program, ls_tensor *root, ls_tensor *dy);
+
+/* Has the task sum up the loss and the right images, for the root to show. */
+void ls_run_summarize(ls_device_run *run, ls_task *task, ls_tensor *root);
+
+/* Memory for the time of the task. */
+ls_array *ls_run_array(ls_session *session, ls_task *task, size_t n);
+
+/* The images of the largest shard. */
+int ls_run_images(ls_session *session, const ls_tensor *root);
+
+#endif

@@ -1,0 +1,135 @@
+#include "parallel/realize.h"
+
+#include <string.h>
+
+#include "parallel/calls.h"
+#include "parallel/device_run.h"
+#include "parallel/trainer.h"
+
+/* Bytes of a batch as floats: images from 0 to 1, labels as they are. */
+static void unpack(ls_task *task, ls_core *core)
+{
+    (void)core;
+    const ls_tensor *t = task->payload; /* a copy of the tensor's fields, not a tensor to be held */
+    size_t numbers = 1;
+    for (int i = 1; i < t->shape.rank; i++)
+        numbers *= (size_t)t->shape.dim[i];
+    float *to = t->array->data;
+    for (int64_t row = 0; row < t->shape.dim[0]; row++) {
+        uint32_t sample = (uint32_t)(t->first + row);
+        if (t->samples.index)
+            memcpy(&sample, t->samples.index->data + t->first + row, sizeof sample);
+        const uint8_t *image = t->samples.images + sample * numbers;
+        for (size_t i = 0; i < numbers; i++)
+            *to++ = t->kind == LS_TENSOR_LABELS ? (float)t->samples.labels[sample] : (float)image[i] / 255.0f;
+    }
+}
+
+static ls_status realize_samples(ls_tensor *t)
+{
+    ls_session *session = t->session;
+    t->array = ls_array_new(&session->tensors->arrays, t->device, (size_t)ls_shape_numbers(&t->shape));
+    ls_task *task = t->array ? ls_task_new(session, t->device, unpack, sizeof *t) : NULL;
+    if (!task)
+        return ls_status_of(session);
+    memcpy(task->payload, t, sizeof *t);
+    if (t->samples.index)
+        ls_task_reads(task, t->samples.index);
+    ls_task_writes(task, t->array);
+    ls_task_hand_in(task);
+    return ls_status_of(session);
+}
+
+/* The values of a parameter's tensor, or its gradient; waits. NULL after a failure. */
+static const float *network_tensor(const ls_tensor *tensor)
+{
+    ls_network *network = tensor->network;
+    const ls_view *view = &network->flat.views[tensor->view];
+    if (!tensor->training)
+        return ls_network_settle(network) == LS_OK ? ls_network_values(network, view) : NULL;
+    const float *gradient = ls_trainer_gradient(network->trainer, network);
+    return gradient ? gradient + view->offset : NULL;
+}
+
+static ls_status realize_parameter(ls_tensor *t)
+{
+    ls_session *session = t->session;
+    const float *values = network_tensor(t);
+    if (!values)
+        return ls_status_of(session);
+    ls_array_drop(t->array);
+    size_t n = (size_t)ls_shape_numbers(&t->shape);
+    t->array = ls_array_new(&session->tensors->arrays, t->device, n);
+    if (t->array)
+        memcpy(t->array->data, values, n * sizeof *values);
+    return ls_status_of(session);
+}
+
+static ls_status run_forward(ls_tensor *tensor)
+{
+    ls_session *session = tensor->session;
+    ls_trace *trace = ls_session_trace(session);
+    if (!trace || ls_trace_run(trace, tensor, false) != LS_OK || ls_realize_operands(trace) != LS_OK)
+        return ls_status_of(session);
+    if (trace->call && tensor->device.type == LS_HOST)
+        return ls_run_spread(trace, tensor);
+    if (trace->call && ls_network_read(trace->call) != LS_OK)
+        return ls_status_of(session);
+    bool scalar = tensor->fold != LS_NOT_FOLDED;
+    ls_program *program =
+        ls_program_of(trace, scalar ? LS_WANT_LOSS : LS_WANT_ROWS, false, ls_run_images(session, tensor));
+    ls_task *task = program ? ls_run_task(trace, program, tensor, NULL) : NULL;
+    if (!task)
+        return ls_status_of(session);
+    ls_device_run *r = task->payload;
+    if (scalar) {
+        ls_run_summarize(r, task, tensor);
+    } else {
+        tensor->array =
+            ls_array_new(&session->tensors->arrays, tensor->device, (size_t)ls_shape_numbers(&tensor->shape));
+        r->rows = tensor->array;
+        if (r->rows)
+            ls_task_writes(task, r->rows);
+    }
+    ls_task_hand_in(task);
+    return ls_status_of(session);
+}
+
+ls_status ls_realize(ls_tensor *t, const char *function)
+{
+    switch (t->kind) {
+    case LS_TENSOR_ARRAY:
+        break;
+    case LS_TENSOR_GRADIENT:
+        if (t->in[0]->freshness == LS_EMPTY) {
+            char name[96];
+            ls_raise(&t->session->context, LS_STALE, "%s: %s is empty; no backward pass has reached it", function,
+                     ls_tensor_name(t, name));
+        }
+        break;
+    case LS_TENSOR_IMAGES:
+    case LS_TENSOR_LABELS:
+        if (!t->array)
+            realize_samples(t);
+        break;
+    case LS_TENSOR_NETWORK:
+        realize_parameter(t);
+        break;
+    case LS_TENSOR_COMPUTED:
+    case LS_TENSOR_CALL:
+        if (!t->array)
+            run_forward(t);
+        break;
+    default:
+        ls_raise(&t->session->context, LS_BAD_ARGUMENT, "%s: the tensor is of a forward and has no values", function);
+    }
+    return ls_status_of(t->session);
+}
+
+ls_status ls_realize_operands(const ls_trace *trace)
+{
+    for (int k = 0; k < trace->n_inputs; k++)
+        if (ls_realize(trace->inputs[k], "a computation") != LS_OK)
+            return ls_status_of(trace->session);
+    return LS_OK;
+}

@@ -1,0 +1,10 @@
+/* What the rest of the room needs of a trainer. */
+#ifndef LS_PARALLEL_TRAINER_H
+#define LS_PARALLEL_TRAINER_H
+
+#include "parallel/network.h"
+
+/* Computes the gradient of the pending parts without an update; NULL after a failure. */
+const float *ls_trainer_gradient(struct ls_trainer *trainer, ls_network *network);
+
+#endif
