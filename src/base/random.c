@@ -55,10 +55,15 @@ uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i)
     return (uint32_t)draw(&from, i);
 }
 
+double ls_derived_uniform(const ls_derived *from, uint64_t i)
+{
+    return (double)(draw(from, i) >> 11) * 0x1p-53;
+}
+
 double ls_random_uniform(const ls_random_stream *stream, uint64_t i)
 {
     ls_derived from = ls_random_derive(stream);
-    return (double)(draw(&from, i) >> 11) * 0x1p-53;
+    return ls_derived_uniform(&from, i);
 }
 
 static double horner(const double coefficients[8], double x)
@@ -103,10 +108,15 @@ static double normal_quantile(double p)
 }
 
 /* p = (k + 1/2) / 2^52 is exact, never 0 or 1, and as likely as 1 - p. */
+double ls_derived_normal(const ls_derived *from, uint64_t i)
+{
+    return normal_quantile(((double)(draw(from, i) >> 12) + 0.5) * 0x1p-52);
+}
+
 double ls_random_normal(const ls_random_stream *stream, uint64_t i)
 {
     ls_derived from = ls_random_derive(stream);
-    return normal_quantile(((double)(draw(&from, i) >> 12) + 0.5) * 0x1p-52);
+    return ls_derived_normal(&from, i);
 }
 
 /* floor(random * bound / 2^64), by halves: a number below `bound` whose bias is below 2^-32. No draw is ever rejected,

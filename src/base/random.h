@@ -22,6 +22,8 @@ typedef struct ls_derived {
     uint32_t key[2], tail[2];
 } ls_derived;
 ls_derived ls_random_derive(const ls_random_stream *stream);
+double ls_derived_uniform(const ls_derived *from, uint64_t i);
+double ls_derived_normal(const ls_derived *from, uint64_t i);
 
 uint64_t ls_hash_name(const char *name); /* FNV-1a, 64 bits */
 void ls_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

@@ -17,16 +17,17 @@ static double deviation(const ls_view *view, const ls_init *init)
     }
 }
 
-void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, float *values)
+void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, size_t first, size_t n, float *values)
 {
     if (!view->drawn) {
-        for (size_t i = 0; i < view->numbers; i++)
-            values[i] = view->fill;
+        for (size_t i = 0; i < n; i++)
+            values[first + i] = view->fill;
         return;
     }
     ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(view->name)};
+    ls_derived from = ls_random_derive(&stream);
     double scale = deviation(view, init);
-    for (size_t i = 0; i < view->numbers; i++)
-        values[i] = (float)(scale * (init->kind == LS_XAVIER ? 2 * ls_random_uniform(&stream, i) - 1
-                                                             : ls_random_normal(&stream, i)));
+    for (size_t i = first; i < first + n; i++)
+        values[i] = (float)(scale * (init->kind == LS_XAVIER ? 2 * ls_derived_uniform(&from, i) - 1
+                                                             : ls_derived_normal(&from, i)));
 }

@@ -4,6 +4,7 @@
 
 #include "tensor/flat.h"
 
-void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, float *values);
+/* Numbers [first, first + n) of a view. */
+void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, size_t first, size_t n, float *values);
 
 #endif

@@ -135,12 +135,46 @@ static ls_status allocate_values(ls_network *network)
     return LS_OK;
 }
 
-static void draw(ls_network *network)
+/* The first numbers are drawn by all devices: pieces of the views, pulled one by one. */
+typedef struct drawing {
+    ls_job job;
+    ls_network *network;
+    atomic_int next;
+} drawing;
+
+enum { DRAWN_AT_ONCE = 1 << 16 };
+
+/* Draws the piece of that number; false beyond the last. */
+static bool draw_piece(ls_network *network, int piece)
 {
     for (int i = 0; i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
-        ls_draw_start(view, &network->init, network->session->options.seed, ls_network_values(network, view));
+        int pieces = (int)((view->numbers + DRAWN_AT_ONCE - 1) / DRAWN_AT_ONCE);
+        if (piece >= pieces) {
+            piece -= pieces;
+            continue;
+        }
+        size_t first = (size_t)piece * DRAWN_AT_ONCE, left = view->numbers - first;
+        ls_draw_start(view, &network->init, network->session->options.seed, first,
+                      left < DRAWN_AT_ONCE ? left : DRAWN_AT_ONCE, ls_network_values(network, view));
+        return true;
     }
+    return false;
+}
+
+static void draw_pieces(ls_job *job, ls_worker *worker)
+{
+    drawing *d = (drawing *)job;
+    (void)worker;
+    while (draw_piece(d->network, atomic_fetch_add(&d->next, 1)))
+        ;
+}
+
+static void draw(ls_network *network)
+{
+    drawing d = {.job = {.work = draw_pieces}, .network = network};
+    ls_engine_submit(network->engine, &d.job);
+    ls_engine_wait_job(network->engine, &d.job);
 }
 
 ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)

@@ -67,7 +67,7 @@ ls_tensor *ls_values(ls_session *session, const float *values, ls_shape shape)
 }
 
 static ls_tensor *draw(ls_session *session, const char *key, double scale, ls_shape shape, const char *function,
-                       double (*next)(const ls_random_stream *stream, uint64_t i))
+                       double (*next)(const ls_derived *from, uint64_t i))
 {
     if (session && (!key || !*key))
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: random numbers need a key; equal keys give equal numbers",
@@ -77,19 +77,20 @@ static ls_tensor *draw(ls_session *session, const char *key, double scale, ls_sh
         return NULL;
     tensor->name = ls_intern(session, key);
     ls_random_stream stream = {.seed = session->options.seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(key)};
+    ls_derived from = ls_random_derive(&stream);
     for (size_t i = 0; i < tensor->array->n; i++)
-        tensor->array->data[i] = (float)(scale * next(&stream, i));
+        tensor->array->data[i] = (float)(scale * next(&from, i));
     return tensor;
 }
 
 ls_tensor *ls_randn(ls_session *session, const char *key, double scale, ls_shape shape)
 {
-    return draw(session, key, scale, shape, "ls_randn", ls_random_normal);
+    return draw(session, key, scale, shape, "ls_randn", ls_derived_normal);
 }
 
 ls_tensor *ls_uniform(ls_session *session, const char *key, ls_shape shape)
 {
-    return draw(session, key, 1, shape, "ls_uniform", ls_random_uniform);
+    return draw(session, key, 1, shape, "ls_uniform", ls_derived_uniform);
 }
 
 ls_tensor *ls_named(ls_tensor *tensor, const char *name)
