@@ -45,6 +45,8 @@ typedef enum ls_op {
     /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
     LS_OP_WINOGRAD,
     LS_OP_WINOGRAD_DATA,
+    /* CONV_WEIGHT's sums for the same convolutions. in: x, dy; out: dw. Its order is another: see `winograd.h`. */
+    LS_OP_WINOGRAD_WEIGHT,
     /* in: dy; out: db[C], the plane sum of dy. */
     LS_OP_CHANNEL_SUM,
 

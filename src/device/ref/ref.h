@@ -10,7 +10,7 @@
 
 ls_kernel ls_ref_images, ls_ref_ones, ls_ref_rows;
 ls_kernel ls_ref_conv, ls_ref_conv_data, ls_ref_conv_weight;
-ls_kernel ls_ref_winograd, ls_ref_winograd_data;
+ls_kernel ls_ref_winograd, ls_ref_winograd_data, ls_ref_winograd_weight;
 ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
 ls_kernel ls_ref_add, ls_ref_add_bias, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max_pool_backward;
@@ -18,7 +18,8 @@ ls_kernel ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
 
-size_t ls_ref_winograd_scratch(const ls_op_call *call);
+size_t ls_ref_winograd_scratch(const ls_op_call *call); /* both directions */
+size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
 
