@@ -1,6 +1,6 @@
 /* CONV and CONV_DATA. Both are one problem: every place of a map is a sum over channels and over a grid of taps, in
  * that order. The data gradient of a strided convolution falls apart into stride^2 such problems, one for each (row %
- * s, column % s). */
+ * s, column % s), and each of those into parts whose places have the same taps inside the map. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/tile.h"
 
@@ -14,8 +14,9 @@ typedef struct problem {
     int step;                      /* place (i, j) and tap (a, b) read x's row i * step + tap_row + a * turn, ... */
     int tap_row, tap_column, turn; /* turn is 1 or -1 */
     int tap_rows, tap_columns;
-    const float *w;               /* panels of LS_OB outputs */
-    ptrdiff_t w_step, panel_step; /* floats from tap to tap and from panel to panel */
+    int w_row, w_column, w_rows, w_columns; /* where the taps begin among those that have weights in w */
+    const float *w;                         /* panels of LS_OB outputs */
+    ptrdiff_t w_step, panel_step;           /* floats from tap to tap and from panel to panel */
     const float *bias;
     int relu;
 } problem;
@@ -64,7 +65,8 @@ static cut cut_problem(const problem *p)
 /* The parts of the scratch, each aligned to a line. */
 typedef struct workspace {
     float *weights, *x;
-    int32_t *tap, *x_at;
+    tile_tap *tap;
+    int32_t *x_at;
     ptrdiff_t *y_at;
 } workspace;
 
@@ -74,13 +76,13 @@ static size_t lay_out(workspace *space, char *scratch, const problem *p, const c
     const size_t outputs = (size_t)(p->outputs + LS_OB - 1) / LS_OB * LS_OB;
     size_t at[6];
     at[0] = 0;
-    at[1] = at[0] + lines(outputs * p->channels * taps * sizeof(float));
+    at[1] = at[0] + lines(outputs * p->channels * p->w_rows * p->w_columns * sizeof(float));
     at[2] = at[1] + lines((size_t)c->groups * c->channels * c->plane * sizeof(float));
-    at[3] = at[2] + lines((size_t)c->channels * taps * sizeof(int32_t));
+    at[3] = at[2] + lines((size_t)c->channels * taps * sizeof(tile_tap));
     at[4] = at[3] + lines((size_t)c->places * LS_LANES * sizeof(int32_t));
     at[5] = at[4] + lines((size_t)c->places * LS_LANES * sizeof(ptrdiff_t));
     if (space)
-        *space = (workspace){(float *)(scratch + at[0]), (float *)(scratch + at[1]), (int32_t *)(scratch + at[2]),
+        *space = (workspace){(float *)(scratch + at[0]), (float *)(scratch + at[1]), (tile_tap *)(scratch + at[2]),
                              (int32_t *)(scratch + at[3]), (ptrdiff_t *)(scratch + at[4])};
     return at[5];
 }
@@ -108,15 +110,16 @@ static void copy_plane(const problem *p, const cut *c, const float *x, int row, 
     }
 }
 
-static void list_taps(const problem *p, const cut *c, int channels, int32_t *tap)
+static void list_taps(const problem *p, const cut *c, int channels, tile_tap *tap)
 {
     const int first_row = p->turn > 0 ? 0 : p->tap_rows - 1, first_column = p->turn > 0 ? 0 : p->tap_columns - 1;
     for (int k = 0; k < channels; k++)
         for (int a = 0; a < p->tap_rows; a++)
-            for (int b = 0; b < p->tap_columns; b++)
-                *tap++ = (int32_t)(k * c->plane + ((ptrdiff_t)(first_row + a * p->turn) * c->copy_columns +
-                                                   first_column + b * p->turn) *
-                                                      LS_LANES);
+            for (int b = 0; b < p->tap_columns; b++, tap++) {
+                const int row = first_row + a * p->turn, column = first_column + b * p->turn;
+                tap->x = (int32_t)(k * c->plane + ((ptrdiff_t)row * c->copy_columns + column) * LS_LANES);
+                tap->w = (int32_t)(((k * p->w_rows + p->w_row + a) * p->w_columns + p->w_column + b) * p->w_step);
+            }
 }
 
 /* The places of groups [group, group + groups) and rows [row, row + rows), each as LS_NV vectors. */
@@ -195,7 +198,7 @@ static void run_chunk(const problem *p, const workspace *space, int places, int 
     static void (*const tile[LS_OB])(int, const tile_job *) = {tile_1, tile_2, tile_3, tile_4};
     const int taps = p->tap_rows * p->tap_columns;
     const ptrdiff_t plane = (ptrdiff_t)p->y_h * p->y_w * LS_LANES;
-    tile_job job = {.w_step = p->w_step, .tap = space->tap, .taps = channels * taps, .x = space->x, .y_step = plane};
+    tile_job job = {.tap = space->tap, .taps = channels * taps, .x = space->x, .y_step = plane};
     job.end = (channel > 0 ? TILE_GO_ON : 0) | (p->relu && channel + channels == p->channels ? TILE_RELU : 0);
     for (int place = 0; place < places; place += LS_PB) {
         const int pb = places - place < LS_PB ? places - place : LS_PB;
@@ -203,7 +206,7 @@ static void run_chunk(const problem *p, const workspace *space, int places, int 
         job.y_at = space->y_at + place;
         for (int o = output; o < output + outputs; o += LS_OB) {
             const int ob = p->outputs - o < LS_OB ? p->outputs - o : LS_OB;
-            job.w = p->w + o / LS_OB * p->panel_step + (ptrdiff_t)channel * taps * p->w_step;
+            job.w = p->w + o / LS_OB * p->panel_step + (ptrdiff_t)channel * p->w_rows * p->w_columns * p->w_step;
             job.y = p->y + o * plane;
             job.bias = p->bias ? p->bias + o : NULL;
             tile[ob - 1](pb, &job);
@@ -230,7 +233,7 @@ static void run_block(const problem *p, const cut *c, workspace *space, int grou
     }
 }
 
-/* A problem without taps: places that no window reached. */
+/* A problem without taps: places that no window reaches. */
 static void clear_places(const problem *p)
 {
     for (ptrdiff_t plane = 0; plane < (ptrdiff_t)p->groups * p->outputs; plane++)
@@ -271,6 +274,8 @@ static problem forward_problem(const ls_op_call *call)
                      .turn = 1,
                      .tap_rows = a->kernel,
                      .tap_columns = a->kernel,
+                     .w_rows = a->kernel,
+                     .w_columns = a->kernel,
                      .bias = call->in[2].data,
                      .relu = a->fused_relu};
 }
@@ -303,9 +308,53 @@ static problem data_problem(const ls_op_call *call, int row0, int column0, int *
                  .columns = (dx->w - column0 + a->stride - 1) / a->stride,
                  .step = 1,
                  .turn = -1};
-    p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
-    p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
+    p.w_rows = p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
+    p.w_columns = p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
     return p;
+}
+
+/* The taps [first, first + taps) of place number `place` lie inside a map of `size` rows (or columns). */
+typedef struct inside {
+    int first, taps;
+} inside;
+
+static inside taps_inside(int place, int at, int taps, int size)
+{
+    const int first = place + at - (size - 1) > 0 ? place + at - (size - 1) : 0;
+    const int end = place + at + 1 < taps ? place + at + 1 : taps;
+    return end > first ? (inside){first, end - first} : (inside){0, 0};
+}
+
+/* How many places from `place` on have the same taps. */
+static int places_alike(int place, int places, int at, int taps, int size)
+{
+    const inside a = taps_inside(place, at, taps, size);
+    int n = 1;
+    for (; place + n < places; n++) {
+        const inside b = taps_inside(place + n, at, taps, size);
+        if (a.first != b.first || a.taps != b.taps)
+            break;
+    }
+    return n;
+}
+
+/* The part of a data problem that begins at a row and a column of its places. */
+static problem part_of(const problem *p, int row, int column)
+{
+    const inside rows = taps_inside(row, p->tap_row, p->tap_rows, p->x_h);
+    const inside columns = taps_inside(column, p->tap_column, p->tap_columns, p->x_w);
+    problem part = *p;
+    part.row0 += row * p->spread;
+    part.column0 += column * p->spread;
+    part.rows = places_alike(row, p->rows, p->tap_row, p->tap_rows, p->x_h);
+    part.columns = places_alike(column, p->columns, p->tap_column, p->tap_columns, p->x_w);
+    part.tap_row += row - rows.first;
+    part.tap_column += column - columns.first;
+    part.w_row = rows.first;
+    part.tap_rows = rows.taps;
+    part.w_column = columns.first;
+    part.tap_columns = columns.taps;
+    return part;
 }
 
 static void forward(const ls_op_call *call)
@@ -352,24 +401,49 @@ static void pack_data(const problem *p, const float *w, int kernel, int stride, 
     }
 }
 
-static void data_weights(const ls_op_call *call, problem *p, workspace *space, int ky, int kx)
+/* Packed weights lie at the beginning of the scratch, whatever the part. */
+static void data_weights(const ls_op_call *call, problem *p, int ky, int kx)
 {
     const ls_attributes *a = call->attributes;
     const float *w = call->in[1].data;
-    p->w = space->weights;
+    float *packed = call->scratch;
+    p->w = packed;
     p->w_step = LS_OB;
     p->panel_step = (ptrdiff_t)p->channels * p->tap_rows * p->tap_columns * LS_OB;
     if (a->weight_in_out) {
         for (int c = 0; c < p->outputs; c += LS_OB)
             lanes_turn(w + (ptrdiff_t)c * p->channels, p->channels, p->outputs - c < LS_OB ? p->outputs - c : LS_OB,
-                       p->channels, space->weights + (ptrdiff_t)c * p->channels, LS_OB);
+                       p->channels, packed + (ptrdiff_t)c * p->channels, LS_OB);
     } else if (a->kernel == 1) {
         p->w = w;
         p->w_step = p->outputs;
         p->panel_step = LS_OB;
     } else {
-        pack_data(p, w, a->kernel, a->stride, ky, kx, space->weights);
+        pack_data(p, w, a->kernel, a->stride, ky, kx, packed);
     }
+}
+
+/* Solves a data problem, its weights packed, part by part; without a scratch it only says how much of it is needed. */
+static size_t solve_parts(const problem *p, char *scratch)
+{
+    size_t most = 0;
+    problem part;
+    for (int row = 0; row < p->rows; row += part.rows)
+        for (int column = 0; column < p->columns; column += part.columns) {
+            part = part_of(p, row, column);
+            if (!part.tap_rows || !part.tap_columns) {
+                if (scratch)
+                    clear_places(&part);
+                continue;
+            }
+            const cut c = cut_problem(&part);
+            workspace space;
+            const size_t bytes = lay_out(&space, scratch, &part, &c);
+            most = bytes > most ? bytes : most;
+            if (scratch)
+                solve(&part, &c, &space);
+        }
+    return most;
 }
 
 static void data(const ls_op_call *call)
@@ -379,15 +453,8 @@ static void data(const ls_op_call *call)
         for (int column = 0; column < stride && column < call->out[0].w; column++) {
             int ky, kx;
             problem p = data_problem(call, row, column, &ky, &kx);
-            if (!p.tap_rows || !p.tap_columns) {
-                clear_places(&p);
-                continue;
-            }
-            const cut c = cut_problem(&p);
-            workspace space;
-            lay_out(&space, call->scratch, &p, &c);
-            data_weights(call, &p, &space, ky, kx);
-            solve(&p, &c, &space);
+            data_weights(call, &p, ky, kx);
+            solve_parts(&p, call->scratch);
         }
 }
 
@@ -403,10 +470,7 @@ size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call)
         for (int column = 0; column < call->attributes->stride && column < call->out[0].w; column++) {
             int ky, kx;
             const problem p = data_problem(call, row, column, &ky, &kx);
-            if (!p.tap_rows || !p.tap_columns)
-                continue;
-            const cut c = cut_problem(&p);
-            const size_t bytes = lay_out(NULL, NULL, &p, &c);
+            const size_t bytes = solve_parts(&p, NULL);
             most = bytes > most ? bytes : most;
         }
     return most;
