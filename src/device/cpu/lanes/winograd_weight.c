@@ -17,17 +17,17 @@ enum { OUTPUTS = 6, VECTORS = 4, PANEL = 16 };
 
 enum {
     PLACES = 36,
-    DEPTH = LS_WINOGRAD_RUN * LS_LANES, /* products of a run */
-    CHUNK = 66,                         /* outputs whose M is worked on at a time */
-    AHEAD = 2,                          /* channels of x that are asked for in advance */
-    TURN = 17 * LS_LANES,               /* floats of a place's 16 channels, before they are turned */
+    CHUNK = 66,           /* outputs whose M is worked on at a time */
+    AHEAD = 2,            /* channels of x that are asked for in advance */
+    TURN = 17 * LS_LANES, /* floats of a place's 16 channels, before they are turned */
 };
 
 typedef struct sums {
     const ls_operand *x, *dy;
     float *dw;
     tiling map;
-    int tiles, runs, panels, chunk, chunks;
+    int tiles, runs, depth; /* depth: products of a run */
+    int panels, chunk, chunks;
     ptrdiff_t e_place, v_place, v_panel, m_place, m_chunk; /* floats from one to the next */
     float *e, *v, *m, *turn;
 } sums;
@@ -39,11 +39,12 @@ static size_t lay_out(sums *s, const ls_op_call *call)
     s->map = tiling_of(s->dy);
     s->tiles = call->groups * s->map.rows * s->map.columns;
     s->runs = (s->tiles + LS_WINOGRAD_RUN - 1) / LS_WINOGRAD_RUN;
+    s->depth = (s->tiles < LS_WINOGRAD_RUN ? s->tiles : LS_WINOGRAD_RUN) * LS_LANES;
     s->panels = (s->x->c + PANEL - 1) / PANEL;
     s->chunk = even_part(s->dy->c, CHUNK);
     s->chunks = (s->dy->c + s->chunk - 1) / s->chunk;
-    s->e_place = (ptrdiff_t)s->dy->c * DEPTH + LS_LANES;
-    s->v_place = (ptrdiff_t)DEPTH * PANEL + LS_LANES;
+    s->e_place = (ptrdiff_t)s->dy->c * s->depth + LS_LANES;
+    s->v_place = (ptrdiff_t)s->depth * PANEL + LS_LANES;
     s->v_panel = PLACES * s->v_place;
     s->m_place = (ptrdiff_t)s->chunk * PANEL + LS_LANES;
     s->m_chunk = PLACES * s->m_place;
@@ -83,19 +84,34 @@ LS_INLINE void transform_slopes(const float *dy, ptrdiff_t row, const int rows, 
     }
 }
 
-/* E of one tile: [place][output][image]. */
-static void make_e(const sums *s, int tile, float *e)
+/* E of a run: [place][output][tile][image]. */
+static void make_e(const sums *s, int first, int tiles)
 {
-    const spot at = spot_of(&s->map, tile);
     const int h = s->map.h, w = s->map.w;
-    const int rows = h - at.top < 4 ? h - at.top : 4, columns = w - at.left < 4 ? w - at.left : 4;
-    const ptrdiff_t row = (ptrdiff_t)w * LS_LANES;
-    const float *dy = s->dy->data + (((ptrdiff_t)at.group * s->dy->c * h + at.top) * w + at.left) * LS_LANES;
-    for (int o = 0; o < s->dy->c; o++, dy += h * row, e += DEPTH) {
-        if (rows == 4 && columns == 4)
-            transform_slopes(dy, row, 4, 4, e, s->e_place);
-        else
-            transform_slopes(dy, row, rows, columns, e, s->e_place);
+    const ptrdiff_t row = (ptrdiff_t)w * LS_LANES, plane = h * row;
+    struct {
+        const float *dy;
+        int rows, columns;
+    } at[LS_WINOGRAD_RUN];
+    for (int t = 0; t < tiles; t++) {
+        const spot k = spot_of(&s->map, first + t);
+        at[t].dy = s->dy->data + (ptrdiff_t)k.group * s->dy->c * plane + k.top * row + k.left * LS_LANES;
+        at[t].rows = h - k.top < 4 ? h - k.top : 4;
+        at[t].columns = w - k.left < 4 ? w - k.left : 4;
+    }
+    for (int o = 0; o < s->dy->c; o++) {
+        float *e = s->e + (ptrdiff_t)o * s->depth;
+        const ptrdiff_t ahead = o + AHEAD < s->dy->c ? AHEAD * plane : 0;
+        for (int t = 0; t < tiles; t++, e += LS_LANES) {
+            const float *dy = at[t].dy + o * plane;
+            for (int i = 0; i < at[t].rows; i++)
+                for (int k = 0; k < at[t].columns; k++)
+                    __builtin_prefetch(dy + ahead + i * row + k * LS_LANES);
+            if (at[t].rows == 4 && at[t].columns == 4)
+                transform_slopes(dy, row, 4, 4, e, s->e_place);
+            else
+                transform_slopes(dy, row, at[t].rows, at[t].columns, e, s->e_place);
+        }
     }
 }
 
@@ -123,23 +139,34 @@ static void make_v(const sums *s, int tile, float *v)
     }
 }
 
+typedef struct product_job {
+    const float *e, *v, *fetch; /* of fetch, a line is asked for at each step */
+    ptrdiff_t e_step;           /* floats from an output to the next */
+    int depth, go_on;
+    float *m;
+} product_job;
+
 /* A run's products of `outputs` outputs and VECTORS vectors of channels at one place. */
-LS_INLINE void product_run(const int outputs, const float *e, const float *v, int depth, float *m, int go_on)
+LS_INLINE void product_run(const int outputs, const product_job *job)
 {
     vf acc[OUTPUTS][VECTORS];
+    const float *e[OUTPUTS], *v = job->v, *fetch = job->fetch;
     LS_UNROLL
-    for (int i = 0; i < outputs; i++)
+    for (int i = 0; i < outputs; i++) {
+        e[i] = job->e + i * job->e_step;
         LS_UNROLL
-    for (int k = 0; k < VECTORS; k++)
-        acc[i][k] = vf_zero();
-    for (const float *last = e + depth; e < last; e++, v += PANEL) {
+        for (int k = 0; k < VECTORS; k++)
+            acc[i][k] = vf_zero();
+    }
+    for (int step = 0; step < job->depth; step++, v += PANEL, fetch += LS_LANES) {
         vf at[VECTORS];
+        __builtin_prefetch(fetch, 0, 2);
         LS_UNROLL
         for (int k = 0; k < VECTORS; k++)
             at[k] = vf_load(v + k * LS_VL);
         LS_UNROLL
         for (int i = 0; i < outputs; i++) {
-            const vf slope = vf_set(e[i * DEPTH]);
+            const vf slope = vf_set(e[i][step]);
             LS_UNROLL
             for (int k = 0; k < VECTORS; k++)
                 acc[i][k] = vf_fma(slope, at[k], acc[i][k]);
@@ -149,43 +176,62 @@ LS_INLINE void product_run(const int outputs, const float *e, const float *v, in
     for (int i = 0; i < outputs; i++)
         LS_UNROLL
     for (int k = 0; k < VECTORS; k++) {
-        float *to = m + i * PANEL + k * LS_VL;
-        vf_store(to, go_on ? vf_add(vf_load(to), acc[i][k]) : acc[i][k]);
+        float *to = job->m + i * PANEL + k * LS_VL;
+        vf_store(to, job->go_on ? vf_add(vf_load(to), acc[i][k]) : acc[i][k]);
     }
 }
 
-static void product(int outputs, const float *e, const float *v, int depth, float *m, int go_on)
+static void product(int outputs, const product_job *job)
 {
     switch (outputs) {
     case 1:
-        product_run(1, e, v, depth, m, go_on);
+        product_run(1, job);
         break;
     case 2:
-        product_run(2, e, v, depth, m, go_on);
+        product_run(2, job);
         break;
     case 3:
-        product_run(3, e, v, depth, m, go_on);
+        product_run(3, job);
         break;
     case 4:
-        product_run(4, e, v, depth, m, go_on);
+        product_run(4, job);
         break;
     case 5:
-        product_run(5, e, v, depth, m, go_on);
+        product_run(5, job);
         break;
     default:
-        product_run(OUTPUTS, e, v, depth, m, go_on);
+        product_run(OUTPUTS, job);
     }
 }
 
-/* Outputs [output, output + outputs) with one panel of channels. */
+/* Outputs [output, output + outputs) with one panel of channels. While one place's products are made, the next place's
+ * V, E and M are asked for: all three are too much for the second cache. */
 static void multiply(const sums *s, int output, int outputs, const float *v, int depth, float *m, int go_on)
 {
-    const float *e = s->e + (ptrdiff_t)output * DEPTH;
-    for (int place = 0; place < PLACES; place++, e += s->e_place, v += s->v_place, m += s->m_place)
+    const float *e = s->e + (ptrdiff_t)output * s->depth;
+    for (int place = 0; place < PLACES; place++, e += s->e_place, v += s->v_place, m += s->m_place) {
+        const int more = place + 1 < PLACES;
+        const float *fetch[3] = {v + more * s->v_place, e + more * s->e_place, m + more * s->m_place};
+        const ptrdiff_t length[3] = {(ptrdiff_t)depth * PANEL, outputs * (ptrdiff_t)s->depth, outputs * PANEL};
+        product_job job = {.e_step = s->depth, .depth = depth, .go_on = go_on};
+        ptrdiff_t fetched = 0;
+        int part = 0;
         for (int o = 0; o < outputs; o += OUTPUTS)
-            for (int k = 0; k < PANEL; k += VECTORS * LS_VL)
-                product(outputs - o < OUTPUTS ? outputs - o : OUTPUTS, e + (ptrdiff_t)o * DEPTH, v + k, depth,
-                        m + o * PANEL + k, go_on);
+            for (int k = 0; k < PANEL; k += VECTORS * LS_VL) {
+                job.e = e + (ptrdiff_t)o * s->depth;
+                job.v = v + k;
+                job.m = m + o * PANEL + k;
+                job.fetch = fetch[part] + fetched;
+                fetched += (ptrdiff_t)depth * LS_LANES;
+                if (fetched >= length[part] && part < 2) {
+                    fetched = 0;
+                    part++;
+                } else if (fetched >= length[part]) {
+                    fetched = 0;
+                }
+                product(outputs - o < OUTPUTS ? outputs - o : OUTPUTS, &job);
+            }
+    }
 }
 
 /* The nine weights of one output and a vector of channels. A zero's sign depends on the lanes without an image, so that
@@ -228,10 +274,9 @@ static void weight(const ls_op_call *call)
     for (int run = 0; run < s.runs; run++) {
         const int first = run * LS_WINOGRAD_RUN;
         const int tiles = s.tiles - first < LS_WINOGRAD_RUN ? s.tiles - first : LS_WINOGRAD_RUN;
-        for (int t = 0; t < tiles; t++) {
-            make_e(&s, first + t, s.e + t * LS_LANES);
+        make_e(&s, first, tiles);
+        for (int t = 0; t < tiles; t++)
             make_v(&s, first + t, s.v + t * LS_LANES * PANEL);
-        }
         for (int panel = 0; panel < s.panels; panel++)
             for (int chunk = 0; chunk < s.chunks; chunk++) {
                 const int output = chunk * s.chunk;
