@@ -29,6 +29,7 @@ typedef struct cut {
     int copy_step;               /* of places in the copy */
     ptrdiff_t plane;             /* floats of one channel's copy */
     int places;                  /* of a block, at most */
+    int in_place;                /* x is read where it lies: the "copy" is all of it */
 } cut;
 
 enum {
@@ -36,6 +37,26 @@ enum {
     X_BYTES = 28 << 10,  /* of x under one tile */
     Y_BYTES = 480 << 10, /* of y in a block */
 };
+
+/* The row and the column of x's map that the first place's taps begin at. */
+static int first_row(const problem *p)
+{
+    return p->turn > 0 ? p->tap_row : p->tap_row - (p->tap_rows - 1);
+}
+
+static int first_column(const problem *p)
+{
+    return p->turn > 0 ? p->tap_column : p->tap_column - (p->tap_columns - 1);
+}
+
+/* Whether x needs no zeros around it, no rows left out, and no line more to spread its channels over the caches. */
+static int fits_in_place(const problem *p, const cut *c)
+{
+    const ptrdiff_t plane = (ptrdiff_t)p->x_h * p->x_w;
+    return c->copy_step == p->step && plane % 2 && c->groups * p->channels * plane < 1 << 26 && first_row(p) >= 0 &&
+           first_column(p) >= 0 && first_row(p) + (p->rows - 1) * p->step + p->tap_rows <= p->x_h &&
+           first_column(p) + (p->columns - 1) * p->step + p->tap_columns <= p->x_w;
+}
 
 static cut cut_problem(const problem *p)
 {
@@ -53,6 +74,12 @@ static cut cut_problem(const problem *p)
     c.copy_columns = (p->columns - 1) * c.copy_step + p->tap_columns;
     /* An odd number of lines spreads the channels over the sets of the caches. */
     c.plane = ((ptrdiff_t)c.copy_rows * c.copy_columns | 1) * LS_LANES;
+
+    c.in_place = fits_in_place(p, &c);
+    if (c.in_place) {
+        c.copy_columns = p->x_w;
+        c.plane = (ptrdiff_t)p->x_h * p->x_w * LS_LANES;
+    }
 
     const int under_tile = p->tap_rows * (p->tap_columns + 5 * c.copy_step) * LS_LANES * (int)sizeof(float);
     c.channels = even_part(p->channels, X_BYTES / under_tile);
@@ -77,7 +104,7 @@ static size_t lay_out(workspace *space, char *scratch, const problem *p, const c
     size_t at[6];
     at[0] = 0;
     at[1] = at[0] + lines(outputs * p->channels * p->w_rows * p->w_columns * sizeof(float));
-    at[2] = at[1] + lines((size_t)c->groups * c->channels * c->plane * sizeof(float));
+    at[2] = at[1] + (c->in_place ? 0 : lines((size_t)c->groups * c->channels * c->plane * sizeof(float)));
     at[3] = at[2] + lines((size_t)c->channels * taps * sizeof(tile_tap));
     at[4] = at[3] + lines((size_t)c->places * LS_LANES * sizeof(int32_t));
     at[5] = at[4] + lines((size_t)c->places * LS_LANES * sizeof(ptrdiff_t));
@@ -91,8 +118,7 @@ static size_t lay_out(workspace *space, char *scratch, const problem *p, const c
 static void copy_plane(const problem *p, const cut *c, const float *x, int row, float *to)
 {
     const int jump = p->step / c->copy_step; /* more than 1 where a single tap leaves rows and columns out */
-    const int first = p->turn > 0 ? p->tap_row : p->tap_row - (p->tap_rows - 1);
-    const int left = p->turn > 0 ? p->tap_column : p->tap_column - (p->tap_columns - 1);
+    const int first = first_row(p), left = first_column(p);
     int from = 0, end = c->copy_columns;
     while (from < end && left + from * jump < 0)
         from++;
@@ -112,11 +138,11 @@ static void copy_plane(const problem *p, const cut *c, const float *x, int row, 
 
 static void list_taps(const problem *p, const cut *c, int channels, tile_tap *tap)
 {
-    const int first_row = p->turn > 0 ? 0 : p->tap_rows - 1, first_column = p->turn > 0 ? 0 : p->tap_columns - 1;
+    const int top = p->turn > 0 ? 0 : p->tap_rows - 1, left = p->turn > 0 ? 0 : p->tap_columns - 1;
     for (int k = 0; k < channels; k++)
         for (int a = 0; a < p->tap_rows; a++)
             for (int b = 0; b < p->tap_columns; b++, tap++) {
-                const int row = first_row + a * p->turn, column = first_column + b * p->turn;
+                const int row = top + a * p->turn, column = left + b * p->turn;
                 tap->x = (int32_t)(k * c->plane + ((ptrdiff_t)row * c->copy_columns + column) * LS_LANES);
                 tap->w = (int32_t)(((k * p->w_rows + p->w_row + a) * p->w_columns + p->w_column + b) * p->w_step);
             }
@@ -192,13 +218,13 @@ static __attribute__((noinline)) void tile_4(int pb, const tile_job *job)
 }
 
 /* All tiles of a block of places, a chunk of outputs and a chunk of channels. */
-static void run_chunk(const problem *p, const workspace *space, int places, int output, int outputs, int channel,
-                      int channels)
+static void run_chunk(const problem *p, const workspace *space, const float *x, int places, int output, int outputs,
+                      int channel, int channels)
 {
     static void (*const tile[LS_OB])(int, const tile_job *) = {tile_1, tile_2, tile_3, tile_4};
     const int taps = p->tap_rows * p->tap_columns;
     const ptrdiff_t plane = (ptrdiff_t)p->y_h * p->y_w * LS_LANES;
-    tile_job job = {.tap = space->tap, .taps = channels * taps, .x = space->x, .y_step = plane};
+    tile_job job = {.tap = space->tap, .taps = channels * taps, .x = x, .y_step = plane};
     job.end = (channel > 0 ? TILE_GO_ON : 0) | (p->relu && channel + channels == p->channels ? TILE_RELU : 0);
     for (int place = 0; place < places; place += LS_PB) {
         const int pb = places - place < LS_PB ? places - place : LS_PB;
@@ -219,16 +245,20 @@ static void run_block(const problem *p, const cut *c, workspace *space, int grou
     const int groups = p->groups - group < c->groups ? p->groups - group : c->groups;
     const int rows = p->rows - row < c->rows ? p->rows - row : c->rows;
     const ptrdiff_t plane = (ptrdiff_t)p->x_h * p->x_w * LS_LANES;
-    const int places = list_places(p, c, group, groups, row, rows, c->channels, space);
+    const int places = list_places(p, c, group, groups, row, rows, c->in_place ? p->channels : c->channels, space);
+    const float *x = p->x + (ptrdiff_t)group * p->channels * plane;
+    if (c->in_place)
+        x += ((ptrdiff_t)(first_row(p) + row * p->step) * p->x_w + first_column(p)) * LS_LANES;
     for (int o = 0; o < p->outputs; o += c->outputs) {
         const int outputs = p->outputs - o < c->outputs ? p->outputs - o : c->outputs;
         for (int k = 0; k < p->channels; k += c->channels) {
             const int channels = p->channels - k < c->channels ? p->channels - k : c->channels;
-            for (int g = 0; g < groups && (o == 0 || channels < p->channels); g++)
+            const int copies = !c->in_place && (o == 0 || channels < p->channels);
+            for (int g = 0; g < groups && copies; g++)
                 for (int i = 0; i < channels; i++)
-                    copy_plane(p, c, p->x + ((ptrdiff_t)(group + g) * p->channels + k + i) * plane, row,
+                    copy_plane(p, c, x + ((ptrdiff_t)g * p->channels + k + i) * plane, row,
                                space->x + (g * c->channels + i) * c->plane);
-            run_chunk(p, space, places, o, outputs, k, channels);
+            run_chunk(p, space, c->in_place ? x + k * plane : space->x, places, o, outputs, k, channels);
         }
     }
 }
