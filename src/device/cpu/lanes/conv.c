@@ -53,7 +53,7 @@ static int first_column(const problem *p)
 static int fits_in_place(const problem *p, const cut *c)
 {
     const ptrdiff_t plane = (ptrdiff_t)p->x_h * p->x_w;
-    return c->copy_step == p->step && plane % 2 && c->groups * p->channels * plane < 1 << 26 && first_row(p) >= 0 &&
+    return c->copy_step == p->step && plane % 8 && c->groups * p->channels * plane < 1 << 26 && first_row(p) >= 0 &&
            first_column(p) >= 0 && first_row(p) + (p->rows - 1) * p->step + p->tap_rows <= p->x_h &&
            first_column(p) + (p->columns - 1) * p->step + p->tap_columns <= p->x_w;
 }
