@@ -40,6 +40,7 @@ static const struct {
     {LS_OP_CONV_WEIGHT, "weight"},
     {LS_OP_WINOGRAD, "winograd"},
     {LS_OP_WINOGRAD_DATA, "winograd data"},
+    {LS_OP_WINOGRAD_WEIGHT, "winograd weight"},
 };
 
 /* Maps of one shape: `in` and `out` name what goes in and out: x a map, h one of half the size, c numbers by channel, C
@@ -180,8 +181,8 @@ static void run_convolution(const bench *b, const layer *l, int direction)
 {
     char line[80];
     const ls_op op = directions[direction].op;
-    const int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA;
-    snprintf(line, sizeof line, "%-20s %-14s", l->name, directions[direction].name);
+    const int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
+    snprintf(line, sizeof line, "%-20s %-15s", l->name, directions[direction].name);
     if (!chosen(b, line) || (winograd && (l->kernel != 3 || l->stride != 1 || l->padding != 1 || l->c == 1)))
         return;
     const int y_h = (l->h + 2 * l->padding - l->kernel) / l->stride + 1;
@@ -196,7 +197,7 @@ static void run_convolution(const bench *b, const layer *l, int direction)
     ls_op_call call = {.attributes = &a};
     if (op == LS_OP_CONV || op == LS_OP_WINOGRAD)
         call.in[0] = x, call.in[1] = w, call.in[2] = bias, call.out[0] = y;
-    else if (op == LS_OP_CONV_WEIGHT)
+    else if (op == LS_OP_CONV_WEIGHT || op == LS_OP_WINOGRAD_WEIGHT)
         call.in[0] = x, call.in[1] = y, call.out[0] = w, call.in[2] = bias;
     else
         call.in[0] = y, call.in[1] = w, call.out[0] = x, call.in[2] = bias;

@@ -122,7 +122,7 @@ static void backward_winograd(chain *t)
 {
     ls_operand dy = behind_relu(t);
     run(t, LS_OP_WINOGRAD_DATA, IN(dy, t->in[1]), OUT(t->gradient[0]));
-    run(t, LS_OP_CONV_WEIGHT, IN(t->in[0], dy), OUT(t->gradient[1]));
+    run(t, LS_OP_WINOGRAD_WEIGHT, IN(t->in[0], dy), OUT(t->gradient[1]));
     run(t, LS_OP_CHANNEL_SUM, IN(dy), OUT(t->gradient[2]));
 }
 

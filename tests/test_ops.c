@@ -40,6 +40,7 @@ static const struct {
     [LS_OP_CONV_WEIGHT] = {{X, Y_SLOPE}, {WEIGHTS}},
     [LS_OP_WINOGRAD] = {{X, WEIGHTS, BIAS}, {Y}},
     [LS_OP_WINOGRAD_DATA] = {{Y_SLOPE, WEIGHTS}, {X_SLOPE}},
+    [LS_OP_WINOGRAD_WEIGHT] = {{X, Y_SLOPE}, {WEIGHTS}},
     [LS_OP_CHANNEL_SUM] = {{X_SLOPE}, {CHANNEL}},
     [LS_OP_ADD] = {{X, X}, {X}},
     [LS_OP_ADD_BIAS] = {{X, CHANNEL}, {X}},
@@ -120,7 +121,8 @@ enum { CONVS, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. */
 static const ls_op families[FAMILIES][32] = {
-    [CONVS] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA, LS_OP_COUNT},
+    [CONVS] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
+               LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
     [POOLS] = {LS_OP_AVG_POOL, LS_OP_AVG_POOL_BACKWARD, LS_OP_MAX_POOL, LS_OP_MAX_POOL_BACKWARD, LS_OP_COUNT},
     [MAPS] = {LS_OP_IMAGES,
               LS_OP_CHANNEL_SUM,
@@ -203,6 +205,8 @@ static const row table[] = {
     {CONVS, 37, 2, 4, 4, 3, 3, 1, 1, 0},
     {CONVS, 20, 5, 9, 11, 7, 3, 1, 1, 0},
     {CONVS, 5, 17, 2, 13, 18, 3, 1, 1, 0},
+    {CONVS, 37, 70, 9, 6, 13, 3, 1, 1, 0},
+    {CONVS, 20, 16, 10, 11, 67, 3, 1, 1, 0},
     {POOLS, 37, 3, 5, 7, 3, 2, 2, 0, 0},
     {POOLS, 20, 3, 5, 7, 3, 3, 2, 1, 0},
     {POOLS, 5, 17, 5, 7, 17, 3, 1, 1, 0},
@@ -555,7 +559,7 @@ static int takes_bias(ls_op op)
 
 static int suits(const row *r, ls_op op)
 {
-    int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA;
+    int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
     return !winograd || (r->kernel == 3 && r->stride == 1 && r->padding == 1 && !r->in_out);
 }
 

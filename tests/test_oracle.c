@@ -391,7 +391,9 @@ static void check_conv(const window *l)
         run(&how, LS_OP_WINOGRAD, IN(ours[CONV_X], ours[CONV_W], ours[CONV_B]), OUT(ours[CONV_Y]));
         run(&how, LS_OP_WINOGRAD_DATA, IN(ours[CONV_DY], ours[CONV_W]), OUT(ours[CONV_DX]));
         compare_map("winograd", &ours[CONV_Y], &theirs[CONV_Y]);
+        run(&how, LS_OP_WINOGRAD_WEIGHT, IN(ours[CONV_X], ours[CONV_DY]), OUT(ours[CONV_DW]));
         compare_map("winograd_data", &ours[CONV_DX], &theirs[CONV_DX]);
+        compare("winograd_weight", ours[CONV_DW].data, &theirs[CONV_DW]);
     }
     free_operands(ours, CONV_ALL);
     free_tensors(theirs, CONV_ALL);

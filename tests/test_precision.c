@@ -182,7 +182,7 @@ static double weight_truth(const conv *v, int o, int c, int ky, int kx)
     return sum;
 }
 
-static void judge_weight(const conv *v)
+static void judge_weight(const char *what, const conv *v, double limit)
 {
     errors sum = {0, 0};
     const layer *l = v->l;
@@ -193,7 +193,7 @@ static void judge_weight(const conv *v)
             add_error(&sum, v->dw.data[weight_at(l, o, c, ky, kx)], weight_truth(v, o, c, ky, kx));
         }
     }
-    judge("conv_weight", l, &sum, 2e-6);
+    judge(what, l, &sum, limit);
 }
 
 static void judge_channel_sum(const conv *v)
@@ -259,7 +259,7 @@ static void test_convolutions(void **state)
         judge_map("conv_data", &v, &v.dx, data_at, 2e-6);
         how.op = LS_OP_CONV_WEIGHT;
         run(&how, IN(v.x, v.dy), OUT(v.dw));
-        judge_weight(&v);
+        judge_weight("conv_weight", &v, 2e-6);
         how.op = LS_OP_CHANNEL_SUM;
         run(&how, IN(v.dy), OUT(v.db));
         judge_channel_sum(&v);
@@ -270,6 +270,9 @@ static void test_convolutions(void **state)
             how.op = LS_OP_WINOGRAD_DATA;
             run(&how, IN(v.dy, v.w), OUT(v.dx));
             judge_map("winograd_data", &v, &v.dx, data_at, 2e-5);
+            how.op = LS_OP_WINOGRAD_WEIGHT;
+            run(&how, IN(v.x, v.dy), OUT(v.dw));
+            judge_weight("winograd_weight", &v, 2e-5);
         }
         conv_free(&v);
     }

@@ -7,6 +7,7 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_CONV_WEIGHT] = "conv_weight",
     [LS_OP_WINOGRAD] = "winograd",
     [LS_OP_WINOGRAD_DATA] = "winograd_data",
+    [LS_OP_WINOGRAD_WEIGHT] = "winograd_weight",
     [LS_OP_CHANNEL_SUM] = "channel_sum",
     [LS_OP_ADD] = "add",
     [LS_OP_ADD_BIAS] = "add_bias",

@@ -35,8 +35,8 @@ typedef enum ls_op {
      * A linear layer is this with k = 1 on maps of 1 x 1. */
     LS_OP_CONV,
     /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of those with
-     * (row + padding - ky) and (column + padding - kx) divisible by the stride: acc = fma(w, dy at the quotients, acc),
-     * quotients outside the map of dy being taps as above. */
+     * (row + padding - ky) and (column + padding - kx) divisible by the stride and both quotients inside the map of dy:
+     * acc = fma(w, dy at the quotients, acc). Those outside are left out here: at the edge they are most of the window. */
     LS_OP_CONV_DATA,
     /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
      * acc = fma(dy, x at the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x
@@ -45,6 +45,8 @@ typedef enum ls_op {
     /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
     LS_OP_WINOGRAD,
     LS_OP_WINOGRAD_DATA,
+    /* CONV_WEIGHT's sums for the same convolutions. in: x, dy; out: dw. Its order is another: see `winograd.h`. */
+    LS_OP_WINOGRAD_WEIGHT,
     /* in: dy; out: db[C], the plane sum of dy. */
     LS_OP_CHANNEL_SUM,
 

@@ -16,16 +16,29 @@
  *   products (m0 .. m5) to (o0 .. o3):
  *     a = m1 + m2;  b = m1 - m2;  c = m3 + m4;  d = m3 - m4
  *     o0 = (m0 + a) + c;  o1 = fma(2, d, b);  o2 = fma(4, c, a);  o3 = fma(8, d, b) + m5
+ *   slopes (s0 .. s3) to (e0 .. e5), the products' step transposed:
+ *     a = s0 + s2;  b = s1 + s3;  c = fma(4, s2, s0);  d = fma(4, s3, s1)
+ *     e0 = s0;  e1 = a + b;  e2 = a - b;  e3 = fma(2, d, c);  e4 = fma(-2, d, c);  e5 = s3
+ *   sums (m0 .. m5) to (g0 g1 g2), the weights' step transposed:
+ *     a = m1 + m2;  b = m1 - m2;  c = m3 + m4;  d = m3 - m4
+ *     g0 = fma(1/24f, c, fma(-1/6f, a, m0 * 0.25f));  g1 = fma(1/12f, d, b * (-1/6f));  g2 = fma(1/6f, c - a, m5)
  * In two dimensions the step runs down the columns first (over the row index, for each column), then along the rows.
  *
  * WINOGRAD: U from w[o][c]; for each of the 36 places: M = 0, then over channels c ascending M = fma(U, V, M); y = o + b
  * (nothing is added without a bias), then relu where fused.
  * WINOGRAD_DATA: the same with dy for x, the weights of (c, o) turned by 180 degrees (w[o][c][2-i][2-j]), over output channels
- * ascending, no bias, and no relu. */
+ * ascending, no bias, and no relu.
+ * WINOGRAD_WEIGHT: E from the tiles of dy, zero outside the map, and V from those of x. The tiles of all groups, group by group
+ * and in a map row by row, are cut into runs of 8. For each of the 36 places: M = 0; for each run: r = 0, over the run's tiles
+ * and in a tile over its images r = fma(E, V, r); then M = M + r. dw from M, then dw + 0. Lanes without an image need no mask,
+ * as with CONV_WEIGHT. */
 #ifndef LS_DEVICE_WINOGRAD_H
 #define LS_DEVICE_WINOGRAD_H
 
 #define LS_WINOGRAD_SIXTH (-1.0f / 6.0f)
 #define LS_WINOGRAD_24TH  (1.0f / 24.0f)
+#define LS_WINOGRAD_12TH  (1.0f / 12.0f)
+
+enum { LS_WINOGRAD_RUN = 8 }; /* tiles whose products are added before they join the sum */
 
 #endif

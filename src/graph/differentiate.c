@@ -110,11 +110,12 @@ static void derive_conv(tape *t, ls_node node, ls_value *dy)
 {
     bool zero_bias = node.in[2] && !node.attributes.fused_relu && feeds_only_a_norm(t->graph, node.out[0]);
     dy = through_relu(t, node, dy);
-    ls_op data = node.attributes.op == LS_OP_WINOGRAD ? LS_OP_WINOGRAD_DATA : LS_OP_CONV_DATA;
+    bool winograd = node.attributes.op == LS_OP_WINOGRAD;
+    ls_op data = winograd ? LS_OP_WINOGRAD_DATA : LS_OP_CONV_DATA;
     node.attributes.fused_relu = 0;
     ls_value *x = node.in[0], *w = node.in[1], *b = node.in[2];
     ls_value *dw = gradient_of(t, w, w->c);
-    ls_node *weight = dw ? emit(t, LS_OP_CONV_WEIGHT, &node) : NULL;
+    ls_node *weight = dw ? emit(t, winograd ? LS_OP_WINOGRAD_WEIGHT : LS_OP_CONV_WEIGHT, &node) : NULL;
     if (weight) {
         weight->in[0] = x;
         weight->in[1] = dy;

@@ -6,6 +6,8 @@ static size_t scratch(const ls_op_call *call)
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
         return ls_ref_winograd_scratch(call);
+    case LS_OP_WINOGRAD_WEIGHT:
+        return ls_ref_winograd_weight_scratch(call);
     case LS_OP_CUSTOM:
     case LS_OP_CUSTOM_BACKWARD:
         return ls_ref_custom_scratch(call);
@@ -24,6 +26,7 @@ static const ls_backend reference = {
             [LS_OP_CONV_WEIGHT] = ls_ref_conv_weight,
             [LS_OP_WINOGRAD] = ls_ref_winograd,
             [LS_OP_WINOGRAD_DATA] = ls_ref_winograd_data,
+            [LS_OP_WINOGRAD_WEIGHT] = ls_ref_winograd_weight,
             [LS_OP_CHANNEL_SUM] = ls_ref_channel_sum,
             [LS_OP_ADD] = ls_ref_add,
             [LS_OP_ADD_BIAS] = ls_ref_add_bias,

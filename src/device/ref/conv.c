@@ -54,10 +54,11 @@ static void conv_data_at(const ls_op_call *call, int group, int c, int row, int 
         for (int ky = 0; ky < how->kernel; ky++) {
             for (int kx = 0; kx < how->kernel; kx++) {
                 int down = row + how->padding - ky, right = column + how->padding - kx;
-                if (down % how->stride || right % how->stride) {
+                if (down % how->stride || right % how->stride ||
+                    !ls_ref_inside(dy, down / how->stride, right / how->stride)) {
                     continue;
                 }
-                const float *tap = ls_ref_tap(dy, group, o, down / how->stride, right / how->stride);
+                const float *tap = ls_ref_at(dy, group, o, down / how->stride, right / how->stride);
                 float weight = w[weight_at(how, dy->c, dx->c, o, c, ky, kx)];
                 for (int lane = 0; lane < lanes; lane++) {
                     out[lane] = fmaf(weight, tap[lane], out[lane]);

@@ -10,7 +10,7 @@
 
 ls_kernel ls_ref_images, ls_ref_ones, ls_ref_rows, ls_ref_input;
 ls_kernel ls_ref_conv, ls_ref_conv_data, ls_ref_conv_weight;
-ls_kernel ls_ref_winograd, ls_ref_winograd_data;
+ls_kernel ls_ref_winograd, ls_ref_winograd_data, ls_ref_winograd_weight;
 ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
 ls_kernel ls_ref_add, ls_ref_add_bias, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max_pool_backward;
@@ -24,7 +24,8 @@ ls_kernel ls_ref_concat, ls_ref_slice;
 ls_kernel ls_ref_sum, ls_ref_sum_backward, ls_ref_squared_error, ls_ref_squared_error_backward;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
-size_t ls_ref_winograd_scratch(const ls_op_call *call);
+size_t ls_ref_winograd_scratch(const ls_op_call *call); /* both directions */
+size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);
 size_t ls_ref_custom_scratch(const ls_op_call *call);
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);

@@ -16,6 +16,8 @@ static size_t scratch(const ls_op_call *call)
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
         return LANES(ls_lanes_winograd_scratch)(call);
+    case LS_OP_WINOGRAD_WEIGHT:
+        return LANES(ls_lanes_winograd_weight_scratch)(call);
     default:
         return ls_backend_ref()->scratch ? ls_backend_ref()->scratch(call) : 0;
     }
@@ -29,6 +31,7 @@ static void fill(void)
     LANES(ls_lanes_add_conv)(&backend);
     LANES(ls_lanes_add_weight)(&backend);
     LANES(ls_lanes_add_winograd)(&backend);
+    LANES(ls_lanes_add_winograd_weight)(&backend);
     LANES(ls_lanes_add_norm)(&backend);
     LANES(ls_lanes_add_pool)(&backend);
     LANES(ls_lanes_add_pointwise)(&backend);

@@ -1,6 +1,6 @@
 /* CONV and CONV_DATA. Both are one problem: every place of a map is a sum over channels and over a grid of taps, in
  * that order. The data gradient of a strided convolution falls apart into stride^2 such problems, one for each (row %
- * s, column % s). */
+ * s, column % s), and each of those into parts whose places have the same taps inside the map. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/tile.h"
 
@@ -14,8 +14,9 @@ typedef struct problem {
     int step;                      /* place (i, j) and tap (a, b) read x's row i * step + tap_row + a * turn, ... */
     int tap_row, tap_column, turn; /* turn is 1 or -1 */
     int tap_rows, tap_columns;
-    const float *w;               /* panels of LS_OB outputs */
-    ptrdiff_t w_step, panel_step; /* floats from tap to tap and from panel to panel */
+    int w_row, w_column, w_rows, w_columns; /* where the taps begin among those that have weights in w */
+    const float *w;                         /* panels of LS_OB outputs */
+    ptrdiff_t w_step, panel_step;           /* floats from tap to tap and from panel to panel */
     const float *bias;
     int relu;
 } problem;
@@ -28,6 +29,7 @@ typedef struct cut {
     int copy_step;               /* of places in the copy */
     ptrdiff_t plane;             /* floats of one channel's copy */
     int places;                  /* of a block, at most */
+    int in_place;                /* x is read where it lies: the "copy" is all of it */
 } cut;
 
 enum {
@@ -35,6 +37,26 @@ enum {
     X_BYTES = 28 << 10,  /* of x under one tile */
     Y_BYTES = 480 << 10, /* of y in a block */
 };
+
+/* The row and the column of x's map that the first place's taps begin at. */
+static int first_row(const problem *p)
+{
+    return p->turn > 0 ? p->tap_row : p->tap_row - (p->tap_rows - 1);
+}
+
+static int first_column(const problem *p)
+{
+    return p->turn > 0 ? p->tap_column : p->tap_column - (p->tap_columns - 1);
+}
+
+/* Whether x needs no zeros around it, no rows left out, and no line more to spread its channels over the caches. */
+static int fits_in_place(const problem *p, const cut *c)
+{
+    const ptrdiff_t plane = (ptrdiff_t)p->x_h * p->x_w;
+    return c->copy_step == p->step && plane % 8 && c->groups * p->channels * plane < 1 << 26 && first_row(p) >= 0 &&
+           first_column(p) >= 0 && first_row(p) + (p->rows - 1) * p->step + p->tap_rows <= p->x_h &&
+           first_column(p) + (p->columns - 1) * p->step + p->tap_columns <= p->x_w;
+}
 
 static cut cut_problem(const problem *p)
 {
@@ -53,6 +75,12 @@ static cut cut_problem(const problem *p)
     /* An odd number of lines spreads the channels over the sets of the caches. */
     c.plane = ((ptrdiff_t)c.copy_rows * c.copy_columns | 1) * LS_LANES;
 
+    c.in_place = fits_in_place(p, &c);
+    if (c.in_place) {
+        c.copy_columns = p->x_w;
+        c.plane = (ptrdiff_t)p->x_h * p->x_w * LS_LANES;
+    }
+
     const int under_tile = p->tap_rows * (p->tap_columns + 5 * c.copy_step) * LS_LANES * (int)sizeof(float);
     c.channels = even_part(p->channels, X_BYTES / under_tile);
     const ptrdiff_t line = (ptrdiff_t)(c.places > 0 ? c.places : 1) * LS_LANES * (ptrdiff_t)sizeof(float);
@@ -64,7 +92,8 @@ static cut cut_problem(const problem *p)
 /* The parts of the scratch, each aligned to a line. */
 typedef struct workspace {
     float *weights, *x;
-    int32_t *tap, *x_at;
+    tile_tap *tap;
+    int32_t *x_at;
     ptrdiff_t *y_at;
 } workspace;
 
@@ -74,13 +103,13 @@ static size_t lay_out(workspace *space, char *scratch, const problem *p, const c
     const size_t outputs = (size_t)(p->outputs + LS_OB - 1) / LS_OB * LS_OB;
     size_t at[6];
     at[0] = 0;
-    at[1] = at[0] + lines(outputs * p->channels * taps * sizeof(float));
-    at[2] = at[1] + lines((size_t)c->groups * c->channels * c->plane * sizeof(float));
-    at[3] = at[2] + lines((size_t)c->channels * taps * sizeof(int32_t));
+    at[1] = at[0] + lines(outputs * p->channels * p->w_rows * p->w_columns * sizeof(float));
+    at[2] = at[1] + (c->in_place ? 0 : lines((size_t)c->groups * c->channels * c->plane * sizeof(float)));
+    at[3] = at[2] + lines((size_t)c->channels * taps * sizeof(tile_tap));
     at[4] = at[3] + lines((size_t)c->places * LS_LANES * sizeof(int32_t));
     at[5] = at[4] + lines((size_t)c->places * LS_LANES * sizeof(ptrdiff_t));
     if (space)
-        *space = (workspace){(float *)(scratch + at[0]), (float *)(scratch + at[1]), (int32_t *)(scratch + at[2]),
+        *space = (workspace){(float *)(scratch + at[0]), (float *)(scratch + at[1]), (tile_tap *)(scratch + at[2]),
                              (int32_t *)(scratch + at[3]), (ptrdiff_t *)(scratch + at[4])};
     return at[5];
 }
@@ -89,8 +118,7 @@ static size_t lay_out(workspace *space, char *scratch, const problem *p, const c
 static void copy_plane(const problem *p, const cut *c, const float *x, int row, float *to)
 {
     const int jump = p->step / c->copy_step; /* more than 1 where a single tap leaves rows and columns out */
-    const int first = p->turn > 0 ? p->tap_row : p->tap_row - (p->tap_rows - 1);
-    const int left = p->turn > 0 ? p->tap_column : p->tap_column - (p->tap_columns - 1);
+    const int first = first_row(p), left = first_column(p);
     int from = 0, end = c->copy_columns;
     while (from < end && left + from * jump < 0)
         from++;
@@ -108,15 +136,16 @@ static void copy_plane(const problem *p, const cut *c, const float *x, int row, 
     }
 }
 
-static void list_taps(const problem *p, const cut *c, int channels, int32_t *tap)
+static void list_taps(const problem *p, const cut *c, int channels, tile_tap *tap)
 {
-    const int first_row = p->turn > 0 ? 0 : p->tap_rows - 1, first_column = p->turn > 0 ? 0 : p->tap_columns - 1;
+    const int top = p->turn > 0 ? 0 : p->tap_rows - 1, left = p->turn > 0 ? 0 : p->tap_columns - 1;
     for (int k = 0; k < channels; k++)
         for (int a = 0; a < p->tap_rows; a++)
-            for (int b = 0; b < p->tap_columns; b++)
-                *tap++ = (int32_t)(k * c->plane + ((ptrdiff_t)(first_row + a * p->turn) * c->copy_columns +
-                                                   first_column + b * p->turn) *
-                                                      LS_LANES);
+            for (int b = 0; b < p->tap_columns; b++, tap++) {
+                const int row = top + a * p->turn, column = left + b * p->turn;
+                tap->x = (int32_t)(k * c->plane + ((ptrdiff_t)row * c->copy_columns + column) * LS_LANES);
+                tap->w = (int32_t)(((k * p->w_rows + p->w_row + a) * p->w_columns + p->w_column + b) * p->w_step);
+            }
 }
 
 /* The places of groups [group, group + groups) and rows [row, row + rows), each as LS_NV vectors. */
@@ -189,13 +218,13 @@ static __attribute__((noinline)) void tile_4(int pb, const tile_job *job)
 }
 
 /* All tiles of a block of places, a chunk of outputs and a chunk of channels. */
-static void run_chunk(const problem *p, const workspace *space, int places, int output, int outputs, int channel,
-                      int channels)
+static void run_chunk(const problem *p, const workspace *space, const float *x, int places, int output, int outputs,
+                      int channel, int channels)
 {
     static void (*const tile[LS_OB])(int, const tile_job *) = {tile_1, tile_2, tile_3, tile_4};
     const int taps = p->tap_rows * p->tap_columns;
     const ptrdiff_t plane = (ptrdiff_t)p->y_h * p->y_w * LS_LANES;
-    tile_job job = {.w_step = p->w_step, .tap = space->tap, .taps = channels * taps, .x = space->x, .y_step = plane};
+    tile_job job = {.tap = space->tap, .taps = channels * taps, .x = x, .y_step = plane};
     job.end = (channel > 0 ? TILE_GO_ON : 0) | (p->relu && channel + channels == p->channels ? TILE_RELU : 0);
     for (int place = 0; place < places; place += LS_PB) {
         const int pb = places - place < LS_PB ? places - place : LS_PB;
@@ -203,7 +232,7 @@ static void run_chunk(const problem *p, const workspace *space, int places, int 
         job.y_at = space->y_at + place;
         for (int o = output; o < output + outputs; o += LS_OB) {
             const int ob = p->outputs - o < LS_OB ? p->outputs - o : LS_OB;
-            job.w = p->w + o / LS_OB * p->panel_step + (ptrdiff_t)channel * taps * p->w_step;
+            job.w = p->w + o / LS_OB * p->panel_step + (ptrdiff_t)channel * p->w_rows * p->w_columns * p->w_step;
             job.y = p->y + o * plane;
             job.bias = p->bias ? p->bias + o : NULL;
             tile[ob - 1](pb, &job);
@@ -216,21 +245,25 @@ static void run_block(const problem *p, const cut *c, workspace *space, int grou
     const int groups = p->groups - group < c->groups ? p->groups - group : c->groups;
     const int rows = p->rows - row < c->rows ? p->rows - row : c->rows;
     const ptrdiff_t plane = (ptrdiff_t)p->x_h * p->x_w * LS_LANES;
-    const int places = list_places(p, c, group, groups, row, rows, c->channels, space);
+    const int places = list_places(p, c, group, groups, row, rows, c->in_place ? p->channels : c->channels, space);
+    const float *x = p->x + (ptrdiff_t)group * p->channels * plane;
+    if (c->in_place)
+        x += ((ptrdiff_t)(first_row(p) + row * p->step) * p->x_w + first_column(p)) * LS_LANES;
     for (int o = 0; o < p->outputs; o += c->outputs) {
         const int outputs = p->outputs - o < c->outputs ? p->outputs - o : c->outputs;
         for (int k = 0; k < p->channels; k += c->channels) {
             const int channels = p->channels - k < c->channels ? p->channels - k : c->channels;
-            for (int g = 0; g < groups && (o == 0 || channels < p->channels); g++)
+            const int copies = !c->in_place && (o == 0 || channels < p->channels);
+            for (int g = 0; g < groups && copies; g++)
                 for (int i = 0; i < channels; i++)
-                    copy_plane(p, c, p->x + ((ptrdiff_t)(group + g) * p->channels + k + i) * plane, row,
+                    copy_plane(p, c, x + ((ptrdiff_t)g * p->channels + k + i) * plane, row,
                                space->x + (g * c->channels + i) * c->plane);
-            run_chunk(p, space, places, o, outputs, k, channels);
+            run_chunk(p, space, c->in_place ? x + k * plane : space->x, places, o, outputs, k, channels);
         }
     }
 }
 
-/* A problem without taps: places that no window reached. */
+/* A problem without taps: places that no window reaches. */
 static void clear_places(const problem *p)
 {
     for (ptrdiff_t plane = 0; plane < (ptrdiff_t)p->groups * p->outputs; plane++)
@@ -271,6 +304,8 @@ static problem forward_problem(const ls_op_call *call)
                      .turn = 1,
                      .tap_rows = a->kernel,
                      .tap_columns = a->kernel,
+                     .w_rows = a->kernel,
+                     .w_columns = a->kernel,
                      .bias = call->in[2].data,
                      .relu = a->fused_relu};
 }
@@ -303,9 +338,53 @@ static problem data_problem(const ls_op_call *call, int row0, int column0, int *
                  .columns = (dx->w - column0 + a->stride - 1) / a->stride,
                  .step = 1,
                  .turn = -1};
-    p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
-    p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
+    p.w_rows = p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
+    p.w_columns = p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
     return p;
+}
+
+/* The taps [first, first + taps) of place number `place` lie inside a map of `size` rows (or columns). */
+typedef struct inside {
+    int first, taps;
+} inside;
+
+static inside taps_inside(int place, int at, int taps, int size)
+{
+    const int first = place + at - (size - 1) > 0 ? place + at - (size - 1) : 0;
+    const int end = place + at + 1 < taps ? place + at + 1 : taps;
+    return end > first ? (inside){first, end - first} : (inside){0, 0};
+}
+
+/* How many places from `place` on have the same taps. */
+static int places_alike(int place, int places, int at, int taps, int size)
+{
+    const inside a = taps_inside(place, at, taps, size);
+    int n = 1;
+    for (; place + n < places; n++) {
+        const inside b = taps_inside(place + n, at, taps, size);
+        if (a.first != b.first || a.taps != b.taps)
+            break;
+    }
+    return n;
+}
+
+/* The part of a data problem that begins at a row and a column of its places. */
+static problem part_of(const problem *p, int row, int column)
+{
+    const inside rows = taps_inside(row, p->tap_row, p->tap_rows, p->x_h);
+    const inside columns = taps_inside(column, p->tap_column, p->tap_columns, p->x_w);
+    problem part = *p;
+    part.row0 += row * p->spread;
+    part.column0 += column * p->spread;
+    part.rows = places_alike(row, p->rows, p->tap_row, p->tap_rows, p->x_h);
+    part.columns = places_alike(column, p->columns, p->tap_column, p->tap_columns, p->x_w);
+    part.tap_row += row - rows.first;
+    part.tap_column += column - columns.first;
+    part.w_row = rows.first;
+    part.tap_rows = rows.taps;
+    part.w_column = columns.first;
+    part.tap_columns = columns.taps;
+    return part;
 }
 
 static void forward(const ls_op_call *call)
@@ -352,24 +431,49 @@ static void pack_data(const problem *p, const float *w, int kernel, int stride, 
     }
 }
 
-static void data_weights(const ls_op_call *call, problem *p, workspace *space, int ky, int kx)
+/* Packed weights lie at the beginning of the scratch, whatever the part. */
+static void data_weights(const ls_op_call *call, problem *p, int ky, int kx)
 {
     const ls_attributes *a = call->attributes;
     const float *w = call->in[1].data;
-    p->w = space->weights;
+    float *packed = call->scratch;
+    p->w = packed;
     p->w_step = LS_OB;
     p->panel_step = (ptrdiff_t)p->channels * p->tap_rows * p->tap_columns * LS_OB;
     if (a->weight_in_out) {
         for (int c = 0; c < p->outputs; c += LS_OB)
             lanes_turn(w + (ptrdiff_t)c * p->channels, p->channels, p->outputs - c < LS_OB ? p->outputs - c : LS_OB,
-                       p->channels, space->weights + (ptrdiff_t)c * p->channels, LS_OB);
+                       p->channels, packed + (ptrdiff_t)c * p->channels, LS_OB);
     } else if (a->kernel == 1) {
         p->w = w;
         p->w_step = p->outputs;
         p->panel_step = LS_OB;
     } else {
-        pack_data(p, w, a->kernel, a->stride, ky, kx, space->weights);
+        pack_data(p, w, a->kernel, a->stride, ky, kx, packed);
     }
+}
+
+/* Solves a data problem, its weights packed, part by part; without a scratch it only says how much of it is needed. */
+static size_t solve_parts(const problem *p, char *scratch)
+{
+    size_t most = 0;
+    problem part;
+    for (int row = 0; row < p->rows; row += part.rows)
+        for (int column = 0; column < p->columns; column += part.columns) {
+            part = part_of(p, row, column);
+            if (!part.tap_rows || !part.tap_columns) {
+                if (scratch)
+                    clear_places(&part);
+                continue;
+            }
+            const cut c = cut_problem(&part);
+            workspace space;
+            const size_t bytes = lay_out(&space, scratch, &part, &c);
+            most = bytes > most ? bytes : most;
+            if (scratch)
+                solve(&part, &c, &space);
+        }
+    return most;
 }
 
 static void data(const ls_op_call *call)
@@ -379,15 +483,8 @@ static void data(const ls_op_call *call)
         for (int column = 0; column < stride && column < call->out[0].w; column++) {
             int ky, kx;
             problem p = data_problem(call, row, column, &ky, &kx);
-            if (!p.tap_rows || !p.tap_columns) {
-                clear_places(&p);
-                continue;
-            }
-            const cut c = cut_problem(&p);
-            workspace space;
-            lay_out(&space, call->scratch, &p, &c);
-            data_weights(call, &p, &space, ky, kx);
-            solve(&p, &c, &space);
+            data_weights(call, &p, ky, kx);
+            solve_parts(&p, call->scratch);
         }
 }
 
@@ -403,10 +500,7 @@ size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call)
         for (int column = 0; column < call->attributes->stride && column < call->out[0].w; column++) {
             int ky, kx;
             const problem p = data_problem(call, row, column, &ky, &kx);
-            if (!p.tap_rows || !p.tap_columns)
-                continue;
-            const cut c = cut_problem(&p);
-            const size_t bytes = lay_out(NULL, NULL, &p, &c);
+            const size_t bytes = solve_parts(&p, NULL);
             most = bytes > most ? bytes : most;
         }
     return most;

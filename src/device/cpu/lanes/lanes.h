@@ -436,6 +436,66 @@ LS_INLINE void lanes_turn4(const float *from, ptrdiff_t from_step, float *to, pt
 #endif
 }
 
+/* A 16 x 16 block turned. */
+LS_INLINE void lanes_turn16(const float *from, ptrdiff_t from_step, float *to, ptrdiff_t to_step)
+{
+#if LS_VL == 16
+    __m512 pair[16], quad[16];
+    LS_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        const __m512 a = vf_load(from + i * from_step), b = vf_load(from + (i + 1) * from_step);
+        pair[i] = _mm512_unpacklo_ps(a, b);
+        pair[i + 1] = _mm512_unpackhi_ps(a, b);
+    }
+    LS_UNROLL
+    for (int i = 0; i < 16; i += 4)
+        LS_UNROLL
+    for (int k = 0; k < 2; k++) {
+        quad[i + 2 * k] = _mm512_shuffle_ps(pair[i + k], pair[i + k + 2], 0x44);
+        quad[i + 2 * k + 1] = _mm512_shuffle_ps(pair[i + k], pair[i + k + 2], 0xee);
+    }
+    LS_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const __m512 a = _mm512_shuffle_f32x4(quad[k], quad[4 + k], 0x88);
+        const __m512 b = _mm512_shuffle_f32x4(quad[k], quad[4 + k], 0xdd);
+        const __m512 c = _mm512_shuffle_f32x4(quad[8 + k], quad[12 + k], 0x88);
+        const __m512 d = _mm512_shuffle_f32x4(quad[8 + k], quad[12 + k], 0xdd);
+        vf_store(to + k * to_step, _mm512_shuffle_f32x4(a, c, 0x88));
+        vf_store(to + (4 + k) * to_step, _mm512_shuffle_f32x4(b, d, 0x88));
+        vf_store(to + (8 + k) * to_step, _mm512_shuffle_f32x4(a, c, 0xdd));
+        vf_store(to + (12 + k) * to_step, _mm512_shuffle_f32x4(b, d, 0xdd));
+    }
+#elif LS_VL == 8
+    for (int part = 0; part < 4; part++) {
+        const float *source = from + part / 2 * 8 * from_step + part % 2 * 8;
+        float *target = to + part % 2 * 8 * to_step + part / 2 * 8;
+        __m256 pair[8], quad[8];
+        LS_UNROLL
+        for (int i = 0; i < 8; i += 2) {
+            const __m256 a = vf_load(source + i * from_step), b = vf_load(source + (i + 1) * from_step);
+            pair[i] = _mm256_unpacklo_ps(a, b);
+            pair[i + 1] = _mm256_unpackhi_ps(a, b);
+        }
+        LS_UNROLL
+        for (int i = 0; i < 8; i += 4)
+            LS_UNROLL
+        for (int k = 0; k < 2; k++) {
+            quad[i + 2 * k] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0x44);
+            quad[i + 2 * k + 1] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0xee);
+        }
+        LS_UNROLL
+        for (int k = 0; k < 4; k++) {
+            vf_store(target + k * to_step, _mm256_permute2f128_ps(quad[k], quad[4 + k], 0x20));
+            vf_store(target + (4 + k) * to_step, _mm256_permute2f128_ps(quad[k], quad[4 + k], 0x31));
+        }
+    }
+#else
+    for (int i = 0; i < 16; i += 4)
+        for (int k = 0; k < 16; k += 4)
+            lanes_turn4(from + i * from_step + k, from_step, to + k * to_step + i, to_step);
+#endif
+}
+
 /* A rows x columns block turned, the parts that are no multiple of 4 one number at a time. */
 LS_INLINE void lanes_turn(const float *from, ptrdiff_t from_step, int rows, int columns, float *to, ptrdiff_t to_step)
 {

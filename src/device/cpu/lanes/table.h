@@ -18,6 +18,7 @@ const ls_backend *LANES(ls_lanes)(void);
 void LANES(ls_lanes_add_conv)(ls_backend *backend);
 void LANES(ls_lanes_add_weight)(ls_backend *backend);
 void LANES(ls_lanes_add_winograd)(ls_backend *backend);
+void LANES(ls_lanes_add_winograd_weight)(ls_backend *backend);
 void LANES(ls_lanes_add_norm)(ls_backend *backend);
 void LANES(ls_lanes_add_pool)(ls_backend *backend);
 void LANES(ls_lanes_add_pointwise)(ls_backend *backend);
@@ -31,5 +32,6 @@ void LANES(ls_lanes_add_flat)(ls_backend *backend);
 size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call); /* CONV and CONV_DATA */
 size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call); /* both directions */
+size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call);
 
 #endif

@@ -7,10 +7,14 @@
 
 enum tile_end { TILE_GO_ON = 1, TILE_RELU = 2 };
 
+/* Floats from a place's x to the tap's, and from the tile's weights to the tap's. */
+typedef struct tile_tap {
+    int32_t x, w;
+} tile_tap;
+
 typedef struct tile_job {
-    const float *w;     /* ob weights of a tap, one after another */
-    ptrdiff_t w_step;   /* floats from a tap's weights to the next tap's */
-    const int32_t *tap; /* [taps] floats from a place's x to the tap's x */
+    const float *w;      /* ob weights of a tap lie one after another */
+    const tile_tap *tap; /* [taps] */
     int taps;
     const float *x;
     const int32_t *x_at; /* [pb] floats from x to the place's first tap */
@@ -25,9 +29,8 @@ typedef struct tile_job {
 LS_INLINE void tile_run(const int ob, const int pb, const tile_job *job)
 {
     vf acc[LS_OB][LS_PB];
-    const float *x[LS_PB], *w = job->w;
-    const int32_t *tap = job->tap, *last = tap + job->taps;
-    const ptrdiff_t w_step = job->w_step;
+    const float *x[LS_PB];
+    const tile_tap *tap = job->tap, *last = tap + job->taps;
 
     LS_UNROLL
     for (int j = 0; j < pb; j++) {
@@ -37,11 +40,12 @@ LS_INLINE void tile_run(const int ob, const int pb, const tile_job *job)
         for (int i = 0; i < ob; i++)
             acc[i][j] = job->end & TILE_GO_ON ? vf_load(y + i * job->y_step) : vf_set(job->bias ? job->bias[i] : 0.0f);
     }
-    for (; tap < last; tap++, w += w_step) {
+    for (; tap < last; tap++) {
+        const float *w = job->w + tap->w;
         vf at[LS_PB];
         LS_UNROLL
         for (int j = 0; j < pb; j++)
-            at[j] = vf_load(x[j] + *tap);
+            at[j] = vf_load(x[j] + tap->x);
         LS_UNROLL
         for (int i = 0; i < ob; i++) {
             const vf weight = vf_set(w[i]);

@@ -20,7 +20,8 @@ typedef struct winograd {
     const ls_operand *x, *y;
     const float *w, *bias;
     int turned, relu, groups, channels, outputs, panels;
-    int tile_rows, tile_columns, tiles;
+    tiling map;
+    int tiles;
     int blocks, alive;          /* blocks of tiles, and how many have their V at a time */
     int ahead;                  /* all of U is made in advance */
     ptrdiff_t u_place, u_panel; /* floats from place to place, and from panel to panel */
@@ -38,9 +39,8 @@ static size_t lay_out(winograd *j, const ls_op_call *call)
     j->channels = j->x->c;
     j->outputs = j->y->c;
     j->panels = (j->outputs + PANEL - 1) / PANEL;
-    j->tile_rows = (j->y->h + 3) / 4;
-    j->tile_columns = (j->y->w + 3) / 4;
-    j->tiles = j->groups * j->tile_rows * j->tile_columns;
+    j->map = tiling_of(j->y);
+    j->tiles = j->groups * j->map.rows * j->map.columns;
     j->blocks = (j->tiles + TILES - 1) / TILES;
 
     j->u_place = (ptrdiff_t)j->channels * PANEL + LS_LANES;
@@ -100,84 +100,14 @@ static void make_panel(const winograd *j, int panel, float *u)
     }
 }
 
-/* One tile's 36 inputs. Rows outside the map are read from zeros; columns outside are those before `from` and after
- * `end`. */
-LS_INLINE void transform_inputs(const float *const row[6], const int from, const int end, float *v, ptrdiff_t v_place)
-{
-    for (int k = 0; k < LS_LANES; k += LS_VL) {
-        vf half[6][6];
-        LS_UNROLL
-        for (int c = 0; c < 6; c++) {
-            const ptrdiff_t at = (ptrdiff_t)(c - from) * LS_LANES + k;
-            if (c >= from && c < end)
-                winograd_inputs(vf_load(row[0] + at), vf_load(row[1] + at), vf_load(row[2] + at), vf_load(row[3] + at),
-                                vf_load(row[4] + at), vf_load(row[5] + at), half[c]);
-            else
-                for (int i = 0; i < 6; i++)
-                    half[c][i] = vf_zero();
-        }
-        LS_UNROLL
-        for (int i = 0; i < 6; i++) {
-            vf out[6];
-            winograd_inputs(half[0][i], half[1][i], half[2][i], half[3][i], half[4][i], half[5][i], out);
-            LS_UNROLL
-            for (int c = 0; c < 6; c++)
-                vf_store(v + (i * 6 + c) * v_place + k, out[c]);
-        }
-    }
-}
-
-/* Where a tile lies. */
-typedef struct spot {
-    int group, top, left;
-} spot;
-
-static spot spot_of(const winograd *j, int tile)
-{
-    const int map = j->tile_rows * j->tile_columns, at = tile % map;
-    return (spot){tile / map, at / j->tile_columns * 4, at % j->tile_columns * 4};
-}
-
-/* The rows of one channel that a tile reads. */
-typedef struct window {
-    const float *row[6];
-    ptrdiff_t step[6];
-    int from, end;
-} window;
-
-static window window_of(const winograd *j, int tile)
-{
-    static const float zeros[6 * LS_LANES];
-    const spot s = spot_of(j, tile);
-    const int h = j->x->h, w = j->x->w;
-    const ptrdiff_t plane = (ptrdiff_t)h * w * LS_LANES;
-    window a = {.from = s.left == 0, .end = w - (s.left - 1) < 6 ? w - (s.left - 1) : 6};
-    for (int i = 0; i < 6; i++) {
-        const int y = s.top - 1 + i, inside = y >= 0 && y < h;
-        const ptrdiff_t at = ((ptrdiff_t)y * w + s.left - 1 + a.from) * LS_LANES;
-        a.row[i] = inside ? j->x->data + (ptrdiff_t)s.group * j->channels * plane + at : zeros;
-        a.step[i] = inside ? plane : 0;
-    }
-    return a;
-}
-
-/* A tile takes six short runs of lines from each channel's plane, which the machine does not foresee. */
-LS_INLINE void fetch_window(const window *a)
-{
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < a->end - a->from && a->step[i]; k++)
-            __builtin_prefetch(a->row[i] + AHEAD * a->step[i] + k * LS_LANES);
-}
-
 /* V of a block. Tiles that the last block lacks are zeros, so that the products need no second shape. */
 static void make_block(const winograd *j, int block, float *v)
 {
     const int tiles = j->tiles - block * TILES < TILES ? j->tiles - block * TILES : TILES;
     window a[TILES];
     for (int t = 0; t < tiles; t++)
-        a[t] = window_of(j, block * TILES + t);
-    for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES) {
-        const int more = c + 1 < j->channels;
+        a[t] = window_of(&j->map, j->x->data, j->channels, block * TILES + t);
+    for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES)
         for (int t = 0; t < TILES; t++) {
             float *to = v + t * LS_LANES;
             if (t >= tiles) {
@@ -186,17 +116,11 @@ static void make_block(const winograd *j, int block, float *v)
                 continue;
             }
             if (c + AHEAD < j->channels)
-                fetch_window(&a[t]);
-            if (a[t].from == 0 && a[t].end == 6)
-                transform_inputs(a[t].row, 0, 6, to, j->v_place);
-            else if (a[t].from == 1 && a[t].end == 6)
-                transform_inputs(a[t].row, 1, 6, to, j->v_place);
-            else
-                transform_inputs(a[t].row, a[t].from, a[t].end, to, j->v_place);
-            for (int i = 0; i < 6; i++)
-                a[t].row[i] += more ? a[t].step[i] : 0;
+                fetch_window(&a[t], AHEAD);
+            transform_inputs(&a[t], to, j->v_place);
+            if (c + 1 < j->channels)
+                next_channel(&a[t]);
         }
-    }
 }
 
 /* LS_OB outputs of pb vectors of a block at one place. */
@@ -285,7 +209,7 @@ static void write_block(const winograd *j, int block, int output, int outputs)
 {
     const ptrdiff_t plane = (ptrdiff_t)j->y->h * j->y->w * LS_LANES;
     for (int t = 0; t < TILES && block * TILES + t < j->tiles; t++) {
-        const spot s = spot_of(j, block * TILES + t);
+        const spot s = spot_of(&j->map, block * TILES + t);
         const int rows = j->y->h - s.top < 4 ? j->y->h - s.top : 4,
                   columns = j->y->w - s.left < 4 ? j->y->w - s.left : 4;
         float *y = j->y->data + ((ptrdiff_t)s.group * j->outputs + output) * plane +
