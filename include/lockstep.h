@@ -123,6 +123,8 @@ ls_devices ls_all_devices(ls_session *session); /* one CPU device for each core 
 ls_device ls_host(void);                        /* where data and files are, no device that computes */
 ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);
+/* What the last call below had to make do with, such as "there is no gpu(0) here: cpu(0) in its place"; "" where nothing. */
+const char *ls_notice(const ls_session *session);
 /* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. */
 ls_device ls_try_gpu(ls_session *session, int i);
 ls_devices ls_try_all_gpus(ls_session *session);

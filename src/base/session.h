@@ -15,6 +15,7 @@ typedef struct ls_owned {
 struct ls_session {
     ls_context context;
     ls_options options;             /* defaults filled in */
+    const char *notice;             /* interned */
     ls_owned *owned;                /* from the youngest on */
     ls_owned *kept;                 /* plain memory that lives until ls_close */
     struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */

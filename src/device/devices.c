@@ -122,29 +122,45 @@ ls_device ls_gpu(int i)
     return (ls_device){LS_CUDA, (int16_t)i};
 }
 
+const char *ls_notice(const ls_session *session)
+{
+    return session && session->notice ? session->notice : "";
+}
+
+/* CPUs from `first` on, in place of GPUs that are not there, which is noted. */
+static ls_devices fall_back(ls_session *session, int first, int n)
+{
+    ls_devices devices = {.n = n};
+    for (int i = 0; i < n; i++)
+        devices.at[i] = ls_cpu(first + i);
+    char text[96];
+    if (n > 1)
+        snprintf(text, sizeof text, "there are no GPUs here: cpu(%d) to cpu(%d) in their place", first, first + n - 1);
+    else
+        snprintf(text, sizeof text, "there is no gpu(%d) here: cpu(%d) in its place", first, first);
+    if (session)
+        session->notice = ls_intern(session, text);
+    return devices;
+}
+
 ls_device ls_try_gpu(ls_session *session, int i)
 {
     if (i < 0 || i >= LS_MAX_DEVICES) {
         if (session)
             ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device %d", i);
-        i = 0;
+        return ls_cpu(0);
     }
-    return ls_cpu(i);
+    return fall_back(session, i, 1).at[0];
 }
 
 ls_devices ls_try_devices(ls_session *session, int n)
 {
-    ls_devices devices = none();
-    if (n < 1 || n > LS_MAX_DEVICES) {
-        if (session)
-            ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_devices: %d devices; 1 to %d are possible", n,
-                     LS_MAX_DEVICES);
-        return devices;
-    }
-    devices.n = n;
-    for (int i = 0; i < n; i++)
-        devices.at[i] = ls_try_gpu(session, i);
-    return devices;
+    if (n >= 1 && n <= LS_MAX_DEVICES)
+        return fall_back(session, 0, n);
+    if (session)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_devices: %d devices; 1 to %d are possible", n,
+                 LS_MAX_DEVICES);
+    return none();
 }
 
 ls_devices ls_try_all_gpus(ls_session *session)
