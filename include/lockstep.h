@@ -140,7 +140,13 @@ typedef struct ls_shape {
 } ls_shape;
 /* LS_SHAPE(4, 5): a shape from its sizes, 1 to 4 of them. */
 #ifdef __cplusplus
-#define LS_SHAPE(...) (ls_shape{(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+extern "C++" {
+template <typename... size> inline ls_shape ls_shape_of(size... sizes)
+{
+    return ls_shape{static_cast<int>(sizeof...(sizes)), {static_cast<int64_t>(sizes)...}};
+}
+}
+#define LS_SHAPE(...) ls_shape_of(__VA_ARGS__)
 #else
 #define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
