@@ -32,6 +32,46 @@ static ls_module *network(ls_session *s)
                                     ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
 }
 
+/* Rows 1 and 2: without GPUs, CPUs take their places and are printed as such; by name a GPU must be there. */
+static void devices(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    for (int i = 0; i < 2; i++) {
+        ls_device device = ls_try_gpu(s, i);
+        assert_string_equal(ls_device_str(s, device),
+                            device.type == LS_CUDA ? (i ? "gpu(1)" : "gpu(0)") : (i ? "cpu(1)" : "cpu(0)"));
+    }
+    ls_devices all = ls_try_all_gpus(s), two = ls_try_devices(s, 2);
+    assert_true(all.n >= 1 && (all.at[0].type == LS_CUDA || all.n == 1));
+    assert_string_equal(ls_devices_str(s, two), two.at[0].type == LS_CUDA ? "[gpu(0), gpu(1)]" : "[cpu(0), cpu(1)]");
+    ls_parse_devices(s, "gpu:0,gpu:200");
+    assert_true(ls_failed(s));
+    assert_non_null(strstr(ls_message(s), "gpu"));
+    assert_true(ls_catch(s, ls_status_of(s)));
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* Rows 7 and 13: the sizes of the two networks, and their summaries. */
+static void the_two_networks(void **state)
+{
+    (void)state;
+    static const uint8_t image[28 * 28], label[1];
+    const struct {
+        const char *model, *numbers, *row;
+    } expected[] = {{"lenet", "129068 trainable", "W1"}, {"resnet18", "11175818 trainable", "resnet_block4"}};
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_memory(s, image, label, 1, 1, 28, 28, 10, NULL);
+    for (int i = 0; i < 2; i++) {
+        ls_module *net = ls_model(s, expected[i].model);
+        ls_initialize(net, ls_try_devices(s, 1), &(ls_init){.like = data});
+        const char *summary = ls_summary(net);
+        assert_non_null(strstr(summary, expected[i].row));
+        assert_non_null(strstr(summary, expected[i].numbers));
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* Row 3: 60,000 images in batches of 256 are 235 steps, the last with 96; of 512, 118. */
 static void steps_of_an_epoch(void **state)
 {
@@ -214,8 +254,9 @@ static void a_step_on_replicas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_of_an_epoch), cmocka_unit_test(parts_of_a_batch), cmocka_unit_test(forward_on_parts),
-        cmocka_unit_test(values_on_devices), cmocka_unit_test(the_same_loop),    cmocka_unit_test(a_step_on_replicas),
+        cmocka_unit_test(devices),          cmocka_unit_test(the_two_networks),   cmocka_unit_test(steps_of_an_epoch),
+        cmocka_unit_test(parts_of_a_batch), cmocka_unit_test(forward_on_parts),   cmocka_unit_test(values_on_devices),
+        cmocka_unit_test(the_same_loop),    cmocka_unit_test(a_step_on_replicas),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
