@@ -96,7 +96,7 @@ static void steps_of_an_epoch(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-/* Row 5: sizes differ by at most one, nothing is dropped, empty parts are legal. */
+/* Row 5: sizes differ by at most one, nothing is dropped, empty parts are legal; a failure of the caller's own sticks. */
 static void parts_of_a_batch(void **state)
 {
     (void)state;
@@ -119,7 +119,10 @@ static void parts_of_a_batch(void **state)
             }
         }
     }
-    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(ls_fail(s, LS_BAD_SHAPE, "split_batch: X has %d rows, y %d", 3, 4), LS_BAD_SHAPE);
+    assert_string_equal(ls_message(s), "split_batch: X has 3 rows, y 4");
+    assert_int_equal(ls_fail(s, LS_IO, "later"), LS_BAD_SHAPE);
+    assert_int_equal(ls_close(s), LS_BAD_SHAPE);
 }
 
 /* Rows 6 and 19: the forward of each part lies where the part lies and equals its rows of the undivided forward. */
