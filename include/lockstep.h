@@ -142,7 +142,13 @@ typedef struct ls_shape {
 } ls_shape;
 /* LS_SHAPE(4, 5): a shape from its sizes, 1 to 4 of them. */
 #ifdef __cplusplus
-#define LS_SHAPE(...) (ls_shape{(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+extern "C++" {
+template <typename... size> inline ls_shape ls_shape_of(size... sizes)
+{
+    return ls_shape{static_cast<int>(sizeof...(sizes)), {static_cast<int64_t>(sizes)...}};
+}
+}
+#define LS_SHAPE(...) ls_shape_of(__VA_ARGS__)
 #else
 #define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
@@ -339,9 +345,15 @@ typedef struct ls_custom {
     void *user;                   /* must outlive the session */
 } ls_custom;
 
-/* Records it; `op` and its name are copied. An output
- * whose height and width are 1 is (images, features). */
+/* Records it; `op` and its name are copied. An output whose height and width are 1 is (images, features). */
 ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
+
+/* Checks that `backward` is the slope of `forward`, sign included: the largest difference between a directional derivative by
+ * `backward` and by central differences, relative to the derivatives' size. 1e-4 and less is rounding, 1 a wrong formula. The
+ * inputs are random by the session's seed, none within 1/8 of zero; shapes[k] is input k's channels, height and width, of a
+ * parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED), numbers that are not finite, a forward
+ * that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the functions at once, on the caller's thread. */
+double ls_check_custom(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 

@@ -31,6 +31,9 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps);
 ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate);
 
+/* What keeps a user's operation from being one; NULL where nothing does. */
+const char *ls_wrong_custom(const ls_custom *op);
+
 /* A parameter under `path`: defined by the first recording of a network, looked up by later ones. */
 ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, const ls_shape *shape);
 

@@ -206,7 +206,7 @@ static void put_sizes(int sizes[3], const ls_tensor *t, bool parameter)
     }
 }
 
-static const char *wrong_custom(const ls_custom *op)
+const char *ls_wrong_custom(const ls_custom *op)
 {
     if (!op || !op->name || !op->forward || op->inputs < 1 || op->inputs > LS_CUSTOM_INPUTS)
         return "an operation has a name, a forward and 1 to 3 inputs";
@@ -217,7 +217,7 @@ static const char *wrong_custom(const ls_custom *op)
 
 ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
 {
-    const char *wrong = wrong_custom(op);
+    const char *wrong = ls_wrong_custom(op);
     ls_session *session = inputs && inputs[0] ? ls_operands(inputs, wrong ? 1 : op->inputs, "ls_custom_op") : NULL;
     if (!session)
         return NULL;

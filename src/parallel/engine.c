@@ -13,7 +13,9 @@ void ls_slow_down(const ls_worker *worker)
         return;
     struct timespec time = {(time_t)options->slow_seconds,
                             (long)((options->slow_seconds - (double)(time_t)options->slow_seconds) * 1e9)};
+    ls_core_leave(worker->core); /* others on its core are not slow */
     nanosleep(&time, NULL);
+    ls_core_enter(worker->core);
 }
 
 int ls_spin(const ls_engine *engine, const atomic_int *flag)

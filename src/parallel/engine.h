@@ -51,7 +51,7 @@ void ls_engine_wait_job(ls_engine *engine,
                         ls_job *job);   /* until that job is done (at once if it was never handed in) */
 void ls_engine_wait(ls_engine *engine); /* until all are */
 
-/* Sleeps where the session's options make this worker's device a slow one. */
+/* Sleeps where the session's options make this worker's device a slow one, without its core's turn, which it must have. */
 void ls_slow_down(const ls_worker *worker);
 
 /* Waits a few microseconds for `flag` to become non-zero, where that is cheaper than sleeping; returns it. */

@@ -1,0 +1,130 @@
+#!/bin/sh
+# Every example at a small size: what it prints. examples.sh PROGRAM, with the examples beside it.
+. "$(dirname -- "$0")/common.sh"
+build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
+program=$build/$(basename -- "$program") examples=$build/examples
+python3 "$here/make_data.py" "$work/data" 1024 512 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+cd "$work" || exit 1
+
+# example NAME ARGUMENTS...: ends with status 0 and says nothing of a failure; its output is in $work/out.
+example() {
+    called=$*
+    name=$1
+    shift
+    began=$(date +%s)
+    "$examples/$name" "$@" >"$work/out" 2>"$work/err" || wrong "$called: status $?"
+    ! grep -q "^$name: " "$work/err" || wrong "$called: a failure"
+    printf '%s: %d s\n' "$called" $(($(date +%s) - began))
+}
+
+prints() { # PATTERN [TIMES]: a whole line, so often
+    times=$(grep -cE "^$1\$" "$work/out")
+    [ "$times" = "${2-1}" ] || wrong "$called: $times times '$1', not ${2-1}"
+}
+
+says() { # TEXT: lines that follow each other, as they are
+    python3 - "$work/out" "$1" <<'PY' || wrong "$called does not say '$1'"
+import sys
+assert "\n" + sys.argv[2] + "\n" in "\n" + open(sys.argv[1]).read()
+PY
+}
+
+number='-?[0-9.]+(e-?[0-9]+)?'
+acc_line='test acc: [01]\.[0-9][0-9], [0-9]+\.[0-9] sec/epoch on '
+
+example from_scratch 1 512
+says 'devices: [cpu(0), cpu(1)]'
+says 'b1 weight: [0, 0, 0, ..., 0, 0, 0] on cpu(0)'
+says 'b1 grad: empty on cpu(0)'
+says 'before allreduce:
+[[1, 1]] on cpu(0)
+[[2, 2]] on cpu(1)
+after allreduce:
+[[3, 3]] on cpu(0)
+[[3, 3]] on cpu(1)'
+says 'load into [cpu(0), cpu(1)]'
+python3 - "$work/out" <<'PY' || wrong "$called: the scattered 4 x 5"
+import re, sys
+text = open(sys.argv[1]).read()
+whole, parts = re.search(r"^input:\n(.*?)\nload into .*?\noutput:\n(.*?)\ntest acc", text, re.S | re.M).groups()
+def rows(text):
+    return [[float(n) for n in re.findall(r"[\d.]+", row)] for row in re.findall(r"\[([^][]+)\]", text)]
+first, second = re.split(r" on cpu\(0\)\n", parts)
+assert second.endswith(" on cpu(1)"), second
+whole, first, second = rows(whole), rows(first), rows(second)
+assert whole == [[float(5 * i + j) for j in range(5)] for i in range(4)], whole
+assert (first, second) == (whole[:2], whole[2:]), (first, second)
+PY
+prints "$acc_line\[cpu\(0\)\]"
+prints "$acc_line\[cpu\(0\), cpu\(1\)\]"
+
+example concise 1 32
+says '0.weight: shape not known before the first forward'
+says 'not initialized on cpu(7)'
+python3 - "$work/out" <<'PY' || wrong "$called: the forward on parts, and the first filter on each device"
+import re, sys
+text = open(sys.argv[1]).read()
+parts = re.search(r"^\((.*? on cpu\(0\)),\n (.*? on cpu\(1\))\)\n(.*?) on cpu\(0\)\n(.*?) on cpu\(1\)\nnot init", text, re.S | re.M).groups()
+assert all(part.count("]") == 3 for part in parts[:2]), parts[:2]  # two rows of logits each
+assert parts[2] == parts[3] and parts[2].count("]") == 5, parts[2:]  # (1, 3, 3), equal on both
+PY
+prints "$acc_line\[cpu\(0\)\]"
+prints "$acc_line\[cpu\(0\), cpu\(1\)\]"
+
+example three_ways 2 512
+for way in 'one device' 'by layers' 'by channels' 'by data'; do
+    prints "$way +[1-9][0-9]* bytes moved a step"
+done
+prints "the ways agree: largest difference $number, where training moved a parameter by $number"
+
+example allreduce 4 4000
+says 'all-reduce over [cpu(0), cpu(1), cpu(2), cpu(3)]'
+prints '.* ms, +96000 bytes moved: right on every device' 4
+example allreduce 3 1000
+prints '.*: right on every device' 3
+prints 'halving, doubling +needs a power of two'
+example allreduce 16 1600
+prints '.*: right on every device' 4
+
+example devices 2 0.1
+prints "one device +$number ms a step"
+prints "a slow one and a fast one, evenly +$number ms a step"
+prints "a slow one and a fast one, pulled +$number ms a step: $number times as fast"
+prints "sixteen devices +$number ms a step"
+prints 'fingerprint [0-9a-f]{16}: the same each time'
+# Evenly, the slow one sleeps for 8 shards, 0.8 s; unless the machine is busy beyond measure, others are done long before.
+python3 - "$work/out" <<'PY' || wrong "$called: nothing gained"
+import re, sys
+text = open(sys.argv[1]).read()
+alone, gain = (float(re.search(p, text).group(1)) for p in (r"^one device +([\d.]+)", r"([\d.]+) times as fast"))
+assert gain > 1.1 or alone > 600, (gain, alone)
+PY
+
+example waiting 2 512
+prints "waiting (per batch|per epoch|not at all) +[0-9]+ images/s, +[0-9]+% of the time in the calls, fingerprint [0-9a-f]{16}" 4
+says 'the fingerprints are equal'
+
+example sweep 2 512 "$work/sweep.svg"
+prints " *[0-9]+ +[0-9.]+ \|( [01]\.[0-9]{3}){2}" 6
+python3 - "$work/sweep.svg" <<'PY' || wrong "$called: the drawing"
+import sys, xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+lines = [e for e in root if e.tag.endswith("polyline")]
+assert len(lines) == 6 and all(len(line.get("points").split()) == 2 for line in lines)
+PY
+
+example own_operation 2 1024
+prints 'bend: backward against finite differences: [0-9.]+e-0[4-9]'
+prints 'test acc: [01]\.[0-9]{2}'
+prints 'a of each channel: \[.*\] on cpu\(0\)'
+
+example memory 2 400 "$work/memory.safetensors"
+prints 'test acc: (0\.9[0-9]|1\.00)'
+"$program" fingerprint "$work/memory.safetensors" >"$work/out" || wrong "$called saved nothing that is read"
+
+example train
+prints 'epoch [12]: test acc [01]\.[0-9]{3}' 2
+[ -s "$work/own.safetensors" ] || wrong "$called saved nothing"
+ends

@@ -1,0 +1,187 @@
+/* ls_check_custom: right backwards pass, and each way to be wrong is seen; what is refused, by name. */
+#include "support.h"
+
+#include <lockstep.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* y = x^2 * w, one w for each channel; `user` says what is wrong with it. */
+typedef enum fault { NONE, SIGN, FACTOR, PARAMETER_SIGN, ONE_PLACE, FORGETS_ROWS, NOT_A_NUMBER, RESTLESS } fault;
+
+static fault fault_of(const ls_custom_call *call)
+{
+    return *(const fault *)call->user;
+}
+
+static int numbers_in(const ls_custom_call *call)
+{
+    return call->rows * call->in[0][0] * call->in[0][1] * call->in[0][2];
+}
+
+static int channel_of(const ls_custom_call *call, int i)
+{
+    return i / (call->in[0][1] * call->in[0][2]) % call->in[0][0];
+}
+
+static void square(const ls_custom_call *call, const float *const in[], float *out)
+{
+    static int calls;
+    for (int i = 0; i < numbers_in(call); i++) {
+        out[i] = in[0][i] * in[0][i] * in[1][channel_of(call, i)];
+    }
+    if (fault_of(call) == NOT_A_NUMBER) {
+        out[1] = NAN;
+    }
+    if (fault_of(call) == RESTLESS) {
+        out[0] = (float)calls++;
+    }
+}
+
+static void square_backward(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
+                            float *const din[])
+{
+    (void)out;
+    fault wrong = fault_of(call);
+    float factor = wrong == SIGN ? -2 : wrong == FACTOR ? 1.9F : 2, sign = wrong == PARAMETER_SIGN ? -1 : 1;
+    int n = numbers_in(call);
+    for (int i = 0; i < n; i++) {
+        int c = channel_of(call, i);
+        din[0][i] = factor * dout[i] * in[0][i] * in[1][c];
+        if (wrong != FORGETS_ROWS || i < n / call->rows) {
+            din[1][c] += sign * dout[i] * in[0][i] * in[0][i];
+        }
+    }
+    if (wrong == ONE_PLACE) {
+        din[0][n / 2] = -din[0][n / 2];
+    }
+}
+
+static bool a_number_a_channel(ls_custom_call *call)
+{
+    return call->in[1][0] == call->in[0][0];
+}
+
+static ls_custom squaring(fault *wrong)
+{
+    return (ls_custom){.name = "square",
+                       .inputs = 2,
+                       .parameters = 2,
+                       .shape = a_number_a_channel,
+                       .forward = square,
+                       .backward = square_backward,
+                       .user = wrong};
+}
+
+static const int shapes[][3] = {{3, 2, 5}, {3, 1, 1}};
+
+static double check(fault wrong, uint64_t seed, ls_status expected)
+{
+    ls_session *session = ls_open(&(ls_options){.seed = seed});
+    ls_custom op = squaring(&wrong);
+    double error = ls_check_custom(session, &op, shapes, 6);
+    assert_int_equal(ls_status_of(session), expected);
+    if (expected != LS_OK) {
+        assert_true(isnan(error));
+        assert_non_null(strstr(ls_message(session), "ls_check_custom: square"));
+    }
+    ls_close(session);
+    return error;
+}
+
+static void right_ones_pass_and_wrong_ones_show(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        assert_true(check(NONE, seed, LS_OK) < 1e-4);
+        assert_true(check(SIGN, seed, LS_OK) > 1);
+        assert_true(check(PARAMETER_SIGN, seed, LS_OK) > 1);
+        assert_true(check(FACTOR, seed, LS_OK) > 0.01);
+        assert_true(check(ONE_PLACE, seed, LS_OK) > 1e-3);
+        assert_true(check(FORGETS_ROWS, seed, LS_OK) > 0.1);
+    }
+    double once = check(NONE, 3, LS_OK), again = check(NONE, 3, LS_OK);
+    assert_memory_equal(&once, &again, sizeof once);
+}
+
+static void what_is_not_a_slope_is_said(void **state)
+{
+    (void)state;
+    check(NOT_A_NUMBER, 0, LS_NOT_FINITE);
+    check(RESTLESS, 0, LS_BAD_ARGUMENT);
+}
+
+static void refused(const ls_custom *op, const int sizes[][3], int rows, ls_status status, const char *message)
+{
+    ls_session *session = ls_open(NULL);
+    assert_true(isnan(ls_check_custom(session, op, sizes, rows)));
+    assert_int_equal(ls_status_of(session), status);
+    assert_non_null(strstr(ls_message(session), message));
+    assert_true(isnan(ls_check_custom(session, op, sizes, rows)));
+    ls_close(session);
+}
+
+static void misuse_is_refused(void **state)
+{
+    (void)state;
+    fault none = NONE;
+    const ls_custom good = squaring(&none);
+    ls_custom op = good;
+    assert_true(isnan(ls_check_custom(NULL, &good, shapes, 6)));
+    refused(NULL, shapes, 6, LS_BAD_ARGUMENT, "ls_check_custom: an operation has a name");
+    refused(&good, NULL, 6, LS_BAD_ARGUMENT, "ls_check_custom: needs the inputs' shapes");
+    refused(&good, shapes, 0, LS_BAD_ARGUMENT, "ls_check_custom: needs the inputs' shapes");
+    refused(&good, (const int[][3]){{3, 0, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE, "shapes[0] is {3, 0, 5}");
+    refused(&good, (const int[][3]){{3, 2, 5}, {3, 2, 1}}, 6, LS_BAD_SHAPE, "a parameter is {numbers, 1, 1}");
+    refused(&good, (const int[][3]){{1 << 20, 1 << 20, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE, "not too large");
+    refused(&good, (const int[][3]){{3, 2, 5}, {4, 1, 1}}, 6, LS_BAD_SHAPE, "square: its shape rule refuses");
+    op.parameters = 1;
+    refused(&op, shapes, 6, LS_BAD_ARGUMENT, "`parameters` names the first input");
+    op = good;
+    op.backward = NULL;
+    refused(&op, shapes, 6, LS_UNSUPPORTED, "square has no backward");
+}
+
+/* Memory that runs out at any point of it. */
+static long made, fail_at;
+
+static void *allocate(size_t bytes, size_t alignment, void *user)
+{
+    (void)user;
+    return ++made == fail_at ? NULL : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void release(void *memory, void *user)
+{
+    (void)user;
+    free(memory);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    fault none = NONE;
+    ls_custom op = squaring(&none);
+    for (fail_at = 1;; fail_at++) {
+        made = 0;
+        ls_session *session = ls_open(&(ls_options){.allocator = &(ls_allocator){allocate, release, NULL}});
+        double error = ls_check_custom(session, &op, shapes, 6);
+        if (ls_close(session) == LS_OK) {
+            assert_true(error < 1e-4);
+            break;
+        }
+        assert_true(isnan(error));
+    }
+    assert_true(fail_at > 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_ones_pass_and_wrong_ones_show),
+        cmocka_unit_test(what_is_not_a_slope_is_said),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
