@@ -104,7 +104,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 static void check_versions(ls_trace *trace, const ls_tensor *t)
 {
     for (int k = 0; k < LS_MAX_IN; k++)
-        if (t->in[k] && t->in[k]->kind == LS_TENSOR_ARRAY && t->in[k]->array->version != t->version[k]) {
+        if (t->in[k] && ls_written_array(t->in[k]) && ls_written_array(t->in[k])->version != t->version[k]) {
             char name[96];
             ls_raise(&trace->session->context, LS_STALE,
                      "%s was changed after a computation with it was recorded; read or run that before the change",

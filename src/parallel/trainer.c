@@ -216,7 +216,7 @@ static void keep_parts(ls_step_job *step, ls_network *network)
     network->n_pending = 0;
     for (int i = 0; i < step->n_parts; i++) {
         ls_tensor *loss = step->parts[i].loss;
-        if (loss && !loss->array)
+        if (loss && loss->fold && !loss->array)
             loss->array = ls_array_hold(step->parts[i].summary);
         ls_tensor_drop(loss);
         step->parts[i].loss = NULL;
@@ -283,11 +283,11 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         return NULL;
     if (network->gradient_is_there && network->n_pending)
         return trainer->gradient;
-    if (hand_in(trainer, false, "ls_grad") != LS_OK || ls_network_settle(network) != LS_OK)
+    if (hand_in(trainer, false, "ls_grad") != LS_OK)
         return NULL;
-    network->gradient_is_there = true;
+    network->gradient_is_there = ls_network_settle(network) == LS_OK;
     trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
-    return trainer->gradient;
+    return network->gradient_is_there ? trainer->gradient : NULL;
 }
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)
