@@ -37,7 +37,8 @@ static inline float *test_read(ls_tensor *tensor)
 {
     int64_t numbers = test_numbers_of(tensor);
     float *values = calloc((size_t)numbers + 1, sizeof *values);
-    assert_int_equal(ls_read(tensor, values, numbers), LS_OK);
+    if (ls_read(tensor, values, numbers) != LS_OK)
+        fail_msg("%s", ls_message(ls_session_of(tensor)));
     return values;
 }
 
@@ -131,9 +132,9 @@ static inline void assert_every_allocation_may_fail(ls_status (*work)(const ls_a
         c.made = 0;
         c.fail_at = n;
         ls_status status = work(&allocator);
-        if (status != LS_OUT_OF_MEMORY || c.alive)
+        if (c.alive)
             print_message("allocation %ld of %ld: %s\n", n, all, ls_status_name(status));
-        assert_int_equal(status, LS_OUT_OF_MEMORY);
+        assert_int_equal(status, c.made < n ? LS_OK : LS_OUT_OF_MEMORY); /* how many there are is a matter of time */
         assert_int_equal(c.alive, 0);
     }
     print_message("%ld allocations failed in turn\n", all);

@@ -319,8 +319,8 @@ ls_status ls_graph_differentiate(ls_graph *graph, ls_value *y, ls_value *dy, ls_
         ls_node node = graph->nodes[i];
         ls_value *arrived = node.out[0] && node.out[0]->id < t.n ? t.gradient[node.out[0]->id] : NULL;
         rule *derive = rules[node.attributes.op];
-        if (!arrived || !node.out[0]->needs_gradient)
-            continue;
+        if (!arrived || !node.out[0]->needs_gradient || node.attributes.op == LS_OP_INPUT)
+            continue; /* a tracked input keeps what arrived */
         if (derive)
             derive(&t, node, arrived);
         else

@@ -340,7 +340,8 @@ static void record_wanted(lowering *l, const ls_tensor *root)
     }
     const ls_tensor *loss = root->fold ? root->in[0] : root;
     record_metric(l, loss->value, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
-    if (loss->attributes.op == LS_OP_CROSS_ENTROPY && loss->kind == LS_TENSOR_COMPUTED)
+    if (loss->attributes.op == LS_OP_CROSS_ENTROPY &&
+        !is_leaf(loss, l->trace->fresh)) /* its logits are in this graph */
         record_metric(l, loss->in[0]->value, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
 }
 

@@ -243,6 +243,7 @@ static uint8_t label_of(const ls_feed *feed, int64_t i)
         return (uint8_t)label;
     ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d",
              (long long)i, label, feed->classes - 1);
+    atomic_store(&feed->program->session->broken, true);
     return 0;
 }
 

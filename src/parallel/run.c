@@ -203,8 +203,10 @@ static void add_summary(device_run *r, ls_task *task, ls_tensor *root)
     ls_session *session = task->session;
     r->metrics = working_array(session, task, (size_t)r->feed->shards * (LS_METRICS + 2) + 1);
     r->summary = new_array(session, 2);
-    if (!r->metrics || !r->summary)
+    if (!r->metrics || !r->summary) {
+        ls_array_drop(r->summary);
         return;
+    }
     memset(r->metrics->data, 0, (size_t)r->feed->shards * LS_METRICS * sizeof(float));
     ls_task_writes(task, r->summary);
     if (!root->fold || root->array)
