@@ -328,14 +328,110 @@ static void a_caught_failure_loses_no_step(void **state)
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
+/* ---- Whole data sets, tables and files ---- */
+
+static void predictions_and_accuracy(void **state)
+{
+    (void)state;
+    setup t = open_setup(3, BATCH, NULL);
+    float *logits = calloc((size_t)ROWS * CLASSES, sizeof *logits);
+    assert_int_equal(ls_predict(t.net, t.data, logits, CLASSES), LS_OK);
+    double right = 0;
+    for (int i = 0; i < ROWS; i++) {
+        const float *row = logits + (size_t)i * CLASSES;
+        int best = 0;
+        for (int k = 1; k < CLASSES; k++)
+            best = row[k] > row[best] ? k : best;
+        right += best == classes_of[i];
+    }
+    assert_true(ls_accuracy(t.net, t.data) == right / ROWS);
+    ls_predict(t.net, t.data, logits, 3);
+    assert_caught(t.s, LS_BAD_SHAPE, "ls_predict: the network has 10 classes, the caller's rows 3");
+    ls_predict(t.net, t.data, NULL, CLASSES);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_predict: an argument is NULL");
+    assert_true(ls_accuracy(t.net, NULL) == 0);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_evaluate: an argument is NULL");
+    free(logits);
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
+static void fill(const ls_parameter_info *info, float *values, void *user)
+{
+    for (int64_t i = 0; i < info->numbers; i++)
+        values[i] = 0.5F;
+    *(int64_t *)user += info->numbers;
+}
+
+static void tables(void **state)
+{
+    (void)state;
+    setup t = open_setup(1, BATCH, NULL);
+    assert_non_null(strstr(ls_summary(t.net), "129068 trainable numbers"));
+    int64_t numbers = 0;
+    assert_int_equal(ls_apply(t.net, fill, &numbers), LS_OK);
+    assert_int_equal(numbers, 129068);
+    assert_string_equal(ls_str(ls_at(ls_param(t.net, "b2", ls_cpu(0)), 49)), "0.5 on cpu(0)");
+    ls_apply(t.net, NULL, NULL);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_apply: fn is NULL");
+    int user;
+    ls_module *block = ls_block(t.s, NULL, &user);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_block: forward is NULL");
+    assert_null(ls_user(block));
+    ls_module *net = ls_sequential(t.s, LS_LIST(ls_nn_fn(t.s, ls_relu)));
+    assert_non_null(ls_child(net, "0"));
+    assert_null(ls_child(net, "1"));
+    assert_null(ls_child(net, NULL));
+    ls_tensor *x = ls_arange(t.s, 0, LS_SHAPE(1, 1, 2, 2));
+    assert_true(ls_item(ls_sum(ls_max_pool2d(x, &(ls_pool){.kernel = 2}))) == 3);
+    ls_max_pool2d(x, NULL);
+    assert_caught(t.s, LS_BAD_SHAPE, "ls_max_pool2d: kernel must be");
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
+static void devices_fall_back(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    assert_string_equal(ls_device_str(s, ls_try_gpu(s, 1)), "cpu(1)"); /* this library was built for CPUs alone */
+    assert_string_equal(ls_device_str(s, ls_gpu(1)), "gpu(1)");
+    assert_string_equal(ls_device_str(s, ls_host()), "the host");
+    assert_string_equal(ls_devices_str(s, ls_try_all_gpus(s)), "[cpu(0)]");
+    ls_try_gpu(s, -1);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device -1");
+    assert_int_equal(ls_try_devices(s, 0).n, 0);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_try_devices: 0 devices");
+    ls_timer timer = {0};
+    assert_true(ls_timer_avg(&timer) == 0);
+    ls_timer_start(&timer);
+    ls_timer_stop(&timer);
+    assert_true(timer.laps == 1 && ls_timer_avg(&timer) >= 0);
+    char text[65];
+    float number = 1;
+    assert_int_not_equal(ls_model_of_file(s, NULL, text, sizeof text), LS_OK);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_model_of_file: path or name is NULL");
+    assert_int_not_equal(ls_fingerprint_file(s, NULL, text), LS_OK);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_fingerprint_file: path or digits is NULL");
+    assert_int_equal(ls_save_npy(s, "/nowhere/at/all.npy", &number, 1, 1), LS_IO);
+    assert_true(ls_catch(s, LS_IO));
+    assert_int_not_equal(ls_data_fetch(NULL, NULL, NULL, NULL, NULL), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_scratch_and_concise_agree), cmocka_unit_test(the_same_bits_in_any_manner),
-        cmocka_unit_test(losses_for_each_image),          cmocka_unit_test(gradients),
-        cmocka_unit_test(a_gradient_that_is_not_finite),  cmocka_unit_test(inference_on_parts),
-        cmocka_unit_test(what_is_not_there_is_named),     cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(from_scratch_and_concise_agree),
+        cmocka_unit_test(the_same_bits_in_any_manner),
+        cmocka_unit_test(losses_for_each_image),
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(a_gradient_that_is_not_finite),
+        cmocka_unit_test(inference_on_parts),
+        cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_caught_failure_loses_no_step),
+        cmocka_unit_test(predictions_and_accuracy),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(devices_fall_back),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
