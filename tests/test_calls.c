@@ -213,6 +213,36 @@ static void gradients(void **state)
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
+/* Arrays that a step reads: written before it starts, and not changed under it. */
+static void steps_and_copies_keep_their_order(void **state)
+{
+    (void)state;
+    char digits[2][65];
+    for (int round = 0; round < 2; round++) {
+        setup t = open_setup(2, BATCH, NULL);
+        ls_tensor *X = ls_uniform(t.s, "X", LS_SHAPE(BATCH, 1, SIZE, SIZE)), *part[2], *y[2], *loss[2];
+        for (int step = 0; step < 4; step++) {
+            ls_scatter(X, t.devices, part);
+            ls_scatter(ls_clone(t.b.y, ls_host()), t.devices, y);
+            for (int d = 0; d < 2; d++)
+                ls_backward(loss[d] = ls_sum(ls_cross_entropy(ls_train(t.net, part[d]), y[d])));
+            assert_int_equal(ls_step(t.trainer), LS_OK);
+            ls_tensor *copy = ls_clone(loss[1], ls_cpu(0));
+            if (round)
+                ls_wait(t.s);
+            ls_assign(part[0], ls_to(ls_zeros(t.s, LS_SHAPE(BATCH / 2, 1, SIZE, SIZE)), ls_cpu(0)));
+            assert_true(ls_item(copy) == ls_item(loss[1]));
+        }
+        ls_fingerprint(t.net, digits[round]);
+        ls_backward(ls_sum(ls_cross_entropy(ls_train(t.net, part[1]), y[1])));
+        ls_assign(part[1], part[0]);
+        ls_step(t.trainer);
+        assert_caught(t.s, LS_STALE, "ls_step: what a backward pass reads was changed after ls_backward");
+        assert_int_equal(ls_close(t.s), LS_OK);
+    }
+    assert_string_equal(digits[0], digits[1]);
+}
+
 /* The gradient that was only looked at was not finite: what is pending is freed once. */
 static void a_gradient_that_is_not_finite(void **state)
 {
@@ -424,6 +454,7 @@ int main(void)
         cmocka_unit_test(the_same_bits_in_any_manner),
         cmocka_unit_test(losses_for_each_image),
         cmocka_unit_test(gradients),
+        cmocka_unit_test(steps_and_copies_keep_their_order),
         cmocka_unit_test(a_gradient_that_is_not_finite),
         cmocka_unit_test(inference_on_parts),
         cmocka_unit_test(what_is_not_there_is_named),

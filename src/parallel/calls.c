@@ -153,12 +153,15 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
         ls_array_drop(summary);
         return ls_status_of(session);
     }
+    uint64_t changes;
+    ls_feed_changes(feed, false, &changes);
     network->gradient_is_there = false;
     network->pending[network->n_pending++] = (ls_share){.feed = feed,
                                                         .device = trace->call->device,
                                                         .summary = summary,
                                                         .loss = ls_tensor_hold(loss),
-                                                        .mean = loss->fold == LS_FOLD_MEAN};
+                                                        .mean = loss->fold == LS_FOLD_MEAN,
+                                                        .changes = changes};
     return LS_OK;
 }
 

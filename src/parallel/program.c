@@ -220,6 +220,20 @@ void ls_feeds_free(ls_session *session)
     }
 }
 
+bool ls_feed_changes(ls_feed *feed, bool in_step, uint64_t *changes)
+{
+    *changes = 0;
+    for (int k = 0; k < feed->n_inputs + feed->n_arrays + (feed->label_array != NULL); k++) {
+        int weight = k - feed->n_inputs;
+        ls_array *array = weight < 0                ? feed->inputs[k]
+                          : weight < feed->n_arrays ? feed->arrays[weight]
+                                                    : feed->label_array;
+        *changes += array->version;
+        array->in_step |= in_step;
+    }
+    return feed->n_inputs || feed->n_arrays || feed->label_array;
+}
+
 void ls_feed_locate(ls_feed *feed)
 {
     for (int k = 0; k < feed->n_arrays; k++)

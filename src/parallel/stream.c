@@ -257,8 +257,17 @@ static bool hold(ls_task *task, ls_array *array)
     return true;
 }
 
+/* Steps are no tasks: who comes after one waits for it here. */
+static void await_step(const ls_task *task, ls_array *array)
+{
+    if (array->in_step)
+        ls_wait(task->session);
+    array->in_step = false;
+}
+
 void ls_task_reads(ls_task *task, ls_array *array)
 {
+    await_step(task, array);
     if (!hold(task, array))
         return;
     wait_for(task, array->written);
@@ -268,6 +277,7 @@ void ls_task_reads(ls_task *task, ls_array *array)
 
 void ls_task_writes(ls_task *task, ls_array *array)
 {
+    await_step(task, array);
     if (!hold(task, array))
         return;
     wait_for(task, array->written);
