@@ -191,10 +191,15 @@ static void gradients(void **state)
     setup t = open_setup(2, BATCH, NULL);
     const char *name = name_of(t.net, 0);
     ls_tensor *w = ls_param(t.net, name, ls_cpu(1)), *g = ls_grad(w);
+    assert_string_equal(ls_str(g), "empty on cpu(1)");
     ls_step(t.trainer);
     assert_caught(t.s, LS_STALE, "ls_step: there is no fresh gradient");
+    ls_backward(ls_mean(test_losses(t.net, &t.b)));
+    ls_tensor *of_mean = ls_clone(g, ls_host());
+    ls_clear_grad(w);
     ls_backward(test_losses(t.net, &t.b));
     ls_tensor *once = ls_clone(g, ls_host());
+    assert_true(test_difference(ls_scale(of_mean, BATCH), once) < 1e-5);
     ls_backward(test_losses(t.net, &t.b));
     assert_true(test_difference(ls_scale(once, 2), ls_to(g, ls_host())) < 1e-5);
     float *values = test_read(w);

@@ -153,6 +153,8 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
         ls_array_drop(summary);
         return ls_status_of(session);
     }
+    if (loss->fold == LS_FOLD_MEAN)
+        feed->one = 1.0f / (float)rows;
     uint64_t changes;
     ls_feed_changes(feed, false, &changes);
     network->gradient_is_there = false;

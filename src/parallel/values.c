@@ -508,7 +508,9 @@ const char *ls_str(ls_tensor *tensor)
     ls_session *session = ls_value_session(tensor, "ls_str");
     if (!session)
         return "";
-    bool empty = tensor->kind == LS_TENSOR_GRADIENT && tensor->in[0]->freshness == LS_EMPTY;
+    bool of_network = tensor->kind == LS_TENSOR_NETWORK && tensor->training; /* a gradient too */
+    bool empty = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->freshness == LS_EMPTY
+                                                    : of_network && !tensor->network->n_pending;
     if (!empty && (ls_realize(tensor, "ls_str") != LS_OK || ls_wait(session) != LS_OK))
         return "";
     const float *values = empty ? NULL : ls_array_of(tensor)->data + tensor->offset;
