@@ -191,7 +191,8 @@ ls_tensor *ls_grad(ls_tensor *tensor);
 /* Empties the gradient; of a network's parameter those of the whole network. */
 ls_status ls_clear_grad(ls_tensor *tensor);
 /* Backward from a loss: one number, or one for each image, which stands for their sum. A part of a batch on a device is
- * computed there, in shards, and its gradients are the tree sum over them. */
+ * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_train) the pass waits for
+ * ls_step, which divides by the number of images; a mean is refused there. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
 /* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they were. */

@@ -76,16 +76,6 @@ ls_status ls_status_of(const ls_session *session)
     return session ? ls_context_status((ls_context *)&session->context) : LS_OUT_OF_MEMORY;
 }
 
-bool ls_catch(ls_session *session, ls_status status)
-{
-    if (!session || status == LS_OK || ls_status_of(session) != status)
-        return false;
-    pthread_mutex_lock(&session->context.lock);
-    session->context.status = LS_OK;
-    pthread_mutex_unlock(&session->context.lock);
-    return true;
-}
-
 ls_status ls_fail(ls_session *session, ls_status status, const char *format, ...)
 {
     if (!session || status == LS_OK || !format)

@@ -104,7 +104,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 static void check_versions(ls_trace *trace, const ls_tensor *t)
 {
     for (int k = 0; k < LS_MAX_IN; k++)
-        if (t->in[k] && t->in[k]->kind == LS_TENSOR_ARRAY && t->in[k]->array->version != t->version[k]) {
+        if (t->in[k] && ls_written_array(t->in[k]) && ls_written_array(t->in[k])->version != t->version[k]) {
             char name[96];
             ls_raise(&trace->session->context, LS_STALE,
                      "%s was changed after a computation with it was recorded; read or run that before the change",
@@ -349,7 +349,8 @@ static void record_wanted(lowering *l, const ls_tensor *root)
     }
     const ls_tensor *loss = root->fold ? root->in[0] : root;
     record_metric(l, loss->value, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
-    if (loss->attributes.op == LS_OP_CROSS_ENTROPY && loss->kind == LS_TENSOR_COMPUTED)
+    if (loss->attributes.op == LS_OP_CROSS_ENTROPY &&
+        !is_leaf(loss, l->trace->fresh)) /* its logits are in this graph */
         record_metric(l, loss->in[0]->value, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
 }
 

@@ -11,7 +11,7 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
 {
     ls_session *session = NULL;
     bool whole = true;
-    for (int i = 0; i < n; i++) {
+    for (int i = n - 1; i >= 0; i--) {
         session = in[i] ? in[i]->session : session;
         whole = whole && in[i];
     }
@@ -68,7 +68,8 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
 
 static uint64_t version_of(const ls_tensor *operand)
 {
-    return operand && operand->kind == LS_TENSOR_ARRAY && operand->array ? operand->array->version : 0;
+    const ls_array *array = operand ? ls_written_array(operand) : NULL;
+    return array ? array->version : 0;
 }
 
 ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)
@@ -98,7 +99,10 @@ ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w
 
 ls_tensor *ls_relu(ls_tensor *x)
 {
-    return ls_operands(&x, 1, "ls_relu") ? ls_record_shaped(LS_OP_RELU, &x, 1, &x->shape) : NULL;
+    if (!ls_operands(&x, 1, "ls_relu"))
+        return NULL;
+    return x->shape.rank < 1 ? ls_bad_shape(x, "ls_relu", "x must be (images, ...)")
+                             : ls_record_shaped(LS_OP_RELU, &x, 1, &x->shape);
 }
 
 ls_tensor *ls_flatten(ls_tensor *x)
@@ -203,7 +207,7 @@ ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
     ls_tensor *in[] = {a, b};
     if (!ls_operands(in, 2, "ls_add"))
         return NULL;
-    if (b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape))
+    if (b->kind != LS_TENSOR_PARAMETER && a->shape.rank > 0 && ls_same_shape(&a->shape, &b->shape))
         return ls_record_shaped(LS_OP_ADD, in, 2, &a->shape);
     if (a->shape.rank < 2 || !fits_bias(b, a->shape.dim[1]))
         return ls_bad_shape(a, "ls_add", "both must have one shape, or the second be a bias (channels of the first)");

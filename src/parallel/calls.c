@@ -114,6 +114,10 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
         return ls_raise(context, LS_UNSUPPORTED,
                         "ls_backward: a network's images and what follows it cannot be tracked; make it a parameter of "
                         "the network");
+    if (loss->fold == LS_FOLD_MEAN)
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_backward: of a network's losses take the sum, or the losses as they are: ls_step divides by "
+                        "the number of images, and a mean would be divided twice");
     if (check_version(trace->call) != LS_OK || make_room(network) != LS_OK)
         return ls_status_of(session);
     int64_t rows = over->shape.dim[0];
@@ -132,12 +136,14 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
         ls_array_drop(summary);
         return ls_status_of(session);
     }
+    uint64_t changes;
+    ls_feed_changes(feed, false, &changes);
     network->gradient_is_there = false;
     network->pending[network->n_pending++] = (ls_share){.feed = feed,
                                                         .device = trace->call->device,
                                                         .summary = summary,
                                                         .loss = ls_tensor_hold(loss),
-                                                        .mean = loss->fold == LS_FOLD_MEAN};
+                                                        .changes = changes};
     return LS_OK;
 }
 

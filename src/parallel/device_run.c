@@ -29,6 +29,8 @@ static void run_shards(ls_device_run *r, ls_core *core)
     if (network)
         ls_network_bind(network, &bindings);
     pile p = {.n = 0};
+    if (r->n_partial && !r->feed->shards)
+        memset(r->partial[0]->data, 0, trainable * sizeof(float)); /* the sum over an empty part of a batch */
     for (int j = 0; j < r->feed->shards; j++) {
         float *outputs[LS_MAX_INPUTS] = {NULL};
         size_t first = (size_t)j * (size_t)r->feed->shard;
@@ -169,12 +171,14 @@ void ls_run_summarize(ls_device_run *r, ls_task *task, ls_tensor *root)
     ls_session *session = task->session;
     r->metrics = ls_run_array(session, task, (size_t)r->feed->shards * (LS_METRICS + 2) + 1);
     r->summary = new_array(session, 2);
-    if (!r->metrics || !r->summary)
+    if (!r->metrics || !r->summary) {
+        ls_array_drop(r->summary);
         return;
+    }
     memset(r->metrics->data, 0, (size_t)r->feed->shards * LS_METRICS * sizeof(float));
     ls_task_writes(task, r->summary);
-    if (root->array)
-        ls_array_drop(r->summary); /* it was read before the backward pass, and stays */
+    if (!root->fold || root->array)
+        ls_array_drop(r->summary); /* a number for each image is no sum; one read before the backward pass stays */
     else
         root->array = r->summary;
 }

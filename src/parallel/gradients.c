@@ -92,6 +92,7 @@ static void update(ls_task *task, ls_core *core)
                      "ls_sgd_step: the update of %s is not finite; the parameters keep their values; a lower learning "
                      "rate may help",
                      *u->at[i].name ? u->at[i].name : "a tensor");
+            atomic_store(&task->session->broken, true);
             return;
         }
     }

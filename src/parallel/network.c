@@ -177,6 +177,20 @@ static void draw(ls_network *network)
     ls_engine_wait_job(network->engine, &d.job);
 }
 
+/* Images that did not fit leave nothing behind: the next ones may have another shape. */
+static void forget(ls_network *network)
+{
+    ls_recorded_release(&network->inference);
+    ls_recorded_release(&network->training);
+    for (int i = 0; i < 2; i++) {
+        ls_release(&network->session->context, network->weights[i]);
+        ls_release(&network->session->context, network->state[i]);
+        network->weights[i] = network->state[i] = NULL;
+    }
+    ls_flat_destroy(&network->flat);
+    ls_flat_init(&network->flat, &network->session->context);
+}
+
 ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)
 {
     ls_session *session = network->session;
@@ -195,8 +209,10 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     if (ls_module_record(network->root, &network->flat, false, &shape, &network->inference) != LS_OK ||
         ls_flat_close(&network->flat) != LS_OK ||
         ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK ||
-        allocate_values(network) != LS_OK)
+        allocate_values(network) != LS_OK) {
+        forget(network);
         return ls_status_of(session);
+    }
     int c, h, w;
     network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
     network->images = shape;

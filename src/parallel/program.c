@@ -219,6 +219,20 @@ void ls_feeds_free(ls_session *session)
     }
 }
 
+bool ls_feed_changes(ls_feed *feed, bool in_step, uint64_t *changes)
+{
+    *changes = 0;
+    for (int k = 0; k < feed->n_inputs + feed->n_arrays + (feed->label_array != NULL); k++) {
+        int weight = k - feed->n_inputs;
+        ls_array *array = weight < 0                ? feed->inputs[k]
+                          : weight < feed->n_arrays ? feed->arrays[weight]
+                                                    : feed->label_array;
+        *changes += array->version;
+        array->in_step |= in_step;
+    }
+    return feed->n_inputs || feed->n_arrays || feed->label_array;
+}
+
 void ls_feed_locate(ls_feed *feed)
 {
     for (int k = 0; k < feed->n_arrays; k++)
@@ -242,6 +256,7 @@ static uint8_t label_of(const ls_feed *feed, int64_t i)
         return (uint8_t)label;
     ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d",
              (long long)i, label, feed->classes - 1);
+    atomic_store(&feed->program->session->broken, true);
     return 0;
 }
 

@@ -50,6 +50,9 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
 void ls_feed_give(ls_feed *feed); /* from any thread, after its last use */
 void ls_feeds_free(ls_session *session);
 
+/* How often the arrays it reads were changed, and whether it reads any; marks them as read by a step where asked to. */
+bool ls_feed_changes(ls_feed *feed, bool in_step, uint64_t *changes);
+
 /* Once all operands are written, before the first shard. */
 void ls_feed_locate(ls_feed *feed);
 

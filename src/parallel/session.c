@@ -89,6 +89,20 @@ void ls_leave(ls_session *session, int scope)
         ls_scope_close(session, scope);
 }
 
+/* All work in hand comes to its end first: what follows a failure of its own is dropped, what came before one of the caller's is
+ * done. */
+bool ls_catch(ls_session *session, ls_status status)
+{
+    if (!session || status == LS_OK || ls_status_of(session) != status)
+        return false;
+    ls_wait(session);
+    atomic_store(&session->broken, false);
+    pthread_mutex_lock(&session->context.lock);
+    session->context.status = LS_OK;
+    pthread_mutex_unlock(&session->context.lock);
+    return true;
+}
+
 /* ---- Data ---- */
 
 static void release_data(void *data)

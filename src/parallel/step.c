@@ -128,7 +128,7 @@ static void put_summaries(const ls_step_job *step)
             correct += step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_CORRECT];
         }
         ls_tree_sum_doubles(step->losses, n);
-        part->summary->data[0] = (float)(part->mean ? step->losses[0] / (double)part->feed->rows : step->losses[0]);
+        part->summary->data[0] = (float)step->losses[0];
         part->summary->data[1] = (float)correct;
         first += n;
     }
@@ -188,6 +188,7 @@ static void finish(ls_step_job *step)
     }
     if (atomic_load(&step->broken)) {
         raise_broken(step);
+        atomic_store(&network->session->broken, true);
     } else {
         if (step->update)
             atomic_store(&network->current, 1 - atomic_load(&network->current));
@@ -339,7 +340,7 @@ static void run_shard(ls_step_job *step, int j, ls_core *core)
     finish_part(step);
 }
 
-/* The first worker to come sets the step up, or drops it when the session has failed meanwhile. */
+/* The first worker to come sets the step up, or drops it when what came before it has failed. */
 static void begin(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -349,7 +350,7 @@ static void begin(ls_step_job *step)
         trainer->n_free = 0;
         for (int i = 0; i < trainer->n_pool; i++)
             free_buffer(trainer, i);
-        if (ls_failed(trainer->network->session))
+        if (atomic_load(&trainer->network->session->broken))
             atomic_store(&step->complete, 1);
     }
     pthread_mutex_unlock(&step->lock);

@@ -4,6 +4,10 @@
 
 #include "base/cores.h"
 
+/* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon allocates
+ * nothing. */
+enum { LEAST_PAYLOAD = 2048, LEAST_ROOM = 64 };
+
 static void recycle(ls_streams *streams, ls_task *task)
 {
     if (task->finish)
@@ -42,7 +46,7 @@ static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
     await(streams, task);
     if (core)
         ls_core_enter(core);
-    if (!ls_failed(streams->session))
+    if (!task->dropped && !atomic_load(&streams->session->broken))
         task->work(task, core);
     if (core)
         ls_core_leave(core);
@@ -196,6 +200,8 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     ls_task *task = take_task(streams);
     if (!task)
         return NULL;
+    if (payload < LEAST_PAYLOAD)
+        payload = LEAST_PAYLOAD;
     if (task->payload_size < payload) {
         ls_release(&session->context, task->payload);
         task->payload = ls_alloc(&session->context, payload, 1, "a task");
@@ -218,7 +224,7 @@ static bool make_room(ls_context *context, void **items, int used, int *capacity
 {
     if (used < *capacity)
         return true;
-    int doubled = *capacity ? 2 * *capacity : 16;
+    int doubled = *capacity ? 2 * *capacity : LEAST_ROOM;
     void *larger = ls_alloc(context, (size_t)doubled, size, "a task");
     if (!larger)
         return false;
@@ -251,8 +257,17 @@ static bool hold(ls_task *task, ls_array *array)
     return true;
 }
 
+/* Steps are no tasks: who comes after one waits for it here. */
+static void await_step(const ls_task *task, ls_array *array)
+{
+    if (array->in_step)
+        ls_wait(task->session);
+    array->in_step = false;
+}
+
 void ls_task_reads(ls_task *task, ls_array *array)
 {
+    await_step(task, array);
     if (!hold(task, array))
         return;
     wait_for(task, array->written);
@@ -262,6 +277,7 @@ void ls_task_reads(ls_task *task, ls_array *array)
 
 void ls_task_writes(ls_task *task, ls_array *array)
 {
+    await_step(task, array);
     if (!hold(task, array))
         return;
     wait_for(task, array->written);
@@ -274,6 +290,7 @@ void ls_task_hand_in(ls_task *task)
 {
     ls_streams *streams = task->session->streams;
     ls_stream *stream = task->stream;
+    task->dropped = ls_failed(task->session);
     if (!stream) {
         do_task(streams, task, NULL);
         return;

@@ -42,6 +42,7 @@ struct ls_task {
     ls_task_work *work;
     void (*finish)(ls_task *task); /* when the task is over, done or dropped; may be NULL */
     ls_mark mark;
+    bool dropped; /* it was handed in after a failure and may lack operands */
     ls_mark *waits;
     int n_waits, waits_capacity;
     ls_array **held; /* until the task is done */

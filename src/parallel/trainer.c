@@ -204,11 +204,30 @@ static void keep_parts(ls_step_job *step, ls_network *network)
     network->n_pending = 0;
     for (int i = 0; i < step->n_parts; i++) {
         ls_tensor *loss = step->parts[i].loss;
-        if (loss && !loss->array)
+        if (loss && loss->fold && !loss->array)
             loss->array = ls_array_hold(step->parts[i].summary);
+        step->parts[i].summary->in_step = true;
         ls_tensor_drop(loss);
         step->parts[i].loss = NULL;
     }
+}
+
+/* What the pending parts read must be what it was, and be there. */
+static ls_status check_operands(ls_network *network, const char *function)
+{
+    bool arrays = false;
+    for (int i = 0; i < network->n_pending; i++) {
+        uint64_t changes;
+        arrays |= ls_feed_changes(network->pending[i].feed, true, &changes);
+        if (changes != network->pending[i].changes)
+            return ls_raise(&network->session->context, LS_STALE,
+                            "%s: what a backward pass reads was changed after ls_backward; call ls_clear_grad, and "
+                            "change it after ls_step",
+                            function);
+    }
+    if (arrays)
+        ls_streams_wait(network->session);
+    return LS_OK;
 }
 
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
@@ -222,7 +241,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (!network->n_pending)
         ls_raise(context, LS_STALE, "%s: there is no fresh gradient; call ls_backward on a loss of this network first",
                  function);
-    if (ls_failed(session) || prepare(trainer) != LS_OK)
+    if (ls_failed(session) || check_operands(network, function) != LS_OK || prepare(trainer) != LS_OK)
         return ls_status_of(session);
     if (network->read_by_streams) {
         ls_streams_wait(session);
@@ -271,11 +290,11 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         return NULL;
     if (network->gradient_is_there && network->n_pending)
         return trainer->gradient;
-    if (hand_in(trainer, false, "ls_grad") != LS_OK || ls_network_settle(network) != LS_OK)
+    if (hand_in(trainer, false, "ls_grad") != LS_OK)
         return NULL;
-    network->gradient_is_there = true;
+    network->gradient_is_there = ls_network_settle(network) == LS_OK;
     trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
-    return trainer->gradient;
+    return network->gradient_is_there ? trainer->gradient : NULL;
 }
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "device/cpu/select.h"
 #include "io/print.h"
+#include "parallel/network.h"
 #include "parallel/realize.h"
 #include "parallel/stream.h"
 
@@ -238,12 +239,17 @@ ls_tensor *ls_at(ls_tensor *tensor, int64_t i)
 
 ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[])
 {
+    for (int d = 0; parts && d < devices.n && d < LS_MAX_DEVICES; d++)
+        parts[d] = NULL; /* a caller that checks at its end must not go on with what was in its memory */
     ls_session *session = ls_value_session(tensor, "ls_scatter");
     if (!session)
         return tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT;
     if (devices.n < 1 || devices.n > LS_MAX_DEVICES || !parts || tensor->shape.rank < 1)
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "ls_scatter: needs devices, room for a part on each, and a tensor with rows");
+    for (int d = 0; d < devices.n; d++)
+        if (ls_check_device(session, devices.at[d], "ls_scatter") != LS_OK)
+            return ls_status_of(session);
     bool samples = of_batch(tensor) && !tensor->array;
     if (!samples && ls_realize(tensor, "ls_scatter") != LS_OK)
         return ls_status_of(session);
@@ -379,7 +385,9 @@ const char *ls_str(ls_tensor *tensor)
     ls_session *session = ls_value_session(tensor, "ls_str");
     if (!session)
         return "";
-    bool empty = tensor->kind == LS_TENSOR_GRADIENT && tensor->in[0]->freshness == LS_EMPTY;
+    bool of_network = tensor->kind == LS_TENSOR_NETWORK && tensor->training; /* a gradient too */
+    bool empty = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->freshness == LS_EMPTY
+                                                    : of_network && !tensor->network->n_pending;
     if (!empty && (ls_realize(tensor, "ls_str") != LS_OK || ls_wait(session) != LS_OK))
         return "";
     const float *values = empty ? NULL : ls_array_of(tensor)->data + tensor->offset;

@@ -25,6 +25,7 @@ typedef struct ls_array {
     ls_mark written, *reads; /* one for each stream that read it since it was written */
     int n_reads, reads_capacity;
     uint64_t version; /* changes handed in */
+    bool in_step;     /* a step of a network reads or writes it, which no mark tells */
 } ls_array;
 
 /* Arrays that are free again, by size: a training loop takes all of its arrays from here and allocates none. */

@@ -1,0 +1,416 @@
+/* Tensors with values: made, copied, cut, joined, changed, printed, and gone with their scope. */
+#include "tensors.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const ls_device wrong_devices[] = {{LS_CPU, -1}, {LS_CPU, LS_MAX_DEVICES}, {LS_CUDA, 0}, {9, 0}};
+static const ls_status wrong_status[] = {LS_NO_DEVICE, LS_NO_DEVICE, LS_NO_DEVICE, LS_BAD_ARGUMENT};
+enum { WRONG = sizeof wrong_devices / sizeof *wrong_devices };
+
+static const uint8_t pixels[8 * 4 * 4] = {9, 8, 7, 255}, classes_of[8] = {0, 1, 2, 0, 1, 2, 0, 1};
+
+static ls_data *some_data(ls_session *s, int batch)
+{
+    return ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 3, &(ls_loader){.batch = batch});
+}
+
+static void making(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.seed = 3});
+    ls_session *other = ls_open(&(ls_options){.seed = 4});
+    ls_tensor *counting = ls_arange(s, 2, LS_SHAPE(2, 3));
+    assert_values(counting, (float[]){2, 3, 4, 5, 6, 7});
+    assert_values(ls_zeros(s, LS_SHAPE(2)), (float[]){0, 0});
+    assert_values(ls_full(s, -1.5, LS_SHAPE(1, 2)), (float[]){-1.5f, -1.5f});
+    assert_values(ls_values(s, (float[]){1, 9}, LS_SHAPE(2)), (float[]){1, 9});
+    assert_true(ls_item(ls_full(s, 7, (ls_shape){.rank = 0})) == 7);
+    assert_int_equal(ls_rank(counting), 2);
+    assert_int_equal(ls_rows(counting), 2);
+    assert_int_equal(ls_dim(counting, 1), 3);
+    assert_int_equal(ls_dim(counting, 2), 0);
+    assert_int_equal(ls_device_of(counting).type, ls_host().type);
+    assert_true(ls_session_of(counting) == s);
+    float drawn[4];
+    assert_int_equal(ls_read(ls_randn(s, "W", 0.5, LS_SHAPE(4)), drawn, 4), LS_OK);
+    assert_values(ls_randn(s, "W", 0.5, LS_SHAPE(2, 2)), drawn);
+    assert_true(test_difference(ls_randn(s, "V", 0.5, LS_SHAPE(4)), ls_values(s, drawn, LS_SHAPE(4))) > 0);
+    assert_true(test_difference(ls_randn(other, "W", 0.5, LS_SHAPE(4)), ls_values(s, drawn, LS_SHAPE(4))) > 0);
+    float *even = test_read(ls_uniform(s, "x", LS_SHAPE(1000)));
+    double mean = 0;
+    for (int i = 0; i < 1000; i++) {
+        assert_true(even[i] >= 0 && even[i] < 1);
+        mean += (double)even[i] / 1000;
+    }
+    free(even);
+    assert_true(fabs(mean - 0.5) < 0.05);
+    assert_int_equal(ls_close(other), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void making_refuses(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    assert_null(ls_zeros(s, LS_SHAPE(2, -1)));
+    assert_caught(s, LS_BAD_SHAPE, "ls_full: the shape");
+    assert_null(ls_arange(s, 0, (ls_shape){.rank = 5}));
+    assert_caught(s, LS_BAD_SHAPE, "ls_arange: the shape");
+    assert_null(ls_full(s, 0, (ls_shape){.rank = -1}));
+    assert_caught(s, LS_BAD_SHAPE, "ls_full: the shape");
+    assert_null(ls_uniform(s, "x", LS_SHAPE(INT32_MAX, INT32_MAX, INT32_MAX)));
+    assert_caught(s, LS_BAD_SHAPE, "ls_uniform: the shape");
+    assert_null(ls_uniform(s, NULL, LS_SHAPE(1)));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_uniform: random numbers need a key");
+    assert_null(ls_randn(s, "", 1, LS_SHAPE(1)));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_randn: random numbers need a key");
+    assert_null(ls_values(s, NULL, LS_SHAPE(1)));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_values: values is NULL");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void null_and_failed_sessions_are_inert(void **state)
+{
+    (void)state;
+    ls_tensor *parts[2] = {(ls_tensor *)parts, (ls_tensor *)parts};
+    const ls_devices two = {2, {{LS_CPU, 0}, {LS_CPU, 1}}};
+    assert_null(ls_zeros(NULL, LS_SHAPE(1)));
+    assert_null(ls_values(NULL, NULL, LS_SHAPE(1)));
+    assert_null(ls_randn(NULL, NULL, 1, LS_SHAPE(1)));
+    ls_session *s = ls_open(NULL);
+    ls_tensor *kept = ls_zeros(s, LS_SHAPE(4));
+    ls_fail(s, LS_IO, "the disk is %d%% full", 100);
+    assert_int_equal(ls_fail(s, LS_STALE, "later"), LS_IO);
+    assert_string_equal(ls_message(s), "the disk is 100% full");
+    assert_false(ls_catch(s, LS_STALE));
+    assert_int_equal(ls_enter(s), -1);
+    for (int failed = 0; failed < 2; failed++) { /* of NULL, then after a failure */
+        ls_tensor *t = failed ? kept : NULL;
+        float number;
+        assert_null(ls_track(t));
+        assert_null(ls_grad(t));
+        assert_null(ls_to(t, ls_cpu(0)));
+        assert_null(ls_clone(t, ls_cpu(0)));
+        assert_null(ls_at(t, 0));
+        assert_true(ls_named(t, "x") == t);
+        assert_true(ls_keep(t) == t);
+        assert_int_not_equal(ls_scatter(t, two, parts), LS_OK);
+        assert_true(!parts[0] && !parts[1]); /* not what was in memory: a program checks at its end */
+        parts[0] = parts[1] = (ls_tensor *)parts;
+        assert_null(ls_gather((ls_tensor *[]){t, t}, 2, ls_host()));
+        assert_int_not_equal(ls_assign(t, t), LS_OK);
+        assert_int_not_equal(ls_add_to(t, t), LS_OK);
+        assert_int_not_equal(ls_clear_grad(t), LS_OK);
+        assert_int_not_equal(ls_backward(t), LS_OK);
+        assert_int_not_equal(ls_backward_from(t, t), LS_OK);
+        assert_int_not_equal(ls_sgd_step(&t, 1, 0.1, 1), LS_OK);
+        assert_int_not_equal(ls_read(t, &number, 1), LS_OK);
+        assert_true(ls_item(t) == 0);
+        assert_string_equal(ls_str(t), "");
+        assert_null(ls_sum(t));
+        assert_null(ls_mean(t));
+        assert_null(ls_matmul(t, t));
+        assert_null(ls_cross_entropy(t, t));
+    }
+    assert_int_equal(ls_rank(NULL), 0);
+    assert_int_equal(ls_rows(NULL), 0);
+    assert_int_equal(ls_device_of(NULL).type, LS_HOST);
+    assert_null(ls_session_of(NULL));
+    assert_true(ls_bytes_moved(NULL) == 0);
+    assert_int_equal(ls_enter(NULL), -1);
+    ls_leave(NULL, 0);
+    assert_false(ls_catch(NULL, LS_OK));
+    assert_int_equal(ls_close(s), LS_IO);
+}
+
+static void copying(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_arange(s, 0, LS_SHAPE(2, 3)), *there = ls_to(x, ls_cpu(1));
+    assert_true(ls_to(there, ls_cpu(1)) == there);
+    assert_int_equal(ls_device_of(there).index, 1);
+    assert_true(ls_bytes_moved(s) == 24);
+    ls_tensor *copy = ls_clone(there, ls_cpu(1));
+    assert_true(ls_bytes_moved(s) == 24);
+    ls_assign(there, ls_to(ls_full(s, 5, LS_SHAPE(2, 3)), ls_cpu(0)));
+    assert_same_bits(copy, x);
+    assert_same_bits(there, ls_full(s, 5, LS_SHAPE(2, 3)));
+    ls_tensor *row = ls_at(copy, 1);
+    assert_int_equal(ls_rank(row), 1);
+    assert_values(row, (float[]){3, 4, 5});
+    ls_assign(row, ls_zeros(s, LS_SHAPE(3))); /* it shares its tensor's numbers */
+    assert_values(copy, (float[]){0, 1, 2, 0, 0, 0});
+    assert_true(ls_item(ls_at(ls_at(copy, 0), 2)) == 2);
+    ls_add_to(copy, copy);
+    assert_values(copy, (float[]){0, 2, 4, 0, 0, 0});
+    ls_add_to(ls_at(copy, 1), ls_at(copy, 0));
+    assert_values(copy, (float[]){0, 2, 4, 0, 2, 4});
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void copying_refuses(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL), *other = ls_open(NULL);
+    ls_tensor *x = ls_named(ls_zeros(s, LS_SHAPE(2, 3)), "x"), *there = ls_clone(x, ls_cpu(1));
+    for (int i = 0; i < WRONG; i++) {
+        assert_null(ls_to(x, wrong_devices[i]));
+        assert_caught(s, wrong_status[i], "ls_to: ");
+        assert_null(ls_clone(x, wrong_devices[i]));
+        assert_caught(s, wrong_status[i], "ls_clone: ");
+        assert_null(ls_gather(&x, 1, wrong_devices[i]));
+        assert_caught(s, wrong_status[i], "ls_gather: ");
+    }
+    assert_null(ls_at(x, 2));
+    assert_caught(s, LS_BAD_SHAPE, "ls_at: there is no row 2 in a tensor of shape (2, 3)");
+    assert_null(ls_at(x, -1));
+    assert_caught(s, LS_BAD_SHAPE, "ls_at: there is no row -1");
+    ls_assign(x, ls_zeros(s, LS_SHAPE(3, 2)));
+    assert_caught(s, LS_BAD_SHAPE, "ls_assign: x on the host has shape (2, 3), the other tensor (3, 2)");
+    ls_assign(x, NULL);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_assign: the second tensor is NULL");
+    ls_assign(x, ls_zeros(other, LS_SHAPE(2, 3)));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_assign: the second tensor is NULL or of another session");
+    ls_assign(ls_relu(x), x);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_assign: a tensor on the host was computed");
+    ls_add_to(x, there);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_add_to: x on the host and x on cpu(1); copy one with ls_to");
+    ls_relu(ls_add(x, there));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_add: one operand is x on the host, another x on cpu(1)");
+    ls_add(x, ls_zeros(other, LS_SHAPE(2, 3)));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_add: the tensors belong to different sessions");
+    assert_int_equal(ls_close(other), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void cutting_and_joining(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_arange(s, 0, LS_SHAPE(4, 5)), *part[16];
+    ls_devices two = ls_try_devices(s, 2), three = ls_try_devices(s, 3), many = ls_try_devices(s, 16);
+    assert_int_equal(ls_scatter(x, two, part), LS_OK);
+    assert_string_equal(ls_str(part[0]), "[[0, 1, 2, 3, 4],\n [5, 6, 7, 8, 9]] on cpu(0)");
+    assert_string_equal(ls_str(part[1]), "[[10, 11, 12, 13, 14],\n [15, 16, 17, 18, 19]] on cpu(1)");
+    assert_string_equal(ls_devices_str(s, two), "[cpu(0), cpu(1)]");
+    assert_int_equal(ls_scatter(x, three, part), LS_OK);
+    assert_int_equal(ls_rows(part[0]), 2);
+    assert_int_equal(ls_rows(part[1]), 1);
+    assert_int_equal(ls_rows(part[2]), 1);
+    ls_tensor *again = ls_gather(part, 3, ls_cpu(2));
+    assert_same_bits(again, x);
+    assert_int_equal(ls_device_of(again).index, 2);
+    assert_int_equal(ls_scatter(x, many, part), LS_OK);
+    assert_int_equal(ls_rows(part[3]), 1);
+    assert_int_equal(ls_rows(part[15]), 0); /* empty, and legal */
+    assert_string_equal(ls_str(part[15]), "[] on cpu(15)");
+    assert_same_bits(ls_gather(part, 16, ls_host()), x);
+    ls_scatter(x, (ls_devices){0}, part);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_scatter: needs devices");
+    ls_scatter(ls_full(s, 1, (ls_shape){.rank = 0}), two, part);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_scatter: needs devices");
+    ls_scatter(x, two, NULL);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_scatter: needs devices");
+    ls_gather((ls_tensor *[]){x, NULL}, 2, ls_host());
+    assert_caught(s, LS_BAD_SHAPE, "ls_gather: part 1 is missing");
+    ls_gather((ls_tensor *[]){x, ls_zeros(s, LS_SHAPE(4, 4))}, 2, ls_host());
+    assert_caught(s, LS_BAD_SHAPE, "ls_gather: part 1 is missing or has rows of another shape");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* Images of a batch are not copied when they are cut, so that a wrong device has to be found before any work is done there. */
+static void cutting_batches(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = some_data(s, 3);
+    ls_batch b;
+    assert_true(ls_next(data, &b));
+    ls_tensor *X[3], *y[3], *whole = ls_clone(b.X, ls_host());
+    assert_true(ls_item(ls_at(ls_at(ls_at(ls_at(b.X, 0), 0), 0), 3)) == 1);
+    assert_int_equal(ls_scatter(b.X, ls_try_devices(s, 3), X), LS_OK);
+    assert_int_equal(ls_scatter(b.y, ls_try_devices(s, 3), y), LS_OK);
+    assert_same_bits(ls_gather(X, 3, ls_host()), whole);
+    assert_true(ls_item(y[2]) == 2);
+    assert_same_bits(ls_to(ls_to(b.X, ls_cpu(1)), ls_host()), whole);
+    for (int i = 0; i < WRONG; i++) {
+        ls_scatter(b.y, (ls_devices){2, {{LS_CPU, 0}, wrong_devices[i]}}, y);
+        assert_caught(s, wrong_status[i], "ls_scatter: ");
+        assert_true(!y[0] && !y[1]);
+    }
+    ls_assign(b.X, whole);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_assign: a batch's images on the host was computed and cannot be written");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void reading(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_arange(s, 0, LS_SHAPE(12));
+    float values[12];
+    assert_string_equal(ls_str(x), "[0, 1, 2, ..., 9, 10, 11] on the host");
+    assert_string_equal(ls_str(ls_full(s, 2, (ls_shape){.rank = 0})), "2 on the host");
+    ls_read(x, values, 11);
+    assert_caught(s, LS_BAD_SHAPE, "ls_read: a tensor of shape (12) has 12 numbers, not 11");
+    ls_read(x, NULL, 12);
+    assert_caught(s, LS_BAD_SHAPE, "values is NULL");
+    assert_true(ls_item(x) == 0);
+    assert_caught(s, LS_BAD_SHAPE, "ls_item: the tensor has more or less than one number");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* A single number has no images to compute over. */
+static void computing_needs_images(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_arange(s, 1, LS_SHAPE(2, 2)), *total = ls_sum(x);
+    assert_true(ls_item(total) == 10 && ls_item(ls_mean(x)) == 2.5);
+    ls_relu(total);
+    assert_caught(s, LS_BAD_SHAPE, "ls_relu");
+    ls_add(total, total);
+    assert_caught(s, LS_BAD_SHAPE, "ls_add");
+    ls_multiply(total, total);
+    assert_caught(s, LS_BAD_SHAPE, "ls_multiply");
+    ls_sum(total);
+    assert_caught(s, LS_BAD_SHAPE, "ls_sum");
+    ls_matmul(x, ls_zeros(s, LS_SHAPE(3, 2)));
+    assert_caught(s, LS_BAD_SHAPE, "ls_matmul: x must be flat");
+    ls_conv2d(x, x, NULL, NULL);
+    assert_caught(s, LS_BAD_SHAPE, "ls_conv2d: weight must be");
+    ls_relu(NULL);
+    ls_add(x, NULL);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_add: a tensor is NULL");
+    ls_item(ls_sum(ls_cross_entropy(x, ls_values(s, (float[]){0, 2}, LS_SHAPE(2)))));
+    assert_caught(s, LS_BAD_ARGUMENT, "label 1 is 2; there are the classes 0 to 1");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void changed_operands_are_stale(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_named(ls_arange(s, -1, LS_SHAPE(3, 1)), "x"), *before = ls_relu(x), *read = ls_relu(x);
+    assert_values(read, (float[]){0, 0, 1});
+    ls_assign(x, ls_full(s, 4, LS_SHAPE(3, 1)));
+    assert_values(read, (float[]){0, 0, 1});
+    assert_string_equal(ls_str(before), "");
+    assert_caught(s, LS_STALE, "x on the host was changed after a computation with it was recorded");
+    assert_values(ls_relu(x), (float[]){4, 4, 4});
+    before = ls_relu(x);
+    ls_assign(ls_at(x, 0), ls_at(x, 1)); /* through a row as well */
+    ls_sum(before);
+    ls_item(ls_sum(before));
+    assert_caught(s, LS_STALE, "x on the host was changed");
+    ls_tensor *w = ls_track(ls_named(ls_full(s, 1, LS_SHAPE(1, 1)), "w"));
+    ls_tensor *g = ls_grad(w);
+    ls_backward(ls_sum(ls_matmul(x, w)));
+    before = ls_relu(g);
+    ls_backward(ls_sum(ls_matmul(x, w)));
+    ls_item(ls_sum(before));
+    assert_caught(s, LS_STALE, "the gradient of w on the host was changed");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* ---- Scopes ---- */
+
+static void scopes(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_session *s = ls_open(&(ls_options){.allocator = &(ls_allocator){count_allocate, count_release, &c}});
+    ls_tensor *outer = ls_arange(s, 0, LS_SHAPE(3)), *kept = NULL, *twice = NULL;
+    for (int round = 0; round < 3; round++) {
+        int one = ls_enter(s), two = ls_enter(s);
+        assert_true(one > 0 && two > one);
+        kept = ls_keep(ls_full(s, round, LS_SHAPE(3)));
+        twice = ls_keep(ls_keep(ls_full(s, round, LS_SHAPE(3))));
+        ls_full(s, 9, LS_SHAPE(3));
+        ls_leave(s, two);
+        assert_true(ls_item(ls_at(kept, 2)) == round);
+        ls_leave(s, one);
+        assert_true(ls_item(ls_at(twice, 1)) == round);
+    }
+    assert_same_bits(outer, ls_arange(s, 0, LS_SHAPE(3)));
+    int one = ls_enter(s);
+    ls_enter(s);
+    ls_leave(s, one); /* those inside go with it */
+    ls_leave(s, one);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_leave: there is no scope");
+    ls_leave(s, 0);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_leave: there is no scope 0");
+    assert_true(ls_keep(outer) == outer);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
+static void data_goes_with_its_scope(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_session *s = ls_open(&(ls_options){.allocator = &(ls_allocator){count_allocate, count_release, &c}});
+    ls_tensor *X[2];
+    long alive = 0;
+    for (int round = 0; round < 4; round++) {
+        int scope = ls_enter(s);
+        ls_data *data = some_data(s, 3);
+        assert_true(ls_session_of(data) == s);
+        for (ls_batch b; ls_next(data, &b);) { /* left early: the batch goes with the next one, or the scope */
+            ls_scatter(b.X, ls_try_devices(s, 2), X);
+            assert_true(ls_item(ls_sum(ls_relu(X[0]))) >= 0);
+            if (round % 2)
+                break;
+        }
+        if (round % 2) {
+            ls_batch b;
+            assert_true(ls_next(data, &b));
+        }
+        ls_leave(s, scope);
+        if (round == 1)
+            alive = test_alive(&c);
+    }
+    assert_int_equal(test_alive(&c), alive);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
+static void batches_are_scopes(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = some_data(s, 3), *inner = some_data(s, 4);
+    ls_tensor *kept[8];
+    int n = 0;
+    for (ls_batch a; ls_next(data, &a);)
+        for (ls_batch b; ls_next(inner, &b);) {
+            assert_int_equal(b.epoch, n / 2);
+            kept[n++] = ls_keep(ls_keep(ls_clone(b.y, ls_cpu(1))));
+        }
+    assert_int_equal(n, 6);
+    for (int i = 0; i < n; i++)
+        assert_true(ls_item(ls_at(kept[i], 1)) == classes_of[4 * (i % 2) + 1]);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(making),
+        cmocka_unit_test(making_refuses),
+        cmocka_unit_test(null_and_failed_sessions_are_inert),
+        cmocka_unit_test(copying),
+        cmocka_unit_test(copying_refuses),
+        cmocka_unit_test(cutting_and_joining),
+        cmocka_unit_test(cutting_batches),
+        cmocka_unit_test(reading),
+        cmocka_unit_test(computing_needs_images),
+        cmocka_unit_test(changed_operands_are_stale),
+        cmocka_unit_test(scopes),
+        cmocka_unit_test(data_goes_with_its_scope),
+        cmocka_unit_test(batches_are_scopes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
