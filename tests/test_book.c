@@ -39,6 +39,9 @@ static void devices(void **state)
     ls_session *s = ls_open(NULL);
     for (int i = 0; i < 2; i++) {
         ls_device device = ls_try_gpu(s, i);
+        const char *said = device.type == LS_CUDA ? "" : i ? "there is no gpu(1)" : "there is no gpu(0)";
+        assert_ptr_equal(strstr(ls_notice(s), said), ls_notice(s));
+        assert_true(device.type == LS_CUDA ? !*ls_notice(s) : strstr(ls_notice(s), "in its place") != NULL);
         assert_string_equal(ls_device_str(s, device),
                             device.type == LS_CUDA ? (i ? "gpu(1)" : "gpu(0)") : (i ? "cpu(1)" : "cpu(0)"));
     }
