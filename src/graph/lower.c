@@ -40,20 +40,27 @@ static void put_bytes(ls_trace *trace, const void *bytes, size_t size)
     }
 }
 
-static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as)
+static bool is_leaf(const ls_tensor *t, bool fresh)
 {
-    put_word(trace, (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 | (uint32_t)t->needs_gradient);
+    return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
+}
+
+/* A leaf is described as such: numbers that were computed before are not the computation that they came from. */
+static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool leaf)
+{
+    put_word(trace, (uint32_t)leaf << 16 | (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 |
+                        (uint32_t)t->needs_gradient);
     put_word(trace, (uint32_t)t->shape.rank);
     for (int i = 1; i < t->shape.rank; i++)
         put_word(trace, (uint32_t)t->shape.dim[i]);
     if (as == LS_ROLE_WEIGHT && t->shape.rank)
         put_word(trace, (uint32_t)t->shape.dim[0]);
     put_word(trace, (uint32_t)t->view);
-    if (t->kind == LS_TENSOR_CALL) {
+    if (t->kind == LS_TENSOR_CALL && !leaf) {
         put_bytes(trace, &t->network, sizeof t->network);
         put_bytes(trace, &t->recorded_output, sizeof t->recorded_output);
     }
-    if (t->kind != LS_TENSOR_COMPUTED)
+    if (t->kind != LS_TENSOR_COMPUTED || leaf)
         return;
     put_bytes(trace, &t->attributes, sizeof t->attributes);
     for (int k = 0; k < LS_MAX_IN; k++)
@@ -79,11 +86,6 @@ static void add_input(ls_trace *trace, ls_tensor *t)
         trace->failure = "it reads more arrays of images than can be handed in at once";
     else
         trace->inputs[trace->n_inputs++] = t;
-}
-
-static bool is_leaf(const ls_tensor *t, bool fresh)
-{
-    return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
 }
 
 static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
@@ -149,7 +151,7 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
     t->trace = trace->number;
     t->traced = trace->n;
     t->traced_as = (int)as;
-    put_tensor(trace, t, as);
+    put_tensor(trace, t, as, is_leaf(t, fresh));
     trace->order[trace->n++] = t;
 }
 
@@ -245,8 +247,8 @@ static ls_value *lower_array(lowering *l, const ls_tensor *t)
     value->offset = (size_t)l->arrays;
     value->needs_gradient = t->tracked;
     if (t->tracked) {
-        char name[160];
-        snprintf(name, sizeof name, "%d %s", l->arrays, t->name);
+        char name[16]; /* not the tensor's own: another one may stand in its place next time */
+        snprintf(name, sizeof name, "%d", l->arrays);
         value->view = ls_flat_find(l->request->flat, name);
         if (value->view < 0)
             value->view = ls_flat_add(l->request->flat, name, t->shape.rank, t->shape.dim, true, false);

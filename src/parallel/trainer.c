@@ -204,7 +204,7 @@ static void keep_parts(ls_step_job *step, ls_network *network)
     network->n_pending = 0;
     for (int i = 0; i < step->n_parts; i++) {
         ls_tensor *loss = step->parts[i].loss;
-        if (loss && !loss->array)
+        if (loss && !loss->array && loss->fold)
             loss->array = ls_array_hold(step->parts[i].summary);
         ls_tensor_drop(loss);
         step->parts[i].loss = NULL;
