@@ -161,6 +161,7 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
     if (!feed)
         return NULL;
     feed->program = program;
+    feed->plan = program->plan;
     feed->rows = rows;
     feed->shard = session->options.shard;
     feed->shards = (int)((rows + feed->shard - 1) / feed->shard);
@@ -276,5 +277,5 @@ void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     bindings->base[LS_IN_ARENA] = core->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = core->scratch;
-    ls_plan_run(program->plan, bindings, &samples, whole, user);
+    ls_plan_run(feed->plan, bindings, &samples, whole, user);
 }

@@ -13,12 +13,18 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     size_t buckets = (size_t)network->flat.n_buckets + 1;
+    atomic_int *owed = ls_alloc(context, buckets, sizeof *owed, "a step");
+    atomic_int *slice = owed ? ls_alloc(context, buckets, sizeof *slice, "a step") : NULL;
+    if (!slice) {
+        ls_release(context, owed);
+        return LS_OUT_OF_MEMORY;
+    }
     step->trainer = trainer;
+    step->owed = owed;
+    step->slice = slice;
     pthread_mutex_init(&step->lock, NULL);
     pthread_cond_init(&step->changed, NULL);
-    step->owed = ls_alloc(context, buckets, sizeof *step->owed, "a step");
-    step->slice = ls_alloc(context, buckets, sizeof *step->slice, "a step");
-    return step->owed && step->slice ? LS_OK : LS_OUT_OF_MEMORY;
+    return LS_OK;
 }
 
 void ls_step_destroy(ls_step_job *step)

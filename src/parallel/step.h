@@ -48,7 +48,6 @@ struct ls_trainer {
     ls_optim options;
     float *velocity; /* NULL without momentum */
     float *gradient; /* when it was read; NULL before */
-    bool prepared;   /* the steps and the momentum are there */
     float **pool;    /* partial gradients */
     int n_pool, pool_capacity;
     int *free_buffers, n_free;

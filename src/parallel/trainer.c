@@ -16,6 +16,7 @@ static void free_trainer(void *object)
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
     trainer->network->trainer = NULL;
+    trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
     for (int i = 0; i < trainer->n_pool; i++)
@@ -74,9 +75,9 @@ static ls_status prepare(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
     bool good = true;
-    for (int i = 0; i < LS_DEPTH && good && !trainer->prepared; i++)
-        good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
-    trainer->prepared = true;
+    for (int i = 0; i < LS_DEPTH && good; i++)
+        if (!trainer->steps[i].owed)
+            good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     if (good && trainer->options.momentum != 0 && !trainer->velocity)
         trainer->velocity =
             ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the momentum");
@@ -271,11 +272,12 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         return NULL;
     if (network->gradient_is_there && network->n_pending)
         return trainer->gradient;
-    if (hand_in(trainer, false, "ls_grad") != LS_OK || ls_network_settle(network) != LS_OK)
+    if (hand_in(trainer, false, "ls_grad") != LS_OK)
         return NULL;
-    network->gradient_is_there = true;
-    trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
-    return trainer->gradient;
+    ls_status status = ls_network_settle(network);
+    trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still, also when this failed */
+    network->gradient_is_there = status == LS_OK;
+    return status == LS_OK ? trainer->gradient : NULL;
 }
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)
