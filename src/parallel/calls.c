@@ -137,7 +137,8 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
                                                         .device = trace->call->device,
                                                         .summary = summary,
                                                         .loss = ls_tensor_hold(loss),
-                                                        .mean = loss->fold == LS_FOLD_MEAN};
+                                                        .mean = loss->fold == LS_FOLD_MEAN,
+                                                        .versions = ls_feed_versions(feed)};
     return LS_OK;
 }
 

@@ -16,6 +16,7 @@ typedef struct ls_share {
     ls_array *summary; /* {loss, correct} of the part */
     ls_tensor *loss;   /* that gets the summary when the part is handed in; held */
     bool mean;
+    uint64_t versions; /* of the feed's arrays when it was asked for */
 } ls_share;
 
 typedef struct ls_network {

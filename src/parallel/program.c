@@ -226,6 +226,31 @@ void ls_feed_locate(ls_feed *feed)
         feed->pointers[k] = feed->arrays[k]->data + feed->array_offsets[k];
 }
 
+bool ls_feed_has_arrays(const ls_feed *feed)
+{
+    return feed->n_inputs || feed->n_arrays || feed->label_array;
+}
+
+uint64_t ls_feed_versions(const ls_feed *feed)
+{
+    uint64_t sum = feed->label_array ? feed->label_array->version : 0;
+    for (int k = 0; k < feed->n_inputs; k++)
+        sum += feed->inputs[k]->version;
+    for (int k = 0; k < feed->n_arrays; k++)
+        sum += feed->arrays[k]->version;
+    return sum;
+}
+
+void ls_feed_count_reader(const ls_feed *feed, int by)
+{
+    if (feed->label_array)
+        atomic_fetch_add(&feed->label_array->readers, by);
+    for (int k = 0; k < feed->n_inputs; k++)
+        atomic_fetch_add(&feed->inputs[k]->readers, by);
+    for (int k = 0; k < feed->n_arrays; k++)
+        atomic_fetch_add(&feed->arrays[k]->readers, by);
+}
+
 /* The sample number at place i of a list; a list without an index is the data set in file order. */
 static uint32_t sample_at(const ls_sample_list *list, int64_t i)
 {
@@ -246,13 +271,24 @@ static uint8_t label_of(const ls_feed *feed, int64_t i)
     return 0;
 }
 
+/* A label of a data set, which may have more classes than the logits. */
+static uint8_t checked(const ls_feed *feed, uint8_t label)
+{
+    if (label < feed->classes)
+        return label;
+    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "a label is %d; the logits have the classes 0 to %d",
+             label, feed->classes - 1);
+    return 0;
+}
+
 static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
 {
     for (int i = 0; i < count && feed->images.images; i++)
         core->index[i] = sample_at(&feed->images, feed->first_image + first + i);
     if (feed->labels.labels)
         for (int i = 0; i < count; i++)
-            core->labels[i] = feed->labels.labels[sample_at(&feed->labels, feed->first_label + first + i)];
+            core->labels[i] =
+                checked(feed, feed->labels.labels[sample_at(&feed->labels, feed->first_label + first + i)]);
     else if (feed->label_array)
         for (int i = 0; i < count; i++)
             core->labels[i] = label_of(feed, first + i);

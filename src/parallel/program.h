@@ -54,6 +54,11 @@ void ls_feeds_free(ls_session *session);
 /* Once all operands are written, before the first shard. */
 void ls_feed_locate(ls_feed *feed);
 
+/* Of the arrays that can be written meanwhile: whether there are any, how often they were written, and counting a reader. */
+bool ls_feed_has_arrays(const ls_feed *feed);
+uint64_t ls_feed_versions(const ls_feed *feed);
+void ls_feed_count_reader(const ls_feed *feed, int by);
+
 static inline int ls_feed_count(const ls_feed *feed, int j)
 {
     int64_t left = feed->rows - (int64_t)j * feed->shard;

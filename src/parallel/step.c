@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "parallel/stream.h"
+
 static int slices_of(const ls_bucket *bucket)
 {
     return (int)((bucket->end - bucket->begin + LS_SLICE - 1) / LS_SLICE);
@@ -183,6 +185,18 @@ static void raise_broken(ls_step_job *step)
              (long long)step->number + 1, name, (long long)step->number);
 }
 
+/* What the step read may be written again. */
+static void leave_operands(const ls_step_job *step)
+{
+    bool arrays = false;
+    for (int i = 0; i < step->n_parts; i++) {
+        ls_feed_count_reader(step->parts[i].feed, -1);
+        arrays |= ls_feed_has_arrays(step->parts[i].feed);
+    }
+    if (arrays)
+        ls_streams_wake(step->trainer->session->streams);
+}
+
 static void finish(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -201,6 +215,7 @@ static void finish(ls_step_job *step)
             put_report(trainer, report_of(step));
         put_summaries(step);
     }
+    leave_operands(step);
     atomic_store(&step->complete, 1);
     wake(step);
 }
@@ -355,8 +370,10 @@ static void begin(ls_step_job *step)
         trainer->n_free = 0;
         for (int i = 0; i < trainer->n_pool; i++)
             free_buffer(trainer, i);
-        if (ls_failed(trainer->network->session))
+        if (ls_failed(trainer->network->session)) {
+            leave_operands(step);
             atomic_store(&step->complete, 1);
+        }
     }
     pthread_mutex_unlock(&step->lock);
 }
@@ -419,8 +436,10 @@ void ls_step_submit(ls_step_job *step)
     ls_tree_reset(&step->tree, step->shards);
     for (int j = 0; j < step->shards; j++)
         atomic_store(&step->pulled[j], 0);
-    for (int i = 0; i < step->n_parts; i++)
+    for (int i = 0; i < step->n_parts; i++) {
         ls_feed_locate(step->parts[i].feed);
+        ls_feed_count_reader(step->parts[i].feed, 1);
+    }
     atomic_store(&step->next, 0);
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);

@@ -34,6 +34,16 @@ static void await(ls_streams *streams, const ls_task *task)
     for (int i = 0; i < task->n_waits; i++)
         while (!is_done(streams, task->waits[i]))
             pthread_cond_wait(&streams->changed, &streams->lock);
+    for (int i = 0; i < task->n_held; i++)
+        while (atomic_load(&task->held[i]->readers))
+            pthread_cond_wait(&streams->changed, &streams->lock);
+    pthread_mutex_unlock(&streams->lock);
+}
+
+void ls_streams_wake(ls_streams *streams)
+{
+    pthread_mutex_lock(&streams->lock);
+    pthread_cond_broadcast(&streams->changed);
     pthread_mutex_unlock(&streams->lock);
 }
 

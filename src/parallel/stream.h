@@ -53,6 +53,7 @@ struct ls_task {
 ls_streams *ls_streams_of(ls_session *session); /* NULL when memory runs out */
 void ls_streams_wait(ls_session *session);      /* until every task is done */
 void ls_streams_free(ls_session *session);
+void ls_streams_wake(ls_streams *streams); /* tasks that wait for an array's readers look again */
 
 /* Raises LS_NO_DEVICE or LS_UNSUPPORTED for what is no device of this process. */
 ls_status ls_check_device(ls_session *session, ls_device device, const char *function);

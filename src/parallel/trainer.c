@@ -212,6 +212,28 @@ static void keep_parts(ls_step_job *step, ls_network *network)
     }
 }
 
+/* Has the devices finish what the parts read; their arrays must be as they were when the parts were asked for. */
+static ls_status await_operands(ls_network *network, const char *function)
+{
+    ls_session *session = network->session;
+    bool arrays = false;
+    for (int i = 0; i < network->n_pending; i++) {
+        const ls_share *part = &network->pending[i];
+        arrays |= ls_feed_has_arrays(part->feed);
+        if (ls_feed_versions(part->feed) != part->versions)
+            return ls_raise(&session->context, LS_STALE,
+                            "%s: a tensor that the network was called on was changed after ls_backward; change it "
+                            "after the step",
+                            function);
+    }
+    if (arrays && !ls_streams_of(session))
+        return ls_status_of(session);
+    if (arrays || network->read_by_streams)
+        ls_streams_wait(session);
+    network->read_by_streams = false;
+    return LS_OK;
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
@@ -223,12 +245,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (!network->n_pending)
         ls_raise(context, LS_STALE, "%s: there is no fresh gradient; call ls_backward on a loss of this network first",
                  function);
-    if (ls_failed(session) || prepare(trainer) != LS_OK)
+    if (ls_failed(session) || prepare(trainer) != LS_OK || await_operands(network, function) != LS_OK)
         return ls_status_of(session);
-    if (network->read_by_streams) {
-        ls_streams_wait(session);
-        network->read_by_streams = false;
-    }
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||

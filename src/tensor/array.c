@@ -57,6 +57,7 @@ ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n)
     array->n_reads = 0;
     array->version = 0;
     atomic_init(&array->holders, 1);
+    atomic_init(&array->readers, 0);
     return array;
 }
 

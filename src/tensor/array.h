@@ -17,6 +17,7 @@ typedef struct ls_array {
     struct ls_arrays *pool;
     struct ls_array *next_free;
     atomic_int holders;
+    atomic_int readers; /* steps of networks in flight that read it */
     ls_device device;
     int size_class;
     size_t n;    /* floats in use */
