@@ -90,8 +90,11 @@ static void add_input(ls_trace *trace, ls_tensor *t)
 
 static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
-    if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER)
+    if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER) {
+        if (!trace->call)
+            trace->failure = "it was recorded in a module's forward, which has no values";
         return;
+    }
     if (as == LS_ROLE_WEIGHT)
         add_weight(trace, t);
     else if (as == LS_ROLE_LABELS)
@@ -106,7 +109,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 static void check_versions(ls_trace *trace, const ls_tensor *t)
 {
     for (int k = 0; k < LS_MAX_IN; k++)
-        if (t->in[k] && t->in[k]->kind == LS_TENSOR_ARRAY && t->in[k]->array->version != t->version[k]) {
+        if (t->in[k] && ls_version_of(t->in[k]) != t->version[k]) {
             char name[96];
             ls_raise(&trace->session->context, LS_STALE,
                      "%s was changed after a computation with it was recorded; read or run that before the change",
@@ -134,8 +137,9 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
         visit(trace, t->recorded_output, LS_ROLE_IMAGES, true);
     } else {
         check_versions(trace, t);
-        if (t->attributes.op == LS_OP_CROSS_ENTROPY)
-            trace->classes = (int)t->in[0]->shape.dim[1];
+        int64_t classes = t->attributes.op == LS_OP_CROSS_ENTROPY ? t->in[0]->shape.dim[1] : 0;
+        if (classes && (!trace->classes || classes < trace->classes))
+            trace->classes = (int)classes;
         for (int k = 0; k < LS_MAX_IN; k++)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
@@ -164,6 +168,7 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->n = trace->n_inputs = trace->n_arrays = 0;
     trace->key_length = 0;
     trace->images = trace->labels = trace->call = NULL;
+    trace->classes = 0;
     trace->failure = NULL;
     visit(trace, root, LS_ROLE_IMAGES, fresh);
     if (trace->failure && !ls_failed(session))

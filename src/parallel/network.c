@@ -177,6 +177,21 @@ static void draw(ls_network *network)
     ls_engine_wait_job(network->engine, &d.job);
 }
 
+/* Images that the network refuses leave it as it was: the next ones may fit. */
+static void forget_shapes(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    ls_recorded_release(&network->inference);
+    ls_recorded_release(&network->training);
+    for (int i = 0; i < 2; i++) {
+        ls_release(context, network->weights[i]);
+        ls_release(context, network->state[i]);
+        network->weights[i] = network->state[i] = NULL;
+    }
+    ls_flat_destroy(&network->flat);
+    ls_flat_init(&network->flat, context);
+}
+
 ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)
 {
     ls_session *session = network->session;
@@ -195,8 +210,10 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     if (ls_module_record(network->root, &network->flat, false, &shape, &network->inference) != LS_OK ||
         ls_flat_close(&network->flat) != LS_OK ||
         ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK ||
-        allocate_values(network) != LS_OK)
+        allocate_values(network) != LS_OK) {
+        forget_shapes(network);
         return ls_status_of(session);
+    }
     int c, h, w;
     network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
     network->images = shape;
@@ -245,7 +262,9 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     if (wrong)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: %s", wrong);
     for (int d = 0; d < devices.n; d++)
-        if (ls_check_device(session, devices.at[d], "ls_initialize") != LS_OK)
+        if (devices.at[d].type == LS_HOST)
+            return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: the host is no device that computes; see ls_cpu");
+        else if (ls_check_device(session, devices.at[d], "ls_initialize") != LS_OK)
             return ls_status_of(session);
     if (net->network)
         ls_engine_wait(net->network->engine);

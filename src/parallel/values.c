@@ -16,9 +16,11 @@ static bool good_shape(const ls_shape *shape)
 {
     int64_t numbers = 1;
     bool good = shape->rank >= 0 && shape->rank <= LS_MAX_RANK;
-    for (int i = 0; good && i < shape->rank; i++)
-        good = shape->dim[i] >= 0 && shape->dim[i] <= INT32_MAX &&
-               !__builtin_mul_overflow(numbers, shape->dim[i], &numbers) && numbers < (int64_t)1 << 40;
+    for (int i = 0; good && i < shape->rank; i++) {
+        int64_t size = shape->dim[i] ? shape->dim[i] : 1; /* no rows, but rows of a size still */
+        good = size > 0 && size <= INT32_MAX && !__builtin_mul_overflow(numbers, size, &numbers) &&
+               numbers < (int64_t)1 << 40;
+    }
     return good;
 }
 
@@ -244,6 +246,9 @@ ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[])
     if (devices.n < 1 || devices.n > LS_MAX_DEVICES || !parts || tensor->shape.rank < 1)
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "ls_scatter: needs devices, room for a part on each, and a tensor with rows");
+    for (int d = 0; d < devices.n; d++)
+        if (ls_check_device(session, devices.at[d], "ls_scatter") != LS_OK)
+            return ls_status_of(session);
     bool samples = of_batch(tensor) && !tensor->array;
     if (!samples && ls_realize(tensor, "ls_scatter") != LS_OK)
         return ls_status_of(session);
@@ -273,7 +278,7 @@ ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
         ls_shape rest = parts[i] ? parts[i]->shape : (ls_shape){.rank = 0};
         int64_t rows = rest.dim[0];
         rest.dim[0] = shape.dim[0];
-        if (!parts[i] || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
+        if (!parts[i] || parts[i]->session != session || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
             ls_raise(&session->context, LS_BAD_SHAPE, "ls_gather: part %d is missing or has rows of another shape", i);
             return NULL;
         }
