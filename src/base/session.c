@@ -66,6 +66,18 @@ const char *ls_intern(ls_session *session, const char *text)
     return keep(session, copy, copy) ? copy : "";
 }
 
+void ls_counted_hold(ls_counted *counted)
+{
+    if (counted)
+        atomic_fetch_add(&counted->holders, 1);
+}
+
+void ls_counted_drop(ls_counted *counted)
+{
+    if (counted && atomic_fetch_sub(&counted->holders, 1) == 1)
+        counted->release(counted->object);
+}
+
 bool ls_failed(const ls_session *session)
 {
     return ls_status_of(session) != LS_OK;
@@ -74,16 +86,6 @@ bool ls_failed(const ls_session *session)
 ls_status ls_status_of(const ls_session *session)
 {
     return session ? ls_context_status((ls_context *)&session->context) : LS_OUT_OF_MEMORY;
-}
-
-bool ls_catch(ls_session *session, ls_status status)
-{
-    if (!session || status == LS_OK || ls_status_of(session) != status)
-        return false;
-    pthread_mutex_lock(&session->context.lock);
-    session->context.status = LS_OK;
-    pthread_mutex_unlock(&session->context.lock);
-    return true;
 }
 
 ls_status ls_fail(ls_session *session, ls_status status, const char *format, ...)

@@ -130,6 +130,10 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
     if (is_leaf(t, fresh)) {
         add_leaf(trace, t, as);
     } else if (t->kind == LS_TENSOR_CALL) {
+        if (!ls_has_network(t, "a computation")) {
+            trace->failure = "its network is gone";
+            return;
+        }
         if (trace->call && trace->call != t)
             trace->failure = "it calls a network twice; call each network once in a computation";
         trace->call = t;

@@ -311,7 +311,7 @@ static ls_tensor *parameter(ls_session *session, int number)
     if (!tensor)
         return NULL;
     tensor->view = number;
-    tensor->name = view->name;
+    tensor->name = ls_intern(session, view->name);
     tensor->needs_gradient = view->trainable;
     return tensor;
 }

@@ -171,6 +171,6 @@ ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
         return NULL;
     tensor->network = network;
     tensor->view = view;
-    tensor->name = found->name;
+    tensor->name = ls_intern(session, found->name); /* the tensor may outlive the network */
     return tensor;
 }

@@ -29,6 +29,7 @@ static void free_network(void *object)
         ls_share_drop(&network->pending[i]);
     ls_release(context, network->pending);
     ls_programs_free(session, network);
+    ls_tensors_forget(session, network);
     ls_recorded_release(&network->inference);
     ls_recorded_release(&network->training);
     for (int i = 0; i < 2; i++) {

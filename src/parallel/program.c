@@ -116,8 +116,7 @@ static ls_status make_room(ls_feed *feed, ls_context *context, int arrays)
 static ls_sample_list hold_samples(const ls_tensor *t)
 {
     ls_sample_list list = t->samples;
-    if (list.index)
-        ls_array_hold(list.index);
+    ls_samples_hold(&list);
     return list;
 }
 
@@ -191,8 +190,8 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
 void ls_feed_give(ls_feed *feed)
 {
     ls_session *session = feed->program->session;
-    ls_array_drop(feed->images.index);
-    ls_array_drop(feed->labels.index);
+    ls_samples_drop(&feed->images);
+    ls_samples_drop(&feed->labels);
     ls_array_drop(feed->label_array);
     for (int k = 0; k < feed->n_inputs; k++)
         ls_array_drop(feed->inputs[k]);

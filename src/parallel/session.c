@@ -72,6 +72,17 @@ ls_status ls_close(ls_session *session)
     return status;
 }
 
+bool ls_catch(ls_session *session, ls_status status)
+{
+    if (!session || status == LS_OK || ls_status_of(session) != status)
+        return false;
+    ls_wait(session); /* what was handed in before is dropped, all of it, whenever the failure is taken back */
+    pthread_mutex_lock(&session->context.lock);
+    session->context.status = LS_OK;
+    pthread_mutex_unlock(&session->context.lock);
+    return true;
+}
+
 int ls_enter(ls_session *session)
 {
     return !session || ls_failed(session) ? -1 : ls_scope_open(session, NULL);

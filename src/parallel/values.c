@@ -176,8 +176,7 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
     part->samples = tensor->samples;
     part->first = tensor->first + first;
     part->name = tensor->name;
-    if (part->samples.index)
-        ls_array_hold(part->samples.index);
+    ls_samples_hold(&part->samples);
     ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
     if (streams)
         streams->moved += (uint64_t)ls_shape_numbers(&shape);
