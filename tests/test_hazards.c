@@ -283,7 +283,8 @@ static ls_tensor *huge_map(ls_session *s)
 
 static ls_tensor *huge_window(ls_session *s)
 {
-    return ls_avg_pool2d(ls_full(s, 1, LS_SHAPE(1, 1, 4, 4)), &(ls_pool){.kernel = INT32_MAX, .padding = INT32_MAX / 2});
+    return ls_avg_pool2d(ls_full(s, 1, LS_SHAPE(1, 1, 4, 4)),
+                         &(ls_pool){.kernel = INT32_MAX, .padding = INT32_MAX / 2});
 }
 
 static ls_tensor *huge_rows(ls_session *s)
@@ -338,6 +339,40 @@ static void a_gradient_as_an_operand(void **state)
     assert_failed(s, LS_STALE, "changed");
 }
 
+/* The fingerprint after a step that fails, and one more that is handed in meanwhile or refused. */
+static void train_on(bool wait, char digits[65])
+{
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer =
+        ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9, .schedule = LS_STEP_SCHEDULE, .total = 4});
+    ls_tensor *X = ls_full(s, 1, LS_SHAPE(640, 200)), *y = ls_zeros(s, LS_SHAPE(640));
+    ls_tensor *bad = ls_full(s, INFINITY, LS_SHAPE(640, 200)), *in_turn[] = {X, bad, X, X};
+    for (int i = 0; i < 4; i++) {
+        if (i == 3) {
+            ls_wait(s);
+            assert_true(ls_catch(s, LS_NOT_FINITE));
+            ls_clear_grad(ls_param(net, "0.weight", ls_cpu(0)));
+        }
+        ls_backward(loss_of(net, in_turn[i], y));
+        ls_step(trainer);
+        if (wait)
+            ls_wait(s);
+    }
+    assert_int_equal(ls_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void training_on_after_a_failure(void **state)
+{
+    (void)state;
+    char waited[65], not_waited[65];
+    train_on(true, waited);
+    train_on(false, not_waited);
+    assert_string_equal(waited, not_waited);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +393,7 @@ int main(void)
         cmocka_unit_test(labels_beyond_the_logits),
         cmocka_unit_test(devices_that_do_not_compute),
         cmocka_unit_test(a_gradient_as_an_operand),
+        cmocka_unit_test(training_on_after_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

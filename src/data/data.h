@@ -8,8 +8,8 @@ struct ls_data {
     ls_session *session; /* first: ls_session_of reads it; NULL where only the context is known */
     ls_context *context;
     ls_counted counted; /* by its owner, tensors of its batches and work on them */
-    uint8_t *images; /* [rows][channels][height][width] */
-    uint8_t *labels; /* [rows], below classes */
+    uint8_t *images;    /* [rows][channels][height][width] */
+    uint8_t *labels;    /* [rows], below classes */
     int64_t rows;
     int channels, height, width, classes;
     int batch;

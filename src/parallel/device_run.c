@@ -180,7 +180,8 @@ void ls_run_summarize(ls_device_run *r, ls_task *task, ls_tensor *root)
     memset(r->metrics->data, 0, (size_t)r->feed->shards * LS_METRICS * sizeof(float));
     ls_task_writes(task, r->summary);
     if (root->array || !root->fold)
-        ls_array_drop(r->summary); /* it was read before the backward pass, and stays; or it has a number for each image */
+        ls_array_drop(
+            r->summary); /* it was read before the backward pass, and stays; or it has a number for each image */
     else
         root->array = r->summary;
 }

@@ -207,6 +207,8 @@ static void finish(ls_step_job *step)
             atomic_store(&step->broken, 1);
     }
     if (atomic_load(&step->broken)) {
+        if (step->update)
+            atomic_store(&trainer->upset, 1);
         raise_broken(step);
     } else {
         if (step->update)
@@ -371,6 +373,8 @@ static void begin(ls_step_job *step)
         for (int i = 0; i < trainer->n_pool; i++)
             free_buffer(trainer, i);
         if (ls_failed(trainer->network->session)) {
+            if (step->update)
+                atomic_store(&trainer->upset, 1);
             leave_operands(step);
             atomic_store(&step->complete, 1);
         }

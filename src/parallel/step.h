@@ -54,6 +54,8 @@ struct ls_trainer {
     ls_step_job steps[LS_DEPTH];
     int64_t handed_in;    /* steps, updates or not: chooses the slot */
     int64_t updates;      /* handed in */
+    atomic_int upset;     /* an update failed or was dropped */
+    bool restart;         /* the next update is the first of its momentum */
     pthread_mutex_t lock; /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;

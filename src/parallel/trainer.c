@@ -234,6 +234,16 @@ static ls_status await_operands(ls_network *network, const char *function)
     return LS_OK;
 }
 
+/* To the last update that was made: how many more had been handed in is a matter of time, and their momentum half there. */
+static void go_back(ls_trainer *trainer)
+{
+    ls_engine_wait(trainer->network->engine);
+    pthread_mutex_lock(&trainer->lock);
+    trainer->updates = trainer->reported;
+    pthread_mutex_unlock(&trainer->lock);
+    trainer->restart = true;
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
@@ -252,6 +262,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
         reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK)
         return ls_status_of(session);
+    if (atomic_exchange(&trainer->upset, 0))
+        go_back(trainer);
     const ls_optim *o = &trainer->options;
     step->number = trainer->updates;
     step->update = update;
@@ -260,7 +272,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
                          .momentum = (float)o->momentum,
                          .weight_decay = (float)o->weight_decay,
                          .nesterov = o->nesterov,
-                         .first = step->number == 0};
+                         .first = step->number == 0 || trainer->restart};
+    trainer->restart &= !update;
     order_pulls(step, session->options.shuffle_pulls);
     step->n_parts = network->n_pending;
     if (update)
