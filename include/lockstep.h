@@ -39,7 +39,7 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
     LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
     LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
-    LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept */
+    LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL     /* a defect of the library itself */

@@ -66,6 +66,18 @@ const char *ls_intern(ls_session *session, const char *text)
     return keep(session, copy, copy) ? copy : "";
 }
 
+void ls_counted_hold(ls_counted *counted)
+{
+    if (counted)
+        atomic_fetch_add(&counted->holders, 1);
+}
+
+void ls_counted_drop(ls_counted *counted)
+{
+    if (counted && atomic_fetch_sub(&counted->holders, 1) == 1)
+        counted->release(counted->object);
+}
+
 bool ls_failed(const ls_session *session)
 {
     return ls_status_of(session) != LS_OK;

@@ -45,4 +45,14 @@ void ls_release_kept(ls_session *session);
 /* The same text, kept for the session's life; equal texts give equal pointers. "" when memory runs out. */
 const char *ls_intern(ls_session *session, const char *text);
 
+/* What is freed by the last one who holds it. */
+typedef struct ls_counted {
+    atomic_int holders;
+    void *object;
+    void (*release)(void *object);
+} ls_counted;
+
+void ls_counted_hold(ls_counted *counted); /* NULL is fine */
+void ls_counted_drop(ls_counted *counted); /* from any thread; NULL is fine */
+
 #endif

@@ -33,6 +33,16 @@ static void file_order(ls_data *data)
     data->ordered = -1;
 }
 
+static void release(void *object)
+{
+    ls_data *data = object;
+    ls_context *context = data->context;
+    ls_release(context, data->images);
+    ls_release(context, data->labels);
+    ls_release(context, data->order);
+    ls_release(context, data);
+}
+
 ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_t *labels, int64_t rows, int channels,
                      int height, int width, int classes, const ls_loader *loader)
 {
@@ -56,7 +66,8 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_
                       .classes = classes,
                       .batch = loader->batch > 0 ? loader->batch : DEFAULT_BATCH,
                       .shuffle = loader->shuffle,
-                      .seed = seed};
+                      .seed = seed,
+                      .counted = {.holders = 1, .object = data, .release = release}};
     data->order = ls_alloc(context, (size_t)data->rows, sizeof *data->order, "the order of the images");
     if (!data->order) {
         ls_data_free(data);
@@ -68,13 +79,8 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_
 
 void ls_data_free(ls_data *data)
 {
-    if (!data)
-        return;
-    ls_context *context = data->context;
-    ls_release(context, data->images);
-    ls_release(context, data->labels);
-    ls_release(context, data->order);
-    ls_release(context, data);
+    if (data)
+        ls_counted_drop(&data->counted);
 }
 
 int64_t ls_data_rows(const ls_data *data)

@@ -2,13 +2,14 @@
 #ifndef LS_DATA_DATA_H
 #define LS_DATA_DATA_H
 
-#include "base/context.h"
+#include "base/session.h"
 
 struct ls_data {
     ls_session *session; /* first: ls_session_of reads it; NULL where only the context is known */
     ls_context *context;
-    uint8_t *images; /* [rows][channels][height][width] */
-    uint8_t *labels; /* [rows], below classes */
+    ls_counted counted; /* by its owner, tensors of its batches and work on them */
+    uint8_t *images;    /* [rows][channels][height][width] */
+    uint8_t *labels;    /* [rows], below classes */
     int64_t rows;
     int channels, height, width, classes;
     int batch;
@@ -28,6 +29,6 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_
  * epoch) and after a failure. */
 bool ls_data_next(ls_data *data, const uint32_t **index, int *rows);
 
-void ls_data_free(ls_data *data); /* NULL is fine */
+void ls_data_free(ls_data *data); /* lets go of it; NULL is fine */
 
 #endif

@@ -40,20 +40,27 @@ static void put_bytes(ls_trace *trace, const void *bytes, size_t size)
     }
 }
 
-static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as)
+static bool is_leaf(const ls_tensor *t, bool fresh)
 {
-    put_word(trace, (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 | (uint32_t)t->needs_gradient);
+    return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
+}
+
+/* A leaf is described as such: numbers that were computed before are not the computation that they came from. */
+static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool leaf)
+{
+    put_word(trace, (uint32_t)leaf << 16 | (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 |
+                        (uint32_t)t->needs_gradient);
     put_word(trace, (uint32_t)t->shape.rank);
     for (int i = 1; i < t->shape.rank; i++)
         put_word(trace, (uint32_t)t->shape.dim[i]);
     if (as == LS_ROLE_WEIGHT && t->shape.rank)
         put_word(trace, (uint32_t)t->shape.dim[0]);
     put_word(trace, (uint32_t)t->view);
-    if (t->kind == LS_TENSOR_CALL) {
+    if (t->kind == LS_TENSOR_CALL && !leaf) {
         put_bytes(trace, &t->network, sizeof t->network);
         put_bytes(trace, &t->recorded_output, sizeof t->recorded_output);
     }
-    if (t->kind != LS_TENSOR_COMPUTED)
+    if (t->kind != LS_TENSOR_COMPUTED || leaf)
         return;
     put_bytes(trace, &t->attributes, sizeof t->attributes);
     for (int k = 0; k < LS_MAX_IN; k++)
@@ -81,15 +88,13 @@ static void add_input(ls_trace *trace, ls_tensor *t)
         trace->inputs[trace->n_inputs++] = t;
 }
 
-static bool is_leaf(const ls_tensor *t, bool fresh)
-{
-    return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
-}
-
 static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
-    if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER)
+    if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER) {
+        if (!trace->call)
+            trace->failure = "it was recorded in a module's forward, which has no values";
         return;
+    }
     if (as == LS_ROLE_WEIGHT)
         add_weight(trace, t);
     else if (as == LS_ROLE_LABELS)
@@ -104,7 +109,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 static void check_versions(ls_trace *trace, const ls_tensor *t)
 {
     for (int k = 0; k < LS_MAX_IN; k++)
-        if (t->in[k] && ls_written_array(t->in[k]) && ls_written_array(t->in[k])->version != t->version[k]) {
+        if (t->in[k] && ls_version_of(t->in[k]) != t->version[k]) {
             char name[96];
             ls_raise(&trace->session->context, LS_STALE,
                      "%s was changed after a computation with it was recorded; read or run that before the change",
@@ -125,6 +130,10 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
     if (is_leaf(t, fresh)) {
         add_leaf(trace, t, as);
     } else if (t->kind == LS_TENSOR_CALL) {
+        if (!ls_has_network(t, "a computation")) {
+            trace->failure = "its network is gone";
+            return;
+        }
         if (trace->call && trace->call != t)
             trace->failure = "it calls a network twice; call each network once in a computation";
         trace->call = t;
@@ -132,8 +141,9 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
         visit(trace, t->recorded_output, LS_ROLE_IMAGES, true);
     } else {
         check_versions(trace, t);
-        if (t->attributes.op == LS_OP_CROSS_ENTROPY)
-            trace->classes = (int)t->in[0]->shape.dim[1];
+        int64_t classes = t->attributes.op == LS_OP_CROSS_ENTROPY ? t->in[0]->shape.dim[1] : 0;
+        if (classes && (!trace->classes || classes < trace->classes))
+            trace->classes = (int)classes;
         for (int k = 0; k < LS_MAX_IN; k++)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
@@ -149,7 +159,7 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
     t->trace = trace->number;
     t->traced = trace->n;
     t->traced_as = (int)as;
-    put_tensor(trace, t, as);
+    put_tensor(trace, t, as, is_leaf(t, fresh));
     trace->order[trace->n++] = t;
 }
 
@@ -162,6 +172,7 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->n = trace->n_inputs = trace->n_arrays = 0;
     trace->key_length = 0;
     trace->images = trace->labels = trace->call = NULL;
+    trace->classes = 0;
     trace->failure = NULL;
     visit(trace, root, LS_ROLE_IMAGES, fresh);
     if (trace->failure && !ls_failed(session))
@@ -245,8 +256,8 @@ static ls_value *lower_array(lowering *l, const ls_tensor *t)
     value->offset = (size_t)l->arrays;
     value->needs_gradient = t->tracked;
     if (t->tracked) {
-        char name[160];
-        snprintf(name, sizeof name, "%d %s", l->arrays, t->name);
+        char name[16]; /* not the tensor's own: another one may stand in its place next time */
+        snprintf(name, sizeof name, "%d", l->arrays);
         value->view = ls_flat_find(l->request->flat, name);
         if (value->view < 0)
             value->view = ls_flat_add(l->request->flat, name, t->shape.rank, t->shape.dim, true, false);

@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 
-enum { MAX_DIMENSION = 1 << 24 };
+enum { MAX_DIMENSION = 1 << 24, MAX_WINDOW = 1 << 15 };
 
 ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
 {
@@ -66,15 +66,19 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
     }
 }
 
-static uint64_t version_of(const ls_tensor *operand)
+uint64_t ls_version_of(const ls_tensor *operand)
 {
-    const ls_array *array = operand ? ls_written_array(operand) : NULL;
+    const ls_array *array = ls_written_array(operand);
     return array ? array->version : 0;
 }
 
 ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)
 {
     ls_session *session = in[0]->session;
+    int64_t numbers = 1;
+    for (int i = 1; i < shape->rank; i++)
+        if (__builtin_mul_overflow(numbers, shape->dim[i], &numbers) || numbers > INT32_MAX / LS_LANES)
+            return ls_bad_shape(in[0], "an operation", "an image of the result would have too many numbers");
     ls_tensor *y = ls_tensor_new(session, LS_TENSOR_COMPUTED, shape, in[0]->device);
     if (!y)
         return NULL;
@@ -83,7 +87,7 @@ ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_sha
     for (int i = 0; i < n; i++)
         if (in[i]) {
             y->in[i] = ls_tensor_hold(in[i]);
-            y->version[i] = version_of(in[i]);
+            y->version[i] = ls_version_of(in[i]);
             y->needs_gradient |= in[i]->needs_gradient;
         }
     return y;
@@ -180,7 +184,7 @@ ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
     const ls_shape *w = weight_shape(weight);
     if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[0] != x->shape.dim[1])
         return ls_bad_shape(x, "ls_matmul", "x must be flat and weight a parameter (features of x, outputs)");
-    if (weight->kind == LS_TENSOR_PARAMETER) {
+    if (weight->kind == LS_TENSOR_PARAMETER && x->session->recording) {
         ls_view *fan = &x->session->recording->flat->views[weight->view];
         fan->fan_in = (size_t)w->dim[0];
         fan->fan_out = (size_t)w->dim[1];
@@ -207,7 +211,9 @@ ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
     ls_tensor *in[] = {a, b};
     if (!ls_operands(in, 2, "ls_add"))
         return NULL;
-    if (b->kind != LS_TENSOR_PARAMETER && a->shape.rank > 0 && ls_same_shape(&a->shape, &b->shape))
+    if (a->shape.rank < 1)
+        return ls_bad_shape(a, "ls_add", "both must be (images, ...); a sum or mean is the end of a computation");
+    if (b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape))
         return ls_record_shaped(LS_OP_ADD, in, 2, &a->shape);
     if (a->shape.rank < 2 || !fits_bias(b, a->shape.dim[1]))
         return ls_bad_shape(a, "ls_add", "both must have one shape, or the second be a bias (channels of the first)");
@@ -223,6 +229,8 @@ static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const cha
     if (!options || options->kernel < 1 || options->stride < 0 || options->padding < 0 ||
         options->padding > options->kernel / 2)
         return ls_bad_shape(x, function, "kernel must be at least 1, padding at most half of it");
+    if (options->kernel > MAX_WINDOW)
+        return ls_bad_shape(x, function, "the kernel is larger than any map");
     int k = options->kernel, stride = options->stride ? options->stride : k, padding = options->padding;
     int c, height, width;
     ls_shape_image(&x->shape, &c, &height, &width);
@@ -302,7 +310,7 @@ static ls_tensor *parameter(ls_session *session, int number)
     if (!tensor)
         return NULL;
     tensor->view = number;
-    tensor->name = view->name;
+    tensor->name = ls_intern(session, view->name);
     tensor->needs_gradient = view->trainable;
     return tensor;
 }

@@ -21,6 +21,9 @@ ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w
 typedef enum ls_role { LS_ROLE_IMAGES, LS_ROLE_WEIGHT, LS_ROLE_LABELS } ls_role;
 ls_role ls_role_of(const ls_attributes *attributes, int operand);
 
+/* How often an operand that can be written was written; 0 of any other. */
+uint64_t ls_version_of(const ls_tensor *operand);
+
 /* Raises LS_BAD_SHAPE with x's shape and where it was; returns NULL. */
 ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what);
 

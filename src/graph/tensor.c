@@ -35,14 +35,56 @@ void ls_tensors_free(ls_session *session)
     session->tensors = NULL;
 }
 
+struct ls_slab {
+    struct ls_slab *next;
+    ls_tensor at[SLAB];
+};
+
 static bool refill(ls_tensors *tensors)
 {
-    ls_tensor *slab = ls_session_alloc(tensors->session, SLAB, sizeof *slab, "tensors");
-    for (int i = 0; slab && i < SLAB; i++) {
-        slab[i].next = tensors->free;
-        tensors->free = &slab[i];
+    struct ls_slab *slab = ls_session_alloc(tensors->session, 1, sizeof *slab, "tensors");
+    if (!slab)
+        return false;
+    for (int i = 0; i < SLAB; i++) {
+        slab->at[i].next = tensors->free;
+        tensors->free = &slab->at[i];
     }
-    return slab != NULL;
+    slab->next = tensors->slabs;
+    tensors->slabs = slab;
+    return true;
+}
+
+void ls_tensors_forget(ls_session *session, const struct ls_network *network)
+{
+    for (struct ls_slab *slab = session->tensors ? session->tensors->slabs : NULL; slab; slab = slab->next)
+        for (int i = 0; i < SLAB; i++)
+            if (slab->at[i].network == network) {
+                slab->at[i].network = NULL;
+                slab->at[i].flat = NULL;
+                slab->at[i].recorded_input = slab->at[i].recorded_output = NULL;
+            }
+}
+
+bool ls_has_network(const ls_tensor *tensor, const char *function)
+{
+    if (tensor->network || (tensor->kind != LS_TENSOR_CALL && tensor->kind != LS_TENSOR_NETWORK))
+        return true;
+    ls_raise(&tensor->session->context, LS_STALE, "%s: the values of the tensor's network went with their scope",
+             function);
+    return false;
+}
+
+void ls_samples_hold(const ls_sample_list *list)
+{
+    ls_counted_hold(list->owner);
+    if (list->index)
+        ls_array_hold(list->index);
+}
+
+void ls_samples_drop(const ls_sample_list *list)
+{
+    ls_counted_drop(list->owner);
+    ls_array_drop(list->index);
 }
 
 ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, ls_device device)
@@ -81,7 +123,7 @@ void ls_tensor_drop(ls_tensor *tensor)
         ls_tensor_drop(tensor->in[i]);
     ls_array_drop(tensor->array);
     ls_array_drop(tensor->gradient);
-    ls_array_drop(tensor->samples.index);
+    ls_samples_drop(&tensor->samples);
     ls_release(&tensor->session->context, tensor->text);
     ls_tensors *tensors = tensor->session->tensors;
     *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
@@ -165,8 +207,9 @@ ls_session *ls_value_session(const ls_tensor *tensor, const char *function)
 {
     if (!tensor || ls_failed(tensor->session))
         return NULL;
+    bool computed = tensor->kind == LS_TENSOR_CALL && tensor->array;
     if (!tensor->session->recording)
-        return tensor->session;
+        return computed || ls_has_network(tensor, function) ? tensor->session : NULL;
     ls_raise(&tensor->session->context, LS_BAD_ARGUMENT, "%s: called in a module's forward, which has no values",
              function);
     return NULL;

@@ -28,9 +28,12 @@ typedef enum ls_freshness { LS_EMPTY, LS_FRESH, LS_CONSUMED } ls_freshness;
 /* The samples of one batch, shared by the tensors made from it. */
 typedef struct ls_sample_list {
     const uint8_t *images, *labels;
-    const ls_data *data;
-    ls_array *index; /* sample numbers, as bits */
+    ls_counted *owner; /* of those */
+    ls_array *index;   /* sample numbers, as bits */
 } ls_sample_list;
+
+void ls_samples_hold(const ls_sample_list *list);
+void ls_samples_drop(const ls_sample_list *list); /* from any thread; an empty list is fine */
 
 struct ls_tensor {
     ls_session *session; /* first in every object with a session: ls_session_of reads it */
@@ -82,6 +85,7 @@ typedef struct ls_tensors {
         const ls_data *batch;  /* whose batch it is: it holds tensors alone. NULL: one that was entered */
     } * scopes;
     int depth, capacity;
+    struct ls_slab *slabs; /* all handles there are */
     uint64_t traces;
 } ls_tensors;
 
@@ -93,12 +97,17 @@ ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shap
 ls_tensor *ls_tensor_hold(ls_tensor *tensor);
 void ls_tensor_drop(ls_tensor *tensor); /* NULL is fine */
 
+/* Takes the network from what was made with it and outlives it: such tensors are LS_STALE from now on. */
+void ls_tensors_forget(ls_session *session, const struct ls_network *network);
+
 /* Scopes by number: opening gives one, closing it closes those inside it too. */
 int ls_scope_open(ls_session *session, const ls_data *batch);           /* -1 after a failure */
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch); /* -1 where none is open */
 void ls_scope_close(ls_session *session, int scope);
 
-/* NULL with LS_BAD_ARGUMENT unless the tensor is there, outside a forward, and its session has not failed. */
+/* False with LS_STALE for a tensor of a network that is gone. */
+bool ls_has_network(const ls_tensor *tensor, const char *function);
+/* NULL after a failure, unless the tensor is there, outside a forward, and its network still has values. */
 ls_session *ls_value_session(const ls_tensor *tensor, const char *function);
 /* An array as a tensor in the innermost scope; takes over the caller's hold, also when it fails. */
 ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape);

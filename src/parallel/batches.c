@@ -9,7 +9,8 @@ static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_sha
     if (!tensor)
         return NULL;
     tensor->samples = (ls_sample_list){
-        .images = data->images, .labels = data->labels, .data = data, .index = index ? ls_array_hold(index) : NULL};
+        .images = data->images, .labels = data->labels, .owner = (ls_counted *)&data->counted, .index = index};
+    ls_samples_hold(&tensor->samples);
     tensor->name = kind == LS_TENSOR_IMAGES ? "a batch's images" : "a batch's labels";
     return tensor;
 }

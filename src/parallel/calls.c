@@ -115,9 +115,10 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
                         "ls_backward: a network's images and what follows it cannot be tracked; make it a parameter of "
                         "the network");
     if (loss->fold == LS_FOLD_MEAN)
-        return ls_raise(context, LS_BAD_ARGUMENT,
-                        "ls_backward: of a network's losses take the sum, or the losses as they are: ls_step divides by "
-                        "the number of images, and a mean would be divided twice");
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_backward: of a network's losses take the sum, or the losses as they are: ls_step divides by "
+            "the number of images, and a mean would be divided twice");
     if (check_version(trace->call) != LS_OK || make_room(network) != LS_OK)
         return ls_status_of(session);
     int64_t rows = over->shape.dim[0];
@@ -176,6 +177,6 @@ ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
         return NULL;
     tensor->network = network;
     tensor->view = view;
-    tensor->name = found->name;
+    tensor->name = ls_intern(session, found->name); /* the tensor may outlive the network */
     return tensor;
 }

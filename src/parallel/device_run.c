@@ -22,12 +22,14 @@ static void fold_top(ls_device_run *r, pile *p, size_t n, const ls_backend *back
 static void run_shards(ls_device_run *r, ls_core *core)
 {
     const ls_program *program = r->feed->program;
-    const ls_backend *backend = program->plan->backend;
+    const ls_backend *backend = r->feed->plan->backend;
     struct ls_network *network = program->network;
     size_t trainable = program->own_flat.trainable;
     ls_bindings bindings = {.scratch = NULL};
     if (network)
         ls_network_bind(network, &bindings);
+    if (r->statistics)
+        bindings.base[LS_IN_STATISTICS] = r->statistics->data;
     pile p = {.n = 0};
     if (r->n_partial && !r->feed->shards)
         memset(r->partial[0]->data, 0, trainable * sizeof(float)); /* the sum over an empty part of a batch */
@@ -53,6 +55,8 @@ static void run_shards(ls_device_run *r, ls_core *core)
     }
     while (p.n > 1)
         fold_top(r, &p, trainable, backend);
+    if (r->n_partial && !p.n) /* an empty part of a batch */
+        memset(r->partial[0]->data, 0, trainable * sizeof(float));
 }
 
 /* The losses as doubles lie behind the metrics. */
@@ -81,7 +85,7 @@ static void settle(const ls_target *t, const float *from, size_t n, const ls_bac
 static void put_gradients(const ls_device_run *r)
 {
     const ls_flat *flat = &r->feed->program->own_flat;
-    const ls_backend *backend = r->feed->program->plan->backend;
+    const ls_backend *backend = r->feed->plan->backend;
     int view = 0;
     for (int k = 0; k < r->feed->n_arrays; k++)
         if (r->weights[k].gradient) {
@@ -163,6 +167,8 @@ ls_task *ls_run_task(ls_trace *trace, const ls_program *program, ls_tensor *root
         ls_task_reads(task, feed->images.index);
     if (feed->labels.index)
         ls_task_reads(task, feed->labels.index);
+    if (program->network)
+        r->statistics = ls_run_array(session, task, program->network->flat.state);
     return task;
 }
 

@@ -15,9 +15,10 @@ typedef struct ls_target {
 
 typedef struct ls_device_run {
     ls_feed *feed;
-    ls_array *rows;    /* NULL: none are wanted */
-    ls_array *summary; /* {loss, correct}; NULL without */
-    ls_array *metrics; /* [shards][LS_METRICS] */
+    ls_array *rows;       /* NULL: none are wanted */
+    ls_array *summary;    /* {loss, correct}; NULL without */
+    ls_array *metrics;    /* [shards][LS_METRICS] */
+    ls_array *statistics; /* of one shard; a call in training mode writes them, nobody reads them */
     bool mean;
     int n_partial;
     ls_array *partial[LS_TREE_LEVELS + 1];

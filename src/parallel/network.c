@@ -29,6 +29,7 @@ static void free_network(void *object)
         ls_share_drop(&network->pending[i]);
     ls_release(context, network->pending);
     ls_programs_free(session, network);
+    ls_tensors_forget(session, network);
     ls_recorded_release(&network->inference);
     ls_recorded_release(&network->training);
     for (int i = 0; i < 2; i++) {
@@ -261,7 +262,9 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     if (wrong)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: %s", wrong);
     for (int d = 0; d < devices.n; d++)
-        if (ls_check_device(session, devices.at[d], "ls_initialize") != LS_OK)
+        if (devices.at[d].type == LS_HOST)
+            return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: the host is no device that computes; see ls_cpu");
+        else if (ls_check_device(session, devices.at[d], "ls_initialize") != LS_OK)
             return ls_status_of(session);
     if (net->network)
         ls_engine_wait(net->network->engine);

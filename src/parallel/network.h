@@ -15,7 +15,7 @@ typedef struct ls_share {
     ls_device device;  /* that has to compute it; the host: any of the network's */
     ls_array *summary; /* {loss, correct} of the part */
     ls_tensor *loss;   /* that gets the summary when the part is handed in; held */
-    uint64_t changes; /* of the arrays it reads, when it was asked for */
+    uint64_t changes;  /* of the arrays it reads, when it was asked for */
 } ls_share;
 
 typedef struct ls_network {

@@ -116,8 +116,7 @@ static ls_status make_room(ls_feed *feed, ls_context *context, int arrays)
 static ls_sample_list hold_samples(const ls_tensor *t)
 {
     ls_sample_list list = t->samples;
-    if (list.index)
-        ls_array_hold(list.index);
+    ls_samples_hold(&list);
     return list;
 }
 
@@ -161,6 +160,7 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
     if (!feed)
         return NULL;
     feed->program = program;
+    feed->plan = program->plan;
     feed->rows = rows;
     feed->shard = session->options.shard;
     feed->shards = (int)((rows + feed->shard - 1) / feed->shard);
@@ -190,8 +190,8 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
 void ls_feed_give(ls_feed *feed)
 {
     ls_session *session = feed->program->session;
-    ls_array_drop(feed->images.index);
-    ls_array_drop(feed->labels.index);
+    ls_samples_drop(&feed->images);
+    ls_samples_drop(&feed->labels);
     ls_array_drop(feed->label_array);
     for (int k = 0; k < feed->n_inputs; k++)
         ls_array_drop(feed->inputs[k]);
@@ -260,13 +260,24 @@ static uint8_t label_of(const ls_feed *feed, int64_t i)
     return 0;
 }
 
+/* A label of a data set, which may have more classes than the logits. */
+static uint8_t checked(const ls_feed *feed, uint8_t label)
+{
+    if (label < feed->classes)
+        return label;
+    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "a label is %d; the logits have the classes 0 to %d",
+             label, feed->classes - 1);
+    return 0;
+}
+
 static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
 {
     for (int i = 0; i < count && feed->images.images; i++)
         core->index[i] = sample_at(&feed->images, feed->first_image + first + i);
     if (feed->labels.labels)
         for (int i = 0; i < count; i++)
-            core->labels[i] = feed->labels.labels[sample_at(&feed->labels, feed->first_label + first + i)];
+            core->labels[i] =
+                checked(feed, feed->labels.labels[sample_at(&feed->labels, feed->first_label + first + i)]);
     else if (feed->label_array)
         for (int i = 0; i < count; i++)
             core->labels[i] = label_of(feed, first + i);
@@ -291,5 +302,5 @@ void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     bindings->base[LS_IN_ARENA] = core->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = core->scratch;
-    ls_plan_run(program->plan, bindings, &samples, whole, user);
+    ls_plan_run(feed->plan, bindings, &samples, whole, user);
 }

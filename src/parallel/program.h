@@ -27,6 +27,7 @@ void ls_programs_free(ls_session *session, const struct ls_network *network); /*
 typedef struct ls_feed {
     struct ls_feed *next_feed;
     const ls_program *program;
+    const ls_plan *plan; /* of when it was handed in: the cores have room for that one */
     int64_t rows;
     int shard, shards;
     ls_sample_list images, labels; /* index NULL where not from a batch */

@@ -113,7 +113,8 @@ ls_status ls_realize(ls_tensor *t, const char *function)
             realize_samples(t);
         break;
     case LS_TENSOR_NETWORK:
-        realize_parameter(t);
+        if (ls_has_network(t, function))
+            realize_parameter(t);
         break;
     case LS_TENSOR_COMPUTED:
     case LS_TENSOR_CALL:

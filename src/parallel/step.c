@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "parallel/stream.h"
+
 static int slices_of(const ls_bucket *bucket)
 {
     return (int)((bucket->end - bucket->begin + LS_SLICE - 1) / LS_SLICE);
@@ -13,12 +15,18 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     size_t buckets = (size_t)network->flat.n_buckets + 1;
+    atomic_int *owed = ls_alloc(context, buckets, sizeof *owed, "a step");
+    atomic_int *slice = owed ? ls_alloc(context, buckets, sizeof *slice, "a step") : NULL;
+    if (!slice) {
+        ls_release(context, owed);
+        return LS_OUT_OF_MEMORY;
+    }
     step->trainer = trainer;
+    step->owed = owed;
+    step->slice = slice;
     pthread_mutex_init(&step->lock, NULL);
     pthread_cond_init(&step->changed, NULL);
-    step->owed = ls_alloc(context, buckets, sizeof *step->owed, "a step");
-    step->slice = ls_alloc(context, buckets, sizeof *step->slice, "a step");
-    return step->owed && step->slice ? LS_OK : LS_OUT_OF_MEMORY;
+    return LS_OK;
 }
 
 void ls_step_destroy(ls_step_job *step)
@@ -187,6 +195,8 @@ static void finish(ls_step_job *step)
             atomic_store(&step->broken, 1);
     }
     if (atomic_load(&step->broken)) {
+        if (step->update)
+            atomic_store(&trainer->upset, 1);
         raise_broken(step);
         atomic_store(&network->session->broken, true);
     } else {
@@ -350,8 +360,11 @@ static void begin(ls_step_job *step)
         trainer->n_free = 0;
         for (int i = 0; i < trainer->n_pool; i++)
             free_buffer(trainer, i);
-        if (atomic_load(&trainer->network->session->broken))
+        if (atomic_load(&trainer->network->session->broken)) {
+            if (step->update)
+                atomic_store(&trainer->upset, 1);
             atomic_store(&step->complete, 1);
+        }
     }
     pthread_mutex_unlock(&step->lock);
 }
@@ -414,8 +427,9 @@ void ls_step_submit(ls_step_job *step)
     ls_tree_reset(&step->tree, step->shards);
     for (int j = 0; j < step->shards; j++)
         atomic_store(&step->pulled[j], 0);
-    for (int i = 0; i < step->n_parts; i++)
+    for (int i = 0; i < step->n_parts; i++) {
         ls_feed_locate(step->parts[i].feed);
+    }
     atomic_store(&step->next, 0);
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);

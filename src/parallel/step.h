@@ -48,13 +48,14 @@ struct ls_trainer {
     ls_optim options;
     float *velocity; /* NULL without momentum */
     float *gradient; /* when it was read; NULL before */
-    bool prepared;   /* the steps and the momentum are there */
     float **pool;    /* partial gradients */
     int n_pool, pool_capacity;
     int *free_buffers, n_free;
     ls_step_job steps[LS_DEPTH];
     int64_t handed_in;    /* steps, updates or not: chooses the slot */
     int64_t updates;      /* handed in */
+    atomic_int upset;     /* an update failed or was dropped */
+    bool restart;         /* the next update is the first of its momentum */
     pthread_mutex_t lock; /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;

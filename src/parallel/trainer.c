@@ -16,6 +16,7 @@ static void free_trainer(void *object)
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
     trainer->network->trainer = NULL;
+    trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
     for (int i = 0; i < trainer->n_pool; i++)
@@ -74,9 +75,9 @@ static ls_status prepare(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
     bool good = true;
-    for (int i = 0; i < LS_DEPTH && good && !trainer->prepared; i++)
-        good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
-    trainer->prepared = true;
+    for (int i = 0; i < LS_DEPTH && good; i++)
+        if (!trainer->steps[i].owed)
+            good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     if (good && trainer->options.momentum != 0 && !trainer->velocity)
         trainer->velocity =
             ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the momentum");
@@ -230,6 +231,16 @@ static ls_status check_operands(ls_network *network, const char *function)
     return LS_OK;
 }
 
+/* To the last update that was made: how many more had been handed in is a matter of time, and their momentum half there. */
+static void go_back(ls_trainer *trainer)
+{
+    ls_engine_wait(trainer->network->engine);
+    pthread_mutex_lock(&trainer->lock);
+    trainer->updates = trainer->reported;
+    pthread_mutex_unlock(&trainer->lock);
+    trainer->restart = true;
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
@@ -243,15 +254,13 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
                  function);
     if (ls_failed(session) || check_operands(network, function) != LS_OK || prepare(trainer) != LS_OK)
         return ls_status_of(session);
-    if (network->read_by_streams) {
-        ls_streams_wait(session);
-        network->read_by_streams = false;
-    }
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
         reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK)
         return ls_status_of(session);
+    if (atomic_exchange(&trainer->upset, 0))
+        go_back(trainer);
     const ls_optim *o = &trainer->options;
     step->number = trainer->updates;
     step->update = update;
@@ -260,7 +269,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
                          .momentum = (float)o->momentum,
                          .weight_decay = (float)o->weight_decay,
                          .nesterov = o->nesterov,
-                         .first = step->number == 0};
+                         .first = step->number == 0 || trainer->restart};
+    trainer->restart &= !update;
     order_pulls(step, session->options.shuffle_pulls);
     step->n_parts = network->n_pending;
     if (update)

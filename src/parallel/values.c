@@ -17,9 +17,11 @@ static bool good_shape(const ls_shape *shape)
 {
     int64_t numbers = 1;
     bool good = shape->rank >= 0 && shape->rank <= LS_MAX_RANK;
-    for (int i = 0; good && i < shape->rank; i++)
-        good = shape->dim[i] >= 0 && shape->dim[i] <= INT32_MAX &&
-               !__builtin_mul_overflow(numbers, shape->dim[i], &numbers) && numbers < (int64_t)1 << 40;
+    for (int i = 0; good && i < shape->rank; i++) {
+        int64_t size = shape->dim[i] ? shape->dim[i] : 1; /* no rows, but rows of a size still */
+        good = size > 0 && size <= INT32_MAX && !__builtin_mul_overflow(numbers, size, &numbers) &&
+               numbers < (int64_t)1 << 40;
+    }
     return good;
 }
 
@@ -175,8 +177,7 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
     part->samples = tensor->samples;
     part->first = tensor->first + first;
     part->name = tensor->name;
-    if (part->samples.index)
-        ls_array_hold(part->samples.index);
+    ls_samples_hold(&part->samples);
     ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
     if (streams)
         streams->moved += (uint64_t)ls_shape_numbers(&shape);
@@ -279,7 +280,7 @@ ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
         ls_shape rest = parts[i] ? parts[i]->shape : (ls_shape){.rank = 0};
         int64_t rows = rest.dim[0];
         rest.dim[0] = shape.dim[0];
-        if (!parts[i] || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
+        if (!parts[i] || parts[i]->session != session || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
             ls_raise(&session->context, LS_BAD_SHAPE, "ls_gather: part %d is missing or has rows of another shape", i);
             return NULL;
         }

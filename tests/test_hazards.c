@@ -1,0 +1,399 @@
+/* What must not happen: stale numbers, operands that are gone, memory of others, and work that overtakes other work. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "lockstep.h"
+
+static const float numbers[4] = {1, -2, 3, -4};
+static const uint8_t pixels[8 * 4 * 4] = {9, 8, 7, 200}, classes_of[8] = {0, 1, 2, 0, 1, 2, 0, 1};
+
+static ls_data *some_data(ls_session *s)
+{
+    return ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 3, &(ls_loader){.batch = 8});
+}
+
+/* A network with BatchNorm, on one device. */
+static ls_module *some_net(ls_session *s, int classes)
+{
+    ls_module *net = ls_sequential(s, NULL);
+    ls_append(net, NULL, ls_nn_conv2d(s, 2, 3, NULL));
+    ls_append(net, NULL, ls_nn_batch_norm(s));
+    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_append(net, NULL, ls_nn_linear(s, classes));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    return net;
+}
+
+static ls_trainer *some_trainer(ls_module *net)
+{
+    return ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+}
+
+static ls_tensor *loss_of(ls_module *net, ls_tensor *X, ls_tensor *y)
+{
+    return ls_sum(ls_cross_entropy(ls_train(net, X), y));
+}
+
+static void assert_numbers(ls_tensor *t, float a, float b, float c, float d)
+{
+    float values[4] = {0}, wanted[4] = {a, b, c, d};
+    assert_int_equal(ls_read(t, values, 4), LS_OK);
+    assert_memory_equal(values, wanted, sizeof values);
+}
+
+static void assert_failed(ls_session *s, ls_status status, const char *words)
+{
+    assert_int_equal(ls_status_of(s), status);
+    if (!strstr(ls_message(s), words))
+        fail_msg("the message is \"%s\"", ls_message(s));
+    assert_int_equal(ls_close(s), status);
+}
+
+/* Two computations that differ only in what was read before. */
+static void a_read_operand(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_values(s, numbers, LS_SHAPE(2, 2));
+    assert_numbers(ls_add(x, ls_relu(x)), 2, -2, 6, -4);
+    ls_tensor *y = ls_relu(x);
+    assert_numbers(y, 1, 0, 3, 0);
+    ls_assign(x, ls_full(s, 10, LS_SHAPE(2, 2)));
+    assert_numbers(ls_add(x, y), 11, 10, 13, 10);
+    assert_numbers(ls_add(x, ls_relu(x)), 20, 20, 20, 20);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void gradients_of_tensors_with_other_names(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *a = ls_track(ls_randn(s, "a", 1, LS_SHAPE(2, 2))), *b = ls_track(ls_randn(s, "b", 1, LS_SHAPE(2, 2)));
+    ls_backward(ls_sum(ls_matmul(ls_full(s, 1, LS_SHAPE(2, 2)), a)));
+    assert_numbers(ls_grad(a), 2, 2, 2, 2);
+    ls_backward(ls_sum(ls_matmul(ls_full(s, 1, LS_SHAPE(50, 2)), b))); /* a larger plan of the same computation */
+    assert_numbers(ls_grad(b), 50, 50, 50, 50);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void a_loss_for_each_image(void **state)
+{
+    (void)state;
+    enum { ROWS = 40 };
+    ls_session *s = ls_open(NULL);
+    ls_tensor *w = ls_track(ls_values(s, numbers, LS_SHAPE(2, 2)));
+    ls_tensor *loss = ls_sum_each(ls_matmul(ls_full(s, 1, LS_SHAPE(ROWS, 2)), w));
+    ls_backward(loss);
+    float values[ROWS];
+    assert_int_equal(ls_read(loss, values, ROWS), LS_OK);
+    for (int i = 0; i < ROWS; i++)
+        assert_float_equal(values[i], -2, 0);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void the_gradient_of_no_images(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    int scope = ls_enter(s);
+    for (int i = 0; i < 8; i++)
+        ls_full(s, 777, LS_SHAPE(2, 2)); /* memory to be used again */
+    ls_leave(s, scope);
+    ls_tensor *w = ls_track(ls_values(s, numbers, LS_SHAPE(2, 2)));
+    ls_backward(ls_sum(ls_matmul(ls_zeros(s, LS_SHAPE(0, 2)), w)));
+    assert_numbers(ls_grad(w), 0, 0, 0, 0);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void a_gradient_that_is_not_finite(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s, 3);
+    some_trainer(net);
+    ls_backward(loss_of(net, ls_full(s, INFINITY, LS_SHAPE(8, 1, 4, 4)), ls_zeros(s, LS_SHAPE(8))));
+    assert_string_equal(ls_str(ls_grad(ls_param(net, "0.weight", ls_cpu(0)))), "");
+    assert_failed(s, LS_NOT_FINITE, "not finite");
+}
+
+static void a_gradient_of_two_trainers(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s, 3);
+    int scope = ls_enter(s);
+    some_trainer(net);
+    ls_backward(loss_of(net, ls_full(s, 1, LS_SHAPE(8, 1, 4, 4)), ls_zeros(s, LS_SHAPE(8))));
+    float first[3], second[3] = {0};
+    ls_read(ls_grad(ls_param(net, "3.bias", ls_cpu(0))), first, 3);
+    ls_leave(s, scope);
+    some_trainer(net);
+    ls_read(ls_grad(ls_param(net, "3.bias", ls_cpu(0))), second, 3);
+    assert_memory_equal(first, second, sizeof first);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void statistics_on_a_device(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_batch b;
+    assert_true(ls_next(some_data(s), &b));
+    float values[24];
+    assert_int_equal(ls_read(ls_train(some_net(s, 3), ls_to(b.X, ls_cpu(0))), values, 24), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* The fingerprint after steps on copies that a device makes, which are written again where `again`. */
+static void train(bool again, char digits[65])
+{
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0,cpu:1"), NULL);
+    ls_trainer *trainer = some_trainer(net);
+    ls_tensor *from[] = {ls_full(s, 1, LS_SHAPE(6400, 100)), ls_full(s, 2, LS_SHAPE(6400, 100))};
+    ls_tensor *y = ls_clone(ls_zeros(s, LS_SHAPE(6400)), ls_cpu(1));
+    for (int i = 0; i < 10; i++) {
+        ls_tensor *X = ls_clone(from[i % 2], ls_cpu(1));
+        ls_backward(loss_of(net, X, y));
+        ls_step(trainer);
+        if (again)
+            ls_assign(X, from[1 - i % 2]);
+    }
+    assert_int_equal(ls_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void operands_of_steps_in_flight(void **state)
+{
+    (void)state;
+    char once[65], again[65];
+    train(false, once);
+    train(true, again);
+    assert_string_equal(once, again);
+}
+
+static void an_operand_changed_before_its_step(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s, 3);
+    ls_trainer *trainer = some_trainer(net);
+    ls_tensor *X = ls_full(s, 1, LS_SHAPE(8, 1, 4, 4));
+    ls_backward(loss_of(net, X, ls_zeros(s, LS_SHAPE(8))));
+    ls_assign(X, ls_full(s, 2, LS_SHAPE(8, 1, 4, 4)));
+    assert_int_equal(ls_step(trainer), LS_STALE);
+    assert_failed(s, LS_STALE, "changed after ls_backward");
+}
+
+static void data_that_a_step_outlives(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s, 3);
+    ls_trainer *trainer = some_trainer(net);
+    int scope = ls_enter(s);
+    ls_batch b;
+    assert_true(ls_next(some_data(s), &b));
+    ls_backward(loss_of(net, b.X, b.y));
+    ls_tensor *X = ls_keep(ls_keep(b.X));
+    ls_leave(s, scope);
+    assert_int_equal(ls_step(trainer), LS_OK);
+    float values[8 * 16];
+    assert_int_equal(ls_read(X, values, 8 * 16), LS_OK);
+    assert_float_equal(values[3], 200.0f / 255.0f, 0);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void tensors_that_outlive_their_network(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        ls_session *s = ls_open(NULL);
+        ls_tensor *X = ls_full(s, 1, LS_SHAPE(8, 1, 4, 4));
+        int scope = ls_enter(s);
+        ls_module *net = some_net(s, 3);
+        ls_tensor *call = ls_keep(ls_infer(net, X)), *sum = ls_keep(ls_sum(call));
+        ls_tensor *weight = ls_keep(ls_param(net, "0.weight", ls_cpu(0)));
+        ls_leave(s, scope);
+        ls_tensor *all[] = {call, sum, weight};
+        assert_string_equal(ls_str(all[which]), "");
+        assert_failed(s, LS_STALE, "went with their scope");
+    }
+}
+
+static ls_tensor *leaked;
+
+static ls_tensor *leaking(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_flatten(leaked = ls_relu(x));
+}
+
+static void a_tensor_of_a_forward(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_block(s, leaking, NULL);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_infer(net, ls_full(s, 1, LS_SHAPE(8, 1, 4, 4)));
+    assert_string_equal(ls_str(leaked), "");
+    assert_failed(s, LS_UNSUPPORTED, "forward");
+}
+
+static void images_that_do_not_fit_and_others_that_do(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s, 3);
+    assert_null(ls_infer(net, ls_full(s, 1, LS_SHAPE(2, 3, 2, 2))));
+    assert_true(ls_catch(s, LS_BAD_SHAPE));
+    float values[6];
+    assert_int_equal(ls_read(ls_infer(net, ls_full(s, 1, LS_SHAPE(2, 1, 4, 4))), values, 6), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void copy_first(const ls_custom_call *call, const float *const in[], float *out)
+{
+    memcpy(out, in[0], (size_t)(call->rows * call->out[0]) * sizeof *out);
+}
+
+static ls_tensor *sums(ls_session *s)
+{
+    ls_tensor *x = ls_full(s, 1, LS_SHAPE(2, 2));
+    return ls_add(ls_sum(x), ls_sum(x));
+}
+
+static ls_tensor *other_rows(ls_session *s)
+{
+    ls_tensor *in[] = {ls_full(s, 1, LS_SHAPE(4, 2)), ls_full(s, 1, LS_SHAPE(2, 2))};
+    return ls_custom_op(&(ls_custom){.name = "own", .inputs = 2, .forward = copy_first}, in);
+}
+
+static ls_tensor *huge_map(ls_session *s)
+{
+    return ls_conv2d(ls_full(s, 1, LS_SHAPE(1, 1, 4, 4)), ls_full(s, 1, LS_SHAPE(1, 1, 1, 1)), NULL,
+                     &(ls_conv){.padding = 1 << 24});
+}
+
+static ls_tensor *huge_window(ls_session *s)
+{
+    return ls_avg_pool2d(ls_full(s, 1, LS_SHAPE(1, 1, 4, 4)),
+                         &(ls_pool){.kernel = INT32_MAX, .padding = INT32_MAX / 2});
+}
+
+static ls_tensor *huge_rows(ls_session *s)
+{
+    return ls_zeros(s, LS_SHAPE(0, INT32_MAX, INT32_MAX, INT32_MAX));
+}
+
+static void shapes_without_meaning(void **state)
+{
+    (void)state;
+    ls_tensor *(*const makes[])(ls_session *) = {sums, other_rows, huge_map, huge_window, huge_rows};
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        ls_session *s = ls_open(NULL);
+        assert_null(makes[i](s));
+        assert_failed(s, LS_BAD_SHAPE, "");
+    }
+}
+
+static void labels_beyond_the_logits(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_batch b;
+    assert_true(ls_next(some_data(s), &b));
+    ls_item(ls_sum(ls_cross_entropy(ls_infer(some_net(s, 2), b.X), b.y)));
+    assert_failed(s, LS_BAD_ARGUMENT, "a label is 2");
+}
+
+static void devices_that_do_not_compute(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_batch b;
+    ls_tensor *parts[1];
+    assert_true(ls_next(some_data(s), &b));
+    assert_int_equal(ls_scatter(b.X, (ls_devices){1, {{LS_CPU, -3}}}, parts), LS_NO_DEVICE);
+    assert_failed(s, LS_NO_DEVICE, "cpu(-3)");
+    s = ls_open(NULL);
+    assert_int_equal(ls_initialize(ls_lenet(s), (ls_devices){1, {ls_host()}}, NULL), LS_BAD_ARGUMENT);
+    assert_failed(s, LS_BAD_ARGUMENT, "host");
+}
+
+static void a_gradient_as_an_operand(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *w = ls_track(ls_values(s, numbers, LS_SHAPE(2, 2))), *x = ls_full(s, 1, LS_SHAPE(2, 2));
+    ls_backward(ls_sum(ls_matmul(x, w)));
+    ls_tensor *twice = ls_scale(ls_grad(w), 2);
+    ls_backward(ls_sum(ls_matmul(x, w)));
+    assert_string_equal(ls_str(twice), "");
+    assert_failed(s, LS_STALE, "changed");
+}
+
+/* The fingerprint after a step that fails, and one more that is handed in meanwhile or refused. */
+static void train_on(bool wait, char digits[65])
+{
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer =
+        ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9, .schedule = LS_STEP_SCHEDULE, .total = 4});
+    ls_tensor *X = ls_full(s, 1, LS_SHAPE(640, 200)), *y = ls_zeros(s, LS_SHAPE(640));
+    ls_tensor *bad = ls_full(s, INFINITY, LS_SHAPE(640, 200)), *in_turn[] = {X, bad, X, X};
+    for (int i = 0; i < 4; i++) {
+        if (i == 3) {
+            ls_wait(s);
+            assert_true(ls_catch(s, LS_NOT_FINITE));
+            ls_clear_grad(ls_param(net, "0.weight", ls_cpu(0)));
+        }
+        ls_backward(loss_of(net, in_turn[i], y));
+        ls_step(trainer);
+        if (wait)
+            ls_wait(s);
+    }
+    assert_int_equal(ls_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void training_on_after_a_failure(void **state)
+{
+    (void)state;
+    char waited[65], not_waited[65];
+    train_on(true, waited);
+    train_on(false, not_waited);
+    assert_string_equal(waited, not_waited);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_operand),
+        cmocka_unit_test(gradients_of_tensors_with_other_names),
+        cmocka_unit_test(a_loss_for_each_image),
+        cmocka_unit_test(the_gradient_of_no_images),
+        cmocka_unit_test(a_gradient_that_is_not_finite),
+        cmocka_unit_test(a_gradient_of_two_trainers),
+        cmocka_unit_test(statistics_on_a_device),
+        cmocka_unit_test(operands_of_steps_in_flight),
+        cmocka_unit_test(an_operand_changed_before_its_step),
+        cmocka_unit_test(data_that_a_step_outlives),
+        cmocka_unit_test(tensors_that_outlive_their_network),
+        cmocka_unit_test(a_tensor_of_a_forward),
+        cmocka_unit_test(images_that_do_not_fit_and_others_that_do),
+        cmocka_unit_test(shapes_without_meaning),
+        cmocka_unit_test(labels_beyond_the_logits),
+        cmocka_unit_test(devices_that_do_not_compute),
+        cmocka_unit_test(a_gradient_as_an_operand),
+        cmocka_unit_test(training_on_after_a_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
