@@ -14,7 +14,10 @@ static int ceil_log2(int n)
 /* Notes where the gradient of a tracked tensor goes. */
 static ls_target aim(ls_task *task, ls_tensor *tracked)
 {
-    ls_target t = {.gradient = tracked->gradient, .add = tracked->freshness == LS_FRESH};
+    ls_target t = {.gradient = tracked->gradient,
+                   .add = tracked->freshness == LS_FRESH && !atomic_load(&tracked->gradient->lost)};
+    if (!t.add)
+        atomic_store(&t.gradient->lost, false);
     ls_task_writes(task, t.gradient);
     tracked->freshness = LS_FRESH;
     return t;

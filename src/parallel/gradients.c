@@ -117,6 +117,12 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
         if (!ls_same_device(p->device, parameters[0]->device))
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: %s, but %s; update each device's own",
                             ls_tensor_name(p, name), ls_tensor_name(parameters[0], other));
+        if (atomic_load(&p->array->lost) || (p->freshness == LS_FRESH && atomic_load(&p->gradient->lost)))
+            return ls_raise(
+                context, LS_STALE,
+                "ls_sgd_step: the numbers of %s, or its gradient's, were lost with a failure that was taken "
+                "back; make them anew",
+                ls_tensor_name(p, name));
         if (p->freshness != LS_FRESH)
             return ls_raise(context, LS_STALE, "ls_sgd_step: the gradient of %s %s; call ls_backward first",
                             ls_tensor_name(p, name),
@@ -144,6 +150,7 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
     if (!task)
         return ls_status_of(session);
     updating *u = task->payload;
+    task->keeps = true; /* weights that an update could not make stay what they were */
     u->how = (ls_sgd){.rows = (float)rows, .lr = (float)lr};
     u->n = n;
     for (int i = 0; i < n; i++) {

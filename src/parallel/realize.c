@@ -95,20 +95,44 @@ static ls_status run_forward(ls_tensor *tensor)
     return ls_status_of(session);
 }
 
+/* Numbers that a failure may have kept from being written. */
+static ls_status check_lost(const ls_tensor *t, const char *function)
+{
+    char name[96];
+    if (!atomic_load(&ls_array_of(t)->lost))
+        return LS_OK;
+    return ls_raise(&t->session->context, LS_STALE,
+                    "%s: the numbers of %s were lost with a failure that was taken back; make them anew", function,
+                    ls_tensor_name(t, name));
+}
+
+/* What can be computed again is. */
+static void forget_lost(ls_tensor *t)
+{
+    if (!t->array || !atomic_load(&t->array->lost))
+        return;
+    ls_array_drop(t->array);
+    t->array = NULL;
+}
+
 ls_status ls_realize(ls_tensor *t, const char *function)
 {
     switch (t->kind) {
     case LS_TENSOR_ARRAY:
+        check_lost(t, function);
         break;
     case LS_TENSOR_GRADIENT:
         if (t->in[0]->freshness == LS_EMPTY) {
             char name[96];
             ls_raise(&t->session->context, LS_STALE, "%s: %s is empty; no backward pass has reached it", function,
                      ls_tensor_name(t, name));
+        } else {
+            check_lost(t, function);
         }
         break;
     case LS_TENSOR_IMAGES:
     case LS_TENSOR_LABELS:
+        forget_lost(t);
         if (!t->array)
             realize_samples(t);
         break;
@@ -118,6 +142,7 @@ ls_status ls_realize(ls_tensor *t, const char *function)
         break;
     case LS_TENSOR_COMPUTED:
     case LS_TENSOR_CALL:
+        forget_lost(t);
         if (!t->array)
             run_forward(t);
         break;
@@ -132,5 +157,8 @@ ls_status ls_realize_operands(const ls_trace *trace)
     for (int k = 0; k < trace->n_inputs; k++)
         if (ls_realize(trace->inputs[k], "a computation") != LS_OK)
             return ls_status_of(trace->session);
-    return LS_OK;
+    for (int k = 0; k < trace->n_arrays; k++)
+        if (check_lost(trace->arrays[k], "a computation") != LS_OK)
+            return ls_status_of(trace->session);
+    return trace->labels && trace->labels->kind == LS_TENSOR_ARRAY ? check_lost(trace->labels, "a computation") : LS_OK;
 }

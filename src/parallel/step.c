@@ -142,6 +142,13 @@ static void put_summaries(const ls_step_job *step)
     }
 }
 
+/* Nobody may take for a loss what a step that failed should have written. */
+static void lose_summaries(const ls_step_job *step)
+{
+    for (int i = 0; i < step->n_parts; i++)
+        atomic_store(&step->parts[i].summary->lost, true);
+}
+
 static void put_report(struct ls_trainer *trainer, ls_report report)
 {
     pthread_mutex_lock(&trainer->lock);
@@ -198,6 +205,7 @@ static void finish(ls_step_job *step)
         if (step->update)
             atomic_store(&trainer->upset, 1);
         raise_broken(step);
+        lose_summaries(step);
         atomic_store(&network->session->broken, true);
     } else {
         if (step->update)
@@ -363,6 +371,7 @@ static void begin(ls_step_job *step)
         if (atomic_load(&trainer->network->session->broken)) {
             if (step->update)
                 atomic_store(&trainer->upset, 1);
+            lose_summaries(step);
             atomic_store(&step->complete, 1);
         }
     }

@@ -13,7 +13,7 @@ static void recycle(ls_streams *streams, ls_task *task)
     if (task->finish)
         task->finish(task);
     for (int i = 0; i < task->n_held; i++)
-        ls_array_drop(task->held[i]);
+        ls_array_drop(task->held[i].array);
     task->n_held = task->n_waits = 0;
     pthread_mutex_lock(&streams->lock);
     task->next = streams->free;
@@ -41,6 +41,15 @@ static void await(ls_streams *streams, const ls_task *task)
     pthread_mutex_unlock(&streams->lock);
 }
 
+/* Nobody may take for numbers what the task should have written. A failure elsewhere meanwhile loses them too: which task
+ * raised it is not known here. */
+static void lose(ls_task *task)
+{
+    for (int i = 0; i < task->n_held && !task->keeps; i++)
+        if (task->held[i].writes)
+            atomic_store(&task->held[i].array->lost, true);
+}
+
 static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
 {
     await(streams, task);
@@ -48,6 +57,8 @@ static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
         ls_core_enter(core);
     if (!task->dropped && !atomic_load(&streams->session->broken))
         task->work(task, core);
+    if (task->dropped || atomic_load(&streams->session->broken))
+        lose(task);
     if (core)
         ls_core_leave(core);
     recycle(streams, task);
@@ -211,6 +222,7 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     task->session = session;
     task->work = work;
     task->finish = NULL;
+    task->keeps = false;
     task->stream = stream;
     task->mark = (ls_mark){stream ? stream->number : 0, stream ? stream->handed_in + 1 : 0};
     if (task->payload_size >= payload)
@@ -247,13 +259,13 @@ static void wait_for(ls_task *task, ls_mark mark)
     task->waits[task->n_waits++] = mark;
 }
 
-static bool hold(ls_task *task, ls_array *array)
+static bool hold(ls_task *task, ls_array *array, bool writes)
 {
     void *held = task->held;
     if (!make_room(&task->session->context, &held, task->n_held, &task->held_capacity, sizeof *task->held))
         return false;
     task->held = held;
-    task->held[task->n_held++] = ls_array_hold(array);
+    task->held[task->n_held++] = (ls_holding){ls_array_hold(array), writes};
     return true;
 }
 
@@ -268,7 +280,7 @@ static void await_step(const ls_task *task, ls_array *array)
 void ls_task_reads(ls_task *task, ls_array *array)
 {
     await_step(task, array);
-    if (!hold(task, array))
+    if (!hold(task, array, false))
         return;
     wait_for(task, array->written);
     if (task->stream)
@@ -278,7 +290,7 @@ void ls_task_reads(ls_task *task, ls_array *array)
 void ls_task_writes(ls_task *task, ls_array *array)
 {
     await_step(task, array);
-    if (!hold(task, array))
+    if (!hold(task, array, true))
         return;
     wait_for(task, array->written);
     for (int i = 0; i < array->n_reads; i++)

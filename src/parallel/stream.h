@@ -35,6 +35,12 @@ typedef struct ls_streams {
 } ls_streams;
 
 /* `work` reads what it needs from the fields below it; each kind of task uses those it names. */
+/* An array that a task reads, or writes. */
+typedef struct ls_holding {
+    ls_array *array;
+    bool writes;
+} ls_holding;
+
 struct ls_task {
     ls_task *next;
     ls_stream *stream; /* NULL: done by the thread that hands it in */
@@ -45,7 +51,8 @@ struct ls_task {
     bool dropped; /* it was handed in after a failure and may lack operands */
     ls_mark *waits;
     int n_waits, waits_capacity;
-    ls_array **held; /* until the task is done */
+    ls_holding *held; /* until the task is done */
+    bool keeps;       /* a task that is dropped or fails leaves what it writes as it was */
     int n_held, held_capacity;
     void *payload; /* of `payload_size` bytes; undefined content */
     size_t payload_size;

@@ -333,7 +333,11 @@ ls_status ls_assign(ls_tensor *to, ls_tensor *from)
     if (to->kind == LS_TENSOR_GRADIENT)
         to->in[0]->freshness = LS_FRESH;
     copying c = {ls_array_of(from), ls_array_of(to), from->offset, to->offset, (size_t)ls_shape_numbers(&to->shape)};
-    return c.from == c.to && c.from_offset == c.to_offset ? LS_OK : hand_in(session, copy, &c);
+    if (c.from == c.to && c.from_offset == c.to_offset)
+        return LS_OK;
+    if (c.n == c.to->n)
+        atomic_store(&c.to->lost, false);
+    return hand_in(session, copy, &c);
 }
 
 ls_status ls_add_to(ls_tensor *to, ls_tensor *from)

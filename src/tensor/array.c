@@ -56,6 +56,7 @@ ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n)
     array->written = (ls_mark){0, 0};
     array->n_reads = 0;
     array->version = 0;
+    atomic_init(&array->lost, false);
     array->in_step = false;
     atomic_init(&array->holders, 1);
     return array;

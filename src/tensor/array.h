@@ -19,8 +19,9 @@ typedef struct ls_array {
     atomic_int holders;
     ls_device device;
     int size_class;
-    size_t n;    /* floats in use */
-    float *data; /* read by workers when their turn comes: an update may have put other numbers in place */
+    size_t n;         /* floats in use */
+    atomic_bool lost; /* what should have written it was dropped, or failed */
+    float *data;      /* read by workers when their turn comes: an update may have put other numbers in place */
     /* Known to the session's thread alone: */
     ls_mark written, *reads; /* one for each stream that read it since it was written */
     int n_reads, reads_capacity;
@@ -42,6 +43,7 @@ void ls_arrays_destroy(ls_arrays *pool); /* every array must be free */
 /* `n` floats of undefined content, held once. NULL with the context's error when memory runs out. */
 ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n);
 ls_array *ls_array_hold(ls_array *array);
+
 void ls_array_drop(ls_array *array); /* from any thread; NULL is fine */
 
 /* Notes that `mark` reads or writes the array. */
