@@ -19,6 +19,7 @@ typedef struct ls_device_run {
     ls_array *summary;    /* {loss, correct}; NULL without */
     ls_array *metrics;    /* [shards][LS_METRICS] */
     ls_array *statistics; /* of one shard; a call in training mode writes them, nobody reads them */
+    uint64_t step;        /* of the network, which chooses what dropout drops */
     bool mean;
     int n_partial;
     ls_array *partial[LS_TREE_LEVELS + 1];

@@ -241,6 +241,11 @@ static void go_back(ls_trainer *trainer)
     trainer->restart = true;
 }
 
+uint64_t ls_network_step(const ls_network *network)
+{
+    return network->trainer ? (uint64_t)network->trainer->updates : 0;
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
