@@ -402,7 +402,9 @@ static void misuse_is_named(void **state)
     ls_sgd_step((ls_tensor *[]){w, foreign}, 2, 0.1, 1);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: plain on cpu(1), but b2 on cpu(0)");
     ls_sgd_step((ls_tensor *[]){w, NULL}, 2, 0.1, 1);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: parameter 1 is NULL");
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: tensor 2 of 2 is NULL");
+    ls_sgd_step((ls_tensor *[]){NULL, w}, 2, 0.1, 1);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: tensor 1 of 2 is NULL");
     ls_sgd_step((ls_tensor *[]){w, plain}, 2, 0.1, 1);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: parameter 1 is not tracked");
     ls_sgd_step((ls_tensor *[]){w, w}, 2, 0.1, 1);

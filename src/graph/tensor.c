@@ -215,6 +215,20 @@ ls_session *ls_value_session(const ls_tensor *tensor, const char *function)
     return NULL;
 }
 
+ls_session *ls_values_session(ls_tensor *const tensors[], int n, const char *function)
+{
+    const ls_tensor *any = NULL;
+    for (int i = 0; tensors && i < n && !any; i++)
+        any = tensors[i];
+    ls_session *session = ls_value_session(any, function);
+    for (int i = 0; session && i < n; i++)
+        if (!tensors[i]) {
+            ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: tensor %d of %d is NULL", function, i + 1, n);
+            return NULL;
+        }
+    return session; /* with no tensor at all there is nowhere to say it: what made the NULLs has failed already */
+}
+
 ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape)
 {
     ls_tensor *tensor = array ? ls_tensor_new(session, LS_TENSOR_ARRAY, shape, array->device) : NULL;

@@ -109,11 +109,9 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
     for (int i = 0; i < n; i++) {
         const ls_tensor *p = parameters[i];
         char name[96], other[96];
-        if (!p || p->session != session || !p->tracked)
+        if (p->session != session || !p->tracked)
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: parameter %d is %s", i,
-                            !p                      ? "NULL"
-                            : p->session != session ? "of another session"
-                                                    : "not tracked; see ls_track");
+                            p->session != session ? "of another session" : "not tracked; see ls_track");
         if (!ls_same_device(p->device, parameters[0]->device))
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: %s, but %s; update each device's own",
                             ls_tensor_name(p, name), ls_tensor_name(parameters[0], other));
@@ -136,7 +134,7 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
 
 ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows)
 {
-    ls_session *session = parameters && n > 0 ? ls_value_session(parameters[0], "ls_sgd_step") : NULL;
+    ls_session *session = ls_values_session(parameters, n, "ls_sgd_step");
     if (!session)
         return parameters && n > 0 && parameters[0] ? ls_status_of(parameters[0]->session) : LS_BAD_ARGUMENT;
     if (!(lr >= 0 && lr < 1e30) || rows < 1)
