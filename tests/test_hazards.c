@@ -1,13 +1,7 @@
 /* What must not happen: stale numbers, operands that are gone, memory of others, and work that overtakes other work. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
+#include "tensors.h"
 
-#include "lockstep.h"
+#include <math.h>
 
 static const float numbers[4] = {1, -2, 3, -4};
 static const uint8_t pixels[8 * 4 * 4] = {9, 8, 7, 200}, classes_of[8] = {0, 1, 2, 0, 1, 2, 0, 1};
@@ -373,6 +367,16 @@ static void training_on_after_a_failure(void **state)
     assert_string_equal(waited, not_waited);
 }
 
+static void more_shards_than_a_sum_takes(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = 1});
+    ls_tensor *x = ls_clone(ls_zeros(s, LS_SHAPE((1 << 23) + 1, 1)), ls_cpu(0));
+    ls_item(ls_sum(ls_relu(x)));
+    assert_caught(s, LS_UNSUPPORTED, "8388609 shards are more than the 8388608 that a sum takes");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* A label that is none fails on the device; what was to be computed then is never shown as a number. */
 static void numbers_lost_with_a_failure(void **state)
 {
@@ -423,6 +427,7 @@ int main(void)
         cmocka_unit_test(devices_that_do_not_compute),
         cmocka_unit_test(a_gradient_as_an_operand),
         cmocka_unit_test(training_on_after_a_failure),
+        cmocka_unit_test(more_shards_than_a_sum_takes),
         cmocka_unit_test(numbers_lost_with_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

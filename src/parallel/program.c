@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "comm/tree.h"
 #include "device/cpu/select.h"
 
 /* ---- Programs ---- */
@@ -156,6 +157,13 @@ static void add_labels(ls_feed *feed, const ls_trace *trace)
 ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy)
 {
     ls_session *session = trace->session;
+    int64_t shards = (rows + session->options.shard - 1) / session->options.shard;
+    if (shards > (int64_t)1 << (LS_TREE_LEVELS - 1)) {
+        ls_raise(&session->context, LS_UNSUPPORTED,
+                 "%lld shards are more than the %d that a sum takes; larger ones are fewer", (long long)shards,
+                 1 << (LS_TREE_LEVELS - 1));
+        return NULL;
+    }
     ls_feed *feed = take(session);
     if (!feed)
         return NULL;
@@ -163,7 +171,7 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
     feed->plan = program->plan;
     feed->rows = rows;
     feed->shard = session->options.shard;
-    feed->shards = (int)((rows + feed->shard - 1) / feed->shard);
+    feed->shards = (int)shards;
     feed->one = 1;
     if (make_room(feed, &session->context, trace->n_arrays) != LS_OK ||
         trace->n_inputs + (dy != NULL) > LS_MAX_INPUTS) {
