@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "training.h"
+
 enum {
     BATCH = 32,
     SHARD = 4,
@@ -25,11 +27,7 @@ static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 static int make_images(void **state)
 {
     (void)state;
-    uint32_t x = 1;
-    for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
-    for (size_t i = 0; i < sizeof classes_of; i++)
-        classes_of[i] = (uint8_t)(i * 7 % CLASSES);
+    test_make_images(pixels, sizeof pixels, classes_of, sizeof classes_of, CLASSES);
     return 0;
 }
 

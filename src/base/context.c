@@ -75,6 +75,21 @@ void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what)
     return memset(memory, 0, bytes);
 }
 
+void *ls_grow(ls_context *context, void *items, int used, int *capacity, int least, size_t size, const char *what)
+{
+    if (used < *capacity)
+        return items;
+    int doubled = *capacity ? 2 * *capacity : least;
+    void *larger = ls_alloc(context, (size_t)doubled, size, what);
+    if (!larger)
+        return NULL;
+    if (used)
+        memcpy(larger, items, (size_t)used * size);
+    ls_release(context, items);
+    *capacity = doubled;
+    return larger;
+}
+
 void ls_release(ls_context *context, void *memory)
 {
     if (memory)

@@ -5,28 +5,20 @@
 
 /* ---- Tracing ---- */
 
-static bool enlarge(ls_context *context, void **items, size_t used, size_t *capacity, size_t size)
+enum { LEAST_ROOM = 128 };
+
+/* The list with room for one more; the trace fails where there is no memory. */
+static void *with_room(ls_trace *trace, void *items, int used, int *capacity, size_t size)
 {
-    if (used < *capacity)
-        return true;
-    size_t doubled = *capacity ? 2 * *capacity : 128;
-    void *larger = ls_alloc(context, doubled, size, "a trace");
-    if (!larger)
-        return false;
-    if (used)
-        memcpy(larger, *items, used * size);
-    ls_release(context, *items);
-    *items = larger;
-    *capacity = doubled;
-    return true;
+    void *list = ls_grow(&trace->session->context, items, used, capacity, LEAST_ROOM, size, "a trace");
+    if (!list)
+        trace->failure = "no memory";
+    return list ? list : items;
 }
 
 static void put_word(ls_trace *trace, uint32_t word)
 {
-    void *key = trace->key;
-    if (!enlarge(&trace->session->context, &key, trace->key_length, &trace->key_capacity, sizeof word))
-        trace->failure = "no memory";
-    trace->key = key;
+    trace->key = with_room(trace, trace->key, trace->key_length, &trace->key_capacity, sizeof word);
     if (!trace->failure)
         trace->key[trace->key_length++] = word;
 }
@@ -70,12 +62,7 @@ static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool lea
 
 static void add_weight(ls_trace *trace, ls_tensor *t)
 {
-    void *arrays = trace->arrays;
-    size_t capacity = (size_t)trace->arrays_capacity;
-    if (!enlarge(&trace->session->context, &arrays, (size_t)trace->n_arrays, &capacity, sizeof *trace->arrays))
-        trace->failure = "no memory";
-    trace->arrays = arrays;
-    trace->arrays_capacity = (int)capacity;
+    trace->arrays = with_room(trace, trace->arrays, trace->n_arrays, &trace->arrays_capacity, sizeof *trace->arrays);
     if (!trace->failure)
         trace->arrays[trace->n_arrays++] = t;
 }
@@ -148,12 +135,7 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
     }
-    void *order = trace->order;
-    size_t capacity = (size_t)trace->capacity;
-    if (!enlarge(&trace->session->context, &order, (size_t)trace->n, &capacity, sizeof *trace->order))
-        trace->failure = "no memory";
-    trace->order = order;
-    trace->capacity = (int)capacity;
+    trace->order = with_room(trace, trace->order, trace->n, &trace->capacity, sizeof *trace->order);
     if (trace->failure)
         return;
     t->trace = trace->number;

@@ -23,7 +23,7 @@ typedef struct ls_trace {
     ls_tensor *call;     /* of a network, at most one */
     const char *failure; /* why it cannot be run, NULL when it can */
     uint32_t *key;
-    size_t key_length, key_capacity; /* in words */
+    int key_length, key_capacity; /* in words */
 } ls_trace;
 
 /* Lists what leads to `root`. With `fresh`, computations that were run already are run again (a backward pass needs what was on

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLAB = 128 };
+enum { LEAST_SCOPES = 8, SLAB = 128 };
 
 ls_tensors *ls_tensors_of(ls_session *session)
 {
@@ -137,17 +137,11 @@ int ls_scope_open(ls_session *session, const ls_data *batch)
     ls_tensors *tensors = ls_tensors_of(session);
     if (!tensors)
         return -1;
-    if (tensors->depth == tensors->capacity) {
-        int capacity = tensors->capacity ? 2 * tensors->capacity : 8;
-        struct ls_scope *larger = ls_alloc(&session->context, (size_t)capacity, sizeof *larger, "a scope");
-        if (!larger)
-            return -1;
-        if (tensors->depth)
-            memcpy(larger, tensors->scopes, (size_t)tensors->depth * sizeof *larger);
-        ls_release(&session->context, tensors->scopes);
-        tensors->scopes = larger;
-        tensors->capacity = capacity;
-    }
+    struct ls_scope *scopes = ls_grow(&session->context, tensors->scopes, tensors->depth, &tensors->capacity,
+                                      LEAST_SCOPES, sizeof *scopes, "a scope");
+    if (!scopes)
+        return -1;
+    tensors->scopes = scopes;
     tensors->scopes[tensors->depth] = (struct ls_scope){.owned = session->owned, .batch = batch};
     return tensors->depth++;
 }

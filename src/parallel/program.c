@@ -38,7 +38,7 @@ static ls_program *find(const ls_trace *trace, ls_wanted wanted, bool has_dy)
 {
     for (ls_program *program = trace->session->programs; program; program = program->next)
         if (program->key_length == trace->key_length && program->wanted == wanted && program->has_dy == has_dy &&
-            memcmp(program->key, trace->key, trace->key_length * sizeof *trace->key) == 0)
+            memcmp(program->key, trace->key, (size_t)trace->key_length * sizeof *trace->key) == 0)
             return program;
     return NULL;
 }
@@ -66,12 +66,12 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
     ls_session *session = trace->session;
     ls_context *context = &session->context;
     ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
-    uint32_t *key = program ? ls_alloc(context, trace->key_length, sizeof *key, "a computation") : NULL;
+    uint32_t *key = program ? ls_alloc(context, (size_t)trace->key_length, sizeof *key, "a computation") : NULL;
     if (!key) {
         ls_release(context, program);
         return NULL;
     }
-    memcpy(key, trace->key, trace->key_length * sizeof *key);
+    memcpy(key, trace->key, (size_t)trace->key_length * sizeof *key);
     *program = (ls_program){.session = session,
                             .next = session->programs,
                             .key = key,

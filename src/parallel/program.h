@@ -9,7 +9,7 @@ typedef struct ls_program {
     struct ls_program *next;
     ls_session *session;
     uint32_t *key;
-    size_t key_length;
+    int key_length;
     struct ls_network *network; /* whose weights it reads; NULL: it reads arrays alone */
     ls_wanted wanted;
     bool has_dy;
