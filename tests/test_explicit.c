@@ -454,8 +454,11 @@ static void accuracy(void **state)
         replicas[d] = replica_on(&t.p, ls_cpu(d));
         replica[d] = &replicas[d];
     }
+    ls_batch b;
+    ls_seek(data, 3, 1);
     for (int n = 1; n <= 16; n *= 2)
         assert_true(ls_accuracy_fn(net, replica, data, ls_try_devices(t.s, n)) == right / (ROWS - 7));
+    assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
     replica[0] = NULL;
     ls_accuracy_fn(nothing, replica, data, ls_try_devices(t.s, 1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");
