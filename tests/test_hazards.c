@@ -377,6 +377,25 @@ static void more_shards_than_a_sum_takes(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* No chain of operations is longer than the stack is deep. */
+static void long_chains(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *total = ls_full(s, 1, LS_SHAPE(1, 1)), *one = ls_full(s, 1, LS_SHAPE(1, 1));
+    int scope = ls_enter(s);
+    ls_tensor *sum = total;
+    for (int i = 0; i < 300000; i++)
+        sum = ls_add(sum, one);
+    ls_str(sum);
+    assert_caught(s, LS_UNSUPPORTED, "more than 4096 operations lead to it");
+    ls_leave(s, scope);
+    for (int i = 0; i < 4000; i++)
+        total = ls_add(total, one);
+    assert_true(ls_item(total) == 4001);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* A label that is none fails on the device; what was to be computed then is never shown as a number. */
 static void numbers_lost_with_a_failure(void **state)
 {
@@ -428,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_gradient_as_an_operand),
         cmocka_unit_test(training_on_after_a_failure),
         cmocka_unit_test(more_shards_than_a_sum_takes),
+        cmocka_unit_test(long_chains),
         cmocka_unit_test(numbers_lost_with_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
