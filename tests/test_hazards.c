@@ -377,6 +377,34 @@ static void more_shards_than_a_sum_takes(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* A factor that changes makes a new computation each time; what is kept of them has an end. */
+static void computations_that_never_come_again(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_allocator allocator = {count_allocate, count_release, &c};
+    ls_session *s = ls_open(&(ls_options){.allocator = &allocator});
+    ls_tensor *x = ls_clone(ls_full(s, 1, LS_SHAPE(4, 4)), ls_cpu(0));
+    long alive = 0;
+    for (int i = 0; i < 1500; i++) {
+        int scope = ls_enter(s);
+        ls_tensor *y = ls_scale(x, 1 + i / 1024.0);
+        if (i % 4 == 0)
+            assert_true(ls_item(ls_sum(y)) == 16 + i / 64.0);
+        else
+            ls_backward(ls_sum(ls_matmul(y, ls_track(ls_clone(ls_full(s, 1, LS_SHAPE(4, 1)), ls_cpu(0))))));
+        ls_leave(s, scope);
+        if (i == 700) {
+            assert_int_equal(ls_wait(s), LS_OK);
+            alive = test_alive(&c);
+        }
+    }
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_true(test_alive(&c) <= alive + alive / 10);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
 /* No chain of operations is longer than the stack is deep. */
 static void long_chains(void **state)
 {
@@ -447,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_gradient_as_an_operand),
         cmocka_unit_test(training_on_after_a_failure),
         cmocka_unit_test(more_shards_than_a_sum_takes),
+        cmocka_unit_test(computations_that_never_come_again),
         cmocka_unit_test(long_chains),
         cmocka_unit_test(numbers_lost_with_a_failure),
     };
