@@ -333,6 +333,28 @@ static void a_gradient_as_an_operand(void **state)
     assert_failed(s, LS_STALE, "changed");
 }
 
+static void a_networks_parameter_as_an_operand(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_tensor *X = ls_full(s, 1, LS_SHAPE(2, 4)), *y = ls_zeros(s, LS_SHAPE(2));
+    ls_backward(loss_of(net, X, y));
+    ls_tensor *before = ls_scale(ls_param(net, "0.weight", ls_host()), 1), *late = ls_scale(before, 2);
+    assert_string_not_equal(ls_str(before), "");
+    assert_int_equal(ls_step(trainer), LS_OK);
+    ls_tensor *after = ls_scale(ls_param(net, "0.weight", ls_host()), 1);
+    assert_true(ls_item(ls_sum(after)) != ls_item(ls_sum(before))); /* which was computed in time */
+    assert_true(ls_item(ls_sum(late)) == 2 * ls_item(ls_sum(before)));
+    ls_tensor *never = ls_scale(ls_param(net, "0.weight", ls_host()), 3);
+    ls_backward(loss_of(net, X, y));
+    ls_step(trainer);
+    ls_item(ls_sum(never));
+    assert_failed(s, LS_STALE, "changed");
+}
+
 /* The fingerprint after a step that fails, and one more that is handed in meanwhile or refused. */
 static void train_on(bool wait, char digits[65])
 {
@@ -473,6 +495,7 @@ int main(void)
         cmocka_unit_test(labels_beyond_the_logits),
         cmocka_unit_test(devices_that_do_not_compute),
         cmocka_unit_test(a_gradient_as_an_operand),
+        cmocka_unit_test(a_networks_parameter_as_an_operand),
         cmocka_unit_test(training_on_after_a_failure),
         cmocka_unit_test(more_shards_than_a_sum_takes),
         cmocka_unit_test(computations_that_never_come_again),

@@ -60,6 +60,7 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network)
         for (int i = 0; i < SLAB; i++)
             if (slab->at[i].network == network) {
                 slab->at[i].network = NULL;
+                slab->at[i].changes = NULL;
                 slab->at[i].flat = NULL;
                 slab->at[i].recorded_input = slab->at[i].recorded_output = NULL;
             }
