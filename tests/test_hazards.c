@@ -1,6 +1,7 @@
 /* What must not happen: stale numbers, operands that are gone, memory of others, and work that overtakes other work. */
 #include "tensors.h"
 
+#include <fenv.h>
 #include <math.h>
 
 static const float numbers[4] = {1, -2, 3, -4};
@@ -427,6 +428,20 @@ static void computations_that_never_come_again(void **state)
     assert_int_equal(c.alive, 0);
 }
 
+/* The caller may round as it likes; numbers on the host are added as everywhere else. */
+static void the_callers_arithmetic(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *sum = ls_full(s, 1, LS_SHAPE(1)), *little = ls_full(s, 0x1p-30, LS_SHAPE(1));
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    ls_add_to(sum, little);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    assert_true(ls_item(sum) == 1);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* No chain of operations is longer than the stack is deep. */
 static void long_chains(void **state)
 {
@@ -499,6 +514,7 @@ int main(void)
         cmocka_unit_test(training_on_after_a_failure),
         cmocka_unit_test(more_shards_than_a_sum_takes),
         cmocka_unit_test(computations_that_never_come_again),
+        cmocka_unit_test(the_callers_arithmetic),
         cmocka_unit_test(long_chains),
         cmocka_unit_test(numbers_lost_with_a_failure),
     };
