@@ -26,8 +26,7 @@ def held(over, point):
     return ", ".join(text for name, text in words.items() if name != over)
 
 
-def panel(axis, series, figures, label, colour, ranges=None):
-    values = [p["value"] for p in series["points"]]
+def panel(axis, values, figures, label, colour, ranges=None):
     axis.plot(values, figures, "o-", color=colour, markersize=4.5)
     if ranges:
         axis.vlines(values, [low for low, _ in ranges], [high for _, high in ranges], color=colour, linewidth=1.2)
@@ -35,8 +34,8 @@ def panel(axis, series, figures, label, colour, ranges=None):
     axis.xaxis.set_major_locator(FixedLocator(values))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    axis.tick_params(axis="x", labelsize=9)
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axis.set_ylim(0, 1.12 * max([*figures, *(high for _, high in ranges or ())]))
     axis.set_ylabel(label)
 
 
@@ -45,19 +44,20 @@ def draw(record, model, out):
     figure, axes = plt.subplots(2, len(found), figsize=(11, 5.6), sharex="col", sharey="row", squeeze=False, layout="constrained")
     for column, s in enumerate(found):
         points = s["points"]
-        panel(axes[0][column], s, [p["img_per_s"] for p in points], "training, images/s", "#1f5fa8",
+        values = [p["value"] for p in points]
+        panel(axes[0][column], values, [p["img_per_s"] for p in points], "training, images/s", "#1f5fa8",
               [(min(p["rounds"]), max(p["rounds"])) for p in points])
-        panel(axes[1][column], s, [p["peak_mib"] for p in points], "peak memory, MiB", "#b3541e")
+        panel(axes[1][column], values, [p["peak_mib"] for p in points], "peak memory, MiB", "#b3541e")
         axes[0][column].set_title(held(s["over"], points[0]), fontsize=10)
         axes[1][column].set_xlabel(LABELS[s["over"]])
-    for row, key in ((0, "rounds"), (1, "peak_mib")):
-        most = max(max(p[key]) if key == "rounds" else p[key] for s in found for p in s["points"])
-        axes[row][0].set_ylim(0, 1.12 * most)  # one scale for the row
-        for axis in axes[row][1:]:
+    points = [p for s in found for p in s["points"]]
+    for row, most in zip(axes, (max(max(p["rounds"]) for p in points), max(p["peak_mib"] for p in points))):
+        row[0].set_ylim(0, 1.12 * most)  # one scale for the row, and one label
+        for axis in row[1:]:
             axis.set_ylabel("")
     capped = ", AVX2 only" if record["isa"] == "avx2" else ""
-    figure.suptitle(f"{NAMES[model]} on {record['machine']}{capped}: median, lowest and highest of {record['rounds']} rounds",
-                    fontsize=11)
+    rounds = f": median, lowest and highest of {record['rounds']} rounds" if record["rounds"] > 1 else ""
+    figure.suptitle(f"{NAMES[model]} on {record['machine']}{capped}{rounds}", fontsize=11)
     for end, more in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 120})):
         figure.savefig(os.path.join(out, f"scaling-{model}.{end}"), **more)
     plt.close(figure)
