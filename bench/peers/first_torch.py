@@ -85,12 +85,14 @@ def main():
     p.add_argument("--mode", default="channels_last", choices=MODES)
     p.add_argument("--weights")
     p.add_argument("--logits", help="what Lockstep computes from them (.npy)")
-    p.add_argument("--batch", type=int, default=256)
+    p.add_argument("--batch", type=int, help="default: 256 for a step; 250 for inference, which divides the test images, so "
+                   "that compile sees one shape")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--data", default=peer.DATA)
     a = p.parse_args()
     if (a.what == "inference") != bool(a.weights and a.logits):
         p.error("inference needs --weights and --logits, and step takes neither")
+    a.batch = a.batch or (256 if a.what == "step" else 250)
     torch.set_num_threads(a.threads)
     print(json.dumps({"peer": "pytorch " + torch.__version__, **(step if a.what == "step" else inference)(a)}))
 
