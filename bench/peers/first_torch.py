@@ -52,7 +52,7 @@ def batch_of(images, last):
 def step(a):
     net, forward, last = network(a)
     images, labels = peer.load(a.data, "train")
-    optimizer = torch.optim.SGD(net.parameters(), lr=peer.RATE)
+    optimizer = torch.optim.SGD(net.parameters(), lr=peer.RATE[a.model])
     loss = nn.functional.cross_entropy(forward(batch_of(images[:a.batch], last)), torch.from_numpy(labels[:a.batch]).long())
     loss.backward()
     optimizer.step()

@@ -15,7 +15,7 @@ import numpy as np
 
 DATA = os.environ.get("LOCKSTEP_DATA", "/usr/share/datasets/fashion-mnist")
 PARAMETERS = {"lenet": 129068, "resnet18": 11175818}  # trainable numbers; Lockstep's networks have as many
-RATE = 0.05  # small enough that every peer's own start learns from the first step
+RATE = {"lenet": 0.05, "resnet18": 0.01}  # small enough that every peer's own start learns from the first steps
 SLOTS = 8  # different batches, used in turn
 
 

@@ -75,7 +75,7 @@ def main():
         (loss, statistics), gradients = jax.value_and_grad(loss_of, has_aux=True)(parameters, statistics, x, y)
         if a.ranks > 1:
             gradients, statistics, loss = (jax.lax.pmean(t, "devices") for t in (gradients, statistics, loss))
-        return jax.tree.map(lambda w, g: w - peer.RATE * g, parameters, gradients), statistics, loss
+        return jax.tree.map(lambda w, g: w - peer.RATE[a.model] * g, parameters, gradients), statistics, loss
 
     slots = peer.batches(a, channels_last=True)
     if a.ranks > 1:

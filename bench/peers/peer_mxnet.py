@@ -56,7 +56,7 @@ def main():
     net.initialize(mx.init.Xavier(), ctx=devices)
     net.hybridize(static_alloc=True, static_shape=True)
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": peer.RATE}, kvstore="device")
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": peer.RATE[a.model]}, kvstore="device")
     slots = [[gluon.utils.split_and_load(mx.nd.array(t), devices) for t in slot] for slot in peer.batches(a)]
 
     def step(i):

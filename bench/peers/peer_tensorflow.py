@@ -60,7 +60,7 @@ def main():
         strategy = tf.distribute.get_strategy()
     with strategy.scope():
         net = build(a.model, keras)
-        optimizer = keras.optimizers.SGD(peer.RATE)
+        optimizer = keras.optimizers.SGD(peer.RATE[a.model])
         optimizer.build(net.trainable_variables)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
 

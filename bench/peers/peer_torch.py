@@ -36,7 +36,7 @@ def measure(rank, a):
 
     slots = [(torch.from_numpy(x).contiguous(memory_format=last), torch.from_numpy(y).long())
              for x, y in peer.batches(a, rank=rank, ranks=a.ranks)]
-    optimizer = torch.optim.SGD(net.parameters(), lr=peer.RATE)
+    optimizer = torch.optim.SGD(net.parameters(), lr=peer.RATE[a.model])
     loss_of = nn.CrossEntropyLoss()
 
     def step(i):
