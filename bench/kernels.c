@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "device/cpu/select.h"
-
-float bench_chains_plain(long), bench_chains_avx2(long), bench_chains_avx512(long), bench_chains_neon(long);
+#include "device/cpu/speed.h"
 
 typedef struct layer {
     const char *name;
@@ -79,13 +77,6 @@ typedef struct bench {
     ls_samples samples;
 } bench;
 
-static double processor_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void *get(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20, alignment = bytes >= huge ? huge : 64;
@@ -128,9 +119,9 @@ static double best_time(const bench *b, ls_op_call *call)
     call->groups = (b->images + 15) / 16;
     call->scratch = get(b->backend->scratch ? b->backend->scratch(call) : 0);
     for (int run = 0; run < 3 || spent < b->seconds; run++) {
-        const double begin = processor_time();
+        const double begin = ls_cpu_seconds();
         b->backend->kernel[call->attributes->op](call);
-        const double time = processor_time() - begin;
+        const double time = ls_cpu_seconds() - begin;
         best = time < best ? time : best;
         spent += time;
     }
@@ -140,36 +131,6 @@ static double best_time(const bench *b, ls_op_call *call)
     for (int i = 0; i < LS_MAX_OUT; i++)
         free(call->out[i].data);
     return best;
-}
-
-static double measure_peak(const bench *b)
-{
-    float (*chains)(long) = NULL;
-    double lanes = 1.0, best = INFINITY;
-    const char *name = b->backend->name;
-#if LOCKSTEP_HAVE_AVX512
-    if (!strcmp(name, "avx512"))
-        chains = bench_chains_avx512, lanes = 16.0;
-#endif
-#if LOCKSTEP_HAVE_AVX2
-    if (!strcmp(name, "avx2"))
-        chains = bench_chains_avx2, lanes = 8.0;
-#endif
-#if LOCKSTEP_HAVE_NEON
-    if (!strcmp(name, "neon"))
-        chains = bench_chains_neon, lanes = 4.0;
-#endif
-    if (!chains)
-        chains = bench_chains_plain;
-    const long rounds = lanes > 1.0 ? 4000000 : 400000;
-    volatile float keep = 0.0f;
-    for (int run = 0; run < 9; run++) {
-        const double begin = processor_time();
-        keep = keep + chains(rounds);
-        const double time = processor_time() - begin;
-        best = time < best ? time : best;
-    }
-    return (double)rounds * 8.0 * 2.0 * lanes / best;
 }
 
 static int chosen(const bench *b, const char *line)
@@ -201,8 +162,8 @@ static void run_convolution(const bench *b, const layer *l, int direction)
         call.in[0] = x, call.in[1] = y, call.out[0] = w, call.in[2] = bias;
     else
         call.in[0] = y, call.in[1] = w, call.out[0] = x, call.in[2] = bias;
+    const double work = ls_op_flops(&call) * b->images;
     const double time = best_time(b, &call);
-    const double work = 2.0 * b->images * l->o * y_h * y_h * (double)l->c * l->kernel * l->kernel;
     printf("%s %8.2f us/image %8.1f GFLOP/s %6.1f %%\n", line, time * 1e6 / b->images, work / time / 1e9,
            100.0 * work / time / b->peak);
     fflush(stdout);
@@ -288,7 +249,7 @@ int main(int argc, char **argv)
         return 1;
     }
     b.samples = (ls_samples){.count = b.images};
-    b.peak = measure_peak(&b);
+    b.peak = ls_cpu_peak(b.backend);
     printf("%s, %d images, peak %.1f GFLOP/s\n", b.backend->name, b.images, b.peak / 1e9);
     for (size_t i = 0; i < sizeof convolutions / sizeof *convolutions; i++)
         for (size_t k = 0; k < sizeof directions / sizeof *directions; k++)
@@ -296,6 +257,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         for (size_t k = 0; k < sizeof map_operations / sizeof *map_operations; k++)
             run_map(&b, &maps[i], (int)k);
-    printf("peak %.1f GFLOP/s\n", measure_peak(&b) / 1e9);
+    printf("peak %.1f GFLOP/s\n", ls_cpu_peak(b.backend) / 1e9);
     return 0;
 }

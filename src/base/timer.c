@@ -1,7 +1,9 @@
+#include "base/timer.h"
+
 #include <lockstep.h>
 #include <time.h>
 
-static double now(void)
+double ls_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -11,14 +13,14 @@ static double now(void)
 void ls_timer_start(ls_timer *timer)
 {
     if (timer)
-        timer->since = now();
+        timer->since = ls_seconds();
 }
 
 void ls_timer_stop(ls_timer *timer)
 {
     if (!timer || timer->since == 0)
         return;
-    timer->total += now() - timer->since;
+    timer->total += ls_seconds() - timer->since;
     timer->since = 0;
     timer->laps++;
 }
