@@ -447,7 +447,8 @@ ls_status ls_profile_stop(ls_profile *profile);    /* waits; a further one does 
 /* An operation of the step. Times, here and below, are seconds of all cores together. */
 typedef enum ls_direction { LS_FORWARD, LS_BACKWARD_DATA, LS_BACKWARD_WEIGHT } ls_direction;
 typedef struct ls_profile_row {
-    const char *layer;           /* the module's path, "resnet_block2.0.conv3"; "" of what is none's */
+    const char *layer;           /* the module's path, "resnet_block2.0.conv3"; "" of the outermost */
+    const char *parameter;       /* the first that it reads or writes the gradient of, "W2"; "" where there is none */
     const char *operation;       /* "conv", "winograd_weight", "batch_norm_backward", ... */
     ls_direction direction;      /* backward: towards what went in, or to the parameters alone */
     int in[3], out[3];           /* channels, height, width of an image, as they go in and out of the forward pass */

@@ -15,6 +15,7 @@ typedef struct measured {
 struct ls_profile {
     ls_session *session;        /* first: ls_session_of reads it */
     struct ls_trainer *trainer; /* NULL once stopped */
+    const ls_flat *flat;        /* the network's: it outlives the trainer */
     int n_cores;
     ls_core_times *cores;
     measured *plans, **last;
@@ -104,15 +105,14 @@ void ls_profile_end_step(ls_profile *profile, int64_t rows)
 
 /* ---- Start and stop ---- */
 
-static ls_status stop(ls_profile *profile)
+static void stop(ls_profile *profile)
 {
     struct ls_trainer *trainer = profile->trainer;
     if (!trainer)
-        return LS_OK;
+        return;
     ls_engine_wait(trainer->network->engine);
     trainer->profile = NULL;
     profile->trainer = NULL;
-    return LS_OK;
 }
 
 static void free_profile(void *object)
@@ -146,6 +146,7 @@ ls_profile *ls_profile_start(ls_trainer *trainer)
         return NULL;
     profile->session = trainer->session;
     profile->last = &profile->plans;
+    profile->flat = &trainer->network->flat;
     profile->n_cores = trainer->network->engine->n_cores;
     profile->cores = ls_alloc(context, (size_t)profile->n_cores, sizeof *profile->cores, "a profile");
     if (!profile->cores) {
@@ -177,13 +178,16 @@ static bool is_image(const ls_argument *a)
     return a->c && a->per_image;
 }
 
-/* Of a weight gradient what went in is the first operand, and what came out the shape of the second, its gradient. A step that
- * makes nothing of the images' is the gradient of parameters. */
+/* Behind the begin of the backward pass what makes something of the images passes the gradient on; what else writes into the gradient
+ * is the parameters' own. */
 static ls_direction direction_of(const ls_plan_step *step, bool backward)
 {
-    if (!backward)
-        return LS_FORWARD;
-    return is_image(&step->out[0]) ? LS_BACKWARD_DATA : LS_BACKWARD_WEIGHT;
+    if (backward && is_image(&step->out[0]))
+        return LS_BACKWARD_DATA;
+    for (int k = 0; k < LS_MAX_OUT; k++)
+        if (step->out[k].c && step->out[k].place == LS_IN_GRADIENTS)
+            return LS_BACKWARD_WEIGHT;
+    return LS_FORWARD;
 }
 
 static void set_shape(int shape[3], const ls_argument *a)
@@ -193,35 +197,71 @@ static void set_shape(int shape[3], const ls_argument *a)
     shape[2] = a->w;
 }
 
+/* The gradient of parameters has as operands what went in and the gradient of what came out, or the latter alone. */
 static void set_shapes(ls_profile_row *row, const ls_plan_step *step)
 {
     const ls_argument *in = &step->in[0], *out = &step->out[0];
     if (row->direction == LS_BACKWARD_DATA) {
         in = &step->out[0];
         out = &step->in[0];
-    } else if (row->direction == LS_BACKWARD_WEIGHT && is_image(&step->in[1])) {
-        out = &step->in[1];
+    } else if (row->direction == LS_BACKWARD_WEIGHT) {
+        out = is_image(&step->in[1]) ? &step->in[1] : in;
     }
-    set_shape(row->in, in);
-    set_shape(row->out, out);
+    set_shape(row->in, in->c ? in : out);
+    set_shape(row->out, out->c ? out : in);
 }
 
-static ls_profile_row row_of(const ls_plan_step *step, const ls_tally *all, bool backward)
+/* The first parameter that the step reads, or writes the gradient of. */
+static const char *parameter_of(const ls_flat *flat, const ls_plan_step *step)
+{
+    for (int k = 0; k < LS_MAX_IN + LS_MAX_OUT; k++) {
+        const ls_argument *a = k < LS_MAX_IN ? &step->in[k] : &step->out[k - LS_MAX_IN];
+        for (int i = 0; a->c && i < flat->n_views; i++)
+            if ((a->place == LS_IN_WEIGHTS || a->place == LS_IN_GRADIENTS) && flat->views[i].trainable &&
+                flat->views[i].offset == a->offset)
+                return flat->views[i].name;
+    }
+    return "";
+}
+
+static bool has_windows(ls_op op)
+{
+    switch (op) {
+    case LS_OP_CONV:
+    case LS_OP_CONV_DATA:
+    case LS_OP_CONV_WEIGHT:
+    case LS_OP_WINOGRAD:
+    case LS_OP_WINOGRAD_DATA:
+    case LS_OP_WINOGRAD_WEIGHT:
+    case LS_OP_AVG_POOL:
+    case LS_OP_AVG_POOL_BACKWARD:
+    case LS_OP_MAX_POOL:
+    case LS_OP_MAX_POOL_BACKWARD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static ls_profile_row row_of(const ls_plan_step *step, const ls_tally *all, bool backward, const ls_flat *flat)
 {
     const ls_attributes *a = &step->attributes;
     ls_cost cost = ls_plan_cost(step);
     ls_profile_row row = {.layer = step->layer ? step->layer : "",
+                          .parameter = parameter_of(flat, step),
                           .operation = ls_op_name(a->op),
                           .direction = direction_of(step, backward),
-                          .kernel = a->kernel,
-                          .stride = a->stride,
-                          .padding = a->padding,
                           .fused_relu = a->fused_relu,
                           .fused_add = a->fused_add,
                           .calls = all->calls,
                           .seconds = all->seconds,
                           .flops = cost.flops * (double)all->images,
                           .bytes = cost.group_bytes * (double)all->groups + cost.call_bytes * (double)all->calls};
+    if (has_windows(a->op)) {
+        row.kernel = a->kernel;
+        row.stride = a->stride;
+        row.padding = a->padding;
+    }
     set_shapes(&row, step);
     return row;
 }
@@ -242,7 +282,7 @@ static ls_status make_rows(ls_profile *profile)
             if (m->steps[i].attributes.op == LS_OP_IMAGES) {
                 profile->sum.gathering += all.seconds;
             } else if (all.calls) {
-                profile->rows[profile->n_rows++] = row_of(&m->steps[i], &all, backward);
+                profile->rows[profile->n_rows++] = row_of(&m->steps[i], &all, backward, profile->flat);
                 profile->sum.operations += all.seconds;
             }
         }
@@ -250,14 +290,27 @@ static ls_status make_rows(ls_profile *profile)
     return LS_OK;
 }
 
+/* From a core's last reading of the clock to the end of the last step; that reading may also lie behind it, by the end of a turn. */
+static void close_times(ls_core_times *core, double end)
+{
+    double past = core->turn_to - end, in_turn = fmin(past, core->turn_to - core->turn_from);
+    if (past <= 0) {
+        core->idle -= past;
+    } else {
+        core->turns -= in_turn;
+        core->idle -= past - in_turn;
+    }
+}
+
 static void add_up(ls_profile *profile)
 {
     ls_profile_sum *sum = &profile->sum;
     double turns = 0;
-    for (int i = 0; i < profile->n_cores; i++) {
-        const ls_core_times *core = &profile->cores[i];
+    for (int i = 0; i < profile->n_cores && profile->begun; i++) {
+        ls_core_times *core = &profile->cores[i];
+        close_times(core, profile->latest);
         sum->reducing += core->reducing;
-        sum->waiting += core->idle + core->blocked + fmax(profile->latest - core->turn_to, 0);
+        sum->waiting += core->idle + core->blocked;
         turns += core->turns - core->blocked;
     }
     sum->cores = profile->n_cores;
