@@ -1,4 +1,4 @@
-/* The convolutions of both networks, and calls of them on numbers of no meaning, for the benchmarks. What fails ends the program. */
+/* The convolutions of both networks, and calls of them on numbers of no meaning. What fails ends the program. */
 #ifndef BENCH_CONVOLUTIONS_H
 #define BENCH_CONVOLUTIONS_H
 

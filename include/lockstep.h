@@ -39,7 +39,7 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
     LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
     LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
-    LS_NOT_FINITE, /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
+    LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL     /* a defect of the library itself */
@@ -437,9 +437,9 @@ typedef struct ls_report {
  * the oldest are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
 
-/* Where training steps spend their time. Of the steps handed in from ls_profile_start to ls_profile_stop each operation is timed, at
- * the price of two readings of the clock; otherwise nothing is. One profile of a trainer at a time. The numbers are read
- * after the stop, and live as long as the profile: until the innermost scope that was open at the start is left. */
+/* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is
+ * timed, at the price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its numbers are
+ * read after the stop; it lives until the innermost scope that was open at the start is left. */
 typedef struct ls_profile ls_profile;
 ls_profile *ls_profile_start(ls_trainer *trainer); /* waits first; NULL after a failure */
 ls_status ls_profile_stop(ls_profile *profile);    /* waits; a further one does nothing */
@@ -455,10 +455,8 @@ typedef struct ls_profile_row {
     int kernel, stride, padding; /* of convolutions and pools, else 0 */
     bool fused_relu, fused_add;  /* a ReLU, a residual addition is part of it */
     int64_t calls;               /* one for each shard */
-    double seconds;
-    double
-        flops; /* additions and multiplications of direct convolution in all calls, also for Winograd, which makes fewer; else 0 */
-    double bytes; /* of operands and results in all calls */
+    double seconds, bytes;       /* of all calls; bytes are those of operands and results */
+    double flops;                /* of direct convolution's arithmetic, also where Winograd does with less; else 0 */
 } ls_profile_row;
 int ls_profile_rows(const ls_profile *profile); /* 0 until the stop; in the order of the step */
 ls_status ls_profile_at(const ls_profile *profile, int i, ls_profile_row *row);
@@ -466,22 +464,22 @@ ls_status ls_profile_at(const ls_profile *profile, int i, ls_profile_row *row);
 typedef struct ls_profile_sum {
     int64_t steps, images;
     int cores;
-    double
-        seconds; /* from the first step's begin to the last one's end, by the clock; the next five make up seconds * cores */
+    double seconds; /* by the clock, from the first step's begin to the last one's end */
+    /* The parts of seconds * cores. */
     double operations; /* all rows */
-    double gathering;  /* of images, and their conversion from bytes */
-    double reducing;   /* summing gradients and updating, by whatever core, meanwhile others may compute */
-    double between;    /* operations */
-    double waiting;    /* cores without work */
+    double gathering;  /* images, and converting them from bytes */
+    double reducing;   /* summing gradients and updating weights, while other cores may compute */
+    double between;    /* the operations */
+    double waiting;    /* for work */
     /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did not
      * compute. With nothing to sum and update the steps would be so much shorter. */
     double unhidden;
 } ls_profile_sum;
 ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum);
 
-/* What one core of these devices can do at most while the others do the same: flops a second in fused multiply-adds on registers,
- * and bytes a second, read and written, in the sum of two vectors too long for the caches. 0 where the instruction set
- * cannot tell. Waits first; takes a second or so on threads of its own. */
+/* What one core of these devices can do at most while the others do the same: flops a second in fused multiply-adds on
+ * registers (0 where the kernels have no such measure), and bytes a second, read and written, in the sum of two vectors
+ * too long for the caches. Waits first; takes a second or so, on threads of its own. */
 typedef struct ls_speed {
     double flops, bytes;
 } ls_speed;

@@ -175,7 +175,7 @@ typedef struct ls_operand {
 
 /* What a shard needs of its batch. */
 typedef struct ls_samples {
-    const uint8_t *images;            /* all of the data set: sample i begins at images + i * c*h*w */
+    const uint8_t *images; /* all of the data set: sample i begins at images + i * c*h*w */
     const uint32_t *index;            /* [count] sample numbers */
     const uint8_t *labels;            /* [count], of this shard's images in order */
     int count;                        /* images in this shard */
@@ -194,9 +194,9 @@ typedef struct ls_op_call {
 
 typedef void ls_kernel(const ls_op_call *call);
 
-/* The additions and multiplications that one image costs a convolution, in any direction, computed directly and with the taps outside
- * the map: Winograd's are counted as those of the convolution that it stands for. 0 for other operations. Of the call only
- * attributes and shapes are read. */
+/* The additions and multiplications of one image in a convolution, in any direction, computed directly and with the taps
+ * outside the map: Winograd counts as the convolution that it stands for. 0 for other operations. Of the call only attributes
+ * and shapes are read. */
 double ls_op_flops(const ls_op_call *call);
 
 #endif

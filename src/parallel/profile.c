@@ -178,8 +178,8 @@ static bool is_image(const ls_argument *a)
     return a->c && a->per_image;
 }
 
-/* Behind the begin of the backward pass what makes something of the images passes the gradient on; what else writes into the gradient
- * is the parameters' own. */
+/* In the backward pass what makes a number for each image passes the gradient on; what else writes into the gradient is the
+ * parameters' own. */
 static ls_direction direction_of(const ls_plan_step *step, bool backward)
 {
     if (backward && is_image(&step->out[0]))
@@ -290,7 +290,7 @@ static ls_status make_rows(ls_profile *profile)
     return LS_OK;
 }
 
-/* From a core's last reading of the clock to the end of the last step; that reading may also lie behind it, by the end of a turn. */
+/* From a core's last reading of the clock to the end of the last step, or back from it: a turn may end later than the step. */
 static void close_times(ls_core_times *core, double end)
 {
     double past = core->turn_to - end, in_turn = fmin(past, core->turn_to - core->turn_from);
