@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "device/cpu/speed.h"
+#include "base/timer.h"
 
 const layer convolutions[CONVOLUTIONS] = {
     {"lenet conv1", 1, 28, 20, 3, 1, 0, 0},           {"lenet conv2", 20, 13, 50, 5, 1, 0, 0},
@@ -93,9 +93,9 @@ void begin_call(bench_call *b, const ls_backend *backend, int images)
 
 double time_call(bench_call *b)
 {
-    const double begin = ls_cpu_seconds();
+    const double begin = ls_thread_seconds();
     b->backend->kernel[b->attributes.op](&b->call);
-    return ls_cpu_seconds() - begin;
+    return ls_thread_seconds() - begin;
 }
 
 void end_call(bench_call *b)

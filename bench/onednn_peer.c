@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cpu/speed.h"
+#include "base/timer.h"
 
 static void check(dnnl_status_t status, const char *what)
 {
@@ -91,10 +91,10 @@ peer *peer_new(const layer *l, int direction, int images, bool chooses)
 
 double peer_time(peer *p)
 {
-    const double begin = ls_cpu_seconds();
+    const double begin = ls_thread_seconds();
     CHECK(dnnl_primitive_execute(p->primitive, p->stream, p->n, p->arguments));
     CHECK(dnnl_stream_wait(p->stream));
-    return ls_cpu_seconds() - begin;
+    return ls_thread_seconds() - begin;
 }
 
 void peer_free(peer *p)

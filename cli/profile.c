@@ -65,7 +65,7 @@ typedef struct part {
     const char *name, *key;
     double seconds; /* of all cores */
 } part;
-enum { PARTS = 5 };
+enum { PARTS = 6 };
 
 static void list_parts(const ls_profile_sum *sum, part parts[PARTS])
 {
@@ -74,11 +74,18 @@ static void list_parts(const ls_profile_sum *sum, part parts[PARTS])
     parts[2] = (part){"reducing and updating", "reducing_seconds", sum->reducing};
     parts[3] = (part){"between operations", "between_seconds", sum->between};
     parts[4] = (part){"waiting for work", "waiting_seconds", sum->waiting};
+    parts[5] = (part){"taken by other programs", "elsewhere_seconds", sum->elsewhere};
 }
 
 static double all_seconds(const ls_profile_sum *sum)
 {
     return sum->seconds * sum->cores;
+}
+
+/* Without what other programs took of it. */
+static double own_seconds(const ls_profile_sum *sum)
+{
+    return all_seconds(sum) - sum->elsewhere;
 }
 
 /* ---- As a table ---- */
@@ -132,7 +139,7 @@ static void print_row(const char *name, const char *shape, const ls_profile_row 
 {
     printf("%-22.22s %-31.31s %-15.*s %-7s %5.0f %9.3f %5.1f %%", name, shape, kind_length(row->operation),
            row->operation, directions[row->direction], (double)row->calls / (double)sum->steps,
-           1e3 * row->seconds / (double)sum->steps, 100 * row->seconds / all_seconds(sum));
+           1e3 * row->seconds / (double)sum->steps, 100 * row->seconds / own_seconds(sum));
     print_rate(8, row->flops, row->seconds, speed->flops);
     print_rate(6, row->bytes, row->seconds, speed->bytes);
     printf("\n");
@@ -158,6 +165,9 @@ static void print_parts(const ls_profile_sum *sum)
     printf("%-40s %12.3f %6.2f %%\n", "sum", 1e3 * together / steps, 100 * together / all);
     printf("a step by the clock: %.3f ms on %d core%s; %.1f images/s\n", 1e3 * sum->seconds / steps, sum->cores,
            sum->cores > 1 ? "s" : "", (double)sum->images / sum->seconds);
+    if (sum->elsewhere > 0.01 * all)
+        printf("with the cores to itself it would take %.3f ms; %.1f images/s\n",
+               1e3 * own_seconds(sum) / steps / sum->cores, (double)sum->images * sum->cores / own_seconds(sum));
     printf("reducing and updating that computing does not hide: %.3f ms of a step, %.2f %%\n",
            1e3 * sum->unhidden / steps, 100 * sum->unhidden / sum->seconds);
 }

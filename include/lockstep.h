@@ -444,7 +444,8 @@ typedef struct ls_profile ls_profile;
 ls_profile *ls_profile_start(ls_trainer *trainer); /* waits first; NULL after a failure */
 ls_status ls_profile_stop(ls_profile *profile);    /* waits; a further one does nothing */
 
-/* An operation of the step. Times, here and below, are seconds of all cores together. */
+/* An operation of the step. Times, here and below, are seconds of all cores together, of processor time where they compute: other
+ * programs on these cores show as a part of their own. */
 typedef enum ls_direction { LS_FORWARD, LS_BACKWARD_DATA, LS_BACKWARD_WEIGHT } ls_direction;
 typedef struct ls_profile_row {
     const char *layer;           /* the module's path, "resnet_block2.0.conv3"; "" of the outermost */
@@ -471,6 +472,7 @@ typedef struct ls_profile_sum {
     double reducing;   /* summing gradients and updating weights, while other cores may compute */
     double between;    /* the operations */
     double waiting;    /* for work */
+    double elsewhere;  /* work that waited while the core was with other programs */
     /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did not
      * compute. With nothing to sum and update the steps would be so much shorter. */
     double unhidden;

@@ -3,11 +3,21 @@
 #include <lockstep.h>
 #include <time.h>
 
-double ls_seconds(void)
+static double read_clock(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double ls_seconds(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double ls_thread_seconds(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void ls_timer_start(ls_timer *timer)

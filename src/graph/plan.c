@@ -268,9 +268,9 @@ void ls_plan_free(ls_plan *plan)
 
 static void measure(ls_tally *tally, ls_kernel *kernel, const ls_op_call *call)
 {
-    double begin = ls_seconds();
+    double begin = ls_thread_seconds();
     kernel(call);
-    tally->seconds += ls_seconds() - begin;
+    tally->seconds += ls_thread_seconds() - begin;
     tally->calls++;
     tally->images += call->samples->count;
     tally->groups += call->groups;

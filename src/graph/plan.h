@@ -38,7 +38,7 @@ typedef struct ls_plan {
 ls_plan *ls_plan_new(const ls_graph *graph, const ls_backend *backend, int capacity);
 void ls_plan_free(ls_plan *plan);
 
-/* What a step has taken, over all its calls. */
+/* What a step has taken over all its calls; seconds of processor time. */
 typedef struct ls_tally {
     int64_t calls, images, groups;
     double seconds;

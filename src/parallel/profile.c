@@ -305,17 +305,19 @@ static void close_times(ls_core_times *core, double end)
 static void add_up(ls_profile *profile)
 {
     ls_profile_sum *sum = &profile->sum;
-    double turns = 0;
+    double turns = 0, worked = 0;
     for (int i = 0; i < profile->n_cores && profile->begun; i++) {
         ls_core_times *core = &profile->cores[i];
         close_times(core, profile->latest);
         sum->reducing += core->reducing;
         sum->waiting += core->idle + core->blocked;
         turns += core->turns - core->blocked;
+        worked += core->worked;
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;
-    sum->between = turns - sum->operations - sum->gathering - sum->reducing;
+    sum->between = worked - sum->operations - sum->gathering - sum->reducing;
+    sum->elsewhere = turns - worked;
 }
 
 ls_status ls_profile_stop(ls_profile *profile)

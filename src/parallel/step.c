@@ -266,14 +266,16 @@ static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
     ls_core_times *times = times_of(step, worker);
     pthread_mutex_lock(&step->lock);
     while (trainer->n_free == 0) {
-        double begin = times ? ls_seconds() : 0;
+        ls_aside begin = ls_times_aside(times);
         int node = ls_tree_foldable(&step->tree);
         if (node)
             fold(step, node, worker->core);
         else
             pthread_cond_wait(&step->changed, &step->lock);
-        if (times)
-            *(node ? &times->reducing : &times->blocked) += ls_seconds() - begin;
+        if (times && node)
+            ls_times_reduced(times, begin);
+        else if (times)
+            ls_times_waited(times, begin);
     }
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->tree.buffer[step->tree.size + j] = buffer;
@@ -309,7 +311,7 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     ls_core_times *times = times_of(step, worker);
-    double begin = times ? ls_seconds() : 0;
+    ls_aside begin = ls_times_aside(times);
     bool any = false;
     for (int b = 0; b < flat->n_buckets; b++) {
         int slices = slices_of(&flat->buckets[b]);
@@ -325,7 +327,7 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
         }
     }
     if (times && any)
-        times->reducing += ls_seconds() - begin;
+        ls_times_reduced(times, begin);
     return any;
 }
 
@@ -357,7 +359,7 @@ static void bucket_is_whole(void *user, int bucket)
 /* A clock that stands still while its core reduces or waits. */
 static double computing_seconds(const ls_core_times *times)
 {
-    return ls_seconds() - times->reducing - times->blocked;
+    return ls_seconds() - times->aside;
 }
 
 static void run_shard(ls_step_job *step, int j, const ls_worker *worker)

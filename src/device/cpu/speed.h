@@ -1,5 +1,4 @@
-/* What a core can do at most, measured on the calling thread, by its own processor time: whoever else uses the core meanwhile takes
- * cache and clock, and no time. */
+/* What a core can do at most, measured on the calling thread by its processor time. */
 #ifndef LS_DEVICE_CPU_SPEED_H
 #define LS_DEVICE_CPU_SPEED_H
 
@@ -10,8 +9,5 @@ double ls_cpu_peak(const ls_backend *backend);
 
 /* Bytes a second, of two vectors read and their sum written. memory[3 * n]: it must not fit the caches. */
 double ls_cpu_bandwidth(const ls_backend *backend, float *memory, size_t n);
-
-/* Seconds of processor time that the calling thread has taken. */
-double ls_cpu_seconds(void);
 
 #endif
