@@ -7,6 +7,7 @@
  *
  * oneDNN fixes its instruction set and its threads at the first use: each instruction set is a process of its own, asked for one
  * line at a time, so that they too take turns. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +96,7 @@ static server start(int isa, const options *o)
     char text[5][32];
     if (!ls_cpu_backend(isas[isa].isa))
         return s;
-    if (pipe(to) || pipe(from))
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) /* another process would keep them open */
         fail("bench_compare");
     fflush(stdout);
     s = (server){fork(), to[1], from[0]};
@@ -106,8 +107,8 @@ static server start(int isa, const options *o)
         close(from[1]);
         return s;
     }
-    close(to[1]);
-    close(from[0]);
+    fcntl(to[0], F_SETFD, 0);
+    fcntl(from[1], F_SETFD, 0);
     setenv("OMP_NUM_THREADS", "1", 1);
     snprintf(text[0], sizeof text[0], "%d", isa);
     snprintf(text[1], sizeof text[1], "%d", to[0]);
