@@ -1,6 +1,8 @@
 /* Every operation of every backend against the reference, bit for bit, from one table of shapes. */
 #include "support.h"
 
+#include "device/winograd.h"
+
 #include <float.h>
 #include <lockstep.h>
 #include <math.h>
@@ -207,6 +209,15 @@ static const row table[] = {
     {CONVS, 5, 17, 2, 13, 18, 3, 1, 1, 0},
     {CONVS, 37, 70, 9, 6, 13, 3, 1, 1, 0},
     {CONVS, 20, 16, 10, 11, 67, 3, 1, 1, 0},
+    {CONVS, 1, 3, 5, 6, 17, 5, 1, 0, 0},
+    {CONVS, 37, 5, 8, 9, 3, 5, 1, 0, 0},
+    {CONVS, 20, 17, 9, 8, 18, 5, 1, 1, 0},
+    {CONVS, 1, 2, 1, 1, 3, 5, 1, 2, 0},
+    {CONVS, 16, 3, 11, 7, 5, 5, 1, 2, 0},
+    {CONVS, 5, 4, 3, 13, 70, 5, 1, 3, 0},
+    {CONVS, 37, 3, 1, 2, 5, 5, 1, 4, 0},
+    {CONVS, 5, 37, 6, 5, 7, 5, 1, 4, 0},
+    {CONVS, 1, 70, 14, 14, 40, 5, 1, 2, 0},
     {POOLS, 37, 3, 5, 7, 3, 2, 2, 0, 0},
     {POOLS, 20, 3, 5, 7, 3, 3, 2, 1, 0},
     {POOLS, 5, 17, 5, 7, 17, 3, 1, 1, 0},
@@ -560,7 +571,7 @@ static int takes_bias(ls_op op)
 static int suits(const row *r, ls_op op)
 {
     int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
-    return !winograd || (r->kernel == 3 && r->stride == 1 && r->padding == 1 && !r->in_out);
+    return !winograd || (ls_winograd_defined(r->kernel, r->stride, r->padding) && !r->in_out);
 }
 
 /* Products of the row's convolution, or numbers of its map: every variant runs where that is little. */
