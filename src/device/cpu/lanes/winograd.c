@@ -71,22 +71,18 @@ LS_INLINE void transform_weights(const int kernel, const float *g, int turned, f
 {
     const int n = kernel + TILE - 1, last = kernel * kernel - 1;
     for (int v = 0; v < PANEL; v += LS_VL, g += LS_VL, u += LS_VL) {
-        vf half[5][WINDOW];
+        vf half[WINDOW][WINDOW];
         LS_UNROLL
         for (int k = 0; k < kernel; k++) {
-            vf column[5];
-            LS_UNROLL
-            for (int i = 0; i < kernel; i++)
-                column[i] = vf_load(g + (turned ? last - i * kernel - k : i * kernel + k) * PANEL);
-            winograd_weights(kernel, column, half[k]);
+            const line column =
+                line_load(kernel, g + (turned ? last - k : k) * PANEL, (turned ? -kernel : kernel) * PANEL);
+            winograd_weights(kernel, column.at, half[k]);
         }
         LS_UNROLL
         for (int i = 0; i < n; i++) {
-            vf row[5], out[WINDOW];
-            LS_UNROLL
-            for (int k = 0; k < kernel; k++)
-                row[k] = half[k][i];
-            winograd_weights(kernel, row, out);
+            const line row = line_across(kernel, half, i);
+            vf out[WINDOW];
+            winograd_weights(kernel, row.at, out);
             LS_UNROLL
             for (int k = 0; k < n; k++)
                 vf_store(u + (i * n + k) * u_place, out[k]);
@@ -224,22 +220,17 @@ LS_INLINE void transform_products(const int kernel, const winograd *j, const flo
 {
     const int n = kernel + TILE - 1;
     for (int v = 0; v < LS_LANES; v += LS_VL, m += LS_VL, y += LS_VL) {
-        vf half[WINDOW][TILE];
+        vf half[WINDOW][WINDOW];
         LS_UNROLL
         for (int c = 0; c < n; c++) {
-            vf column[WINDOW];
-            LS_UNROLL
-            for (int i = 0; i < n; i++)
-                column[i] = vf_load(m + (i * n + c) * j->m_place);
-            winograd_products(kernel, column, half[c]);
+            const line column = line_load(n, m + c * j->m_place, n * j->m_place);
+            winograd_products(kernel, column.at, half[c]);
         }
         LS_UNROLL
         for (int i = 0; i < TILE; i++) {
-            vf row[WINDOW], out[TILE];
-            LS_UNROLL
-            for (int c = 0; c < n; c++)
-                row[c] = half[c][i];
-            winograd_products(kernel, row, out);
+            const line row = line_across(n, half, i);
+            vf out[TILE];
+            winograd_products(kernel, row.at, out);
             LS_UNROLL
             for (int c = 0; c < TILE; c++) {
                 if (j->bias)
@@ -284,19 +275,14 @@ LS_INLINE void transform_gradients(const winograd *j, const float *m, const insi
         vf half[WINDOW][WINDOW];
         LS_UNROLL
         for (int c = 0; c < WINDOW; c++) {
-            vf column[WINDOW];
-            LS_UNROLL
-            for (int i = 0; i < WINDOW; i++)
-                column[i] = vf_load(m + (i * WINDOW + c) * j->m_place);
-            winograd_gradients(column, half[c]);
+            const line column = line_load(WINDOW, m + c * j->m_place, WINDOW * j->m_place);
+            winograd_gradients(column.at, half[c]);
         }
         LS_UNROLL
         for (int i = 0; i < WINDOW; i++) {
-            vf row[WINDOW], out[WINDOW];
-            LS_UNROLL
-            for (int c = 0; c < WINDOW; c++)
-                row[c] = half[c][i];
-            winograd_gradients(row, out);
+            const line row = line_across(WINDOW, half, i);
+            vf out[WINDOW];
+            winograd_gradients(row.at, out);
             LS_UNROLL
             for (int c = 0; c < WINDOW; c++)
                 if (i >= in.top && i < in.bottom && c >= in.left && c < in.right) {

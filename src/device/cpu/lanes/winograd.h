@@ -4,7 +4,7 @@
 
 #include "device/cpu/lanes/winograd_steps.h"
 
-enum { TILE = LS_WINOGRAD_TILE, WINDOW = LS_WINOGRAD_WINDOW };
+enum { TILE = LS_WINOGRAD_TILE };
 
 /* Maps of y's shape, cut into tiles that are numbered through all groups. */
 typedef struct tiling {
@@ -66,8 +66,8 @@ LS_INLINE window window_of(const tiling *t, const ls_operand *x, int number)
     const ptrdiff_t plane = (ptrdiff_t)x->h * x->w * LS_LANES;
     window a = {
         .size = t->window, .from = left < 0 ? -left : 0, .end = x->w - left < t->window ? x->w - left : t->window};
-    for (int i = 0; i < t->window; i++) {
-        const int y = top + i, inside = y >= 0 && y < x->h;
+    for (int i = 0; i < WINDOW; i++) {
+        const int y = top + i, inside = i < t->window && y >= 0 && y < x->h;
         const ptrdiff_t at = ((ptrdiff_t)y * x->w + left + a.from) * LS_LANES;
         a.row[i] = inside ? x->data + (ptrdiff_t)s.group * x->c * plane + at : zeros;
         a.step[i] = inside ? plane : 0;
@@ -77,7 +77,7 @@ LS_INLINE window window_of(const tiling *t, const ls_operand *x, int number)
 
 LS_INLINE void next_channel(window *a)
 {
-    for (int i = 0; i < a->size; i++)
+    for (int i = 0; i < WINDOW; i++)
         a->row[i] += a->step[i];
 }
 
@@ -99,19 +99,18 @@ LS_INLINE void transform_window(const int kernel, const float *const *row, const
         LS_UNROLL
         for (int c = 0; c < n; c++) {
             const ptrdiff_t at = (ptrdiff_t)(c - from) * LS_LANES + k;
-            vf d[WINDOW];
-            LS_UNROLL
-            for (int i = 0; i < n; i++)
-                d[i] = c >= from && c < end ? vf_load(row[i] + at) : vf_zero();
-            winograd_inputs(kernel, d, half[c]);
+            line d = {{vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero()}};
+            if (c >= from && c < end)
+                d = (line){{vf_load(row[0] + at), vf_load(row[1] + at), vf_load(row[2] + at), vf_load(row[3] + at),
+                            vf_load(row[4] + at), vf_load(row[5] + at), n > 6 ? vf_load(row[6] + at) : vf_zero(),
+                            n > 7 ? vf_load(row[7] + at) : vf_zero()}};
+            winograd_inputs(kernel, d.at, half[c]);
         }
         LS_UNROLL
         for (int i = 0; i < n; i++) {
-            vf d[WINDOW], out[WINDOW];
-            LS_UNROLL
-            for (int c = 0; c < n; c++)
-                d[c] = half[c][i];
-            winograd_inputs(kernel, d, out);
+            const line d = line_across(n, half, i);
+            vf out[WINDOW];
+            winograd_inputs(kernel, d.at, out);
             LS_UNROLL
             for (int c = 0; c < n; c++)
                 vf_store(v + (i * n + c) * v_place + k, out[c]);
@@ -151,11 +150,9 @@ LS_INLINE void transform_tile(const int kernel, const float *dy, ptrdiff_t row, 
         }
         LS_UNROLL
         for (int i = 0; i < n; i++) {
-            vf s[TILE], out[WINDOW];
-            LS_UNROLL
-            for (int c = 0; c < TILE; c++)
-                s[c] = half[c][i];
-            winograd_slopes(kernel, s, out);
+            const line s = line_across(TILE, half, i);
+            vf out[WINDOW];
+            winograd_slopes(kernel, s.at, out);
             LS_UNROLL
             for (int c = 0; c < n; c++)
                 vf_store(e + (i * n + c) * e_place, out[c]);

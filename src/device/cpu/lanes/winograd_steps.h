@@ -15,6 +15,30 @@ LS_INLINE vf vf_mul_by(float a, vf b)
     return vf_mul(vf_set(a), b);
 }
 
+/* What a step takes: up to 8 vectors, named one by one, since compilers keep in registers what no loop has touched. */
+enum { WINDOW = LS_WINOGRAD_WINDOW };
+typedef struct line {
+    vf at[WINDOW];
+} line;
+
+/* n numbers, `step` floats apart. */
+LS_INLINE line line_load(const int n, const float *from, ptrdiff_t step)
+{
+    const vf zero = vf_zero();
+    return (line){{vf_load(from), vf_load(from + step), vf_load(from + 2 * step),
+                   n > 3 ? vf_load(from + 3 * step) : zero, n > 4 ? vf_load(from + 4 * step) : zero,
+                   n > 5 ? vf_load(from + 5 * step) : zero, n > 6 ? vf_load(from + 6 * step) : zero,
+                   n > 7 ? vf_load(from + 7 * step) : zero}};
+}
+
+/* Row i of what n steps down the columns made. */
+LS_INLINE line line_across(const int n, vf (*column)[WINDOW], const int i)
+{
+    const vf zero = vf_zero();
+    return (line){{column[0][i], column[1][i], column[2][i], n > 3 ? column[3][i] : zero, n > 4 ? column[4][i] : zero,
+                   n > 5 ? column[5][i] : zero, n > 6 ? column[6][i] : zero, n > 7 ? column[7][i] : zero}};
+}
+
 /* Sums and differences of the products at the points +-1, +-2 and +-1/2. */
 typedef struct winograd_pairs {
     vf a, b, c, d, e, f;

@@ -214,22 +214,17 @@ static void multiply(const sums *s, int output, int outputs, int channels, const
 LS_INLINE void transform_sums(const int kernel, const float *m, ptrdiff_t m_place, float *g)
 {
     const int n = kernel + TILE - 1;
-    vf half[WINDOW][5];
+    vf half[WINDOW][WINDOW];
     LS_UNROLL
     for (int c = 0; c < n; c++) {
-        vf column[WINDOW];
-        LS_UNROLL
-        for (int i = 0; i < n; i++)
-            column[i] = vf_load(m + (i * n + c) * m_place);
-        winograd_sums(kernel, column, half[c]);
+        const line column = line_load(n, m + c * m_place, n * m_place);
+        winograd_sums(kernel, column.at, half[c]);
     }
     LS_UNROLL
     for (int i = 0; i < kernel; i++) {
-        vf row[WINDOW], out[5];
-        LS_UNROLL
-        for (int c = 0; c < n; c++)
-            row[c] = half[c][i];
-        winograd_sums(kernel, row, out);
+        const line row = line_across(n, half, i);
+        vf out[WINDOW];
+        winograd_sums(kernel, row.at, out);
         LS_UNROLL
         for (int k = 0; k < kernel; k++)
             vf_store(g + (i * kernel + k) * PANEL, vf_add(out[k], vf_zero()));
