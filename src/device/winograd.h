@@ -59,13 +59,14 @@
  * (nothing is added without a bias), then relu where fused.
  * WINOGRAD_DATA, k = 3: the same with dy for x, the weights of (c, o) turned by 180 degrees (w[o][c][2-i][2-j]), over output
  * channels ascending, no bias, and no relu.
- * WINOGRAD_DATA, k = 5: WINOGRAD transposed, since tiles of dx would be up to four times as many as those of dy: U from w[o][c] and E
- * from dy's tiles, zero outside the map; for each place M = 0, then over output channels ascending M = fma(U, E, M). dx = 0; then
- * the tiles of dy in their order add their n x n gradients to the places that they read from: dx = dx + d.
+ * WINOGRAD_DATA, k = 5: WINOGRAD transposed, since tiles of dx would be up to four times as many as those of dy: U from
+ * w[o][c] and E from dy's tiles, zero outside the map; for each place M = 0, then over output channels ascending
+ * M = fma(U, E, M). dx = 0; then the tiles of dy in their order add their n x n gradients to the places that they read from:
+ * dx = dx + d.
  * WINOGRAD_WEIGHT: E from the tiles of dy, zero outside the map, and V from those of x. The tiles of all groups, group by group
- * and in a map row by row, are cut into runs of 8 (k = 3) or 2 (k = 5: as many transforms as the cache likes). For each of the
- * n*n places: M = 0; for each run: r = 0, over the run's tiles and in a tile over its images r = fma(E, V, r); then M = M + r.
- * dw from M, then dw + 0. Lanes without an image need no mask, as with CONV_WEIGHT. */
+ * and in a map row by row, are cut into runs of 8. For each of the n*n places: M = 0; for each run: r = 0, over the run's tiles
+ * and in a tile over its images r = fma(E, V, r); then M = M + r. dw from M, then dw + 0. Lanes without an image need no mask,
+ * as with CONV_WEIGHT. */
 #ifndef LS_DEVICE_WINOGRAD_H
 #define LS_DEVICE_WINOGRAD_H
 
@@ -80,14 +81,8 @@ enum {
     LS_WINOGRAD_TILE = 4,   /* outputs on a side */
     LS_WINOGRAD_WINDOW = 8, /* inputs on a side, at most */
     LS_WINOGRAD_PLACES = LS_WINOGRAD_WINDOW * LS_WINOGRAD_WINDOW,
-    LS_WINOGRAD_RUN = 8, /* tiles in a run, at most */
+    LS_WINOGRAD_RUN = 8, /* tiles whose products are added before they join the sum */
 };
-
-/* Tiles whose products are added before they join the sum. */
-static inline int ls_winograd_run(int kernel)
-{
-    return kernel == 3 ? LS_WINOGRAD_RUN : 2;
-}
 
 /* Whether the operations are defined for such a convolution. */
 static inline int ls_winograd_defined(int kernel, int stride, int padding)

@@ -373,11 +373,11 @@ void ls_ref_winograd_weight(const ls_op_call *call)
     size_t pairs = (size_t)call->in[0].c * dy->c, sums = pairs * f->places;
     float *m = call->scratch, *r = m + sums, *e = r + sums, *v = e + (size_t)dy->c * f->places;
     int tiles = call->groups * ((dy->h + TILE - 1) / TILE) * ((dy->w + TILE - 1) / TILE);
-    int run = ls_winograd_run(f->kernel), taps = f->kernel * f->kernel;
+    int taps = f->kernel * f->kernel;
     memset(m, 0, sums * sizeof *m);
-    for (int tile = 0; tile < tiles; tile += run) {
+    for (int tile = 0; tile < tiles; tile += LS_WINOGRAD_RUN) {
         memset(r, 0, sums * sizeof *r);
-        for (int i = tile; i < tiles && i < tile + run; i++) {
+        for (int i = tile; i < tiles && i < tile + LS_WINOGRAD_RUN; i++) {
             add_tile(call, i, r, e, v);
         }
         ls_ref_vector_add(m, m, r, sums);

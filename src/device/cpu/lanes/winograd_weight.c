@@ -26,7 +26,7 @@ typedef struct sums {
     const ls_operand *x, *dy;
     float *dw;
     tiling map;
-    int tiles, run, runs, depth; /* depth: products of a run */
+    int tiles, runs, depth; /* depth: products of a run */
     int panel, panels, chunk, chunks;
     ptrdiff_t e_place, v_place, v_panel, m_place, m_chunk; /* floats from one to the next */
     float *e, *v, *m, *turn;
@@ -38,9 +38,8 @@ static size_t lay_out(sums *s, const ls_op_call *call)
     *s = (sums){.x = &call->in[0], .dy = &call->in[1], .dw = call->out[0].data};
     s->map = tiling_of(call->attributes, s->dy);
     s->tiles = call->groups * s->map.rows * s->map.columns;
-    s->run = ls_winograd_run(s->map.kernel);
-    s->runs = (s->tiles + s->run - 1) / s->run;
-    s->depth = (s->tiles < s->run ? s->tiles : s->run) * LS_LANES;
+    s->runs = (s->tiles + LS_WINOGRAD_RUN - 1) / LS_WINOGRAD_RUN;
+    s->depth = (s->tiles < LS_WINOGRAD_RUN ? s->tiles : LS_WINOGRAD_RUN) * LS_LANES;
     s->panels = (s->x->c + PANEL - 1) / PANEL;
     s->panel = s->x->c > FEW ? PANEL : FEW;
     s->chunk = even_part(s->dy->c, CHUNK);
@@ -250,7 +249,8 @@ static void weight(const ls_op_call *call)
     sums s;
     lay_out(&s, call);
     for (int run = 0; run < s.runs; run++) {
-        const int first = run * s.run, tiles = s.tiles - first < s.run ? s.tiles - first : s.run;
+        const int first = run * LS_WINOGRAD_RUN;
+        const int tiles = s.tiles - first < LS_WINOGRAD_RUN ? s.tiles - first : LS_WINOGRAD_RUN;
         make_e(&s, first, tiles);
         for (int t = 0; t < tiles; t++)
             make_v(&s, first + t, s.v + t * LS_LANES * s.panel);
