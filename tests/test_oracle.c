@@ -1,5 +1,6 @@
 /* The reference against oneDNN, which knows nothing of our layouts and orders: equal to rounding. */
 #include "support.h"
+#include "device/winograd.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -281,8 +282,8 @@ static void check_conv(const window *l)
     compare_map("conv_data", &ours[CONV_DX], &theirs[CONV_DX]);
     compare("conv_weight", ours[CONV_DW].data, &theirs[CONV_DW]);
     compare("channel_sum", ours[CONV_DB].data, &theirs[CONV_DB]);
-    if (l->kernel == 3 && l->stride == 1 && l->padding == 1) {
-        ls_attributes how = {.kernel = 3, .stride = 1, .padding = 1};
+    if (ls_winograd_defined(l->kernel, l->stride, l->padding)) {
+        ls_attributes how = {.kernel = l->kernel, .stride = 1, .padding = l->padding};
         run(&how, LS_OP_WINOGRAD, IN(ours[CONV_X], ours[CONV_W], ours[CONV_B]), OUT(ours[CONV_Y]));
         run(&how, LS_OP_WINOGRAD_DATA, IN(ours[CONV_DY], ours[CONV_W]), OUT(ours[CONV_DX]));
         compare_map("winograd", &ours[CONV_Y], &theirs[CONV_Y]);
