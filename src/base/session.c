@@ -127,7 +127,9 @@ const char *ls_status_name(ls_status status)
                                         "not finite",
                                         "out of memory",
                                         "unsupported",
-                                        "internal error"};
+                                        "internal error",
+                                        "in use",
+                                        "other settings"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 
