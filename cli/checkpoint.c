@@ -128,7 +128,7 @@ static int resume(training *t)
                       from.path, (long long)from.step, (long long)t->steps);
     t->begun = t->saved_step = from.step;
     t->epoch = from.epoch + 1;
-    t->inside = from.batch > 0;
+    t->done = from.batch;
     get_notes(t);
     if (!c->quiet)
         note("--resume: %s: step %lld of %lld%s", from.path, (long long)t->begun, (long long)t->steps,

@@ -139,11 +139,10 @@ bool take_reports(training *t)
 static void show_progress(training *t, double now)
 {
     double seconds = t->epoch_seconds + now - t->epoch_start;
-    int64_t in_epoch = t->begun - (t->epoch - 1) * t->batches;
     double left = (double)(t->steps - t->begun) * ((t->seconds + seconds) / (double)(t->begun ? t->begun : 1));
     progress_state state = {.epoch = t->epoch,
                             .epochs = t->epochs,
-                            .fraction = (double)in_epoch / (double)t->batches,
+                            .fraction = (double)t->done / (double)t->batches,
                             .images_per_second = seconds > 0 ? (double)t->epoch_rows / seconds : 0,
                             .loss = t->last_loss,
                             .seconds_left = t->begun ? left : NAN};
@@ -155,11 +154,12 @@ static int run_steps(training *t)
 {
     ls_batch batch;
     int status = 0;
-    while (!stop_signal() && t->begun < t->steps && ls_next(t->train, &batch)) {
+    while (!stop_signal() && t->begun < t->steps && t->done < t->batches && ls_next(t->train, &batch)) {
         ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
         if (ls_step(t->trainer) != LS_OK)
             break;
         t->begun++;
+        t->done++;
         t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;
@@ -207,13 +207,12 @@ static int report_epoch(training *t, double seconds)
 /* The sums of a new epoch; one that was begun before a checkpoint has them. */
 static void begin_epoch(training *t)
 {
-    if (!t->inside) {
+    if (t->done == 0) {
         t->seconds += t->epoch_seconds;
         t->epoch_seconds = 0;
         t->epoch_rows = t->correct = t->reported = 0;
         t->loss_sum = 0;
     }
-    t->inside = false;
     t->epoch_start = steady_seconds();
 }
 
@@ -238,6 +237,11 @@ static int run_epoch(training *t)
         return status;
     if ((status = report_epoch(t, t->epoch_seconds)) != 0)
         return status;
+    if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
+        t->done = 0;
+        if (ls_seek(t->train, t->epoch, 0) != LS_OK)
+            return session_failed(t->run.session, "train");
+    }
     return stopped(t);
 }
 

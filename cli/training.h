@@ -16,8 +16,8 @@ typedef struct training {
     int64_t rows, batches; /* of one epoch */
     int64_t steps;         /* of the whole run */
     int64_t begun;         /* steps handed in */
+    int64_t done;          /* of them in this epoch */
     int64_t epoch, epochs; /* the one that runs, from 1; how many the run will start */
-    bool inside;           /* the epoch goes on where a checkpoint left it */
     double seconds;        /* of training in the epochs before */
     double epoch_seconds;  /* in this one, before epoch_start and, once it is over, in all */
     double epoch_start;

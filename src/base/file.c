@@ -233,8 +233,9 @@ ls_status ls_make_directories(ls_context *context, const char *path)
             continue;
         at[1] = 0;
         struct stat about;
-        if (mkdir(copy, 0777) != 0 && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
-            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(errno));
+        int error = mkdir(copy, 0777) == 0 ? 0 : errno;
+        if (error && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
+            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(error));
         at[1] = next;
     }
     ls_release(context, copy);
