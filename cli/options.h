@@ -21,6 +21,7 @@ typedef struct settings {
     bool nesterov, no_shuffle, quiet;
     const char *checkpoint;
     bool resume;
+    int64_t verify;      /* steps between; 0: never */
     int64_t every_steps; /* between checkpoints; 0: by time */
     double every_seconds;
     const char *allow_changed[MOST_ALLOWED + 1]; /* ends with NULL */

@@ -156,6 +156,8 @@ static int run_steps(training *t)
     int status = 0;
     while (!stop_signal() && t->begun < t->steps && t->done < t->batches && ls_next(t->train, &batch)) {
         ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
+        if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0)
+            ls_verify(t->trainer);
         if (ls_step(t->trainer) != LS_OK)
             break;
         t->begun++;
@@ -231,7 +233,9 @@ static int run_epoch(training *t)
         progress_clear(&t->bar);
         if (status)
             return status;
-        return ls_failed(t->run.session) ? session_failed(t->run.session, "train") : stopped(t);
+        if (!ls_failed(t->run.session))
+            return stopped(t);
+        return session_failed(t->run.session, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
     }
     if ((status = evaluate(t)) != 0)
         return status;

@@ -44,7 +44,8 @@ typedef enum ls_status {
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL,    /* a defect of the library itself */
     LS_BUSY,        /* another process uses it */
-    LS_CHANGED      /* a checkpoint of a run with other settings */
+    LS_CHANGED,     /* a checkpoint of a run with other settings */
+    LS_DIFFERS      /* devices that must agree do not */
 } ls_status;
 
 const char *ls_version(void);
@@ -438,6 +439,11 @@ typedef struct ls_report {
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait to be taken; then
  * the oldest are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
+
+/* Between ls_backward and ls_step: computes one shard, at each call another, on every device of the network (on a single one twice)
+ * and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device that is not with the majority
+ * and the first tensor. Waits; changes nothing. It costs each device one shard. */
+ls_status ls_verify(ls_trainer *trainer);
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 

@@ -129,7 +129,8 @@ const char *ls_status_name(ls_status status)
                                         "unsupported",
                                         "internal error",
                                         "in use",
-                                        "other settings"};
+                                        "other settings",
+                                        "devices differ"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 

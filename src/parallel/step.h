@@ -55,6 +55,7 @@ struct ls_trainer {
     int64_t handed_in;    /* steps, updates or not: chooses the slot */
     int64_t updates;      /* handed in */
     atomic_int upset;     /* an update failed or was dropped */
+    uint32_t verified;    /* shards that all devices were compared on */
     bool restart;         /* the next update is the first of its momentum */
     pthread_mutex_t lock; /* guards the reports */
     ls_report reports[LS_REPORTS];

@@ -288,16 +288,32 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *vel
     return LS_OK;
 }
 
+/* Whether there is a gradient to compute, from operands as they were, and room for it. */
+static ls_status check_pending(ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    check_network(trainer, function);
+    if (!network->n_pending)
+        ls_raise(&session->context, LS_STALE,
+                 "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);
+    if (ls_failed(session) || check_operands(network, function) != LS_OK)
+        return ls_status_of(session);
+    return prepare(trainer);
+}
+
+ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
+{
+    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, false) != LS_OK)
+        return ls_status_of(trainer->session);
+    return ls_network_settle(trainer->network);
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
     ls_session *session = network->session;
-    ls_context *context = &session->context;
-    check_network(trainer, function);
-    if (!network->n_pending)
-        ls_raise(context, LS_STALE, "%s: there is no fresh gradient; call ls_backward on a loss of this network first",
-                 function);
-    if (ls_failed(session) || check_operands(network, function) != LS_OK || prepare(trainer) != LS_OK)
+    if (check_pending(trainer, function) != LS_OK)
         return ls_status_of(session);
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);

@@ -23,7 +23,7 @@ usage '-x: ' train -x
 usage '--batch: needs a value' train --batch
 usage '--quiet=1: takes no value' train --quiet=1
 usage 'train: .*extra' train extra
-for option in batch shard epochs steps limit limit-test; do
+for option in batch shard epochs steps limit limit-test verify; do
     for value in 0 -1 5x ' 5' +5 1e3 0x10 99999999999999999999 ''; do
         usage "--$option: " train "--$option" "$value"
     done
@@ -68,7 +68,7 @@ refused '--devices: ' train --devices cuda:0
 refused '--devices: ' train --devices gpu:0
 refused '--dtype: tf32 .*GPU' train --dtype tf32
 refused '--dtype: bf16 .*GPU' train --dtype bf16
-for option in verify timeout report trace; do
+for option in timeout report trace; do
     refused "--$option: not built yet" train "--$option" 1
 done
 for value in 0 -1 5x m 0m 1.5h 10ms ''; do
