@@ -39,7 +39,7 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
     LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
     LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
-    LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
+    LS_NOT_FINITE, /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL,    /* a defect of the library itself */
@@ -482,10 +482,10 @@ ls_status ls_checkpoint_save(ls_checkpoints *checkpoints, const ls_note *notes);
 ls_status ls_checkpoint_wait(ls_checkpoints *checkpoints); /* until the last one is on the disk */
 
 typedef struct ls_checkpoint {
-    int64_t step;       /* finished updates */
-    int64_t epoch;      /* the data continues at batch `batch` of it, both from 0 */
-    int batch;          /* as many as an epoch has: its end comes next */
-    const char *path;   /* of the manifest; lives as long as the session */
+    int64_t step;     /* finished updates */
+    int64_t epoch;    /* the data continues at batch `batch` of it, both from 0 */
+    int batch;        /* as many as an epoch has: its end comes next */
+    const char *path; /* of the manifest; lives as long as the session */
 } ls_checkpoint;
 
 /* Brings network, trainer and data to the newest whole checkpoint. False where there is none, and after a failure. A damaged one

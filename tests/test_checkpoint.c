@@ -314,6 +314,35 @@ static void what_is_missing_or_no_file(void **state)
     assert_int_equal(assert_goes_on(&usual), 0);
 }
 
+/* What the system refuses now may be whole: no other is taken in its place, and nothing is begun over it. */
+static void what_cannot_be_read(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 6);
+    reference(usual.momentum);
+    assert_int_equal(chmod(test_path(newest), 0), 0);
+    assert_int_equal(chmod(test_folder, 0755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && (chown(test_path("kept"), 65534, 65534) != 0 ||
+                               chown(test_path(manifest), 65534, 65534) != 0 || seteuid(65534) != 0))
+            _exit(2);
+        run r;
+        begin(&r, &usual);
+        bool good =
+            !load(&r) && ls_status_of(r.s) == LS_IO && r.lines == 0 &&
+            strstr(ls_message(r.s), "checkpoint-000002.safetensors: cannot be opened for reading: Permission denied");
+        if (!good)
+            print_message("%s%s\n", r.told, ls_message(r.s));
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(chmod(test_path(newest), 0644), 0);
+    assert_int_equal(assert_goes_on(&usual), 6);
+}
+
 static void left_over(void **state)
 {
     (void)state;
@@ -519,6 +548,7 @@ int main(void)
         test(every_flipped_bit),
         test(every_length),
         test(what_is_missing_or_no_file),
+        test(what_cannot_be_read),
         test(left_over),
         test(other_versions),
         test(damaged_ones_go_first),
