@@ -363,6 +363,26 @@ static void left_over(void **state)
     assert_int_equal(assert_goes_on(&usual), 6);
 }
 
+static void numbers_at_their_end(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 0);
+    static const char *const endings[] = {"json", "safetensors"};
+    char from[64], to[64];
+    for (int i = 0; i < 2; i++) {
+        snprintf(from, sizeof from, "kept/checkpoint-000001.%s", endings[i]);
+        snprintf(to, sizeof to, "kept/checkpoint-999999.%s", endings[i]);
+        assert_int_equal(rename(test_path(from), test_path(to)), 0);
+    }
+    save_at(&usual, 6, 7); /* 1000000 and 1000001 */
+    assert_int_equal(access(test_path("kept/checkpoint-1000001.json"), F_OK), 0);
+    assert_int_equal(assert_goes_on(&usual), 7);
+    test_write_file("kept/checkpoint-999999999999999.json", "", 0);
+    run r;
+    begin(&r, &usual);
+    assert_fails(&r, LS_BAD_FILE, "leaves no number for a next one");
+}
+
 /* Writes a manifest with a right sum, as another library's would have. */
 static void rewrite_manifest(const char *from, const char *to)
 {
@@ -550,6 +570,7 @@ int main(void)
         test(what_is_missing_or_no_file),
         test(what_cannot_be_read),
         test(left_over),
+        test(numbers_at_their_end),
         test(other_versions),
         test(damaged_ones_go_first),
         test(one_run_a_folder),

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LEAST_DIGITS = 6, MOST_DIGITS = 15 };
 static const char prefix[] = "checkpoint-";
 
 /* The number in a name such as checkpoint-000007.json, with what follows the number in *ending; -1 where it is none. */
@@ -16,7 +17,8 @@ static int64_t number_of(const char *name, const char **ending)
         return -1;
     const char *digits = name + sizeof prefix - 1;
     size_t n = strspn(digits, "0123456789");
-    if (n < 6 || n > 18 || (n > 6 && *digits == '0')) /* as it is written, and in no other way */
+    if (n < LEAST_DIGITS || n > MOST_DIGITS ||
+        (n > LEAST_DIGITS && *digits == '0')) /* as it is written, and in no other way */
         return -1;
     *ending = digits + n;
     return strtoll(digits, NULL, 10);
@@ -24,7 +26,7 @@ static int64_t number_of(const char *name, const char **ending)
 
 char *ls_folder_path(ls_context *context, const char *directory, int64_t number, const char *ending)
 {
-    return ls_format(context, "a path", "%s/%s%06lld.%s", directory, prefix, (long long)number, ending);
+    return ls_format(context, "a path", "%s/%s%0*lld.%s", directory, prefix, LEAST_DIGITS, (long long)number, ending);
 }
 
 static DIR *open_folder(ls_context *context, const char *directory)
@@ -89,6 +91,22 @@ ls_status ls_folder_list(ls_context *context, const char *directory, bool all, i
     if (*n > 1)
         qsort(*numbers, (size_t)*n, sizeof **numbers, highest_first);
     return ls_context_status(context);
+}
+
+ls_status ls_folder_next(ls_context *context, const char *directory, int64_t *number)
+{
+    int64_t *numbers;
+    int n;
+    ls_status status = ls_folder_list(context, directory, true, &numbers, &n);
+    *number = n > 0 ? numbers[0] + 1 : 1;
+    ls_release(context, numbers);
+    int digits = 0;
+    for (int64_t left = *number; left > 0; left /= 10)
+        digits++;
+    if (status == LS_OK && digits > MOST_DIGITS)
+        return ls_raise(context, LS_BAD_FILE, "%s: %s%lld leaves no number for a next one; take it away", directory,
+                        prefix, (long long)*number - 1);
+    return status;
 }
 
 ls_status ls_folder_sweep(ls_context *context, const char *directory)

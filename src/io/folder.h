@@ -6,6 +6,9 @@
 
 #include "io/manifest.h"
 
+/* The number of the next one. LS_BAD_FILE where a file's number leaves no room for it. */
+ls_status ls_folder_next(ls_context *context, const char *directory, int64_t *number);
+
 /* Numbers of the folder, the highest first: of those with a manifest, or of all with either file. The caller releases *numbers. */
 ls_status ls_folder_list(ls_context *context, const char *directory, bool all, int64_t **numbers, int *n);
 

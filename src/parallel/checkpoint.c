@@ -96,15 +96,10 @@ static void free_checkpoints(void *object)
 static ls_status hold_folder(ls_checkpoints *c)
 {
     ls_context *context = &c->session->context;
-    int64_t *numbers;
-    int n;
     if (ls_make_directories(context, c->directory) != LS_OK || !(c->lock = ls_lock_take(context, c->directory)) ||
         ls_folder_sweep(context, c->directory) != LS_OK)
         return ls_status_of(c->session);
-    ls_status status = ls_folder_list(context, c->directory, true, &numbers, &n);
-    c->next = n > 0 ? numbers[0] + 1 : 1;
-    ls_release(context, numbers);
-    return status;
+    return ls_folder_next(context, c->directory, &c->next);
 }
 
 static const char *not_built_in(void)
@@ -385,7 +380,7 @@ static int64_t try_all(ls_checkpoints *c, const int64_t *numbers, int n)
     refusals r = {.why = ls_alloc(&c->context, (size_t)n, sizeof *r.why, "a list of checkpoints"),
                   .status = ls_alloc(&c->context, (size_t)n, sizeof *r.status, "a list of checkpoints")};
     c->n_damaged = 0;
-    for (int i = 0; i < n && !found && ls_context_status(&c->context) == LS_OK; i++) {
+    for (int i = 0; i < n && !found && ls_context_status(&c->context) == LS_OK && !ls_failed(c->session); i++) {
         ls_status status = try_one(c, numbers[i]);
         if (status == LS_OK) {
             found = numbers[i];

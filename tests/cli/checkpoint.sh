@@ -139,6 +139,15 @@ whole, _ = done(*endless, "--steps", str(steps), "--log", work + "/whole.jsonl")
 assert digits == whole
 assert numbers() == numbers(work + "/whole.jsonl"), (len(numbers()), len(numbers(work + "/whole.jsonl")), [(a, b) for a, b in zip(numbers(), numbers(work + "/whole.jsonl")) if a != b][:3])
 
+# By time.
+clean()
+run = started("--checkpoint-every", "1s")
+while not checkpoints():
+    assert run.poll() is None, run.communicate()
+    time.sleep(0.02)
+run.kill()
+run.communicate()
+
 # A second run on the same folder; and the first one killed, which leaves its lock file.
 clean()
 run = started()
@@ -202,6 +211,15 @@ def nobody():
         os.setgid(65534)
         os.setuid(65534)
 
+
+# A log that is shorter than the checkpoint: said, and gone on with.
+clean()
+done(*small, *kept, "--steps", "7", "--quiet")
+lines = open(log).readlines()
+open(log, "w").writelines(lines[:5])
+digits, err = done(*small, *kept, "--resume")
+assert digits == whole and f"note: --log: {log} has the steps up to 4, the checkpoint is of step 7: " in err, err
+assert [line["step"] for line in numbers() if "step" in line] == [1, 2, 3, 4] + list(range(8, 16))
 
 os.chmod(folder, 0o555)
 refused(1, rf"--checkpoint: {folder}/lock: cannot be written: Permission denied", *small, "--checkpoint", folder, "--resume", preexec_fn=nobody)
