@@ -21,7 +21,6 @@ typedef enum kind {
     KIND_EVERY, /* steps, or a time with its unit */
     KIND_NAMES, /* may be given several times */
     KIND_LATER, /* known, and refused until its part is built */
-    KIND_LATER_FLAG,
     KIND_HELP
 } kind;
 
@@ -283,7 +282,6 @@ static int read_value(const row *r, char *text, settings *chosen)
     case KIND_NAMES:
         return read_names(option, text, chosen);
     case KIND_LATER:
-    case KIND_LATER_FLAG:
         return failed(option, "not built yet");
     case KIND_HELP:
         break;
