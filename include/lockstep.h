@@ -418,8 +418,9 @@ typedef struct ls_optim {
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
 } ls_optim;
 
-/* Updates the network from the gradients of ls_backward. PyTorch's SGD: v = momentum*v + (gradient + weight_decay*w), w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient
- * is summed over the shards in a fixed tree and divided by the number of images since the last update. */
+/* Updates the network from the gradients of ls_backward. PyTorch's SGD: g = gradient + weight_decay*w, v = momentum*v + g,
+ * w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient is summed over the shards in a fixed tree and divided by the
+ * number of images since the last update. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
 /* Refuses by name what a data set's batches would make impossible, before the first step: a shard whose BatchNorm would
@@ -504,7 +505,7 @@ typedef struct ls_metrics {
 /* Every image of `data` once, in inference mode, on all devices. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
 /* The share of right images. The second is over a function of explicit parameters: replica[d] are those on device d, and each
- * batch is split over the devices. */
+ * batch is split over the devices; ls_next then goes on where it stood in the data. */
 double ls_accuracy(ls_module *net, const ls_data *data);
 typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);

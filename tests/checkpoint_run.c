@@ -17,10 +17,7 @@ static void told(const char *line, void *user)
 ls_status begin(run *r, const how *h)
 {
     static uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
-    for (int i = 0; i < IMAGES * SIDE * SIDE; i++)
-        images[i] = (uint8_t)(i * 37 + i / 11);
-    for (int i = 0; i < IMAGES; i++)
-        labels[i] = (uint8_t)(i * 7 % CLASSES);
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
     *r = (run){.s = ls_open(&(ls_options){.seed = h->seed, .shard = 2, .isa = h->isa, .allocator = h->allocator})};
     r->data = ls_data_from_memory(r->s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES,
                                   &(ls_loader){.batch = h->batch ? h->batch : BATCH, .shuffle = true});

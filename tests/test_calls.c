@@ -13,11 +13,7 @@ static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 static int make_images(void **state)
 {
     (void)state;
-    uint32_t x = 1;
-    for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
-    for (size_t i = 0; i < sizeof classes_of; i++)
-        classes_of[i] = (uint8_t)(i * 7 % CLASSES);
+    test_make_images(pixels, sizeof pixels, classes_of, sizeof classes_of, CLASSES);
     return 0;
 }
 
@@ -165,6 +161,33 @@ static void the_same_bits_in_any_manner(void **state)
             assert_string_equal(one, other);
             assert_int_equal(ls_close(t.s), LS_OK);
         }
+}
+
+/* What is read before a step shows the numbers that the step will drop, whoever computes it. */
+static void dropout_before_a_step(void **state)
+{
+    (void)state;
+    setup t = open_setup(2, BATCH, NULL);
+    ls_module *net = ls_sequential(t.s, NULL);
+    ls_append(net, NULL, ls_nn_dropout(t.s, 0.5));
+    ls_append(net, NULL, ls_nn_fn(t.s, ls_flatten));
+    ls_append(net, NULL, ls_nn_linear(t.s, CLASSES));
+    ls_initialize(net, t.devices, &(ls_init){.kind = LS_XAVIER, .like = t.data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    for (int i = 0; i < 3; i++) {
+        ls_tensor *X[2], *y[2];
+        ls_scatter(t.b.X, t.devices, X);
+        ls_scatter(t.b.y, t.devices, y);
+        double parts = 0;
+        for (int d = 0; d < 2; d++)
+            parts += ls_item(ls_sum(ls_cross_entropy(ls_train(net, X[d]), y[d])));
+        double before = ls_item(ls_sum(test_losses(net, &t.b)));
+        ls_tensor *loss = ls_sum(test_losses(net, &t.b));
+        assert_int_equal(ls_backward(loss), LS_OK);
+        assert_int_equal(ls_step(trainer), LS_OK);
+        assert_true(ls_item(loss) == before && fabs(parts - before) < 1e-3);
+    }
+    assert_int_equal(ls_close(t.s), LS_OK);
 }
 
 static void losses_for_each_image(void **state)
@@ -455,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(from_scratch_and_concise_agree),
         cmocka_unit_test(the_same_bits_in_any_manner),
+        cmocka_unit_test(dropout_before_a_step),
         cmocka_unit_test(losses_for_each_image),
         cmocka_unit_test(gradients),
         cmocka_unit_test(steps_and_copies_keep_their_order),

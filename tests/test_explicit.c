@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "training.h"
+
 enum {
     BATCH = 32,
     SHARD = 4,
@@ -25,11 +27,7 @@ static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 static int make_images(void **state)
 {
     (void)state;
-    uint32_t x = 1;
-    for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
-    for (size_t i = 0; i < sizeof classes_of; i++)
-        classes_of[i] = (uint8_t)(i * 7 % CLASSES);
+    test_make_images(pixels, sizeof pixels, classes_of, sizeof classes_of, CLASSES);
     return 0;
 }
 
@@ -402,7 +400,9 @@ static void misuse_is_named(void **state)
     ls_sgd_step((ls_tensor *[]){w, foreign}, 2, 0.1, 1);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: plain on cpu(1), but b2 on cpu(0)");
     ls_sgd_step((ls_tensor *[]){w, NULL}, 2, 0.1, 1);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: parameter 1 is NULL");
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: tensor 2 of 2 is NULL");
+    ls_sgd_step((ls_tensor *[]){NULL, w}, 2, 0.1, 1);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: tensor 1 of 2 is NULL");
     ls_sgd_step((ls_tensor *[]){w, plain}, 2, 0.1, 1);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_sgd_step: parameter 1 is not tracked");
     ls_sgd_step((ls_tensor *[]){w, w}, 2, 0.1, 1);
@@ -454,8 +454,11 @@ static void accuracy(void **state)
         replicas[d] = replica_on(&t.p, ls_cpu(d));
         replica[d] = &replicas[d];
     }
+    ls_batch b;
+    ls_seek(data, 3, 1);
     for (int n = 1; n <= 16; n *= 2)
         assert_true(ls_accuracy_fn(net, replica, data, ls_try_devices(t.s, n)) == right / (ROWS - 7));
+    assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
     replica[0] = NULL;
     ls_accuracy_fn(nothing, replica, data, ls_try_devices(t.s, 1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");

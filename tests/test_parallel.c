@@ -1,13 +1,8 @@
 /* Training as a whole: the same bits whoever computes, nothing allocated while running, every failure a status. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tensors.h"
+
 #include <math.h>
-#include <cmocka.h>
-#include <pthread.h>
+#include <stdio.h>
 
 #include "training.h"
 
@@ -46,11 +41,7 @@ static uint8_t images[ROWS * CHANNELS * SIZE * SIZE], labels[ROWS];
 static int make_images(void **state)
 {
     (void)state;
-    uint32_t x = 1;
-    for (size_t i = 0; i < sizeof images; i++)
-        images[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
-    for (size_t i = 0; i < sizeof labels; i++)
-        labels[i] = (uint8_t)(i * 7 % CLASSES);
+    test_make_images(images, sizeof images, labels, sizeof labels, CLASSES);
     return 0;
 }
 
@@ -218,35 +209,6 @@ static void one_bit_changes_the_fingerprint(void **state)
 }
 
 /* ---- Memory ---- */
-
-typedef struct counted {
-    pthread_mutex_t lock;
-    long made, alive, fail_at;
-} counted;
-
-static void *count_allocate(size_t bytes, size_t alignment, void *user)
-{
-    counted *c = user;
-    pthread_mutex_lock(&c->lock);
-    bool fail = ++c->made == c->fail_at;
-    pthread_mutex_unlock(&c->lock);
-    void *memory = NULL;
-    if (fail || posix_memalign(&memory, alignment, bytes) != 0)
-        return NULL;
-    pthread_mutex_lock(&c->lock);
-    c->alive++;
-    pthread_mutex_unlock(&c->lock);
-    return memory;
-}
-
-static void count_release(void *memory, void *user)
-{
-    counted *c = user;
-    pthread_mutex_lock(&c->lock);
-    c->alive--;
-    pthread_mutex_unlock(&c->lock);
-    free(memory);
-}
 
 static void nothing_is_allocated_while_running(void **state)
 {

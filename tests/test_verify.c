@@ -46,10 +46,7 @@ static ls_tensor *passed_on(ls_tensor *x)
 static ls_session *run(const char *devices, int kind, bool verify, char digits[65])
 {
     static uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
-    for (int i = 0; i < IMAGES * SIDE * SIDE; i++)
-        images[i] = (uint8_t)(i * 37 + i / 11);
-    for (int i = 0; i < IMAGES; i++)
-        labels[i] = (uint8_t)(i * 7 % CLASSES);
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
     threads = calls = 0;
     fault = kind;
     ls_session *s = ls_open(&(ls_options){.shard = 4});

@@ -4,14 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 };
 
+/* Maps of a shard are read across megabytes: in small pages much of the time goes into finding them. */
 static void *default_allocate(size_t bytes, size_t alignment, void *user)
 {
     (void)user;
     void *memory = NULL;
-    return posix_memalign(&memory, alignment, bytes) == 0 ? memory : NULL;
+    bool large = bytes >= 2 * HUGE_PAGE;
+    if (posix_memalign(&memory, large ? HUGE_PAGE : alignment, bytes) != 0)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (large)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* where the system declines, small pages do */
+#endif
+    return memory;
 }
 
 static void default_release(void *memory, void *user)
@@ -73,6 +82,21 @@ void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what)
         return NULL;
     }
     return memset(memory, 0, bytes);
+}
+
+void *ls_grow(ls_context *context, void *items, int used, int *capacity, int least, size_t size, const char *what)
+{
+    if (used < *capacity)
+        return items;
+    int doubled = *capacity ? 2 * *capacity : least;
+    void *larger = ls_alloc(context, (size_t)doubled, size, what);
+    if (!larger)
+        return NULL;
+    if (used)
+        memcpy(larger, items, (size_t)used * size);
+    ls_release(context, items);
+    *capacity = doubled;
+    return larger;
 }
 
 void ls_release(ls_context *context, void *memory)

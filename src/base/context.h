@@ -23,6 +23,9 @@ ls_status ls_context_status(ls_context *context);
 /* `count` items of `size` bytes, zeroed, aligned to 64 bytes; NULL and LS_OUT_OF_MEMORY (with `what` in the message) when
  * there is no memory or the product overflows. A count of zero gives a valid pointer. */
 void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what);
+/* A list of `used` items of `size` bytes with room for one more: the same one, or one of twice the room (at first `least`) in its
+ * place, the old one released. NULL, and the list as it was, when memory runs out. */
+void *ls_grow(ls_context *context, void *items, int used, int *capacity, int least, size_t size, const char *what);
 void ls_release(ls_context *context, void *memory); /* NULL is fine */
 char *ls_copy_string(ls_context *context, const char *text, const char *what);
 char *ls_format(ls_context *context, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));

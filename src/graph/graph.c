@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { LEAST_ROOM = 64 };
+
 ls_graph *ls_graph_new(ls_session *session, ls_flat *flat, bool training)
 {
     ls_graph *graph = ls_alloc(&session->context, 1, sizeof *graph, "a graph");
@@ -22,28 +24,12 @@ void ls_graph_free(ls_graph *graph)
     ls_release(context, graph);
 }
 
-/* Doubles a list of `used` items when it is full. */
-static bool make_room(ls_context *context, void **items, int used, int *capacity, size_t size)
-{
-    if (used < *capacity)
-        return true;
-    int doubled = *capacity ? 2 * *capacity : 64;
-    void *larger = ls_alloc(context, (size_t)doubled, size, "a graph");
-    if (!larger)
-        return false;
-    if (used)
-        memcpy(larger, *items, (size_t)used * size);
-    ls_release(context, *items);
-    *items = larger;
-    *capacity = doubled;
-    return true;
-}
-
 ls_value *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, bool per_image)
 {
     ls_context *context = &graph->session->context;
-    void *values = graph->values;
-    if (!make_room(context, &values, graph->n_values, &graph->value_capacity, sizeof *graph->values))
+    ls_value **values =
+        ls_grow(context, graph->values, graph->n_values, &graph->value_capacity, LEAST_ROOM, sizeof *values, "a graph");
+    if (!values)
         return NULL;
     graph->values = values;
     ls_value *value = ls_alloc(context, 1, sizeof *value, "a value of a graph");
@@ -99,8 +85,9 @@ ls_value *ls_graph_view(ls_graph *graph, int number)
 
 ls_node *ls_graph_node(ls_graph *graph, ls_op op, const char *layer)
 {
-    void *nodes = graph->nodes;
-    if (!make_room(&graph->session->context, &nodes, graph->n_nodes, &graph->node_capacity, sizeof *graph->nodes))
+    ls_node *nodes = ls_grow(&graph->session->context, graph->nodes, graph->n_nodes, &graph->node_capacity, LEAST_ROOM,
+                             sizeof *nodes, "a graph");
+    if (!nodes)
         return NULL;
     graph->nodes = nodes;
     ls_node *node = &graph->nodes[graph->n_nodes++];

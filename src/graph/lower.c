@@ -5,28 +5,20 @@
 
 /* ---- Tracing ---- */
 
-static bool enlarge(ls_context *context, void **items, size_t used, size_t *capacity, size_t size)
+enum { LEAST_ROOM = 128, DEEPEST = 4096 };
+
+/* The list with room for one more; the trace fails where there is no memory. */
+static void *with_room(ls_trace *trace, void *items, int used, int *capacity, size_t size)
 {
-    if (used < *capacity)
-        return true;
-    size_t doubled = *capacity ? 2 * *capacity : 128;
-    void *larger = ls_alloc(context, doubled, size, "a trace");
-    if (!larger)
-        return false;
-    if (used)
-        memcpy(larger, *items, used * size);
-    ls_release(context, *items);
-    *items = larger;
-    *capacity = doubled;
-    return true;
+    void *list = ls_grow(&trace->session->context, items, used, capacity, LEAST_ROOM, size, "a trace");
+    if (!list)
+        trace->failure = "no memory";
+    return list ? list : items;
 }
 
 static void put_word(ls_trace *trace, uint32_t word)
 {
-    void *key = trace->key;
-    if (!enlarge(&trace->session->context, &key, trace->key_length, &trace->key_capacity, sizeof word))
-        trace->failure = "no memory";
-    trace->key = key;
+    trace->key = with_room(trace, trace->key, trace->key_length, &trace->key_capacity, sizeof word);
     if (!trace->failure)
         trace->key[trace->key_length++] = word;
 }
@@ -70,12 +62,7 @@ static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool lea
 
 static void add_weight(ls_trace *trace, ls_tensor *t)
 {
-    void *arrays = trace->arrays;
-    size_t capacity = (size_t)trace->arrays_capacity;
-    if (!enlarge(&trace->session->context, &arrays, (size_t)trace->n_arrays, &capacity, sizeof *trace->arrays))
-        trace->failure = "no memory";
-    trace->arrays = arrays;
-    trace->arrays_capacity = (int)capacity;
+    trace->arrays = with_room(trace, trace->arrays, trace->n_arrays, &trace->arrays_capacity, sizeof *trace->arrays);
     if (!trace->failure)
         trace->arrays[trace->n_arrays++] = t;
 }
@@ -127,6 +114,10 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
             trace->failure = "it uses one array both as images and as a weight";
         return;
     }
+    if (++trace->depth > DEEPEST)
+        trace->failure = "more than 4096 operations lead to it, one after another; read a number on the way";
+    if (trace->failure)
+        return;
     if (is_leaf(t, fresh)) {
         add_leaf(trace, t, as);
     } else if (t->kind == LS_TENSOR_CALL) {
@@ -148,12 +139,8 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
     }
-    void *order = trace->order;
-    size_t capacity = (size_t)trace->capacity;
-    if (!enlarge(&trace->session->context, &order, (size_t)trace->n, &capacity, sizeof *trace->order))
-        trace->failure = "no memory";
-    trace->order = order;
-    trace->capacity = (int)capacity;
+    trace->depth--;
+    trace->order = with_room(trace, trace->order, trace->n, &trace->capacity, sizeof *trace->order);
     if (trace->failure)
         return;
     t->trace = trace->number;
@@ -170,7 +157,7 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->fresh = fresh;
     trace->number = ++session->tensors->traces;
     trace->n = trace->n_inputs = trace->n_arrays = 0;
-    trace->key_length = 0;
+    trace->key_length = trace->depth = 0;
     trace->images = trace->labels = trace->call = NULL;
     trace->classes = 0;
     trace->failure = NULL;

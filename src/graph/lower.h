@@ -10,7 +10,7 @@ typedef struct ls_trace {
     ls_session *session;
     bool fresh;
     ls_tensor **order; /* operands before what they are operands of */
-    int n, capacity;
+    int n, capacity, depth;
     uint64_t number;
     /* What the computation reads, in the order met: */
     ls_tensor *inputs[LS_MAX_INPUTS]; /* rows of floats; a batch's images that have no place in `images` */
@@ -23,7 +23,7 @@ typedef struct ls_trace {
     ls_tensor *call;     /* of a network, at most one */
     const char *failure; /* why it cannot be run, NULL when it can */
     uint32_t *key;
-    size_t key_length, key_capacity; /* in words */
+    int key_length, key_capacity; /* in words */
 } ls_trace;
 
 /* Lists what leads to `root`. With `fresh`, computations that were run already are run again (a backward pass needs what was on

@@ -218,7 +218,7 @@ const char *ls_wrong_custom(const ls_custom *op)
 ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
 {
     const char *wrong = ls_wrong_custom(op);
-    ls_session *session = inputs && inputs[0] ? ls_operands(inputs, wrong ? 1 : op->inputs, "ls_custom_op") : NULL;
+    ls_session *session = inputs ? ls_operands(inputs, wrong ? 1 : op->inputs, "ls_custom_op") : NULL;
     if (!session)
         return NULL;
     if (wrong) {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLAB = 128 };
+enum { LEAST_SCOPES = 8, SLAB = 128 };
 
 ls_tensors *ls_tensors_of(ls_session *session)
 {
@@ -60,6 +60,7 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network)
         for (int i = 0; i < SLAB; i++)
             if (slab->at[i].network == network) {
                 slab->at[i].network = NULL;
+                slab->at[i].changes = NULL;
                 slab->at[i].flat = NULL;
                 slab->at[i].recorded_input = slab->at[i].recorded_output = NULL;
             }
@@ -115,19 +116,32 @@ ls_tensor *ls_tensor_hold(ls_tensor *tensor)
     return tensor;
 }
 
-void ls_tensor_drop(ls_tensor *tensor)
+/* Lets go of a tensor; one that nobody holds any more joins the list. */
+static void let_go(ls_tensor *tensor, ls_tensor **unheld)
 {
     if (!tensor || --tensor->holders)
         return;
-    for (int i = 0; i < LS_MAX_IN; i++)
-        ls_tensor_drop(tensor->in[i]);
-    ls_array_drop(tensor->array);
-    ls_array_drop(tensor->gradient);
-    ls_samples_drop(&tensor->samples);
-    ls_release(&tensor->session->context, tensor->text);
-    ls_tensors *tensors = tensor->session->tensors;
-    *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
-    tensors->free = tensor;
+    tensor->next = *unheld;
+    *unheld = tensor;
+}
+
+void ls_tensor_drop(ls_tensor *tensor)
+{
+    ls_tensor *unheld =
+        NULL; /* a list in place of recursion: chains of operations may be longer than the stack is deep */
+    let_go(tensor, &unheld);
+    while ((tensor = unheld)) {
+        unheld = tensor->next;
+        for (int i = 0; i < LS_MAX_IN; i++)
+            let_go(tensor->in[i], &unheld);
+        ls_array_drop(tensor->array);
+        ls_array_drop(tensor->gradient);
+        ls_samples_drop(&tensor->samples);
+        ls_release(&tensor->session->context, tensor->text);
+        ls_tensors *tensors = tensor->session->tensors;
+        *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
+        tensors->free = tensor;
+    }
 }
 
 /* ---- Scopes ---- */
@@ -137,17 +151,11 @@ int ls_scope_open(ls_session *session, const ls_data *batch)
     ls_tensors *tensors = ls_tensors_of(session);
     if (!tensors)
         return -1;
-    if (tensors->depth == tensors->capacity) {
-        int capacity = tensors->capacity ? 2 * tensors->capacity : 8;
-        struct ls_scope *larger = ls_alloc(&session->context, (size_t)capacity, sizeof *larger, "a scope");
-        if (!larger)
-            return -1;
-        if (tensors->depth)
-            memcpy(larger, tensors->scopes, (size_t)tensors->depth * sizeof *larger);
-        ls_release(&session->context, tensors->scopes);
-        tensors->scopes = larger;
-        tensors->capacity = capacity;
-    }
+    struct ls_scope *scopes = ls_grow(&session->context, tensors->scopes, tensors->depth, &tensors->capacity,
+                                      LEAST_SCOPES, sizeof *scopes, "a scope");
+    if (!scopes)
+        return -1;
+    tensors->scopes = scopes;
     tensors->scopes[tensors->depth] = (struct ls_scope){.owned = session->owned, .batch = batch};
     return tensors->depth++;
 }
@@ -213,6 +221,20 @@ ls_session *ls_value_session(const ls_tensor *tensor, const char *function)
     ls_raise(&tensor->session->context, LS_BAD_ARGUMENT, "%s: called in a module's forward, which has no values",
              function);
     return NULL;
+}
+
+ls_session *ls_values_session(ls_tensor *const tensors[], int n, const char *function)
+{
+    const ls_tensor *any = NULL;
+    for (int i = 0; tensors && i < n && !any; i++)
+        any = tensors[i];
+    ls_session *session = ls_value_session(any, function);
+    for (int i = 0; session && i < n; i++)
+        if (!tensors[i]) {
+            ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: tensor %d of %d is NULL", function, i + 1, n);
+            return NULL;
+        }
+    return session; /* with no tensor at all there is nowhere to say it: what made the NULLs has failed already */
 }
 
 ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape)

@@ -67,6 +67,7 @@ struct ls_tensor {
     bool training;        /* of a call: the mode; of a network's parameter: its gradient, not its value */
     ls_tensor *recorded_input, *recorded_output; /* of a call: the module's forward */
     uint64_t network_version;
+    const uint64_t *changes; /* of a network's parameter: how often the network's values were changed */
 
     char *text; /* of ls_str */
 
@@ -109,6 +110,8 @@ void ls_scope_close(ls_session *session, int scope);
 bool ls_has_network(const ls_tensor *tensor, const char *function);
 /* NULL after a failure, unless the tensor is there, outside a forward, and its network still has values. */
 ls_session *ls_value_session(const ls_tensor *tensor, const char *function);
+/* The same for a list, none of which may be NULL. */
+ls_session *ls_values_session(ls_tensor *const tensors[], int n, const char *function);
 /* An array as a tensor in the innermost scope; takes over the caller's hold, also when it fails. */
 ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_shape *shape);
 /* The array of a tensor that has numbers; its first one is at tensor->offset. Not to be dropped. */

@@ -58,16 +58,10 @@ static ls_status append(ls_context *context, int64_t **numbers, int *n, int *roo
     for (int i = 0; i < *n; i++)
         if ((*numbers)[i] == number)
             return LS_OK;
-    if (*n == *room) {
-        int64_t *larger = ls_alloc(context, 2 * (size_t)*room + 16, sizeof *larger, "a list of checkpoints");
-        if (!larger)
-            return ls_context_status(context);
-        if (*n)
-            memcpy(larger, *numbers, (size_t)*n * sizeof *larger);
-        ls_release(context, *numbers);
-        *numbers = larger;
-        *room = 2 * *room + 16;
-    }
+    int64_t *grown = ls_grow(context, *numbers, *n, room, 16, sizeof *grown, "a list of checkpoints");
+    if (!grown)
+        return ls_context_status(context);
+    *numbers = grown;
     (*numbers)[(*n)++] = number;
     return LS_OK;
 }

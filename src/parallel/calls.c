@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { LEAST_PARTS = 4 };
+
 static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *function)
 {
     ls_session *session = ls_value_session(X, function);
@@ -71,23 +73,6 @@ ls_status ls_network_read(const ls_tensor *t)
 
 /* ---- Pending backward passes ---- */
 
-static ls_status make_room(ls_network *network)
-{
-    if (network->n_pending < network->pending_capacity)
-        return LS_OK;
-    int capacity = network->pending_capacity ? 2 * network->pending_capacity : 4;
-    ls_context *context = &network->session->context;
-    ls_share *larger = ls_alloc(context, (size_t)capacity, sizeof *larger, "a step's parts");
-    if (!larger)
-        return LS_OUT_OF_MEMORY;
-    if (network->n_pending)
-        memcpy(larger, network->pending, (size_t)network->n_pending * sizeof *larger);
-    ls_release(context, network->pending);
-    network->pending = larger;
-    network->pending_capacity = capacity;
-    return LS_OK;
-}
-
 static bool tracks(const ls_trace *trace)
 {
     for (int k = 0; k < trace->n_inputs; k++)
@@ -119,8 +104,13 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
             context, LS_BAD_ARGUMENT,
             "ls_backward: of a network's losses take the sum, or the losses as they are: ls_step divides by "
             "the number of images, and a mean would be divided twice");
-    if (check_version(trace->call) != LS_OK || make_room(network) != LS_OK)
+    if (check_version(trace->call) != LS_OK)
         return ls_status_of(session);
+    ls_share *pending = ls_grow(context, network->pending, network->n_pending, &network->pending_capacity, LEAST_PARTS,
+                                sizeof *pending, "a step's parts");
+    if (!pending)
+        return LS_OUT_OF_MEMORY;
+    network->pending = pending;
     int64_t rows = over->shape.dim[0];
     if (rows < 1)
         return LS_OK; /* an empty part of a batch */
@@ -176,6 +166,7 @@ ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
     if (!tensor)
         return NULL;
     tensor->network = network;
+    tensor->changes = &network->version;
     tensor->view = view;
     tensor->name = ls_intern(session, found->name); /* the tensor may outlive the network */
     return tensor;

@@ -207,7 +207,7 @@ static void copy_values(ls_checkpoints *c)
     if (velocity)
         memcpy(c->copy + flat->trainable + flat->state, velocity, flat->trainable * sizeof *c->copy);
     static const char *const names[LS_SECTIONS] = {"header", "weights", "statistics", "velocity"};
-    c->manifest = (ls_manifest){.step = ls_trainer_updates(c->trainer),
+    c->manifest = (ls_manifest){.step = (int64_t)ls_network_step(c->trainer->network),
                                 .epoch = c->data ? c->data->epoch : 0,
                                 .batch = c->data ? c->data->position : 0,
                                 .settings = c->settings.list,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "parallel/network.h"
+#include "parallel/trainer.h"
 
 /* ---- On the device ---- */
 
@@ -49,7 +49,7 @@ static void run_shards(ls_device_run *r, ls_core *core)
             memset(r->partial[p.n - 1]->data, 0, trainable * sizeof(float));
         }
         bindings.outputs = outputs;
-        ls_feed_run(r->feed, j, core, &bindings, 0, NULL, NULL);
+        ls_feed_run(r->feed, j, core, &bindings, r->step, NULL, NULL);
         while (p.n > 1 && p.level[p.n - 1] == p.level[p.n - 2])
             fold_top(r, &p, trainable, backend);
     }
@@ -135,7 +135,7 @@ static void finish(ls_task *task)
     ls_feed_give(r->feed);
 }
 
-ls_task *ls_run_task(ls_trace *trace, const ls_program *program, ls_tensor *root, ls_tensor *dy)
+ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_tensor *dy)
 {
     ls_session *session = trace->session;
     ls_device device = place_of(root);
@@ -156,6 +156,7 @@ ls_task *ls_run_task(ls_trace *trace, const ls_program *program, ls_tensor *root
     r->feed = feed;
     r->weights = (ls_target *)(r + 1);
     r->mean = root->fold == LS_FOLD_MEAN;
+    r->step = program->network ? ls_network_step(program->network) : 0;
     task->finish = finish;
     for (int k = 0; k < feed->n_inputs; k++)
         ls_task_reads(task, feed->inputs[k]);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/data.h"
 #include "device/cpu/select.h"
 #include "parallel/network.h"
 #include "parallel/realize.h"
@@ -109,11 +110,9 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
     for (int i = 0; i < n; i++) {
         const ls_tensor *p = parameters[i];
         char name[96], other[96];
-        if (!p || p->session != session || !p->tracked)
+        if (p->session != session || !p->tracked)
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: parameter %d is %s", i,
-                            !p                      ? "NULL"
-                            : p->session != session ? "of another session"
-                                                    : "not tracked; see ls_track");
+                            p->session != session ? "of another session" : "not tracked; see ls_track");
         if (!ls_same_device(p->device, parameters[0]->device))
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: %s, but %s; update each device's own",
                             ls_tensor_name(p, name), ls_tensor_name(parameters[0], other));
@@ -136,7 +135,7 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
 
 ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows)
 {
-    ls_session *session = parameters && n > 0 ? ls_value_session(parameters[0], "ls_sgd_step") : NULL;
+    ls_session *session = ls_values_session(parameters, n, "ls_sgd_step");
     if (!session)
         return parameters && n > 0 && parameters[0] ? ls_status_of(parameters[0]->session) : LS_BAD_ARGUMENT;
     if (!(lr >= 0 && lr < 1e30) || rows < 1)
@@ -173,6 +172,26 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 
 /* ---- Accuracy of explicit parameters ---- */
 
+/* Counts the right images of a batch, each device its part; false after a failure. */
+static bool count_right(ls_net_fn *fn, void *const replica[], const ls_batch *b, const ls_devices *devices,
+                        int64_t *right)
+{
+    ls_session *session = b->X->session;
+    ls_tensor *X[LS_MAX_DEVICES], *y[LS_MAX_DEVICES], *loss[LS_MAX_DEVICES];
+    if (ls_scatter(b->X, *devices, X) != LS_OK || ls_scatter(b->y, *devices, y) != LS_OK)
+        return false;
+    for (int d = 0; d < devices->n; d++) {
+        loss[d] = ls_rows(X[d]) ? ls_sum(ls_cross_entropy(fn(X[d], replica[d]), y[d])) : NULL;
+        if (loss[d] && ls_realize(loss[d], "ls_accuracy_fn") != LS_OK)
+            return false;
+    }
+    if (ls_wait(session) != LS_OK)
+        return false;
+    for (int d = 0; d < devices->n; d++)
+        *right += loss[d] ? (int64_t)loss[d]->array->data[1] : 0; /* a cross-entropy counts right images too */
+    return true;
+}
+
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices)
 {
     ls_session *session = ls_session_of(data);
@@ -182,22 +201,11 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_accuracy_fn: needs a function and a replica for each device");
         return 0;
     }
-    double correct = 0, rows = 0;
+    int64_t right = 0, rows = 0, epoch = data->epoch, position = data->position;
     ls_seek(data, 0, 0);
-    for (ls_batch b; ls_next(data, &b);) {
-        ls_tensor *X[LS_MAX_DEVICES], *y[LS_MAX_DEVICES], *loss[LS_MAX_DEVICES];
-        if (ls_scatter(b.X, devices, X) != LS_OK || ls_scatter(b.y, devices, y) != LS_OK)
-            return 0;
-        for (int d = 0; d < devices.n; d++) {
-            loss[d] = ls_rows(X[d]) ? ls_sum(ls_cross_entropy(fn(X[d], replica[d]), y[d])) : NULL;
-            if (loss[d] && ls_realize(loss[d], "ls_accuracy_fn") != LS_OK)
-                return 0;
-        }
-        if (ls_wait(session) != LS_OK)
-            return 0;
-        for (int d = 0; d < devices.n; d++)
-            correct += loss[d] ? (double)loss[d]->array->data[1] : 0; /* a cross-entropy counts right images too */
-        rows += (double)ls_rows(b.X);
-    }
-    return rows > 0 ? correct / rows : 0;
+    for (ls_batch b; ls_next(data, &b) && count_right(fn, replica, &b, &devices, &right);)
+        rows += ls_rows(b.X);
+    data->epoch = epoch;
+    data->position = position;
+    return rows && !ls_failed(session) ? (double)right / (double)rows : 0;
 }

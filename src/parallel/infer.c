@@ -6,6 +6,7 @@
 #include "parallel/batches.h"
 #include "parallel/calls.h"
 #include "parallel/stream.h"
+#include "parallel/trainer.h"
 
 typedef struct pass {
     ls_job job;
@@ -14,6 +15,7 @@ typedef struct pass {
     float *rows;       /* of the whole batch; NULL when only metrics are wanted */
     float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
+    uint64_t step;
     atomic_int next;
 } pass;
 
@@ -29,7 +31,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_network_bind(network, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
-    ls_feed_run(p->feed, j, worker->core, &bindings, 0, NULL, NULL);
+    ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
 }
 
 static void work(ls_job *job, ls_worker *worker)
@@ -71,7 +73,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     ls_program *program = ls_program_of(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK)
         return ls_status_of(session);
-    pass p = {.job = {.work = work}, .network = network, .rows = rows};
+    pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = ls_network_step(network)};
     p.feed = ls_feed_new(program, trace, images, NULL);
     size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
     p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;

@@ -1,5 +1,6 @@
 #include "parallel/stream.h"
 
+#include <fenv.h>
 #include <string.h>
 
 #include "base/cores.h"
@@ -232,28 +233,13 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     return NULL;
 }
 
-static bool make_room(ls_context *context, void **items, int used, int *capacity, size_t size)
-{
-    if (used < *capacity)
-        return true;
-    int doubled = *capacity ? 2 * *capacity : LEAST_ROOM;
-    void *larger = ls_alloc(context, (size_t)doubled, size, "a task");
-    if (!larger)
-        return false;
-    if (used)
-        memcpy(larger, *items, (size_t)used * size);
-    ls_release(context, *items);
-    *items = larger;
-    *capacity = doubled;
-    return true;
-}
-
 static void wait_for(ls_task *task, ls_mark mark)
 {
     if (!mark.ticket || mark.stream == task->mark.stream)
         return;
-    void *waits = task->waits;
-    if (!make_room(&task->session->context, &waits, task->n_waits, &task->waits_capacity, sizeof *task->waits))
+    ls_mark *waits = ls_grow(&task->session->context, task->waits, task->n_waits, &task->waits_capacity, LEAST_ROOM,
+                             sizeof *waits, "a task");
+    if (!waits)
         return;
     task->waits = waits;
     task->waits[task->n_waits++] = mark;
@@ -261,8 +247,9 @@ static void wait_for(ls_task *task, ls_mark mark)
 
 static bool hold(ls_task *task, ls_array *array, bool writes)
 {
-    void *held = task->held;
-    if (!make_room(&task->session->context, &held, task->n_held, &task->held_capacity, sizeof *task->held))
+    ls_holding *held = ls_grow(&task->session->context, task->held, task->n_held, &task->held_capacity, LEAST_ROOM,
+                               sizeof *held, "a task");
+    if (!held)
         return false;
     task->held = held;
     task->held[task->n_held++] = (ls_holding){ls_array_hold(array), writes};
@@ -304,7 +291,11 @@ void ls_task_hand_in(ls_task *task)
     ls_stream *stream = task->stream;
     task->dropped = ls_failed(task->session);
     if (!stream) {
+        fenv_t callers; /* the program may have set another arithmetic for itself */
+        fegetenv(&callers);
+        ls_set_arithmetic();
         do_task(streams, task, NULL);
+        fesetenv(&callers);
         return;
     }
     stream->handed_in++;

@@ -241,6 +241,11 @@ static void go_back(ls_trainer *trainer)
     trainer->restart = true;
 }
 
+uint64_t ls_network_step(const ls_network *network)
+{
+    return network->trainer ? (uint64_t)network->trainer->updates : 0;
+}
+
 static ls_status check_network(const ls_trainer *trainer, const char *function)
 {
     ls_network *network = trainer->network;
@@ -262,11 +267,6 @@ ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
     if (atomic_exchange(&trainer->upset, 0))
         go_back(trainer);
     return network->defined ? prepare(trainer) : LS_OK;
-}
-
-int64_t ls_trainer_updates(const ls_trainer *trainer)
-{
-    return trainer->updates;
 }
 
 const float *ls_trainer_velocity(const ls_trainer *trainer)

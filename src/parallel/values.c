@@ -271,17 +271,17 @@ ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[])
 
 ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
 {
-    ls_session *session = parts && n > 0 ? ls_value_session(parts[0], "ls_gather") : NULL;
+    ls_session *session = ls_values_session(parts, n, "ls_gather");
     if (!session || ls_check_device(session, device, "ls_gather") != LS_OK)
         return NULL;
     ls_shape shape = parts[0]->shape;
     shape.dim[0] = 0;
     for (int i = 0; i < n; i++) {
-        ls_shape rest = parts[i] ? parts[i]->shape : (ls_shape){.rank = 0};
+        ls_shape rest = parts[i]->shape;
         int64_t rows = rest.dim[0];
         rest.dim[0] = shape.dim[0];
-        if (!parts[i] || parts[i]->session != session || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
-            ls_raise(&session->context, LS_BAD_SHAPE, "ls_gather: part %d is missing or has rows of another shape", i);
+        if (parts[i]->session != session || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
+            ls_raise(&session->context, LS_BAD_SHAPE, "ls_gather: part %d has rows of another shape", i);
             return NULL;
         }
         if (ls_realize(parts[i], "ls_gather") != LS_OK)

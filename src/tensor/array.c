@@ -3,6 +3,7 @@
 #include <string.h>
 
 enum { SMALLEST_CLASS = 4, CLASSES = 48 }; /* 2^4 floats are one line of the cache */
+enum { LEAST_READERS = 4 };
 
 void ls_arrays_init(ls_arrays *pool, ls_context *context)
 {
@@ -79,22 +80,6 @@ void ls_array_drop(ls_array *array)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static ls_status make_room(ls_array *array)
-{
-    if (array->n_reads < array->reads_capacity)
-        return LS_OK;
-    int capacity = array->reads_capacity ? 2 * array->reads_capacity : 4;
-    ls_mark *larger = ls_alloc(array->pool->context, (size_t)capacity, sizeof *larger, "a tensor's readers");
-    if (!larger)
-        return LS_OUT_OF_MEMORY;
-    if (array->n_reads)
-        memcpy(larger, array->reads, (size_t)array->n_reads * sizeof *larger);
-    ls_release(array->pool->context, array->reads);
-    array->reads = larger;
-    array->reads_capacity = capacity;
-    return LS_OK;
-}
-
 ls_status ls_array_note_read(ls_array *array, ls_mark mark)
 {
     for (int i = 0; i < array->n_reads; i++)
@@ -102,8 +87,11 @@ ls_status ls_array_note_read(ls_array *array, ls_mark mark)
             array->reads[i] = mark;
             return LS_OK;
         }
-    if (make_room(array) != LS_OK)
+    ls_mark *reads = ls_grow(array->pool->context, array->reads, array->n_reads, &array->reads_capacity, LEAST_READERS,
+                             sizeof *reads, "a tensor's readers");
+    if (!reads)
         return LS_OUT_OF_MEMORY;
+    array->reads = reads;
     array->reads[array->n_reads++] = mark;
     return LS_OK;
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 16 };
+enum { LEAST_VIEWS = 32, BLOCK = 16 };
 
 void ls_flat_init(ls_flat *flat, ls_context *context)
 {
@@ -18,24 +18,13 @@ void ls_flat_destroy(ls_flat *flat)
     *flat = (ls_flat){.context = flat->context};
 }
 
-static ls_status grow(ls_flat *flat)
-{
-    int capacity = flat->capacity ? 2 * flat->capacity : 32;
-    ls_view *views = ls_alloc(flat->context, (size_t)capacity, sizeof *views, "the list of parameters");
-    if (!views)
-        return LS_OUT_OF_MEMORY;
-    if (flat->n_views)
-        memcpy(views, flat->views, (size_t)flat->n_views * sizeof *views);
-    ls_release(flat->context, flat->views);
-    flat->views = views;
-    flat->capacity = capacity;
-    return LS_OK;
-}
-
 int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined)
 {
-    if (flat->n_views == flat->capacity && grow(flat) != LS_OK)
+    ls_view *views = ls_grow(flat->context, flat->views, flat->n_views, &flat->capacity, LEAST_VIEWS, sizeof *views,
+                             "the list of parameters");
+    if (!views)
         return -1;
+    flat->views = views;
     size_t numbers = 1;
     ls_view view = {.rank = rank, .trainable = trainable};
     for (int i = 0; i < rank; i++) {
