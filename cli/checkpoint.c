@@ -152,7 +152,11 @@ int checkpoint_open(training *t)
     t->saved_at = steady_seconds();
     if (!t->checkpoints)
         return say_not_opened(t);
-    return c->resume ? resume(t) : 0;
+    if (c->resume)
+        return resume(t);
+    if (ls_checkpoints_found(t->checkpoints))
+        note("note: %s has checkpoints of an earlier run; without --resume they give way to this run's", c->checkpoint);
+    return 0;
 }
 
 /* ---- Saving ---- */

@@ -476,6 +476,9 @@ typedef struct ls_checkpoint_options {
 ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
                                     const ls_checkpoint_options *options);
 
+/* Whether there were any, whole or not, when it was opened. Those of an earlier run give way to new ones, one by one. */
+bool ls_checkpoints_found(const ls_checkpoints *checkpoints);
+
 /* Waits for the steps handed in, copies their result, and writes the checkpoint on a thread of its own while training goes on.
  * `notes` (copied; NULL: none) come back with it. What a write meets is reported by the next of these calls: LS_IO leaves the
  * checkpoints before as they are, and may be taken back with ls_catch to go on and try again. */

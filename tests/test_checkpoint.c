@@ -43,6 +43,8 @@ static void several_saves_and_their_notes(void **state)
     run r;
     how h = {.momentum = 0.9, .keep = 2};
     begin(&r, &h);
+    assert_false(ls_checkpoints_found(r.kept));
+    assert_false(ls_checkpoints_found(NULL));
     assert_false(ls_checkpoint_load(r.kept, NULL)); /* none yet, and no failure */
     assert_null(ls_checkpoint_note(r.kept, "sum"));
     for (int k = 1; k <= 7; k += 2) {
@@ -55,6 +57,7 @@ static void several_saves_and_their_notes(void **state)
     assert_int_equal(end(&r), LS_OK);
     begin(&r, &h);
     ls_checkpoint loaded;
+    assert_true(ls_checkpoints_found(r.kept));
     assert_true(ls_checkpoint_load(r.kept, &loaded));
     assert_int_equal(loaded.step, 7);
     assert_int_equal(loaded.epoch, 1);

@@ -38,6 +38,7 @@ struct ls_checkpoints {
     pthread_t thread;
     bool writing;
     int64_t next; /* number */
+    bool found;   /* there were some */
     ls_manifest manifest;
     ls_note *notes;
 };
@@ -99,7 +100,9 @@ static ls_status hold_folder(ls_checkpoints *c)
     if (ls_make_directories(context, c->directory) != LS_OK || !(c->lock = ls_lock_take(context, c->directory)) ||
         ls_folder_sweep(context, c->directory) != LS_OK)
         return ls_status_of(c->session);
-    return ls_folder_next(context, c->directory, &c->next);
+    ls_status status = ls_folder_next(context, c->directory, &c->next);
+    c->found = c->next > 1;
+    return status;
 }
 
 static const char *not_built_in(void)
@@ -152,6 +155,11 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
         return ls_own(session, c, free_checkpoints);
     free_checkpoints(c);
     return NULL;
+}
+
+bool ls_checkpoints_found(const ls_checkpoints *c)
+{
+    return c && c->found;
 }
 
 /* ---- Saving ------------------------------------------------------------------------------------------------------ */

@@ -83,6 +83,11 @@ assert first[:2] == again[:2] and first[0] == 0, (first, again)
 assert ", a complete run\n" in again[2], again
 assert numbers() == wanted
 assert subprocess.run([program, "fingerprint", work + "/w.safetensors"], capture_output=True, text=True).stdout.strip() == whole
+# Anew in the same folder: said, and its own are the newest.
+digits, err = done(*small, "--steps", "1", "--checkpoint", folder, "--quiet")
+assert f"note: {folder} has checkpoints of an earlier run; " in err, err
+assert json.load(open(checkpoints()[-1]))["position"]["step"] == 1
+os.remove(checkpoints()[-1])
 # More epochs: as if they had been asked for from the start. Fewer: refused.
 longer, _ = done(*small[:-6], *small[-4:], "--epochs", "4", "--quiet", "--log", work + "/longer.jsonl")
 digits, _ = done(*small, "--epochs", "4", *kept, "--resume", "--quiet")
