@@ -12,6 +12,7 @@
 
 struct run_log {
     FILE *file;
+    const char *option; /* that named the file */
     char *path;
     bool first;  /* no member of this line yet */
     bool broken; /* said already */
@@ -62,26 +63,38 @@ static bool cut_back(FILE *file, const char *path, int64_t step, int64_t epochs,
     return true;
 }
 
+static run_log *new_log(FILE *file, const char *option, const char *path)
+{
+    run_log *log = file ? calloc(1, sizeof *log) : NULL;
+    char *copy = log ? strdup(path) : NULL;
+    if (copy) {
+        *log = (run_log){.file = file, .option = option, .path = copy};
+        return log;
+    }
+    failed(option, "%s: %s", path, strerror(errno));
+    free(log);
+    if (file)
+        fclose(file);
+    return NULL;
+}
+
+run_log *log_open_for(const char *option, const char *path)
+{
+    return new_log(fopen(path, "we"), option, path);
+}
+
 run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun)
 {
-    run_log *log = calloc(1, sizeof *log);
-    char *copy = strdup(path);
     struct stat about;
-    /* What is no file, a pipe or a terminal, has nothing to cut. */
-    bool cut = go_on && stat(path, &about) == 0 && S_ISREG(about.st_mode);
-    FILE *file = log && copy ? fopen(path, cut ? "r+e" : "we") : NULL;
     *begun = false;
-    if (!file)
-        failed("--log", "%s: %s", path, strerror(errno));
-    if (!file || (cut && !cut_back(file, path, step, epochs, begun))) {
-        if (file)
-            fclose(file);
-        free(log);
-        free(copy);
-        return NULL;
-    }
-    *log = (run_log){.file = file, .path = copy};
-    return log;
+    /* What is no file, a pipe or a terminal, has nothing to cut. */
+    if (!go_on || stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return log_open_for("--log", path);
+    FILE *file = fopen(path, "r+e");
+    if (!file || cut_back(file, path, step, epochs, begun))
+        return new_log(file, "--log", path);
+    fclose(file);
+    return NULL;
 }
 
 /* Length of the UTF-8 sequence at `s`, 0 where it is none (overlong, surrogate, cut short, beyond U+10FFFF). */
@@ -184,12 +197,46 @@ void log_bool(run_log *log, const char *name, bool value)
     fputs(value ? "true" : "false", log->file);
 }
 
+void log_list(run_log *log, const char *name)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    putc('[', log->file);
+    log->first = true;
+}
+
+void log_item(run_log *log)
+{
+    if (!log)
+        return;
+    if (!log->first)
+        putc(',', log->file);
+    log_begin(log);
+}
+
+void log_item_end(run_log *log)
+{
+    if (!log)
+        return;
+    putc('}', log->file);
+    log->first = false;
+}
+
+void log_list_end(run_log *log)
+{
+    if (!log)
+        return;
+    putc(']', log->file);
+    log->first = false;
+}
+
 static bool check(run_log *log, bool good)
 {
     if (good || log->broken)
         return good && !log->broken;
     log->broken = true;
-    failed("--log", "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
+    failed(log->option, "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
     return false;
 }
 

@@ -11,6 +11,7 @@ typedef struct run_log run_log;
  * `epochs`. *begun says that it has its first line already. NULL and one line on stderr where it cannot be had, or where the file
  * is no log. */
 run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun);
+run_log *log_open_for(const char *option, const char *path); /* anew, for another option than --log */
 
 /* A line is an object: begin, members in order, end. Nothing is written while there is no log (NULL). */
 void log_begin(run_log *log);
@@ -19,6 +20,11 @@ void log_integer(run_log *log, const char *name, int64_t value);
 void log_unsigned(run_log *log, const char *name, uint64_t value);
 void log_number(run_log *log, const char *name, double value); /* with all its digits; null unless finite */
 void log_bool(run_log *log, const char *name, bool value);
+/* A member that is a list of objects: begin, for each object log_item, members, log_item_end; end. */
+void log_list(run_log *log, const char *name);
+void log_item(run_log *log);
+void log_item_end(run_log *log);
+void log_list_end(run_log *log);
 bool log_end(run_log *log); /* false, and one line on stderr the first time, once the file cannot be written */
 
 bool log_close(run_log *log); /* likewise; frees */

@@ -20,8 +20,8 @@ static const command commands[] = {
     {"devices", command_devices},
     {"fingerprint", command_fingerprint},
     {"data", command_data},
+    {"bench", command_bench},
     {"doctor", NULL},
-    {"bench", NULL},
     {"report", NULL},
 };
 

@@ -10,7 +10,7 @@ enum { MOST_ALLOWED = 32 };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
-    const char *model, *data, *devices, *weights, *save, *out, *log, *url, *to;
+    const char *model, *data, *devices, *weights, *save, *out, *log, *url, *to, *json;
     int64_t batch, shard, epochs, steps, limit, limit_test, warmup;
     uint64_t seed, shuffle_pulls;
     ls_init init;
@@ -18,7 +18,7 @@ typedef struct settings {
     int optimizer, schedule, conv, isa; /* as in the header's enums */
     double lr;                          /* negative: the model's default */
     double momentum, weight_decay;
-    bool nesterov, no_shuffle, quiet;
+    bool nesterov, no_shuffle, quiet, profile;
     const char *checkpoint;
     bool resume;
     int64_t verify;      /* steps between; 0: never */

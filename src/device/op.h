@@ -194,4 +194,9 @@ typedef struct ls_op_call {
 
 typedef void ls_kernel(const ls_op_call *call);
 
+/* The additions and multiplications of one image in a convolution, in any direction, computed directly and with the taps
+ * outside the map: Winograd counts as the convolution that it stands for. 0 for other operations. Of the call only attributes
+ * and shapes are read. */
+double ls_op_flops(const ls_op_call *call);
+
 #endif

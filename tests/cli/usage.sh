@@ -80,7 +80,7 @@ usage '--checkpoint-every: needs --checkpoint' train --checkpoint-every 10m
 usage '--allow-changed: needs --checkpoint' train --allow-changed lr
 usage '--allow-changed: needs --resume' train --checkpoint "$work/none" --allow-changed lr
 [ ! -e "$work/none" ] || wrong "wrong usage made a folder"
-for command in doctor bench report; do
+for command in doctor report; do
     refused "$command: not built yet" "$command"
 done
 refused 'data: .*nowhere' train --data "$work/nowhere" --devices cpu:0
@@ -91,11 +91,11 @@ refused 'fingerprint: .*nothing' fingerprint "$work/nothing"
 
 runs 0 --help
 grep -q '^usage: lockstep ' "$work/out" || wrong "no usage in --help"
-for command in train eval predict devices fingerprint 'data fetch'; do
+for command in train eval predict bench devices fingerprint 'data fetch'; do
     grep -q "  $command" "$work/out" || wrong "--help does not list $command"
 done
 # shellcheck disable=SC2086 # two words for data fetch
-for command in train eval predict 'data fetch' devices fingerprint; do
+for command in train eval predict bench 'data fetch' devices fingerprint; do
     runs 0 $command --help
     grep -q 'xample' "$work/out" || wrong "$command --help has no example"
     [ ! -s "$work/err" ] || wrong "$command --help says something on stderr"
