@@ -7,9 +7,11 @@
 
 typedef struct run_log run_log;
 
-/* Starts `path` anew; NULL and one line on stderr where that fails. */
-run_log *log_open(const char *path);
-run_log *log_open_for(const char *option, const char *path); /* the same, for another option than --log */
+/* Starts `path` anew; or, to go on with, cuts it back to its first line, the lines of steps up to `step` and of epochs up to
+ * `epochs`. *begun says that it has its first line already. NULL and one line on stderr where it cannot be had, or where the file
+ * is no log. */
+run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun);
+run_log *log_open_for(const char *option, const char *path); /* anew, for another option than --log */
 
 /* A line is an object: begin, members in order, end. Nothing is written while there is no log (NULL). */
 void log_begin(run_log *log);

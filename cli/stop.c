@@ -16,7 +16,7 @@ static void on_signal(int signal_number)
 
 void stop_on_signals(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction before;
         /* What the caller chose to ignore (nohup, a shell's background job) stays ignored. */
@@ -35,5 +35,14 @@ int stop_signal(void)
 
 const char *stop_signal_name(int signal_number)
 {
-    return signal_number == SIGINT ? "SIGINT" : signal_number == SIGTERM ? "SIGTERM" : "SIGHUP";
+    switch (signal_number) {
+    case SIGINT:
+        return "SIGINT";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGUSR1:
+        return "SIGUSR1";
+    default:
+        return "SIGHUP";
+    }
 }
