@@ -83,6 +83,11 @@ bool ls_failed(const ls_session *session)
     return ls_status_of(session) != LS_OK;
 }
 
+bool ls_failed_together(const ls_session *session)
+{
+    return session && atomic_load(&session->together) && ls_failed(session);
+}
+
 ls_status ls_status_of(const ls_session *session)
 {
     return session ? ls_context_status((ls_context *)&session->context) : LS_OUT_OF_MEMORY;

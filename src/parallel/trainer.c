@@ -6,7 +6,7 @@
 #include "data/data.h"
 #include "optim/schedule.h"
 #include "parallel/batches.h"
-#include "parallel/step.h"
+#include "parallel/exchange.h"
 #include "parallel/trainer.h"
 #include "parallel/stream.h"
 
@@ -23,6 +23,7 @@ static void free_trainer(void *object)
         ls_release(context, trainer->pool[i]);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
+    ls_release(context, trainer->rows);
     ls_release(context, trainer->velocity);
     ls_release(context, trainer->gradient);
     pthread_mutex_destroy(&trainer->lock);
@@ -126,13 +127,13 @@ static int ceil_log2(int n)
 }
 
 /* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
-static ls_status reserve_pool(ls_trainer *trainer, int shards, bool any_order)
+static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool any_order)
 {
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     int wanted = network->engine->n_cores + 2 * ceil_log2(shards);
-    if (wanted > shards || any_order)
-        wanted = shards; /* such pulls may leave no two finished neighbours until the end */
+    if (wanted > mine || any_order)
+        wanted = mine; /* such pulls may leave no two finished neighbours until the end */
     if (wanted <= trainer->n_pool)
         return LS_OK;
     ls_engine_wait(network->engine);
@@ -163,10 +164,10 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, bool any_order)
 
 static void order_pulls(ls_step_job *step, uint64_t seed)
 {
-    for (int i = 0; i < step->shards; i++)
-        step->order[i] = i;
+    for (int i = 0; i < step->mine; i++)
+        step->order[i] = step->first + i;
     ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_PULLS, .epoch = (uint64_t)step->number};
-    for (int i = step->shards - 1; seed && i > 0; i--) {
+    for (int i = step->mine - 1; seed && i > 0; i--) {
         int j = (int)(ls_random_u32(&stream, (uint64_t)i) % (uint32_t)(i + 1)), swapped = step->order[i];
         step->order[i] = step->order[j];
         step->order[j] = swapped;
@@ -257,7 +258,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
-        reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK)
+        ls_exchange_reserve(step) != LS_OK ||
+        reserve_pool(trainer, step->shards, step->mine, step->placed || session->options.shuffle_pulls) != LS_OK)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
         go_back(trainer);
