@@ -297,3 +297,44 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
     *first = optind;
     return argc - optind;
 }
+
+/* Where it runs and what it leaves behind; the weights' content is compared, not their place. */
+static bool defines_result(const row *r)
+{
+    static const char *const others[] = {"data", "devices", "isa", "weights", "save",          "out",
+                                         "log",  "url",     "to",  "quiet",   "shuffle-pulls", "timeout"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(r->name, others[i]) == 0)
+            return false;
+    return r->kind < KIND_DTYPE;
+}
+
+int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most)
+{
+    int n = 0;
+    for (int i = 0; i < ROWS && n < most; i++) {
+        const row *r = &table[i];
+        const void *place = (const char *)chosen + r->place;
+        if (!(r->commands & command) || !defines_result(r))
+            continue;
+        char *text = texts[n];
+        list[n++] = (ls_setting){r->name, text};
+        if (r->kind == KIND_TEXT)
+            list[n - 1].value = *(const char *const *)place;
+        else if (r->kind == KIND_INIT)
+            list[n - 1].value = chosen->init_text;
+        else if (r->kind == KIND_COUNT)
+            snprintf(text, 64, "%lld", (long long)*(const int64_t *)place);
+        else if (r->kind == KIND_SEED)
+            snprintf(text, 64, "%llu", (unsigned long long)*(const uint64_t *)place);
+        else if (r->kind == KIND_REAL && *(const double *)place < 0)
+            snprintf(text, 64, "the model's");
+        else if (r->kind == KIND_REAL)
+            snprintf(text, 64, "%.17g", *(const double *)place);
+        else if (r->kind == KIND_FLAG)
+            snprintf(text, 64, "%s", *(const bool *)place ? "on" : "off");
+        else
+            snprintf(text, 64, "%s", choice_name(r->choices, *(const int *)place));
+    }
+    return n;
+}

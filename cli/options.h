@@ -23,6 +23,9 @@ typedef struct settings {
  * *first on. Otherwise a line was said or the help printed: -1, and *status is what to exit with. */
 int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status);
 
+/* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
+int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
+
 const char *isa_choice(int isa);
 const char *schedule_choice(int schedule);
 const char *conv_choice(int conv);

@@ -1,6 +1,7 @@
 #include "commands.h"
 #include "log.h"
 #include "progress.h"
+#include "ranks.h"
 #include "run.h"
 #include "say.h"
 #include "stop.h"
@@ -61,6 +62,7 @@ static int stopped(const training *t)
     int signal_number = stop_signal();
     if (!signal_number)
         return 0;
+    say_together();
     failed(stop_signal_name(signal_number), "stopped after step %lld of %lld; nothing was saved", (long long)t->begun,
            (long long)t->steps);
     return STATUS_SIGNAL + signal_number;
@@ -87,17 +89,17 @@ static void say_idle_devices(const training *t)
     const settings *c = t->run.chosen;
     int64_t batch = c->batch < t->rows ? c->batch : t->rows;
     int64_t shards = (batch - 1) / c->shard + 1;
-    int64_t feeding = t->run.devices.n * c->shard;
-    if (shards >= t->run.devices.n)
+    int devices = t->run.devices.n * ls_cluster_ranks(ranks_cluster());
+    int64_t feeding = devices * c->shard;
+    if (shards >= devices)
         return;
     if (feeding <= t->rows)
         note("note: a batch of %lld in shards of %lld makes %lld for %d devices; --batch %lld would feed all",
-             (long long)batch, (long long)c->shard, (long long)shards, t->run.devices.n, (long long)feeding);
+             (long long)batch, (long long)c->shard, (long long)shards, devices, (long long)feeding);
     else
         note("note: a batch of %lld in shards of %lld makes %lld for %d devices; a batch of %lld would feed all, and "
              "there are %lld images",
-             (long long)batch, (long long)c->shard, (long long)shards, t->run.devices.n, (long long)feeding,
-             (long long)t->rows);
+             (long long)batch, (long long)c->shard, (long long)shards, devices, (long long)feeding, (long long)t->rows);
 }
 
 static bool log_settings(const training *t)
@@ -251,6 +253,9 @@ static int finish(training *t)
     const settings *c = t->run.chosen;
     char digits[65];
     bool hash = run_has("fingerprints");
+    ranks_parted();
+    if (ls_cluster_rank(ranks_cluster()) > 0)
+        return 0;
     if (hash && ls_fingerprint(t->run.net, digits) != LS_OK)
         return session_failed(t->run.session, "fingerprint");
     if (c->save && ls_save(t->run.net, c->save) != LS_OK)
@@ -293,9 +298,7 @@ static int prepare(training *t)
 static int train(training *t)
 {
     const settings *c = t->run.chosen;
-    int status = prepare(t);
-    if (status)
-        return status;
+    int status = 0;
     if (c->log && !(t->log = log_open(c->log)))
         return STATUS_FAILED;
     if (!log_settings(t))
@@ -311,26 +314,39 @@ static int train(training *t)
     return finish(t);
 }
 
+/* What can be refused without the data. */
+static int check(const settings *chosen)
+{
+    if (chosen->nesterov && chosen->momentum == 0)
+        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    if (output_closed())
+        return failed("standard output", "is closed, and the results would be lost");
+    return check_save(chosen->save);
+}
+
 int command_train(int argc, char **argv)
 {
     settings chosen;
     training t = {0};
     int first, status = 0;
+    ranks_expect();
     int operands = read_options(COMMAND_TRAIN, argc, argv, &chosen, &first, &status);
-    if (operands < 0)
-        return status;
+    if (operands < 0 && !status)
+        return 0;
     if (operands > 0)
-        return wrong_usage("train", "takes options only, but got '%s'", argv[first]);
-    if (chosen.nesterov && chosen.momentum == 0)
-        return wrong_usage("--nesterov", "needs a --momentum above 0");
-    if (output_closed())
-        return failed("standard output", "is closed, and the results would be lost");
-    if ((status = check_save(chosen.save)) != 0)
-        return status;
+        status = wrong_usage("train", "takes options only, but got '%s'", argv[first]);
+    if (!status)
+        status = check(&chosen);
     stop_on_signals();
-    if ((status = run_open(&t.run, &chosen)) == 0)
+    status = ranks_start(&chosen, status);
+    if (!status)
+        status = run_open(&t.run, &chosen, ranks_cluster());
+    if (!status)
+        status = prepare(&t);
+    status = ranks_agree(COMMAND_TRAIN, &t.run, t.train, t.test, status);
+    if (!status)
         status = train(&t);
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
-    return run_close(&t.run, status);
+    return ranks_close(&t.run, status);
 }

@@ -1,0 +1,95 @@
+#include "ranks.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    ls_cluster *cluster;
+    bool agreed, parted;
+} state;
+
+ls_cluster *ranks_cluster(void)
+{
+    return state.cluster;
+}
+
+void ranks_expect(void)
+{
+    int rank, ranks;
+    ls_cluster_launched(&rank, &ranks);
+    if (ranks > 1)
+        say_hold();
+}
+
+int ranks_start(settings *chosen, int status)
+{
+    int rank, ranks;
+    ls_cluster_launched(&rank, &ranks);
+    if (ranks == 1 && status)
+        return status;
+    state.cluster = ls_cluster_start();
+    if (ls_cluster_status(state.cluster) != LS_OK) {
+        /* Every rank comes here, or none can know of the others. */
+        say_at_once(rank == 0);
+        return status ? status : failed("start", "%s", ls_cluster_message(state.cluster));
+    }
+    rank = ls_cluster_rank(state.cluster);
+    if (ls_cluster_ranks(state.cluster) > 1)
+        say_as(rank, ls_cluster_host(state.cluster, rank));
+    if (rank > 0) {
+        chosen->quiet = true;
+        chosen->log = chosen->save = NULL;
+    }
+    return status;
+}
+
+enum { MOST_SETTINGS = 48, MOST_TEXT = 64 };
+
+int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status)
+{
+    ls_setting list[MOST_SETTINGS];
+    char texts[MOST_SETTINGS][MOST_TEXT], sums[3][20];
+    if (ls_cluster_ranks(state.cluster) == 1)
+        return status;
+    int n = 0;
+    list[n++] = (ls_setting){"lockstep's version", ls_version()};
+    n += options_list(command, r->chosen, list + n, texts, MOST_SETTINGS - 4);
+    if (!status) {
+        snprintf(sums[0], sizeof sums[0], "%016" PRIx64, train ? ls_data_checksum(train) : 0);
+        snprintf(sums[1], sizeof sums[1], "%016" PRIx64, ls_data_checksum(test));
+        snprintf(sums[2], sizeof sums[2], "%016" PRIx64, ls_checksum(r->net));
+        list[n++] = (ls_setting){"the checksum of the training images", sums[0]};
+        list[n++] = (ls_setting){"the checksum of the test images", sums[1]};
+        list[n++] = (ls_setting){"the checksum of the first weights", sums[2]};
+    }
+    const char *held = status ? say_held() : NULL;
+    ls_status agreed = ls_cluster_agree(state.cluster, held, list, n);
+    say_at_once(ls_cluster_rank(state.cluster) == 0);
+    state.agreed = agreed == LS_OK;
+    if (agreed == LS_OK)
+        return 0;
+    int ours = failed("", "%s", ls_cluster_message(state.cluster));
+    return status ? status : ours;
+}
+
+void ranks_parted(void)
+{
+    state.parted = true;
+}
+
+int ranks_close(run *r, int status)
+{
+    bool alone = state.agreed && !state.parted && !ls_failed_together(r->session);
+    if (status && alone && ls_cluster_ranks(state.cluster) > 1) {
+        fflush(NULL);
+        _exit(status);
+    }
+    status = run_close(r, status);
+    ls_cluster_end(state.cluster);
+    state.cluster = NULL;
+    return status;
+}
