@@ -97,6 +97,10 @@ static const row table[] = {
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
+    {"timeout", "SECONDS", RUNS, KIND_COUNT, AT(timeout),
+     "end when a rank or a device does not go on for so long,\nand name it (default 300 with several ranks, else "
+     "never)",
+     1, 1000000, NULL},
     {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"shuffle-pulls", "N", RUNS, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
@@ -105,7 +109,6 @@ static const row table[] = {
     {"checkpoint-every", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"allow-changed", "NAME", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
-    {"timeout", "SECONDS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
 };

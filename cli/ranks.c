@@ -1,11 +1,14 @@
 #include "ranks.h"
 #include "say.h"
+#include "watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MOST_SETTINGS = 48, MOST_TEXT = 64, USUAL_TIMEOUT = 300 /* seconds, of several ranks */ };
 
 static struct {
     ls_cluster *cluster;
@@ -31,12 +34,16 @@ int ranks_start(settings *chosen, int status)
     ls_cluster_launched(&rank, &ranks);
     if (ranks == 1 && status)
         return status;
+    watch_start(chosen->timeout ? (double)chosen->timeout : ranks > 1 ? USUAL_TIMEOUT : 0, rank, ranks);
+    watch_phase("the start of MPI");
     state.cluster = ls_cluster_start();
     if (ls_cluster_status(state.cluster) != LS_OK) {
         /* Every rank comes here, or none can know of the others. */
         say_at_once(rank == 0);
         return status ? status : failed("start", "%s", ls_cluster_message(state.cluster));
     }
+    watch_cluster(state.cluster);
+    watch_phase("start");
     rank = ls_cluster_rank(state.cluster);
     if (ls_cluster_ranks(state.cluster) > 1)
         say_as(rank, ls_cluster_host(state.cluster, rank));
@@ -46,8 +53,6 @@ int ranks_start(settings *chosen, int status)
     }
     return status;
 }
-
-enum { MOST_SETTINGS = 48, MOST_TEXT = 64 };
 
 int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status)
 {
@@ -88,7 +93,12 @@ int ranks_close(run *r, int status)
         fflush(NULL);
         _exit(status);
     }
+    watch_session(NULL);
+    watch_phase("the end");
     status = run_close(r, status);
+    ls_cluster_part(state.cluster);
+    watch_cluster(NULL);
+    watch_phase("the end of MPI");
     ls_cluster_end(state.cluster);
     state.cluster = NULL;
     return status;

@@ -5,6 +5,7 @@
 #include "run.h"
 #include "say.h"
 #include "stop.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -56,10 +57,17 @@ static int check_save(const char *path)
     return 0;
 }
 
-/* Says a stop; the status of the signal, or 0 where none came. */
-static int stopped(const training *t)
+/* The signal that asks to stop; where there are ranks, that asked any of them, and it is known to all at the same step. */
+static int asked_to_stop(training *t)
 {
-    int signal_number = stop_signal();
+    ls_ask(t->trainer, stop_signal());
+    return ls_asked(t->trainer);
+}
+
+/* Says a stop; the status of the signal, or 0 where none came. */
+static int stopped(training *t)
+{
+    int signal_number = asked_to_stop(t);
     if (!signal_number)
         return 0;
     say_together();
@@ -148,6 +156,7 @@ static bool take_reports(training *t)
         t->correct += report.correct;
         t->reported += report.rows;
         t->last_loss = report.loss;
+        watch_step(report.step);
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
         log_number(t->log, "loss", report.loss);
@@ -175,7 +184,11 @@ static void show_progress(training *t, double now)
 static int run_steps(training *t)
 {
     ls_batch batch;
-    while (t->begun < t->steps && ls_next(t->train, &batch)) {
+    for (;;) {
+        watch_phase("data");
+        if (t->begun >= t->steps || !ls_next(t->train, &batch))
+            break;
+        watch_phase("step");
         ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
         if (ls_step(t->trainer) != LS_OK)
             break;
@@ -186,9 +199,10 @@ static int run_steps(training *t)
         double now = t->bar.shown ? steady_seconds() : 0;
         if (progress_due(&t->bar, now))
             show_progress(t, now);
-        if (stop_signal())
+        if (asked_to_stop(t))
             break;
     }
+    watch_phase("step");
     ls_wait(t->run.session);
     return 0;
 }
@@ -196,6 +210,7 @@ static int run_steps(training *t)
 static int evaluate(training *t, double *accuracy)
 {
     ls_metrics metrics;
+    watch_phase("evaluation");
     if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK) {
         progress_clear(&t->bar);
         return session_failed(t->run.session, "evaluation");
@@ -234,7 +249,7 @@ static int run_epoch(training *t)
     t->seconds += seconds;
     if (status == 0 && !take_reports(t))
         status = STATUS_FAILED;
-    if (status || ls_failed(t->run.session) || stop_signal()) {
+    if (status || ls_failed(t->run.session) || asked_to_stop(t)) {
         progress_clear(&t->bar);
         if (status)
             return status;
@@ -253,6 +268,7 @@ static int finish(training *t)
     const settings *c = t->run.chosen;
     char digits[65];
     bool hash = run_has("fingerprints");
+    watch_phase("save");
     ranks_parted();
     if (ls_cluster_rank(ranks_cluster()) > 0)
         return 0;
@@ -341,6 +357,8 @@ int command_train(int argc, char **argv)
     status = ranks_start(&chosen, status);
     if (!status)
         status = run_open(&t.run, &chosen, ranks_cluster());
+    watch_session(t.run.session);
+    watch_phase("data");
     if (!status)
         status = prepare(&t);
     status = ranks_agree(COMMAND_TRAIN, &t.run, t.train, t.test, status);

@@ -246,7 +246,24 @@ const char *ls_cluster_message(const ls_cluster *cluster); /* "" without a failu
 int ls_cluster_rank(const ls_cluster *cluster);            /* 0 to ranks - 1; of NULL 0 */
 int ls_cluster_ranks(const ls_cluster *cluster);           /* of NULL 1 */
 const char *ls_cluster_host(const ls_cluster *cluster, int rank);
-void ls_cluster_end(ls_cluster *cluster); /* after its sessions; waits for the other ranks to do so too */
+/* Waits until all ranks have come here, after their sessions. A rank that fails alone (ls_failed_together) must not come: it
+ * ends its process, and its launcher or a watchdog the others. */
+void ls_cluster_part(ls_cluster *cluster);
+void ls_cluster_end(ls_cluster *cluster); /* parts from the others, and ends an MPI that ls_cluster_start started */
+
+/* For a watchdog in a thread of its own: what a rank tells of itself. */
+typedef struct ls_sign {
+    int64_t step;    /* finished */
+    uint64_t work;   /* a count that grows with what is done; see ls_work_done */
+    int32_t waiting; /* for other ranks, with nothing else to do: set by ls_cluster_tell */
+    int32_t verdict; /* for the caller's use */
+    char phase[40];
+} ls_sign;
+/* Sends this rank's sign and shows what came: rank 0 hears from all, the others from rank 0. seen[r] is rank r's last sign,
+ * times[r] how many came, -1 once r has come to ls_cluster_part. Returns at once; all is left as it was where the wire is in use. */
+void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[]);
+/* How many pieces of work a session has done: shards, slices, transfers. Any thread may ask. */
+uint64_t ls_work_done(const ls_session *session);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
 
@@ -481,6 +498,11 @@ ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns
  * at once; at most two steps are in flight. */
 ls_status ls_step(ls_trainer *trainer);
+
+/* Stopping at one step on all ranks: what the ranks ask for travels with the steps, and ls_asked is the largest number any of them
+ * had asked for when the step before the last was done, for which it waits. All ranks get the same at the same place. */
+void ls_ask(ls_trainer *trainer, int number);
+int ls_asked(ls_trainer *trainer);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */

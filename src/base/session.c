@@ -83,6 +83,11 @@ bool ls_failed(const ls_session *session)
     return ls_status_of(session) != LS_OK;
 }
 
+uint64_t ls_work_done(const ls_session *session)
+{
+    return session ? atomic_load(&session->work) : 0;
+}
+
 bool ls_failed_together(const ls_session *session)
 {
     return session && atomic_load(&session->together) && ls_failed(session);

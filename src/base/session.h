@@ -30,6 +30,7 @@ struct ls_session {
     struct ls_program *programs;    /* computations met before (parallel/program.h) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
+    atomic_ullong work;   /* pieces done, see ls_work_done */
     atomic_bool together; /* the failure is every rank's */
     atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
 };

@@ -11,7 +11,7 @@
 ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots, int *first)
 {
     bool good = true;
-    *first = 2 * cluster->ranks;
+    *first = 4 * cluster->ranks;
     pthread_mutex_lock(&cluster->lock);
     if (cluster->ranks > 1 && *first + slots > cluster->slots) {
         good = cluster->wire.reserve(cluster->wire.user, *first + slots);
@@ -46,6 +46,7 @@ ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data
 {
     if (cluster->ranks == 1)
         return LS_OK;
+    atomic_store(&cluster->waiting, 1);
     pthread_mutex_lock(&cluster->lock);
     int done = begin_gather(cluster, data, begin) ? 0 : -1;
     for (int times = 0; done == 0; times++) {
@@ -57,6 +58,7 @@ ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data
         }
     }
     pthread_mutex_unlock(&cluster->lock);
+    atomic_store(&cluster->waiting, 0);
     return done > 0 ? LS_OK : ls_raise(context, LS_IO, "rank %d: a transfer between ranks failed", cluster->rank);
 }
 
@@ -140,7 +142,8 @@ static ls_status meet(ls_cluster *cluster, bool deal)
         return ls_raise(context, LS_BAD_ARGUMENT, "the wire between ranks is of another version, or has no such rank");
     cluster->hosts = ls_alloc(context, ranks, sizeof *cluster->hosts, "the ranks' hosts");
     cluster->places = ls_alloc(context, ranks + 1, sizeof *cluster->places, "the ranks' places");
-    if (!cluster->hosts || !cluster->places)
+    cluster->peers = ls_signs_new(context, (int)ranks);
+    if (!cluster->hosts || !cluster->places || !cluster->peers)
         return LS_OUT_OF_MEMORY;
     cluster->rank = cluster->wire.rank;
     cluster->ranks = cluster->wire.ranks;
@@ -191,15 +194,27 @@ void ls_cluster_launched(int *rank, int *ranks)
     *ranks = found ? launch.ranks : 1;
 }
 
+void ls_cluster_part(ls_cluster *cluster)
+{
+    if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) == LS_IO)
+        return;
+    atomic_store(&cluster->waiting, 1);
+    for (int times = 0; !ls_signs_end(cluster); times++)
+        pause_a_little(times);
+    atomic_store(&cluster->waiting, 0);
+}
+
 /* The plugin stays loaded: an MPI leaves threads and handlers behind that would run into nothing. */
 void ls_cluster_end(ls_cluster *cluster)
 {
     if (!cluster)
         return;
+    ls_cluster_part(cluster);
     if (cluster->wire.end)
         cluster->wire.end(cluster->wire.user);
     ls_release(&cluster->context, cluster->hosts);
     ls_release(&cluster->context, cluster->places);
+    ls_release(&cluster->context, cluster->peers);
     pthread_mutex_destroy(&cluster->lock);
     ls_context context = cluster->context;
     ls_context_destroy(&cluster->context);

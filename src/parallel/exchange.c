@@ -112,7 +112,8 @@ ls_partials ls_exchange_partials(const ls_step_job *step, int bucket, size_t at)
 void ls_exchange_end(ls_step_job *step)
 {
     step->flags[step->rank] = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
-                              (atomic_load(&step->trainer->session->broken) ? LS_FLAG_FAILED : 0u);
+                              (atomic_load(&step->trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
+                              LS_FLAG_ASKED * (uint32_t)atomic_load(&step->trainer->asked);
     if (step->runs.ranks == 1)
         ls_step_finish(step);
     else
@@ -270,6 +271,10 @@ bool ls_exchange_advance(ls_step_job *step)
     }
     if (lost)
         step->to_move = 0;
+    if (moved) {
+        atomic_store(&cluster->waiting, 0);
+        atomic_fetch_add(&step->trainer->session->work, 1);
+    }
     pthread_mutex_unlock(&cluster->lock);
     if (lost)
         give_up(step);

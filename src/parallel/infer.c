@@ -35,6 +35,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
     ls_feed_run(p->feed, j, worker->core, &bindings, 0, NULL, NULL);
+    atomic_fetch_add(&network->session->work, 1);
 }
 
 static void work(ls_job *job, ls_worker *worker)

@@ -223,9 +223,13 @@ void ls_step_finish(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    for (int r = 0; r < step->runs.ranks; r++)
-        if (step->flags[r])
+    step->asked = 0;
+    for (int r = 0; r < step->runs.ranks; r++) {
+        int asked = (int)(step->flags[r] / LS_FLAG_ASKED);
+        step->asked = asked > step->asked ? asked : step->asked;
+        if (step->flags[r] % LS_FLAG_ASKED)
             atomic_store(&step->broken, 1);
+    }
     if (step->update && !atomic_load(&step->broken)) {
         move_statistics(step);
         if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))
@@ -252,6 +256,7 @@ void ls_step_finish(ls_step_job *step)
 /* One shard or slice is done; the last one ends this rank's part of the step. */
 static void finish_part(ls_step_job *step)
 {
+    atomic_fetch_add(&step->trainer->session->work, 1);
     if (atomic_fetch_sub(&step->left, 1) > 1)
         return;
     sum_statistics(step);
@@ -494,6 +499,7 @@ static int pull(ls_step_job *step, const ls_worker *worker)
 static void rest(ls_step_job *step, const ls_worker *worker)
 {
     if (ls_exchange_under_way(step)) {
+        atomic_store(&worker->engine->session->options.cluster->waiting, atomic_load(&step->busy) == 0);
         struct timespec moment = {0, 20000};
         nanosleep(&moment, NULL);
         return;
@@ -511,6 +517,7 @@ static void work(ls_job *job, ls_worker *worker)
     ls_step_job *step = (ls_step_job *)job;
     begin(step);
     while (!atomic_load(&step->complete)) {
+        atomic_fetch_add(&step->busy, 1);
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
@@ -522,6 +529,7 @@ static void work(ls_job *job, ls_worker *worker)
         }
         ls_core_leave(worker->core);
         worked |= ls_exchange_advance(step);
+        atomic_fetch_sub(&step->busy, 1);
         if (!worked)
             rest(step, worker);
     }

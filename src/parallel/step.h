@@ -26,7 +26,7 @@ typedef enum ls_stage {
 } ls_stage;
 
 /* What a rank tells the others at a step's end. */
-enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2 };
+enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
 
 /* Slices of a bucket that workers take. */
 typedef struct ls_slices {
@@ -63,6 +63,8 @@ typedef struct ls_step_job {
     atomic_int left;             /* this rank's shards and slices to finish */
     atomic_int end;              /* ls_stage of the exchange at the step's end */
     int to_move;                 /* buckets and ends on their way; guarded by the cluster's lock */
+    atomic_int busy;             /* workers that are at something */
+    int asked;                   /* the largest of all ranks */
     uint32_t *flags;             /* [ranks] */
     atomic_int complete, broken; /* broken: a number was not finite */
     float *statistics;           /* [shards][state] */
@@ -85,6 +87,7 @@ struct ls_trainer {
     int64_t handed_in;    /* steps, updates or not: chooses the slot */
     int64_t updates;      /* handed in */
     atomic_int upset;     /* an update failed or was dropped */
+    atomic_int asked;     /* by this rank */
     bool restart;         /* the next update is the first of its momentum */
     pthread_mutex_t lock; /* guards the reports */
     ls_report reports[LS_REPORTS];

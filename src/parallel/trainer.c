@@ -289,6 +289,23 @@ ls_status ls_step(ls_trainer *trainer)
     return trainer ? hand_in(trainer, true, "ls_step") : LS_BAD_ARGUMENT;
 }
 
+void ls_ask(ls_trainer *trainer, int number)
+{
+    if (trainer && number >= 0 && number < 1 << 23)
+        atomic_store(&trainer->asked, number);
+}
+
+int ls_asked(ls_trainer *trainer)
+{
+    if (!trainer)
+        return 0;
+    if (ls_cluster_ranks(trainer->session->options.cluster) == 1)
+        return atomic_load(&trainer->asked);
+    ls_step_job *older = &trainer->steps[trainer->handed_in % LS_DEPTH]; /* the next step waits for it anyway */
+    ls_engine_wait_job(trainer->network->engine, &older->job);
+    return older->asked;
+}
+
 const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
 {
     ls_context *context = &network->session->context;
