@@ -44,7 +44,7 @@ static int read_own_options(int command, int argc, char **argv, settings *chosen
 int command_eval(int argc, char **argv)
 {
     settings chosen;
-    run r = {0};
+    run r = {.chosen = &chosen};
     ls_data *test = NULL;
     ls_metrics metrics;
     int status = 0;
@@ -86,7 +86,7 @@ static int write_logits(run *r, const ls_data *test)
 int command_predict(int argc, char **argv)
 {
     settings chosen;
-    run r = {0};
+    run r = {.chosen = &chosen};
     ls_data *test = NULL;
     int status = 0;
     if (read_own_options(COMMAND_PREDICT, argc, argv, &chosen, &status) < 0)

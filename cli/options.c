@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum kind {
@@ -312,6 +313,16 @@ static bool defines_result(const row *r)
     return r->kind < KIND_DTYPE;
 }
 
+/* As few digits as tell it from all others. */
+static void write_real(char text[64], double value)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, 64, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            return;
+    }
+}
+
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most)
 {
     int n = 0;
@@ -333,7 +344,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
         else if (r->kind == KIND_REAL && *(const double *)place < 0)
             snprintf(text, 64, "the model's");
         else if (r->kind == KIND_REAL)
-            snprintf(text, 64, "%.17g", *(const double *)place);
+            write_real(text, *(const double *)place);
         else if (r->kind == KIND_FLAG)
             snprintf(text, 64, "%s", *(const bool *)place ? "on" : "off");
         else

@@ -75,13 +75,14 @@ int run_network(run *r, const ls_data *like)
 
 int run_close(run *r, int status)
 {
+    if (!r->session)
+        return status;
     bool failed_before = ls_failed(r->session);
     if (!failed_before)
         ls_wait(r->session);
     if (!failed_before && ls_failed(r->session) && status == STATUS_DONE)
         status = session_failed(r->session, "end");
-    if (r->session)
-        ls_close(r->session);
+    ls_close(r->session);
     return status;
 }
 

@@ -330,12 +330,12 @@ static int train(training *t)
     return finish(t);
 }
 
-/* What can be refused without the data. */
+/* What can be refused without the data; only rank 0 has results to lose. */
 static int check(const settings *chosen)
 {
     if (chosen->nesterov && chosen->momentum == 0)
         return wrong_usage("--nesterov", "needs a --momentum above 0");
-    if (output_closed())
+    if (ls_cluster_rank(ranks_cluster()) == 0 && output_closed())
         return failed("standard output", "is closed, and the results would be lost");
     return check_save(chosen->save);
 }
@@ -343,7 +343,7 @@ static int check(const settings *chosen)
 int command_train(int argc, char **argv)
 {
     settings chosen;
-    training t = {0};
+    training t = {.run.chosen = &chosen};
     int first, status = 0;
     ranks_expect();
     int operands = read_options(COMMAND_TRAIN, argc, argv, &chosen, &first, &status);
@@ -351,10 +351,10 @@ int command_train(int argc, char **argv)
         return 0;
     if (operands > 0)
         status = wrong_usage("train", "takes options only, but got '%s'", argv[first]);
-    if (!status)
-        status = check(&chosen);
     stop_on_signals();
     status = ranks_start(&chosen, status);
+    if (!status)
+        status = check(&chosen);
     if (!status)
         status = run_open(&t.run, &chosen, ranks_cluster());
     watch_session(t.run.session);

@@ -30,7 +30,13 @@ static struct {
     int64_t *times;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .phase = "start"};
 
-enum { GRACE = 1, LAST_RESORT = 4 }; /* seconds that others leave to rank 0, and to whoever knows better */
+enum { PATIENCE = 5, LAST_RESORT = 2 }; /* seconds */
+
+/* How long rank 0 waits, and each other a second longer than the one before, so that one of them speaks for all. */
+static double limit(void)
+{
+    return watch.seconds + (watch.rank < PATIENCE ? watch.rank : PATIENCE);
+}
 
 static _Noreturn void leave(const char *line)
 {
@@ -83,11 +89,10 @@ static void look_at_others(double now, ls_sign *mine)
             nanosleep(&moment, NULL);
             leave(NULL);
         }
-        double limit = watch.seconds + (watch.rank > 0 ? GRACE : 0);
         ls_sign shown = *sign;
         if (!*shown.phase)
             snprintf(shown.phase, sizeof shown.phase, "start");
-        if (now - w->heard > limit || now - w->went_on > limit)
+        if (now - w->heard > limit() || now - w->went_on > limit())
             name_rank(r, &shown, mine);
     }
 }
@@ -112,21 +117,21 @@ static void look(double now)
         own->went_on = now;
     own->before = mine;
     /* While MPI starts and ends, no rank hears of another. */
-    if (!watch.cluster && watch.ranks > 1 && now - own->went_on > watch.seconds + GRACE * (watch.rank > 0)) {
+    if (!watch.cluster && watch.ranks > 1 && now - own->went_on > limit()) {
         char line[128];
         snprintf(line, sizeof line, "rank %d of %d: no progress since step %lld, in %s: a rank does not come",
                  watch.rank, watch.ranks, (long long)mine.step, mine.phase);
         leave(line);
     }
-    if (now - own->went_on > watch.seconds + 2 * GRACE * (watch.rank > 0))
+    if (now - own->went_on > limit() + (watch.rank > 0))
         name_rank(watch.rank, &mine, &mine);
-    if (now - own->heard > watch.seconds + LAST_RESORT + GRACE * (watch.rank > 0))
+    if (now - own->heard > limit() + LAST_RESORT)
         leave("every rank waits for another: messages between them are lost");
 }
 
 static void *watch_main(void *unused)
 {
-    double beat = watch.seconds / 10 < 0.5 ? watch.seconds / 10 : 0.5;
+    double beat = watch.seconds / 20 < 0.1 ? watch.seconds / 20 : 0.1;
     struct timespec moment = {0, (long)(beat * 1e9)};
     for (double before = steady_seconds();;) {
         nanosleep(&moment, NULL);
