@@ -57,16 +57,18 @@ int ranks_start(settings *chosen, int status)
 int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status)
 {
     ls_setting list[MOST_SETTINGS];
-    char texts[MOST_SETTINGS][MOST_TEXT], sums[3][20];
+    char texts[MOST_SETTINGS][MOST_TEXT], sums[4][20];
     if (ls_cluster_ranks(state.cluster) == 1)
         return status;
     int n = 0;
     list[n++] = (ls_setting){"lockstep's version", ls_version()};
-    n += options_list(command, r->chosen, list + n, texts, MOST_SETTINGS - 4);
+    n += options_list(command, r->chosen, list + n, texts, MOST_SETTINGS - 5);
     if (!status) {
         snprintf(sums[0], sizeof sums[0], "%016" PRIx64, train ? ls_data_checksum(train) : 0);
         snprintf(sums[1], sizeof sums[1], "%016" PRIx64, ls_data_checksum(test));
         snprintf(sums[2], sizeof sums[2], "%016" PRIx64, ls_checksum(r->net));
+        snprintf(sums[3], sizeof sums[3], "%016" PRIx64, r->canary);
+        list[n++] = (ls_setting){"what a canary step computes", sums[3]};
         list[n++] = (ls_setting){"the checksum of the training images", sums[0]};
         list[n++] = (ls_setting){"the checksum of the test images", sums[1]};
         list[n++] = (ls_setting){"the checksum of the first weights", sums[2]};

@@ -63,6 +63,8 @@ ls_data *run_data(run *r, ls_part part)
 
 int run_network(run *r, const ls_data *like)
 {
+    if (ls_canary(r->session, r->devices, &r->canary) != LS_OK)
+        return session_failed(r->session, "--devices");
     r->net = ls_model(r->session, r->model);
     ls_init init = r->chosen->init;
     init.like = like;

@@ -11,6 +11,7 @@ typedef struct run {
     char devices_text[256]; /* "[cpu(0), cpu(1)]"; of several ranks "4 x " and the first's */
     char model[64];
     ls_module *net;
+    uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
 
 /* Opens the session, of that cluster's or none's ranks, and finds the devices. Each of these returns 0, or the status to exit with once a line is said. */

@@ -136,6 +136,10 @@ const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)"
 const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
 const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set, memory */
 
+/* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
+ * ls_options.conv. Devices that disagree are LS_INTERNAL, by name. */
+ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum);
+
 /* ---- Tensors ----------------------------------------------------------------------------------------------------- */
 
 enum { LS_MAX_RANK = 4 };

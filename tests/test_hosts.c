@@ -6,6 +6,7 @@
 
 #include "cluster/cluster.h"
 #include "comm/runs.h"
+#include "parallel/exchange.h"
 #include "support.h"
 #include "training.h"
 
@@ -111,7 +112,7 @@ static ls_wire wire_of(end *e, wires *n, int rank, int ranks)
 /* ---- A small run ---- */
 
 typedef struct result {
-    uint64_t sum;
+    uint64_t sum, momentum;
     double losses[16];
     ls_metrics metrics;
     float logits[40 * CLASSES];
@@ -186,6 +187,12 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_evaluate(net, data, &r->metrics);
     ls_predict(net, data, r->logits, CLASSES);
     r->sum = ls_checksum(net);
+    assert_int_equal(ls_exchange_collect(trainer), ls_status_of(s));
+    for (size_t i = 0; trainer->velocity && i < net->network->flat.trainable; i++) {
+        uint32_t bits;
+        memcpy(&bits, &trainer->velocity[i], sizeof bits);
+        r->momentum = 31 * r->momentum + bits;
+    }
     r->together = ls_failed_together(s);
     assert_true(ls_failed(s) || ls_work_done(s) > 0);
     snprintf(r->message, sizeof r->message, "%s", ls_message(s));
@@ -435,6 +442,18 @@ static void data_have_a_checksum(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+static void a_canary_sings_alike_on_all_devices(void **state)
+{
+    (void)state;
+    uint64_t sums[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        ls_session *s = ls_open(&(ls_options){.isa = i == 1 ? LS_ISA_PLAIN : LS_ISA_AUTO, .seed = (uint64_t)i});
+        assert_int_equal(ls_canary(s, ls_parse_devices(s, i == 2 ? "cpu:3" : "cpu:0-4"), &sums[i]), LS_OK);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    assert_true(sums[0] && sums[0] == sums[1] && sums[0] == sums[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +465,7 @@ int main(void)
         cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(data_have_a_checksum),
+        cmocka_unit_test(a_canary_sings_alike_on_all_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,8 +160,18 @@ const char *ls_features(void)
            "fingerprints: not built in (libcrypto)\n"
 #endif
 #ifdef LOCKSTEP_HAVE_CURL
-           "data fetch: libcurl\n";
+           "data fetch: libcurl\n"
 #else
-           "data fetch: not built in (libcurl)\n";
+           "data fetch: not built in (libcurl)\n"
+#endif
+#ifdef LOCKSTEP_HAVE_OPENMPI
+           "ranks under Open MPI: a plugin\n"
+#else
+           "ranks under Open MPI: not built in (libopenmpi-dev)\n"
+#endif
+#ifdef LOCKSTEP_HAVE_MPICH
+           "ranks under MPICH: a plugin\n";
+#else
+           "ranks under MPICH: not built in (libmpich-dev)\n";
 #endif
 }
