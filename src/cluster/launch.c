@@ -51,7 +51,7 @@ static bool own_folder(char *folder, size_t size)
     char path[4096];
     ssize_t length = -1;
     /* A program's name may be relative to where it was started; the system knows better. */
-    if (dladdr((const void *)signs, &info) && info.dli_fname && strstr(info.dli_fname, ".so"))
+    if (dladdr((const void *)signs, &info) && info.dli_fname && strstr(info.dli_fname, "liblockstep.so"))
         length = snprintf(path, sizeof path, "%s", info.dli_fname);
     else
         length = readlink("/proc/self/exe", path, sizeof path - 1);
