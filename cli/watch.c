@@ -30,12 +30,14 @@ static struct {
     int64_t *times;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .phase = "start"};
 
-enum { PATIENCE = 5, LAST_RESORT = 2 }; /* seconds */
+enum { HEAD_START = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
 
-/* How long rank 0 waits, and each other a second longer than the one before, so that one of them speaks for all. */
+/* How long a rank waits: rank 0 the time asked for, and each other longer than the one before, so that one speaks for all before its
+ * launcher has ended the rest. */
 static double limit(void)
 {
-    return watch.seconds + (watch.rank < PATIENCE ? watch.rank : PATIENCE);
+    int more = watch.rank ? HEAD_START + watch.rank : 0;
+    return watch.seconds + (more < PATIENCE ? more : PATIENCE);
 }
 
 static _Noreturn void leave(const char *line)

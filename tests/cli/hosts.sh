@@ -37,11 +37,11 @@ ranks() {
     [ "$((got != 0))" = "$((expected != 0))" ] || wrong "$called: status $got, not $expected"
 }
 
-# says PATTERN: one line of ours on stderr, among what the launcher says.
+# says PATTERN [results]: one line of ours on stderr, among what the launcher says; results only where they were whole before.
 says() {
     [ "$(grep -c '^lockstep: ' "$work/err")" = 1 ] || wrong "$called: not one line of ours"
     grep -qE "^lockstep: $1" "$work/err" || wrong "$called: its line does not match '$1'"
-    [ ! -s "$work/out" ] || grep -qv '^fingerprint' "$work/out" || wrong "$called: a failure with results"
+    [ "${2-}" = results ] || ! grep -q '^fingerprint' "$work/out" || wrong "$called: a failure with results"
 }
 
 # same RANKS... -- OPTIONS...: what these numbers of ranks print, log and save is what one process does.
@@ -176,6 +176,20 @@ for rank in 0 2; do
     says "rank $rank on host [^ ]+: no progress since step [0-9]+, in (step|data|evaluation)\$"
 done
 alone KILL 2
+# One that is stuck, before the first step and after the last.
+mkfifo "$work/fifo"
+# shellcheck disable=SC2086
+ranks 1 -n 3 "$program" train --data "$work/data" $small --log "$work/fifo" --timeout 2
+says 'rank 0 on host [^ ]+: no progress since step 0, in data$'
+printf '#include <signal.h>\nint MPI_Finalize(void){return raise(SIGSTOP);}\n' >"$work/stop.c"
+if cc -shared -fPIC "$work/stop.c" -o "$work/stop.so" 2>/dev/null; then
+    # shellcheck disable=SC2086
+    ranks 1 -n 2 "$program" train --data "$work/data" $small --timeout 2 : \
+        -n 1 env LD_PRELOAD="$work/stop.so" "$program" train --data "$work/data" $small --timeout 2
+    says 'rank 0 of 3: no progress since step 2, in the end of MPI' results
+    sleep 0.5
+    [ -z "$(ours)" ] || wrong "$called: processes left behind"
+fi
 
 # One that does not even start MPI.
 # shellcheck disable=SC2086
