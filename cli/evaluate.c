@@ -3,6 +3,7 @@
 #include "ranks.h"
 #include "run.h"
 #include "say.h"
+#include "watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,17 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
     status = ranks_start(chosen, status);
     if (!status)
         status = run_open(r, chosen, ranks_cluster());
+    watch_session(r->session);
+    watch_phase("data");
     if (!status)
         status = run_model_of_weights(r);
     if (!status && !(*test = run_data(r, LS_TEST)))
         status = STATUS_FAILED;
     if (!status)
         status = run_network(r, *test);
-    return ranks_agree(command, r, NULL, *test, status);
+    status = ranks_agree(command, r, NULL, *test, status);
+    watch_phase("evaluation");
+    return status;
 }
 
 /* -1 where there is nothing more to do than to exit with *status. */

@@ -38,8 +38,11 @@ int ranks_start(settings *chosen, int status)
     watch_phase("the start of MPI");
     state.cluster = ls_cluster_start();
     if (ls_cluster_status(state.cluster) != LS_OK) {
-        /* Every rank comes here, or none can know of the others. */
-        say_at_once(rank == 0);
+        /* How they were started concerns all ranks alike. Where a plugin is missing it may be so on one host alone, but if not, rank 0
+         * has said it and the launcher ends the others within that second. */
+        if (rank > 0 && ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT)
+            sleep(1);
+        say_at_once(rank == 0 || ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT);
         return status ? status : failed("start", "%s", ls_cluster_message(state.cluster));
     }
     watch_cluster(state.cluster);

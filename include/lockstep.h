@@ -72,7 +72,8 @@ typedef struct ls_options {
     ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     const ls_allocator *allocator; /* NULL: the C library's */
-    struct ls_cluster *cluster;    /* the ranks to work with; NULL: this process alone. It must outlive the session */
+    struct ls_cluster
+        *cluster; /* the ranks to work with; NULL: this process alone. One session at a time, which it outlives */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
     /* For tests and trials: this device of a network waits so many seconds before each shard. */
     int slow_cpu;
@@ -216,7 +217,8 @@ typedef struct ls_cluster ls_cluster;
 /* Starts the ranks as the launcher of this process says: mpirun of Open MPI or MPICH, or srun with an MPI; a process that none
  * started is rank 0 of 1. Loads the plugin for that MPI, initialises it, and where the launcher left the ranks of a host on
  * the same cores, deals these out: the calling thread, and with it the devices of sessions opened later, keep to this rank's.
- * Once in a process. Check ls_cluster_status; NULL when there is no memory. */
+ * Once in a process. Check ls_cluster_status (LS_BAD_ARGUMENT: tasks without an MPI; LS_UNSUPPORTED: no plugin); NULL when there is
+ * no memory. */
 ls_cluster *ls_cluster_start(void);
 /* What the launcher's environment says, before anything is started; 0 and 1 where nothing did. */
 void ls_cluster_launched(int *rank, int *ranks);

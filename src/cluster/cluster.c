@@ -177,7 +177,7 @@ ls_cluster *ls_cluster_start(void)
     if (launch.plugin)
         cluster->plugin = ls_launch_open(&cluster->context, &launch, &cluster->wire);
     else if (launch.ranks > 1)
-        ls_raise(&cluster->context, LS_UNSUPPORTED,
+        ls_raise(&cluster->context, LS_BAD_ARGUMENT,
                  "%s started %d tasks without MPI, and each would train alone; start with srun --mpi=pmix or "
                  "--mpi=pmi2 ('srun --mpi=list' shows what is there), with mpirun, or a single task",
                  launch.launcher, launch.ranks);

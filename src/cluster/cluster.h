@@ -18,11 +18,12 @@ struct ls_cluster {
     pthread_mutex_t lock; /* one thread at a time calls the wire */
     int slots;            /* the first 2 * ranks are the gather's, the next the signs' */
     char (*hosts)[LS_HOST_NAME];
-    size_t *places;        /* [ranks + 1] for gathers of fixed size */
-    struct ls_peer *peers; /* [ranks] in signs.c */
-    bool ending;           /* the last signs are being sent */
-    atomic_int waiting;    /* for other ranks, with nothing of this one's left to do meanwhile */
-    bool crowded;          /* ranks of this host share cores: waiting must not spin */
+    size_t *places;              /* [ranks + 1] for gathers of fixed size */
+    struct ls_peer *peers;       /* [ranks] in signs.c */
+    struct ls_trainer *stepping; /* whose steps are on the wire: networks take turns */
+    bool ending;                 /* the last signs are being sent */
+    atomic_int waiting;          /* for other ranks, with nothing of this one's left to do meanwhile */
+    bool crowded;                /* ranks of this host share cores: waiting must not spin */
     void *plugin;
 };
 

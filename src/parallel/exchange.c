@@ -47,6 +47,14 @@ static int slots_of(const ls_step_job *step)
     return own_nodes(step) * (step->runs.ranks - 1) + other_nodes(step) + 4 * step->runs.ranks;
 }
 
+/* Steps of two networks would meet on the wire: the others' are waited for, on all ranks at the same place. */
+static void take_wire(ls_cluster *cluster, struct ls_trainer *trainer)
+{
+    if (cluster->stepping && cluster->stepping != trainer)
+        ls_engine_wait(cluster->stepping->network->engine);
+    cluster->stepping = trainer;
+}
+
 ls_status ls_exchange_reserve(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -63,6 +71,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
         step->flags = ls_alloc(context, (size_t)step->runs.ranks, sizeof *step->flags, "the ranks' flags");
     if (!step->flags || step->runs.ranks == 1)
         return ls_status_of(network->session);
+    take_wire(cluster, trainer);
     size_t floats = (size_t)other_nodes(step) * pieces_before(step, network->flat.n_buckets);
     if (floats > trainer->rows_floats) {
         ls_engine_wait(network->engine);
@@ -81,6 +90,13 @@ void ls_exchange_destroy(ls_step_job *step)
     ls_context *context = &step->trainer->network->session->context;
     ls_runs_destroy(&step->runs, context);
     ls_release(context, step->flags);
+}
+
+void ls_exchange_forget(struct ls_trainer *trainer)
+{
+    ls_cluster *cluster = trainer->session->options.cluster;
+    if (cluster && cluster->stepping == trainer)
+        cluster->stepping = NULL;
 }
 
 void ls_exchange_begin(ls_step_job *step)

@@ -11,6 +11,7 @@
 /* Cuts the step's shards and makes room for its transfers. */
 ls_status ls_exchange_reserve(ls_step_job *step);
 void ls_exchange_destroy(ls_step_job *step);
+void ls_exchange_forget(struct ls_trainer *trainer); /* which is idle and ends */
 
 void ls_exchange_begin(ls_step_job *step); /* after the tree was reset */
 

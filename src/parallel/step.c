@@ -391,8 +391,10 @@ static bool reduce(ls_step_job *step, ls_core *core)
             taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, core, &last);
         else if (stage == LS_REDUCING)
             taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, core, &last);
-        if (last && step->runs.ranks > 1)
+        if (last && step->runs.ranks > 1) {
             atomic_store(&step->stage[b], stage == LS_GIVING ? LS_TO_SEND : LS_TO_SPREAD);
+            ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
+        }
         for (int i = 0; stage == LS_REDUCING && i < taken; i++)
             finish_part(step);
         any |= taken > 0;

@@ -15,6 +15,7 @@ static void free_trainer(void *object)
     ls_trainer *trainer = object;
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
+    ls_exchange_forget(trainer);
     trainer->network->trainer = NULL;
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
