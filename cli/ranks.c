@@ -43,7 +43,10 @@ int ranks_start(settings *chosen, int status)
         if (rank > 0 && ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT)
             sleep(1);
         say_at_once(rank == 0 || ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT);
-        return status ? status : failed("start", "%s", ls_cluster_message(state.cluster));
+        if (!status)
+            return failed("start", "%s", ls_cluster_message(state.cluster));
+        failed("", "%s", say_held());
+        return status;
     }
     watch_cluster(state.cluster);
     watch_phase("start");
