@@ -39,9 +39,9 @@ int ranks_start(settings *chosen, int status)
     state.cluster = ls_cluster_start();
     if (ls_cluster_status(state.cluster) != LS_OK) {
         /* How they were started concerns all ranks alike. Where a plugin is missing it may be so on one host alone, but if not, rank 0
-         * has said it and the launcher ends the others within that second. */
+         * has said it and the launcher ends the others before. */
         if (rank > 0 && ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT)
-            sleep(1);
+            sleep(3);
         say_at_once(rank == 0 || ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT);
         if (!status)
             return failed("start", "%s", ls_cluster_message(state.cluster));
