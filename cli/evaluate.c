@@ -1,54 +1,68 @@
 /* eval and predict. */
 #include "commands.h"
+#include "ranks.h"
 #include "run.h"
 #include "say.h"
+#include "watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { CLASSES = 10 };
 
-/* Session, model and test data, as both commands need them. */
-static int begin(run *r, const settings *chosen, ls_data **test)
+/* Ranks, session, model and test data, as both commands need them. `status` is what reading the options gave. */
+static int begin(int command, run *r, settings *chosen, ls_data **test, int status)
 {
-    int status = run_open(r, chosen);
+    status = ranks_start(chosen, status);
+    if (!status)
+        status = run_open(r, chosen, ranks_cluster());
+    watch_session(r->session);
+    watch_phase("data");
     if (!status)
         status = run_model_of_weights(r);
     if (!status && !(*test = run_data(r, LS_TEST)))
         status = STATUS_FAILED;
-    return status ? status : run_network(r, *test);
+    if (!status)
+        status = run_network(r, *test);
+    status = ranks_agree(command, r, NULL, *test, status);
+    watch_phase("evaluation");
+    return status;
 }
 
+/* -1 where there is nothing more to do than to exit with *status. */
 static int read_own_options(int command, int argc, char **argv, settings *chosen, int *status)
 {
     int first;
+    ranks_expect();
     int operands = read_options(command, argc, argv, chosen, &first, status);
     if (operands < 0)
-        return -1;
+        return *status ? 0 : -1;
     if (operands > 0)
         *status = wrong_usage(argv[0], "takes options only, but got '%s'", argv[first]);
     else if (!chosen->weights)
         *status = wrong_usage("--weights", "is needed: the file with the trained weights");
     else if (command == COMMAND_PREDICT && !chosen->out)
         *status = wrong_usage("--out", "is needed: the file for the logits");
-    return *status ? -1 : 0;
+    return 0;
 }
 
 int command_eval(int argc, char **argv)
 {
     settings chosen;
-    run r;
-    ls_data *test;
+    run r = {.chosen = &chosen};
+    ls_data *test = NULL;
     ls_metrics metrics;
     int status = 0;
     if (read_own_options(COMMAND_EVAL, argc, argv, &chosen, &status) < 0)
         return status;
-    if ((status = begin(&r, &chosen, &test)) != 0)
-        return run_close(&r, status);
+    if ((status = begin(COMMAND_EVAL, &r, &chosen, &test, status)) != 0)
+        return ranks_close(&r, status);
     if (ls_evaluate(r.net, test, &metrics) != LS_OK)
-        return run_close(&r, session_failed(r.session, "eval"));
-    printf("test acc: %.2f on %s\n", (double)metrics.correct / (double)metrics.rows, r.devices_text);
-    return run_close(&r, finish_output());
+        return ranks_close(&r, session_failed(r.session, "eval"));
+    ranks_parted();
+    if (ls_cluster_rank(ranks_cluster()) == 0)
+        printf("test acc: %.2f on %s\n", (double)metrics.correct / (double)metrics.rows, r.devices_text);
+    return ranks_close(&r, finish_output());
 }
 
 static int write_logits(run *r, const ls_data *test)
@@ -60,7 +74,13 @@ static int write_logits(run *r, const ls_data *test)
         return failed("predict", "no memory for %lld rows of logits", (long long)rows);
     if (ls_predict(r->net, test, logits, CLASSES) != LS_OK)
         status = session_failed(r->session, "predict");
-    else if (ls_save_npy(r->session, r->chosen->out, logits, rows, CLASSES) != LS_OK)
+    else
+        ranks_parted();
+    if (status || ls_cluster_rank(ranks_cluster()) > 0) {
+        free(logits);
+        return status;
+    }
+    if (ls_save_npy(r->session, r->chosen->out, logits, rows, CLASSES) != LS_OK)
         status = session_failed(r->session, "--out");
     else if (!r->chosen->quiet)
         note("%lld rows of %d logits in %s", (long long)rows, CLASSES, r->chosen->out);
@@ -71,12 +91,12 @@ static int write_logits(run *r, const ls_data *test)
 int command_predict(int argc, char **argv)
 {
     settings chosen;
-    run r;
-    ls_data *test;
+    run r = {.chosen = &chosen};
+    ls_data *test = NULL;
     int status = 0;
     if (read_own_options(COMMAND_PREDICT, argc, argv, &chosen, &status) < 0)
         return status;
-    if ((status = begin(&r, &chosen, &test)) == 0)
+    if ((status = begin(COMMAND_PREDICT, &r, &chosen, &test, status)) == 0)
         status = write_logits(&r, test);
-    return run_close(&r, status);
+    return ranks_close(&r, status);
 }

@@ -16,7 +16,7 @@ int command_devices(int argc, char **argv)
         return status;
     if (operands > 0)
         return wrong_usage("devices", "takes no argument, but got '%s'", argv[first]);
-    if ((status = run_open(&r, &chosen)) != 0)
+    if ((status = run_open(&r, &chosen, NULL)) != 0)
         return run_close(&r, status);
     for (int i = 0; i < r.devices.n; i++) {
         const char *about = ls_device_about(r.session, r.devices.at[i]);

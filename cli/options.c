@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum kind {
@@ -118,10 +119,13 @@ static const row table[] = {
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
+    {"timeout", "SECONDS", RUNS, KIND_COUNT, AT(timeout),
+     "end when a rank or a device does not go on for so long,\nand name it (default 300 with several ranks, else "
+     "never)",
+     1, 1000000, NULL},
     {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"shuffle-pulls", "N", RUNS, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
-    {"timeout", "SECONDS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
 };
@@ -358,4 +362,55 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
     }
     *first = optind;
     return argc - optind;
+}
+
+/* Where it runs and what it leaves behind; the weights' content is compared, not their place. */
+static bool defines_result(const row *r)
+{
+    static const char *const others[] = {"data", "devices", "isa", "weights", "save",          "out",
+                                         "log",  "url",     "to",  "quiet",   "shuffle-pulls", "timeout"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(r->name, others[i]) == 0)
+            return false;
+    return r->kind < KIND_DTYPE;
+}
+
+/* As few digits as tell it from all others. */
+static void write_real(char text[64], double value)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, 64, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            return;
+    }
+}
+
+int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most)
+{
+    int n = 0;
+    for (int i = 0; i < ROWS && n < most; i++) {
+        const row *r = &table[i];
+        const void *place = (const char *)chosen + r->place;
+        if (!(r->commands & command) || !defines_result(r))
+            continue;
+        char *text = texts[n];
+        list[n++] = (ls_setting){r->name, text};
+        if (r->kind == KIND_TEXT)
+            list[n - 1].value = *(const char *const *)place;
+        else if (r->kind == KIND_INIT)
+            list[n - 1].value = chosen->init_text;
+        else if (r->kind == KIND_COUNT)
+            snprintf(text, 64, "%lld", (long long)*(const int64_t *)place);
+        else if (r->kind == KIND_SEED)
+            snprintf(text, 64, "%llu", (unsigned long long)*(const uint64_t *)place);
+        else if (r->kind == KIND_REAL && *(const double *)place < 0)
+            snprintf(text, 64, "the model's");
+        else if (r->kind == KIND_REAL)
+            write_real(text, *(const double *)place);
+        else if (r->kind == KIND_FLAG)
+            snprintf(text, 64, "%s", *(const bool *)place ? "on" : "off");
+        else
+            snprintf(text, 64, "%s", choice_name(r->choices, *(const int *)place));
+    }
+    return n;
 }

@@ -11,7 +11,7 @@ enum { MOST_ALLOWED = 32 };
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
     const char *model, *data, *devices, *weights, *save, *out, *log, *url, *to, *json;
-    int64_t batch, shard, epochs, steps, limit, limit_test, warmup;
+    int64_t batch, shard, epochs, steps, limit, limit_test, warmup, timeout;
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
@@ -31,6 +31,9 @@ typedef struct settings {
 /* Reads argv[1..] for a command. On success returns 0 or more, the number of operands, which then stand in argv from
  * *first on. Otherwise a line was said or the help printed: -1, and *status is what to exit with. */
 int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status);
+
+/* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
+int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
 const char *isa_choice(int isa);
 const char *schedule_choice(int schedule);

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-int run_open(run *r, const settings *chosen)
+int run_open(run *r, const settings *chosen, ls_cluster *cluster)
 {
     *r = (run){.chosen = chosen};
     ls_options options = {.seed = chosen->seed,
                           .shard = (int)chosen->shard,
                           .isa = (ls_isa)chosen->isa,
                           .conv = (ls_algorithm)chosen->conv,
+                          .cluster = cluster,
                           .shuffle_pulls = chosen->shuffle_pulls};
     r->session = ls_open(&options);
     if (ls_failed(r->session))
@@ -20,7 +21,12 @@ int run_open(run *r, const settings *chosen)
         int status = session_failed(r->session, "--devices");
         return ls_status_of(r->session) == LS_BAD_ARGUMENT ? STATUS_USAGE : status;
     }
-    r->devices_text = ls_devices_str(r->session, r->devices);
+    int ranks = ls_cluster_ranks(cluster);
+    const char *list = ls_devices_str(r->session, r->devices);
+    if (ranks > 1)
+        snprintf(r->devices_text, sizeof r->devices_text, "%d x %s", ranks, list);
+    else
+        snprintf(r->devices_text, sizeof r->devices_text, "%s", list);
     snprintf(r->model, sizeof r->model, "%s", chosen->model ? chosen->model : "lenet");
     return 0;
 }
@@ -57,6 +63,8 @@ ls_data *run_data(run *r, ls_part part)
 
 int run_network(run *r, const ls_data *like)
 {
+    if (ls_canary(r->session, r->devices, &r->canary) != LS_OK)
+        return session_failed(r->session, "--devices");
     r->net = ls_model(r->session, r->model);
     ls_init init = r->chosen->init;
     init.like = like;
@@ -69,13 +77,14 @@ int run_network(run *r, const ls_data *like)
 
 int run_close(run *r, int status)
 {
+    if (!r->session)
+        return status;
     bool failed_before = ls_failed(r->session);
     if (!failed_before)
         ls_wait(r->session);
     if (!failed_before && ls_failed(r->session) && status == STATUS_DONE)
         status = session_failed(r->session, "end");
-    if (r->session)
-        ls_close(r->session);
+    ls_close(r->session);
     return status;
 }
 

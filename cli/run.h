@@ -8,13 +8,14 @@ typedef struct run {
     const settings *chosen;
     ls_session *session;
     ls_devices devices;
-    const char *devices_text;
+    char devices_text[256]; /* "[cpu(0), cpu(1)]"; of several ranks "4 x " and the first's */
     char model[64];
     ls_module *net;
+    uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
 
-/* Opens the session and finds the devices. Each of these returns 0, or the status to exit with once a line is said. */
-int run_open(run *r, const settings *chosen);
+/* Opens the session, of that cluster's or none's ranks, and finds the devices. Each of these returns 0, or the status to exit with once a line is said. */
+int run_open(run *r, const settings *chosen, ls_cluster *cluster);
 
 /* Where `--model` is not given, the name that the weights file carries. */
 int run_model_of_weights(run *r);

@@ -8,24 +8,62 @@
 #include <string.h>
 #include <unistd.h>
 
+static struct {
+    bool holding, mute;
+    char held[4096];
+    char name[128]; /* of a rank above 0 */
+} voice;
+
 /* Messages may quote file names and arguments: an end of line in one of them must not make two lines of it. */
-static void print_line(const char *prefix, const char *what, const char *format, va_list arguments)
+static void print_line(bool failure, const char *what, const char *format, va_list arguments)
 {
     char why[2048];
     char line[4096];
     vsnprintf(why, sizeof why, format, arguments);
-    snprintf(line, sizeof line - 1, "%s%s%s%s", prefix, what, *what ? ": " : "", why);
+    snprintf(line, sizeof line - 1, "%s%s%s", what, *what ? ": " : "", why);
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
-    fprintf(stderr, "%s\n", line);
+    if (failure && voice.holding) {
+        if (!*voice.held)
+            memcpy(voice.held, line, sizeof voice.held);
+    } else if (!voice.mute && (failure || !*voice.name)) {
+        fprintf(stderr, "%s%s%s\n", failure ? "lockstep: " : "", voice.name, line);
+    }
+}
+
+void say_hold(void)
+{
+    voice.holding = true;
+}
+
+const char *say_held(void)
+{
+    return *voice.held ? voice.held : "failed";
+}
+
+void say_at_once(bool speak)
+{
+    voice.holding = false;
+    voice.mute = !speak;
+}
+
+void say_as(int rank, const char *host)
+{
+    if (rank > 0)
+        snprintf(voice.name, sizeof voice.name, "rank %d on host %s: ", rank, host);
+}
+
+void say_together(void)
+{
+    voice.mute = voice.mute || *voice.name;
 }
 
 int failed(const char *what, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_line("lockstep: ", what, format, arguments);
+    print_line(true, what, format, arguments);
     va_end(arguments);
     return STATUS_FAILED;
 }
@@ -34,7 +72,7 @@ int wrong_usage(const char *what, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_line("lockstep: ", what, format, arguments);
+    print_line(true, what, format, arguments);
     va_end(arguments);
     return STATUS_USAGE;
 }
@@ -43,13 +81,15 @@ void note(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_line("", "", format, arguments);
+    print_line(false, "", format, arguments);
     va_end(arguments);
 }
 
 int session_failed(const ls_session *session, const char *what)
 {
     const char *message = ls_message(session);
+    if (ls_failed_together(session))
+        say_together();
     if (strncmp(message, "ls_", 3) == 0) {
         const char *end = message;
         while (islower((unsigned char)*end) || isdigit((unsigned char)*end) || *end == '_')

@@ -17,6 +17,15 @@ int session_failed(const ls_session *session, const char *what);
 /* The same line without an end of the program. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Several ranks. After say_hold a failure's line is kept instead of printed, until say_at_once; say_held is the first one without
+ * `lockstep: `. Ranks above 0 are silent but for failures, which name them, and silent altogether while they do not `speak`. */
+void say_hold(void);
+const char *say_held(void);
+void say_at_once(bool speak);
+void say_as(int rank, const char *host);
+/* What follows is said by all ranks: the first does. */
+void say_together(void);
+
 /* Writes out what stdout still holds; a full disk or a closed stdout is an error like any other. */
 int finish_output(void);
 

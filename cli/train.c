@@ -1,8 +1,10 @@
 #include "checkpoint.h"
 #include "commands.h"
+#include "ranks.h"
 #include "say.h"
 #include "stop.h"
 #include "training.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,12 +34,20 @@ static int check_save(const char *path)
     return 0;
 }
 
-/* Saves and says a stop; the status of the signal, or 0 where none came. */
+/* The signal that asks to stop; where there are ranks, that asked any of them, and it is known to all at the same step. */
+static int asked_to_stop(training *t)
+{
+    ls_ask(t->trainer, stop_signal());
+    return ls_asked(t->trainer);
+}
+
+/* Says a stop; the status of the signal, or 0 where none came. */
 static int stopped(training *t)
 {
-    int signal_number = stop_signal();
+    int signal_number = asked_to_stop(t);
     if (!signal_number)
         return 0;
+    say_together();
     if (checkpoint_stop(t))
         failed(stop_signal_name(signal_number),
                "stopped after step %lld of %lld; saved in %s, --resume goes on from there", (long long)t->begun,
@@ -69,17 +79,17 @@ static void say_idle_devices(const training *t)
     const settings *c = t->run.chosen;
     int64_t batch = c->batch < t->rows ? c->batch : t->rows;
     int64_t shards = (batch - 1) / c->shard + 1;
-    int64_t feeding = t->run.devices.n * c->shard;
-    if (shards >= t->run.devices.n)
+    int devices = t->run.devices.n * ls_cluster_ranks(ranks_cluster());
+    int64_t feeding = devices * c->shard;
+    if (shards >= devices)
         return;
     if (feeding <= t->rows)
         note("note: a batch of %lld in shards of %lld makes %lld for %d devices; --batch %lld would feed all",
-             (long long)batch, (long long)c->shard, (long long)shards, t->run.devices.n, (long long)feeding);
+             (long long)batch, (long long)c->shard, (long long)shards, devices, (long long)feeding);
     else
         note("note: a batch of %lld in shards of %lld makes %lld for %d devices; a batch of %lld would feed all, and "
              "there are %lld images",
-             (long long)batch, (long long)c->shard, (long long)shards, t->run.devices.n, (long long)feeding,
-             (long long)t->rows);
+             (long long)batch, (long long)c->shard, (long long)shards, devices, (long long)feeding, (long long)t->rows);
 }
 
 static bool log_settings(const training *t)
@@ -127,6 +137,7 @@ bool take_reports(training *t)
         t->correct += report.correct;
         t->reported += report.rows;
         t->last_loss = report.loss;
+        watch_step(report.step);
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
         log_number(t->log, "loss", report.loss);
@@ -154,7 +165,11 @@ static int run_steps(training *t)
 {
     ls_batch batch;
     int status = 0;
-    while (!stop_signal() && t->begun < t->steps && t->done < t->batches && ls_next(t->train, &batch)) {
+    while (!asked_to_stop(t)) {
+        watch_phase("data");
+        if (t->begun >= t->steps || t->done >= t->batches || !ls_next(t->train, &batch))
+            break;
+        watch_phase("step");
         ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
         if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0)
             ls_verify(t->trainer);
@@ -171,6 +186,7 @@ static int run_steps(training *t)
         if (checkpoint_due(t) && (status = checkpoint_save(t)) != 0)
             return status;
     }
+    watch_phase("step");
     ls_wait(t->run.session);
     return status;
 }
@@ -178,6 +194,7 @@ static int run_steps(training *t)
 static int evaluate(training *t)
 {
     ls_metrics metrics;
+    watch_phase("evaluation");
     if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK) {
         progress_clear(&t->bar);
         return session_failed(t->run.session, "evaluation");
@@ -229,7 +246,7 @@ static int run_epoch(training *t)
     t->epoch_start = now;
     if (status == 0 && !take_reports(t))
         status = STATUS_FAILED;
-    if (status || ls_failed(t->run.session) || stop_signal()) {
+    if (status || ls_failed(t->run.session) || asked_to_stop(t)) {
         progress_clear(&t->bar);
         if (status)
             return status;
@@ -258,6 +275,10 @@ static int finish(training *t)
     int status = 0;
     if (!*t->result && !t->evaluated && (status = evaluate(t)) != 0)
         return status;
+    watch_phase("save");
+    ranks_parted();
+    if (ls_cluster_rank(ranks_cluster()) > 0)
+        return 0;
     if (hash && ls_fingerprint(t->run.net, digits) != LS_OK)
         return session_failed(t->run.session, "fingerprint");
     if (c->save && ls_save(t->run.net, c->save) != LS_OK)
@@ -316,8 +337,8 @@ static int open_log(training *t, int64_t step, int64_t epochs)
 static int train(training *t)
 {
     const settings *c = t->run.chosen;
-    int status = prepare(t);
-    if (status || (status = checkpoint_open(t)) != 0)
+    int status = checkpoint_open(t);
+    if (status)
         return status;
     /* What a whole run logged of its last epoch stays; the others will write theirs again. */
     int64_t logged = t->epoch - 1 + (*t->result ? 1 : 0);
@@ -348,26 +369,45 @@ static int check_together(const settings *c)
     return without ? wrong_usage(without, "needs --checkpoint DIR") : 0;
 }
 
+/* What can be refused without the data; only rank 0 has results to lose. */
+static int check(const settings *chosen)
+{
+    int status = check_together(chosen);
+    if (status)
+        return status;
+    if (ls_cluster_ranks(ranks_cluster()) > 1 && (chosen->checkpoint || chosen->verify))
+        return failed(chosen->checkpoint ? "--checkpoint" : "--verify",
+                      "works within one process so far; leave it out, or start without a launcher");
+    if (ls_cluster_rank(ranks_cluster()) == 0 && output_closed())
+        return failed("standard output", "is closed, and the results would be lost");
+    return check_save(chosen->save);
+}
+
 int command_train(int argc, char **argv)
 {
     settings chosen;
-    training t = {0};
+    training t = {.run.chosen = &chosen};
     int first, status = 0;
+    ranks_expect();
     int operands = read_options(COMMAND_TRAIN, argc, argv, &chosen, &first, &status);
-    if (operands < 0)
-        return status;
+    if (operands < 0 && !status)
+        return 0;
     if (operands > 0)
-        return wrong_usage("train", "takes options only, but got '%s'", argv[first]);
-    if ((status = check_together(&chosen)) != 0)
-        return status;
-    if (output_closed())
-        return failed("standard output", "is closed, and the results would be lost");
-    if ((status = check_save(chosen.save)) != 0)
-        return status;
+        status = wrong_usage("train", "takes options only, but got '%s'", argv[first]);
     stop_on_signals();
-    if ((status = run_open(&t.run, &chosen)) == 0)
+    status = ranks_start(&chosen, status);
+    if (!status)
+        status = check(&chosen);
+    if (!status)
+        status = run_open(&t.run, &chosen, ranks_cluster());
+    watch_session(t.run.session);
+    watch_phase("data");
+    if (!status)
+        status = prepare(&t);
+    status = ranks_agree(COMMAND_TRAIN, &t.run, t.train, t.test, status);
+    if (!status)
         status = train(&t);
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
-    return run_close(&t.run, status);
+    return ranks_close(&t.run, status);
 }

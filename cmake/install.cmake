@@ -19,7 +19,7 @@ set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep PROPERTIES EXPORT_NAME static)
 install(TARGETS lockstep_shared EXPORT lockstep DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep lockstep_optional EXPORT lockstep_static DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/include/lockstep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/lockstep.h ${PROJECT_SOURCE_DIR}/include/lockstep_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(EXPORT lockstep NAMESPACE lockstep:: DESTINATION ${package} FILE lockstep-shared.cmake)

@@ -75,6 +75,8 @@ typedef struct ls_options {
     ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     const ls_allocator *allocator; /* NULL: the C library's */
+    struct ls_cluster
+        *cluster; /* the ranks to work with; NULL: this process alone. One session at a time, which it outlives */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
     /* For tests and trials: this device of a network waits so many seconds before each shard. */
     int slow_cpu;
@@ -90,6 +92,8 @@ ls_status ls_close(ls_session *session);
 ls_status ls_wait(ls_session *session); /* until all work handed in is done; returns the sticky status */
 bool ls_failed(const ls_session *session);
 ls_status ls_status_of(const ls_session *session);
+/* Whether the failure is one that all ranks of the session's cluster found together, so that none of them waits for another. */
+bool ls_failed_together(const ls_session *session);
 const char *ls_message(const ls_session *session); /* of the first failure; "" without one */
 /* Takes back a failure that was expected: true when the sticky status is `status`, which then is LS_OK again. */
 bool ls_catch(ls_session *session, ls_status status);
@@ -135,6 +139,10 @@ ls_devices ls_try_devices(ls_session *session, int n);
 const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)" */
 const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
 const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set, memory */
+
+/* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
+ * ls_options.conv. Devices that disagree are LS_INTERNAL, by name. */
+ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum);
 
 /* ---- Tensors ----------------------------------------------------------------------------------------------------- */
 
@@ -201,6 +209,71 @@ ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed te
 /* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they were. */
 ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows);
 
+/* ---- Several processes ------------------------------------------------------------------------------------------- */
+
+/* The ranks of a run: processes on one host or several that train one network together. Each makes the same calls in the same
+ * order on its own session, with devices of its own; a step's shards, an evaluation's and a prediction's are dealt out among
+ * the ranks, and every rank gets the results of the one-process run, bit for bit. Devices that are named for tensors, and what
+ * is computed on them without a network, are each rank's own affair. */
+typedef struct ls_cluster ls_cluster;
+
+/* Starts the ranks as the launcher of this process says: mpirun of Open MPI or MPICH, or srun with an MPI; a process that none
+ * started is rank 0 of 1. Loads the plugin for that MPI, initialises it, and where the launcher left the ranks of a host on
+ * the same cores, deals these out: the calling thread, and with it the devices of sessions opened later, keep to this rank's.
+ * Once in a process. Check ls_cluster_status (LS_BAD_ARGUMENT: tasks without an MPI; LS_UNSUPPORTED: no plugin); NULL when there is
+ * no memory. */
+ls_cluster *ls_cluster_start(void);
+/* What the launcher's environment says, before anything is started; 0 and 1 where nothing did. */
+void ls_cluster_launched(int *rank, int *ranks);
+
+/* How ranks reach each other, for what is not started by a launcher; lockstep_mpi.h makes one of an MPI_Comm. Messages from one
+ * rank to another with equal tags arrive in the order sent. Transfers are known by slots, numbers below what `reserve` was last
+ * called with, that are free again when tested; the data stay until then. The functions are called by one thread at a time, and
+ * return false or -1 after a failure. */
+typedef struct ls_wire {
+    size_t size; /* sizeof(ls_wire) */
+    int rank, ranks;
+    const char *error; /* why there is no wire; NULL */
+    void *user;
+    bool (*reserve)(void *user, int slots); /* grows; transfers may be under way */
+    bool (*send)(void *user, int slot, int to, int tag, const void *data, size_t bytes);
+    bool (*receive)(void *user, int slot, int from, int tag, void *data, size_t bytes);
+    int (*test)(void *user, int first, int n); /* 1: those n slots are done (unused ones are), 0: not all yet */
+    void (*end)(void *user);                   /* after the last call, while every rank ends; NULL is fine */
+} ls_wire;
+ls_cluster *ls_cluster_on(const ls_wire *wire); /* copied */
+
+/* Before they train: whether all ranks have come here, without a failure (NULL, or this rank's in words) and with the same
+ * settings. The first difference is the cluster's failure, on every rank, with the setting, both values and the rank in words. */
+typedef struct ls_setting {
+    const char *name, *value;
+} ls_setting;
+ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_setting settings[], int n);
+
+ls_status ls_cluster_status(const ls_cluster *cluster);
+const char *ls_cluster_message(const ls_cluster *cluster); /* "" without a failure */
+int ls_cluster_rank(const ls_cluster *cluster);            /* 0 to ranks - 1; of NULL 0 */
+int ls_cluster_ranks(const ls_cluster *cluster);           /* of NULL 1 */
+const char *ls_cluster_host(const ls_cluster *cluster, int rank);
+/* Waits until all ranks have come here, after their sessions. A rank that fails alone (ls_failed_together) must not come: it
+ * ends its process, and its launcher or a watchdog the others. */
+void ls_cluster_part(ls_cluster *cluster);
+void ls_cluster_end(ls_cluster *cluster); /* parts from the others, and ends an MPI that ls_cluster_start started */
+
+/* For a watchdog in a thread of its own: what a rank tells of itself. */
+typedef struct ls_sign {
+    int64_t step;    /* finished */
+    uint64_t work;   /* a count that grows with what is done; see ls_work_done */
+    int32_t waiting; /* for other ranks, with nothing else to do: set by ls_cluster_tell */
+    int32_t verdict; /* for the caller's use */
+    char phase[40];
+} ls_sign;
+/* Sends this rank's sign and shows what came: rank 0 hears from all, the others from rank 0. seen[r] is rank r's last sign,
+ * times[r] how many came, -1 once r has come to ls_cluster_part. Returns at once; all is left as it was where the wire is in use. */
+void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[]);
+/* How many pieces of work a session has done: shards, slices, transfers. Any thread may ask. */
+uint64_t ls_work_done(const ls_session *session);
+
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_data ls_data;
@@ -234,6 +307,9 @@ int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one 
 
 /* The next batch of the epoch; false at its end (the call after that begins the next epoch) and after a failure. */
 bool ls_next(ls_data *data, ls_batch *batch);
+
+/* A sum over the images and labels that are kept, equal for equal ones. */
+uint64_t ls_data_checksum(const ls_data *data);
 
 /* Continue at batch `batch` of epoch `epoch`, both from 0. */
 ls_status ls_seek(ls_data *data, int64_t epoch, int batch);
@@ -389,6 +465,8 @@ ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int
 ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
 /* Calls fn for every parameter, in the order of ls_parameter_at; fn may write the values, in C order. */
 ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user);
+/* A sum over names and values, equal for equal ones; 0 after a failure. Waits. */
+uint64_t ls_checksum(ls_module *net);
 /* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
 const char *ls_summary(ls_module *net);
 
@@ -430,6 +508,11 @@ ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns
  * at once; at most two steps are in flight. */
 ls_status ls_step(ls_trainer *trainer);
+
+/* Stopping at one step on all ranks: what the ranks ask for travels with the steps, and ls_asked is the largest number any of them
+ * had asked for when the step before the last was done, for which it waits. All ranks get the same at the same place. */
+void ls_ask(ls_trainer *trainer, int number);
+int ls_asked(ls_trainer *trainer);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */

@@ -45,8 +45,13 @@ check_include() { # FILE LINE HEADER QUOTED(1 or 0)
         esac ;;
     mpi.h)
         case $1 in
-        src/cluster/* | src/comm/mpi* | include/lockstep_mpi.h) ;;
-        *) report "$1" "$2" "mpi.h outside cluster and comm/mpi" ;;
+        include/lockstep_mpi.h) ;;
+        *) report "$1" "$2" "mpi.h outside lockstep_mpi.h" ;;
+        esac ;;
+    lockstep_mpi.h)
+        case $1 in
+        src/cluster/mpi/* | examples/* | tests/* | bench/*) ;;
+        *) report "$1" "$2" "lockstep_mpi.h is for programs that have MPI, and for the plugins" ;;
         esac ;;
     dnnl*.h | oneapi/*)
         case $1 in

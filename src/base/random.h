@@ -6,7 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum ls_purpose { LS_FOR_WEIGHTS = 1, LS_FOR_ORDER = 2, LS_FOR_DROPOUT = 3, LS_FOR_PULLS = 4 } ls_purpose;
+typedef enum ls_purpose {
+    LS_FOR_WEIGHTS = 1,
+    LS_FOR_ORDER = 2,
+    LS_FOR_DROPOUT = 3,
+    LS_FOR_PULLS = 4,
+    LS_FOR_CANARY = 5
+} ls_purpose;
 
 /* Names one stream. `name` is a hash (ls_hash_name) or a sample number; `epoch` is 0 where there is none. */
 typedef struct ls_random_stream {

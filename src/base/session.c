@@ -83,6 +83,16 @@ bool ls_failed(const ls_session *session)
     return ls_status_of(session) != LS_OK;
 }
 
+uint64_t ls_work_done(const ls_session *session)
+{
+    return session ? atomic_load(&session->work) : 0;
+}
+
+bool ls_failed_together(const ls_session *session)
+{
+    return session && atomic_load(&session->together) && ls_failed(session);
+}
+
 ls_status ls_status_of(const ls_session *session)
 {
     return session ? ls_context_status((ls_context *)&session->context) : LS_OUT_OF_MEMORY;
@@ -153,8 +163,18 @@ const char *ls_features(void)
            "fingerprints: not built in (libcrypto)\n"
 #endif
 #ifdef LOCKSTEP_HAVE_CURL
-           "data fetch: libcurl\n";
+           "data fetch: libcurl\n"
 #else
-           "data fetch: not built in (libcurl)\n";
+           "data fetch: not built in (libcurl)\n"
+#endif
+#ifdef LOCKSTEP_HAVE_OPENMPI
+           "ranks under Open MPI: a plugin\n"
+#else
+           "ranks under Open MPI: not built in (libopenmpi-dev)\n"
+#endif
+#ifdef LOCKSTEP_HAVE_MPICH
+           "ranks under MPICH: a plugin\n";
+#else
+           "ranks under MPICH: not built in (libmpich-dev)\n";
 #endif
 }

@@ -30,7 +30,9 @@ struct ls_session {
     struct ls_program *programs;    /* computations met before (parallel/program.h) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
-    atomic_bool broken; /* work in hand has failed: what follows it is dropped, until the failure is taken back */
+    atomic_ullong work;   /* pieces done, see ls_work_done */
+    atomic_bool together; /* the failure is every rank's */
+    atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
 };
 
 /* Hands `object` to the session, which frees it with `release`. On failure it is freed at once and NULL returned. */

@@ -41,8 +41,7 @@ void ls_tree_reset(ls_tree *tree, int leaves)
     }
 }
 
-/* The index of the first leaf below a node. */
-static int first_leaf(const ls_tree *tree, int node)
+int ls_tree_first_leaf(const ls_tree *tree, int node)
 {
     while (node < tree->size)
         node *= 2;
@@ -52,7 +51,7 @@ static int first_leaf(const ls_tree *tree, int node)
 /* How many buffers a subtree holds when all of it is done, -1 otherwise. */
 static int done_buffers(const ls_tree *tree, int node)
 {
-    if (first_leaf(tree, node) >= tree->leaves)
+    if (ls_tree_first_leaf(tree, node) >= tree->leaves)
         return 0;
     if (tree->state[node] != LS_NODE_EMPTY)
         return tree->state[node] == LS_NODE_DONE ? 1 : -1;
@@ -119,8 +118,8 @@ void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *u
 
 typedef struct summing {
     const ls_tree *tree;
-    float *const *buffers;
-    size_t offset, n;
+    const ls_partials *from;
+    size_t n;
     float *scratch;
     ls_add_kernel *add;
 } summing;
@@ -128,11 +127,14 @@ typedef struct summing {
 /* A subtree's sum lies in a buffer of its own or in scratch, one place for each level and side. */
 static const float *sum_below(const summing *s, int node, int level, int side, float *out)
 {
-    if (s->tree->buffer[node] >= 0)
-        return s->buffers[s->tree->buffer[node]] + s->offset;
+    int buffer = s->tree->buffer[node];
+    if (buffer >= LS_TREE_ROW)
+        return s->from->rows + (size_t)(buffer - LS_TREE_ROW) * s->from->stride;
+    if (buffer >= 0)
+        return s->from->buffers[buffer] + s->from->offset;
+    if (ls_tree_first_leaf(s->tree, 2 * node + 1) >= s->tree->leaves)
+        return sum_below(s, 2 * node, level, side, out);
     const float *left = sum_below(s, 2 * node, level + 1, 0, NULL);
-    if (first_leaf(s->tree, 2 * node + 1) >= s->tree->leaves)
-        return left;
     const float *right = sum_below(s, 2 * node + 1, level + 1, 1, NULL);
     if (!out)
         out = s->scratch + (size_t)(2 * level + side) * LS_TREE_BLOCK;
@@ -140,18 +142,18 @@ static const float *sum_below(const summing *s, int node, int level, int side, f
     return out;
 }
 
-const float *ls_tree_sum(const ls_tree *tree, int node, float *const buffers[], size_t offset, size_t n, float *out,
-                         float *scratch, ls_add_kernel *add)
+const float *ls_tree_sum(const ls_tree *tree, int node, const ls_partials *from, size_t n, float *out, float *scratch,
+                         ls_add_kernel *add)
 {
-    summing s = {tree, buffers, offset, n, scratch, add};
+    summing s = {tree, from, n, scratch, add};
     return sum_below(&s, node, 0, 0, out);
 }
 
-void ls_tree_sum_rows(float *rows, int leaves, size_t n, ls_add_kernel *add)
+int ls_tree_first_buffer(const ls_tree *tree, int node)
 {
-    for (int gap = 1; gap < leaves; gap *= 2)
-        for (int i = 0; i + gap < leaves; i += 2 * gap)
-            add(rows + (size_t)i * n, rows + (size_t)i * n, rows + (size_t)(i + gap) * n, n);
+    while (tree->buffer[node] < 0 && node < tree->size)
+        node *= 2;
+    return tree->buffer[node];
 }
 
 void ls_tree_sum_doubles(double *values, int leaves)

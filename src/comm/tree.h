@@ -6,7 +6,7 @@
 
 #include "base/context.h"
 
-enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24 };
+enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24 };
 
 typedef enum ls_node_state { LS_NODE_EMPTY, LS_NODE_RUNNING, LS_NODE_DONE, LS_NODE_FOLDING } ls_node_state;
 
@@ -23,6 +23,8 @@ ls_status ls_tree_reserve(ls_tree *tree, ls_context *context, int leaves);
 void ls_tree_destroy(ls_tree *tree, ls_context *context);
 void ls_tree_reset(ls_tree *tree, int leaves);
 
+int ls_tree_first_leaf(const ls_tree *tree, int node); /* the number of the leftmost leaf below it */
+
 /* The topmost node whose subtree is done and holds at least two buffers; 0 where there is none. */
 int ls_tree_foldable(const ls_tree *tree);
 
@@ -31,14 +33,23 @@ int ls_tree_begin_fold(ls_tree *tree, int node);
 /* The node then holds that buffer; the others are handed to `freed`. */
 void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *user, int buffer), void *user);
 
-/* The sum over the subtree of `node` of floats [offset, offset + n) of its buffers, n <= LS_TREE_BLOCK: written to `out`, or
- * found where the returned pointer says. `scratch` has 2 * LS_TREE_LEVELS * LS_TREE_BLOCK floats. `out` may be the same run of
- * the subtree's first buffer. */
-const float *ls_tree_sum(const ls_tree *tree, int node, float *const buffers[], size_t offset, size_t n, float *out,
-                         float *scratch, ls_add_kernel *add);
+/* Where a tree's buffers are: buffer b is `buffers[b] + offset`. One numbered LS_TREE_ROW + i is row i of `rows`, which holds the
+ * run of floats being summed and nothing before it. */
+typedef struct ls_partials {
+    float *const *buffers;
+    size_t offset;
+    const float *rows;
+    size_t stride;
+} ls_partials;
 
-/* The same order over rows that lie side by side: rows[leaves][n] is summed into its first row. */
-void ls_tree_sum_rows(float *rows, int leaves, size_t n, ls_add_kernel *add);
+/* The sum over the subtree of `node` of n floats, n <= LS_TREE_BLOCK: written to `out`, or found where the returned pointer
+ * says. `scratch` has 2 * LS_TREE_LEVELS * LS_TREE_BLOCK floats. `out` may be the same run of the subtree's first buffer; then the
+ * sum is always there. */
+const float *ls_tree_sum(const ls_tree *tree, int node, const ls_partials *from, size_t n, float *out, float *scratch,
+                         ls_add_kernel *add);
+int ls_tree_first_buffer(const ls_tree *tree,
+                         int node); /* of its leftmost leaf, or of the subtree that was folded there */
+
 void ls_tree_sum_doubles(double *values, int leaves);
 
 #endif

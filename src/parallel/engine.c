@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/cores.h"
+#include "cluster/cluster.h"
 
 enum { SPINS = 4000 };
 
@@ -98,6 +99,7 @@ ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
         return NULL;
     engine->session = session;
     engine->context = context;
+    engine->crowded = session->options.cluster && session->options.cluster->crowded;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->submitted, NULL);
     pthread_cond_init(&engine->finished, NULL);

@@ -1,7 +1,9 @@
-/* Inference on all devices of a network: shards are pulled in order, every image once. */
+/* Inference on all devices of a network: shards are pulled in order, every image once. Ranks compute a run of them each, and
+ * all get everything. */
 #include <string.h>
 
-#include "comm/tree.h"
+#include "cluster/cluster.h"
+#include "comm/runs.h"
 #include "data/data.h"
 #include "parallel/batches.h"
 #include "parallel/calls.h"
@@ -16,7 +18,10 @@ typedef struct pass {
     float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     uint64_t step;
-    atomic_int next;
+    atomic_int next;   /* of this rank's */
+    int end;
+    ls_runs runs;
+    size_t *begin; /* [ranks + 1] of what is gathered */
 } pass;
 
 static void run_shard(pass *p, int j, ls_worker *worker)
@@ -32,6 +37,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
+    atomic_fetch_add(&network->session->work, 1);
 }
 
 static void work(ls_job *job, ls_worker *worker)
@@ -40,10 +46,10 @@ static void work(ls_job *job, ls_worker *worker)
     for (;;) {
         ls_core_enter(worker->core);
         int j = atomic_fetch_add(&p->next, 1);
-        if (j < p->feed->shards)
+        if (j < p->end)
             run_shard(p, j, worker);
         ls_core_leave(worker->core);
-        if (j >= p->feed->shards)
+        if (j >= p->end)
             return;
     }
 }
@@ -59,6 +65,39 @@ static ls_metrics sum_metrics(const pass *p, double *losses)
     ls_tree_sum_doubles(losses, p->feed->shards);
     sum.loss = p->feed->shards ? losses[0] : 0;
     return sum;
+}
+
+/* This rank's run of shards. */
+static ls_status cut(pass *p, ls_context *context, ls_cluster *cluster)
+{
+    int ranks = ls_cluster_ranks(cluster), rank = ls_cluster_rank(cluster);
+    p->begin = ls_alloc(context, (size_t)ranks + 1, sizeof *p->begin, "the ranks' shards");
+    if (!p->begin || ls_runs_reserve(&p->runs, context, ranks, p->feed->shards) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    ls_runs_cut(&p->runs, p->feed->shards);
+    atomic_store(&p->next, p->runs.begin[rank]);
+    p->end = p->runs.begin[rank + 1];
+    return LS_OK;
+}
+
+/* Every rank gets the others' metrics and rows. */
+static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
+{
+    ls_status status = LS_OK;
+    if (!cluster)
+        return LS_OK;
+    for (int r = 0; r <= p->runs.ranks; r++)
+        p->begin[r] = (size_t)p->runs.begin[r] * LS_METRICS * sizeof(float);
+    if (p->metrics)
+        status = ls_cluster_gather(cluster, context, p->metrics, p->begin);
+    for (int r = 0; r <= p->runs.ranks; r++) {
+        int64_t row = (int64_t)p->runs.begin[r] * p->feed->shard;
+        row = row < p->feed->rows ? row : p->feed->rows;
+        p->begin[r] = (size_t)row * (size_t)p->feed->program->output_numbers * sizeof(float);
+    }
+    if (p->rows && status == LS_OK)
+        status = ls_cluster_gather(cluster, context, p->rows, p->begin);
+    return status;
 }
 
 /* Runs the traced computation of a network called on the host's images: its rows, or its metrics. Waits. */
@@ -79,14 +118,17 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
     double *losses = ls_alloc(context, shards, sizeof *losses, "the shards' losses");
     p.statistics = ls_alloc(context, workers * network->flat.state, sizeof *p.statistics, "a pass's statistics");
-    if (p.feed && losses && p.statistics && (p.metrics || !metrics)) {
+    ls_cluster *cluster = session->options.cluster;
+    if (p.feed && losses && p.statistics && (p.metrics || !metrics) && cut(&p, context, cluster) == LS_OK) {
         ls_streams_wait(session); /* operands that devices are still at */
         ls_feed_locate(p.feed);
         ls_engine_submit(network->engine, &p.job);
         ls_engine_wait_job(network->engine, &p.job);
-        if (metrics)
+        if (gather(&p, context, cluster) == LS_OK && metrics)
             *metrics = sum_metrics(&p, losses);
     }
+    ls_runs_destroy(&p.runs, context);
+    ls_release(context, p.begin);
     if (p.feed)
         ls_feed_give(p.feed);
     ls_release(context, p.metrics);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/session.h"
+#include "cluster/cluster.h"
 #include "data/data.h"
 #include "data/fashion_mnist.h"
 #include "device/cpu/select.h"
@@ -23,6 +24,8 @@ static ls_status check_options(ls_session *session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such algorithm for convolutions");
     if ((int)o->isa < LS_ISA_AUTO || (int)o->isa > LS_ISA_REFERENCE)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such instruction set");
+    if (o->cluster && ls_cluster_status(o->cluster) != LS_OK)
+        return ls_raise(context, ls_cluster_status(o->cluster), "%s", ls_cluster_message(o->cluster));
     if (!ls_cpu_backend(o->isa))
         return ls_raise(context, LS_NO_DEVICE,
                         "ls_open: this machine or this build does not have the instruction set asked for");
@@ -97,6 +100,7 @@ bool ls_catch(ls_session *session, ls_status status)
         return false;
     ls_wait(session);
     atomic_store(&session->broken, false);
+    atomic_store(&session->together, false);
     pthread_mutex_lock(&session->context.lock);
     session->context.status = LS_OK;
     pthread_mutex_unlock(&session->context.lock);

@@ -2,13 +2,22 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
+#include "cluster/cluster.h"
+#include "parallel/exchange.h"
 #include "parallel/profile.h"
 #include "parallel/stream.h"
 
-static int slices_of(const ls_bucket *bucket)
+static int slices_of(ls_bucket run)
 {
-    return (int)((bucket->end - bucket->begin + LS_SLICE - 1) / LS_SLICE);
+    return (int)((run.end - run.begin + LS_SLICE - 1) / LS_SLICE);
+}
+
+/* This rank's piece of a bucket. */
+static ls_bucket own_piece(const ls_step_job *step, int bucket)
+{
+    return ls_piece_of(&step->trainer->network->flat.buckets[bucket], step->rank, step->runs.ranks);
 }
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
@@ -16,15 +25,17 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     size_t buckets = (size_t)network->flat.n_buckets + 1;
-    atomic_int *owed = ls_alloc(context, buckets, sizeof *owed, "a step");
-    atomic_int *slice = owed ? ls_alloc(context, buckets, sizeof *slice, "a step") : NULL;
-    if (!slice) {
+    atomic_int *owed = ls_alloc(context, 2 * buckets, sizeof *owed, "a step");
+    ls_slices *slices = owed ? ls_alloc(context, 2 * buckets, sizeof *slices, "a step") : NULL;
+    if (!slices) {
         ls_release(context, owed);
         return LS_OUT_OF_MEMORY;
     }
     step->trainer = trainer;
     step->owed = owed;
-    step->slice = slice;
+    step->stage = owed + buckets;
+    step->given = slices;
+    step->reduced = slices + buckets;
     pthread_mutex_init(&step->lock, NULL);
     pthread_cond_init(&step->changed, NULL);
     return LS_OK;
@@ -41,11 +52,12 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->order);
     ls_release(context, step->pulled);
     ls_release(context, step->owed);
-    ls_release(context, step->slice);
+    ls_release(context, step->given);
     ls_release(context, step->statistics);
     ls_release(context, step->metrics);
     ls_release(context, step->losses);
     ls_tree_destroy(&step->tree, context);
+    ls_exchange_destroy(step);
     pthread_cond_destroy(&step->changed);
     pthread_mutex_destroy(&step->lock);
 }
@@ -81,7 +93,7 @@ ls_share *ls_step_share(const ls_step_job *step, int j, int *local)
     return part;
 }
 
-static void wake(ls_step_job *step)
+void ls_step_wake(ls_step_job *step)
 {
     pthread_mutex_lock(&step->lock);
     pthread_cond_broadcast(&step->changed);
@@ -90,13 +102,12 @@ static void wake(ls_step_job *step)
 
 /* ---- The end of a step ---- */
 
-/* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
-static void move_statistics(ls_step_job *step)
+/* This rank's nodes of the statistics, weighted by their images. */
+static void sum_statistics(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
     size_t n = network->flat.state;
-    int current = atomic_load(&network->current);
-    for (int j = 0; j < step->shards; j++) {
+    for (int j = step->first; j < step->first + step->mine; j++) {
         int local;
         const ls_share *part = ls_step_share(step, j, &local);
         int images = ls_feed_count(part->feed, local);
@@ -104,7 +115,16 @@ static void move_statistics(ls_step_job *step)
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
     }
-    ls_tree_sum_rows(step->statistics, step->shards, n, network->backend->add);
+    ls_runs_sum_own(&step->runs, step->rank, step->statistics, n, network->backend->add);
+}
+
+/* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
+static void move_statistics(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    size_t n = network->flat.state;
+    int current = atomic_load(&network->current);
+    ls_runs_sum_across(&step->runs, step->statistics, n, network->backend->add);
     const float *was = network->state[current];
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
@@ -172,6 +192,12 @@ static void raise_broken(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
+    for (int r = 0; r < step->runs.ranks; r++)
+        if (step->flags[r] & LS_FLAG_FAILED) {
+            ls_raise(context, LS_IO, "step %lld: rank %d on host %s failed; see its own message",
+                     (long long)step->number + 1, r, ls_cluster_host(network->session->options.cluster, r));
+            return;
+        }
     for (int j = 0; j < step->shards; j++)
         if (!isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
             ls_raise(context, LS_NOT_FINITE,
@@ -193,10 +219,18 @@ static void raise_broken(ls_step_job *step)
              (long long)step->number + 1, name, (long long)step->number);
 }
 
-static void finish(ls_step_job *step)
+/* Every rank comes here with the same numbers, and decides alike. */
+void ls_step_finish(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
+    step->asked = 0;
+    for (int r = 0; r < step->runs.ranks; r++) {
+        int asked = (int)(step->flags[r] / LS_FLAG_ASKED);
+        step->asked = asked > step->asked ? asked : step->asked;
+        if (step->flags[r] % LS_FLAG_ASKED)
+            atomic_store(&step->broken, 1);
+    }
     if (step->update && !atomic_load(&step->broken)) {
         move_statistics(step);
         if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))
@@ -206,6 +240,7 @@ static void finish(ls_step_job *step)
         if (step->update)
             atomic_store(&trainer->upset, 1);
         raise_broken(step);
+        atomic_store(&network->session->together, true);
         lose_summaries(step);
         atomic_store(&network->session->broken, true);
     } else {
@@ -218,14 +253,17 @@ static void finish(ls_step_job *step)
     if (step->profile)
         ls_profile_end_step(step->profile, step->rows);
     atomic_store(&step->complete, 1);
-    wake(step);
+    ls_step_wake(step);
 }
 
-/* One shard or slice is done; the last one ends the step. */
+/* One shard or slice is done; the last one ends this rank's part of the step. */
 static void finish_part(ls_step_job *step)
 {
-    if (atomic_fetch_sub(&step->left, 1) == 1)
-        finish(step);
+    atomic_fetch_add(&step->trainer->session->work, 1);
+    if (atomic_fetch_sub(&step->left, 1) > 1)
+        return;
+    sum_statistics(step);
+    ls_exchange_end(step);
 }
 
 /* Of the worker's core; NULL where nobody measures. */
@@ -251,8 +289,8 @@ static void fold(ls_step_job *step, int node, ls_core *core)
     pthread_mutex_unlock(&step->lock);
     for (size_t at = 0; at < network->flat.trainable; at += LS_TREE_BLOCK) {
         size_t n = network->flat.trainable - at < LS_TREE_BLOCK ? network->flat.trainable - at : LS_TREE_BLOCK;
-        ls_tree_sum(&step->tree, node, trainer->pool, at, n, trainer->pool[into] + at, core->sums,
-                    network->backend->add);
+        ls_partials from = {.buffers = trainer->pool, .offset = at};
+        ls_tree_sum(&step->tree, node, &from, n, trainer->pool[into] + at, core->sums, network->backend->add);
     }
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
@@ -286,27 +324,77 @@ static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
 
 /* ---- Reduction and update ---- */
 
-/* Sums one slice of a whole bucket over all shards and updates its weights. */
-static void reduce_slice(ls_step_job *step, int bucket, int slice, ls_core *core)
+float *ls_step_target(const ls_step_job *step)
+{
+    const ls_network *network = step->trainer->network;
+    return step->update ? network->weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+}
+
+static ls_bucket slice_of(ls_bucket run, int slice)
+{
+    size_t begin = run.begin + (size_t)slice * LS_SLICE;
+    return (ls_bucket){begin, begin + LS_SLICE < run.end ? begin + LS_SLICE : run.end};
+}
+
+/* Sums one slice of this rank's piece over all shards and updates its weights. */
+static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *core)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    int current = atomic_load(&network->current);
-    const ls_bucket *range = &network->flat.buckets[bucket];
-    size_t begin = range->begin + (size_t)slice * LS_SLICE,
-           end = begin + LS_SLICE < range->end ? begin + LS_SLICE : range->end;
-    for (size_t at = begin; at < end; at += LS_TREE_BLOCK) {
-        size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
-        const float *sum = ls_tree_sum(&step->tree, 1, trainer->pool, at, n, NULL, core->sums, network->backend->add);
+    const float *weights = network->weights[atomic_load(&network->current)];
+    float *target = ls_step_target(step);
+    for (size_t at = slice.begin; at < slice.end; at += LS_TREE_BLOCK) {
+        size_t n = slice.end - at < LS_TREE_BLOCK ? slice.end - at : LS_TREE_BLOCK;
+        ls_partials from = ls_exchange_partials(step, bucket, at);
+        const float *sum = ls_tree_sum(&step->tree, 1, &from, n, NULL, core->sums, network->backend->add);
         if (!step->update)
-            memcpy(trainer->gradient + at, sum, n * sizeof *sum);
-        else if (!network->backend->sgd(network->weights[1 - current] + at, network->weights[current] + at,
-                                        trainer->velocity ? trainer->velocity + at : NULL, sum, n, &step->how))
+            memcpy(target + at, sum, n * sizeof *sum);
+        else if (!network->backend->sgd(target + at, weights + at, trainer->velocity ? trainer->velocity + at : NULL,
+                                        sum, n, &step->how))
             atomic_store(&step->broken, 1);
     }
 }
 
-/* Takes slices of whole buckets until none is left; true when there was one. */
+/* Sums one slice of a bucket over this rank's nodes, each in place, but for this rank's own piece: that takes in other ranks'
+ * nodes too. */
+static void give_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *core)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_bucket mine = own_piece(step, bucket);
+    for (int i = step->runs.first_node[step->rank]; i < step->runs.first_node[step->rank + 1]; i++) {
+        int node = step->runs.nodes[i];
+        float *into = trainer->pool[ls_tree_first_buffer(&step->tree, node)];
+        for (size_t at = slice.begin; at < slice.end;) {
+            if (at >= mine.begin && at < mine.end) {
+                at = mine.end;
+                continue;
+            }
+            size_t end = at < mine.begin && mine.begin < slice.end ? mine.begin : slice.end;
+            size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
+            ls_partials from = {.buffers = trainer->pool, .offset = at};
+            ls_tree_sum(&step->tree, node, &from, n, into + at, core->sums, trainer->network->backend->add);
+            at += n;
+        }
+    }
+}
+
+/* Takes the slices of one bucket's stage until none is left; returns how many, and whether the stage's last one was among them. */
+static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *slices, bool reducing, ls_core *core,
+                       bool *last)
+{
+    int n = slices_of(run), taken = 0;
+    while (atomic_load(&slices->next) < n) {
+        int slice = atomic_fetch_add(&slices->next, 1);
+        if (slice >= n)
+            break;
+        (reducing ? reduce_slice : give_slice)(step, bucket, slice_of(run, slice), core);
+        taken++;
+        *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
+    }
+    return taken;
+}
+
+/* Works off what can be summed; true when there was something. */
 static bool reduce(ls_step_job *step, const ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
@@ -314,17 +402,19 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
     ls_aside begin = ls_times_aside(times);
     bool any = false;
     for (int b = 0; b < flat->n_buckets; b++) {
-        int slices = slices_of(&flat->buckets[b]);
-        if (atomic_load(&step->owed[b]) > 0)
-            continue;
-        while (atomic_load(&step->slice[b]) < slices) {
-            int slice = atomic_fetch_add(&step->slice[b], 1);
-            if (slice >= slices)
-                break;
-            reduce_slice(step, b, slice, worker->core);
-            finish_part(step);
-            any = true;
+        bool last = false;
+        int stage = atomic_load(&step->stage[b]), taken = 0;
+        if (stage == LS_GIVING)
+            taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, worker->core, &last);
+        else if (stage == LS_REDUCING)
+            taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, worker->core, &last);
+        if (last && step->runs.ranks > 1) {
+            atomic_store(&step->stage[b], stage == LS_GIVING ? LS_TO_SEND : LS_TO_SPREAD);
+            ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
+        for (int i = 0; stage == LS_REDUCING && i < taken; i++)
+            finish_part(step);
+        any |= taken > 0;
     }
     if (times && any)
         ls_times_reduced(times, begin);
@@ -334,9 +424,13 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
 static bool reducible(ls_step_job *step)
 {
     const ls_flat *flat = &step->trainer->network->flat;
-    for (int b = 0; b < flat->n_buckets; b++)
-        if (atomic_load(&step->owed[b]) <= 0 && atomic_load(&step->slice[b]) < slices_of(&flat->buckets[b]))
+    for (int b = 0; b < flat->n_buckets; b++) {
+        int stage = atomic_load(&step->stage[b]);
+        if (stage == LS_GIVING && atomic_load(&step->given[b].next) < slices_of(flat->buckets[b]))
             return true;
+        if (stage == LS_REDUCING && atomic_load(&step->reduced[b].next) < slices_of(own_piece(step, b)))
+            return true;
+    }
     return false;
 }
 
@@ -350,10 +444,13 @@ typedef struct running {
 static void bucket_is_whole(void *user, int bucket)
 {
     running *r = user;
-    if (atomic_fetch_sub(&r->step->owed[bucket], 1) == 1)
-        wake(r->step);
-    if (atomic_load(&r->step->next) >= r->step->shards)
+    if (atomic_fetch_sub(&r->step->owed[bucket], 1) == 1) {
+        atomic_store(&r->step->stage[bucket], ls_exchange_filled(r->step));
+        ls_step_wake(r->step);
+    }
+    if (atomic_load(&r->step->next) >= r->step->mine)
         reduce(r->step, r->worker);
+    ls_exchange_advance(r->step);
 }
 
 /* A clock that stands still while its core reduces or waits. */
@@ -414,13 +511,13 @@ static void begin(ls_step_job *step)
 /* The next shard for a worker, -1 where there is none. */
 static int pull(ls_step_job *step, const ls_worker *worker)
 {
-    if (atomic_load(&step->next) >= step->shards)
+    if (atomic_load(&step->next) >= step->mine)
         return -1;
     if (!step->placed) {
         int place = atomic_fetch_add(&step->next, 1);
-        return place < step->shards ? step->order[place] : -1;
+        return place < step->mine ? step->order[place] : -1;
     }
-    for (int i = 0; i < step->shards; i++) {
+    for (int i = 0; i < step->mine; i++) {
         int j = step->order[i], local;
         ls_device device = ls_step_share(step, j, &local)->device;
         if (device.type != LS_HOST && !ls_same_device(device, worker->device))
@@ -433,12 +530,30 @@ static int pull(ls_step_job *step, const ls_worker *worker)
     return -1;
 }
 
+/* Until there may be something to do: a moment, where other ranks are waited for. */
+static void rest(ls_step_job *step, const ls_worker *worker)
+{
+    if (ls_exchange_under_way(step)) {
+        atomic_store(&worker->engine->session->options.cluster->waiting, atomic_load(&step->busy) == 0);
+        struct timespec moment = {0, 20000};
+        nanosleep(&moment, NULL);
+        return;
+    }
+    if (ls_spin(worker->engine, &step->complete))
+        return;
+    pthread_mutex_lock(&step->lock);
+    while (!atomic_load(&step->complete) && !reducible(step) && !ls_exchange_under_way(step))
+        pthread_cond_wait(&step->changed, &step->lock);
+    pthread_mutex_unlock(&step->lock);
+}
+
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     ls_core_times *times = times_of(step, worker);
     begin(step);
     while (!atomic_load(&step->complete)) {
+        atomic_fetch_add(&step->busy, 1);
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
@@ -453,25 +568,25 @@ static void work(ls_job *job, ls_worker *worker)
         if (times)
             ls_times_end_turn(times);
         ls_core_leave(worker->core);
-        if (worked || ls_spin(worker->engine, &step->complete))
-            continue;
-        pthread_mutex_lock(&step->lock);
-        while (!atomic_load(&step->complete) && !reducible(step))
-            pthread_cond_wait(&step->changed, &step->lock);
-        pthread_mutex_unlock(&step->lock);
+        worked |= ls_exchange_advance(step);
+        atomic_fetch_sub(&step->busy, 1);
+        if (!worked)
+            rest(step, worker);
     }
 }
 
 void ls_step_submit(ls_step_job *step)
 {
     const ls_flat *flat = &step->trainer->network->flat;
-    int parts = step->shards;
+    int parts = step->mine;
     for (int b = 0; b < flat->n_buckets; b++) {
-        atomic_store(&step->owed[b], step->shards);
-        atomic_store(&step->slice[b], 0);
-        parts += slices_of(&flat->buckets[b]);
+        atomic_store(&step->owed[b], step->mine);
+        atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
+        step->given[b] = step->reduced[b] = (ls_slices){0};
+        parts += slices_of(own_piece(step, b));
     }
     ls_tree_reset(&step->tree, step->shards);
+    ls_exchange_begin(step);
     for (int j = 0; j < step->shards; j++)
         atomic_store(&step->pulled[j], 0);
     for (int i = 0; i < step->n_parts; i++) {
@@ -483,5 +598,7 @@ void ls_step_submit(ls_step_job *step)
     atomic_store(&step->broken, 0);
     step->begun = false;
     step->job.work = work;
+    if (parts == 0) /* more ranks than shards and pieces: this one only listens */
+        ls_exchange_end(step);
     ls_engine_submit(step->trainer->network->engine, &step->job);
 }

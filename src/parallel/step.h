@@ -3,14 +3,35 @@
  *
  * The life of a shard's gradient: a worker takes a free buffer from the trainer's pool (folding finished siblings into one to get
  * it, or waiting), the backward pass fills it bucket by bucket, and each bucket that all shards have filled is reduced at once, in
- * slices, while earlier layers still run backward. */
+ * slices, while earlier layers still run backward. With several ranks a rank computes the shards of its run and reduces its piece
+ * of each bucket; exchange.h has the rest. */
 #ifndef LS_PARALLEL_STEP_H
 #define LS_PARALLEL_STEP_H
 
-#include "comm/tree.h"
+#include "comm/runs.h"
 #include "parallel/network.h"
 
 enum { LS_SLICE = 16 * LS_TREE_BLOCK, LS_DEPTH = 2, LS_REPORTS = 1024 };
+
+/* Of a bucket, see exchange.h. The step's end goes from filling to moved by way of sending alone. */
+typedef enum ls_stage {
+    LS_FILLING,
+    LS_GIVING,
+    LS_TO_SEND,
+    LS_SENDING,
+    LS_REDUCING,
+    LS_TO_SPREAD,
+    LS_SPREADING,
+    LS_MOVED
+} ls_stage;
+
+/* What a rank tells the others at a step's end. */
+enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
+
+/* Slices of a bucket that workers take. */
+typedef struct ls_slices {
+    atomic_int next, done;
+} ls_slices;
 
 typedef struct ls_step_job {
     ls_job job;
@@ -20,8 +41,11 @@ typedef struct ls_step_job {
     int n_parts, parts_capacity;
     int64_t rows;
     int shards;
-    int *order;  /* [shards] in which they are pulled */
-    bool placed; /* some shards belong to a device */
+    ls_runs runs;
+    int rank, first, mine; /* this rank's shards are [first, first + mine) */
+    int first_slot, slots; /* of the wire; how many a bucket has */
+    int *order;            /* [mine] in which they are pulled */
+    bool placed;           /* some shards belong to a device */
     ls_sgd how;
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */
@@ -34,9 +58,15 @@ typedef struct ls_step_job {
     ls_tree tree;
     atomic_int next;             /* how many were pulled: the next place in `order`, unless some are placed */
     atomic_char *pulled;         /* [shards] of placed ones */
-    atomic_int *owed;            /* [buckets] shards that have not yet filled it */
-    atomic_int *slice;           /* [buckets] the next slice to reduce */
-    atomic_int left;             /* shards and slices to finish */
+    atomic_int *owed;            /* [buckets] this rank's shards that have not yet filled it */
+    atomic_int *stage;           /* [buckets] ls_stage */
+    ls_slices *given, *reduced;  /* [buckets] of the whole bucket, of this rank's piece */
+    atomic_int left;             /* this rank's shards and slices to finish */
+    atomic_int end;              /* ls_stage of the exchange at the step's end */
+    int to_move;                 /* buckets and ends on their way; guarded by the cluster's lock */
+    atomic_int busy;             /* workers that are at something */
+    int asked;                   /* the largest of all ranks */
+    uint32_t *flags;             /* [ranks] */
     atomic_int complete, broken; /* broken: a number was not finite */
     float *statistics;           /* [shards][state] */
     float *metrics;              /* [shards][LS_METRICS] */
@@ -47,10 +77,12 @@ struct ls_trainer {
     ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
     ls_optim options;
-    float *velocity; /* NULL without momentum */
+    float *velocity; /* NULL without momentum; only this rank's pieces are kept up */
     float *gradient; /* when it was read; NULL before */
     float **pool;    /* partial gradients */
     int n_pool, pool_capacity;
+    float *rows; /* other ranks' partial gradients of this rank's pieces */
+    size_t rows_floats;
     int *free_buffers, n_free;
     ls_step_job steps[LS_DEPTH];
     int64_t handed_in;          /* steps, updates or not: chooses the slot */
@@ -58,6 +90,7 @@ struct ls_trainer {
     atomic_int upset;           /* an update failed or was dropped */
     struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
     uint32_t verified;          /* shards that all devices were compared on */
+    atomic_int asked;           /* by this rank */
     bool restart;               /* the next update is the first of its momentum */
     pthread_mutex_t lock;       /* guards the reports */
     ls_report reports[LS_REPORTS];
@@ -71,5 +104,9 @@ ls_status ls_step_reserve(ls_step_job *step, int shards);
 /* The part that shard j is of, and its number there. */
 ls_share *ls_step_share(const ls_step_job *step, int j, int *local);
 void ls_step_submit(ls_step_job *step);
+
+float *ls_step_target(const ls_step_job *step); /* where the reduced pieces go: the next weights, or the gradient */
+void ls_step_wake(ls_step_job *step);           /* idle workers look again */
+void ls_step_finish(ls_step_job *step);         /* all is summed, on all ranks: decides and completes */
 
 #endif

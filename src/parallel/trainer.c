@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "optim/schedule.h"
 #include "parallel/batches.h"
+#include "parallel/exchange.h"
 #include "parallel/profile.h"
 #include "parallel/trainer.h"
 #include "parallel/stream.h"
@@ -15,6 +16,7 @@ static void free_trainer(void *object)
     ls_trainer *trainer = object;
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
+    ls_exchange_forget(trainer);
     trainer->network->trainer = NULL;
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
@@ -23,6 +25,7 @@ static void free_trainer(void *object)
         ls_release(context, trainer->pool[i]);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
+    ls_release(context, trainer->rows);
     ls_release(context, trainer->velocity);
     ls_release(context, trainer->gradient);
     pthread_mutex_destroy(&trainer->lock);
@@ -126,13 +129,13 @@ static int ceil_log2(int n)
 }
 
 /* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
-static ls_status reserve_pool(ls_trainer *trainer, int shards, bool any_order)
+static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool any_order)
 {
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     int wanted = network->engine->n_cores + 2 * ceil_log2(shards);
-    if (wanted > shards || any_order)
-        wanted = shards; /* such pulls may leave no two finished neighbours until the end */
+    if (wanted > mine || any_order)
+        wanted = mine; /* such pulls may leave no two finished neighbours until the end */
     if (wanted <= trainer->n_pool)
         return LS_OK;
     ls_engine_wait(network->engine);
@@ -163,10 +166,10 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, bool any_order)
 
 static void order_pulls(ls_step_job *step, uint64_t seed)
 {
-    for (int i = 0; i < step->shards; i++)
-        step->order[i] = i;
+    for (int i = 0; i < step->mine; i++)
+        step->order[i] = step->first + i;
     ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_PULLS, .epoch = (uint64_t)step->number};
-    for (int i = step->shards - 1; seed && i > 0; i--) {
+    for (int i = step->mine - 1; seed && i > 0; i--) {
         int j = (int)(ls_random_u32(&stream, (uint64_t)i) % (uint32_t)(i + 1)), swapped = step->order[i];
         step->order[i] = step->order[j];
         step->order[j] = swapped;
@@ -328,7 +331,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
-        reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK ||
+        ls_exchange_reserve(step) != LS_OK ||
+        reserve_pool(trainer, step->shards, step->mine, step->placed || session->options.shuffle_pulls) != LS_OK ||
         measure(step, network, update ? trainer->profile : NULL) != LS_OK)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
@@ -357,6 +361,23 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 ls_status ls_step(ls_trainer *trainer)
 {
     return trainer ? hand_in(trainer, true, "ls_step") : LS_BAD_ARGUMENT;
+}
+
+void ls_ask(ls_trainer *trainer, int number)
+{
+    if (trainer && number >= 0 && number < 1 << 23)
+        atomic_store(&trainer->asked, number);
+}
+
+int ls_asked(ls_trainer *trainer)
+{
+    if (!trainer)
+        return 0;
+    if (ls_cluster_ranks(trainer->session->options.cluster) == 1)
+        return atomic_load(&trainer->asked);
+    ls_step_job *older = &trainer->steps[trainer->handed_in % LS_DEPTH]; /* the next step waits for it anyway */
+    ls_engine_wait_job(trainer->network->engine, &older->job);
+    return older->asked;
 }
 
 const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)

@@ -52,6 +52,7 @@ usage '--weights: ' eval
 usage '--weights: ' predict --out x.npy
 usage '--out: ' predict --weights w.safetensors
 usage '--save: ' train --save ''
+usage '--timeout: ' train --timeout 0
 usage '--momentum: ' eval --weights w.safetensors --momentum 0.9
 usage 'fingerprint: ' fingerprint
 usage 'fingerprint: ' fingerprint one two
@@ -68,7 +69,7 @@ refused '--devices: ' train --devices cuda:0
 refused '--devices: ' train --devices gpu:0
 refused '--dtype: tf32 .*GPU' train --dtype tf32
 refused '--dtype: bf16 .*GPU' train --dtype bf16
-for option in timeout report trace; do
+for option in report trace; do
     refused "--$option: not built yet" train "--$option" 1
 done
 for value in 0 -1 5x m 0m 1.5h 10ms ''; do

@@ -1,0 +1,24 @@
+/* The ranks that mpirun or srun started: all go through a command together, and rank 0 alone prints and writes. */
+#ifndef CLI_RANKS_H
+#define CLI_RANKS_H
+
+#include "run.h"
+
+/* Before anything is said: where a launcher started several ranks, failures are held back until all can compare them. */
+void ranks_expect(void);
+
+/* Starts the ranks, if a launcher did. `status` is how far this rank came before; what it said then was held back. From here on
+ * all ranks must come to ranks_agree. Returns `status`, or the one to exit with once a line is said. */
+int ranks_start(settings *chosen, int status);
+ls_cluster *ranks_cluster(void);
+
+/* Whether every rank came here with status 0, the same settings, data and weights. A line is said where not. */
+int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status);
+
+/* From here on nobody waits for this rank any more, but for the end. */
+void ranks_parted(void);
+
+/* Closes the session and ends the ranks. One that fails while others wait for it leaves at once, and its launcher ends them. */
+int ranks_close(run *r, int status);
+
+#endif

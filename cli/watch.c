@@ -1,0 +1,199 @@
+#include "watch.h"
+#include "progress.h"
+#include "say.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What is known of one rank. */
+typedef struct watched {
+    ls_sign before;
+    int64_t times;
+    double heard, went_on; /* when; seconds of the steady clock */
+} watched;
+
+static struct {
+    double seconds;
+    int rank, ranks;
+    pthread_mutex_t lock; /* guards the two objects, which end before the process does */
+    ls_cluster *cluster;
+    const ls_session *session;
+    _Atomic(const char *) phase;
+    _Atomic int64_t step;
+    watched own, *others;
+    ls_sign *seen;
+    int64_t *times;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .phase = "start"};
+
+enum { HEAD_START = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
+
+/* How long a rank waits: rank 0 the time asked for, and each other longer than the one before, so that one speaks for all before its
+ * launcher has ended the rest. */
+static double limit(void)
+{
+    int more = watch.rank ? HEAD_START + watch.rank : 0;
+    return watch.seconds + (more < PATIENCE ? more : PATIENCE);
+}
+
+static _Noreturn void leave(const char *line)
+{
+    if (line)
+        fprintf(stderr, "lockstep: %s\n", line);
+    fflush(stderr);
+    _exit(STATUS_FAILED);
+}
+
+/* One line, and the end. Rank 0's verdict goes to the others first, so that they leave without a line of their own. */
+static _Noreturn void name_rank(int rank, const ls_sign *sign, ls_sign *mine)
+{
+    char line[256], who[128] = "";
+    const char *host = ls_cluster_host(watch.cluster, rank);
+    if (watch.ranks > 1)
+        snprintf(who, sizeof who, *host ? "rank %d on host %s: " : "rank %d: ", rank, host);
+    snprintf(line, sizeof line, "%sno progress since step %lld, in %s", who, (long long)sign->step, sign->phase);
+    fprintf(stderr, "lockstep: %s\n", line);
+    for (int i = 0; i < 5 && watch.rank == 0 && watch.cluster; i++) {
+        struct timespec moment = {0, 20000000};
+        mine->verdict = rank + 1;
+        ls_cluster_tell(watch.cluster, mine, watch.seen, watch.times);
+        nanosleep(&moment, NULL);
+    }
+    leave(NULL);
+}
+
+static bool same(const ls_sign *a, const ls_sign *b)
+{
+    return a->step == b->step && a->work == b->work && strcmp(a->phase, b->phase) == 0;
+}
+
+static void look_at_others(double now, ls_sign *mine)
+{
+    for (int r = 0; r < watch.ranks; r++) {
+        watched *w = &watch.others[r];
+        const ls_sign *sign = &watch.seen[r];
+        if (r == watch.rank || (watch.rank > 0 && r > 0) || watch.times[r] < 0)
+            continue;
+        if (watch.times[r] != w->times)
+            w->heard = now;
+        if (watch.times[r] != w->times && !same(sign, &w->before))
+            w->went_on = watch.own.heard = now;
+        if (watch.times[r] != w->times && sign->waiting)
+            w->went_on = now;
+        w->before = *sign;
+        w->times = watch.times[r];
+        if (sign->verdict) {
+            struct timespec moment = {0, 500000000}; /* for rank 0's line to come out */
+            nanosleep(&moment, NULL);
+            leave(NULL);
+        }
+        ls_sign shown = *sign;
+        if (!*shown.phase)
+            snprintf(shown.phase, sizeof shown.phase, "start");
+        if (now - w->heard > limit() || now - w->went_on > limit())
+            name_rank(r, &shown, mine);
+    }
+}
+
+static void look(double now)
+{
+    ls_sign mine = {.step = atomic_load(&watch.step), .work = ls_work_done(watch.session)};
+    snprintf(mine.phase, sizeof mine.phase, "%s", atomic_load(&watch.phase));
+    if (watch.cluster && watch.ranks > 1) {
+        /* The others hear from rank 0 alone, and by its count whether any rank goes on. */
+        ls_sign told = mine;
+        for (int r = 1; r < watch.ranks && watch.rank == 0; r++)
+            told.work += watch.seen[r].work;
+        ls_cluster_tell(watch.cluster, &told, watch.seen, watch.times);
+        mine.waiting = told.waiting;
+        look_at_others(now, &mine);
+    }
+    watched *own = &watch.own;
+    if (!same(&mine, &own->before))
+        own->heard = own->went_on = now;
+    else if (mine.waiting)
+        own->went_on = now;
+    own->before = mine;
+    /* While MPI starts and ends, no rank hears of another. */
+    if (!watch.cluster && watch.ranks > 1 && now - own->went_on > limit()) {
+        char line[128];
+        snprintf(line, sizeof line, "rank %d of %d: no progress since step %lld, in %s: a rank does not come",
+                 watch.rank, watch.ranks, (long long)mine.step, mine.phase);
+        leave(line);
+    }
+    if (now - own->went_on > limit() + (watch.rank > 0))
+        name_rank(watch.rank, &mine, &mine);
+    if (now - own->heard > limit() + LAST_RESORT)
+        leave("every rank waits for another: messages between them are lost");
+}
+
+static void *watch_main(void *unused)
+{
+    double beat = watch.seconds / 20 < 0.1 ? watch.seconds / 20 : 0.1;
+    struct timespec moment = {0, (long)(beat * 1e9)};
+    for (double before = steady_seconds();;) {
+        nanosleep(&moment, NULL);
+        double now = steady_seconds();
+        pthread_mutex_lock(&watch.lock);
+        /* This process was stopped itself: what it missed is nobody's fault. */
+        double missed = now - before > 4 * beat + 1 ? now - before : 0;
+        watch.own.heard += missed;
+        watch.own.went_on += missed;
+        for (int r = 0; r < watch.ranks; r++) {
+            watch.others[r].heard += missed;
+            watch.others[r].went_on += missed;
+        }
+        look(now);
+        pthread_mutex_unlock(&watch.lock);
+        before = now;
+    }
+    return unused;
+}
+
+void watch_start(double seconds, int rank, int ranks)
+{
+    pthread_t thread;
+    watch.seconds = seconds;
+    watch.rank = rank;
+    watch.ranks = ranks;
+    watch.others = calloc((size_t)ranks, sizeof *watch.others);
+    watch.seen = calloc((size_t)ranks, sizeof *watch.seen);
+    watch.times = calloc((size_t)ranks, sizeof *watch.times);
+    double now = steady_seconds();
+    watch.own.heard = watch.own.went_on = now;
+    if (seconds <= 0 || !watch.others || !watch.seen || !watch.times)
+        return;
+    if (pthread_create(&thread, NULL, watch_main, NULL) == 0)
+        pthread_detach(thread);
+}
+
+void watch_cluster(ls_cluster *cluster)
+{
+    double now = steady_seconds();
+    pthread_mutex_lock(&watch.lock);
+    for (int r = 0; watch.others && r < watch.ranks; r++)
+        watch.others[r].heard = watch.others[r].went_on = now;
+    watch.cluster = cluster;
+    pthread_mutex_unlock(&watch.lock);
+}
+
+void watch_session(const ls_session *session)
+{
+    pthread_mutex_lock(&watch.lock);
+    watch.session = session;
+    pthread_mutex_unlock(&watch.lock);
+}
+
+void watch_phase(const char *phase)
+{
+    atomic_store(&watch.phase, phase);
+}
+
+void watch_step(int64_t finished)
+{
+    atomic_store(&watch.step, finished);
+}

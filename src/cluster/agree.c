@@ -1,0 +1,96 @@
+/* Whether all ranks have come as far, and with the same settings. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/cluster.h"
+
+/* This rank's text: its failure, then names and values in turn, each ended by a zero byte. Returns its length; NULL counts only. */
+static size_t write_text(char *text, const char *failure, const ls_setting settings[], int n)
+{
+    size_t length = 0;
+    for (int i = -1; i < 2 * n; i++) {
+        const char *part = i < 0 ? failure : i % 2 ? settings[i / 2].value : settings[i / 2].name;
+        part = part ? part : "";
+        if (text)
+            memcpy(text + length, part, strlen(part) + 1);
+        length += strlen(part) + 1;
+    }
+    return length;
+}
+
+static void name_rank(const ls_cluster *cluster, int rank, char *name, size_t size)
+{
+    snprintf(name, size, "rank %d on host %s", rank, cluster->hosts[rank]);
+}
+
+/* The first rank that failed is named, unless all of them say the same. */
+static ls_status refuse_failure(ls_cluster *cluster, const char *all, const size_t begin[])
+{
+    int first = -1, alike = 0;
+    for (int r = 0; r < cluster->ranks; r++)
+        if (first < 0 && all[begin[r]])
+            first = r;
+    if (first < 0)
+        return LS_OK;
+    const char *failure = all + begin[first];
+    for (int r = 0; r < cluster->ranks; r++)
+        alike += strcmp(all + begin[r], failure) == 0;
+    char name[128];
+    name_rank(cluster, first, name, sizeof name);
+    if (alike == cluster->ranks)
+        return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s", failure);
+    return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s: %s", name, failure);
+}
+
+/* The first setting, and the first rank, that differs from rank 0's. */
+static ls_status refuse_difference(ls_cluster *cluster, const char *all, const size_t begin[])
+{
+    for (int r = 1; r < cluster->ranks; r++) {
+        const char *a = all, *b = all + begin[r], *b_end = all + begin[r + 1];
+        for (bool name = false; a < all + begin[1] && b < b_end; name = !name) {
+            const char *next_a = a + strlen(a) + 1, *next_b = b + strlen(b) + 1;
+            char rank[128];
+            name_rank(cluster, r, rank, sizeof rank);
+            if (strcmp(a, b) != 0 && name)
+                return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s lists other settings than rank 0", rank);
+            if (name && strcmp(next_a, next_b) != 0)
+                return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s differs: %s on %s, %s on rank 0", a,
+                                *next_b ? next_b : "none", rank, *next_a ? next_a : "none");
+            a = next_a;
+            b = next_b;
+        }
+    }
+    return LS_OK;
+}
+
+ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_setting settings[], int n)
+{
+    if (!cluster || ls_cluster_status(cluster) != LS_OK)
+        return ls_cluster_status(cluster);
+    ls_context *context = &cluster->context;
+    if (cluster->ranks == 1)
+        return failure && *failure ? ls_raise(context, LS_BAD_ARGUMENT, "%s", failure) : LS_OK;
+    size_t ranks = (size_t)cluster->ranks, total = 0;
+    size_t *begin = ls_alloc(context, ranks + 1, sizeof *begin, "the ranks' settings");
+    if (!begin)
+        return LS_OUT_OF_MEMORY;
+    begin[cluster->rank] = write_text(NULL, failure, settings, n);
+    ls_status status = ls_cluster_gather_each(cluster, context, begin, sizeof *begin);
+    for (size_t r = 0; r <= ranks; r++) {
+        size_t length = begin[r];
+        begin[r] = total;
+        total += length;
+    }
+    char *all = status == LS_OK ? ls_alloc(context, total, 1, "the ranks' settings") : NULL;
+    if (all) {
+        write_text(all + begin[cluster->rank], failure, settings, n);
+        status = ls_cluster_gather(cluster, context, all, begin);
+        if (status == LS_OK)
+            status = refuse_failure(cluster, all, begin);
+        if (status == LS_OK)
+            status = refuse_difference(cluster, all, begin);
+    }
+    ls_release(context, all);
+    ls_release(context, begin);
+    return ls_cluster_status(cluster);
+}

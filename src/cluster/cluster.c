@@ -1,0 +1,247 @@
+#include "cluster/cluster.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Gathers ---- */
+
+ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots, int *first)
+{
+    bool good = true;
+    *first = 4 * cluster->ranks;
+    pthread_mutex_lock(&cluster->lock);
+    if (cluster->ranks > 1 && *first + slots > cluster->slots) {
+        good = cluster->wire.reserve(cluster->wire.user, *first + slots);
+        cluster->slots = good ? *first + slots : cluster->slots;
+    }
+    pthread_mutex_unlock(&cluster->lock);
+    return good ? LS_OK : ls_raise(context, LS_OUT_OF_MEMORY, "no memory for %d transfers between ranks", slots);
+}
+
+static bool begin_gather(ls_cluster *cluster, char *data, const size_t begin[])
+{
+    const ls_wire *wire = &cluster->wire;
+    const int me = cluster->rank;
+    bool good = true;
+    for (int r = 0; good && r < cluster->ranks; r++) {
+        if (r != me && begin[r + 1] > begin[r])
+            good = wire->receive(wire->user, 2 * r, r, LS_TAG_GATHER, data + begin[r], begin[r + 1] - begin[r]);
+        if (good && r != me && begin[me + 1] > begin[me])
+            good = wire->send(wire->user, 2 * r + 1, r, LS_TAG_GATHER, data + begin[me], begin[me + 1] - begin[me]);
+    }
+    return good;
+}
+
+/* Between two looks at the wire: not long beside a message, and not at the cost of a core that others compute on. */
+static void pause_a_little(int times)
+{
+    struct timespec time = {0, times < 100 ? 20000 : 200000};
+    nanosleep(&time, NULL);
+}
+
+ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[])
+{
+    if (cluster->ranks == 1)
+        return LS_OK;
+    atomic_store(&cluster->waiting, 1);
+    pthread_mutex_lock(&cluster->lock);
+    int done = begin_gather(cluster, data, begin) ? 0 : -1;
+    for (int times = 0; done == 0; times++) {
+        done = cluster->wire.test(cluster->wire.user, 0, 2 * cluster->ranks);
+        if (done == 0) {
+            pthread_mutex_unlock(&cluster->lock);
+            pause_a_little(times);
+            pthread_mutex_lock(&cluster->lock);
+        }
+    }
+    pthread_mutex_unlock(&cluster->lock);
+    atomic_store(&cluster->waiting, 0);
+    return done > 0 ? LS_OK : ls_raise(context, LS_IO, "rank %d: a transfer between ranks failed", cluster->rank);
+}
+
+ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes)
+{
+    for (int r = 0; r <= cluster->ranks; r++)
+        cluster->places[r] = (size_t)r * bytes;
+    return ls_cluster_gather(cluster, context, data, cluster->places);
+}
+
+/* ---- Cores ---- */
+
+/* This rank's share of cores that several ranks of its host were left on. */
+static void keep_to_share(cpu_set_t *mask, int place, int sharers)
+{
+    cpu_set_t share;
+    int cores = CPU_COUNT(mask), seen = 0;
+    int first = sharers <= cores ? place * cores / sharers : place % cores;
+    int end = sharers <= cores ? (place + 1) * cores / sharers : first + 1;
+    CPU_ZERO(&share);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, mask)) {
+            if (seen >= first && seen < end)
+                CPU_SET(i, &share);
+            seen++;
+        }
+    sched_setaffinity(0, sizeof share, &share);
+}
+
+/* A launcher may bind each rank to cores of its own, or leave them all on all. `deal`: then they are dealt out. */
+static ls_status look_at_cores(ls_cluster *cluster, bool deal)
+{
+    cpu_set_t *masks = ls_alloc(&cluster->context, (size_t)cluster->ranks, sizeof *masks, "the ranks' cores");
+    if (!masks)
+        return LS_OUT_OF_MEMORY;
+    cpu_set_t *mine = &masks[cluster->rank];
+    CPU_ZERO(mine);
+    bool known = sched_getaffinity(0, sizeof *mine, mine) == 0;
+    ls_status status = ls_cluster_gather_each(cluster, &cluster->context, masks, sizeof *masks);
+    int place = 0, sharers = 0;
+    for (int r = 0; r < cluster->ranks; r++)
+        if (strcmp(cluster->hosts[r], cluster->hosts[cluster->rank]) == 0 && CPU_EQUAL(&masks[r], mine)) {
+            place += r < cluster->rank;
+            sharers++;
+        }
+    if (status == LS_OK && known && sharers > 1) {
+        cluster->crowded = !deal || sharers > CPU_COUNT(mine);
+        if (deal)
+            keep_to_share(mine, place, sharers);
+    }
+    ls_release(&cluster->context, masks);
+    return status;
+}
+
+/* ---- Start and end ---- */
+
+static ls_cluster *new_cluster(void)
+{
+    ls_context context;
+    if (ls_context_init(&context, NULL) != LS_OK)
+        return NULL;
+    ls_cluster *cluster = ls_alloc(&context, 1, sizeof *cluster, "a cluster");
+    ls_context_destroy(&context);
+    if (!cluster)
+        return NULL;
+    ls_context_init(&cluster->context, NULL);
+    pthread_mutex_init(&cluster->lock, NULL);
+    cluster->ranks = 1;
+    return cluster;
+}
+
+static ls_status meet(ls_cluster *cluster, bool deal)
+{
+    ls_context *context = &cluster->context;
+    size_t ranks = (size_t)cluster->wire.ranks;
+    int first;
+    if (cluster->wire.error)
+        return ls_raise(context, LS_UNSUPPORTED, "%s", cluster->wire.error);
+    if (cluster->wire.size != sizeof(ls_wire) || cluster->wire.ranks < 1 || cluster->wire.rank < 0 ||
+        cluster->wire.rank >= cluster->wire.ranks)
+        return ls_raise(context, LS_BAD_ARGUMENT, "the wire between ranks is of another version, or has no such rank");
+    cluster->hosts = ls_alloc(context, ranks, sizeof *cluster->hosts, "the ranks' hosts");
+    cluster->places = ls_alloc(context, ranks + 1, sizeof *cluster->places, "the ranks' places");
+    cluster->peers = ls_signs_new(context, (int)ranks);
+    if (!cluster->hosts || !cluster->places || !cluster->peers)
+        return LS_OUT_OF_MEMORY;
+    cluster->rank = cluster->wire.rank;
+    cluster->ranks = cluster->wire.ranks;
+    gethostname(cluster->hosts[cluster->rank], LS_HOST_NAME - 1);
+    if (ls_cluster_reserve(cluster, context, 0, &first) != LS_OK ||
+        ls_cluster_gather_each(cluster, context, cluster->hosts, sizeof *cluster->hosts) != LS_OK)
+        return ls_context_status(context);
+    return look_at_cores(cluster, deal);
+}
+
+ls_cluster *ls_cluster_on(const ls_wire *wire)
+{
+    ls_cluster *cluster = new_cluster();
+    if (!cluster)
+        return NULL;
+    if (!wire) {
+        ls_raise(&cluster->context, LS_BAD_ARGUMENT, "ls_cluster_on: wire is NULL");
+        return cluster;
+    }
+    cluster->wire = *wire;
+    meet(cluster, false);
+    return cluster;
+}
+
+ls_cluster *ls_cluster_start(void)
+{
+    ls_launch launch;
+    ls_cluster *cluster = new_cluster();
+    if (!cluster || !ls_launch_find(&launch))
+        return cluster;
+    if (launch.plugin)
+        cluster->plugin = ls_launch_open(&cluster->context, &launch, &cluster->wire);
+    else if (launch.ranks > 1)
+        ls_raise(&cluster->context, LS_BAD_ARGUMENT,
+                 "%s started %d tasks without MPI, and each would train alone; start with srun --mpi=pmix or "
+                 "--mpi=pmi2 ('srun --mpi=list' shows what is there), with mpirun, or a single task",
+                 launch.launcher, launch.ranks);
+    if (cluster->plugin)
+        meet(cluster, true);
+    return cluster;
+}
+
+void ls_cluster_launched(int *rank, int *ranks)
+{
+    ls_launch launch;
+    bool found = ls_launch_find(&launch);
+    *rank = found ? launch.rank : 0;
+    *ranks = found ? launch.ranks : 1;
+}
+
+void ls_cluster_part(ls_cluster *cluster)
+{
+    if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) == LS_IO)
+        return;
+    atomic_store(&cluster->waiting, 1);
+    for (int times = 0; !ls_signs_end(cluster); times++)
+        pause_a_little(times);
+    atomic_store(&cluster->waiting, 0);
+}
+
+/* The plugin stays loaded: an MPI leaves threads and handlers behind that would run into nothing. */
+void ls_cluster_end(ls_cluster *cluster)
+{
+    if (!cluster)
+        return;
+    ls_cluster_part(cluster);
+    if (cluster->wire.end)
+        cluster->wire.end(cluster->wire.user);
+    ls_release(&cluster->context, cluster->hosts);
+    ls_release(&cluster->context, cluster->places);
+    ls_release(&cluster->context, cluster->peers);
+    pthread_mutex_destroy(&cluster->lock);
+    ls_context context = cluster->context;
+    ls_context_destroy(&cluster->context);
+    ls_release(&context, cluster);
+}
+
+ls_status ls_cluster_status(const ls_cluster *cluster)
+{
+    return cluster ? ls_context_status((ls_context *)&cluster->context) : LS_OUT_OF_MEMORY;
+}
+
+const char *ls_cluster_message(const ls_cluster *cluster)
+{
+    return cluster ? cluster->context.message : "no memory for a cluster";
+}
+
+int ls_cluster_rank(const ls_cluster *cluster)
+{
+    return cluster ? cluster->rank : 0;
+}
+
+int ls_cluster_ranks(const ls_cluster *cluster)
+{
+    return cluster ? cluster->ranks : 1;
+}
+
+const char *ls_cluster_host(const ls_cluster *cluster, int rank)
+{
+    return cluster && cluster->hosts && rank >= 0 && rank < cluster->ranks ? cluster->hosts[rank] : "";
+}

@@ -1,0 +1,53 @@
+/* The ranks of a run and the wire between them. A session without a cluster is rank 0 of 1, and never comes here. */
+#ifndef LS_CLUSTER_CLUSTER_H
+#define LS_CLUSTER_CLUSTER_H
+
+#include <stdatomic.h>
+
+#include "base/context.h"
+
+enum { LS_HOST_NAME = 64 };
+
+/* Streams of messages that must not meet: gathers, signs of life and the steps' traffic. */
+enum { LS_TAG_GATHER, LS_TAG_SIGN, LS_TAG_END, LS_TAG_STEP };
+
+struct ls_cluster {
+    ls_context context;
+    int rank, ranks;
+    ls_wire wire;
+    pthread_mutex_t lock; /* one thread at a time calls the wire */
+    int slots;            /* the first 2 * ranks are the gather's, the next the signs' */
+    char (*hosts)[LS_HOST_NAME];
+    size_t *places;              /* [ranks + 1] for gathers of fixed size */
+    struct ls_peer *peers;       /* [ranks] in signs.c */
+    struct ls_trainer *stepping; /* whose steps are on the wire: networks take turns */
+    bool ending;                 /* the last signs are being sent */
+    atomic_int waiting;          /* for other ranks, with nothing of this one's left to do meanwhile */
+    bool crowded;                /* ranks of this host share cores: waiting must not spin */
+    void *plugin;
+};
+
+/* What a launcher's environment says. `plugin` is NULL where it came without an MPI. */
+typedef struct ls_launch {
+    const char *launcher, *plugin;
+    int rank, ranks;
+} ls_launch;
+
+bool ls_launch_find(ls_launch *launch); /* false: started by none */
+
+/* Loads the launcher's plugin and has it fill the wire; a failure is the context's. Returns what to hand to dlclose. */
+void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire);
+
+/* Room for a step's transfers: their slots begin at *first. */
+ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots, int *first);
+
+/* Bytes [begin[r], begin[r + 1]) of `data` are rank r's: sends this rank's, fills in the others'. Waits; every rank must come. */
+ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[]);
+/* The same for `bytes` of each rank. */
+ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes);
+
+struct ls_peer *ls_signs_new(ls_context *context, int ranks);
+/* Sends the last sign and looks for the others' last; true when they all came. */
+bool ls_signs_end(ls_cluster *cluster);
+
+#endif

@@ -1,0 +1,105 @@
+/* Which launcher started this process, and the plugin for its MPI. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster/cluster.h"
+
+static int number_of(const char *name, int otherwise)
+{
+    const char *text = name ? getenv(name) : NULL;
+    if (!text || !*text)
+        return otherwise;
+    char *end;
+    long value = strtol(text, &end, 10);
+    return *end || value < 0 || value > 1 << 24 ? otherwise : (int)value;
+}
+
+typedef struct sign {
+    const char *rank, *ranks; /* variables of the environment */
+    const char *launcher, *plugin;
+} sign;
+
+/* In this order: a launcher under another, such as mpirun in a Slurm job, is the one that counts. MPICH's launcher and Slurm's
+ * pmi2 speak PMI; Slurm's pmix, PRRTE and Flux give PMIx's rank alone, and the number of ranks stands beside it. */
+static const sign signs[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI", "openmpi"},
+    {"PMI_RANK", "PMI_SIZE", "a launcher that speaks PMI (mpirun of MPICH, srun --mpi=pmi2)", "mpich"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "a launcher that speaks PMIx (srun --mpi=pmix)", "openmpi"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun", NULL},
+};
+
+bool ls_launch_find(ls_launch *launch)
+{
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        const sign *s = &signs[i];
+        int rank = number_of(s->rank, -1), ranks = number_of(s->ranks, -1);
+        if (rank < 0 || ranks < 1)
+            continue;
+        *launch = (ls_launch){.launcher = s->launcher, .plugin = s->plugin, .rank = rank, .ranks = ranks};
+        return true;
+    }
+    return false;
+}
+
+/* The folder that this code was loaded from, the library's or the program's. */
+static bool own_folder(char *folder, size_t size)
+{
+    Dl_info info;
+    char path[4096];
+    ssize_t length = -1;
+    /* A program's name may be relative to where it was started; the system knows better. */
+    if (dladdr((const void *)signs, &info) && info.dli_fname && strstr(info.dli_fname, "liblockstep.so"))
+        length = snprintf(path, sizeof path, "%s", info.dli_fname);
+    else
+        length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || length >= (ssize_t)sizeof path)
+        return false;
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return snprintf(folder, size, "%s", path) < (int)size;
+}
+
+typedef void open_wire(ls_wire *wire);
+
+/* Beside the program or the library where it is built, and where it is installed. Open MPI's own plugins look for its symbols
+ * among the process's, which is why this one's are opened to all. */
+static void *load(const char *plugin, char *why, size_t size)
+{
+    static const char *const places[] = {"%s/lockstep-%s.so", "%s/lockstep/lockstep-%s.so",
+                                         LOCKSTEP_LIBDIR_FROM_BINDIR "/lockstep/lockstep-%s.so"};
+    char folder[4096] = "", path[4500];
+    snprintf(why, size, "there is no lockstep-%s.so beside this program", plugin);
+    for (size_t i = 0; i < sizeof places / sizeof *places && (*folder || own_folder(folder, sizeof folder)); i++) {
+        snprintf(path, sizeof path, places[i], folder, plugin);
+        if (access(path, F_OK) != 0)
+            continue;
+        void *loaded = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        if (loaded)
+            return loaded;
+        snprintf(why, size, "%s", dlerror());
+        return NULL;
+    }
+    return NULL;
+}
+
+void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
+{
+    char why[512];
+    void *loaded = load(launch->plugin, why, sizeof why);
+    open_wire *open = NULL;
+    if (loaded) /* as POSIX has it: an object pointer that is a function's */
+        *(void **)&open = dlsym(loaded, "lockstep_open_wire");
+    if (open) {
+        open(wire);
+        return loaded;
+    }
+    ls_raise(context, LS_UNSUPPORTED, "started as rank %d of %d by %s, but its plugin cannot be had: %s", launch->rank,
+             launch->ranks, launch->launcher, loaded ? "it is of another version" : why);
+    return NULL;
+}

@@ -1,0 +1,97 @@
+/* Signs of life: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold nothing up. */
+#include <string.h>
+#include <time.h>
+
+#include "cluster/cluster.h"
+
+/* What travels. The last one says that its sender has come to its end. */
+typedef struct told {
+    ls_sign sign;
+    int32_t last;
+} told;
+
+typedef struct ls_peer {
+    told heard, incoming, outgoing;
+    int64_t times; /* heard; -1 after the last */
+    bool receiving, sending, sent_last;
+} peer;
+
+struct ls_peer *ls_signs_new(ls_context *context, int ranks)
+{
+    return ls_alloc(context, (size_t)ranks, sizeof(peer), "the ranks' signs");
+}
+
+static bool hears(const ls_cluster *cluster, int r)
+{
+    return r != cluster->rank && (cluster->rank == 0 || r == 0);
+}
+
+static int slot_of(const ls_cluster *cluster, int r)
+{
+    return 2 * cluster->ranks + 2 * r;
+}
+
+static void listen_to(ls_cluster *cluster, int r)
+{
+    const ls_wire *wire = &cluster->wire;
+    peer *p = &cluster->peers[r];
+    if (p->receiving && wire->test(wire->user, slot_of(cluster, r), 1) == 1) {
+        p->receiving = false;
+        p->heard = p->incoming;
+        p->times = p->heard.last ? -1 : p->times + 1;
+    }
+    if (!p->receiving && p->times >= 0)
+        p->receiving = wire->receive(wire->user, slot_of(cluster, r), r, LS_TAG_SIGN, &p->incoming, sizeof p->incoming);
+}
+
+static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
+{
+    const ls_wire *wire = &cluster->wire;
+    peer *p = &cluster->peers[r];
+    if (p->sending && wire->test(wire->user, slot_of(cluster, r) + 1, 1) == 1)
+        p->sending = false;
+    if (p->sending || p->sent_last)
+        return;
+    p->outgoing = (told){*mine, last};
+    p->sending = wire->send(wire->user, slot_of(cluster, r) + 1, r, LS_TAG_SIGN, &p->outgoing, sizeof p->outgoing);
+    p->sent_last = last;
+}
+
+void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[])
+{
+    if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) != LS_OK)
+        return;
+    mine->waiting = atomic_load(&cluster->waiting);
+    if (pthread_mutex_trylock(&cluster->lock) != 0)
+        return;
+    for (int r = 0; r < cluster->ranks; r++) {
+        const peer *p = &cluster->peers[r];
+        if (!hears(cluster, r))
+            continue;
+        if (!cluster->ending) {
+            listen_to(cluster, r);
+            send_to(cluster, r, mine, false);
+        }
+        seen[r] = p->heard.sign;
+        times[r] = p->times;
+    }
+    pthread_mutex_unlock(&cluster->lock);
+}
+
+bool ls_signs_end(ls_cluster *cluster)
+{
+    ls_sign none = {.step = 0};
+    bool over = true;
+    pthread_mutex_lock(&cluster->lock);
+    cluster->ending = true;
+    for (int r = 0; r < cluster->ranks; r++) {
+        const peer *p = &cluster->peers[r];
+        if (!hears(cluster, r))
+            continue;
+        listen_to(cluster, r);
+        send_to(cluster, r, &none, true);
+        over &= p->times < 0 && p->sent_last && !p->sending;
+    }
+    pthread_mutex_unlock(&cluster->lock);
+    return over;
+}

@@ -1,0 +1,77 @@
+/* A tiny training run on each core: a device that computes other numbers than its neighbours is found before the work begins. */
+#include "base/cores.h"
+#include "base/random.h"
+#include "base/session.h"
+
+enum { IMAGES = 32, CHANNELS = 3, SIDE = 12, CLASSES = 10 };
+
+/* The operations that a network spends its time in: direct and Winograd convolution, BatchNorm, pooling, a linear layer. */
+static ls_module *network(ls_session *s)
+{
+    ls_module *net = ls_sequential(s, NULL);
+    ls_append(net, "conv1", ls_nn_conv2d(s, 16, 5, &(ls_conv){.padding = 2}));
+    ls_append(net, "norm", ls_nn_batch_norm(s));
+    ls_append(net, "relu1", ls_nn_fn(s, ls_relu));
+    ls_append(net, "conv2", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
+    ls_append(net, "relu2", ls_nn_fn(s, ls_relu));
+    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_append(net, "linear", ls_nn_linear(s, CLASSES));
+    return net;
+}
+
+static uint64_t train_on(ls_session *s, ls_data *data, ls_device device)
+{
+    ls_module *net = network(s);
+    ls_initialize(net, (ls_devices){.n = 1, .at = {device}}, &(ls_init){.kind = LS_HE, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
+    ls_seek(data, 0, 0);
+    for (ls_batch b; ls_next(data, &b);) {
+        ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
+        ls_step(trainer);
+    }
+    return ls_checksum(net);
+}
+
+static ls_data *images(ls_session *s)
+{
+    uint8_t pixels[IMAGES * CHANNELS * SIDE * SIDE], labels[IMAGES];
+    ls_random_stream stream = {.purpose = LS_FOR_CANARY};
+    for (uint64_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)ls_random_u32(&stream, i);
+    for (size_t i = 0; i < sizeof labels; i++)
+        labels[i] = pixels[i] % CLASSES;
+    return ls_data_from_memory(s, pixels, labels, IMAGES, CHANNELS, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 16});
+}
+
+ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
+{
+    if (!session || ls_failed(session))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    if (!sum || devices.n < 1 || devices.n > LS_MAX_DEVICES)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_canary: sum is NULL or the list of devices is empty");
+    ls_options options = {.shard = 8,
+                          .isa = session->options.isa,
+                          .conv = session->options.conv,
+                          .allocator = session->options.allocator};
+    ls_session *own = ls_open(&options);
+    ls_data *data = images(own);
+    bool tried[LS_MAX_CORES] = {false}; /* devices may share a core */
+    int cores = ls_core_count();
+    for (int d = 0; d < devices.n && !ls_failed(own); d++) {
+        if (tried[devices.at[d].index % cores])
+            continue;
+        tried[devices.at[d].index % cores] = true;
+        uint64_t found = train_on(own, data, devices.at[d]);
+        if (d == 0)
+            *sum = found;
+        if (found != *sum && !ls_failed(own))
+            ls_raise(&session->context, LS_INTERNAL,
+                     "%s and %s compute different numbers from the same operands; one of them is not to be trusted",
+                     ls_device_str(session, devices.at[0]), ls_device_str(session, devices.at[d]));
+    }
+    if (ls_failed(own))
+        ls_raise(&session->context, ls_status_of(own), "%s", ls_message(own));
+    ls_close(own);
+    return ls_status_of(session);
+}

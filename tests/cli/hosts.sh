@@ -1,0 +1,217 @@
+#!/bin/sh
+# Several ranks under one MPI: the one-process run's fingerprint, log and files; differences, and ranks that are killed or stopped,
+# end in one line and leave no process behind. hosts.sh PROGRAM openmpi|mpich [long]
+. "$(dirname -- "$0")/common.sh"
+mpi=$2
+build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
+program=$build/$(basename -- "$program")
+
+skip() {
+    printf 'SKIPPED: %s\n' "$*"
+    exit 77
+}
+[ -e "$build/lockstep-$mpi.so" ] || skip "this build has no plugin for $mpi"
+launcher=$(command -v "mpirun.$mpi" || command -v mpirun) || skip "there is no mpirun"
+case $mpi,$("$launcher" --version 2>&1) in
+openmpi,*open-mpi.org*) launcher="$launcher -q --oversubscribe" ;;
+mpich,*HYDRA*) ;;
+*) skip "mpirun is not $mpi's" ;;
+esac
+# Containers are root's, where Open MPI wants to be asked twice.
+[ "$(id -u)" != 0 ] || OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+
+python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+
+# ranks STATUS ARGUMENTS...: as `runs`, with mpirun's arguments; any status but 0 for a failure, as launchers make their own.
+ranks() {
+    expected=$1
+    shift
+    called="mpirun $*"
+    # shellcheck disable=SC2086 # a command and its options
+    timeout 120 $launcher "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    [ "$got" != 124 ] || wrong "$called: hangs"
+    [ "$expected" = any ] || [ "$((got != 0))" = "$((expected != 0))" ] || wrong "$called: status $got, not $expected"
+}
+
+# says PATTERN [results]: one line of ours on stderr, among what the launcher says; results only where they were whole before.
+says() {
+    [ "$(grep -c '^lockstep: ' "$work/err")" = 1 ] || wrong "$called: not one line of ours"
+    grep -qE "^lockstep: $1" "$work/err" || wrong "$called: its line does not match '$1'"
+    [ "${2-}" = results ] || ! grep -q '^fingerprint' "$work/out" || wrong "$called: a failure with results"
+}
+
+# same RANKS... -- OPTIONS...: what these numbers of ranks print, log and save is what one process does.
+same() {
+    counts=
+    while [ "$1" != -- ]; do
+        counts="$counts $1"
+        shift
+    done
+    shift
+    run one "$@"
+    for n in $counts; do
+        run "$n" "$@"
+        for part in print log safetensors; do
+            cmp -s "$work/one.$part" "$work/this.$part" || wrong "$n ranks, train $*: $part differs from one process's"
+        done
+        printf '%s: %s ranks: %s\n' "$mpi" "$n" "$(cat "$work/this.print")"
+    done
+}
+
+run() { # RANKS|one OPTIONS...
+    n=$1
+    shift
+    set -- train --quiet --log "$work/this.jsonl" --save "$work/this.safetensors" "$@"
+    if [ "$n" = one ]; then runs 0 "$@"; else ranks 0 -n "$n" "$program" "$@"; fi
+    [ "$(wc -l <"$work/out")" = 2 ] || wrong "$called: not two lines on stdout"
+    [ ! -s "$work/err" ] || wrong "$called: something on stderr"
+    tail -n 1 "$work/out" >"$work/this.print"
+    # Without the settings, which name the devices, and the times.
+    sed -e 1d -e 's/,"sec":.*//' "$work/this.jsonl" >"$work/this.log"
+    [ "$n" != one ] || for part in print log safetensors; do cp "$work/this.$part" "$work/one.$part"; done
+}
+
+if [ "${3-}" = long ]; then
+    same 1 2 3 4 5 7 -- --model resnet18 --batch 26 --shard 8 --limit 41 --limit-test 20 --epochs 1 --momentum 0.9
+    same 2 3 -- --model resnet18 --batch 40 --shard 4 --limit 40 --limit-test 9 --steps 1 --conv direct
+    same 64 -- --limit 390 --limit-test 100 --batch 130 --shard 2 --steps 4 --momentum 0.9
+    ends
+fi
+
+# Runs that ranks cannot share evenly, an uneven last batch, and more ranks than its shards.
+same 1 2 3 4 5 7 -- --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 2 --lr 0.3 --momentum 0.9
+same 3 -- --limit 100 --limit-test 50 --batch 70 --shard 64 --steps 2 --lr 0.3 --nesterov --momentum 0.9 --weight-decay 0.01
+same 3 -- --model resnet18 --batch 10 --shard 4 --limit 13 --limit-test 5 --epochs 1 --momentum 0.9
+
+# Ranks with devices of their own.
+small="--quiet --limit 200 --limit-test 60 --batch 100 --shard 16 --epochs 1"
+# shellcheck disable=SC2086
+runs 0 train $small
+tail -n 1 "$work/out" >"$work/one.print"
+# shellcheck disable=SC2086
+ranks 0 -n 1 "$program" train $small --devices cpu:0-2 : -n 2 "$program" train $small --devices cpu:0 --isa plain
+tail -n 1 "$work/out" | cmp -s - "$work/one.print" || wrong "$called: another fingerprint"
+
+# The other commands.
+ranks 0 -n 3 "$program" eval --weights "$work/this.safetensors"
+[ "$(cut -d' ' -f1-4 "$work/out")" = "$(ranks=; "$program" eval --weights "$work/this.safetensors" | cut -d' ' -f1-4)" ] ||
+    wrong "$called: another accuracy than one process's"
+ranks 0 -n 3 "$program" predict --quiet --weights "$work/this.safetensors" --out "$work/three.npy"
+runs 0 predict --quiet --weights "$work/this.safetensors" --out "$work/one.npy"
+cmp -s "$work/one.npy" "$work/three.npy" || wrong "predict on 3 ranks: other logits than one process's"
+
+# A program with its own communicator, one process left out.
+for n in 1 4; do
+    ranks 0 -n "$n" "$build/examples/own_communicator_$mpi" "$work/data" 300
+    sed 's/.*: //' "$work/out" >"$work/own.$n"
+    [ "$(wc -l <"$work/own.$n")" = 1 ] || wrong "$called: not one line"
+done
+cmp -s "$work/own.1" "$work/own.4" || wrong "own_communicator: another fingerprint on 3 ranks"
+
+# Differences are named, by one line.
+# shellcheck disable=SC2086
+{
+    ranks 1 -n 2 "$program" train $small : -n 1 "$program" train $small --batch 99
+    says 'batch differs: 99 on rank 2 on host [^ ]+, 100 on rank 0$'
+    cp -r "$work/data" "$work/other"
+    printf x | dd of="$work/other/train-images-idx3-ubyte" bs=1 seek=5000 conv=notrunc 2>/dev/null
+    ranks 1 -n 1 "$program" train $small : -n 2 "$program" train $small --data "$work/other"
+    says 'the checksum of the training images differs: [0-9a-f]+ on rank 1 on host'
+    ranks 1 -n 2 "$program" train $small : -n 1 "$program" train $small --data "$work/missing"
+    says 'rank 2 on host [^ ]+: data: .*missing'
+    ranks 2 -n 3 "$program" train $small --bad
+    says '--bad: unknown'
+    ranks 1 -n 3 "$program" train $small --save "$work/missing/w.safetensors"
+    says 'rank 0 on host [^ ]+: --save: '
+    ranks 1 -n 3 "$program" train $small --lr 1e20
+    says 'train: step [0-9]+: the (loss|update) of .* is not finite'
+}
+
+# A disk that is full for rank 0 alone ends the others.
+if [ -w /dev/full ]; then
+    # shellcheck disable=SC2086
+    ranks 1 -n 3 "$program" train $small --log /dev/full
+    says '--log: '
+fi
+
+# ---- Ranks that die or stop ----
+
+# number_of PROCESS: its rank.
+number_of() {
+    tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -nE 's/^(OMPI_COMM_WORLD_RANK|PMI_RANK)=//p'
+}
+
+# ours: the processes of this test's program.
+ours() {
+    pgrep -f -- "--data $work/data"
+}
+
+# alone SIGNAL RANK [any]: sends one rank of a run that is under way a signal; all are gone within the time-out and 10 seconds.
+alone() {
+    # shellcheck disable=SC2086
+    ranks "${3-1}" -n 3 "$program" train --data "$work/data" $small --epochs 1000000 --timeout 2 --log "$work/run.jsonl" &
+    test=$!
+    for _ in $(seq 200); do
+        grep -q '"step":20,' "$work/run.jsonl" 2>/dev/null && break
+        sleep 0.1
+    done
+    began=$(date +%s)
+    for process in $(ours); do
+        [ "$(number_of "$process")" != "$2" ] || kill "-$1" "$process" 2>/dev/null
+    done
+    wait "$test"
+    took=$(($(date +%s) - began))
+    [ "$took" -le 12 ] || wrong "$called: $took s after rank $2 got SIG$1"
+    sleep 0.5
+    [ -z "$(ours)" ] || wrong "$called: processes left behind: $(ours)"
+    printf '%s: rank %s got SIG%s: %s s; %s\n' "$mpi" "$2" "$1" "$took" "$(grep '^lockstep' "$work/err")"
+    rm -f "$work/run.jsonl"
+}
+for rank in 0 2; do
+    alone STOP $rank
+    says "rank $rank on host [^ ]+: no progress since step [0-9]+, in (step|data|evaluation)\$"
+done
+alone KILL 2
+if [ "$mpi" = openmpi ]; then # a launcher that leaves the others alone, as srun does
+    plain=$launcher
+    launcher="$launcher --enable-recovery"
+    alone KILL 1 any
+    says "rank 1 on host [^ ]+: no progress since step [0-9]+, in (step|data|evaluation)\$"
+    launcher=$plain
+fi
+# One that is stuck, before the first step and after the last.
+mkfifo "$work/fifo"
+# shellcheck disable=SC2086
+ranks 1 -n 3 "$program" train --data "$work/data" $small --log "$work/fifo" --timeout 2
+says 'rank 0 on host [^ ]+: no progress since step 0, in data$'
+printf '#include <signal.h>\nint MPI_Finalize(void){return raise(SIGSTOP);}\n' >"$work/stop.c"
+if cc -shared -fPIC "$work/stop.c" -o "$work/stop.so" 2>/dev/null; then
+    # shellcheck disable=SC2086
+    ranks 1 -n 2 "$program" train --data "$work/data" $small --timeout 2 : \
+        -n 1 env LD_PRELOAD="$work/stop.so" "$program" train --data "$work/data" $small --timeout 2
+    says 'rank 0 of 3: no progress since step 2, in the end of MPI' results
+    sleep 0.5
+    [ -z "$(ours)" ] || wrong "$called: processes left behind"
+fi
+
+# One that does not even start MPI.
+# shellcheck disable=SC2086
+ranks 1 -n 2 "$program" train --data "$work/data" $small --timeout 2 : -n 1 sh -c "kill -STOP \$\$; : --data $work/data"
+says 'rank [01] of 3: no progress since step 0, in the start of MPI'
+sleep 0.5
+[ -z "$(ours)" ] || wrong "$called: processes left behind"
+
+# The program elsewhere, without its plugin; and tasks without MPI.
+cp "$program" "$work/lockstep"
+# shellcheck disable=SC2086
+ranks 1 -n 2 "$work/lockstep" train $small
+says "start: started as rank 0 of 2 by .*: there is no lockstep-$mpi.so"
+SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 runs 1 train --limit 10
+one_line 'start: srun started 2 tasks without MPI'
+SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 runs 2 train --bad
+one_line '--bad: unknown'
+ends

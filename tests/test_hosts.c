@@ -1,0 +1,476 @@
+/* Ranks without an MPI: threads of this process, each with a session of its own, and a wire that copies between them. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/cluster.h"
+#include "comm/runs.h"
+#include "parallel/exchange.h"
+#include "support.h"
+#include "training.h"
+
+/* ---- A wire between threads ---- */
+
+enum { RANKS = 8, CLASSES = 3 };
+
+typedef struct message {
+    struct message *next;
+    int from, tag;
+    size_t bytes;
+    char data[];
+} message;
+
+typedef struct wires {
+    pthread_mutex_t lock;
+    message *inbox[RANKS]; /* in the order sent */
+} wires;
+
+typedef struct slot {
+    bool receiving;
+    int from, tag;
+    void *data;
+    size_t bytes;
+} slot;
+
+typedef struct end {
+    wires *net;
+    int rank, n;
+    slot *slots;
+} end;
+
+static bool wire_reserve(void *user, int slots)
+{
+    end *e = user;
+    e->slots = realloc(e->slots, (size_t)slots * sizeof *e->slots);
+    memset(e->slots + e->n, 0, (size_t)(slots - e->n) * sizeof *e->slots);
+    e->n = slots;
+    return true;
+}
+
+static bool wire_send(void *user, int number, int to, int tag, const void *data, size_t bytes)
+{
+    end *e = user;
+    message *sent = malloc(sizeof *sent + bytes);
+    assert_true(number < e->n && !e->slots[number].receiving && to != e->rank);
+    *sent = (message){.from = e->rank, .tag = tag, .bytes = bytes};
+    memcpy(sent->data, data, bytes);
+    pthread_mutex_lock(&e->net->lock);
+    message **at = &e->net->inbox[to];
+    while (*at)
+        at = &(*at)->next;
+    *at = sent;
+    pthread_mutex_unlock(&e->net->lock);
+    return true;
+}
+
+static bool wire_receive(void *user, int number, int from, int tag, void *data, size_t bytes)
+{
+    end *e = user;
+    assert_true(number < e->n && !e->slots[number].receiving && from != e->rank);
+    e->slots[number] = (slot){true, from, tag, data, bytes};
+    return true;
+}
+
+/* Slots are looked at in their order, which is the order they were posted in. */
+static int wire_test(void *user, int first, int n)
+{
+    end *e = user;
+    int done = 1;
+    pthread_mutex_lock(&e->net->lock);
+    for (slot *s = e->slots + first; s < e->slots + first + n; s++) {
+        message **at = &e->net->inbox[e->rank];
+        while (s->receiving && *at && ((*at)->from != s->from || (*at)->tag != s->tag))
+            at = &(*at)->next;
+        if (s->receiving && *at) {
+            message *came = *at;
+            assert_int_equal(came->bytes, s->bytes);
+            memcpy(s->data, came->data, came->bytes);
+            *at = came->next;
+            free(came);
+            s->receiving = false;
+        }
+        done &= !s->receiving;
+    }
+    pthread_mutex_unlock(&e->net->lock);
+    return done;
+}
+
+static ls_wire wire_of(end *e, wires *n, int rank, int ranks)
+{
+    *e = (end){.net = n, .rank = rank};
+    return (ls_wire){.size = sizeof(ls_wire),
+                     .rank = rank,
+                     .ranks = ranks,
+                     .user = e,
+                     .reserve = wire_reserve,
+                     .send = wire_send,
+                     .receive = wire_receive,
+                     .test = wire_test};
+}
+
+/* ---- A small run ---- */
+
+typedef struct result {
+    uint64_t sum, momentum, other;
+    double losses[16];
+    ls_metrics metrics;
+    float logits[40 * CLASSES];
+    ls_status status;
+    char message[256];
+    bool together;
+    int asked;
+} result;
+
+typedef struct plan {
+    int ranks, batch, shard, rows, devices;
+    double lr, momentum;
+    int ask_rank; /* asks to stop from the start; -1: none */
+    uint64_t shuffle;
+} plan;
+
+typedef struct rank {
+    pthread_t thread;
+    const plan *plan;
+    wires *net;
+    int number;
+    result result;
+} rank;
+
+static ls_module *small_net(ls_session *s)
+{
+    ls_module *net = ls_sequential(s, NULL);
+    ls_append(net, "conv", ls_nn_conv2d(s, 5, 3, &(ls_conv){.padding = 1}));
+    ls_append(net, "bn", ls_nn_batch_norm(s));
+    ls_append(net, "relu", ls_nn_fn(s, ls_relu));
+    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_append(net, "fc", ls_nn_linear(s, 40));
+    ls_append(net, "fc2", ls_nn_linear(s, CLASSES));
+    return net;
+}
+
+static ls_data *small_data(ls_session *s, const plan *p)
+{
+    static const ls_loader loader = {.shuffle = true};
+    uint8_t images[64 * 36], labels[64];
+    for (size_t i = 0; i < sizeof images; i++)
+        images[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < sizeof labels; i++)
+        labels[i] = (uint8_t)(i * i % CLASSES);
+    ls_loader own = loader;
+    own.batch = p->batch;
+    return ls_data_from_memory(s, images, labels, p->rows, 1, 6, 6, CLASSES, &own);
+}
+
+static void train_small(const plan *p, ls_cluster *cluster, int number, result *r)
+{
+    ls_session *s =
+        ls_open(&(ls_options){.seed = 7, .shard = p->shard, .cluster = cluster, .shuffle_pulls = p->shuffle});
+    ls_data *data = small_data(s, p);
+    ls_module *net = small_net(s);
+    ls_devices devices = {.n = p->devices};
+    for (int d = 0; d < p->devices; d++)
+        devices.at[d] = ls_cpu(d);
+    ls_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = p->lr, .momentum = p->momentum});
+    ls_module *other = small_net(s); /* a second network, whose steps come between */
+    ls_initialize(other, devices, &(ls_init){.like = data});
+    ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_report report;
+    for (int epoch = 0; epoch < 2; epoch++)
+        for (ls_batch b; !r->asked && ls_next(data, &b);) {
+            test_step(net, trainer, &b);
+            test_step(other, second, &b);
+            ls_ask(trainer, p->ask_rank == number ? 5 : 0);
+            r->asked = ls_asked(trainer);
+        }
+    ls_wait(s);
+    while (ls_next_report(trainer, &report))
+        if (report.step <= 16)
+            r->losses[report.step - 1] = report.loss;
+    ls_evaluate(net, data, &r->metrics);
+    ls_predict(net, data, r->logits, CLASSES);
+    r->sum = ls_checksum(net);
+    assert_int_equal(ls_exchange_collect(trainer), ls_status_of(s));
+    for (size_t i = 0; trainer->velocity && i < net->network->flat.trainable; i++) {
+        uint32_t bits;
+        memcpy(&bits, &trainer->velocity[i], sizeof bits);
+        r->momentum = 31 * r->momentum + bits;
+    }
+    r->other = ls_checksum(other);
+    r->together = ls_failed_together(s);
+    assert_true(ls_failed(s) || ls_work_done(s) > 0);
+    snprintf(r->message, sizeof r->message, "%s", ls_message(s));
+    r->status = ls_close(s);
+}
+
+static void *rank_main(void *argument)
+{
+    rank *me = argument;
+    end e;
+    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
+    ls_cluster *cluster = ls_cluster_on(&wire);
+    assert_int_equal(ls_cluster_status(cluster), LS_OK);
+    assert_int_equal(ls_cluster_rank(cluster), me->number);
+    assert_int_equal(ls_cluster_ranks(cluster), me->plan->ranks);
+    assert_true(*ls_cluster_host(cluster, 0));
+    train_small(me->plan, cluster, me->number, &me->result);
+    ls_cluster_part(cluster);
+    ls_cluster_end(cluster);
+    free(e.slots);
+    return NULL;
+}
+
+static void on_ranks(const plan *p, rank ranks[], void *(*run)(void *))
+{
+    wires n = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    for (int r = 0; r < p->ranks; r++) {
+        ranks[r] = (rank){.plan = p, .net = &n, .number = r};
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, run, &ranks[r]), 0);
+    }
+    for (int r = 0; r < p->ranks; r++)
+        pthread_join(ranks[r].thread, NULL);
+    for (int r = 0; r < p->ranks; r++)
+        assert_null(n.inbox[r]);
+}
+
+/* ---- Tests ---- */
+
+static void any_number_of_ranks_gives_the_bits_of_one(void **state)
+{
+    (void)state;
+    static const plan plans[] = {
+        {.batch = 24, .shard = 4, .rows = 40, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
+        {.batch = 14, .shard = 2, .rows = 38, .devices = 2, .lr = 0.1, .ask_rank = -1},
+        {.batch = 40, .shard = 3, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.5, .ask_rank = -1, .shuffle = 3},
+        {.batch = 3, .shard = 64, .rows = 7, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
+    };
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        result alone = {0};
+        train_small(&plans[i], NULL, 0, &alone);
+        assert_int_equal(alone.status, LS_OK);
+        for (int n = 1; n <= 7; n++) {
+            rank ranks[RANKS];
+            plan p = plans[i];
+            p.ranks = n;
+            on_ranks(&p, ranks, rank_main);
+            for (int r = 0; r < n; r++)
+                assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
+        }
+    }
+}
+
+static void what_is_not_finite_is_found_by_all(void **state)
+{
+    (void)state;
+    plan p = {.ranks = 3, .batch = 24, .shard = 4, .rows = 40, .devices = 1, .lr = 1e25, .ask_rank = -1};
+    rank ranks[RANKS];
+    result alone = {0};
+    train_small(&p, NULL, 0, &alone);
+    on_ranks(&p, ranks, rank_main);
+    assert_int_equal(alone.status, LS_NOT_FINITE);
+    for (int r = 0; r < p.ranks; r++) {
+        assert_true(ranks[r].result.together);
+        assert_int_equal(ranks[r].result.status, LS_NOT_FINITE);
+        assert_string_equal(ranks[r].result.message, alone.message);
+    }
+}
+
+static void a_stop_is_asked_for_by_one_and_known_to_all_at_one_step(void **state)
+{
+    (void)state;
+    plan p = {.ranks = 3, .batch = 4, .shard = 2, .rows = 40, .devices = 1, .lr = 0.1, .ask_rank = 2};
+    rank ranks[RANKS];
+    on_ranks(&p, ranks, rank_main);
+    for (int r = 0; r < p.ranks; r++) {
+        assert_int_equal(ranks[r].result.asked, 5);
+        assert_int_equal(ranks[r].result.sum, ranks[0].result.sum);
+    }
+}
+
+static void *differing_rank(void *argument)
+{
+    rank *me = argument;
+    end e;
+    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
+    ls_cluster *cluster = ls_cluster_on(&wire);
+    ls_setting settings[] = {{"seed", "0"}, {"batch", me->number == 2 ? "128" : "256"}};
+    assert_int_equal(ls_cluster_agree(cluster, NULL, settings, 1), LS_OK);
+    assert_int_equal(ls_cluster_agree(cluster, NULL, settings, 2), LS_BAD_ARGUMENT);
+    snprintf(me->result.message, sizeof me->result.message, "%s", ls_cluster_message(cluster));
+    ls_session *s = ls_open(&(ls_options){.cluster = cluster});
+    assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
+    ls_cluster_end(cluster);
+    free(e.slots);
+    return NULL;
+}
+
+static void *failing_rank(void *argument)
+{
+    rank *me = argument;
+    end e;
+    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
+    ls_cluster *cluster = ls_cluster_on(&wire);
+    ls_cluster_agree(cluster, me->number > 0 ? "no data" : NULL, NULL, 0);
+    snprintf(me->result.message, sizeof me->result.message, "%s", ls_cluster_message(cluster));
+    ls_cluster_end(cluster);
+    free(e.slots);
+    return NULL;
+}
+
+static void differences_name_setting_and_rank(void **state)
+{
+    (void)state;
+    plan p = {.ranks = 4};
+    rank ranks[RANKS];
+    on_ranks(&p, ranks, differing_rank);
+    for (int r = 0; r < p.ranks; r++) {
+        assert_non_null(strstr(ranks[r].result.message, "batch differs: 128 on rank 2 on host "));
+        assert_non_null(strstr(ranks[r].result.message, ", 256 on rank 0"));
+    }
+    on_ranks(&p, ranks, failing_rank);
+    for (int r = 0; r < p.ranks; r++) {
+        assert_non_null(strstr(ranks[r].result.message, "rank 1 on host "));
+        assert_non_null(strstr(ranks[r].result.message, ": no data"));
+    }
+}
+
+static void *telling_rank(void *argument)
+{
+    rank *me = argument;
+    end e;
+    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
+    ls_cluster *cluster = ls_cluster_on(&wire);
+    ls_sign seen[RANKS] = {{0}};
+    int64_t times[RANKS] = {0};
+    for (bool heard = false; !heard;) {
+        ls_sign mine = {.step = 10 + me->number, .phase = "data"};
+        ls_cluster_tell(cluster, &mine, seen, times);
+        heard = true;
+        for (int r = 0; r < me->plan->ranks; r++)
+            heard &= r == me->number || (me->number > 0 && r > 0) || times[r] != 0;
+    }
+    for (int r = 0; r < me->plan->ranks; r++)
+        if (times[r] > 0) {
+            assert_int_equal(seen[r].step, 10 + r);
+            assert_string_equal(seen[r].phase, "data");
+        }
+    ls_cluster_part(cluster);
+    ls_cluster_end(cluster);
+    free(e.slots);
+    return NULL;
+}
+
+static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
+{
+    (void)state;
+    plan p = {.ranks = 5};
+    rank ranks[RANKS];
+    on_ranks(&p, ranks, telling_rank);
+}
+
+/* Every shard has one rank, no rank more than its share, and the nodes cover each run. */
+static void runs_cover_all_shards(void **state)
+{
+    (void)state;
+    ls_context context;
+    ls_context_init(&context, NULL);
+    for (int ranks = 1; ranks <= 17; ranks++)
+        for (int leaves = 1; leaves <= 70; leaves++) {
+            ls_runs runs = {0};
+            assert_int_equal(ls_runs_reserve(&runs, &context, ranks, leaves), LS_OK);
+            ls_runs_cut(&runs, leaves);
+            int size = 1, next = 0;
+            while (size < leaves)
+                size *= 2;
+            assert_int_equal(runs.begin[0], 0);
+            assert_int_equal(runs.begin[ranks], leaves);
+            for (int r = 0; r < ranks; r++) {
+                int mine = runs.begin[r + 1] - runs.begin[r];
+                assert_in_range(mine, leaves >= ranks, (leaves - 1) / ranks + 1);
+                for (int i = runs.first_node[r]; i < runs.first_node[r + 1]; i++) {
+                    int low = runs.nodes[i], high = runs.nodes[i] + 1;
+                    for (; low < size; low *= 2)
+                        high *= 2;
+                    assert_int_equal(low - size, next);
+                    next = high - size < leaves ? high - size : leaves;
+                }
+                assert_int_equal(next, runs.begin[r + 1]);
+            }
+            for (int j = 0; j < leaves; j++) {
+                int owner = ls_runs_owner(&runs, j);
+                assert_true(runs.begin[owner] <= j && j < runs.begin[owner + 1]);
+            }
+            ls_runs_destroy(&runs, &context);
+        }
+    ls_context_destroy(&context);
+}
+
+static void launchers_are_known_by_their_environment(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
+        "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
+    int n, of;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    ls_cluster_launched(&n, &of);
+    assert_true(n == 0 && of == 1);
+    ls_cluster *alone = ls_cluster_start();
+    assert_int_equal(ls_cluster_status(alone), LS_OK);
+    assert_int_equal(ls_cluster_ranks(alone), 1);
+    ls_cluster_end(alone);
+
+    setenv("SLURM_PROCID", "2", 1);
+    setenv("SLURM_STEP_NUM_TASKS", "3", 1);
+    ls_cluster_launched(&n, &of);
+    assert_true(n == 2 && of == 3);
+    ls_cluster *tasks = ls_cluster_start();
+    assert_int_equal(ls_cluster_status(tasks), LS_BAD_ARGUMENT);
+    assert_non_null(strstr(ls_cluster_message(tasks), "3 tasks without MPI"));
+    ls_cluster_end(tasks);
+    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+    tasks = ls_cluster_start();
+    assert_int_equal(ls_cluster_status(tasks), LS_OK);
+    ls_cluster_end(tasks);
+}
+
+static void data_have_a_checksum(void **state)
+{
+    (void)state;
+    plan p = {.batch = 8, .rows = 20}, shorter = {.batch = 8, .rows = 19};
+    ls_session *s = ls_open(NULL);
+    uint64_t sum = ls_data_checksum(small_data(s, &p));
+    assert_true(sum == ls_data_checksum(small_data(s, &p)));
+    assert_true(sum != ls_data_checksum(small_data(s, &shorter)));
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void a_canary_sings_alike_on_all_devices(void **state)
+{
+    (void)state;
+    uint64_t sums[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        ls_session *s = ls_open(&(ls_options){.isa = i == 1 ? LS_ISA_PLAIN : LS_ISA_AUTO, .seed = (uint64_t)i});
+        assert_int_equal(ls_canary(s, ls_parse_devices(s, i == 2 ? "cpu:3" : "cpu:0-4"), &sums[i]), LS_OK);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    assert_true(sums[0] && sums[0] == sums[1] && sums[0] == sums[2]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_cover_all_shards),
+        cmocka_unit_test(any_number_of_ranks_gives_the_bits_of_one),
+        cmocka_unit_test(what_is_not_finite_is_found_by_all),
+        cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
+        cmocka_unit_test(differences_name_setting_and_rank),
+        cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),
+        cmocka_unit_test(launchers_are_known_by_their_environment),
+        cmocka_unit_test(data_have_a_checksum),
+        cmocka_unit_test(a_canary_sings_alike_on_all_devices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
