@@ -22,27 +22,24 @@ ls_cluster *ranks_cluster(void)
 
 void ranks_expect(void)
 {
-    int rank, ranks;
-    ls_cluster_launched(&rank, &ranks);
+    int rank, ranks, local;
+    ls_cluster_launched(&rank, &ranks, &local);
     if (ranks > 1)
         say_hold();
 }
 
 int ranks_start(settings *chosen, int status)
 {
-    int rank, ranks;
-    ls_cluster_launched(&rank, &ranks);
+    int rank, ranks, local;
+    ls_cluster_launched(&rank, &ranks, &local);
     if (ranks == 1 && status)
         return status;
     watch_start(chosen->timeout ? (double)chosen->timeout : ranks > 1 ? USUAL_TIMEOUT : 0, rank, ranks);
     watch_phase("the start of MPI");
     state.cluster = ls_cluster_start();
     if (ls_cluster_status(state.cluster) != LS_OK) {
-        /* How they were started concerns all ranks alike. Where a plugin is missing it may be so on one host alone, but if not, rank 0
-         * has said it and the launcher ends the others before. */
-        if (rank > 0 && ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT)
-            sleep(3);
-        say_at_once(rank == 0 || ls_cluster_status(state.cluster) != LS_BAD_ARGUMENT);
+        /* How they were started concerns all ranks alike; a plugin may be missing on one host alone. */
+        say_at_once(ls_cluster_status(state.cluster) == LS_BAD_ARGUMENT ? rank == 0 : local == 0);
         if (!status)
             return failed("start", "%s", ls_cluster_message(state.cluster));
         failed("", "%s", say_held());

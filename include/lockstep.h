@@ -223,8 +223,9 @@ typedef struct ls_cluster ls_cluster;
  * Once in a process. Check ls_cluster_status (LS_BAD_ARGUMENT: tasks without an MPI; LS_UNSUPPORTED: no plugin); NULL when there is
  * no memory. */
 ls_cluster *ls_cluster_start(void);
-/* What the launcher's environment says, before anything is started; 0 and 1 where nothing did. */
-void ls_cluster_launched(int *rank, int *ranks);
+/* What the launcher's environment says, before anything is started: the rank, how many there are, and its number among those of
+ * its host; 0, 1 and 0 where nothing did. */
+void ls_cluster_launched(int *rank, int *ranks, int *local);
 
 /* How ranks reach each other, for what is not started by a launcher; lockstep_mpi.h makes one of an MPI_Comm. Messages from one
  * rank to another with equal tags arrive in the order sent. Transfers are known by slots, numbers below what `reserve` was last

@@ -412,11 +412,11 @@ static void launchers_are_known_by_their_environment(void **state)
     static const char *const names[] = {
         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
         "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
-    int n, of;
+    int n, of, local;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
-    ls_cluster_launched(&n, &of);
-    assert_true(n == 0 && of == 1);
+    ls_cluster_launched(&n, &of, &local);
+    assert_true(n == 0 && of == 1 && local == 0);
     ls_cluster *alone = ls_cluster_start();
     assert_int_equal(ls_cluster_status(alone), LS_OK);
     assert_int_equal(ls_cluster_ranks(alone), 1);
@@ -424,8 +424,9 @@ static void launchers_are_known_by_their_environment(void **state)
 
     setenv("SLURM_PROCID", "2", 1);
     setenv("SLURM_STEP_NUM_TASKS", "3", 1);
-    ls_cluster_launched(&n, &of);
-    assert_true(n == 2 && of == 3);
+    setenv("SLURM_LOCALID", "1", 1);
+    ls_cluster_launched(&n, &of, &local);
+    assert_true(n == 2 && of == 3 && local == 1);
     ls_cluster *tasks = ls_cluster_start();
     assert_int_equal(ls_cluster_status(tasks), LS_BAD_ARGUMENT);
     assert_non_null(strstr(ls_cluster_message(tasks), "3 tasks without MPI"));

@@ -30,7 +30,7 @@ struct ls_cluster {
 /* What a launcher's environment says. `plugin` is NULL where it came without an MPI. */
 typedef struct ls_launch {
     const char *launcher, *plugin;
-    int rank, ranks;
+    int rank, ranks, local; /* local: among those of its host */
 } ls_launch;
 
 bool ls_launch_find(ls_launch *launch); /* false: started by none */

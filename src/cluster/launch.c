@@ -18,17 +18,18 @@ static int number_of(const char *name, int otherwise)
 }
 
 typedef struct sign {
-    const char *rank, *ranks; /* variables of the environment */
+    const char *rank, *ranks, *local; /* variables of the environment */
     const char *launcher, *plugin;
 } sign;
 
 /* In this order: a launcher under another, such as mpirun in a Slurm job, is the one that counts. MPICH's launcher and Slurm's
  * pmi2 speak PMI; Slurm's pmix, PRRTE and Flux give PMIx's rank alone, and the number of ranks stands beside it. */
 static const sign signs[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI", "openmpi"},
-    {"PMI_RANK", "PMI_SIZE", "a launcher that speaks PMI (mpirun of MPICH, srun --mpi=pmi2)", "mpich"},
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "a launcher that speaks PMIx (srun --mpi=pmix)", "openmpi"},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun", NULL},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "mpirun of Open MPI", "openmpi"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "a launcher that speaks PMI (mpirun of MPICH, srun --mpi=pmi2)",
+     "mpich"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "a launcher that speaks PMIx (srun --mpi=pmix)", "openmpi"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "srun", NULL},
 };
 
 bool ls_launch_find(ls_launch *launch)
@@ -38,7 +39,11 @@ bool ls_launch_find(ls_launch *launch)
         int rank = number_of(s->rank, -1), ranks = number_of(s->ranks, -1);
         if (rank < 0 || ranks < 1)
             continue;
-        *launch = (ls_launch){.launcher = s->launcher, .plugin = s->plugin, .rank = rank, .ranks = ranks};
+        *launch = (ls_launch){.launcher = s->launcher,
+                              .plugin = s->plugin,
+                              .rank = rank,
+                              .ranks = ranks,
+                              .local = number_of(s->local, rank)};
         return true;
     }
     return false;
