@@ -106,7 +106,8 @@ static int bench_images(bench *b)
     for (int n = 1; n <= b->all.n; n = next_count(n, b->all.n)) {
         int scope = ls_enter(b->run.session);
         b->run.devices.n = n;
-        b->run.devices_text = ls_devices_str(b->run.session, b->run.devices);
+        snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s",
+                 ls_devices_str(b->run.session, b->run.devices));
         int status = measure_images(b, &images);
         if (status)
             return status;
@@ -206,7 +207,7 @@ int command_bench(int argc, char **argv)
         return wrong_usage("bench", "takes options only, but got '%s'", argv[first]);
     if (output_closed())
         return failed("standard output", "is closed, and the results would be lost");
-    if ((status = run_open(&b.run, &chosen)) == 0) {
+    if ((status = run_open(&b.run, &chosen, NULL)) == 0) {
         b.all = b.run.devices;
         status = measure(&b);
     }

@@ -28,7 +28,7 @@ typedef struct training {
     double last_loss;
     double test_acc;
     bool evaluated;   /* test_acc is of the weights as they are */
-    char result[256]; /* the line with the accuracy, of a run that is complete */
+    char result[384]; /* the line with the accuracy, of a run that is complete */
     ls_checkpoints *checkpoints;
     int64_t saved_step; /* of the last checkpoint; -1 before */
     double saved_at;    /* on the steady clock */

@@ -128,6 +128,8 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
         ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: needs a directory, and keep must be at least 0");
     else if (data && data->session != session)
         ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
+    else if (ls_cluster_ranks(session->options.cluster) > 1)
+        ls_raise(context, LS_UNSUPPORTED, "ls_checkpoints_open: checkpoints work within one process so far, not over ranks");
     else if (not_built_in())
         ls_raise(context, LS_UNSUPPORTED,
                  "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",

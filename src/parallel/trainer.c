@@ -317,7 +317,7 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
 
 ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
 {
-    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, false) != LS_OK)
+    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, 1, false) != LS_OK)
         return ls_status_of(trainer->session);
     return ls_network_settle(trainer->network);
 }
