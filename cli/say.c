@@ -8,6 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+static void (*room_maker)(bool last, void *user);
+static void *room_user;
+
+void say_after(void (*make_room)(bool last, void *user), void *user)
+{
+    room_maker = make_room;
+    room_user = user;
+}
+
 /* Messages may quote file names and arguments: an end of line in one of them must not make two lines of it. */
 static void print_line(const char *prefix, const char *what, const char *format, va_list arguments)
 {
@@ -18,6 +27,8 @@ static void print_line(const char *prefix, const char *what, const char *format,
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
+    if (room_maker)
+        room_maker(*prefix != '\0', room_user);
     fprintf(stderr, "%s\n", line);
 }
 

@@ -17,6 +17,9 @@ int session_failed(const ls_session *session, const char *what);
 /* The same line without an end of the program. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Before each line on stderr `make_room` is called, with whether it is the last of the run; NULL: nothing is. */
+void say_after(void (*make_room)(bool last, void *user), void *user);
+
 /* Writes out what stdout still holds; a full disk or a closed stdout is an error like any other. */
 int finish_output(void);
 

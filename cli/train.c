@@ -31,6 +31,7 @@ typedef struct training {
     double loss_sum;
     int64_t correct, reported;
     double last_loss;
+    int64_t finished, finished_rows; /* steps, and their images, of the whole run */
     double test_acc;
 } training;
 
@@ -146,6 +147,9 @@ static bool take_reports(training *t)
         t->correct += report.correct;
         t->reported += report.rows;
         t->last_loss = report.loss;
+        t->finished = report.step;
+        t->finished_rows += report.rows;
+        progress_step(&t->bar, report.step, report.loss, report.correct, report.rows);
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
         log_number(t->log, "loss", report.loss);
@@ -155,18 +159,23 @@ static bool take_reports(training *t)
     return true;
 }
 
-static void show_progress(training *t, double now)
+/* `phase` is what is done between the steps, NULL during them. */
+static void show_progress(training *t, const char *phase)
 {
-    double seconds = now - t->epoch_start;
-    int64_t in_epoch = t->begun - (t->epoch - 1) * t->batches;
-    double left = (double)(t->steps - t->begun) * ((t->seconds + seconds) / (double)(t->begun ? t->begun : 1));
-    progress_state state = {.epoch = t->epoch,
-                            .epochs = t->epochs,
-                            .fraction = (double)in_epoch / (double)t->batches,
-                            .images_per_second = seconds > 0 ? (double)t->epoch_rows / seconds : 0,
-                            .loss = t->last_loss,
-                            .seconds_left = t->begun ? left : NAN};
-    progress_draw(&t->bar, now, &state);
+    if (!t->bar.live)
+        return;
+    double spent = t->seconds + (phase ? 0 : steady_seconds() - t->epoch_start);
+    double left = (double)(t->steps - t->finished) * (spent / (double)(t->finished ? t->finished : 1));
+    view_state state = {.epoch = t->epoch,
+                        .epochs = t->epochs,
+                        .step = t->finished,
+                        .steps = t->steps,
+                        .batches = t->batches,
+                        .images_per_second = spent > 0 ? (double)t->finished_rows / spent : 0,
+                        .loss = t->last_loss,
+                        .seconds_left = t->finished ? left : NAN,
+                        .phase = phase};
+    progress_show(&t->bar, &state);
 }
 
 /* The steps of one epoch. 0, or the status to exit with once a line is said. */
@@ -181,9 +190,7 @@ static int run_steps(training *t)
         t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;
-        double now = t->bar.shown ? steady_seconds() : 0;
-        if (progress_due(&t->bar, now))
-            show_progress(t, now);
+        show_progress(t, NULL);
         if (stop_signal())
             break;
     }
@@ -194,22 +201,34 @@ static int run_steps(training *t)
 static int evaluate(training *t, double *accuracy)
 {
     ls_metrics metrics;
-    if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK) {
-        progress_clear(&t->bar);
+    if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
         return session_failed(t->run.session, "evaluation");
-    }
     *accuracy = (double)metrics.correct / (double)metrics.rows;
+    progress_test(&t->bar, t->begun, *accuracy);
     return 0;
+}
+
+static void say_epoch(const training *t, double seconds, double speed)
+{
+    char line[160];
+    double rows = (double)t->reported;
+    view_epoch_text(line, sizeof line, progress_columns(&t->bar),
+                    &(view_epoch){.epoch = t->epoch,
+                                  .epochs = t->epochs,
+                                  .loss = t->loss_sum / rows,
+                                  .train_acc = (double)t->correct / rows,
+                                  .test_acc = t->test_acc,
+                                  .seconds = seconds,
+                                  .images_per_second = speed});
+    note("%s", line);
 }
 
 static int report_epoch(training *t, double seconds)
 {
     double rows = (double)t->reported;
     double speed = seconds > 0 ? (double)t->epoch_rows / seconds : 0;
-    progress_clear(&t->bar);
     if (!t->run.chosen->quiet)
-        note("epoch %lld/%lld: loss %.4f, train acc %.4f, test acc %.4f, %.2f sec, %.0f images/s", (long long)t->epoch,
-             (long long)t->epochs, t->loss_sum / rows, (double)t->correct / rows, t->test_acc, seconds, speed);
+        say_epoch(t, seconds, speed);
     log_begin(t->log);
     log_integer(t->log, "epoch", t->epoch);
     log_number(t->log, "train_loss", t->loss_sum / rows);
@@ -225,19 +244,18 @@ static int run_epoch(training *t)
     t->epoch_rows = t->correct = t->reported = 0;
     t->loss_sum = 0;
     t->epoch_start = steady_seconds();
-    if (t->bar.shown)
-        show_progress(t, t->epoch_start);
+    show_progress(t, NULL);
     int status = run_steps(t);
     double seconds = steady_seconds() - t->epoch_start;
     t->seconds += seconds;
     if (status == 0 && !take_reports(t))
         status = STATUS_FAILED;
     if (status || ls_failed(t->run.session) || stop_signal()) {
-        progress_clear(&t->bar);
         if (status)
             return status;
         return ls_failed(t->run.session) ? session_failed(t->run.session, "train") : stopped(t);
     }
+    show_progress(t, "testing");
     if ((status = evaluate(t, &t->test_acc)) != 0)
         return status;
     if ((status = report_epoch(t, seconds)) != 0)
@@ -308,6 +326,7 @@ static int train(training *t)
     for (t->epoch = 1; t->epoch <= t->epochs; t->epoch++)
         if ((status = run_epoch(t)) != 0)
             return status;
+    progress_end(&t->bar);
     return finish(t);
 }
 
@@ -330,6 +349,7 @@ int command_train(int argc, char **argv)
     stop_on_signals();
     if ((status = run_open(&t.run, &chosen)) == 0)
         status = train(&t);
+    progress_end(&t.bar);
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
     return run_close(&t.run, status);
