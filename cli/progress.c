@@ -26,7 +26,7 @@ typedef struct live {
     bool visible;                    /* false from a message to the next state */
     bool changed, ending;
     bool at_once; /* the view gave way to a message: bring it back without waiting */
-    bool gone; /* the terminal takes nothing any more */
+    bool gone;    /* the terminal takes nothing any more */
     view_boards boards;
     char frame[VIEW_BYTES];
 } live;

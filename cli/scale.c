@@ -5,16 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-double scale_step(double range, int parts)
+/* The least of `nice` times a power of ten that is not below range / parts; 10 ends the list. */
+static double nice_step(double range, int parts, const double *nice)
 {
-    static const double nice[] = {1, 2, 2.5, 5, 10};
     if (!(range > 0) || parts < 1)
         return 1;
     double least = range / parts, power = pow(10, floor(log10(least)));
-    for (int i = 0; i < 5; i++)
-        if (nice[i] * power >= least * (1 - 1e-9))
-            return nice[i] * power;
-    return 10 * power;
+    while (*nice < 10 && *nice * power < least * (1 - 1e-9))
+        nice++;
+    return *nice * power;
+}
+
+double scale_step(double range, int parts)
+{
+    static const double nice[] = {1, 2, 2.5, 5, 10};
+    return nice_step(range, parts, nice);
+}
+
+double scale_even_step(double range, int parts)
+{
+    static const double nice[] = {1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 7.5, 8, 10};
+    return nice_step(range, parts, nice);
 }
 
 double scale_whole_step(double range, int parts)

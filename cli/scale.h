@@ -8,7 +8,10 @@
 /* The smallest of 1, 2, 2.5 and 5 times a power of ten that cuts `range` into at most `parts`. */
 double scale_step(double range, int parts);
 
-/* The same among whole numbers. */
+/* For an axis of exactly `parts` parts from 0 on that holds `range` and wastes little of itself. */
+double scale_even_step(double range, int parts);
+
+/* A scale_step among whole numbers. */
 double scale_whole_step(double range, int parts);
 
 void scale_text(char *text, size_t size, double value, double step); /* with as many decimals as the step needs */

@@ -191,7 +191,7 @@ static void put_epochs(sheet *s, const panel *p, int64_t batches)
 {
     char line[PLOT_COLUMNS + LABELS + 1], label[32];
     int columns = p->board->columns, width = columns + LABELS;
-    double epochs = p->last / (double)batches, step = scale_whole_step(epochs, columns / 8);
+    double epochs = p->last / (double)batches, step = scale_whole_step(epochs, columns / 6);
     memset(line, ' ', (size_t)width);
     line[width] = '\0';
     for (double epoch = 0; epoch <= epochs * (1 + 1e-9); epoch += step) {
@@ -222,12 +222,12 @@ static void put_charts(sheet *s, view_boards *boards, const view_state *state, c
     double most = history_most_loss(h), edge = right_edge(state);
     if (!two && most < 1)
         most = 1;
-    double tick = scale_step(most > 0 ? most : 1, rows >= 8 ? 4 : 2);
-    panel panels[2] = {{&boards->loss, ceil(2 * most / tick - 1e-9) * tick / 2, tick, edge, width, true, !two},
-                       {&boards->acc, 1, rows >= 8 ? 0.25 : 0.5, edge, width, false, true}};
+    /* Every label falls on a row, as rows - 1 is a multiple of the parts. */
+    int parts = rows >= 9 ? 4 : 2;
+    double tick = scale_even_step(most > 0 ? most : 1, parts);
+    panel panels[2] = {{&boards->loss, parts * tick, tick, edge, width, true, !two},
+                       {&boards->acc, 1, 1.0 / parts, edge, width, false, true}};
     int n = two ? 2 : 1;
-    if (!(panels[0].top > 0))
-        panels[0].top = 1;
     for (int i = 0; i < n; i++)
         draw_panel(&panels[i], h, rows, s->look->utf8);
     for (int line = -1; line < rows + 2; line++) {
@@ -349,7 +349,8 @@ int view_frame(char *out, int *length, view_boards *boards, const view_state *st
         columns - 1 < CONTENT ? columns - 1 : CONTENT; /* the last column stays free: some terminals wrap there */
     /* Beside the curves: a blank line, title, axis, epochs, another blank line, bar and figures. */
     int curves = (rows - 8) * 5 / 8;
-    bool charts = curves >= 4 && content >= ONE_PANEL - 1;
+    curves = curves >= 13 ? 13 : curves >= 9 ? 9 : curves >= 5 ? 5 : 0;
+    bool charts = curves && content >= ONE_PANEL - 1;
     *length = 0;
     out[0] = '\0';
     if (content < 1 || rows < 2 || (state->over && (!charts || h->used < 2)))
@@ -358,7 +359,7 @@ int view_frame(char *out, int *length, view_boards *boards, const view_state *st
     if (rows >= 5)
         end_line(&s);
     if (charts)
-        put_charts(&s, boards, state, h, content, curves < PLOT_ROWS ? curves : PLOT_ROWS);
+        put_charts(&s, boards, state, h, content, curves);
     if (charts)
         end_line(&s);
     if (!state->over) {

@@ -60,7 +60,7 @@ for (columns, rows), environment in trials:
     if columns >= 20 and rows >= 2:
         during = [body for body, back, up in frames if back]
         assert all("%" in body for body in during), during[-1]
-        curves = rows >= 15 and columns >= 40
+        curves = rows >= 16 and columns >= 40
         words = ["epoch", "step", "loss", "images/s", "left"] if columns >= 80 and rows >= 3 else []
         words += ["train loss", "train acc", "test acc"] if curves and columns >= 80 else []
         for word in words:
