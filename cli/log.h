@@ -6,9 +6,13 @@
 #include <stdint.h>
 
 typedef struct run_log run_log;
+struct record;
 
 /* Starts `path` anew; NULL and one line on stderr where that fails. */
 run_log *log_open(const char *path);
+
+/* The same with a record in a file's place: the members of a line become its settings. NULL without memory. */
+run_log *log_into(struct record *to);
 
 /* A line is an object: begin, members in order, end. Nothing is written while there is no log (NULL). */
 void log_begin(run_log *log);

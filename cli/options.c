@@ -51,7 +51,7 @@ enum {
     RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
     FILES = COMMAND_EVAL | COMMAND_PREDICT
 };
-enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT };
 #define AT(member) offsetof(settings, member)
 
 static const row table[] = {
@@ -94,6 +94,11 @@ static const row table[] = {
      0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
     {"log", "FILE", TRAIN, KIND_TEXT, AT(log), "a log of the run in JSON lines, written anew", 0, 0, NULL},
+    {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
+     "look at the run: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
+     "images)",
+     0, 0, NULL},
+    {"out", "DIR", COMMAND_REPORT, KIND_TEXT, AT(out), "where page and pictures go (default report)", 0, 0, NULL},
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
@@ -106,7 +111,6 @@ static const row table[] = {
     {"allow-changed", "NAME", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"timeout", "SECONDS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
-    {"report", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
 };
 enum { ROWS = sizeof table / sizeof *table };

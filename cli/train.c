@@ -1,9 +1,12 @@
 #include "commands.h"
 #include "log.h"
 #include "progress.h"
+#include "record.h"
+#include "report.h"
 #include "run.h"
 #include "say.h"
 #include "stop.h"
+#include "whole.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,6 +22,7 @@ typedef struct training {
     ls_trainer *trainer;
     ls_optim optim;
     run_log *log;
+    struct record *record; /* for --report; NULL without */
     progress bar;
     int64_t rows, batches; /* of one epoch */
     int64_t steps;         /* of the whole run */
@@ -47,8 +51,9 @@ static int check_save(const char *path)
                       "this program is built without weights files; 'lockstep --version' shows what is missing");
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
-    if (stat(folder, &about) != 0 || (!S_ISDIR(about.st_mode) && (errno = ENOTDIR)) || access(folder, W_OK) != 0)
-        return failed("--save", "%s: %s", folder, strerror(errno));
+    int status = check_folder("--save", folder);
+    if (status)
+        return status;
     if (slash && !slash[1])
         return failed("--save", "%s: names a folder, not a file", path);
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
@@ -101,10 +106,9 @@ static void say_idle_devices(const training *t)
              (long long)t->rows);
 }
 
-static bool log_settings(const training *t)
+static bool log_settings(const training *t, run_log *log)
 {
     const settings *c = t->run.chosen;
-    run_log *log = t->log;
     log_begin(log);
     log_text(log, "lockstep", ls_version());
     log_text(log, "built_with", log ? ls_features() : NULL);
@@ -138,6 +142,15 @@ static bool log_settings(const training *t)
     return log_end(log);
 }
 
+/* What --report will tell is gathered from here on. */
+static int begin_record(training *t)
+{
+    t->record = record_new(NULL);
+    run_log *log = t->record ? log_into(t->record) : NULL;
+    bool good = log && log_settings(t, log);
+    return log_close(log) && good ? 0 : failed("--report", "%s", strerror(ENOMEM));
+}
+
 /* Takes the reports of the steps that finished since the last call. False when the log cannot be written. */
 static bool take_reports(training *t)
 {
@@ -150,6 +163,8 @@ static bool take_reports(training *t)
         t->finished = report.step;
         t->finished_rows += report.rows;
         progress_step(&t->bar, report.step, report.loss, report.correct, report.rows);
+        if (t->record)
+            record_step(t->record, report.step, report.loss);
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
         log_number(t->log, "loss", report.loss);
@@ -229,6 +244,14 @@ static int report_epoch(training *t, double seconds)
     double speed = seconds > 0 ? (double)t->epoch_rows / seconds : 0;
     if (!t->run.chosen->quiet)
         say_epoch(t, seconds, speed);
+    if (t->record && !record_add_epoch(t->record, &(record_epoch){.epoch = t->epoch,
+                                                                  .step = t->begun,
+                                                                  .train_loss = t->loss_sum / rows,
+                                                                  .train_acc = (double)t->correct / rows,
+                                                                  .test_acc = t->test_acc,
+                                                                  .sec = seconds,
+                                                                  .img_per_s = speed}))
+        return failed("--report", "%s", strerror(ENOMEM));
     log_begin(t->log);
     log_integer(t->log, "epoch", t->epoch);
     log_number(t->log, "train_loss", t->loss_sum / rows);
@@ -273,6 +296,11 @@ static int finish(training *t)
         return session_failed(t->run.session, "fingerprint");
     if (c->save && ls_save(t->run.net, c->save) != LS_OK)
         return session_failed(t->run.session, "--save");
+    if (c->report) {
+        int status = report_run(&t->run, t->record, t->test, hash ? digits : "not built in");
+        if (status)
+            return status;
+    }
     printf("test acc: %.2f, %.1f sec/epoch on %s\n", t->test_acc, t->seconds / (double)t->epochs, t->run.devices_text);
     printf("fingerprint: %s\n", hash ? digits : "not built in");
     return finish_output();
@@ -316,8 +344,10 @@ static int train(training *t)
         return status;
     if (c->log && !(t->log = log_open(c->log)))
         return STATUS_FAILED;
-    if (!log_settings(t))
+    if (!log_settings(t, t->log))
         return STATUS_FAILED;
+    if (c->report && (status = begin_record(t)) != 0)
+        return status;
     if (!c->quiet) {
         say_settings(t);
         say_idle_devices(t);
@@ -346,11 +376,14 @@ int command_train(int argc, char **argv)
         return failed("standard output", "is closed, and the results would be lost");
     if ((status = check_save(chosen.save)) != 0)
         return status;
+    if (chosen.report && (status = check_report("--report", chosen.report)) != 0)
+        return status;
     stop_on_signals();
     if ((status = run_open(&t.run, &chosen)) == 0)
         status = train(&t);
     progress_end(&t.bar);
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
+    record_free(t.record);
     return run_close(&t.run, status);
 }
