@@ -32,10 +32,10 @@ static summary summarize(record *const runs[], int i)
     return s;
 }
 
-/* Settings that are not alike in all runs: what a table of runs is for. What every run has of its own says nothing. */
+/* Settings that are not alike in all runs: what a table of runs is for. What follows from others says nothing more. */
 static bool differs(record *const runs[], int n, const char *name)
 {
-    static const char *const own[] = {"save", "steps", "built_with", "lockstep"};
+    static const char *const own[] = {"save", "steps", "limit", "limit_test", "built_with", "lockstep"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(name, own[i]) == 0)
             return false;
@@ -122,7 +122,7 @@ typedef struct comparison {
     int n;
 } comparison;
 
-static void put_run_row(FILE *file, const comparison *of, int i, const char *const names[], int k, double most)
+static void put_run_row(FILE *file, const comparison *of, int i, const char *const names[], int k)
 {
     static const char *const formats[] = {"%.4f", "%.4f", "%.2f", "%.0f", "%.2f"};
     const record *r = of->runs[i];
@@ -143,8 +143,6 @@ static void put_run_row(FILE *file, const comparison *of, int i, const char *con
         page_number(file, formats[c], values[c]);
         fputs("</td>", file);
     }
-    fprintf(file, "<td class=\"bars\"><span class=\"bar t%d\" style=\"width:%.1f%%\"></span></td>", figure_tint(i),
-            most > 0 && s.speed > 0 ? 100 * s.speed / most : 0);
     if (s.same && s.same <= i)
         fprintf(file, "<td>as run %d</td></tr>\n", s.same);
     else
@@ -155,9 +153,6 @@ static void put_runs(FILE *file, const comparison *of)
 {
     const char *names[DIFFERING];
     int k = differing(of->runs, of->n, names, DIFFERING);
-    double most = 0;
-    for (int i = 0; i < of->n; i++)
-        most = fmax(most, record_speed(of->runs[i])); /* fmax leaves NaN out */
     fputs("<div class=\"wide\"><table id=\"runs\">\n<thead><tr><th></th><th>run</th>", file);
     for (int c = 0; c < k; c++) {
         fputs("<th>", file);
@@ -165,11 +160,11 @@ static void put_runs(FILE *file, const comparison *of)
         fputs("</th>", file);
     }
     fputs("<th class=\"n\">test acc</th><th class=\"n\">train loss</th><th class=\"n\">sec/epoch</th>"
-          "<th class=\"n\">images/s</th><th class=\"n\">times</th><th class=\"bars\"></th><th>same "
+          "<th class=\"n\">images/s</th><th class=\"n\">times</th><th>same "
           "losses</th></tr></thead>\n<tbody>\n",
           file);
     for (int i = 0; i < of->n; i++)
-        put_run_row(file, of, i, names, k, most);
+        put_run_row(file, of, i, names, k);
     fputs("</tbody></table></div>\n", file);
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { PANEL_WIDTH = 430, PANEL_HEIGHT = 300, MARGIN = 14, NAME_LINE = 20, SMOOTH = 240 };
+enum { PANEL_WIDTH = 430, PANEL_HEIGHT = 300, MARGIN = 14, NAME_LINE = 20, SMOOTH = 120 };
 
 int figure_tint(int run)
 {
@@ -13,7 +13,7 @@ int figure_tint(int run)
 /* Where runs agree, the later ones lie on the earlier ones: those are drawn wider, to be seen beneath. */
 static double width_of(int run, int n)
 {
-    return n > 1 && n <= 4 ? 1.8 + 2.6 * (n - 1 - run) : 1.8;
+    return n > 1 && n <= 4 ? 1.8 + 1.6 * (n - 1 - run) : 1.8;
 }
 
 /* The losses of the steps, some neighbours together, over the epochs. */

@@ -13,6 +13,8 @@ void page_section_end(FILE *file);
 /* A number as it reads, with all its digits for programs; a dash where there is none. */
 void page_number(FILE *file, const char *format, double value);
 
+void page_count(FILE *file, double value); /* a whole number, likewise */
+
 void page_figure(FILE *file, const figure *f);
 void page_row(FILE *file, const char *name, const char *value); /* of a table of names and values */
 void page_settings(FILE *file, const record *r);

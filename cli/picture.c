@@ -54,6 +54,7 @@ static cairo_t *with_tint(pen *p, int tint)
 static void line(pen *p, const double (*at)[2], int n, int tint, double width)
 {
     cairo_t *cairo = with_tint(p, tint);
+    cairo_new_path(cairo); /* a text before leaves its end as a point to go on from */
     cairo_set_line_width(cairo, width);
     for (int i = 0; i < n; i++)
         cairo_line_to(cairo, at[i][0], at[i][1]);
@@ -63,6 +64,7 @@ static void line(pen *p, const double (*at)[2], int n, int tint, double width)
 static void dot(pen *p, double x, double y, double radius, int tint)
 {
     cairo_t *cairo = with_tint(p, tint);
+    cairo_new_path(cairo);
     cairo_arc(cairo, x, y, radius, 0, 2 * M_PI);
     cairo_fill(cairo);
 }

@@ -62,7 +62,10 @@ typedef struct story {
 static void put_card(FILE *file, const char *what, const char *format, double value)
 {
     fputs("<div><b>", file);
-    page_number(file, format, value);
+    if (format)
+        page_number(file, format, value);
+    else
+        page_count(file, value);
     fprintf(file, "</b><span>%s</span></div>\n", what);
 }
 
@@ -80,7 +83,7 @@ static void put_head(FILE *file, const story *s)
     put_card(file, "test accuracy", "%.4f", last->test_acc);
     put_card(file, "train loss, last epoch", "%.4f", last->train_loss);
     put_card(file, "seconds an epoch", "%.2f", record_seconds(r));
-    put_card(file, "images a second", "%.0f", record_speed(r));
+    put_card(file, "images a second", NULL, record_speed(r));
     fputs("</div>\n<p class=\"note\">fingerprint of the weights <code id=\"fingerprint\">", file);
     put_escaped(file, s->fingerprint);
     fputs("</code></p>\n", file);
