@@ -168,7 +168,7 @@ void page_epochs(FILE *file, const record *r)
     double most = 0;
     for (int i = 0; i < r->n_epochs; i++)
         most = fmax(most, r->epochs[i].img_per_s);
-    fputs("<div class=\"wide\"><table id=\"epochs\">\n<thead><tr><th class=\"n\">epoch</th><th class=\"n\">train "
+    fputs("<div class=\"wide\"><table class=\"epochs\">\n<thead><tr><th class=\"n\">epoch</th><th class=\"n\">train "
           "loss</th>"
           "<th class=\"n\">train acc</th><th class=\"n\">test acc</th><th class=\"n\">seconds</th>"
           "<th class=\"n\">images/s</th><th class=\"bars\"></th></tr></thead>\n<tbody>\n",

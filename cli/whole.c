@@ -26,6 +26,8 @@ int check_new_folder(const char *option, const char *folder)
         length--;
     while (length > 0 && folder[length - 1] != '/')
         length--;
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
     char *above = strndup(length ? folder : ".", length ? length : 1);
     int status = above ? check_folder(option, above) : failed(option, "%s", strerror(ENOMEM));
     free(above);
