@@ -75,9 +75,17 @@ bool history_acc_at(const history *h, int i, double *step, double *acc)
 
 double history_most_loss(const history *h)
 {
-    double most = 0, step, loss;
-    for (int i = 0; i < h->used; i++)
-        if (history_loss_at(h, i, &step, &loss) && loss > most)
-            most = loss;
+    int together = h->used / 128 + 1, n = 0;
+    double most = 0, sum = 0, step, loss;
+    for (int i = 0; i < h->used; i++) {
+        if (history_loss_at(h, i, &step, &loss)) {
+            sum += loss;
+            n++;
+        }
+        if (n && ((i + 1) % together == 0 || i == h->used - 1)) {
+            most = sum / n > most ? sum / n : most;
+            sum = n = 0;
+        }
+    }
     return most;
 }

@@ -37,6 +37,7 @@ void history_test(history *h, int64_t step, double acc);
 /* The middle of bin i in steps, its mean loss and accuracy; false where it holds none. */
 bool history_loss_at(const history *h, int i, double *step, double *loss);
 bool history_acc_at(const history *h, int i, double *step, double *acc);
-double history_most_loss(const history *h); /* over all bins; 0 without any */
+/* The largest that a drawing shows, where neighbours share a place; 0 without any. */
+double history_most_loss(const history *h);
 
 #endif

@@ -40,7 +40,7 @@ static int print_version(void)
 {
     const char *cairo = pictures_version();
     printf("lockstep %s\n%s", ls_version(), ls_features());
-    printf("reports: %s%s\n", cairo ? "cairo " : "not built in (no cairo)", cairo ? cairo : "");
+    printf("reports: %s%s\n", cairo ? "cairo " : "not built in (cairo)", cairo ? cairo : "");
     return finish_output();
 }
 

@@ -18,7 +18,7 @@ plain = {name: value for name, value in os.environ.items() if name not in ("NO_C
 
 
 class Terminal:
-    """A shell in a tmux of its own; its prompt is a line `status> ` with the last command's exit status."""
+    """A shell in a tmux of its own; its prompt is `status#N> ` with the last command's exit status and number."""
 
     count = 0
 
@@ -28,9 +28,10 @@ class Terminal:
         Terminal.count += 1
         self.tmux = ["tmux", "-u", "-S", f"{work}/tmux{Terminal.count}", "-f", "/dev/null"]
         words = " ".join(f"{name}={value}" for name, value in environment.items())
-        self.call("new-session", "-d", "-x", str(columns), "-y", str(rows), f"env PS1='$?> ' {words} sh")
+        self.call("new-session", "-d", "-x", str(columns), "-y", str(rows), f"env PS1='$?#0> ' {words} sh")
         self.call("set", "-g", "status", "off")
-        self.until(r"^0>$")
+        self.commands = 0
+        self.prompt(0)
 
     def __enter__(self):
         return self
@@ -47,7 +48,8 @@ class Terminal:
         self.call("send-keys", *keys)
 
     def do(self, line):
-        self.keys(f"clear; {line}", "Enter")
+        self.commands += 1  # no prompt from before is taken for one behind this
+        self.keys(f"PS1='$?#{self.commands}> '; clear; {line}", "Enter")
 
     def screen(self, *options):
         return self.call("capture-pane", "-p", *options)
@@ -60,11 +62,11 @@ class Terminal:
         return text
 
     def prompt(self, status):
-        return self.until(rf"^{status}>$")
+        return self.until(rf"^{status}#{self.commands}>$")
 
     def modes(self):
         self.do("stty -g")
-        return self.until(r"^0>$").strip().split("\n")[-2]
+        return self.prompt(0).strip().split("\n")[-2]
 
 
 def at_size(columns, colour, utf8=True):
@@ -101,7 +103,7 @@ with Terminal(80, 24) as terminal:
     # To the end: the curves stay, the results come below, and the shell's prompt after them.
     terminal.do(short)
     text = terminal.prompt(0)
-    assert "%" not in text and "train loss" in text and re.search(r"\n\ntest acc: .*\nfingerprint: .*\n0>", text), text
+    assert "%" not in text and "train loss" in text and re.search(r"\n\ntest acc: .*\nfingerprint: .*\n0#", text), text
 
     # A new size at any time: the view fills it. A terminal that becomes so small that the old view, wrapped, is larger than the
     # screen keeps its upper part in the scrolled lines; up to there nothing of the old one is left.
@@ -117,7 +119,7 @@ with Terminal(80, 24) as terminal:
 
     # Suspended, and back.
     terminal.keys("C-z")
-    text = terminal.until(r"^\d+>$")
+    text = terminal.until(r"^\d+#\d+>$")
     assert not re.search(r"left *$", text, re.M), text
     assert terminal.modes() == modes
     terminal.do("fg")
@@ -130,9 +132,9 @@ with Terminal(80, 24) as terminal:
     terminal.do(slow)
     terminal.until(r"\d%$")
     terminal.keys("C-c")
-    terminal.until(r"Ctrl-C again ends at once|^130>$")
+    terminal.until(r"Ctrl-C again ends at once|^130#")
     terminal.keys("C-c")
-    text = terminal.until(r"^130>")
+    text = terminal.until(r"^130#")
     assert not re.search(r"\d%$|left *$", text, re.M), text
     terminal.keys("Enter")
     assert terminal.modes() == modes
