@@ -125,7 +125,8 @@ static void put_worst(FILE *file, const judge *j)
                 (long long)image->index, judge_class(image->label));
         picture_uri(file, image->pixels, j->width, j->height);
         fprintf(file,
-                "\"><figcaption>%s <span>taken for</span> %s <span>%.0f %%, number %lld</span></figcaption></figure>\n",
+                "\"><figcaption><b>%s</b> <span>taken for</span> <b>%s</b> <span>%.0f %%, number "
+                "%lld</span></figcaption></figure>\n",
                 judge_class(image->label), judge_class(image->guess), 100 * image->sure, (long long)image->index);
     }
     fputs("</div>\n", file);

@@ -36,7 +36,8 @@ bool terminal_look(terminal *it)
     const char *term = getenv("TERM");
     if (!isatty(STDERR_FILENO) || !term || !*term || strcmp(term, "dumb") == 0)
         return false;
-    *it = (terminal){.utf8 = says_utf8(), .colours = colours_of(term)};
+    /* Linux's own console takes UTF-8 and has no Braille in its font. */
+    *it = (terminal){.utf8 = says_utf8() && strcmp(term, "linux") != 0, .colours = colours_of(term)};
     return true;
 }
 
