@@ -4,32 +4,13 @@
  * multiplications and additions against the core's measured peak, so that Winograd may pass 100 %. For the others it is
  * the bytes that go in and out. WORD picks the lines that contain it. */
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
+#include "convolutions.h"
 #include "device/cpu/select.h"
-
-float bench_chains_plain(long), bench_chains_avx2(long), bench_chains_avx512(long), bench_chains_neon(long);
-
-typedef struct layer {
-    const char *name;
-    int c, h, o, kernel, stride, padding, in_out;
-} layer;
-
-static const layer convolutions[] = {
-    {"lenet conv1", 1, 28, 20, 3, 1, 0, 0},           {"lenet conv2", 20, 13, 50, 5, 1, 0, 0},
-    {"lenet fc1", 800, 1, 128, 1, 1, 0, 1},           {"lenet fc2", 128, 1, 10, 1, 1, 0, 1},
-    {"resnet stem", 1, 28, 64, 3, 1, 1, 0},           {"resnet 64", 64, 28, 64, 3, 1, 1, 0},
-    {"resnet 64-128 s2", 64, 28, 128, 3, 2, 1, 0},    {"resnet 64-128 1x1", 64, 28, 128, 1, 2, 0, 0},
-    {"resnet 128", 128, 14, 128, 3, 1, 1, 0},         {"resnet 128-256 s2", 128, 14, 256, 3, 2, 1, 0},
-    {"resnet 128-256 1x1", 128, 14, 256, 1, 2, 0, 0}, {"resnet 256", 256, 7, 256, 3, 1, 1, 0},
-    {"resnet 256-512 s2", 256, 7, 512, 3, 2, 1, 0},   {"resnet 256-512 1x1", 256, 7, 512, 1, 2, 0, 0},
-    {"resnet 512", 512, 4, 512, 3, 1, 1, 0},          {"resnet fc", 512, 1, 10, 1, 1, 0, 0},
-};
+#include "device/cpu/speed.h"
 
 static const struct {
     ls_op op;
@@ -76,100 +57,19 @@ typedef struct bench {
     const char *word;
     double seconds, peak;
     int images;
-    ls_samples samples;
 } bench;
 
-static double processor_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void *get(size_t bytes)
-{
-    const size_t huge = (size_t)2 << 20, alignment = bytes >= huge ? huge : 64;
-    void *memory = aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-    if (!memory) {
-        fprintf(stderr, "bench_kernels: out of memory\n");
-        exit(1);
-    }
-    if (alignment == huge)
-        madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
-}
-
-static float *numbers(size_t n)
-{
-    static uint32_t state = 1;
-    float *x = get(n * sizeof(float));
-    for (size_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        x[i] = (float)(state >> 8) / (float)(1 << 23) - 1.0f;
-    }
-    return x;
-}
-
-static ls_operand activation(const bench *b, int c, int h)
-{
-    return (ls_operand){numbers((size_t)(b->images + 15) / 16 * 16 * (size_t)(c * h * h)), c, h, h};
-}
-
-static ls_operand vector(size_t n)
-{
-    return (ls_operand){numbers(n), (int)n, 1, 1};
-}
-
-/* The best time of a call. */
-static double best_time(const bench *b, ls_op_call *call)
+/* The best time of a call, which it ends. */
+static double best_time(const bench *b, bench_call *call)
 {
     double best = INFINITY, spent = 0.0;
-    call->samples = &b->samples;
-    call->groups = (b->images + 15) / 16;
-    call->scratch = get(b->backend->scratch ? b->backend->scratch(call) : 0);
     for (int run = 0; run < 3 || spent < b->seconds; run++) {
-        const double begin = processor_time();
-        b->backend->kernel[call->attributes->op](call);
-        const double time = processor_time() - begin;
-        best = time < best ? time : best;
+        const double time = time_call(call);
+        best = fmin(best, time);
         spent += time;
     }
-    free(call->scratch);
-    for (int i = 0; i < LS_MAX_IN; i++)
-        free(call->in[i].data);
-    for (int i = 0; i < LS_MAX_OUT; i++)
-        free(call->out[i].data);
+    end_call(call);
     return best;
-}
-
-static double measure_peak(const bench *b)
-{
-    float (*chains)(long) = NULL;
-    double lanes = 1.0, best = INFINITY;
-    const char *name = b->backend->name;
-#if LOCKSTEP_HAVE_AVX512
-    if (!strcmp(name, "avx512"))
-        chains = bench_chains_avx512, lanes = 16.0;
-#endif
-#if LOCKSTEP_HAVE_AVX2
-    if (!strcmp(name, "avx2"))
-        chains = bench_chains_avx2, lanes = 8.0;
-#endif
-#if LOCKSTEP_HAVE_NEON
-    if (!strcmp(name, "neon"))
-        chains = bench_chains_neon, lanes = 4.0;
-#endif
-    if (!chains)
-        chains = bench_chains_plain;
-    const long rounds = lanes > 1.0 ? 4000000 : 400000;
-    volatile float keep = 0.0f;
-    for (int run = 0; run < 9; run++) {
-        const double begin = processor_time();
-        keep = keep + chains(rounds);
-        const double time = processor_time() - begin;
-        best = time < best ? time : best;
-    }
-    return (double)rounds * 8.0 * 2.0 * lanes / best;
 }
 
 static int chosen(const bench *b, const char *line)
@@ -183,26 +83,12 @@ static void run_convolution(const bench *b, const layer *l, int direction)
     const ls_op op = directions[direction].op;
     const int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
     snprintf(line, sizeof line, "%-20s %-15s", l->name, directions[direction].name);
-    if (!chosen(b, line) || (winograd && (l->kernel != 3 || l->stride != 1 || l->padding != 1 || l->c == 1)))
+    if (!chosen(b, line) || (winograd && !suits_winograd(l)))
         return;
-    const int y_h = (l->h + 2 * l->padding - l->kernel) / l->stride + 1;
-    const ls_attributes a = {.op = op,
-                             .kernel = l->kernel,
-                             .stride = l->stride,
-                             .padding = l->padding,
-                             .weight_in_out = l->in_out,
-                             .fused_relu = op == LS_OP_CONV};
-    ls_operand x = activation(b, l->c, l->h), y = activation(b, l->o, y_h);
-    ls_operand w = vector((size_t)l->o * l->c * l->kernel * l->kernel), bias = vector((size_t)l->o);
-    ls_op_call call = {.attributes = &a};
-    if (op == LS_OP_CONV || op == LS_OP_WINOGRAD)
-        call.in[0] = x, call.in[1] = w, call.in[2] = bias, call.out[0] = y;
-    else if (op == LS_OP_CONV_WEIGHT || op == LS_OP_WINOGRAD_WEIGHT)
-        call.in[0] = x, call.in[1] = y, call.out[0] = w, call.in[2] = bias;
-    else
-        call.in[0] = y, call.in[1] = w, call.out[0] = x, call.in[2] = bias;
+    bench_call call;
+    begin_convolution(&call, b->backend, l, op, b->images);
+    const double work = ls_op_flops(&call.call) * b->images;
     const double time = best_time(b, &call);
-    const double work = 2.0 * b->images * l->o * y_h * y_h * (double)l->c * l->kernel * l->kernel;
     printf("%s %8.2f us/image %8.1f GFLOP/s %6.1f %%\n", line, time * 1e6 / b->images, work / time / 1e9,
            100.0 * work / time / b->peak);
     fflush(stdout);
@@ -214,14 +100,14 @@ static ls_operand operand(const bench *b, const layer *l, char kind, double *byt
     switch (kind) {
     case 'x':
         *bytes += map * l->h * l->h;
-        return activation(b, l->c, l->h);
+        return bench_activation(l->c, l->h, b->images);
     case 'h':
         *bytes += map * (l->h / 2) * (l->h / 2);
-        return activation(b, l->c, l->h / 2);
+        return bench_activation(l->c, l->h / 2, b->images);
     case 'c':
-        return activation(b, l->c, 1);
+        return bench_activation(l->c, 1, b->images);
     case 'C':
-        return activation(b, 2 * l->c, 1);
+        return bench_activation(2 * l->c, 1, b->images);
     default:
         return (ls_operand){NULL, 0, 0, 0};
     }
@@ -233,18 +119,18 @@ static void run_map(const bench *b, const layer *l, int k)
     snprintf(line, sizeof line, "%-20s %-22s", l->name, map_operations[k].name);
     if (!chosen(b, line))
         return;
-    const ls_attributes a = {.op = map_operations[k].op,
-                             .kernel = 2,
-                             .stride = 2,
-                             .eps = 1e-5f,
-                             .fused_relu = map_operations[k].relu,
-                             .fused_add = map_operations[k].add};
-    ls_op_call call = {.attributes = &a};
+    bench_call call = {.attributes = {.op = map_operations[k].op,
+                                      .kernel = 2,
+                                      .stride = 2,
+                                      .eps = 1e-5f,
+                                      .fused_relu = map_operations[k].relu,
+                                      .fused_add = map_operations[k].add}};
     double bytes = 0.0;
     for (int i = 0; map_operations[k].in[i]; i++)
-        call.in[i] = operand(b, l, map_operations[k].in[i], &bytes);
+        call.call.in[i] = operand(b, l, map_operations[k].in[i], &bytes);
     for (int i = 0; map_operations[k].out[i]; i++)
-        call.out[i] = operand(b, l, map_operations[k].out[i], &bytes);
+        call.call.out[i] = operand(b, l, map_operations[k].out[i], &bytes);
+    begin_call(&call, b->backend, b->images);
     const double time = best_time(b, &call);
     printf("%s %8.2f us/image %8.1f GB/s\n", line, time * 1e6 / b->images, bytes / time / 1e9);
     fflush(stdout);
@@ -287,15 +173,14 @@ int main(int argc, char **argv)
                 b.backend ? "at least one image" : "this machine lacks that instruction set");
         return 1;
     }
-    b.samples = (ls_samples){.count = b.images};
-    b.peak = measure_peak(&b);
+    b.peak = ls_cpu_peak(b.backend);
     printf("%s, %d images, peak %.1f GFLOP/s\n", b.backend->name, b.images, b.peak / 1e9);
-    for (size_t i = 0; i < sizeof convolutions / sizeof *convolutions; i++)
+    for (size_t i = 0; i < CONVOLUTIONS; i++)
         for (size_t k = 0; k < sizeof directions / sizeof *directions; k++)
             run_convolution(&b, &convolutions[i], (int)k);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         for (size_t k = 0; k < sizeof map_operations / sizeof *map_operations; k++)
             run_map(&b, &maps[i], (int)k);
-    printf("peak %.1f GFLOP/s\n", measure_peak(&b) / 1e9);
+    printf("peak %.1f GFLOP/s\n", ls_cpu_peak(b.backend) / 1e9);
     return 0;
 }

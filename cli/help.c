@@ -38,6 +38,23 @@ static const page pages[] = {
      "  lockstep train --devices cpu:0 --log one.jsonl\n"
      "  lockstep train --devices cpu:0-1 --log two.jsonl\n"
      "  lockstep report one.jsonl two.jsonl --out compared\n"},
+    {COMMAND_BENCH, "bench", "lockstep bench [options]",
+     "Measures training on random images: images per second on 1, 2, ... of the devices; with --profile where the "
+     "time\n"
+     "of a step on all of them goes.",
+     "The profile lists the operations of a step, the longest first: their time on all cores together, their share of\n"
+     "the step, and a core's speed in them beside what was measured as its most, in multiply-adds and in bytes from "
+     "and\n"
+     "to memory. A convolution's GFLOP/s are direct convolution's arithmetic; Winograd does with a quarter to a third "
+     "of\n"
+     "the multiplications and may pass 100 %, as do operands that lie in a cache. What computes is measured in "
+     "processor\n"
+     "time: what other programs take of the cores is a line of its own, and no part of the operations' shares.\n"
+     "\n"
+     "Examples:\n"
+     "  lockstep bench\n"
+     "  lockstep bench --model resnet18 --devices cpu:0 --isa avx2\n"
+     "  lockstep bench --profile --model lenet --steps 200 --json profile.json\n"},
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
      "devices lists the devices of this machine; fingerprint prints the fingerprint of a weights file: SHA-256 over\n"
      "its tensors in byte order of their names, each as name, a zero byte, and the values as little-endian float32.",
@@ -77,6 +94,7 @@ void print_overview(void)
            "  devices            the devices of this machine\n"
            "  fingerprint FILE   fingerprint of a weights file\n"
            "  report RUN...      runs side by side: a table, a page and a picture\n"
+           "  bench              images per second, and where a step's time goes\n"
            "  data fetch         download Fashion-MNIST\n"
            "\n"
            "  lockstep COMMAND --help   options, defaults and examples\n"

@@ -12,6 +12,7 @@
 
 struct run_log {
     FILE *file;
+    const char *option; /* that named the file */
     char *path;
     record *record; /* in place of a file */
     bool first;     /* no member of this line yet */
@@ -20,16 +21,21 @@ struct run_log {
 
 run_log *log_open(const char *path)
 {
+    return log_open_for("--log", path);
+}
+
+run_log *log_open_for(const char *option, const char *path)
+{
     run_log *log = calloc(1, sizeof *log);
     char *copy = strdup(path);
     FILE *file = log && copy ? fopen(path, "we") : NULL;
     if (!file) {
-        failed("--log", "%s: %s", path, strerror(errno));
+        failed(option, "%s: %s", path, strerror(errno));
         free(log);
         free(copy);
         return NULL;
     }
-    *log = (run_log){.file = file, .path = copy};
+    *log = (run_log){.file = file, .option = option, .path = copy};
     return log;
 }
 
@@ -128,12 +134,46 @@ void log_bool(run_log *log, const char *name, bool value)
     put_member(log, name, value ? "true" : "false");
 }
 
+void log_list(run_log *log, const char *name)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    putc('[', log->file);
+    log->first = true;
+}
+
+void log_item(run_log *log)
+{
+    if (!log)
+        return;
+    if (!log->first)
+        putc(',', log->file);
+    log_begin(log);
+}
+
+void log_item_end(run_log *log)
+{
+    if (!log)
+        return;
+    putc('}', log->file);
+    log->first = false;
+}
+
+void log_list_end(run_log *log)
+{
+    if (!log)
+        return;
+    putc(']', log->file);
+    log->first = false;
+}
+
 static bool check(run_log *log, bool good)
 {
     if (good || log->broken)
         return good && !log->broken;
     log->broken = true;
-    failed("--log", "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
+    failed(log->option, "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
     return false;
 }
 

@@ -10,6 +10,7 @@ struct record;
 
 /* Starts `path` anew; NULL and one line on stderr where that fails. */
 run_log *log_open(const char *path);
+run_log *log_open_for(const char *option, const char *path); /* the same, for another option than --log */
 
 /* The same with a record in a file's place: the members of a line become its settings. NULL without memory. */
 run_log *log_into(struct record *to);
@@ -21,6 +22,11 @@ void log_integer(run_log *log, const char *name, int64_t value);
 void log_unsigned(run_log *log, const char *name, uint64_t value);
 void log_number(run_log *log, const char *name, double value); /* with all its digits; null unless finite */
 void log_bool(run_log *log, const char *name, bool value);
+/* A member that is a list of objects: begin, for each object log_item, members, log_item_end; end. */
+void log_list(run_log *log, const char *name);
+void log_item(run_log *log);
+void log_item_end(run_log *log);
+void log_list_end(run_log *log);
 bool log_end(run_log *log); /* false, and one line on stderr the first time, once the file cannot be written */
 
 bool log_close(run_log *log); /* likewise; frees */

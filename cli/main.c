@@ -22,8 +22,8 @@ static const command commands[] = {
     {"fingerprint", command_fingerprint},
     {"data", command_data},
     {"report", command_report},
+    {"bench", command_bench},
     {"doctor", NULL},
-    {"bench", NULL},
 };
 
 /* A closed standard stream would give its number to the next file, and that file would get what is meant for the

@@ -49,27 +49,34 @@ typedef struct row {
 enum {
     TRAIN = COMMAND_TRAIN,
     RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
-    FILES = COMMAND_EVAL | COMMAND_PREDICT
+    FILES = COMMAND_EVAL | COMMAND_PREDICT,
+    BENCH = COMMAND_BENCH
 };
-enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH };
 #define AT(member) offsetof(settings, member)
 
 static const row table[] = {
     {"model", "M", TRAIN, KIND_TEXT, AT(model), "lenet or resnet18 (default lenet)", 0, 0, models},
     {"model", "M", FILES, KIND_TEXT, AT(model), "lenet or resnet18 (default: as the weights file says)", 0, 0, models},
+    {"model", "M", BENCH, KIND_TEXT, AT(model), "lenet or resnet18 (default both)", 0, 0, models},
+    {"profile", NULL, BENCH, KIND_FLAG, AT(profile), "where a step's time goes, operation by operation", 0, 0, NULL},
     {"weights", "FILE", TRAIN, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
     {"weights", "FILE", FILES, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
     {"out", "FILE", COMMAND_PREDICT, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0, NULL},
     {"data", "DIR", RUNS, KIND_TEXT, AT(data),
      "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
      0, NULL},
-    {"devices", "LIST", RUNS, KIND_TEXT, AT(devices), "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0,
+    {"devices", "LIST", RUNS | BENCH, KIND_TEXT, AT(devices), "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)",
+     0, 0, NULL},
+    {"batch", "N", TRAIN | BENCH, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1, INT_MAX,
      NULL},
-    {"batch", "N", TRAIN, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1, INT_MAX, NULL},
-    {"shard", "N", RUNS, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1, INT_MAX, NULL},
+    {"shard", "N", RUNS | BENCH, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1, INT_MAX,
+     NULL},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
      INT64_MAX, NULL},
+    {"steps", "N", BENCH, KIND_COUNT, AT(steps),
+     "steps to measure, after two that are not\n(default 50 for lenet, 4 for resnet18)", 1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
     {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
     {"save", "FILE", TRAIN, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
@@ -88,8 +95,9 @@ static const row table[] = {
      NULL},
     {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
      "training images in file order (default: a new order every epoch)", 0, 0, NULL},
-    {"conv", "HOW", RUNS, KIND_CHOICE, AT(conv), "auto or direct (default auto: Winograd where it suits)", 0, 0, convs},
-    {"isa", "NAME", RUNS, KIND_CHOICE, AT(isa),
+    {"conv", "HOW", RUNS | BENCH, KIND_CHOICE, AT(conv), "auto or direct (default auto: Winograd where it suits)", 0, 0,
+     convs},
+    {"isa", "NAME", RUNS | BENCH, KIND_CHOICE, AT(isa),
      "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
      0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
@@ -99,6 +107,7 @@ static const row table[] = {
      "images)",
      0, 0, NULL},
     {"out", "DIR", COMMAND_REPORT, KIND_TEXT, AT(out), "where page and pictures go (default report)", 0, 0, NULL},
+    {"json", "FILE", BENCH, KIND_TEXT, AT(json), "the same figures as JSON, written anew", 0, 0, NULL},
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},

@@ -8,7 +8,7 @@
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
-    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *url, *to;
+    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *url, *to, *json;
     int64_t batch, shard, epochs, steps, limit, limit_test, warmup;
     uint64_t seed, shuffle_pulls;
     ls_init init;
@@ -16,7 +16,7 @@ typedef struct settings {
     int optimizer, schedule, conv, isa; /* as in the header's enums */
     double lr;                          /* negative: the model's default */
     double momentum, weight_decay;
-    bool nesterov, no_shuffle, quiet;
+    bool nesterov, no_shuffle, quiet, profile;
 } settings;
 
 /* Reads argv[1..] for a command. On success returns 0 or more, the number of operands, which then stand in argv from

@@ -39,7 +39,7 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
     LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
     LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
-    LS_NOT_FINITE,      /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
+    LS_NOT_FINITE, /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL     /* a defect of the library itself */
@@ -415,8 +415,9 @@ typedef struct ls_optim {
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
 } ls_optim;
 
-/* Updates the network from the gradients of ls_backward. PyTorch's SGD: v = momentum*v + (gradient + weight_decay*w), w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient
- * is summed over the shards in a fixed tree and divided by the number of images since the last update. */
+/* Updates the network from the gradients of ls_backward. PyTorch's SGD: g = gradient + weight_decay*w, v = momentum*v + g,
+ * w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient is summed over the shards in a fixed tree and divided by the
+ * number of images since the last update. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
 /* Refuses by name what a data set's batches would make impossible, before the first step: a shard whose BatchNorm would
@@ -437,6 +438,56 @@ typedef struct ls_report {
  * the oldest are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
 
+/* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is
+ * timed, at the price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its numbers are
+ * read after the stop; it lives until the innermost scope that was open at the start is left. */
+typedef struct ls_profile ls_profile;
+ls_profile *ls_profile_start(ls_trainer *trainer); /* waits first; NULL after a failure */
+ls_status ls_profile_stop(ls_profile *profile);    /* waits; a further one does nothing */
+
+/* An operation of the step. Times, here and below, are seconds of all cores together, of processor time where they compute: other
+ * programs on these cores show as a part of their own. */
+typedef enum ls_direction { LS_FORWARD, LS_BACKWARD_DATA, LS_BACKWARD_WEIGHT } ls_direction;
+typedef struct ls_profile_row {
+    const char *layer;           /* the module's path, "resnet_block2.0.conv3"; "" of the outermost */
+    const char *parameter;       /* the first that it reads or writes the gradient of, "W2"; "" where there is none */
+    const char *operation;       /* "conv", "winograd_weight", "batch_norm_backward", ... */
+    ls_direction direction;      /* backward: towards what went in, or to the parameters alone */
+    int in[3], out[3];           /* channels, height, width of an image, as they go in and out of the forward pass */
+    int kernel, stride, padding; /* of convolutions and pools, else 0 */
+    bool fused_relu, fused_add;  /* a ReLU, a residual addition is part of it */
+    int64_t calls;               /* one for each shard */
+    double seconds, bytes;       /* of all calls; bytes are those of operands and results */
+    double flops;                /* of direct convolution's arithmetic, also where Winograd does with less; else 0 */
+} ls_profile_row;
+int ls_profile_rows(const ls_profile *profile); /* 0 until the stop; in the order of the step */
+ls_status ls_profile_at(const ls_profile *profile, int i, ls_profile_row *row);
+
+typedef struct ls_profile_sum {
+    int64_t steps, images;
+    int cores;
+    double seconds; /* by the clock, from the first step's begin to the last one's end */
+    /* The parts of seconds * cores. */
+    double operations; /* all rows */
+    double gathering;  /* images, and converting them from bytes */
+    double reducing;   /* summing gradients and updating weights, while other cores may compute */
+    double between;    /* the operations */
+    double waiting;    /* for work */
+    double elsewhere;  /* work that waited while the core was with other programs */
+    /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did not
+     * compute. With nothing to sum and update the steps would be so much shorter. */
+    double unhidden;
+} ls_profile_sum;
+ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum);
+
+/* What one core of these devices can do at most while the others do the same: flops a second in fused multiply-adds on
+ * registers (0 where the kernels have no such measure), and bytes a second, read and written, in the sum of two vectors
+ * too long for the caches. Waits first; takes a second or so, on threads of its own. */
+typedef struct ls_speed {
+    double flops, bytes;
+} ls_speed;
+ls_status ls_measure_speed(ls_session *session, ls_devices devices, ls_speed *speed);
+
 typedef struct ls_metrics {
     double loss;
     int64_t correct, rows;
@@ -444,7 +495,7 @@ typedef struct ls_metrics {
 /* Every image of `data` once, in inference mode, on all devices. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
 /* The share of right images. The second is over a function of explicit parameters: replica[d] are those on device d, and each
- * batch is split over the devices. */
+ * batch is split over the devices; ls_next then goes on where it stood in the data. */
 double ls_accuracy(ls_module *net, const ls_data *data);
 typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);

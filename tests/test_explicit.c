@@ -158,6 +158,28 @@ static void the_same_bits_on_aligned_devices(void **state)
     assert_int_equal(train(16, EACH_BATCH, 1, other, NULL), LS_OK);
 }
 
+/* A pool of 2 x 2 leaves the last of 7 rows and columns out, and the convolution in front of it then does not compute
+ * them; behind a scaling by 1 it does. */
+static void what_no_pool_reads_changes_nothing(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.seed = 2, .shard = SHARD, .conv = LS_CONV_DIRECT});
+    ls_tensor *start[] = {ls_randn(s, "X", 1, LS_SHAPE(5, 2, 9, 9)), ls_randn(s, "W", 1, LS_SHAPE(MAPS, 2, 3, 3)),
+                          ls_randn(s, "b", 1, LS_SHAPE(MAPS))};
+    ls_tensor *operand[2][3], *pooled[2];
+    for (int all = 0; all < 2; all++) {
+        for (int i = 0; i < 3; i++)
+            operand[all][i] = ls_track(ls_clone(start[i], ls_device_of(start[i])));
+        ls_tensor *maps = ls_relu(ls_conv2d(operand[all][0], operand[all][1], operand[all][2], NULL));
+        pooled[all] = ls_avg_pool2d(all ? ls_scale(maps, 1) : maps, &(ls_pool){.kernel = 2});
+        ls_backward(ls_sum(ls_multiply(pooled[all], pooled[all])));
+    }
+    assert_same_bits(pooled[0], pooled[1]);
+    for (int i = 0; i < 3; i++)
+        assert_same_bits(ls_grad(operand[0][i]), ls_grad(operand[1][i]));
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void the_same_bits_however_one_waits(void **state)
 {
     (void)state;
@@ -454,8 +476,11 @@ static void accuracy(void **state)
         replicas[d] = replica_on(&t.p, ls_cpu(d));
         replica[d] = &replicas[d];
     }
+    ls_batch b;
+    ls_seek(data, 3, 1);
     for (int n = 1; n <= 16; n *= 2)
         assert_true(ls_accuracy_fn(net, replica, data, ls_try_devices(t.s, n)) == right / (ROWS - 7));
+    assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
     replica[0] = NULL;
     ls_accuracy_fn(nothing, replica, data, ls_try_devices(t.s, 1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");
@@ -503,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits_on_aligned_devices),
+        cmocka_unit_test(what_no_pool_reads_changes_nothing),
         cmocka_unit_test(the_same_bits_however_one_waits),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(nothing_is_allocated_while_running),

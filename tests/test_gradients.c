@@ -444,6 +444,8 @@ static const chain chains[] = {
     {"linear, in x out", SHAPE(30, 1, 1, 7, 20), WINDOW(1, 1, 0), .how.weight_in_out = 1, CONV, LINEAR},
     {"winograd", SHAPE(3, 6, 9, 4, 20), WINDOW(3, 1, 1), WINO, LINEAR},
     {"winograd, relu", SHAPE(3, 7, 4, 4, 5), WINDOW(3, 1, 1), .how.fused_relu = 1, WINO, KINKED},
+    {"winograd 5x5", SHAPE(3, 9, 7, 4, 20), WINDOW(5, 1, 0), WINO, LINEAR},
+    {"winograd 5x5, padded, relu", SHAPE(2, 6, 9, 3, 5), WINDOW(5, 1, 2), .how.fused_relu = 1, WINO, KINKED},
     {"add bias", SHAPE(3, 4, 5, 0, 20), STEPS(add_bias, add_bias), LINEAR},
     {"relu", SHAPE(3, 4, 5, 0, 20), STEPS(same, relu), KINKED},
     {"average pool", SHAPE(3, 6, 7, 0, 20), WINDOW(2, 2, 0), AVG, SPREAD},

@@ -1,6 +1,7 @@
 /* What must not happen: stale numbers, operands that are gone, memory of others, and work that overtakes other work. */
 #include "tensors.h"
 
+#include <fenv.h>
 #include <math.h>
 
 static const float numbers[4] = {1, -2, 3, -4};
@@ -333,6 +334,28 @@ static void a_gradient_as_an_operand(void **state)
     assert_failed(s, LS_STALE, "changed");
 }
 
+static void a_networks_parameter_as_an_operand(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_tensor *X = ls_full(s, 1, LS_SHAPE(2, 4)), *y = ls_zeros(s, LS_SHAPE(2));
+    ls_backward(loss_of(net, X, y));
+    ls_tensor *before = ls_scale(ls_param(net, "0.weight", ls_host()), 1), *late = ls_scale(before, 2);
+    assert_string_not_equal(ls_str(before), "");
+    assert_int_equal(ls_step(trainer), LS_OK);
+    ls_tensor *after = ls_scale(ls_param(net, "0.weight", ls_host()), 1);
+    assert_true(ls_item(ls_sum(after)) != ls_item(ls_sum(before))); /* which was computed in time */
+    assert_true(ls_item(ls_sum(late)) == 2 * ls_item(ls_sum(before)));
+    ls_tensor *never = ls_scale(ls_param(net, "0.weight", ls_host()), 3);
+    ls_backward(loss_of(net, X, y));
+    ls_step(trainer);
+    ls_item(ls_sum(never));
+    assert_failed(s, LS_STALE, "changed");
+}
+
 /* The fingerprint after a step that fails, and one more that is handed in meanwhile or refused. */
 static void train_on(bool wait, char digits[65])
 {
@@ -374,6 +397,67 @@ static void more_shards_than_a_sum_takes(void **state)
     ls_tensor *x = ls_clone(ls_zeros(s, LS_SHAPE((1 << 23) + 1, 1)), ls_cpu(0));
     ls_item(ls_sum(ls_relu(x)));
     assert_caught(s, LS_UNSUPPORTED, "8388609 shards are more than the 8388608 that a sum takes");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* A factor that changes makes a new computation each time; what is kept of them has an end. */
+static void computations_that_never_come_again(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_allocator allocator = {count_allocate, count_release, &c};
+    ls_session *s = ls_open(&(ls_options){.allocator = &allocator});
+    ls_tensor *x = ls_clone(ls_full(s, 1, LS_SHAPE(4, 4)), ls_cpu(0));
+    long alive = 0;
+    for (int i = 0; i < 1500; i++) {
+        int scope = ls_enter(s);
+        ls_tensor *y = ls_scale(x, 1 + i / 1024.0);
+        if (i % 4 == 0)
+            assert_true(ls_item(ls_sum(y)) == 16 + i / 64.0);
+        else
+            ls_backward(ls_sum(ls_matmul(y, ls_track(ls_clone(ls_full(s, 1, LS_SHAPE(4, 1)), ls_cpu(0))))));
+        ls_leave(s, scope);
+        if (i == 700) {
+            assert_int_equal(ls_wait(s), LS_OK);
+            alive = test_alive(&c);
+        }
+    }
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_true(test_alive(&c) <= alive + alive / 10);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
+/* The caller may round as it likes; numbers on the host are added as everywhere else. */
+static void the_callers_arithmetic(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *sum = ls_full(s, 1, LS_SHAPE(1)), *little = ls_full(s, 0x1p-30, LS_SHAPE(1));
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    ls_add_to(sum, little);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    assert_true(ls_item(sum) == 1);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* No chain of operations is longer than the stack is deep. */
+static void long_chains(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *total = ls_full(s, 1, LS_SHAPE(1, 1)), *one = ls_full(s, 1, LS_SHAPE(1, 1));
+    int scope = ls_enter(s);
+    ls_tensor *sum = total;
+    for (int i = 0; i < 300000; i++)
+        sum = ls_add(sum, one);
+    ls_str(sum);
+    assert_caught(s, LS_UNSUPPORTED, "more than 4096 operations lead to it");
+    ls_leave(s, scope);
+    for (int i = 0; i < 4000; i++)
+        total = ls_add(total, one);
+    assert_true(ls_item(total) == 4001);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -426,8 +510,12 @@ int main(void)
         cmocka_unit_test(labels_beyond_the_logits),
         cmocka_unit_test(devices_that_do_not_compute),
         cmocka_unit_test(a_gradient_as_an_operand),
+        cmocka_unit_test(a_networks_parameter_as_an_operand),
         cmocka_unit_test(training_on_after_a_failure),
         cmocka_unit_test(more_shards_than_a_sum_takes),
+        cmocka_unit_test(computations_that_never_come_again),
+        cmocka_unit_test(the_callers_arithmetic),
+        cmocka_unit_test(long_chains),
         cmocka_unit_test(numbers_lost_with_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* Every operation of every backend against the reference, bit for bit, from one table of shapes. */
 #include "support.h"
 
+#include "device/winograd.h"
+
 #include <float.h>
 #include <lockstep.h>
 #include <math.h>
@@ -117,12 +119,15 @@ static const ls_custom weighted = {
 
 /* ---- The table ---- */
 
-enum { CONVS, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
+enum { CONVS, CROPPED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
 
-/* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. */
+/* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows of
+ * each row and column are left out. */
 static const ls_op families[FAMILIES][32] = {
     [CONVS] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
                LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
+    [CROPPED] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
+                 LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
     [POOLS] = {LS_OP_AVG_POOL, LS_OP_AVG_POOL_BACKWARD, LS_OP_MAX_POOL, LS_OP_MAX_POOL_BACKWARD, LS_OP_COUNT},
     [MAPS] = {LS_OP_IMAGES,
               LS_OP_CHANNEL_SUM,
@@ -207,6 +212,18 @@ static const row table[] = {
     {CONVS, 5, 17, 2, 13, 18, 3, 1, 1, 0},
     {CONVS, 37, 70, 9, 6, 13, 3, 1, 1, 0},
     {CONVS, 20, 16, 10, 11, 67, 3, 1, 1, 0},
+    {CONVS, 1, 3, 5, 6, 17, 5, 1, 0, 0},
+    {CONVS, 37, 5, 8, 9, 3, 5, 1, 0, 0},
+    {CONVS, 20, 17, 9, 8, 18, 5, 1, 1, 0},
+    {CONVS, 1, 2, 1, 1, 3, 5, 1, 2, 0},
+    {CONVS, 5, 4, 3, 13, 70, 5, 1, 3, 0},
+    {CONVS, 37, 3, 1, 2, 5, 5, 1, 4, 0},
+    {CONVS, 5, 37, 6, 5, 7, 5, 1, 4, 0},
+    {CONVS, 1, 70, 14, 14, 40, 5, 1, 2, 0},
+    {CROPPED, 20, 20, 13, 13, 50, 5, 1, 0, 0},
+    {CROPPED, 5, 3, 6, 10, 7, 5, 1, 2, 0},
+    {CROPPED, 37, 3, 9, 7, 5, 3, 1, 1, 0},
+    {CROPPED, 5, 3, 9, 7, 5, 3, 2, 1, 0},
     {POOLS, 37, 3, 5, 7, 3, 2, 2, 0, 0},
     {POOLS, 20, 3, 5, 7, 3, 3, 2, 1, 0},
     {POOLS, 5, 17, 5, 7, 17, 3, 1, 1, 0},
@@ -268,8 +285,8 @@ static int is_slope(kind what)
 static ls_operand shape_of(const row *r, kind what)
 {
     int windows = r->kernel && r->stride, parts = r->kernel;
-    int y_h = windows ? test_windows(r->h, r->kernel, r->stride, r->padding) : 0;
-    int y_w = windows ? test_windows(r->w, r->kernel, r->stride, r->padding) : 0;
+    int y_h = windows ? test_windows(r->h, r->kernel, r->stride, r->padding) - (r->family == CROPPED) : 0;
+    int y_w = windows ? test_windows(r->w, r->kernel, r->stride, r->padding) - (r->family == CROPPED) : 0;
     switch (what) {
     case X:
     case X_SLOPE:
@@ -560,7 +577,7 @@ static int takes_bias(ls_op op)
 static int suits(const row *r, ls_op op)
 {
     int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
-    return !winograd || (r->kernel == 3 && r->stride == 1 && r->padding == 1 && !r->in_out);
+    return !winograd || (ls_winograd_defined(r->kernel, r->stride, r->padding) && !r->in_out);
 }
 
 /* Products of the row's convolution, or numbers of its map: every variant runs where that is little. */
@@ -569,7 +586,7 @@ static int is_small(const row *r)
     double places = r->kernel && r->stride ? test_windows(r->h, r->kernel, r->stride, r->padding) *
                                                  (double)test_windows(r->w, r->kernel, r->stride, r->padding)
                                            : (double)r->h * r->w;
-    double taps = r->family == CONVS ? (double)r->o * r->kernel * r->kernel : 1;
+    double taps = r->family <= CROPPED ? (double)r->o * r->kernel * r->kernel : 1;
     return places * taps * r->c * r->count < 2e6;
 }
 
@@ -615,30 +632,11 @@ static void run_family(int family)
     assert_true(cases_run > before);
 }
 
-static void test_convolutions(void **state)
+static void test_families(void **state)
 {
-    (void)state;
-    run_family(CONVS);
-}
-
-static void test_pools(void **state)
-{
-    (void)state;
-    run_family(POOLS);
-}
-
-static void test_maps(void **state)
-{
-    (void)state;
-    run_family(MAPS);
-}
-
-static void test_classes(void **state)
-{
-    (void)state;
-    run_family(CLASSES);
-    run_family(COUNTS);
-    run_family(CONCATS);
+    for (const int *family = *state; *family < FAMILIES; family++) {
+        run_family(*family);
+    }
 }
 
 /* ---- Flat vectors ---- */
@@ -784,10 +782,17 @@ int main(void)
         print_message(" %s", backends[i]->name);
     }
     print_message("%s\n", backend_count ? "" : " none");
+    int convolutions[] = {CONVS, CROPPED, FAMILIES}, pools[] = {POOLS, FAMILIES}, maps[] = {MAPS, FAMILIES};
+    int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),      cmocka_unit_test(test_convolutions),     cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_maps),       cmocka_unit_test(test_classes),          cmocka_unit_test(test_vector_add),
-        cmocka_unit_test(test_vector_sgd), cmocka_unit_test(test_vector_sgd_finds),
+        cmocka_unit_test(test_slots),
+        {"convolutions", test_families, NULL, NULL, convolutions},
+        {"pools", test_families, NULL, NULL, pools},
+        {"maps", test_families, NULL, NULL, maps},
+        {"classes", test_families, NULL, NULL, classes},
+        cmocka_unit_test(test_vector_add),
+        cmocka_unit_test(test_vector_sgd),
+        cmocka_unit_test(test_vector_sgd_finds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

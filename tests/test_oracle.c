@@ -1,74 +1,22 @@
 /* The reference against oneDNN, which knows nothing of our layouts and orders: equal to rounding. */
 #include "support.h"
+#include "device/winograd.h"
 
 #include <math.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COUNT = 20 };
 #define TOLERANCE 5e-6 /* length of the difference over the length of the result */
 
-static dnnl_engine_t engine;
+#define CHECK(call) assert_int_equal(call, dnnl_success)
+#include "onednn.h"
+
 static dnnl_stream_t stream;
 
-#define CHECK(call) assert_int_equal(call, dnnl_success)
-
-/* ---- oneDNN 2 has operation descriptors and descriptions of memory by value, oneDNN 3 neither ---- */
-
-typedef struct geometry {
-    dnnl_dims_t stride, kernel, padding, dilation;
-} geometry;
+/* ---- Pools and normalisation of both versions ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
-
-typedef dnnl_memory_desc_t description;
-typedef const_dnnl_memory_desc_t described;
-
-static described of(const description *d)
-{
-    return *d;
-}
-
-static description describe(int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag)
-{
-    description made;
-    CHECK(dnnl_memory_desc_create_with_tag(&made, ndims, dims, dnnl_f32, tag));
-    return made;
-}
-
-static void forget(description *d)
-{
-    CHECK(dnnl_memory_desc_destroy(*d));
-}
-
-static dnnl_primitive_desc_t conv_forward(described x, described w, described b, described y, const geometry *g)
-{
-    dnnl_primitive_desc_t made;
-    CHECK(dnnl_convolution_forward_primitive_desc_create(&made, engine, dnnl_forward_training, dnnl_convolution_direct,
-                                                         x, w, b, y, g->stride, g->dilation, g->padding, g->padding,
-                                                         NULL));
-    return made;
-}
-
-static dnnl_primitive_desc_t conv_data(described dx, described w, described dy, const geometry *g,
-                                       dnnl_primitive_desc_t hint)
-{
-    dnnl_primitive_desc_t made;
-    CHECK(dnnl_convolution_backward_data_primitive_desc_create(
-        &made, engine, dnnl_convolution_direct, dx, w, dy, g->stride, g->dilation, g->padding, g->padding, hint, NULL));
-    return made;
-}
-
-static dnnl_primitive_desc_t conv_weights(described x, described dw, described db, described dy, const geometry *g,
-                                          dnnl_primitive_desc_t hint)
-{
-    dnnl_primitive_desc_t made;
-    CHECK(dnnl_convolution_backward_weights_primitive_desc_create(&made, engine, dnnl_convolution_direct, x, dw, db, dy,
-                                                                  g->stride, g->dilation, g->padding, g->padding, hint,
-                                                                  NULL));
-    return made;
-}
 
 static dnnl_primitive_desc_t pool_forward(dnnl_alg_kind_t how, described x, described y, const geometry *g)
 {
@@ -104,59 +52,6 @@ static dnnl_primitive_desc_t norm_backward(described x, float eps, unsigned flag
 }
 
 #else
-
-typedef dnnl_memory_desc_t description;
-typedef const dnnl_memory_desc_t *described;
-
-static described of(const description *d)
-{
-    return d;
-}
-
-static description describe(int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag)
-{
-    description made;
-    CHECK(dnnl_memory_desc_init_by_tag(&made, ndims, dims, dnnl_f32, tag));
-    return made;
-}
-
-static void forget(description *d)
-{
-    (void)d;
-}
-
-static dnnl_primitive_desc_t prepared(const_dnnl_op_desc_t operation, dnnl_primitive_desc_t hint)
-{
-    dnnl_primitive_desc_t made;
-    CHECK(dnnl_primitive_desc_create(&made, operation, NULL, engine, hint));
-    return made;
-}
-
-static dnnl_primitive_desc_t conv_forward(described x, described w, described b, described y, const geometry *g)
-{
-    dnnl_convolution_desc_t operation;
-    CHECK(dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y,
-                                             g->stride, g->padding, g->padding));
-    return prepared(&operation, NULL);
-}
-
-static dnnl_primitive_desc_t conv_data(described dx, described w, described dy, const geometry *g,
-                                       dnnl_primitive_desc_t hint)
-{
-    dnnl_convolution_desc_t operation;
-    CHECK(dnnl_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, dx, w, dy, g->stride,
-                                                   g->padding, g->padding));
-    return prepared(&operation, hint);
-}
-
-static dnnl_primitive_desc_t conv_weights(described x, described dw, described db, described dy, const geometry *g,
-                                          dnnl_primitive_desc_t hint)
-{
-    dnnl_convolution_desc_t operation;
-    CHECK(dnnl_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, x, dw, db, dy, g->stride,
-                                                      g->padding, g->padding));
-    return prepared(&operation, hint);
-}
 
 static dnnl_primitive_desc_t pool_forward(dnnl_alg_kind_t how, described x, described y, const geometry *g)
 {
@@ -340,8 +235,9 @@ static void conv_theirs(const window *l, const tensor *t)
 {
     geometry g = geometry_of(l);
     described x = of(&t[CONV_X].how), w = of(&t[CONV_W].how), b = of(&t[CONV_B].how), y = of(&t[CONV_Y].how);
-    dnnl_primitive_desc_t forward = conv_forward(x, w, b, y, &g);
-    dnnl_primitive_desc_t data = conv_data(x, w, y, &g, forward), weights = conv_weights(x, w, b, y, &g, forward);
+    dnnl_primitive_desc_t forward = conv_forward(x, w, b, y, &g, dnnl_convolution_direct);
+    dnnl_primitive_desc_t data = conv_data(x, w, y, &g, dnnl_convolution_direct, forward),
+                          weights = conv_weights(x, w, b, y, &g, dnnl_convolution_direct, forward);
     EXECUTE(forward, {DNNL_ARG_SRC, t[CONV_X].memory}, {DNNL_ARG_WEIGHTS, t[CONV_W].memory},
             {DNNL_ARG_BIAS, t[CONV_B].memory}, {DNNL_ARG_DST, t[CONV_Y].memory});
     EXECUTE(data, {DNNL_ARG_DIFF_DST, t[CONV_DY].memory}, {DNNL_ARG_WEIGHTS, t[CONV_W].memory},
@@ -386,8 +282,8 @@ static void check_conv(const window *l)
     compare_map("conv_data", &ours[CONV_DX], &theirs[CONV_DX]);
     compare("conv_weight", ours[CONV_DW].data, &theirs[CONV_DW]);
     compare("channel_sum", ours[CONV_DB].data, &theirs[CONV_DB]);
-    if (l->kernel == 3 && l->stride == 1 && l->padding == 1) {
-        ls_attributes how = {.kernel = 3, .stride = 1, .padding = 1};
+    if (ls_winograd_defined(l->kernel, l->stride, l->padding)) {
+        ls_attributes how = {.kernel = l->kernel, .stride = 1, .padding = l->padding};
         run(&how, LS_OP_WINOGRAD, IN(ours[CONV_X], ours[CONV_W], ours[CONV_B]), OUT(ours[CONV_Y]));
         run(&how, LS_OP_WINOGRAD_DATA, IN(ours[CONV_DY], ours[CONV_W]), OUT(ours[CONV_DX]));
         compare_map("winograd", &ours[CONV_Y], &theirs[CONV_Y]);

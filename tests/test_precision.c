@@ -5,6 +5,8 @@
  * A convolution's double loops take eight of its channels, first and last among them: each is computed alike. */
 #include "support.h"
 
+#include "device/winograd.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,8 @@ static const layer layers[] = {
     /* LeNet */
     {1, 28, 28, 20, 3, 1, 0, 0},
     {20, 13, 13, 50, 5, 1, 0, 0},
+    {20, 12, 12, 50, 5, 1, 2, 0}, /* not LeNet's, but likely: maps that stay as large, and many channels */
+    {128, 14, 14, 96, 5, 1, 2, 0},
     {800, 1, 1, 128, 1, 1, 0, 1},
     {128, 1, 1, 10, 1, 1, 0, 1},
     /* ResNet-18 */
@@ -263,7 +267,7 @@ static void test_convolutions(void **state)
         how.op = LS_OP_CHANNEL_SUM;
         run(&how, IN(v.dy), OUT(v.db));
         judge_channel_sum(&v);
-        if (l->kernel == 3 && l->stride == 1 && l->padding == 1) {
+        if (ls_winograd_defined(l->kernel, l->stride, l->padding)) {
             how.op = LS_OP_WINOGRAD;
             run(&how, IN(v.x, v.w, v.b), OUT(v.y));
             judge_map("winograd", &v, &v.y, forward_at, 2e-5);

@@ -1,16 +1,15 @@
-"""The two networks of the book in PyTorch, the readers of the data set, and small helpers that the benchmarks share.
+"""The two networks of the book in PyTorch, and small helpers that the benchmarks share.
 
 Parameter names and shapes are the ones that Lockstep's files have.
 """
-import gzip
 import os
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from peer import DATA, load  # noqa: F401 (the agreement scripts take them from here)
 from torch import nn
 
-DATA = os.environ.get("LOCKSTEP_DATA", "/usr/share/datasets/fashion-mnist")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -88,16 +87,6 @@ def init_default(net):
         for name, p in net.named_parameters():
             bound = fan_in[name[1]] ** -0.5
             p.uniform_(-bound, bound)
-
-
-def load(directory, part):
-    """Images (n, 1, 28, 28) and labels (n,) of "train" or "t10k", both as bytes; files raw or gzip'ed."""
-    def read(name, header):
-        path = os.path.join(directory, name)
-        with (gzip.open(path + ".gz") if os.path.exists(path + ".gz") else open(path, "rb")) as f:
-            return np.frombuffer(f.read(), np.uint8)[header:]
-    images = read(f"{part}-images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
-    return images, read(f"{part}-labels-idx1-ubyte", 8)
 
 
 def tensors(images, labels):

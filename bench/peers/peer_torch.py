@@ -9,27 +9,24 @@ is timed. img_per_s is batch / median step time after the warm-up steps, which a
 DistributedDataParallel (gloo) in two processes of --threads threads with batch/ranks images each.
 Prints one JSON line.
 """
-import argparse
-import json
 import os
-import resource
-import statistics
-import time
 
+import peer
 import torch
-from networks import DATA, lenet_layers, load, resnet18, tensors
+from networks import lenet_layers, resnet18
 from torch import nn
 
-SLOTS = 8  # different batches, used in turn
+MODES = ("eager", "channels_last", "compile", "compile_channels_last")
 
 
 def measure(rank, a):
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     net = resnet18() if a.model == "resnet18" else lenet_layers()
-    last = a.mode.endswith("channels_last")
-    if last:
-        net = net.to(memory_format=torch.channels_last)
+    last = torch.channels_last if a.mode.endswith("channels_last") else torch.contiguous_format
+    if last == torch.channels_last:
+        net = net.to(memory_format=last)
+    parameters = sum(p.numel() for p in net.parameters())
     if a.ranks > 1:
         import torch.distributed as dist
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(a.port))
@@ -37,57 +34,34 @@ def measure(rank, a):
         net = nn.parallel.DistributedDataParallel(net)
     forward = torch.compile(net) if a.mode.startswith("compile") else net
 
-    rows = a.batch // a.ranks
-    images, labels = load(a.data, "train")
-    mine = slice(rank * SLOTS * rows, (rank + 1) * SLOTS * rows)
-    x, y = tensors(images[mine], labels[mine])
-    if last:
-        x = x.contiguous(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    slots = [(torch.from_numpy(x).contiguous(memory_format=last), torch.from_numpy(y).long())
+             for x, y in peer.batches(a, rank=rank, ranks=a.ranks)]
+    optimizer = torch.optim.SGD(net.parameters(), lr=peer.RATE[a.model])
     loss_of = nn.CrossEntropyLoss()
 
     def step(i):
-        part = slice(i % SLOTS * rows, (i % SLOTS + 1) * rows)
+        x, y = slots[i]
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.dtype == "bf16"):
-            loss = loss_of(forward(x[part]), y[part])
+            loss = loss_of(forward(x), y)
         loss.backward()
         optimizer.step()
+        return loss.detach()
 
-    for i in range(a.warmup):
-        step(i)
-    times = []
-    for i in range(a.steps):
-        start = time.perf_counter()
-        step(i)
-        times.append(time.perf_counter() - start)
+    measured = peer.measure(a, step)
     if rank == 0:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"peer": "pytorch " + torch.__version__, "model": a.model, "mode": a.mode, "dtype": a.dtype,
-                          "batch": a.batch, "threads": a.threads, "ranks": a.ranks, "steps": a.steps,
-                          "img_per_s": round(a.batch / statistics.median(times), 1),
-                          "mean_img_per_s": round(a.batch / statistics.mean(times), 1),
-                          "best_img_per_s": round(a.batch / min(times), 1), "peak_mib": round(peak),
-                          "cpu_capability": torch.backends.cpu.get_cpu_capability()}), flush=True)
+        peer.report(a, "pytorch " + torch.__version__, parameters, measured, mode=a.mode, dtype=a.dtype,
+                    cpu_capability=torch.backends.cpu.get_cpu_capability())
     if a.ranks > 1:
         dist.destroy_process_group()
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--model", default="resnet18", choices=("lenet", "resnet18"))
-    p.add_argument("--mode", default="channels_last", choices=("eager", "channels_last", "compile", "compile_channels_last"))
+    p = peer.options(__doc__)
+    p.add_argument("--mode", default="channels_last", choices=MODES)
     p.add_argument("--dtype", default="f32", choices=("f32", "bf16"))
-    p.add_argument("--batch", type=int, default=256)
-    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    p.add_argument("--ranks", type=int, default=1)
-    p.add_argument("--steps", type=int, default=5)
-    p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--port", type=int, default=29511)
-    p.add_argument("--data", default=DATA)
-    a = p.parse_args()
-    if a.batch % a.ranks:
-        p.error(f"--batch {a.batch} is not a multiple of --ranks {a.ranks}")
+    a = peer.parse(p)
     if a.ranks > 1:
         import torch.multiprocessing as processes
         processes.spawn(measure, (a,), a.ranks)

@@ -4,6 +4,8 @@
 
 #include "device/op.h"
 
+enum { LS_CHAINS = 8 };
+
 /* Plain SGD on a run of a flat vector. g is the gradient's sum, `rows` the number of images in the batch as float.
  *   g = g / rows;  g = fma(weight_decay, w, g) where weight_decay != 0;
  *   with momentum: v = first ? g : fma(momentum, v, g);  g = nesterov ? fma(momentum, v, g) : v;
@@ -21,6 +23,10 @@ typedef struct ls_backend {
     size_t (*scratch)(const ls_op_call *call);
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
+    /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and nothing
+     * else: what a core can do at most. The number returned depends on all of them. NULL: not measured. */
+    float (*chains)(long rounds);
+    int lanes;
 } ls_backend;
 
 /* The specification. Every slot is filled. */

@@ -54,3 +54,26 @@ const char *ls_op_name(ls_op op)
     unsigned at = (unsigned)op;
     return at < LS_OP_COUNT ? names[at] : "unknown";
 }
+
+double ls_op_flops(const ls_op_call *call)
+{
+    const ls_operand *x, *y;
+    switch (call->attributes->op) {
+    case LS_OP_CONV:
+    case LS_OP_WINOGRAD:
+        x = &call->in[0], y = &call->out[0];
+        break;
+    case LS_OP_CONV_DATA:
+    case LS_OP_WINOGRAD_DATA:
+        x = &call->out[0], y = &call->in[0];
+        break;
+    case LS_OP_CONV_WEIGHT:
+    case LS_OP_WINOGRAD_WEIGHT:
+        x = &call->in[0], y = &call->in[1];
+        break;
+    default:
+        return 0.0;
+    }
+    const int kernel = call->attributes->kernel;
+    return 2.0 * y->c * y->h * y->w * (double)x->c * kernel * kernel;
+}

@@ -16,7 +16,8 @@
  *                 (adding nothing). At the end lanes(total).
  *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped. Window
  *                 (i, j) of a convolution or a pool begins at row i*stride - padding and column j*stride - padding; a map of
- *                 h rows has (h + 2*padding - kernel) / stride + 1 of them, rounded down.
+ *                 h rows has (h + 2*padding - kernel) / stride + 1 of them, rounded down. A convolution's y and dy may
+ *                 have fewer rows and columns: the last windows, which nobody reads, are then left out.
  */
 #ifndef LS_DEVICE_OP_H
 #define LS_DEVICE_OP_H
@@ -42,7 +43,8 @@ typedef enum ls_op {
      * acc = fma(dy, x at the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x
      * finite, so that they can change no more than a zero's sign, and adding 0 leaves no -0. */
     LS_OP_CONV_WEIGHT,
-    /* The same products as CONV and CONV_DATA for k = 3, stride 1, padding 1, by Winograd F(4x4, 3x3); see `winograd.h`. */
+    /* The same products as CONV and CONV_DATA by Winograd F(4x4, k x k), for stride 1 and k = 3 with padding 1 or k = 5 with
+     * padding 0 to 4; see `winograd.h`. */
     LS_OP_WINOGRAD,
     LS_OP_WINOGRAD_DATA,
     /* CONV_WEIGHT's sums for the same convolutions. in: x, dy; out: dw. Its order is another: see `winograd.h`. */
@@ -193,5 +195,10 @@ typedef struct ls_op_call {
 } ls_op_call;
 
 typedef void ls_kernel(const ls_op_call *call);
+
+/* The additions and multiplications of one image in a convolution, in any direction, computed directly and with the taps
+ * outside the map: Winograd counts as the convolution that it stands for. 0 for other operations. Of the call only attributes
+ * and shapes are read. */
+double ls_op_flops(const ls_op_call *call);
 
 #endif

@@ -83,11 +83,13 @@ static ls_value *gradient_of(tape *t, const ls_value *parameter, int numbers)
  * channel then has no effect, and its gradient is zero by definition. The partial gradient holds zeros there. */
 static bool feeds_only_a_norm(const ls_graph *graph, const ls_value *y)
 {
-    bool norm = false;
-    for (int i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].attributes.op == LS_OP_BATCH_NORM && graph->nodes[i].in[0] == y)
-            norm = true;
-    return norm && ls_graph_uses(graph, y) == 1;
+    int norms = 0; /* and their gradients, which are there already and read y again */
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const ls_node *node = &graph->nodes[i];
+        norms += (node->attributes.op == LS_OP_BATCH_NORM && node->in[0] == y) ||
+                 (node->attributes.op == LS_OP_BATCH_NORM_BACKWARD && node->in[1] == y);
+    }
+    return norms > 0 && ls_graph_uses(graph, y) == norms;
 }
 
 /* The gradient in front of a fused ReLU. A pool's backward that reads the same value masks on its way. */

@@ -1,5 +1,6 @@
 /* Joins neighbours of a recorded forward graph. What is joined computes what the parts computed, number by number; the one
  * exception is a bias added directly to a product, which becomes the start of the product's sums. */
+#include "device/winograd.h"
 #include "graph/graph.h"
 
 enum { WINOGRAD_MIN_CHANNELS = 16 };
@@ -68,12 +69,39 @@ static bool fuse_relu(ls_graph *graph, int i)
     return true;
 }
 
-/* By shape alone, so that no machine decides differently. */
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows and columns of a convolution's output that no window of the pool behind it reads, as the last of 9 behind a pool
+ * of 2 x 2, need no numbers: nothing depends on them, and their gradients are zero. */
+static void crop(ls_graph *graph, const ls_node *pool)
+{
+    const ls_attributes *a = &pool->attributes;
+    if (a->op != LS_OP_AVG_POOL && a->op != LS_OP_MAX_POOL)
+        return;
+    ls_value *y = pool->in[0];
+    const int producer = ls_graph_producer(graph, y);
+    if (producer < 0 || graph->nodes[producer].attributes.op != LS_OP_CONV || ls_graph_uses(graph, y) != 1)
+        return;
+    y->h = least(y->h, (pool->out[0]->h - 1) * a->stride - a->padding + a->kernel);
+    y->w = least(y->w, (pool->out[0]->w - 1) * a->stride - a->padding + a->kernel);
+}
+
+/* By shape alone, so that no machine decides differently. Few channels do not pay for the transforms, nor do maps that fill
+ * little of their tiles: Winograd makes at most half the products. */
 static void choose_winograd(ls_node *node)
 {
     const ls_attributes *a = &node->attributes;
-    if (a->op == LS_OP_CONV && a->kernel == 3 && a->stride == 1 && a->padding == 1 &&
-        node->in[0]->c >= WINOGRAD_MIN_CHANNELS && node->out[0]->c >= WINOGRAD_MIN_CHANNELS)
+    if (a->op != LS_OP_CONV || a->weight_in_out || !ls_winograd_defined(a->kernel, a->stride, a->padding) ||
+        node->in[0]->c < WINOGRAD_MIN_CHANNELS || node->out[0]->c < WINOGRAD_MIN_CHANNELS)
+        return;
+    const ls_value *y = node->out[0];
+    const long tiles =
+        (long)((y->h + LS_WINOGRAD_TILE - 1) / LS_WINOGRAD_TILE) * ((y->w + LS_WINOGRAD_TILE - 1) / LS_WINOGRAD_TILE);
+    const int window = a->kernel + LS_WINOGRAD_TILE - 1;
+    if (2 * tiles * window * window <= (long)y->h * y->w * a->kernel * a->kernel)
         node->attributes.op = LS_OP_WINOGRAD;
 }
 
@@ -85,6 +113,8 @@ void ls_graph_fuse(ls_graph *graph)
         else if (fuse_add(graph, i))
             i--;
     }
+    for (int i = 0; i < graph->n_nodes; i++)
+        crop(graph, &graph->nodes[i]);
     if (graph->session->options.conv == LS_CONV_AUTO)
         for (int i = 0; i < graph->n_nodes; i++)
             choose_winograd(&graph->nodes[i]);

@@ -68,7 +68,8 @@ int ls_graph_uses(const ls_graph *graph, const ls_value *value);
 void ls_graph_remove(ls_graph *graph, int node);
 
 /* Rewrites a recorded forward graph: a bias added to a product becomes the product's start, ReLU and addition join the
- * operation in front of them, and convolutions that suit it become Winograd's (unless the session says direct). */
+ * operation in front of them, convolutions leave out what the pool behind them never reads, and those that suit it become
+ * Winograd's (unless the session says direct). */
 void ls_graph_fuse(ls_graph *graph);
 
 /* Appends the backward pass from `y`, whose gradient is `dy` (NULL: that of a sum over images). Gradients of parameters land in

@@ -5,7 +5,7 @@
 
 /* ---- Tracing ---- */
 
-enum { LEAST_ROOM = 128 };
+enum { LEAST_ROOM = 128, DEEPEST = 4096 };
 
 /* The list with room for one more; the trace fails where there is no memory. */
 static void *with_room(ls_trace *trace, void *items, int used, int *capacity, size_t size)
@@ -114,6 +114,10 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
             trace->failure = "it uses one array both as images and as a weight";
         return;
     }
+    if (++trace->depth > DEEPEST)
+        trace->failure = "more than 4096 operations lead to it, one after another; read a number on the way";
+    if (trace->failure)
+        return;
     if (is_leaf(t, fresh)) {
         add_leaf(trace, t, as);
     } else if (t->kind == LS_TENSOR_CALL) {
@@ -135,6 +139,7 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
     }
+    trace->depth--;
     trace->order = with_room(trace, trace->order, trace->n, &trace->capacity, sizeof *trace->order);
     if (trace->failure)
         return;
@@ -152,7 +157,7 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->fresh = fresh;
     trace->number = ++session->tensors->traces;
     trace->n = trace->n_inputs = trace->n_arrays = 0;
-    trace->key_length = 0;
+    trace->key_length = trace->depth = 0;
     trace->images = trace->labels = trace->call = NULL;
     trace->classes = 0;
     trace->failure = NULL;

@@ -10,7 +10,7 @@ typedef struct ls_trace {
     ls_session *session;
     bool fresh;
     ls_tensor **order; /* operands before what they are operands of */
-    int n, capacity;
+    int n, capacity, depth;
     uint64_t number;
     /* What the computation reads, in the order met: */
     ls_tensor *inputs[LS_MAX_INPUTS]; /* rows of floats; a batch's images that have no place in `images` */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/timer.h"
+
 /* A value's life: from the step that makes it to the last that reads it. */
 typedef struct life {
     size_t floats, offset;
@@ -122,7 +124,7 @@ static ls_argument argument(const ls_value *value, const life *lives, const int 
         return (ls_argument){.c = 0};
     const ls_value *root = ls_graph_root(value);
     size_t offset = root->place == LS_IN_ARENA ? lives[heir[root->id]].offset : root->offset;
-    return (ls_argument){root->place, offset, value->c, value->h, value->w};
+    return (ls_argument){root->place, offset, value->c, value->h, value->w, value->per_image};
 }
 
 /* Which buckets are whole after which step: a bucket is, after the last step that writes into it. A bucket that no step writes
@@ -264,6 +266,16 @@ void ls_plan_free(ls_plan *plan)
     ls_release(plan->context, plan);
 }
 
+static void measure(ls_tally *tally, ls_kernel *kernel, const ls_op_call *call)
+{
+    double begin = ls_thread_seconds();
+    kernel(call);
+    tally->seconds += ls_thread_seconds() - begin;
+    tally->calls++;
+    tally->images += call->samples->count;
+    tally->groups += call->groups;
+}
+
 void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user)
 {
@@ -272,8 +284,38 @@ void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
         set_call(&call, step, bindings);
-        step->kernel(&call);
+        if (bindings->tally)
+            measure(&bindings->tally[i], step->kernel, &call);
+        else
+            step->kernel(&call);
         for (int b = 0; whole && b < step->buckets; b++)
             whole(user, plan->whole[step->first_bucket + b]);
     }
+}
+
+static void add_bytes(ls_cost *cost, const ls_argument *a)
+{
+    double bytes = (double)a->c * a->h * a->w * sizeof(float);
+    if (a->per_image)
+        cost->group_bytes += LS_LANES * bytes;
+    else
+        cost->call_bytes += bytes;
+}
+
+ls_cost ls_plan_cost(const ls_plan_step *step)
+{
+    ls_cost cost = {.flops = 0};
+    ls_op_call call = {.attributes = &step->attributes};
+    for (int k = 0; k < LS_MAX_IN; k++) {
+        const ls_argument *a = &step->in[k];
+        call.in[k] = (ls_operand){NULL, a->c, a->h, a->w};
+        add_bytes(&cost, a);
+    }
+    for (int k = 0; k < LS_MAX_OUT; k++) {
+        const ls_argument *a = &step->out[k];
+        call.out[k] = (ls_operand){NULL, a->c, a->h, a->w};
+        add_bytes(&cost, a);
+    }
+    cost.flops = ls_op_flops(&call);
+    return cost;
 }

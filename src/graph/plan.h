@@ -10,6 +10,7 @@ typedef struct ls_argument {
     ls_place place;
     size_t offset;
     int c, h, w;
+    bool per_image;
 } ls_argument; /* c = 0: absent */
 
 typedef struct ls_plan_step {
@@ -37,16 +38,30 @@ typedef struct ls_plan {
 ls_plan *ls_plan_new(const ls_graph *graph, const ls_backend *backend, int capacity);
 void ls_plan_free(ls_plan *plan);
 
+/* What a step has taken over all its calls; seconds of processor time. */
+typedef struct ls_tally {
+    int64_t calls, images, groups;
+    double seconds;
+} ls_tally;
+
 /* Where a run's numbers lie. */
 typedef struct ls_bindings {
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
+    ls_tally *tally; /* one for each step, to be added to; NULL: nobody measures */
 } ls_bindings;
 
 /* Runs one shard. `whole` (may be NULL) is called after a step that completes a bucket of gradients. */
 void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user);
+
+/* What a step reads and writes, without its scratch; and ls_op_flops of it. */
+typedef struct ls_cost {
+    double flops;                   /* of an image */
+    double group_bytes, call_bytes; /* of 16 images; whatever their number */
+} ls_cost;
+ls_cost ls_plan_cost(const ls_plan_step *step);
 
 #endif

@@ -69,7 +69,7 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
 uint64_t ls_version_of(const ls_tensor *operand)
 {
     const ls_array *array = ls_written_array(operand);
-    return array ? array->version : 0;
+    return operand->changes ? *operand->changes : array ? array->version : 0;
 }
 
 ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)

@@ -60,6 +60,7 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network)
         for (int i = 0; i < SLAB; i++)
             if (slab->at[i].network == network) {
                 slab->at[i].network = NULL;
+                slab->at[i].changes = NULL;
                 slab->at[i].flat = NULL;
                 slab->at[i].recorded_input = slab->at[i].recorded_output = NULL;
             }
@@ -115,19 +116,32 @@ ls_tensor *ls_tensor_hold(ls_tensor *tensor)
     return tensor;
 }
 
-void ls_tensor_drop(ls_tensor *tensor)
+/* Lets go of a tensor; one that nobody holds any more joins the list. */
+static void let_go(ls_tensor *tensor, ls_tensor **unheld)
 {
     if (!tensor || --tensor->holders)
         return;
-    for (int i = 0; i < LS_MAX_IN; i++)
-        ls_tensor_drop(tensor->in[i]);
-    ls_array_drop(tensor->array);
-    ls_array_drop(tensor->gradient);
-    ls_samples_drop(&tensor->samples);
-    ls_release(&tensor->session->context, tensor->text);
-    ls_tensors *tensors = tensor->session->tensors;
-    *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
-    tensors->free = tensor;
+    tensor->next = *unheld;
+    *unheld = tensor;
+}
+
+void ls_tensor_drop(ls_tensor *tensor)
+{
+    ls_tensor *unheld =
+        NULL; /* a list in place of recursion: chains of operations may be longer than the stack is deep */
+    let_go(tensor, &unheld);
+    while ((tensor = unheld)) {
+        unheld = tensor->next;
+        for (int i = 0; i < LS_MAX_IN; i++)
+            let_go(tensor->in[i], &unheld);
+        ls_array_drop(tensor->array);
+        ls_array_drop(tensor->gradient);
+        ls_samples_drop(&tensor->samples);
+        ls_release(&tensor->session->context, tensor->text);
+        ls_tensors *tensors = tensor->session->tensors;
+        *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
+        tensors->free = tensor;
+    }
 }
 
 /* ---- Scopes ---- */

@@ -67,6 +67,7 @@ struct ls_tensor {
     bool training;        /* of a call: the mode; of a network's parameter: its gradient, not its value */
     ls_tensor *recorded_input, *recorded_output; /* of a call: the module's forward */
     uint64_t network_version;
+    const uint64_t *changes; /* of a network's parameter: how often the network's values were changed */
 
     char *text; /* of ls_str */
 

@@ -166,6 +166,7 @@ ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
     if (!tensor)
         return NULL;
     tensor->network = network;
+    tensor->changes = &network->version;
     tensor->view = view;
     tensor->name = ls_intern(session, found->name); /* the tensor may outlive the network */
     return tensor;

@@ -135,7 +135,7 @@ static void finish(ls_task *task)
     ls_feed_give(r->feed);
 }
 
-ls_task *ls_run_task(ls_trace *trace, const ls_program *program, ls_tensor *root, ls_tensor *dy)
+ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_tensor *dy)
 {
     ls_session *session = trace->session;
     ls_device device = place_of(root);

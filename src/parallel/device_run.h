@@ -28,7 +28,7 @@ typedef struct ls_device_run {
 } ls_device_run;
 
 /* A task over the traced computation, reading what it reads; NULL after a failure. The payload is zero but for the feed. */
-ls_task *ls_run_task(ls_trace *trace, const ls_program *program, ls_tensor *root, ls_tensor *dy);
+ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_tensor *dy);
 
 /* Has the task sum up the loss and the right images, for the root to show. */
 void ls_run_summarize(ls_device_run *run, ls_task *task, ls_tensor *root);

@@ -56,13 +56,13 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* How many devices before the i-th share its core. */
-static int neighbours(const ls_engine *engine, int i)
+/* The first device with the same core as the i-th. */
+static int first_on_core(const ls_engine *engine, int i)
 {
-    int n = 0;
-    for (int k = 0; k < i; k++)
-        n += engine->workers[k].core == engine->workers[i].core;
-    return n;
+    int first = 0;
+    while (engine->workers[first].core != engine->workers[i].core)
+        first++;
+    return first;
 }
 
 static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_devices *devices)
@@ -76,9 +76,9 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
             (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i].index), .device = devices->at[i]};
         if (!worker->core)
             return LS_OUT_OF_MEMORY;
-        bool shared = neighbours(engine, i) > 0;
-        engine->n_cores += !shared;
-        engine->crowded |= shared;
+        int first = first_on_core(engine, i);
+        worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
+        engine->crowded |= first < i;
     }
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];

@@ -13,6 +13,7 @@
 typedef struct ls_worker {
     struct ls_engine *engine;
     ls_core *core;
+    int place; /* of its core among those of the engine's workers */
     ls_device device;
     pthread_t thread;
     unsigned seen; /* jobs done */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/data.h"
 #include "device/cpu/select.h"
 #include "parallel/network.h"
 #include "parallel/realize.h"
@@ -171,6 +172,26 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 
 /* ---- Accuracy of explicit parameters ---- */
 
+/* Counts the right images of a batch, each device its part; false after a failure. */
+static bool count_right(ls_net_fn *fn, void *const replica[], const ls_batch *b, const ls_devices *devices,
+                        int64_t *right)
+{
+    ls_session *session = b->X->session;
+    ls_tensor *X[LS_MAX_DEVICES], *y[LS_MAX_DEVICES], *loss[LS_MAX_DEVICES];
+    if (ls_scatter(b->X, *devices, X) != LS_OK || ls_scatter(b->y, *devices, y) != LS_OK)
+        return false;
+    for (int d = 0; d < devices->n; d++) {
+        loss[d] = ls_rows(X[d]) ? ls_sum(ls_cross_entropy(fn(X[d], replica[d]), y[d])) : NULL;
+        if (loss[d] && ls_realize(loss[d], "ls_accuracy_fn") != LS_OK)
+            return false;
+    }
+    if (ls_wait(session) != LS_OK)
+        return false;
+    for (int d = 0; d < devices->n; d++)
+        *right += loss[d] ? (int64_t)loss[d]->array->data[1] : 0; /* a cross-entropy counts right images too */
+    return true;
+}
+
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices)
 {
     ls_session *session = ls_session_of(data);
@@ -180,22 +201,11 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_accuracy_fn: needs a function and a replica for each device");
         return 0;
     }
-    double correct = 0, rows = 0;
+    int64_t right = 0, rows = 0, epoch = data->epoch, position = data->position;
     ls_seek(data, 0, 0);
-    for (ls_batch b; ls_next(data, &b);) {
-        ls_tensor *X[LS_MAX_DEVICES], *y[LS_MAX_DEVICES], *loss[LS_MAX_DEVICES];
-        if (ls_scatter(b.X, devices, X) != LS_OK || ls_scatter(b.y, devices, y) != LS_OK)
-            return 0;
-        for (int d = 0; d < devices.n; d++) {
-            loss[d] = ls_rows(X[d]) ? ls_sum(ls_cross_entropy(fn(X[d], replica[d]), y[d])) : NULL;
-            if (loss[d] && ls_realize(loss[d], "ls_accuracy_fn") != LS_OK)
-                return 0;
-        }
-        if (ls_wait(session) != LS_OK)
-            return 0;
-        for (int d = 0; d < devices.n; d++)
-            correct += loss[d] ? (double)loss[d]->array->data[1] : 0; /* a cross-entropy counts right images too */
-        rows += (double)ls_rows(b.X);
-    }
-    return rows > 0 ? correct / rows : 0;
+    for (ls_batch b; ls_next(data, &b) && count_right(fn, replica, &b, &devices, &right);)
+        rows += ls_rows(b.X);
+    data->epoch = epoch;
+    data->position = position;
+    return rows && !ls_failed(session) ? (double)right / (double)rows : 0;
 }

@@ -5,6 +5,8 @@
 #include "comm/tree.h"
 #include "device/cpu/select.h"
 
+enum { MOST_PROGRAMS = 256 };
+
 /* ---- Programs ---- */
 
 static void free_program(ls_program *program)
@@ -34,13 +36,39 @@ void ls_programs_free(ls_session *session, const struct ls_network *network)
     }
 }
 
+static bool is_of(const ls_program *program, const ls_trace *trace, ls_wanted wanted, bool has_dy)
+{
+    return program->key_length == trace->key_length && program->wanted == wanted && program->has_dy == has_dy &&
+           memcmp(program->key, trace->key, (size_t)trace->key_length * sizeof *trace->key) == 0;
+}
+
+/* Moves it to the head of the list, so that the tail was used longest ago. */
 static ls_program *find(const ls_trace *trace, ls_wanted wanted, bool has_dy)
 {
-    for (ls_program *program = trace->session->programs; program; program = program->next)
-        if (program->key_length == trace->key_length && program->wanted == wanted && program->has_dy == has_dy &&
-            memcmp(program->key, trace->key, (size_t)trace->key_length * sizeof *trace->key) == 0)
-            return program;
+    for (ls_program **at = &trace->session->programs; *at; at = &(*at)->next) {
+        ls_program *program = *at;
+        if (!is_of(program, trace, wanted, has_dy))
+            continue;
+        *at = program->next;
+        program->next = trace->session->programs;
+        return trace->session->programs = program;
+    }
     return NULL;
+}
+
+/* A loop may make a new computation each time, by a factor that changes for one: what was used longest ago goes. */
+static void forget_oldest(ls_session *session)
+{
+    int n = 0;
+    ls_program **oldest = NULL;
+    for (ls_program **at = &session->programs; *at; at = &(*at)->next)
+        if (++n >= MOST_PROGRAMS && atomic_load(&(*at)->feeds) == 0)
+            oldest = at;
+    if (!oldest)
+        return;
+    ls_program *program = *oldest;
+    *oldest = program->next;
+    free_program(program);
 }
 
 static ls_status make_plan(ls_program *program, const ls_trace *trace, int images)
@@ -89,8 +117,10 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
 ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images)
 {
     ls_program *program = find(trace, wanted, has_dy);
-    if (!program)
+    if (!program) {
+        forget_oldest(trace->session);
         program = new_program(trace, wanted, has_dy);
+    }
     if (!program || (program->plan && program->plan->capacity >= images))
         return program;
     return make_plan(program, trace, images) == LS_OK ? program : NULL;
@@ -154,7 +184,7 @@ static void add_labels(ls_feed *feed, const ls_trace *trace)
     }
 }
 
-ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy)
+ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy)
 {
     ls_session *session = trace->session;
     int64_t shards = (rows + session->options.shard - 1) / session->options.shard;
@@ -168,6 +198,7 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
     if (!feed)
         return NULL;
     feed->program = program;
+    atomic_fetch_add(&program->feeds, 1);
     feed->plan = program->plan;
     feed->rows = rows;
     feed->shard = session->options.shard;
@@ -197,7 +228,8 @@ ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t r
 
 void ls_feed_give(ls_feed *feed)
 {
-    ls_session *session = feed->program->session;
+    ls_program *program = feed->program;
+    ls_session *session = program->session;
     ls_samples_drop(&feed->images);
     ls_samples_drop(&feed->labels);
     ls_array_drop(feed->label_array);
@@ -209,6 +241,7 @@ void ls_feed_give(ls_feed *feed)
                       .array_offsets = feed->array_offsets,
                       .pointers = feed->pointers,
                       .arrays_capacity = feed->arrays_capacity};
+    atomic_fetch_sub(&program->feeds, 1);
     pthread_mutex_lock(&session->feeds_lock);
     feed->next_feed = session->feeds;
     session->feeds = feed;

@@ -17,16 +17,18 @@ typedef struct ls_program {
     ls_plan *plan;
     unsigned flowing;   /* bit k: output k is the gradient of input k */
     int output_numbers; /* of one image, where rows are wanted */
+    atomic_int feeds;   /* that run it: as long it stays */
 } ls_program;
 
-/* The program of a trace, for shards of up to `images`, made where it was not met before. NULL after a failure. */
+/* The program of a trace, for shards of up to `images`, made where it was not met before. It stays until the next call of this
+ * function, or as long as a feed is made from it. NULL after a failure. */
 ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
 void ls_programs_free(ls_session *session, const struct ls_network *network); /* NULL: all */
 
 /* What one run of a program reads: the operands of the trace it was made from, held by count. */
 typedef struct ls_feed {
     struct ls_feed *next_feed;
-    const ls_program *program;
+    ls_program *program;
     const ls_plan *plan; /* of when it was handed in: the cores have room for that one */
     int64_t rows;
     int shard, shards;
@@ -47,7 +49,7 @@ typedef struct ls_feed {
 
 /* A feed for a program of that trace, over `rows` images. dy, the gradient of the root, may be NULL. Operands must have been run
  * (ls_trace_operands). NULL after a failure. */
-ls_feed *ls_feed_new(const ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy);
+ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy);
 void ls_feed_give(ls_feed *feed); /* from any thread, after its last use */
 void ls_feeds_free(ls_session *session);
 

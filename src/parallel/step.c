@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "parallel/profile.h"
 #include "parallel/stream.h"
 
 static int slices_of(const ls_bucket *bucket)
@@ -214,6 +215,8 @@ static void finish(ls_step_job *step)
             put_report(trainer, report_of(step));
         put_summaries(step);
     }
+    if (step->profile)
+        ls_profile_end_step(step->profile, step->rows);
     atomic_store(&step->complete, 1);
     wake(step);
 }
@@ -223,6 +226,12 @@ static void finish_part(ls_step_job *step)
 {
     if (atomic_fetch_sub(&step->left, 1) == 1)
         finish(step);
+}
+
+/* Of the worker's core; NULL where nobody measures. */
+static ls_core_times *times_of(const ls_step_job *step, const ls_worker *worker)
+{
+    return step->profile ? ls_profile_core(step->profile, worker->place) : NULL;
 }
 
 /* ---- Buffers for partial gradients ---- */
@@ -251,16 +260,22 @@ static void fold(ls_step_job *step, int node, ls_core *core)
 }
 
 /* A buffer for shard j's gradient. Pulling pauses here while too many partial gradients are alive. */
-static float *take_buffer(ls_step_job *step, int j, ls_core *core)
+static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
 {
     struct ls_trainer *trainer = step->trainer;
+    ls_core_times *times = times_of(step, worker);
     pthread_mutex_lock(&step->lock);
     while (trainer->n_free == 0) {
+        ls_aside begin = ls_times_aside(times);
         int node = ls_tree_foldable(&step->tree);
         if (node)
-            fold(step, node, core);
+            fold(step, node, worker->core);
         else
             pthread_cond_wait(&step->changed, &step->lock);
+        if (times && node)
+            ls_times_reduced(times, begin);
+        else if (times)
+            ls_times_waited(times, begin);
     }
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->tree.buffer[step->tree.size + j] = buffer;
@@ -292,9 +307,11 @@ static void reduce_slice(ls_step_job *step, int bucket, int slice, ls_core *core
 }
 
 /* Takes slices of whole buckets until none is left; true when there was one. */
-static bool reduce(ls_step_job *step, ls_core *core)
+static bool reduce(ls_step_job *step, const ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
+    ls_core_times *times = times_of(step, worker);
+    ls_aside begin = ls_times_aside(times);
     bool any = false;
     for (int b = 0; b < flat->n_buckets; b++) {
         int slices = slices_of(&flat->buckets[b]);
@@ -304,11 +321,13 @@ static bool reduce(ls_step_job *step, ls_core *core)
             int slice = atomic_fetch_add(&step->slice[b], 1);
             if (slice >= slices)
                 break;
-            reduce_slice(step, b, slice, core);
+            reduce_slice(step, b, slice, worker->core);
             finish_part(step);
             any = true;
         }
     }
+    if (times && any)
+        ls_times_reduced(times, begin);
     return any;
 }
 
@@ -325,7 +344,7 @@ static bool reducible(ls_step_job *step)
 
 typedef struct running {
     ls_step_job *step;
-    ls_core *core;
+    const ls_worker *worker;
 } running;
 
 static void bucket_is_whole(void *user, int bucket)
@@ -334,23 +353,35 @@ static void bucket_is_whole(void *user, int bucket)
     if (atomic_fetch_sub(&r->step->owed[bucket], 1) == 1)
         wake(r->step);
     if (atomic_load(&r->step->next) >= r->step->shards)
-        reduce(r->step, r->core);
+        reduce(r->step, r->worker);
 }
 
-static void run_shard(ls_step_job *step, int j, ls_core *core)
+/* A clock that stands still while its core reduces or waits. */
+static double computing_seconds(const ls_core_times *times)
+{
+    return ls_seconds() - times->aside;
+}
+
+static void run_shard(ls_step_job *step, int j, const ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
+    ls_core_times *times = times_of(step, worker);
+    double begin = times ? computing_seconds(times) : 0;
     int local;
     const ls_share *part = ls_step_share(step, j, &local);
     float *metrics = step->metrics + (size_t)j * LS_METRICS;
     ls_bindings bindings = {
         .base = {[LS_IN_METRICS] = metrics, [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state}};
     ls_network_bind(network, &bindings);
-    bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, core);
-    running r = {step, core};
-    ls_feed_run(part->feed, local, core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
+    if (times)
+        bindings.tally = ls_profile_tally(step->profile, part->feed->plan, worker->place);
+    bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, worker);
+    running r = {step, worker};
+    ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     if (!isfinite(metrics[LS_METRIC_LOSS]))
         atomic_store(&step->broken, 1);
+    if (times)
+        times->computed += computing_seconds(times) - begin;
     pthread_mutex_lock(&step->lock);
     step->tree.state[step->tree.size + j] = LS_NODE_DONE;
     pthread_cond_broadcast(&step->changed);
@@ -365,6 +396,8 @@ static void begin(ls_step_job *step)
     pthread_mutex_lock(&step->lock);
     if (!step->begun) {
         step->begun = true;
+        if (step->profile)
+            ls_profile_begin_step(step->profile);
         trainer->n_free = 0;
         for (int i = 0; i < trainer->n_pool; i++)
             free_buffer(trainer, i);
@@ -403,17 +436,22 @@ static int pull(ls_step_job *step, const ls_worker *worker)
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
+    ls_core_times *times = times_of(step, worker);
     begin(step);
     while (!atomic_load(&step->complete)) {
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
-        if (worked) {
+        if (worked)
             ls_slow_down(worker);
-            run_shard(step, j, worker->core);
-        } else {
-            worked = reduce(step, worker->core);
-        }
+        if (times)
+            ls_times_begin_turn(times);
+        if (worked)
+            run_shard(step, j, worker);
+        else
+            worked = reduce(step, worker);
+        if (times)
+            ls_times_end_turn(times);
         ls_core_leave(worker->core);
         if (worked || ls_spin(worker->engine, &step->complete))
             continue;

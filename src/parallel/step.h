@@ -23,8 +23,9 @@ typedef struct ls_step_job {
     int *order;  /* [shards] in which they are pulled */
     bool placed; /* some shards belong to a device */
     ls_sgd how;
-    int64_t number; /* finished updates before this one */
-    bool update;    /* else the gradient is kept */
+    int64_t number;             /* finished updates before this one */
+    struct ls_profile *profile; /* NULL: nobody measures */
+    bool update;                /* else the gradient is kept */
     int shards_capacity;
     /* while it runs */
     pthread_mutex_t lock; /* guards tree.state and the pool */
@@ -52,11 +53,12 @@ struct ls_trainer {
     int n_pool, pool_capacity;
     int *free_buffers, n_free;
     ls_step_job steps[LS_DEPTH];
-    int64_t handed_in;    /* steps, updates or not: chooses the slot */
-    int64_t updates;      /* handed in */
-    atomic_int upset;     /* an update failed or was dropped */
-    bool restart;         /* the next update is the first of its momentum */
-    pthread_mutex_t lock; /* guards the reports */
+    int64_t handed_in;          /* steps, updates or not: chooses the slot */
+    int64_t updates;            /* handed in */
+    atomic_int upset;           /* an update failed or was dropped */
+    struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
+    bool restart;               /* the next update is the first of its momentum */
+    pthread_mutex_t lock;       /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;
 };

@@ -1,5 +1,6 @@
 #include "parallel/stream.h"
 
+#include <fenv.h>
 #include <string.h>
 
 #include "base/cores.h"
@@ -290,7 +291,11 @@ void ls_task_hand_in(ls_task *task)
     ls_stream *stream = task->stream;
     task->dropped = ls_failed(task->session);
     if (!stream) {
+        fenv_t callers; /* the program may have set another arithmetic for itself */
+        fegetenv(&callers);
+        ls_set_arithmetic();
         do_task(streams, task, NULL);
+        fesetenv(&callers);
         return;
     }
     stream->handed_in++;

@@ -6,7 +6,7 @@
 #include "data/data.h"
 #include "optim/schedule.h"
 #include "parallel/batches.h"
-#include "parallel/step.h"
+#include "parallel/profile.h"
 #include "parallel/trainer.h"
 #include "parallel/stream.h"
 
@@ -199,6 +199,16 @@ static ls_status take_parts(ls_step_job *step, ls_network *network)
     return LS_OK;
 }
 
+/* Has the step measured where it is to be; a gradient that is only read is no step of the training. */
+static ls_status measure(ls_step_job *step, const ls_network *network, ls_profile *profile)
+{
+    step->profile = profile;
+    for (int i = 0; profile && i < network->n_pending; i++)
+        if (ls_profile_reserve(profile, network->pending[i].feed->plan) != LS_OK)
+            return LS_OUT_OF_MEMORY;
+    return LS_OK;
+}
+
 /* From now on the parts are the step's, and their losses will be known. */
 static void keep_parts(ls_step_job *step, ls_network *network)
 {
@@ -262,7 +272,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
-        reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK)
+        reserve_pool(trainer, step->shards, step->placed || session->options.shuffle_pulls) != LS_OK ||
+        measure(step, network, update ? trainer->profile : NULL) != LS_OK)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
         go_back(trainer);

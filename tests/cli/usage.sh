@@ -72,7 +72,7 @@ for option in checkpoint checkpoint-every verify timeout trace; do
     refused "--$option: not built yet" train "--$option" 1
 done
 refused '--resume: not built yet' train --resume
-for command in doctor bench; do
+for command in doctor; do
     refused "$command: not built yet" "$command"
 done
 refused 'data: .*nowhere' train --data "$work/nowhere" --devices cpu:0
@@ -83,11 +83,11 @@ refused 'fingerprint: .*nothing' fingerprint "$work/nothing"
 
 runs 0 --help
 grep -q '^usage: lockstep ' "$work/out" || wrong "no usage in --help"
-for command in train eval predict devices fingerprint report 'data fetch'; do
+for command in train eval predict bench devices fingerprint report 'data fetch'; do
     grep -q "  $command" "$work/out" || wrong "--help does not list $command"
 done
 # shellcheck disable=SC2086 # two words for data fetch
-for command in train eval predict 'data fetch' devices fingerprint report; do
+for command in train eval predict bench 'data fetch' devices fingerprint report; do
     runs 0 $command --help
     grep -q 'xample' "$work/out" || wrong "$command --help has no example"
     [ ! -s "$work/err" ] || wrong "$command --help says something on stderr"

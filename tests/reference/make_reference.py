@@ -3,7 +3,7 @@
 
     PYTHON tests/reference/make_reference.py [--data DIR] [--out DIR] [CASE...]
 
-needs torch and numpy (`bench/peers/run --setup` makes an interpreter that has them). The JSON files beside this script
+needs torch and numpy (`bench/peers/run --setup torch` makes an interpreter that has them). The JSON files beside this script
 are its output, made with PyTorch 2.15 on two threads; the tests read them. Another number of threads changes the
 float64 figures by about 1e-14 and the yardsticks by about 1e-5, relatively.
 

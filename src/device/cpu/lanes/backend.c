@@ -40,6 +40,7 @@ static void fill(void)
     LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);
     LANES(ls_lanes_add_flat)(&backend);
+    LANES(ls_lanes_add_peak)(&backend);
 }
 
 const ls_backend *LANES(ls_lanes)(void)

@@ -1,15 +1,13 @@
-/* WINOGRAD and WINOGRAD_DATA: blocks of tiles, taken across rows and groups of images, go through 36 matrix products.
+/* WINOGRAD and WINOGRAD_DATA: blocks of tiles, taken across rows and groups of images, go through 36 or 64 matrix products.
  *
- * V of a block is transformed once; a chunk of outputs' M lives in the second cache until its tiles are written to y. U
+ * V of a block (E where the gradient is WINOGRAD transposed) is transformed once; a chunk of outputs' M lives in the second cache until its tiles are written to y. U
  * is transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never
  * travels to memory and back. */
 #include "device/cpu/lanes/winograd.h"
 
 enum {
-    PLACES = 36,
     TILES = 4,         /* of a block */
     PANEL = 16,        /* outputs that lie side by side in U */
-    CHUNK_PANELS = 2,  /* whose M is alive at once */
     AHEAD = 2,         /* channels of x that are asked for in advance */
     DEPTH = 64,        /* channels whose V of one place stays in the first cache */
     SMALL_U = 4 << 20, /* bytes */
@@ -19,7 +17,11 @@ enum {
 typedef struct winograd {
     const ls_operand *x, *y;
     const float *w, *bias;
-    int turned, relu, groups, channels, outputs, panels;
+    int by_input;   /* the gradient: w is [channels][outputs] */
+    int turned;     /* the gradient by weights back to front */
+    int transposed; /* the gradient from tiles of dy to windows of dx */
+    int relu, channels, outputs, panels;
+    int chunk; /* panels whose M is alive at once */
     tiling map;
     int tiles;
     int blocks, alive;          /* blocks of tiles, and how many have their V at a time */
@@ -32,50 +34,58 @@ typedef struct winograd {
 /* Returns the bytes of scratch. A line between the places keeps them out of each other's way in the caches. */
 static size_t lay_out(winograd *j, const ls_op_call *call)
 {
-    *j = (winograd){.x = &call->in[0], .y = &call->out[0], .w = call->in[1].data, .groups = call->groups};
-    j->turned = call->attributes->op == LS_OP_WINOGRAD_DATA;
-    j->relu = !j->turned && call->attributes->fused_relu;
-    j->bias = j->turned ? NULL : call->in[2].data;
+    const ls_attributes *a = call->attributes;
+    *j = (winograd){.x = &call->in[0], .y = &call->out[0], .w = call->in[1].data};
+    j->by_input = a->op == LS_OP_WINOGRAD_DATA;
+    j->turned = j->by_input && a->kernel == 3;
+    j->transposed = j->by_input && a->kernel == 5;
+    j->relu = !j->by_input && a->fused_relu;
+    j->bias = j->by_input ? NULL : call->in[2].data;
     j->channels = j->x->c;
     j->outputs = j->y->c;
     j->panels = (j->outputs + PANEL - 1) / PANEL;
-    j->map = tiling_of(j->y);
-    j->tiles = j->groups * j->map.rows * j->map.columns;
+    j->chunk = a->kernel == 3 ? 2 : 1;
+    j->map = tiling_of(a, j->transposed ? j->x : j->y);
+    j->tiles = call->groups * j->map.rows * j->map.columns;
     j->blocks = (j->tiles + TILES - 1) / TILES;
 
     j->u_place = (ptrdiff_t)j->channels * PANEL + LS_LANES;
-    j->u_panel = PLACES * j->u_place;
+    j->u_panel = j->map.places * j->u_place;
     j->v_place = ((ptrdiff_t)j->channels * TILES + 1) * LS_LANES;
-    j->v_block = PLACES * j->v_place;
-    j->m_place = (CHUNK_PANELS * PANEL * TILES + 1) * LS_LANES;
+    j->v_block = j->map.places * j->v_place;
+    j->m_place = ((ptrdiff_t)j->chunk * PANEL * TILES + 1) * LS_LANES;
 
     const size_t all_u = (size_t)j->panels * j->u_panel * sizeof(float), block = (size_t)j->v_block * sizeof(float);
     j->ahead = j->blocks > 1 && all_u <= SMALL_U;
     j->alive = j->ahead || block >= MANY_V ? 1 : (int)(MANY_V / block);
     j->alive = j->alive < j->blocks ? j->alive : j->blocks;
-    const size_t u = j->ahead ? all_u : CHUNK_PANELS * (size_t)j->u_panel * sizeof(float);
+    const size_t u = j->ahead ? all_u : j->chunk * (size_t)j->u_panel * sizeof(float);
     j->u = call->scratch;
     j->v = j->u ? j->u + u / sizeof(float) : NULL;
     j->m = j->u ? j->v + (ptrdiff_t)j->alive * j->v_block : NULL;
-    return u + j->alive * block + (size_t)PLACES * j->m_place * sizeof(float);
+    return u + j->alive * block + (size_t)j->map.places * j->m_place * sizeof(float);
 }
 
-/* U of 16 outputs at one channel, from g[9][16]; `turned` takes the weights back to front. */
-static void transform_weights(const float *g, int turned, float *u, ptrdiff_t u_place)
+/* U of 16 outputs at one channel, from g[kernel * kernel][16]; `turned` takes the weights back to front. */
+LS_INLINE void transform_weights(const int kernel, const float *g, int turned, float *u, ptrdiff_t u_place)
 {
+    const int n = kernel + TILE - 1, last = kernel * kernel - 1;
     for (int v = 0; v < PANEL; v += LS_VL, g += LS_VL, u += LS_VL) {
-        vf half[3][6];
+        vf half[WINDOW][WINDOW];
         LS_UNROLL
-        for (int k = 0; k < 3; k++)
-            winograd_weights(vf_load(g + (turned ? 8 - k : k) * PANEL), vf_load(g + (turned ? 5 - k : 3 + k) * PANEL),
-                             vf_load(g + (turned ? 2 - k : 6 + k) * PANEL), half[k]);
+        for (int k = 0; k < kernel; k++) {
+            const line column =
+                line_load(kernel, g + (turned ? last - k : k) * PANEL, (turned ? -kernel : kernel) * PANEL);
+            winograd_weights(kernel, column.at, half[k]);
+        }
         LS_UNROLL
-        for (int i = 0; i < 6; i++) {
-            vf row[6];
-            winograd_weights(half[0][i], half[1][i], half[2][i], row);
+        for (int i = 0; i < n; i++) {
+            const line row = line_across(kernel, half, i);
+            vf out[WINDOW];
+            winograd_weights(kernel, row.at, out);
             LS_UNROLL
-            for (int k = 0; k < 6; k++)
-                vf_store(u + (i * 6 + k) * u_place, row[k]);
+            for (int k = 0; k < n; k++)
+                vf_store(u + (i * n + k) * u_place, out[k]);
         }
     }
 }
@@ -83,44 +93,73 @@ static void transform_weights(const float *g, int turned, float *u, ptrdiff_t u_
 static void make_panel(const winograd *j, int panel, float *u)
 {
     enum { AT_ONCE = 4 };
-    float g[AT_ONCE * 9 * PANEL];
+    float g[AT_ONCE * 25 * PANEL];
     const int first = panel * PANEL, outputs = j->outputs - first < PANEL ? j->outputs - first : PANEL;
-    lanes_clear(g, AT_ONCE * 9);
+    const int taps = j->map.kernel * j->map.kernel;
+    lanes_clear(g, AT_ONCE * taps);
     for (int c = 0; c < j->channels; c += AT_ONCE) {
         const int some = j->channels - c < AT_ONCE ? j->channels - c : AT_ONCE;
-        if (j->turned)
+        if (j->by_input)
             for (int k = 0; k < some; k++)
-                lanes_turn(j->w + ((ptrdiff_t)(c + k) * j->outputs + first) * 9, 9, outputs, 9, g + k * 9 * PANEL,
-                           PANEL);
+                lanes_turn(j->w + ((ptrdiff_t)(c + k) * j->outputs + first) * taps, taps, outputs, taps,
+                           g + k * taps * PANEL, PANEL);
         else
-            lanes_turn(j->w + ((ptrdiff_t)first * j->channels + c) * 9, (ptrdiff_t)j->channels * 9, outputs, some * 9,
-                       g, PANEL);
-        for (int k = 0; k < some; k++)
-            transform_weights(g + k * 9 * PANEL, j->turned, u + (ptrdiff_t)(c + k) * PANEL, j->u_place);
+            lanes_turn(j->w + ((ptrdiff_t)first * j->channels + c) * taps, (ptrdiff_t)j->channels * taps, outputs,
+                       some * taps, g, PANEL);
+        for (int k = 0; k < some; k++) {
+            float *to = u + (ptrdiff_t)(c + k) * PANEL;
+            if (taps == 9)
+                transform_weights(3, g + k * taps * PANEL, j->turned, to, j->u_place);
+            else
+                transform_weights(5, g + k * taps * PANEL, 0, to, j->u_place);
+        }
     }
 }
 
-/* V of a block. Tiles that the last block lacks are zeros, so that the products need no second shape. */
-static void make_block(const winograd *j, int block, float *v)
+/* Tiles that the last block lacks are zeros, so that the products need no second shape. */
+static void clear_tile(const winograd *j, float *v)
 {
-    const int tiles = j->tiles - block * TILES < TILES ? j->tiles - block * TILES : TILES;
+    for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES)
+        for (int k = 0; k < j->map.places; k++)
+            lanes_clear(v + k * j->v_place, 1);
+}
+
+/* V of a block. */
+static void make_block(const winograd *j, int first, int tiles, float *v)
+{
     window a[TILES];
     for (int t = 0; t < tiles; t++)
-        a[t] = window_of(&j->map, j->x->data, j->channels, block * TILES + t);
+        a[t] = window_of(&j->map, j->x, first + t);
     for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES)
-        for (int t = 0; t < TILES; t++) {
-            float *to = v + t * LS_LANES;
-            if (t >= tiles) {
-                for (int k = 0; k < PLACES; k++)
-                    lanes_clear(to + k * j->v_place, 1);
-                continue;
-            }
+        for (int t = 0; t < tiles; t++) {
             if (c + AHEAD < j->channels)
                 fetch_window(&a[t], AHEAD);
-            transform_inputs(&a[t], to, j->v_place);
+            transform_inputs(&a[t], v + t * LS_LANES, j->v_place);
             if (c + 1 < j->channels)
                 next_channel(&a[t]);
         }
+}
+
+/* E of a block. */
+static void make_slopes(const winograd *j, int first, int tiles, float *v)
+{
+    tile a[TILES];
+    for (int t = 0; t < tiles; t++)
+        a[t] = tile_of(&j->map, j->x, first + t);
+    for (int c = 0; c < j->channels; c++, v += TILES * LS_LANES)
+        for (int t = 0; t < tiles; t++)
+            transform_slopes(&j->map, j->x, &a[t], c, v + t * LS_LANES, j->v_place);
+}
+
+static void read_block(const winograd *j, int block, float *v)
+{
+    const int first = block * TILES, tiles = j->tiles - first < TILES ? j->tiles - first : TILES;
+    if (j->transposed)
+        make_slopes(j, first, tiles, v);
+    else
+        make_block(j, first, tiles, v);
+    for (int t = tiles; t < TILES; t++)
+        clear_tile(j, v + t * LS_LANES);
 }
 
 /* LS_OB outputs of pb vectors of a block at one place. */
@@ -161,39 +200,39 @@ static void product(const float *u, const float *v, int depth, float *m, int go_
         product_run(REST, u, v + WHOLE * LS_VL, depth, m + WHOLE * LS_VL, go_on);
 }
 
-/* M of some panels and one block of tiles. */
-static void multiply(const winograd *j, const float *u, int panels, const float *v)
+/* M of some outputs, the first of a panel, and one block of tiles. */
+static void multiply(const winograd *j, const float *u, int outputs, const float *v)
 {
-    for (int place = 0; place < PLACES; place++, u += j->u_place, v += j->v_place) {
+    for (int place = 0; place < j->map.places; place++, u += j->u_place, v += j->v_place) {
         float *m = j->m + place * j->m_place;
         for (int c = 0; c < j->channels; c += DEPTH) {
             const int depth = j->channels - c < DEPTH ? j->channels - c : DEPTH;
-            for (int o = 0; o < panels * PANEL; o += LS_OB)
+            for (int o = 0; o < outputs; o += LS_OB)
                 product(u + o / PANEL * j->u_panel + (ptrdiff_t)c * PANEL + o % PANEL,
                         v + (ptrdiff_t)c * TILES * LS_LANES, depth, m + o * TILES * LS_LANES, c > 0);
         }
     }
 }
 
-/* One output of one tile, its 36 products `m_place` apart. */
-LS_INLINE void transform_products(const winograd *j, const float *m, const int rows, const int columns, vf bias,
-                                  float *y)
+/* One output of one tile, its products `m_place` apart. */
+LS_INLINE void transform_products(const int kernel, const winograd *j, const float *m, const int rows,
+                                  const int columns, vf bias, float *y)
 {
+    const int n = kernel + TILE - 1;
     for (int v = 0; v < LS_LANES; v += LS_VL, m += LS_VL, y += LS_VL) {
-        vf half[6][4];
+        vf half[WINDOW][WINDOW];
         LS_UNROLL
-        for (int c = 0; c < 6; c++) {
-            const float *at = m + c * j->m_place;
-            const ptrdiff_t row = 6 * j->m_place;
-            winograd_products(vf_load(at), vf_load(at + row), vf_load(at + 2 * row), vf_load(at + 3 * row),
-                              vf_load(at + 4 * row), vf_load(at + 5 * row), half[c]);
+        for (int c = 0; c < n; c++) {
+            const line column = line_load(n, m + c * j->m_place, n * j->m_place);
+            winograd_products(kernel, column.at, half[c]);
         }
         LS_UNROLL
-        for (int i = 0; i < 4; i++) {
-            vf out[4];
-            winograd_products(half[0][i], half[1][i], half[2][i], half[3][i], half[4][i], half[5][i], out);
+        for (int i = 0; i < TILE; i++) {
+            const line row = line_across(n, half, i);
+            vf out[TILE];
+            winograd_products(kernel, row.at, out);
             LS_UNROLL
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < TILE; c++) {
                 if (j->bias)
                     out[c] = vf_add(out[c], bias);
                 if (j->relu)
@@ -205,24 +244,84 @@ LS_INLINE void transform_products(const winograd *j, const float *m, const int r
     }
 }
 
-static void write_block(const winograd *j, int block, int output, int outputs)
+static void write_tile(const winograd *j, int number, const float *m, int output, int outputs)
 {
     const ptrdiff_t plane = (ptrdiff_t)j->y->h * j->y->w * LS_LANES;
-    for (int t = 0; t < TILES && block * TILES + t < j->tiles; t++) {
-        const spot s = spot_of(&j->map, block * TILES + t);
-        const int rows = j->y->h - s.top < 4 ? j->y->h - s.top : 4,
-                  columns = j->y->w - s.left < 4 ? j->y->w - s.left : 4;
-        float *y = j->y->data + ((ptrdiff_t)s.group * j->outputs + output) * plane +
-                   ((ptrdiff_t)s.top * j->y->w + s.left) * LS_LANES;
-        for (int o = 0; o < outputs; o++, y += plane) {
-            const float *m = j->m + (o * TILES + t) * LS_LANES;
-            const vf bias = vf_set(j->bias ? j->bias[output + o] : 0.0f);
-            if (rows == 4 && columns == 4)
-                transform_products(j, m, 4, 4, bias, y);
-            else
-                transform_products(j, m, rows, columns, bias, y);
+    const tile a = tile_of(&j->map, j->y, number);
+    const int whole = a.rows == TILE && a.columns == TILE;
+    for (int o = output; o < output + outputs; o++, m += TILES * LS_LANES) {
+        float *y = a.at + o * plane;
+        const vf bias = vf_set(j->bias ? j->bias[o] : 0.0f);
+        if (j->map.kernel == 5 && whole)
+            transform_products(5, j, m, TILE, TILE, bias, y);
+        else if (j->map.kernel == 5)
+            transform_products(5, j, m, a.rows, a.columns, bias, y);
+        else if (whole)
+            transform_products(3, j, m, TILE, TILE, bias, y);
+        else
+            transform_products(3, j, m, a.rows, a.columns, bias, y);
+    }
+}
+
+/* Rows and columns of a window of dx that lie inside the map. */
+typedef struct inside {
+    int top, bottom, left, right;
+} inside;
+
+/* One output of one tile of dy, added to its window of dx, which begins at place `first`. */
+LS_INLINE void transform_gradients(const winograd *j, const float *m, const inside in, float *dx, ptrdiff_t first)
+{
+    for (int v = 0; v < LS_LANES; v += LS_VL, m += LS_VL, dx += LS_VL) {
+        vf half[WINDOW][WINDOW];
+        LS_UNROLL
+        for (int c = 0; c < WINDOW; c++) {
+            const line column = line_load(WINDOW, m + c * j->m_place, WINDOW * j->m_place);
+            winograd_gradients(column.at, half[c]);
+        }
+        LS_UNROLL
+        for (int i = 0; i < WINDOW; i++) {
+            const line row = line_across(WINDOW, half, i);
+            vf out[WINDOW];
+            winograd_gradients(row.at, out);
+            LS_UNROLL
+            for (int c = 0; c < WINDOW; c++)
+                if (i >= in.top && i < in.bottom && c >= in.left && c < in.right) {
+                    float *at = dx + (first + (ptrdiff_t)i * j->y->w + c) * LS_LANES;
+                    vf_store(at, vf_add(vf_load(at), out[c]));
+                }
         }
     }
+}
+
+static void add_window(const winograd *j, int number, const float *m, int output, int outputs)
+{
+    const ls_operand *dx = j->y;
+    const spot s = spot_of(&j->map, number);
+    const int top = s.top - j->map.padding, left = s.left - j->map.padding;
+    const int down = dx->h - top, right = dx->w - left;
+    const inside whole = {0, WINDOW, 0, WINDOW};
+    const inside part = {top < 0 ? -top : 0, down < WINDOW ? down : WINDOW, left < 0 ? -left : 0,
+                         right < WINDOW ? right : WINDOW};
+    const ptrdiff_t first = (ptrdiff_t)top * dx->w + left;
+    const int is_whole = !part.top && part.bottom == WINDOW && !part.left && part.right == WINDOW;
+    for (int o = output; o < output + outputs; o++, m += TILES * LS_LANES) {
+        float *plane = dx->data + ((ptrdiff_t)s.group * dx->c + o) * dx->h * dx->w * LS_LANES;
+        if (s.top == 0 && s.left == 0)
+            lanes_clear(plane, dx->h * dx->w);
+        if (is_whole)
+            transform_gradients(j, m, whole, plane, first);
+        else
+            transform_gradients(j, m, part, plane, first);
+    }
+}
+
+static void write_block(const winograd *j, int block, int output, int outputs)
+{
+    for (int t = 0; t < TILES && block * TILES + t < j->tiles; t++)
+        if (j->transposed)
+            add_window(j, block * TILES + t, j->m + t * LS_LANES, output, outputs);
+        else
+            write_tile(j, block * TILES + t, j->m + t * LS_LANES, output, outputs);
 }
 
 static void run(const ls_op_call *call)
@@ -234,15 +333,16 @@ static void run(const ls_op_call *call)
     for (int block = 0; block < j.blocks; block += j.alive) {
         const int blocks = j.blocks - block < j.alive ? j.blocks - block : j.alive;
         for (int b = 0; b < blocks; b++)
-            make_block(&j, block + b, j.v + b * j.v_block);
-        for (int panel = 0; panel < j.panels; panel += CHUNK_PANELS) {
-            const int panels = j.panels - panel < CHUNK_PANELS ? j.panels - panel : CHUNK_PANELS;
+            read_block(&j, block + b, j.v + b * j.v_block);
+        for (int panel = 0; panel < j.panels; panel += j.chunk) {
+            const int panels = j.panels - panel < j.chunk ? j.panels - panel : j.chunk;
             const int output = panel * PANEL, left = j.outputs - output;
+            const int outputs = left < panels * PANEL ? left : panels * PANEL;
             for (int p = 0; !j.ahead && p < panels; p++)
                 make_panel(&j, panel + p, j.u + p * j.u_panel);
             for (int b = 0; b < blocks; b++) {
-                multiply(&j, j.u + (j.ahead ? panel * j.u_panel : 0), panels, j.v + b * j.v_block);
-                write_block(&j, block + b, output, left < panels * PANEL ? left : panels * PANEL);
+                multiply(&j, j.u + (j.ahead ? panel * j.u_panel : 0), outputs, j.v + b * j.v_block);
+                write_block(&j, block + b, output, outputs);
             }
         }
     }

@@ -1,32 +1,30 @@
 /* The rate of fused multiply-adds of one core: independent chains in registers, nothing else. */
 #include "device/cpu/lanes/lanes.h"
+#include "device/cpu/lanes/table.h"
 
-/* Returns a number that depends on all chains; `count` rounds of 8 of them, LS_VL lanes each. */
-float LANES(bench_chains)(long count);
-int LANES(bench_lanes)(void);
-
-float LANES(bench_chains)(long count)
+static float chains(long rounds)
 {
-    vf acc[8];
+    vf acc[LS_CHAINS];
     const vf a = vf_set(0.999f), b = vf_set(0.001f);
     float sum = 0.0f, lane[LS_VL];
     LS_UNROLL
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < LS_CHAINS; i++)
         acc[i] = vf_set((float)i);
-    for (long k = 0; k < count; k++) {
+    for (long k = 0; k < rounds; k++) {
         LS_UNROLL
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < LS_CHAINS; i++)
             acc[i] = vf_fma(acc[i], a, b);
     }
     LS_UNROLL
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < LS_CHAINS; i++) {
         vf_store(lane, acc[i]);
         sum += lane[0];
     }
     return sum;
 }
 
-int LANES(bench_lanes)(void)
+void LANES(ls_lanes_add_peak)(ls_backend *backend)
 {
-    return LS_VL;
+    backend->chains = chains;
+    backend->lanes = LS_VL;
 }

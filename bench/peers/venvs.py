@@ -1,0 +1,55 @@
+"""The virtual environments of the benchmarks, build/peers/NAME, one for each peer: their requirements of numpy exclude each
+other.
+
+Standard library only.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+from measure import ROOT, say
+
+#        name          packages for pip                       what must then import
+PEERS = {"torch":      (["torch", "numpy", "safetensors"],    "torch, numpy, safetensors"),
+         "jax":        (["jax", "flax", "numpy"],             "jax, flax, optax, numpy"),
+         "tensorflow": (["tensorflow-cpu", "numpy"],          "tensorflow, numpy"),
+         "mxnet":      (["mxnet==1.9.1", "numpy<1.24"],       "mxnet, numpy")}  # 1.9.1, the last, uses numpy's old names
+ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib")}
+
+
+def place(name):
+    return os.path.join(ROOT, "build", "peers", name)
+
+
+def imports(python, name):
+    return os.path.exists(python) and subprocess.run([python, "-c", f"import {ALL[name][1]}"],
+                                                     capture_output=True).returncode == 0
+
+
+def interpreter(name, given=None):
+    """An interpreter that has the peer: the one given, the virtual environment's, or None after saying why not."""
+    if given:
+        if imports(given, name):
+            return given
+        say(f"{given} has not all of {ALL[name][1]}; {name} is left out")
+        return None
+    venv = place(name)
+    python = os.path.join(venv, "bin", "python")
+    if imports(python, name):
+        return python
+    packages = ALL[name][0]
+    size = "; several GB" if name == "torch" else ""
+    say(f"installing {', '.join(packages)} with pip into build/peers/{name} (once{size}; pip's own settings apply)")
+    for what, argv in (("python3 -m venv (package python3-venv)", [sys.executable, "-m", "venv", venv]),
+                       ("pip install", [python, "-m", "pip", "install", "--quiet", *packages])):
+        done = subprocess.run(argv, capture_output=True, text=True)
+        if done.returncode:
+            reason = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
+            say(f"{what} failed: {reason[-1]}; {name} is left out (--python {name}=PATH names an interpreter that has it)")
+            shutil.rmtree(venv, ignore_errors=True)
+            return None
+    if imports(python, name):
+        return python
+    say(f"what pip installed into build/peers/{name} cannot be imported; {name} is left out")
+    return None

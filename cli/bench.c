@@ -1,0 +1,216 @@
+/* bench: how fast training is on random images, and where a step's time goes. */
+#include "commands.h"
+#include "log.h"
+#include "profile.h"
+#include "progress.h"
+#include "run.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 28, CLASSES = 10, LEAST_IMAGES = 8192, UNMEASURED = 2, MANY_DEVICES = 8 };
+
+typedef struct bench {
+    run run;
+    ls_devices all;
+    ls_data *data;
+    ls_trainer *trainer;
+    run_log *json;
+} bench;
+
+static const char *const models[] = {"lenet", "resnet18"};
+enum { MODELS = sizeof models / sizeof *models };
+
+/* Random images, more than the caches hold unless the batch is small. 0, or the status to exit with once a line is said. */
+static int make_data(bench *b)
+{
+    const settings *c = b->run.chosen;
+    int64_t rows = (LEAST_IMAGES - 1 + c->batch) / c->batch * c->batch;
+    uint8_t *images = malloc((size_t)rows * SIDE * SIDE), *labels = malloc((size_t)rows);
+    if (!images || !labels) {
+        free(images);
+        free(labels);
+        return failed("--batch", "no memory for %lld images", (long long)rows);
+    }
+    uint32_t state = 1;
+    for (int64_t i = 0; i < rows * SIDE * SIDE; i++) {
+        state = state * 1664525u + 1013904223u;
+        images[i] = (uint8_t)(state >> 24);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        labels[i] = (uint8_t)(i % CLASSES);
+    ls_loader loader = {.batch = (int)c->batch, .shuffle = true};
+    b->data = ls_data_from_memory(b->run.session, images, labels, rows, 1, SIDE, SIDE, CLASSES, &loader);
+    free(images);
+    free(labels);
+    return b->data ? 0 : session_failed(b->run.session, "bench");
+}
+
+/* Takes so many steps and waits. */
+static int take_steps(bench *b, int64_t steps)
+{
+    ls_batch batch;
+    while (steps > 0 && !ls_failed(b->run.session)) {
+        if (!ls_next(b->data, &batch))
+            continue; /* the end of an epoch */
+        ls_backward(ls_cross_entropy(ls_train(b->run.net, batch.X), batch.y));
+        ls_step(b->trainer);
+        steps--;
+    }
+    return ls_wait(b->run.session) == LS_OK ? 0 : session_failed(b->run.session, b->run.model);
+}
+
+static int64_t steps_of(const bench *b)
+{
+    int64_t usual = strcmp(b->run.model, "resnet18") == 0 ? 4 : 50;
+    return b->run.chosen->steps ? b->run.chosen->steps : usual;
+}
+
+/* The network on the run's devices, after the steps that have to allocate and to warm up. */
+static int begin(bench *b)
+{
+    int status = run_network(&b->run, b->data);
+    if (status)
+        return status;
+    b->trainer = ls_trainer_new(b->run.net, LS_SGD, &(ls_optim){.lr = 0.01});
+    if (!b->trainer || ls_check_batches(b->trainer, b->data) != LS_OK)
+        return session_failed(b->run.session, b->run.model);
+    return take_steps(b, UNMEASURED);
+}
+
+/* ---- Images per second ---- */
+
+static int measure_images(bench *b, double *images)
+{
+    int64_t steps = steps_of(b);
+    int status = begin(b);
+    double start = steady_seconds();
+    if (!status)
+        status = take_steps(b, steps);
+    *images = (double)(steps * b->run.chosen->batch) / (steady_seconds() - start);
+    return status;
+}
+
+/* 1, 2, 3, ... of the devices; where there are many, 1, 2, 4, 8, ... and all. */
+static int next_count(int n, int all)
+{
+    int next = all > MANY_DEVICES ? 2 * n : n + 1;
+    return n < all && next > all ? all : next;
+}
+
+static int bench_images(bench *b)
+{
+    double first = 0, images = 0;
+    for (int n = 1; n <= b->all.n; n = next_count(n, b->all.n)) {
+        int scope = ls_enter(b->run.session);
+        b->run.devices.n = n;
+        b->run.devices_text = ls_devices_str(b->run.session, b->run.devices);
+        int status = measure_images(b, &images);
+        if (status)
+            return status;
+        ls_leave(b->run.session, scope);
+        first = n == 1 ? images : first;
+        printf("%-10s %-28s %10.1f %8.2f\n", b->run.model, b->run.devices_text, images, images / first);
+        fflush(stdout);
+        log_item(b->json);
+        log_text(b->json, "model", b->run.model);
+        log_text(b->json, "devices", b->run.devices_text);
+        log_integer(b->json, "device_count", n);
+        log_integer(b->json, "steps", steps_of(b));
+        log_number(b->json, "images_per_second", images);
+        log_item_end(b->json);
+    }
+    return 0;
+}
+
+/* ---- Profile ---- */
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* What a core can do is measured before and after, for clocks change; the larger counts. */
+static int bench_profile(bench *b)
+{
+    ls_session *session = b->run.session;
+    ls_speed before, after;
+    int scope = ls_enter(session), status = begin(b);
+    if (status)
+        return status;
+    ls_measure_speed(session, b->run.devices, &before);
+    ls_profile *profile = ls_profile_start(b->trainer);
+    if ((status = take_steps(b, steps_of(b))) != 0)
+        return status;
+    if (ls_profile_stop(profile) != LS_OK || ls_measure_speed(session, b->run.devices, &after) != LS_OK)
+        return session_failed(session, "bench");
+    ls_speed most = {larger(before.flops, after.flops), larger(before.bytes, after.bytes)};
+    status = profile_print(&b->run, profile, &most);
+    if (!status && b->json)
+        status = profile_log(b->json, &b->run, profile, &most);
+    ls_leave(session, scope);
+    return status;
+}
+
+/* ---- The command ---- */
+
+static void log_settings(const bench *b)
+{
+    const settings *c = b->run.chosen;
+    log_begin(b->json);
+    log_text(b->json, "lockstep", ls_version());
+    log_text(b->json, "isa", ls_isa_name(b->run.session));
+    log_text(b->json, "conv", conv_choice(c->conv));
+    log_integer(b->json, "batch", c->batch);
+    log_integer(b->json, "shard", c->shard);
+    log_list(b->json, c->profile ? "profiles" : "speeds");
+}
+
+static int measure(bench *b)
+{
+    const settings *c = b->run.chosen;
+    int status = make_data(b);
+    if (status)
+        return status;
+    if (c->json && !(b->json = log_open_for("--json", c->json)))
+        return STATUS_FAILED;
+    log_settings(b);
+    if (!c->profile)
+        printf("%-10s %-28s %10s %8s   (batch %lld, shard %lld, conv %s, isa %s)\n", "network", "devices", "images/s",
+               "speed-up", (long long)c->batch, (long long)c->shard, conv_choice(c->conv), ls_isa_name(b->run.session));
+    for (int i = 0; i < MODELS && !status; i++) {
+        if (c->model && strcmp(c->model, models[i]) != 0)
+            continue;
+        if (c->profile && i > 0 && !c->model)
+            printf("\n");
+        snprintf(b->run.model, sizeof b->run.model, "%s", models[i]);
+        status = c->profile ? bench_profile(b) : bench_images(b);
+    }
+    log_list_end(b->json);
+    if (!log_end(b->json) && !status)
+        status = STATUS_FAILED;
+    return status ? status : finish_output();
+}
+
+int command_bench(int argc, char **argv)
+{
+    settings chosen;
+    bench b = {0};
+    int first, status = 0;
+    int operands = read_options(COMMAND_BENCH, argc, argv, &chosen, &first, &status);
+    if (operands < 0)
+        return status;
+    if (operands > 0)
+        return wrong_usage("bench", "takes options only, but got '%s'", argv[first]);
+    if (output_closed())
+        return failed("standard output", "is closed, and the results would be lost");
+    if ((status = run_open(&b.run, &chosen)) == 0) {
+        b.all = b.run.devices;
+        status = measure(&b);
+    }
+    if (!log_close(b.json) && status == STATUS_DONE)
+        status = STATUS_FAILED;
+    return run_close(&b.run, status);
+}

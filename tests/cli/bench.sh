@@ -1,0 +1,71 @@
+#!/bin/sh
+# bench: its tables and their JSON, with sizes so small that no time says anything.
+. "$(dirname -- "$0")/common.sh"
+tiny="--batch 24 --shard 8 --steps 2"
+
+# shellcheck disable=SC2086 # options
+runs 0 bench $tiny --model lenet --devices cpu:0-2 --json "$work/speeds.json"
+[ "$(grep -cE '^lenet +\[cpu\(0\)(, cpu\([12]\))*\] +[0-9.]+ +[0-9.]+$' "$work/out")" = 3 ] || wrong "not a line for 1, 2 and 3 devices"
+grep -q 'batch 24, shard 8, conv auto, isa ' "$work/out" || wrong "the settings are not said"
+[ ! -s "$work/err" ] || wrong "bench says something on stderr"
+
+runs 0 bench --batch 1 --shard 1 --steps 1 --conv direct --devices cpu:0
+[ "$(grep -cE '^(lenet|resnet18) ' "$work/out")" = 2 ] || wrong "not a line for each network"
+runs 0 bench --batch 1 --shard 1 --steps 1 --isa plain --model lenet --devices cpu:0
+grep -q 'conv auto, isa plain' "$work/out" || wrong "--isa is not heeded"
+
+# shellcheck disable=SC2086
+runs 0 bench $tiny --profile --model lenet --devices cpu:0-1 --json "$work/lenet.json"
+for part in operations 'gathering and converting images' 'reducing and updating' 'between operations' 'waiting for work' 'taken by other programs' sum; do
+    grep -qE "^$part +[0-9.-]+ +[0-9.-]+ %$" "$work/out" || wrong "no line for the part '$part'"
+done
+grep -qE '^reducing and updating that computing does not hide: [0-9.]+ ms of a step, [0-9.]+ %$' "$work/out" || wrong "no line for what is not hidden"
+grep -qE "^a core's most: [0-9.]+ GFLOP/s .* [0-9.]+ GB/s" "$work/out" || wrong "no line for the peak"
+for pass in forward data weight; do
+    grep -qE "^W2 +20x13x13 > 50x9x9, 5x5 +conv +$pass +3 " "$work/out" || wrong "no row for W2 $pass"
+done
+# shellcheck disable=SC2086
+runs 0 bench $tiny --profile --model resnet18 --devices cpu:0 --json "$work/resnet18.json"
+grep -qE '^resnet_block2.0.conv1 +64x28x28 > 128x14x14, 3x3 by 2 +conv +weight +3 ' "$work/out" || wrong "no row of a strided layer"
+
+python3 - "$work" <<'PY' || wrong "the JSON"
+import json, sys
+
+work = sys.argv[1]
+speeds = json.load(open(work + "/speeds.json"))
+assert (speeds["batch"], speeds["shard"], speeds["conv"]) == (24, 8, "auto"), speeds
+assert [s["device_count"] for s in speeds["speeds"]] == [1, 2, 3]
+assert all(s["images_per_second"] > 0 and s["model"] == "lenet" and s["steps"] == 2 for s in speeds["speeds"])
+for model, first, winograd in ("lenet", "W1", False), ("resnet18", "0.weight", True):
+    (p,) = json.load(open(f"{work}/{model}.json"))["profiles"]
+    assert (p["model"], p["steps"], p["images"]) == (model, 2, 48), p
+    parts = [p[name + "_seconds"] for name in ("operations", "gathering", "reducing", "between", "waiting", "elsewhere")]
+    all_seconds = p["seconds"] * p["cores"]
+    assert abs(sum(parts) - all_seconds) < 0.02 * all_seconds, (parts, all_seconds)
+    rows = p["operations"]
+    assert abs(sum(row["seconds"] for row in rows) - parts[0]) < 1e-6
+    assert [row["seconds"] for row in rows] == sorted((row["seconds"] for row in rows), reverse=True)
+    assert all(row["calls"] == 6 for row in rows)
+    assert {row["direction"] for row in rows} == {"forward", "data", "weight"}
+    assert sorted(row["direction"] for row in rows if row["parameter"] == first) == ["forward", "weight"]
+    assert any("winograd" in row["operation"] for row in rows) == winograd
+    # An image through every convolution: forward, the gradient of the weights, and of the data but for the first.
+    macs = {d: sum(row["flops"] for row in rows if row["direction"] == d) / 48 / 2 for d in ("forward", "data", "weight")}
+    assert macs["forward"] == macs["weight"] > macs["data"] > 0.8 * macs["forward"], macs
+    assert p["core_flops_per_second"] > 0 and p["core_bytes_per_second"] > 0
+PY
+
+runs 2 bench extra
+one_line 'bench: .*extra'
+runs 2 bench --model vgg
+one_line "--model: 'vgg'"
+runs 2 bench --steps 0
+one_line '--steps: '
+runs 2 bench --devices cpu:x
+one_line '--devices: '
+runs 1 bench --json "$work/nowhere/x.json"
+one_line '--json: .*nowhere'
+"$program" bench >&- 2>"$work/err"
+got=$?
+[ "$got" = 1 ] || wrong "bench on closed stdout: status $got, not 1"
+ends

@@ -1,0 +1,258 @@
+/* The profile of training steps: what it counts and adds up to, that it changes nothing, and what is refused. No time is asserted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tensors.h"
+#include "training.h"
+
+enum { SIZE = 8, ROWS = 40, BATCH = 20, SHARD = 6, CLASSES = 3, CHANNELS = 16, SHARDS = 4, STEPS = 6 };
+
+static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
+
+static int make_images(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 37 + i / 7 * 11);
+    for (int i = 0; i < ROWS; i++)
+        classes_of[i] = (uint8_t)(i % CLASSES);
+    return 0;
+}
+
+typedef struct setup {
+    ls_session *s;
+    ls_data *data;
+    ls_module *net;
+    ls_trainer *trainer;
+} setup;
+
+static setup open_setup(const char *devices, const ls_allocator *allocator)
+{
+    setup t = {.s = ls_open(&(ls_options){.seed = 3, .shard = SHARD, .allocator = allocator})};
+    t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = BATCH});
+    t.net = ls_sequential(t.s, LS_LIST(ls_nn_conv2d(t.s, CHANNELS, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(t.s),
+                                       ls_nn_fn(t.s, ls_relu), ls_nn_conv2d(t.s, CHANNELS, 3, &(ls_conv){.padding = 1}),
+                                       ls_nn_avg_pool2d(t.s, &(ls_pool){.kernel = 2}), ls_nn_fn(t.s, ls_flatten),
+                                       ls_nn_linear(t.s, CLASSES)));
+    ls_initialize(t.net, ls_parse_devices(t.s, devices), &(ls_init){.kind = LS_HE, .like = t.data});
+    t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
+    return t;
+}
+
+static void take_steps(setup *t, int steps)
+{
+    ls_batch batch;
+    while (steps > 0 && !ls_failed(t->s))
+        if (ls_next(t->data, &batch)) {
+            test_step(t->net, t->trainer, &batch);
+            steps--;
+        }
+}
+
+/* To its end, which closes the last batch's scope. */
+static void take_epoch(setup *t)
+{
+    ls_batch batch;
+    while (ls_next(t->data, &batch))
+        test_step(t->net, t->trainer, &batch);
+}
+
+static ls_profile_row find_row(const ls_profile *profile, const char *layer, const char *operation)
+{
+    ls_profile_row row;
+    for (int i = 0; i < ls_profile_rows(profile); i++) {
+        assert_int_equal(ls_profile_at(profile, i, &row), LS_OK);
+        if (strcmp(row.layer, layer) == 0 && strcmp(row.operation, operation) == 0)
+            return row;
+    }
+    fail_msg("no row of %s for layer '%s'", operation, layer);
+    return row;
+}
+
+static void check_sum(const ls_profile *profile, int cores)
+{
+    ls_profile_sum sum;
+    ls_profile_row row;
+    double operations = 0;
+    assert_int_equal(ls_profile_total(profile, &sum), LS_OK);
+    for (int i = 0; i < ls_profile_rows(profile); i++) {
+        assert_int_equal(ls_profile_at(profile, i, &row), LS_OK);
+        assert_int_equal(row.calls, STEPS * SHARDS);
+        assert_true(row.seconds > 0 && row.bytes > 0);
+        operations += row.seconds;
+    }
+    assert_int_equal(sum.steps, STEPS);
+    assert_int_equal(sum.images, STEPS * BATCH);
+    assert_int_equal(sum.cores, cores);
+    print_message("%d cores: %g s, operations %g, gathering %g, reducing %g, between %g, waiting %g, elsewhere %g\n",
+                  cores, sum.seconds, sum.operations, sum.gathering, sum.reducing, sum.between, sum.waiting,
+                  sum.elsewhere);
+    assert_true(sum.gathering > 0 && sum.reducing > 0 && sum.between > 0 && sum.waiting > 0);
+    assert_true(sum.unhidden > 0 && sum.unhidden < sum.seconds);
+    assert_float_equal(operations, sum.operations, 1e-9);
+    assert_float_equal(sum.operations + sum.gathering + sum.reducing + sum.between + sum.waiting + sum.elsewhere,
+                       sum.seconds * cores, 1e-6 * sum.seconds);
+}
+
+static void every_operation_is_there(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *devices;
+        int cores;
+    } cases[] = {{"cpu:0", 1}, {"cpu:0-1", 2}, {"cpu:0-4", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setup t = open_setup(cases[i].devices, NULL);
+        take_steps(&t, 3);
+        ls_profile *profile = ls_profile_start(t.trainer);
+        take_steps(&t, STEPS);
+        assert_int_equal(ls_profile_rows(profile), 0);
+        assert_int_equal(ls_profile_stop(profile), LS_OK);
+        take_steps(&t, 2); /* not measured */
+        assert_int_equal(ls_profile_stop(profile), LS_OK);
+        int machine = ls_all_devices(t.s).n;
+        check_sum(profile, cases[i].cores < machine ? cases[i].cores : machine);
+
+        double images = STEPS * BATCH, macs = CHANNELS * SIZE * SIZE * 9.0;
+        ls_profile_row row = find_row(profile, "0", "conv");
+        assert_int_equal(row.direction, LS_FORWARD);
+        assert_string_equal(row.parameter, "0.weight");
+        assert_float_equal(row.flops, 2 * macs * images, 1);
+        assert_int_equal(row.kernel, 3);
+        assert_int_equal(row.in[0], 1);
+        assert_int_equal(row.out[0], CHANNELS);
+        row = find_row(profile, "3", "winograd_data");
+        assert_int_equal(row.direction, LS_BACKWARD_DATA);
+        assert_float_equal(row.flops, 2 * macs * CHANNELS * images, 1);
+        row = find_row(profile, "3", "winograd_weight");
+        assert_int_equal(row.direction, LS_BACKWARD_WEIGHT);
+        assert_float_equal(row.flops, 2 * macs * CHANNELS * images, 1);
+        assert_int_equal(row.in[1], SIZE);
+        assert_int_equal(row.out[1], SIZE);
+        /* Each shard is one group of 16 lanes: x and dy, and the weights' gradient. */
+        assert_float_equal(row.bytes, 4.0 * row.calls * (2 * 16 * CHANNELS * SIZE * SIZE + CHANNELS * CHANNELS * 9), 1);
+        for (int k = 0; k < ls_profile_rows(profile); k++) { /* zero by definition: BatchNorm takes it out again */
+            ls_profile_at(profile, k, &row);
+            assert_string_not_equal(row.parameter, "0.bias");
+        }
+        row = find_row(profile, "4", "avg_pool_backward");
+        assert_int_equal(row.in[1], SIZE);
+        assert_int_equal(row.out[1], SIZE / 2);
+        row = find_row(profile, "1", "batch_norm");
+        assert_true(row.fused_relu && !row.fused_add && row.kernel == 0 && row.flops == 0);
+        assert_int_equal(ls_close(t.s), LS_OK);
+    }
+}
+
+static void train_in_turns(bool measured, char digits[65])
+{
+    setup t = open_setup("cpu:0-1", NULL);
+    take_epoch(&t);
+    for (int round = 0; round < 2; round++) {
+        int scope = ls_enter(t.s);
+        ls_profile *profile = measured ? ls_profile_start(t.trainer) : NULL;
+        take_epoch(&t);
+        if (measured && round == 0) /* the other one ends with its scope */
+            ls_profile_stop(profile);
+        ls_leave(t.s, scope);
+        take_epoch(&t);
+    }
+    ls_fingerprint(t.net, digits);
+    assert_string_equal(ls_message(t.s), "");
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
+static void measuring_changes_no_bit(void **state)
+{
+    (void)state;
+    char without[65] = "", with[65] = "";
+    train_in_turns(false, without);
+    train_in_turns(true, with);
+    assert_string_equal(with, without);
+}
+
+static ls_status measure_shortly(const ls_allocator *allocator)
+{
+    setup t = open_setup("cpu:0-1", allocator);
+    ls_profile *profile = ls_profile_start(t.trainer);
+    take_steps(&t, 2);
+    ls_profile_stop(profile);
+    return ls_close(t.s);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_every_allocation_may_fail(measure_shortly);
+}
+
+static void assert_refused(setup *t, const char *words)
+{
+    if (!strstr(ls_message(t->s), words))
+        print_message("message: %s\n", ls_message(t->s));
+    assert_non_null(strstr(ls_message(t->s), words));
+    assert_int_equal(ls_close(t->s), LS_BAD_ARGUMENT);
+}
+
+static void misuse_is_refused(void **state)
+{
+    (void)state;
+    ls_profile_row row;
+    ls_profile_sum sum;
+    setup t = open_setup("cpu:0", NULL);
+    ls_profile *profile = ls_profile_start(t.trainer);
+    assert_ptr_equal(ls_session_of(profile), t.s);
+    assert_null(ls_profile_start(t.trainer));
+    assert_refused(&t, "measured already");
+
+    t = open_setup("cpu:0", NULL);
+    profile = ls_profile_start(t.trainer);
+    assert_int_equal(ls_profile_total(profile, &sum), LS_BAD_ARGUMENT);
+    assert_refused(&t, "ls_profile_total: the profile runs still");
+
+    t = open_setup("cpu:0", NULL);
+    profile = ls_profile_start(t.trainer);
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    assert_int_equal(ls_profile_total(profile, &sum), LS_OK); /* of no step at all */
+    assert_true(sum.steps == 0 && sum.seconds == 0 && ls_profile_rows(profile) == 0);
+    assert_int_equal(ls_profile_at(profile, 0, &row), LS_BAD_ARGUMENT);
+    assert_refused(&t, "ls_profile_at: there is no such row");
+
+    assert_null(ls_profile_start(NULL));
+    assert_int_equal(ls_profile_stop(NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_profile_rows(NULL), 0);
+    assert_int_equal(ls_profile_at(NULL, 0, &row), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_profile_total(NULL, &sum), LS_BAD_ARGUMENT);
+}
+
+static void what_a_core_can_do(void **state)
+{
+    (void)state;
+    ls_speed speed;
+    ls_session *s = ls_open(NULL);
+    assert_int_equal(ls_measure_speed(s, ls_all_devices(s), &speed), LS_OK);
+    assert_true(speed.flops > 0 && speed.bytes > 0);
+    assert_int_equal(ls_measure_speed(s, ls_parse_devices(s, "cpu:0"), NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
+    s = ls_open(&(ls_options){.isa = LS_ISA_REFERENCE});
+    assert_int_equal(ls_measure_speed(s, ls_parse_devices(s, "cpu:0"), &speed), LS_OK);
+    assert_true(speed.flops == 0 && speed.bytes > 0);
+    assert_int_equal(ls_measure_speed(s, (ls_devices){.n = 0}, &speed), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_measure_speed(NULL, (ls_devices){.n = 1}, &speed), LS_BAD_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_is_there),  cmocka_unit_test(measuring_changes_no_bit),
+        cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(what_a_core_can_do),
+    };
+    return cmocka_run_group_tests(tests, make_images, NULL);
+}
