@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct run_log {
     FILE *file;
@@ -19,24 +21,83 @@ struct run_log {
     bool broken;    /* said already */
 };
 
-run_log *log_open(const char *path)
+/* Whether a line is whole and of a step or epoch that the checkpoint has. */
+static bool stays(const char *line, ssize_t length, int64_t step, int64_t epochs, int64_t *last)
 {
-    return log_open_for("--log", path);
+    int64_t number;
+    if (length < 3 || memcmp(line + length - 2, "}\n", 2) != 0)
+        return false;
+    if (sscanf(line, "{\"step\":%" SCNd64 ",", &number) == 1) {
+        *last = number;
+        return number <= step;
+    }
+    return sscanf(line, "{\"epoch\":%" SCNd64 ",", &number) == 1 && number <= epochs;
+}
+
+/* Leaves what stays, with the place to write at its end. False, and a line said, where that cannot be. */
+static bool cut_back(FILE *file, const char *path, int64_t step, int64_t epochs, bool *begun)
+{
+    static const char first[] = "{\"lockstep\":";
+    char *line = NULL;
+    size_t room = 0;
+    off_t end = 0;
+    int64_t last = 0, kept = 0;
+    ssize_t length = getline(&line, &room, file);
+    bool empty = length <= 0, log = !empty && strncmp(line, first, sizeof first - 1) == 0;
+    *begun = log && line[length - 1] == '\n';
+    for (bool stay = *begun; stay;
+         stay = (length = getline(&line, &room, file)) > 0 && stays(line, length, step, epochs, &last)) {
+        end += length;
+        kept = last;
+    }
+    free(line);
+    if (!empty && !log) {
+        failed("--log", "%s: is no log of a run, and --resume would go on with it; name another file", path);
+        return false;
+    }
+    if (ferror(file) || fseeko(file, end, SEEK_SET) != 0 || ftruncate(fileno(file), end) != 0) {
+        failed("--log", "%s: cannot be cut back: %s", path, strerror(errno));
+        return false;
+    }
+    if (*begun && kept < step)
+        note("note: --log: %s has the steps up to %" PRId64 ", the checkpoint is of step %" PRId64
+             ": the lines between are lost",
+             path, kept, step);
+    return true;
+}
+
+static run_log *new_log(FILE *file, const char *option, const char *path)
+{
+    run_log *log = file ? calloc(1, sizeof *log) : NULL;
+    char *copy = log ? strdup(path) : NULL;
+    if (copy) {
+        *log = (run_log){.file = file, .option = option, .path = copy};
+        return log;
+    }
+    failed(option, "%s: %s", path, strerror(errno));
+    free(log);
+    if (file)
+        fclose(file);
+    return NULL;
 }
 
 run_log *log_open_for(const char *option, const char *path)
 {
-    run_log *log = calloc(1, sizeof *log);
-    char *copy = strdup(path);
-    FILE *file = log && copy ? fopen(path, "we") : NULL;
-    if (!file) {
-        failed(option, "%s: %s", path, strerror(errno));
-        free(log);
-        free(copy);
-        return NULL;
-    }
-    *log = (run_log){.file = file, .option = option, .path = copy};
-    return log;
+    return new_log(fopen(path, "we"), option, path);
+}
+
+run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun)
+{
+    struct stat about;
+    *begun = false;
+    /* What is no file, a pipe or a terminal, has nothing to cut. */
+    if (!go_on || stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return log_open_for("--log", path);
+    FILE *file = fopen(path, "r+e");
+    if (!file || cut_back(file, path, step, epochs, begun))
+        return new_log(file, "--log", path);
+    fclose(file);
+    return NULL;
 }
 
 run_log *log_into(record *to)

@@ -18,8 +18,9 @@ typedef enum kind {
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
     KIND_DTYPE,
+    KIND_EVERY, /* steps, or a time with its unit */
+    KIND_NAMES, /* may be given several times */
     KIND_LATER, /* known, and refused until its part is built */
-    KIND_LATER_FLAG,
     KIND_HELP
 } kind;
 
@@ -101,7 +102,18 @@ static const row table[] = {
      "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
      0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
-    {"log", "FILE", TRAIN, KIND_TEXT, AT(log), "a log of the run in JSON lines, written anew", 0, 0, NULL},
+    {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint),
+     "keep checkpoints of the run in this folder, the last three", 0, 0, NULL},
+    {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
+     "steps between checkpoints, or a time such as 90s, 10m, 2h;\none at the end besides (default 10m)", 0, 0, NULL},
+    {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
+     NULL},
+    {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
+     "every so many steps compare the devices on a shard,\nbit by bit (default never)", 1, INT64_MAX, NULL},
+    {"allow-changed", "NAME", TRAIN, KIND_NAMES, 0,
+     "go on although this setting was another; the result is\nthen neither run's", 0, 0, NULL},
+    {"log", "FILE", TRAIN, KIND_TEXT, AT(log),
+     "a log of the run in JSON lines, written anew;\nwith --resume cut back to the checkpoint", 0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
      "look at the run: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
      "images)",
@@ -114,11 +126,6 @@ static const row table[] = {
     {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"shuffle-pulls", "N", RUNS, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
-    {"checkpoint", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
-    {"resume", NULL, TRAIN, KIND_LATER_FLAG, 0, NULL, 0, 0, NULL},
-    {"checkpoint-every", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
-    {"allow-changed", "NAME", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
-    {"verify", "STEPS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"timeout", "SECONDS", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
 };
@@ -202,8 +209,51 @@ static int read_dtype(const char *option, const char *text)
     return wrong_usage(option, "'%s' is none of: f32, tf32, bf16", text);
 }
 
+/* 500 is steps; 90s, 10m and 2h are times. */
+static int read_every(const char *option, const char *text, settings *chosen)
+{
+    static const struct unit {
+        char letter;
+        int seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+    char digits[24];
+    size_t length = strlen(text);
+    chosen->every_steps = 0;
+    chosen->every_seconds = 0;
+    for (size_t i = 0; length > 1 && length < sizeof digits && i < sizeof units / sizeof *units; i++) {
+        int64_t count;
+        snprintf(digits, sizeof digits, "%.*s", (int)length - 1, text);
+        if (text[length - 1] == units[i].letter && number_count(digits, 1, INT_MAX, &count)) {
+            chosen->every_seconds = (double)count * units[i].seconds;
+            return 0;
+        }
+    }
+    if (number_count(text, 1, INT64_MAX, &chosen->every_steps))
+        return 0;
+    return wrong_usage(option, "'%s' is neither a number of steps nor a time such as 90s, 10m, 2h", text);
+}
+
+/* One name, or several with commas. They are the settings' own, or the options' that set them. */
+static int read_names(const char *option, char *text, settings *chosen)
+{
+    static const char *const others[][2] = {{"weight-decay", "weight_decay"},
+                                            {"no-shuffle", "shuffle"},
+                                            {"limit", "data"},
+                                            {"epochs", "total"},
+                                            {"steps", "total"}};
+    for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            if (strcmp(name, others[i][0]) == 0)
+                name = (char *)others[i][1];
+        if (chosen->n_allow_changed == MOST_ALLOWED)
+            return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
+        chosen->allow_changed[chosen->n_allow_changed++] = name;
+    }
+    return chosen->n_allow_changed ? 0 : wrong_usage(option, "its value is empty");
+}
+
 /* Puts one option's value where it belongs; 0, or the status to exit with once a line is said. */
-static int read_value(const row *r, const char *text, settings *chosen)
+static int read_value(const row *r, char *text, settings *chosen)
 {
     char option[32];
     void *place = (char *)chosen + r->place;
@@ -240,8 +290,11 @@ static int read_value(const row *r, const char *text, settings *chosen)
         return read_init(option, text, chosen);
     case KIND_DTYPE:
         return read_dtype(option, text);
+    case KIND_EVERY:
+        return read_every(option, text, chosen);
+    case KIND_NAMES:
+        return read_names(option, text, chosen);
     case KIND_LATER:
-    case KIND_LATER_FLAG:
         return failed(option, "not built yet");
     case KIND_HELP:
         break;

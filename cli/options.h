@@ -6,6 +6,8 @@
 
 #include "help.h"
 
+enum { MOST_ALLOWED = 32 };
+
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
     const char *model, *data, *devices, *weights, *save, *out, *log, *report, *url, *to, *json;
@@ -17,6 +19,13 @@ typedef struct settings {
     double lr;                          /* negative: the model's default */
     double momentum, weight_decay;
     bool nesterov, no_shuffle, quiet, profile;
+    const char *checkpoint;
+    bool resume;
+    int64_t verify;      /* steps between; 0: never */
+    int64_t every_steps; /* between checkpoints; 0: by time */
+    double every_seconds;
+    const char *allow_changed[MOST_ALLOWED + 1]; /* ends with NULL */
+    int n_allow_changed;
 } settings;
 
 /* Reads argv[1..] for a command. On success returns 0 or more, the number of operands, which then stand in argv from

@@ -72,7 +72,6 @@ static void put_card(FILE *file, const char *what, const char *format, double va
 static void put_head(FILE *file, const story *s)
 {
     const record *r = s->record;
-    const record_epoch *last = r->n_epochs ? &r->epochs[r->n_epochs - 1] : &(record_epoch){0};
     char title[128], about[512], images[32];
     snprintf(title, sizeof title, "%s on Fashion-MNIST", page_model(r));
     count_text(images, sizeof images, (int64_t)record_number(r, "images"));
@@ -80,8 +79,8 @@ static void put_head(FILE *file, const story *s)
              images, record_text(r, "batch"), record_text(r, "devices"));
     page_begin(file, title, about);
     fputs("<div class=\"cards\">\n", file);
-    put_card(file, "test accuracy", "%.4f", last->test_acc);
-    put_card(file, "train loss, last epoch", "%.4f", last->train_loss);
+    put_card(file, "test accuracy", "%.4f", (double)s->judge->correct / (double)s->judge->rows);
+    put_card(file, "train loss, last epoch", "%.4f", r->n_epochs ? r->epochs[r->n_epochs - 1].train_loss : NAN);
     put_card(file, "seconds an epoch", "%.2f", record_seconds(r));
     put_card(file, "images a second", NULL, record_speed(r));
     fputs("</div>\n<p class=\"note\">fingerprint of the weights <code id=\"fingerprint\">", file);

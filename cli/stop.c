@@ -57,6 +57,7 @@ void stop_on_signals(void)
     handle(SIGINT, on_signal);
     handle(SIGTERM, on_signal);
     handle(SIGHUP, on_signal);
+    handle(SIGUSR1, on_signal);
 }
 
 void stop_with(const char *text)
@@ -75,5 +76,14 @@ int stop_signal(void)
 
 const char *stop_signal_name(int signal_number)
 {
-    return signal_number == SIGINT ? "SIGINT" : signal_number == SIGTERM ? "SIGTERM" : "SIGHUP";
+    switch (signal_number) {
+    case SIGINT:
+        return "SIGINT";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGUSR1:
+        return "SIGUSR1";
+    default:
+        return "SIGHUP";
+    }
 }

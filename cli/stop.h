@@ -1,4 +1,4 @@
-/* SIGINT, SIGTERM and SIGHUP: the first asks the run to stop, the second ends the process at once. */
+/* SIGINT, SIGTERM, SIGHUP and SIGUSR1: the first asks the run to stop, the second ends the process at once. */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 

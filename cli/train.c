@@ -1,11 +1,10 @@
+#include "checkpoint.h"
 #include "commands.h"
-#include "log.h"
-#include "progress.h"
 #include "record.h"
 #include "report.h"
-#include "run.h"
 #include "say.h"
 #include "stop.h"
+#include "training.h"
 #include "whole.h"
 
 #include <errno.h>
@@ -14,30 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* One run of training, from the first step to the results. */
-typedef struct training {
-    run run;
-    ls_data *train, *test;
-    ls_trainer *trainer;
-    ls_optim optim;
-    run_log *log;
-    struct record *record; /* for --report; NULL without */
-    progress bar;
-    int64_t rows, batches; /* of one epoch */
-    int64_t steps;         /* of the whole run */
-    int64_t begun;         /* steps handed in */
-    int64_t epoch, epochs; /* the one that runs, from 1; how many the run will start */
-    double seconds;        /* of training in the epochs before */
-    double epoch_start;
-    int64_t epoch_rows; /* handed in this epoch */
-    /* Over this epoch's finished steps. */
-    double loss_sum;
-    int64_t correct, reported;
-    double last_loss;
-    int64_t finished, finished_rows; /* steps, and their images, of the whole run */
-    double test_acc;
-} training;
 
 /* Saving at the end of a long run must not fail on what can be seen before it. */
 static int check_save(const char *path)
@@ -61,14 +36,19 @@ static int check_save(const char *path)
     return 0;
 }
 
-/* Says a stop; the status of the signal, or 0 where none came. */
-static int stopped(const training *t)
+/* Saves and says a stop; the status of the signal, or 0 where none came. */
+static int stopped(training *t)
 {
     int signal_number = stop_signal();
     if (!signal_number)
         return 0;
-    failed(stop_signal_name(signal_number), "stopped after step %lld of %lld; nothing was saved", (long long)t->begun,
-           (long long)t->steps);
+    if (checkpoint_stop(t))
+        failed(stop_signal_name(signal_number),
+               "stopped after step %lld of %lld; saved in %s, --resume goes on from there", (long long)t->begun,
+               (long long)t->steps, t->run.chosen->checkpoint);
+    else
+        failed(stop_signal_name(signal_number), "stopped after step %lld of %lld; nothing was saved",
+               (long long)t->begun, (long long)t->steps);
     return STATUS_SIGNAL + signal_number;
 }
 
@@ -145,14 +125,21 @@ static bool log_settings(const training *t, run_log *log)
 /* What --report will tell is gathered from here on. */
 static int begin_record(training *t)
 {
+    const settings *c = t->run.chosen;
+    /* What was before a resume is in the log. */
+    if (t->begun && c->log && record_reader_built() && !(t->record = record_read(c->log)))
+        return STATUS_FAILED;
+    if (t->begun && (!t->record || t->record->history.last_step < t->begun) && !c->quiet)
+        note("note: the report lacks steps before %lld: they are in no log that can be read", (long long)t->begun);
+    if (t->record)
+        return 0;
     t->record = record_new(NULL);
     run_log *log = t->record ? log_into(t->record) : NULL;
     bool good = log && log_settings(t, log);
     return log_close(log) && good ? 0 : failed("--report", "%s", strerror(ENOMEM));
 }
 
-/* Takes the reports of the steps that finished since the last call. False when the log cannot be written. */
-static bool take_reports(training *t)
+bool take_reports(training *t)
 {
     ls_report report;
     while (ls_next_report(t->trainer, &report)) {
@@ -174,13 +161,19 @@ static bool take_reports(training *t)
     return true;
 }
 
+/* Seconds of training up to the last stop of the clock. */
+static double spent_in_all(const training *t)
+{
+    return t->seconds + t->epoch_seconds;
+}
+
 /* `phase` is what is done between the steps, NULL during them. */
 static void show_progress(training *t, const char *phase)
 {
     if (!t->bar.live)
         return;
-    double spent = t->seconds + (phase ? 0 : steady_seconds() - t->epoch_start);
-    double left = (double)(t->steps - t->finished) * (spent / (double)(t->finished ? t->finished : 1));
+    double spent = spent_in_all(t) + (phase ? 0 : steady_seconds() - t->epoch_start) - t->spent_before;
+    int64_t done = t->finished - t->first_step;
     view_state state = {.epoch = t->epoch,
                         .epochs = t->epochs,
                         .step = t->finished,
@@ -188,7 +181,7 @@ static void show_progress(training *t, const char *phase)
                         .batches = t->batches,
                         .images_per_second = spent > 0 ? (double)t->finished_rows / spent : 0,
                         .loss = t->last_loss,
-                        .seconds_left = t->finished ? left : NAN,
+                        .seconds_left = done ? (double)(t->steps - t->finished) * spent / (double)done : NAN,
                         .phase = phase};
     progress_show(&t->bar, &state);
 }
@@ -197,29 +190,35 @@ static void show_progress(training *t, const char *phase)
 static int run_steps(training *t)
 {
     ls_batch batch;
-    while (t->begun < t->steps && ls_next(t->train, &batch)) {
+    int status = 0;
+    while (!stop_signal() && t->begun < t->steps && t->done < t->batches && ls_next(t->train, &batch)) {
         ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
+        if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0)
+            ls_verify(t->trainer);
         if (ls_step(t->trainer) != LS_OK)
             break;
         t->begun++;
+        t->done++;
         t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;
         show_progress(t, NULL);
-        if (stop_signal())
-            break;
+        if (checkpoint_due(t) && (status = checkpoint_save(t)) != 0)
+            return status;
     }
     ls_wait(t->run.session);
-    return 0;
+    return status;
 }
 
-static int evaluate(training *t, double *accuracy)
+static int evaluate(training *t)
 {
     ls_metrics metrics;
     if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
         return session_failed(t->run.session, "evaluation");
-    *accuracy = (double)metrics.correct / (double)metrics.rows;
-    progress_test(&t->bar, t->begun, *accuracy);
+    t->test_acc = (double)metrics.correct / (double)metrics.rows;
+    t->evaluated = true;
+    progress_test(&t->bar, t->begun, t->test_acc);
+    t->epoch_start = steady_seconds(); /* this was none of the epoch's time */
     return 0;
 }
 
@@ -262,27 +261,45 @@ static int report_epoch(training *t, double seconds)
     return log_end(t->log) ? 0 : STATUS_FAILED;
 }
 
+/* The sums of a new epoch; one that was begun before a checkpoint has them. */
+static void begin_epoch(training *t)
+{
+    if (t->done == 0) {
+        t->seconds += t->epoch_seconds;
+        t->epoch_seconds = 0;
+        t->epoch_rows = t->correct = t->reported = 0;
+        t->loss_sum = 0;
+    }
+    t->epoch_start = steady_seconds();
+}
+
 static int run_epoch(training *t)
 {
-    t->epoch_rows = t->correct = t->reported = 0;
-    t->loss_sum = 0;
-    t->epoch_start = steady_seconds();
+    begin_epoch(t);
     show_progress(t, NULL);
     int status = run_steps(t);
-    double seconds = steady_seconds() - t->epoch_start;
-    t->seconds += seconds;
+    double now = steady_seconds();
+    t->epoch_seconds += now - t->epoch_start;
+    t->epoch_start = now;
     if (status == 0 && !take_reports(t))
         status = STATUS_FAILED;
     if (status || ls_failed(t->run.session) || stop_signal()) {
         if (status)
             return status;
-        return ls_failed(t->run.session) ? session_failed(t->run.session, "train") : stopped(t);
+        if (!ls_failed(t->run.session))
+            return stopped(t);
+        return session_failed(t->run.session, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
     }
     show_progress(t, "testing");
-    if ((status = evaluate(t, &t->test_acc)) != 0)
+    if ((status = evaluate(t)) != 0)
         return status;
-    if ((status = report_epoch(t, seconds)) != 0)
+    if ((status = report_epoch(t, t->epoch_seconds)) != 0)
         return status;
+    if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
+        t->done = 0;
+        if (ls_seek(t->train, t->epoch, 0) != LS_OK)
+            return session_failed(t->run.session, "train");
+    }
     return stopped(t);
 }
 
@@ -292,16 +309,21 @@ static int finish(training *t)
     const settings *c = t->run.chosen;
     char digits[65];
     bool hash = run_has("fingerprints");
+    int status = 0;
+    if (!*t->result && !t->evaluated && (status = evaluate(t)) != 0)
+        return status;
     if (hash && ls_fingerprint(t->run.net, digits) != LS_OK)
         return session_failed(t->run.session, "fingerprint");
     if (c->save && ls_save(t->run.net, c->save) != LS_OK)
         return session_failed(t->run.session, "--save");
-    if (c->report) {
-        int status = report_run(&t->run, t->record, t->test, hash ? digits : "not built in");
-        if (status)
-            return status;
+    if (!*t->result) {
+        snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", t->test_acc,
+                 (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
+        checkpoint_stop(t);
     }
-    printf("test acc: %.2f, %.1f sec/epoch on %s\n", t->test_acc, t->seconds / (double)t->epochs, t->run.devices_text);
+    if (c->report && (status = report_run(&t->run, t->record, t->test, hash ? digits : "not built in")) != 0)
+        return status;
+    printf("%s\n", t->result);
     printf("fingerprint: %s\n", hash ? digits : "not built in");
     return finish_output();
 }
@@ -321,6 +343,7 @@ static int prepare(training *t)
     if (c->steps && c->steps < t->steps)
         t->steps = c->steps;
     t->epochs = (t->steps - 1) / t->batches + 1;
+    t->epoch = 1;
     t->last_loss = NAN;
     double usual_lr = strcmp(t->run.model, "resnet18") == 0 ? 0.1 : 0.2;
     t->optim = (ls_optim){.lr = c->lr >= 0 ? c->lr : usual_lr,
@@ -336,28 +359,54 @@ static int prepare(training *t)
     return 0;
 }
 
+/* The log, anew or cut back to where the run goes on. */
+static int open_log(training *t, int64_t step, int64_t epochs)
+{
+    const settings *c = t->run.chosen;
+    bool begun = false;
+    if (c->log && !(t->log = log_open(c->log, c->resume, step, epochs, &begun)))
+        return STATUS_FAILED;
+    return begun || log_settings(t, t->log) ? 0 : STATUS_FAILED;
+}
+
 static int train(training *t)
 {
     const settings *c = t->run.chosen;
     int status = prepare(t);
-    if (status)
+    if (status || (status = checkpoint_open(t)) != 0)
         return status;
-    if (c->log && !(t->log = log_open(c->log)))
-        return STATUS_FAILED;
-    if (!log_settings(t, t->log))
-        return STATUS_FAILED;
+    /* What a whole run logged of its last epoch stays; the others will write theirs again. */
+    int64_t logged = t->epoch - 1 + (*t->result ? 1 : 0);
+    if ((status = open_log(t, t->begun, logged)) != 0)
+        return status;
     if (c->report && (status = begin_record(t)) != 0)
         return status;
     if (!c->quiet) {
         say_settings(t);
         say_idle_devices(t);
     }
+    t->first_step = t->finished = t->begun;
+    t->spent_before = spent_in_all(t);
     progress_begin(&t->bar, c->quiet);
-    for (t->epoch = 1; t->epoch <= t->epochs; t->epoch++)
+    for (; t->epoch <= t->epochs && !*t->result; t->epoch++)
         if ((status = run_epoch(t)) != 0)
             return status;
     progress_end(&t->bar);
     return finish(t);
+}
+
+/* Options that need others. */
+static int check_together(const settings *c)
+{
+    if (c->nesterov && c->momentum == 0)
+        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    if (c->checkpoint)
+        return c->n_allow_changed && !c->resume ? wrong_usage("--allow-changed", "needs --resume") : 0;
+    const char *without = c->resume                                ? "--resume"
+                          : c->every_steps || c->every_seconds > 0 ? "--checkpoint-every"
+                          : c->n_allow_changed                     ? "--allow-changed"
+                                                                   : NULL;
+    return without ? wrong_usage(without, "needs --checkpoint DIR") : 0;
 }
 
 int command_train(int argc, char **argv)
@@ -370,8 +419,8 @@ int command_train(int argc, char **argv)
         return status;
     if (operands > 0)
         return wrong_usage("train", "takes options only, but got '%s'", argv[first]);
-    if (chosen.nesterov && chosen.momentum == 0)
-        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    if ((status = check_together(&chosen)) != 0)
+        return status;
     if (output_closed())
         return failed("standard output", "is closed, and the results would be lost");
     if ((status = check_save(chosen.save)) != 0)

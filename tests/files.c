@@ -104,10 +104,15 @@ static void release(void *block, void *user)
     free(block);
 }
 
+ls_allocator test_allocator(int fail_at)
+{
+    test_allocations = (test_memory){.fail_at = fail_at};
+    return (ls_allocator){allocate, release, &test_allocations};
+}
+
 ls_context *test_context(void)
 {
-    test_allocations = (test_memory){0};
-    ls_allocator allocator = {allocate, release, &test_allocations};
+    ls_allocator allocator = test_allocator(0);
     assert_int_equal(ls_context_init(&context, &allocator), LS_OK);
     return &context;
 }

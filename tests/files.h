@@ -29,13 +29,15 @@ int test_files_in_folder(void);
 
 /* Counts what is allocated; the allocation with number `fail_at` (from 1; 0: none) fails. */
 typedef struct test_memory {
-    int live, count, fail_at;
-    size_t largest;
+    _Atomic int live, count; /* a session's threads allocate too */
+    int fail_at;
+    _Atomic size_t largest;
 } test_memory;
 
 extern test_memory test_allocations;
-ls_context *test_context(void); /* without an error, everything in test_allocations at zero; one at a time */
-void test_context_done(void);   /* fails the test where something was not released */
+ls_allocator test_allocator(int fail_at); /* that counts there, from zero */
+ls_context *test_context(void);           /* without an error, everything in test_allocations at zero; one at a time */
+void test_context_done(void);             /* fails the test where something was not released */
 
 /* The context must have failed like this, in one line. Then it is as new, without losing count of what is live. */
 void test_expect(ls_status status, const char *message_part);

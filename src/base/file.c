@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,6 +70,8 @@ struct ls_replace {
     char *path, *temporary, *directory;
     int fd;
     bool failed;
+    int64_t bytes;   /* written */
+    ls_sha256 *hash; /* of what is written now; the caller's */
 };
 
 static char *directory_of(ls_context *context, const char *path)
@@ -141,6 +144,8 @@ ls_status ls_replace_write(ls_replace *replace, const void *bytes, size_t count)
     if (!replace)
         return LS_INTERNAL;
     const unsigned char *at = bytes;
+    if (replace->hash && !replace->failed && ls_sha256_add(replace->hash, bytes, count) != LS_OK)
+        replace->failed = true;
     while (count > 0 && !replace->failed) {
         ssize_t put = write(replace->fd, at, count);
         if (put < 0 && errno == EINTR)
@@ -149,8 +154,20 @@ ls_status ls_replace_write(ls_replace *replace, const void *bytes, size_t count)
             return fail(replace, "written", put < 0 ? errno : ENOSPC);
         at += put;
         count -= (size_t)put;
+        replace->bytes += put;
     }
     return replace->failed ? ls_context_status(replace->context) : LS_OK;
+}
+
+int64_t ls_replace_bytes(const ls_replace *replace)
+{
+    return replace->bytes;
+}
+
+void ls_replace_hash(ls_replace *replace, ls_sha256 *hash)
+{
+    if (replace)
+        replace->hash = hash;
 }
 
 const char *ls_replace_temporary(const ls_replace *replace)
@@ -216,8 +233,9 @@ ls_status ls_make_directories(ls_context *context, const char *path)
             continue;
         at[1] = 0;
         struct stat about;
-        if (mkdir(copy, 0777) != 0 && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
-            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(errno));
+        int error = mkdir(copy, 0777) == 0 ? 0 : errno;
+        if (error && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
+            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(error));
         at[1] = next;
     }
     ls_release(context, copy);

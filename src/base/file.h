@@ -11,6 +11,8 @@ int ls_file_open(ls_context *context, const char *path, int64_t *bytes);
 /* Exactly `count` bytes from `offset`; a file that has become shorter is LS_BAD_FILE. */
 ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t offset, void *into, size_t count);
 
+struct ls_sha256;
+
 /* A file that replaces `path` as a whole or not at all: it is written under a temporary name in the same directory and
  * put in place by ls_replace_end, after its content has reached the disk. */
 typedef struct ls_replace ls_replace;
@@ -19,6 +21,10 @@ ls_replace *ls_replace_begin(ls_context *context, const char *path); /* NULL aft
 
 /* After a failure nothing more is written, and ls_replace_end reports it. NULL gives the context's status. */
 ls_status ls_replace_write(ls_replace *replace, const void *bytes, size_t count);
+
+int64_t ls_replace_bytes(const ls_replace *replace); /* written so far */
+/* From now on what is written is added to `hash` as well; NULL ends it. */
+void ls_replace_hash(ls_replace *replace, struct ls_sha256 *hash);
 
 /* Where the content lies until ls_replace_end, for what must read it back. */
 const char *ls_replace_temporary(const ls_replace *replace);

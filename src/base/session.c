@@ -127,7 +127,10 @@ const char *ls_status_name(ls_status status)
                                         "not finite",
                                         "out of memory",
                                         "unsupported",
-                                        "internal error"};
+                                        "internal error",
+                                        "in use",
+                                        "other settings",
+                                        "devices differ"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 

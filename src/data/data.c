@@ -1,5 +1,8 @@
 #include "data/data.h"
+#include "base/hash.h"
 #include "base/random.h"
+
+#include <stdio.h>
 
 enum { DEFAULT_BATCH = 256, MOST_CLASSES = 256, MOST_PIXELS = 1 << 20 };
 
@@ -133,4 +136,19 @@ ls_status ls_seek(ls_data *data, int64_t epoch, int batch)
     data->epoch = epoch;
     data->position = batch;
     return LS_OK;
+}
+
+ls_status ls_data_describe(const ls_data *data, char text[64])
+{
+    char shape[128], digits[65];
+    int length = snprintf(shape, sizeof shape, "%lld %d %d %d %d", (long long)data->rows, data->channels, data->height,
+                          data->width, data->classes);
+    ls_sha256 *hash = ls_sha256_begin(data->context);
+    ls_sha256_add(hash, shape, (size_t)length);
+    ls_sha256_add(hash, data->images, (size_t)data->rows * data->channels * data->height * data->width);
+    ls_sha256_add(hash, data->labels, (size_t)data->rows);
+    ls_status status = hash ? ls_sha256_end(hash, digits) : ls_context_status(data->context);
+    if (status == LS_OK)
+        snprintf(text, 64, "%lld images %.16s", (long long)data->rows, digits);
+    return status;
 }

@@ -29,6 +29,9 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_
  * epoch) and after a failure. */
 bool ls_data_next(ls_data *data, const uint32_t **index, int *rows);
 
+/* What the images and labels are, in a line: how many, and the first digits of their SHA-256. */
+ls_status ls_data_describe(const ls_data *data, char text[64]);
+
 void ls_data_free(ls_data *data); /* lets go of it; NULL is fine */
 
 #endif

@@ -45,6 +45,14 @@ ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_na
     return unsupported(context, path);
 }
 
+ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                                       const char *const metadata[][2], int n_metadata, ls_section *sections,
+                                       int n_sections, const int *first)
+{
+    (void)arrays, (void)n, (void)metadata, (void)n_metadata, (void)sections, (void)n_sections, (void)first;
+    return unsupported(context, path);
+}
+
 /* No file can be open here. */
 void ls_safetensors_close(ls_safetensors *file)
 {

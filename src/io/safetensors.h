@@ -46,9 +46,25 @@ typedef struct ls_named_array {
 /* The numbers of an array; -1 where the product is out of range. */
 int64_t ls_named_array_numbers(const ls_named_array *array);
 
+/* A run of a file's bytes and its SHA-256. */
+typedef struct ls_section {
+    const char *name;
+    int64_t bytes;
+    char sha256[65];
+} ls_section;
+
+/* Whether a file consists of these sections and nothing else; LS_BAD_FILE names the first that differs. */
+ls_status ls_sections_check(ls_context *context, const char *path, const ls_section *sections, int n);
+
 /* Replaces `path` as a whole or not at all. Names must be what reading takes: not empty, unique, without separators or
  * control characters. metadata[i] is a key and its value; UTF-8. */
 ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,
                               const char *const metadata[][2], int n_metadata);
+
+/* The same in sections, whose bytes and sums it fills in: sections[0] is the header, and section i has the arrays from
+ * first[i - 1] up to first[i], where first[n_sections - 1] is n. */
+ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                                       const char *const metadata[][2], int n_metadata, ls_section *sections,
+                                       int n_sections, const int *first);
 
 #endif

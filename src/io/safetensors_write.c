@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/hash.h"
 #include "io/safetensors.h"
 #include "io/safetensors_names.h"
 
@@ -90,8 +91,50 @@ static ls_status write_header(ls_context *context, ls_replace *replace, const ch
     return status;
 }
 
-ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,
-                              const char *const metadata[][2], int n_metadata)
+/* One section: what `first` up to `last` of the arrays hold, or the header where there are none. */
+static ls_status write_section(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
+                               const ls_named_array *first, const ls_named_array *last)
+{
+    if (!first)
+        return write_header(context, replace, path, header);
+    ls_status status = LS_OK;
+    for (; first < last && status == LS_OK; first++)
+        status = ls_replace_write(replace, first->values, (size_t)ls_named_array_numbers(first) * sizeof(float));
+    return status;
+}
+
+/* The same, with its length and its sum. */
+static ls_status sum_section(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
+                             const ls_named_array *first, const ls_named_array *last, ls_section *section)
+{
+    ls_sha256 *hash = ls_sha256_begin(context);
+    if (!hash)
+        return ls_context_status(context);
+    int64_t before = ls_replace_bytes(replace);
+    ls_replace_hash(replace, hash);
+    ls_status status = write_section(context, replace, path, header, first, last);
+    ls_replace_hash(replace, NULL);
+    section->bytes = ls_replace_bytes(replace) - before;
+    ls_status ended = ls_sha256_end(hash, status == LS_OK ? section->sha256 : NULL);
+    return status == LS_OK ? ended : status;
+}
+
+static ls_status write_file(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
+                            const ls_named_array *arrays, int n, ls_section *sections, int n_sections, const int *first)
+{
+    if (!sections) {
+        ls_status status = write_section(context, replace, path, header, NULL, NULL);
+        return status == LS_OK ? write_section(context, replace, path, header, arrays, arrays + n) : status;
+    }
+    ls_status status = sum_section(context, replace, path, header, NULL, NULL, &sections[0]);
+    for (int i = 1; i < n_sections && status == LS_OK; i++)
+        status = sum_section(context, replace, path, header, arrays + first[i - 1], arrays + first[i], &sections[i]);
+    return status;
+}
+
+ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                                       const char *const metadata[][2], int n_metadata, ls_section *sections,
+                                       int n_sections, const int *first)
 {
     json_t *header = json_object();
     if (!header)
@@ -102,15 +145,19 @@ ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_na
         status = add_array(context, path, header, &arrays[i], &end);
     ls_replace *replace = status == LS_OK ? ls_replace_begin(context, path) : NULL;
     if (status == LS_OK)
-        status = replace ? write_header(context, replace, path, header) : ls_context_status(context);
+        status = replace ? write_file(context, replace, path, header, arrays, n, sections, n_sections, first)
+                         : ls_context_status(context);
     json_decref(header);
-    for (int i = 0; i < n && status == LS_OK; i++)
-        status =
-            ls_replace_write(replace, arrays[i].values, (size_t)ls_named_array_numbers(&arrays[i]) * sizeof(float));
     if (status == LS_OK)
         return ls_replace_end(replace);
     ls_replace_drop(replace);
     return status;
+}
+
+ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                              const char *const metadata[][2], int n_metadata)
+{
+    return ls_safetensors_save_sections(context, path, arrays, n, metadata, n_metadata, NULL, 0, NULL);
 }
 
 #endif

@@ -57,6 +57,7 @@ struct ls_trainer {
     int64_t updates;            /* handed in */
     atomic_int upset;           /* an update failed or was dropped */
     struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
+    uint32_t verified;          /* shards that all devices were compared on */
     bool restart;               /* the next update is the first of its momentum */
     pthread_mutex_t lock;       /* guards the reports */
     ls_report reports[LS_REPORTS];

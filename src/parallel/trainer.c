@@ -256,18 +256,74 @@ uint64_t ls_network_step(const ls_network *network)
     return network->trainer ? (uint64_t)network->trainer->updates : 0;
 }
 
+static ls_status check_network(const ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    if (network->root->network == network)
+        return LS_OK;
+    return ls_raise(&network->session->context, LS_NOT_INITIALIZED,
+                    "%s: the network was initialized again after this trainer was made; make a new one", function);
+}
+
+ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    if (check_network(trainer, function) != LS_OK || ls_network_settle(network) != LS_OK)
+        return ls_status_of(network->session);
+    if (network->n_pending)
+        return ls_raise(&network->session->context, LS_STALE,
+                        "%s: the network has gradients that no update has used; call ls_step or ls_clear_grad first",
+                        function);
+    if (atomic_exchange(&trainer->upset, 0))
+        go_back(trainer);
+    return network->defined ? prepare(trainer) : LS_OK;
+}
+
+const float *ls_trainer_velocity(const ls_trainer *trainer)
+{
+    return trainer->updates > 0 && !trainer->restart ? trainer->velocity : NULL;
+}
+
+ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *velocity)
+{
+    ls_network *network = trainer->network;
+    if (prepare(trainer) != LS_OK)
+        return ls_status_of(network->session);
+    if (trainer->velocity && velocity)
+        memcpy(trainer->velocity, velocity, network->flat.trainable * sizeof *velocity);
+    pthread_mutex_lock(&trainer->lock);
+    trainer->updates = trainer->reported = trainer->taken = step;
+    pthread_mutex_unlock(&trainer->lock);
+    trainer->restart = !velocity;
+    return LS_OK;
+}
+
+/* Whether there is a gradient to compute, from operands as they were, and room for it. */
+static ls_status check_pending(ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    check_network(trainer, function);
+    if (!network->n_pending)
+        ls_raise(&session->context, LS_STALE,
+                 "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);
+    if (ls_failed(session) || check_operands(network, function) != LS_OK)
+        return ls_status_of(session);
+    return prepare(trainer);
+}
+
+ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
+{
+    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, false) != LS_OK)
+        return ls_status_of(trainer->session);
+    return ls_network_settle(trainer->network);
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
     ls_session *session = network->session;
-    ls_context *context = &session->context;
-    if (network->root->network != network)
-        ls_raise(context, LS_NOT_INITIALIZED,
-                 "%s: the network was initialized again after this trainer was made; make a new one", function);
-    if (!network->n_pending)
-        ls_raise(context, LS_STALE, "%s: there is no fresh gradient; call ls_backward on a loss of this network first",
-                 function);
-    if (ls_failed(session) || check_operands(network, function) != LS_OK || prepare(trainer) != LS_OK)
+    if (check_pending(trainer, function) != LS_OK)
         return ls_status_of(session);
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);

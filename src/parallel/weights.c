@@ -5,7 +5,7 @@
 #include "io/fingerprint.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
-#include "parallel/network.h"
+#include "parallel/weights.h"
 
 /* The current values as a list of arrays; the caller releases it. NULL after a failure. */
 static ls_named_array *arrays_of(ls_network *network)
@@ -61,9 +61,9 @@ static void shape_text(char *text, size_t size, int rank, const int64_t *shape)
         snprintf(text + length, size - length, ")");
 }
 
-static ls_status check_file(ls_network *network, const ls_safetensors *file, const char *path)
+ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
+                           const char *besides)
 {
-    ls_context *context = &network->session->context;
     for (int i = 0; i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
         const ls_saved *saved = ls_safetensors_find(file, view->name);
@@ -79,15 +79,15 @@ static ls_status check_file(ls_network *network, const ls_safetensors *file, con
     }
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         const char *name = ls_safetensors_at(file, i)->name;
-        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name))
+        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) &&
+            !(besides && strncmp(name, besides, strlen(besides)) == 0))
             return ls_raise(context, LS_BAD_FILE,
                             "%s: the network has no parameter %s; is this a file of another model?", path, name);
     }
     return LS_OK;
 }
 
-/* Reads into the copy that is not current, so that a failure half-way leaves the network as it was. */
-static ls_status read_values(ls_network *network, const ls_safetensors *file)
+ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
 {
     int next = 1 - atomic_load(&network->current);
     for (int i = 0; i < network->flat.n_views; i++) {
@@ -111,9 +111,10 @@ ls_status ls_load(ls_module *net, const char *path)
     if (ls_network_change(network, "ls_load") != LS_OK)
         return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
-    ls_status status = file ? check_file(network, file, path) : ls_status_of(network->session);
+    ls_status status =
+        file ? ls_weights_check(network, file, &network->session->context, path, NULL) : ls_status_of(network->session);
     if (status == LS_OK)
-        status = read_values(network, file);
+        status = ls_weights_read(network, file);
     ls_safetensors_close(file);
     return status;
 }

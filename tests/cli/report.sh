@@ -186,6 +186,14 @@ PY
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0 --log "$work/one.jsonl" --report "$work/look-one/"
 cmp "$work/look/curve.png" "$work/look-one/curve.png" || wrong "curve.png depends on the devices"
+# A run that went on from a checkpoint tells all of it, from its log.
+if "$program" --version | grep -q '^weights files: jansson'; then
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0 --steps 7 --checkpoint "$work/kept" --log "$work/parts.jsonl"
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0-1 --resume --checkpoint "$work/kept" --log "$work/parts.jsonl" --report "$work/look-parts"
+    cmp "$work/look/curve.png" "$work/look-parts/curve.png" || wrong "a resumed run's report has other curves"
+fi
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0 --lr 0.2 --log "$work/three <&\".jsonl"
 # Over an old report, and from a log whose last line was cut short.

@@ -23,7 +23,7 @@ usage '-x: ' train -x
 usage '--batch: needs a value' train --batch
 usage '--quiet=1: takes no value' train --quiet=1
 usage 'train: .*extra' train extra
-for option in batch shard epochs steps limit limit-test; do
+for option in batch shard epochs steps limit limit-test verify; do
     for value in 0 -1 5x ' 5' +5 1e3 0x10 99999999999999999999 ''; do
         usage "--$option: " train "--$option" "$value"
     done
@@ -68,10 +68,18 @@ refused '--devices: ' train --devices cuda:0
 refused '--devices: ' train --devices gpu:0
 refused '--dtype: tf32 .*GPU' train --dtype tf32
 refused '--dtype: bf16 .*GPU' train --dtype bf16
-for option in checkpoint checkpoint-every verify timeout trace; do
+for option in timeout trace; do
     refused "--$option: not built yet" train "--$option" 1
 done
-refused '--resume: not built yet' train --resume
+for value in 0 -1 5x m 0m 1.5h 10ms ''; do
+    usage '--checkpoint-every: ' train --checkpoint "$work/none" --checkpoint-every "$value"
+done
+usage '--checkpoint: ' train --checkpoint ''
+usage '--resume: needs --checkpoint' train --resume
+usage '--checkpoint-every: needs --checkpoint' train --checkpoint-every 10m
+usage '--allow-changed: needs --checkpoint' train --allow-changed lr
+usage '--allow-changed: needs --resume' train --checkpoint "$work/none" --allow-changed lr
+[ ! -e "$work/none" ] || wrong "wrong usage made a folder"
 for command in doctor; do
     refused "$command: not built yet" "$command"
 done
@@ -96,7 +104,7 @@ runs 0 train --help
 for default in 'default 256' 'default 64' 'default 10' 'default 0)' '0.2 for lenet, 0.1 for resnet18' 'default normal:0.01'; do
     grep -qF "$default" "$work/out" || wrong "train --help does not say '$default'"
 done
-! grep -q 'shuffle-pulls\|checkpoint' "$work/out" || wrong "train --help shows what is not for use"
+! grep -q 'shuffle-pulls' "$work/out" || wrong "train --help shows what is not for use"
 runs 0 --version
 head -n 1 "$work/out" | grep -qE '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' || wrong "--version"
 runs 0 devices

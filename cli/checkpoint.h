@@ -1,0 +1,20 @@
+/* --checkpoint, --checkpoint-every, --resume, --allow-changed: when a run is saved, and how it goes on. */
+#ifndef CLI_CHECKPOINT_H
+#define CLI_CHECKPOINT_H
+
+#include "training.h"
+
+/* Takes the folder and, with --resume, brings the run to its newest checkpoint. 0, or the status to exit with once a line is
+ * said. Without --checkpoint this and the others do nothing. */
+int checkpoint_open(training *t);
+
+bool checkpoint_due(const training *t);
+
+/* Saves where the run stands, while it goes on. A checkpoint that cannot be written is said and the run goes on; 0, or the status
+ * to exit with where it cannot. */
+int checkpoint_save(training *t);
+
+/* The same at the end of the run, and waits for it; true when it is on the disk. */
+bool checkpoint_stop(training *t);
+
+#endif

@@ -1,0 +1,45 @@
+/* One run of training, from the first step to the results. */
+#ifndef CLI_TRAINING_H
+#define CLI_TRAINING_H
+
+#include "log.h"
+#include "progress.h"
+#include "run.h"
+
+typedef struct training {
+    run run;
+    ls_data *train, *test;
+    ls_trainer *trainer;
+    ls_optim optim;
+    run_log *log;
+    struct record *record; /* for --report; NULL without */
+    progress bar;
+    int64_t rows, batches; /* of one epoch */
+    int64_t steps;         /* of the whole run */
+    int64_t begun;         /* steps handed in */
+    int64_t done;          /* of them in this epoch */
+    int64_t epoch, epochs; /* the one that runs, from 1; how many the run will start */
+    double seconds;        /* of training in the epochs before */
+    double epoch_seconds;  /* in this one, before epoch_start and, once it is over, in all */
+    double epoch_start;
+    int64_t epoch_rows; /* handed in this epoch */
+    /* Over this epoch's finished steps. */
+    double loss_sum;
+    int64_t correct, reported;
+    double last_loss;
+    int64_t finished;      /* steps of the whole run */
+    int64_t first_step;    /* begun by an earlier process */
+    int64_t finished_rows; /* images of the steps that this one finished */
+    double spent_before;   /* seconds of training, of earlier ones */
+    double test_acc;
+    bool evaluated;   /* test_acc is of the weights as they are */
+    char result[256]; /* the line with the accuracy, of a run that is complete */
+    ls_checkpoints *checkpoints;
+    int64_t saved_step; /* of the last checkpoint; -1 before */
+    double saved_at;    /* on the steady clock */
+} training;
+
+/* Takes the reports of the steps that finished since the last call. False when the log cannot be written. */
+bool take_reports(training *t);
+
+#endif

@@ -1,0 +1,446 @@
+/* Checkpoints: a copy of what a run has come to, written while the run goes on, and the way back to it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/lock.h"
+#include "data/data.h"
+#include "io/folder.h"
+#include "parallel/settings.h"
+#include "parallel/step.h"
+#include "parallel/trainer.h"
+#include "parallel/weights.h"
+
+enum { DEFAULT_KEEP = 3 };
+static const char velocity_prefix[] = "velocity:";
+
+struct ls_checkpoints {
+    ls_session *session; /* first: ls_session_of reads it */
+    ls_trainer *trainer;
+    ls_data *data;
+    char *directory;
+    ls_lock *lock;
+    int keep;
+    ls_settings settings;
+    void (*told)(const char *line, void *user);
+    void *user;
+    ls_manifest loaded; /* its notes are asked for */
+    int64_t *damaged;   /* [n_damaged] numbers: removed, before others, when there is a newer one */
+    int n_damaged;
+    /* A copy of the weights, the statistics and the momentum, one after another; and the arrays in it. */
+    float *copy;
+    ls_named_array *arrays;
+    int n_arrays;
+    int first[LS_SECTIONS]; /* section i of the file, from 1, has the arrays from first[i - 1] up to first[i] */
+    /* The write under way has these for itself. */
+    ls_context context; /* its failures are the session's only once they are asked for */
+    pthread_t thread;
+    bool writing;
+    int64_t next; /* number */
+    bool found;   /* there were some */
+    ls_manifest manifest;
+    ls_note *notes;
+};
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Makes the private failure the session's. */
+static ls_status pass_on(ls_checkpoints *c, const char *function)
+{
+    ls_status status = ls_context_status(&c->context);
+    if (status != LS_OK) {
+        ls_raise(&c->session->context, status, "%s: %s", function, c->context.message);
+        c->context.status = LS_OK;
+    }
+    return ls_status_of(c->session);
+}
+
+static void join(ls_checkpoints *c)
+{
+    if (c->writing)
+        pthread_join(c->thread, NULL);
+    c->writing = false;
+    ls_release(&c->context, c->notes);
+    c->notes = NULL;
+}
+
+static void drop_copy(ls_checkpoints *c)
+{
+    ls_context *context = &c->session->context;
+    for (int i = c->first[2]; i < c->n_arrays; i++) /* the others bear their parameters' own names */
+        ls_release(context, (void *)c->arrays[i].name);
+    ls_release(context, c->arrays);
+    ls_release(context, c->copy);
+    c->arrays = NULL;
+    c->copy = NULL;
+    c->n_arrays = 0;
+}
+
+static void free_checkpoints(void *object)
+{
+    ls_checkpoints *c = object;
+    ls_context *context = &c->session->context;
+    join(c);
+    pass_on(c, "ls_checkpoint_save");
+    drop_copy(c);
+    ls_manifest_free(context, &c->loaded);
+    ls_release(context, c->damaged);
+    ls_lock_give(c->lock);
+    ls_release(context, c->directory);
+    if (c->data)
+        ls_data_free(c->data);
+    ls_context_destroy(&c->context);
+    ls_release(context, c);
+}
+
+static ls_status hold_folder(ls_checkpoints *c)
+{
+    ls_context *context = &c->session->context;
+    if (ls_make_directories(context, c->directory) != LS_OK || !(c->lock = ls_lock_take(context, c->directory)) ||
+        ls_folder_sweep(context, c->directory) != LS_OK)
+        return ls_status_of(c->session);
+    ls_status status = ls_folder_next(context, c->directory, &c->next);
+    c->found = c->next > 1;
+    return status;
+}
+
+static const char *not_built_in(void)
+{
+#if !LOCKSTEP_HAVE_JANSSON
+    return "a JSON library";
+#elif !LOCKSTEP_HAVE_CRYPTO
+    return "a hash library";
+#else
+    return NULL;
+#endif
+}
+
+ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
+                                    const ls_checkpoint_options *options)
+{
+    if (!trainer || ls_failed(trainer->session))
+        return NULL;
+    ls_session *session = trainer->session;
+    ls_context *context = &session->context;
+    ls_checkpoint_options o = options ? *options : (ls_checkpoint_options){.keep = 0};
+    if (!directory || !*directory || o.keep < 0)
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: needs a directory, and keep must be at least 0");
+    else if (data && data->session != session)
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
+    else if (not_built_in())
+        ls_raise(context, LS_UNSUPPORTED,
+                 "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
+                 not_built_in());
+    ls_checkpoints *c = ls_failed(session) ? NULL : ls_alloc(context, 1, sizeof *c, "a folder of checkpoints");
+    if (!c)
+        return NULL;
+    if (ls_context_init(&c->context, &context->allocator) != LS_OK) {
+        ls_raise(context, LS_OUT_OF_MEMORY, "ls_checkpoints_open: no memory for a lock");
+        ls_release(context, c);
+        return NULL;
+    }
+    c->session = session;
+    c->trainer = trainer;
+    c->data = data;
+    c->keep = o.keep ? o.keep : DEFAULT_KEEP;
+    c->told = o.told;
+    c->user = o.user;
+    if (data)
+        ls_counted_hold(&data->counted);
+    c->directory = ls_copy_string(context, directory, "a path");
+    if (c->directory && ls_settings_take(&c->settings, trainer, data, o.settings, o.allow_changed) == LS_OK)
+        hold_folder(c);
+    if (!ls_failed(session))
+        return ls_own(session, c, free_checkpoints);
+    free_checkpoints(c);
+    return NULL;
+}
+
+bool ls_checkpoints_found(const ls_checkpoints *c)
+{
+    return c && c->found;
+}
+
+/* ---- Saving ------------------------------------------------------------------------------------------------------ */
+
+/* The arrays of one section of the file, which lie from `begin` on. */
+static ls_status name_section(ls_checkpoints *c, int section, bool trainable, float *begin, const char *prefix)
+{
+    const ls_flat *flat = &c->trainer->network->flat;
+    for (int i = 0; i < flat->n_views; i++) {
+        const ls_view *view = &flat->views[i];
+        if (view->trainable != trainable)
+            continue;
+        const char *name = prefix ? ls_format(&c->session->context, "a name", "%s%s", prefix, view->name) : view->name;
+        if (!name)
+            return LS_OUT_OF_MEMORY;
+        c->arrays[c->n_arrays++] = (ls_named_array){name, view->rank, view->shape, begin + view->offset};
+    }
+    c->first[section] = c->n_arrays;
+    return LS_OK;
+}
+
+/* Room for the copy, once the shapes are known. */
+static ls_status reserve(ls_checkpoints *c, const char *function)
+{
+    ls_network *network = ls_defined_network_of(c->trainer->network->root, function);
+    if (!network || c->arrays)
+        return ls_status_of(c->session);
+    ls_context *context = &c->session->context;
+    const ls_flat *flat = &network->flat;
+    bool momentum = c->trainer->options.momentum != 0;
+    size_t weights = flat->trainable, both = weights + flat->state;
+    c->copy = ls_alloc(context, both + (momentum ? weights : 0), sizeof *c->copy, "a copy of the weights");
+    c->arrays = c->copy ? ls_alloc(context, 2 * (size_t)flat->n_views, sizeof *c->arrays, "a list of arrays") : NULL;
+    if (c->arrays) {
+        name_section(c, 1, true, c->copy, NULL);
+        name_section(c, 2, false, c->copy + weights, NULL);
+        c->first[3] = c->n_arrays;
+    }
+    if (c->arrays && (!momentum || name_section(c, 3, true, c->copy + both, velocity_prefix) == LS_OK))
+        return LS_OK;
+    drop_copy(c);
+    return LS_OUT_OF_MEMORY;
+}
+
+static void copy_values(ls_checkpoints *c)
+{
+    const ls_network *network = c->trainer->network;
+    const ls_flat *flat = &network->flat;
+    int current = atomic_load(&network->current);
+    memcpy(c->copy, network->weights[current], flat->trainable * sizeof *c->copy);
+    memcpy(c->copy + flat->trainable, network->state[current], flat->state * sizeof *c->copy);
+    const float *velocity = ls_trainer_velocity(c->trainer);
+    if (velocity)
+        memcpy(c->copy + flat->trainable + flat->state, velocity, flat->trainable * sizeof *c->copy);
+    static const char *const names[LS_SECTIONS] = {"header", "weights", "statistics", "velocity"};
+    c->manifest = (ls_manifest){.step = (int64_t)ls_network_step(c->trainer->network),
+                                .epoch = c->data ? c->data->epoch : 0,
+                                .batch = c->data ? c->data->position : 0,
+                                .settings = c->settings.list,
+                                .n_sections = velocity ? 4 : 3};
+    for (int i = 0; i < LS_SECTIONS; i++)
+        c->manifest.sections[i].name = names[i];
+}
+
+/* The caller's notes in one piece of memory. */
+static ls_status copy_notes(ls_checkpoints *c, const ls_note *notes)
+{
+    size_t n = 0, bytes = 0;
+    for (; notes && notes[n].name; n++)
+        bytes += strlen(notes[n].name) + 1 + (notes[n].value ? strlen(notes[n].value) : 0) + 1;
+    c->notes = ls_alloc(&c->context, (n + 1) * sizeof *c->notes + bytes, 1, "a checkpoint's notes");
+    if (!c->notes)
+        return LS_OUT_OF_MEMORY;
+    char *at = (char *)(c->notes + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        c->notes[i].name = at;
+        at = stpcpy(at, notes[i].name) + 1;
+        c->notes[i].value = at;
+        at = stpcpy(at, notes[i].value ? notes[i].value : "") + 1;
+    }
+    c->manifest.notes = c->notes;
+    return LS_OK;
+}
+
+static void *write_checkpoint(void *argument)
+{
+    ls_checkpoints *c = argument;
+    int n = c->first[c->manifest.n_sections - 1];
+    if (ls_folder_write(&c->context, c->directory, c->next, c->arrays, n, c->first, &c->manifest) == LS_OK) {
+        for (int i = 0; i < c->n_damaged; i++)
+            ls_folder_remove(&c->context, c->directory, c->damaged[i]);
+        c->n_damaged = 0;
+        ls_folder_prune(&c->context, c->directory, c->keep);
+    }
+    c->next++; /* also after a failure: nothing is ever written over */
+    return NULL;
+}
+
+ls_status ls_checkpoint_wait(ls_checkpoints *c)
+{
+    if (!c)
+        return LS_BAD_ARGUMENT;
+    join(c);
+    return pass_on(c, "ls_checkpoint_wait");
+}
+
+ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
+{
+    if (!c || ls_failed(c->session))
+        return c ? ls_status_of(c->session) : LS_BAD_ARGUMENT;
+    join(c);
+    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_settle(c->trainer, "ls_checkpoint_save") != LS_OK ||
+        reserve(c, "ls_checkpoint_save") != LS_OK)
+        return ls_status_of(c->session);
+    copy_values(c);
+    if (copy_notes(c, notes) != LS_OK)
+        return pass_on(c, "ls_checkpoint_save");
+    c->writing = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
+    if (!c->writing)
+        write_checkpoint(c); /* no thread to be had: the run waits */
+    return LS_OK;
+}
+
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
+
+static void tell(const ls_checkpoints *c, const char *why)
+{
+    char line[sizeof c->context.message + 32];
+    snprintf(line, sizeof line, "passed over: %s", why);
+    if (c->told)
+        c->told(line, c->user);
+}
+
+/* Where a run whose batches were of another size goes on: at the first batch with nothing that was seen. */
+static int batch_now(const ls_checkpoints *c, const ls_manifest *m)
+{
+    const char *text = ls_note_find(m->settings, "batch");
+    int64_t was = text ? strtoll(text, NULL, 10) : c->data->batch, batches = ls_data_batches(c->data);
+    if (was < 1 || was == c->data->batch || m->batch > INT32_MAX / was)
+        was = c->data->batch;
+    int64_t batch = was == c->data->batch ? m->batch : (m->batch * was + c->data->batch - 1) / c->data->batch;
+    return (int)(batch < batches ? batch : batches);
+}
+
+/* The momentum into its place in the copy; true where the file has it. */
+static bool read_velocity(ls_checkpoints *c, const ls_safetensors *file, ls_status *status)
+{
+    *status = LS_OK;
+    for (int i = c->first[2]; i < c->first[3]; i++) {
+        const ls_saved *saved = ls_safetensors_find(file, c->arrays[i].name);
+        if (!saved)
+            return false;
+        if (saved->numbers != ls_named_array_numbers(&c->arrays[i]))
+            *status = ls_raise(&c->context, LS_BAD_FILE, "%s has another shape than its parameter", saved->name);
+        else
+            *status = ls_safetensors_read(file, saved, (float *)c->arrays[i].values);
+        if (*status != LS_OK)
+            return false;
+    }
+    return c->first[3] > c->first[2];
+}
+
+/* All that can be refused comes before anything is changed. */
+static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safetensors *file, const char *path)
+{
+    ls_network *network = c->trainer->network;
+    ls_status status = ls_weights_check(network, file, &c->context, path, velocity_prefix);
+    if (status != LS_OK) {
+        c->context.status = LS_CHANGED; /* whole, and of another network */
+        return LS_CHANGED;
+    }
+    bool momentum = c->trainer->options.momentum != 0 && read_velocity(c, file, &status);
+    if (status == LS_OK)
+        status = ls_weights_read(network, file);
+    if (status != LS_OK)
+        return status;
+    const float *velocity = c->copy + network->flat.trainable + network->flat.state;
+    if (ls_trainer_restore(c->trainer, m->step, momentum ? velocity : NULL) == LS_OK && c->data)
+        ls_seek(c->data, m->epoch, batch_now(c, m));
+    return ls_status_of(c->session);
+}
+
+/* One checkpoint: LS_OK when it was loaded, with its manifest in c->loaded; else why not, in the private context. */
+static ls_status try_one(ls_checkpoints *c, int64_t number)
+{
+    ls_manifest m;
+    ls_status status = ls_folder_check(&c->context, c->directory, number, &m);
+    if (status != LS_OK)
+        return status;
+    char *path = ls_folder_path(&c->context, c->directory, number, "json");
+    status = path ? ls_settings_compare(&c->settings, m.settings, &c->context, path) : LS_OUT_OF_MEMORY;
+    ls_safetensors *file = status == LS_OK ? ls_folder_open(&c->context, c->directory, number) : NULL;
+    if (status == LS_OK)
+        status = file ? restore(c, &m, file, path) : ls_context_status(&c->context);
+    ls_safetensors_close(file);
+    ls_release(&c->context, path);
+    ls_manifest_free(&c->context, status == LS_OK ? &c->loaded : &m);
+    if (status == LS_OK)
+        c->loaded = m;
+    return status;
+}
+
+/* What was passed over for its settings is told once an older one is loaded; when none is, it is the failure. */
+typedef struct refusals {
+    char **why; /* [n] */
+    ls_status *status;
+    int n;
+} refusals;
+
+static void end_refusals(ls_checkpoints *c, refusals *r, bool loaded)
+{
+    for (int i = 0; i < r->n && loaded; i++)
+        tell(c, r->why[i]);
+    if (r->n && !loaded && ls_context_status(&c->context) == LS_OK)
+        ls_raise(&c->context, r->status[0], "%s", r->why[0]);
+    for (int i = 0; i < r->n; i++)
+        ls_release(&c->context, r->why[i]);
+    ls_release(&c->context, r->why);
+    ls_release(&c->context, r->status);
+}
+
+/* From the newest on; the number of the one that was loaded, or 0. */
+static int64_t try_all(ls_checkpoints *c, const int64_t *numbers, int n)
+{
+    int64_t found = 0;
+    refusals r = {.why = ls_alloc(&c->context, (size_t)n, sizeof *r.why, "a list of checkpoints"),
+                  .status = ls_alloc(&c->context, (size_t)n, sizeof *r.status, "a list of checkpoints")};
+    c->n_damaged = 0;
+    for (int i = 0; i < n && !found && ls_context_status(&c->context) == LS_OK && !ls_failed(c->session); i++) {
+        ls_status status = try_one(c, numbers[i]);
+        if (status == LS_OK) {
+            found = numbers[i];
+        } else if (status == LS_BAD_FILE) {
+            tell(c, c->context.message);
+            c->damaged[c->n_damaged++] = numbers[i];
+            c->context.status = LS_OK;
+        } else if (status == LS_CHANGED || status == LS_UNSUPPORTED) {
+            c->context.status = LS_OK;
+            r.why[r.n] = ls_copy_string(&c->context, c->context.message, "a message");
+            r.status[r.n] = status;
+            r.n += r.why[r.n] != NULL;
+        } /* else not the checkpoint's fault: one that cannot be read now is none to pass over */
+    }
+    end_refusals(c, &r, found != 0);
+    pass_on(c, "ls_checkpoint_load");
+    return found;
+}
+
+bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
+{
+    if (loaded)
+        *loaded = (ls_checkpoint){.path = ""};
+    if (!c || ls_failed(c->session))
+        return false;
+    join(c);
+    ls_context *context = &c->session->context;
+    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_settle(c->trainer, "ls_checkpoint_load") != LS_OK ||
+        reserve(c, "ls_checkpoint_load") != LS_OK ||
+        ls_network_change(c->trainer->network, "ls_checkpoint_load") != LS_OK)
+        return false;
+    int64_t *numbers, found = 0;
+    int n;
+    if (ls_folder_list(context, c->directory, true, &numbers, &n) == LS_OK) {
+        ls_release(context, c->damaged);
+        c->damaged = ls_alloc(context, (size_t)n, sizeof *c->damaged, "a list of checkpoints");
+        found = c->damaged ? try_all(c, numbers, n) : 0;
+    }
+    ls_release(context, numbers);
+    if (!found)
+        return false;
+    char *path = ls_folder_path(context, c->directory, found, "json");
+    if (loaded && path)
+        *loaded = (ls_checkpoint){.step = c->loaded.step,
+                                  .epoch = c->data ? c->data->epoch : c->loaded.epoch,
+                                  .batch = c->data ? (int)c->data->position : (int)c->loaded.batch,
+                                  .path = ls_intern(c->session, path)};
+    ls_release(context, path);
+    return !ls_failed(c->session);
+}
+
+const char *ls_checkpoint_note(const ls_checkpoints *c, const char *name)
+{
+    return c && name ? ls_note_find(c->loaded.notes, name) : NULL;
+}

@@ -1,0 +1,17 @@
+/* A network's tensors in an open file. */
+#ifndef LS_PARALLEL_WEIGHTS_H
+#define LS_PARALLEL_WEIGHTS_H
+
+#include "io/safetensors.h"
+#include "parallel/network.h"
+
+/* Whether the file has every tensor of the network in its shape, and nothing else but what begins with `besides` (NULL: nothing
+ * else); what is wrong goes to `context`. */
+ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
+                           const char *besides);
+
+/* Reads them into the copy that is not current and makes it the current one, so that a failure half-way leaves the network as it
+ * was. */
+ls_status ls_weights_read(ls_network *network, const ls_safetensors *file);
+
+#endif

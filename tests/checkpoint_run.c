@@ -1,0 +1,131 @@
+#include "checkpoint_run.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { IMAGES = 22, SIDE = 6, BATCH = 5, CLASSES = 3 };
+
+const how usual = {.momentum = 0.9};
+
+static void told(const char *line, void *user)
+{
+    run *r = user;
+    snprintf(r->told + strlen(r->told), sizeof r->told - strlen(r->told), "%s\n", line);
+    r->lines++;
+}
+
+ls_status begin(run *r, const how *h)
+{
+    static uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
+    *r = (run){.s = ls_open(&(ls_options){.seed = h->seed, .shard = 2, .isa = h->isa, .allocator = h->allocator})};
+    r->data = ls_data_from_memory(r->s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES,
+                                  &(ls_loader){.batch = h->batch ? h->batch : BATCH, .shuffle = true});
+    r->net = ls_sequential(r->s, NULL);
+    ls_append(r->net, NULL, ls_nn_conv2d(r->s, h->outputs ? h->outputs : 4, 3, NULL));
+    ls_append(r->net, NULL, ls_nn_batch_norm(r->s));
+    ls_append(r->net, NULL, ls_nn_fn(r->s, ls_relu));
+    ls_append(r->net, NULL, ls_nn_fn(r->s, ls_flatten));
+    ls_append(r->net, NULL, ls_nn_linear(r->s, CLASSES));
+    ls_initialize(r->net, ls_parse_devices(r->s, h->devices ? h->devices : "cpu:0"), &(ls_init){.like = r->data});
+    r->trainer = ls_trainer_new(r->net, LS_SGD,
+                                &(ls_optim){.lr = h->lr ? h->lr : 0.1,
+                                            .momentum = h->momentum,
+                                            .schedule = LS_COSINE,
+                                            .warmup = 2,
+                                            .total = STEPS + 3});
+    ls_checkpoint_options options = {
+        .keep = h->keep, .settings = h->own, .allow_changed = h->allow_changed, .told = told, .user = r};
+    r->kept = ls_checkpoints_open(r->trainer, r->data, test_path(h->folder ? h->folder : "kept"), &options);
+    return ls_status_of(r->s);
+}
+
+ls_status train(run *r, int steps)
+{
+    ls_batch batch;
+    while (r->steps < steps && !ls_failed(r->s))
+        if (ls_next(r->data, &batch)) {
+            test_step(r->net, r->trainer, &batch);
+            r->steps++;
+        }
+    return ls_status_of(r->s);
+}
+
+ls_status end(run *r)
+{
+    return ls_close(r->s);
+}
+
+void assert_ok(const run *r)
+{
+    if (ls_failed(r->s))
+        fail_msg("%s", ls_message(r->s));
+}
+
+bool load(run *r)
+{
+    ls_checkpoint loaded;
+    bool found = ls_checkpoint_load(r->kept, &loaded);
+    r->steps = (int)loaded.step;
+    return found;
+}
+
+/* The fingerprint of a whole run without a break. */
+const char *reference(double momentum)
+{
+    static char digits[2][65];
+    char *to = digits[momentum != 0];
+    if (!*to) {
+        run r;
+        begin(&r, &(how){.momentum = momentum, .folder = "reference"});
+        train(&r, STEPS);
+        ls_fingerprint(r.net, to);
+        assert_ok(&r);
+        end(&r);
+    }
+    return to;
+}
+
+/* Loads what is there and goes on to the end: the reference's bits. Returns the step it went on from. */
+int assert_goes_on(const how *h)
+{
+    run r;
+    char digits[65];
+    begin(&r, h);
+    load(&r);
+    int from = r.steps;
+    train(&r, STEPS);
+    ls_fingerprint(r.net, digits);
+    assert_ok(&r);
+    assert_string_equal(digits, reference(h->momentum));
+    assert_int_equal(end(&r), LS_OK);
+    return from;
+}
+
+void assert_fails(run *r, ls_status status, const char *words)
+{
+    if (ls_status_of(r->s) != status || !strstr(ls_message(r->s), words))
+        fail_msg("expected %s \"%s\", got %s \"%s\"", ls_status_name(status), words, ls_status_name(ls_status_of(r->s)),
+                 ls_message(r->s));
+    end(r);
+}
+
+void save_at(const how *h, int first, int second)
+{
+    run r;
+    begin(&r, h);
+    train(&r, first);
+    ls_checkpoint_save(r.kept, NULL);
+    if (second) {
+        train(&r, second);
+        ls_checkpoint_save(r.kept, NULL);
+    }
+    assert_int_equal(ls_checkpoint_wait(r.kept), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+}
+
+void empty_folder(void)
+{
+    assert_int_equal(test_folder_remove(NULL), 0);
+    assert_int_equal(mkdir(test_folder, 0700), 0);
+}

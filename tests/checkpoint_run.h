@@ -1,0 +1,54 @@
+/* A small run with checkpoints in the test's folder: a convolution, BatchNorm, shuffled batches, a schedule. */
+#ifndef TEST_CHECKPOINT_RUN_H
+#define TEST_CHECKPOINT_RUN_H
+
+#include "files.h"
+
+#include <string.h>
+
+#include "training.h"
+
+enum { STEPS = 12 }; /* of the whole run; an epoch has five batches, the last of two images */
+
+typedef struct run {
+    ls_session *s;
+    ls_data *data;
+    ls_module *net;
+    ls_trainer *trainer;
+    ls_checkpoints *kept;
+    int steps; /* done */
+    char told[4096];
+    int lines;
+} run;
+
+typedef struct how {
+    const char *devices;
+    ls_isa isa;
+    double momentum, lr;
+    uint64_t seed;
+    int keep, batch;
+    const char *const *allow_changed;
+    const ls_note *own;
+    const ls_allocator *allocator;
+    int outputs;        /* of the convolution */
+    const char *folder; /* in the test's; NULL: kept */
+} how;
+
+extern const how usual; /* with momentum */
+
+ls_status begin(run *r, const how *h);
+ls_status train(run *r, int steps); /* until so many are done */
+ls_status end(run *r);
+bool load(run *r);
+void assert_ok(const run *r);
+void assert_fails(run *r, ls_status status, const char *words); /* and ends it */
+
+void save_at(const how *h, int first, int second); /* a run with a checkpoint after each of these steps; 0: none */
+
+const char *reference(double momentum); /* the fingerprint of a whole run without a break */
+/* Loads what is there and goes on to the end: the reference's bits. Returns the step it went on from. */
+int assert_goes_on(const how *h);
+
+void empty_folder(void);
+
+#endif

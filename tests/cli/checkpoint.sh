@@ -1,0 +1,278 @@
+#!/bin/sh
+# A run that is stopped, killed or ended early goes on to the fingerprint and the log of the whole run; what it cannot go on from
+# is refused in one line. checkpoint.sh PROGRAM
+. "$(dirname -- "$0")/common.sh"
+"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+chmod 755 "$work"
+python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+cat >"$work/runs.py" <<'PY'
+import glob, json, os, re, shutil, signal, subprocess, sys, time
+
+program, work = sys.argv[1:3]
+folder, log = work + "/kept", work + "/run.jsonl"
+small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 3 --lr 0.1 --momentum 0.9".split()  # 5 steps an epoch
+
+
+def call(*options, **more):
+    run = subprocess.run([program, "train", *options], capture_output=True, text=True, timeout=300, **more)
+    return run.returncode, run.stdout, run.stderr
+
+
+def done(*options, **more):
+    status, out, err = call(*options, **more)
+    assert status == 0, (options, status, err)
+    assert re.fullmatch(r"test acc: .*\nfingerprint: [0-9a-f]{64}\n", out), out
+    return out.splitlines()[1], err
+
+
+def refused(status, pattern, *options, **more):
+    got, out, err = call("--quiet", *options, **more)
+    assert (got, out) == (status, ""), (options, got, out, err)
+    assert re.fullmatch("lockstep: " + pattern + "[^\n]*\n", err), (options, pattern, err)
+
+
+def numbers(path=log):
+    """What a log says of the run, without times."""
+    lines = open(path).read().split("\n")
+    assert lines.pop() == "", "the last line is not whole"
+    lines = [json.loads(line) for line in lines]
+    assert "lockstep" in lines[0] and all("lockstep" not in line for line in lines[1:])
+    return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
+
+
+def clean():
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.exists(log):
+        os.remove(log)
+
+
+def checkpoints():
+    return sorted(glob.glob(folder + "/*.json"))
+
+
+kept = ["--checkpoint", folder, "--log", log]
+PY
+part() { # WHAT: the Python on stdin, after runs.py
+    cat "$work/runs.py" - >"$work/part.py"
+    python3 "$work/part.py" "$program" "$work" || wrong "$1"
+}
+
+part 'from every step' <<'PY'
+whole, _ = done(*small, "--quiet", "--log", work + "/whole.jsonl")
+wanted = numbers(work + "/whole.jsonl")
+# `plain` computes fused multiply-adds in software where it must: the same bits, and a long wait.
+other = "avx2" if call(*small, "--steps", "1", "--quiet", "--isa", "avx2")[0] == 0 else "auto"
+ways = [("cpu:0", other), ("cpu:0-1", other), ("cpu:0-2", "auto")]
+for step in (1, 4, 5, 7, 10, 14):  # inside epochs, and at their ends
+    clean()
+    done(*small, *kept, "--steps", str(step), "--devices", "cpu:0-1")
+    devices, isa = ways[step % 3]
+    digits, err = done(*small, *kept, "--resume", "--devices", devices, "--isa", isa)
+    assert f"json: step {step} of 15\n" in err, err
+    assert digits == whole, (step, digits, whole)
+    assert numbers() == wanted, (step, numbers(), wanted)
+# In one go with a checkpoint at every step, the last three of which stay, and one of the result.
+clean()
+digits, _ = done(*small, *kept, "--checkpoint-every", "1", "--quiet")
+assert digits == whole and numbers() == wanted
+assert len(checkpoints()) == 3 and sorted(os.listdir(folder))[-1].endswith("16.safetensors"), os.listdir(folder)
+# A complete run prints its last two lines again, and can save.
+first = call(*small, *kept, "--resume", "--quiet")
+again = call(*small, *kept, "--resume", "--devices", "cpu:0-2", "--save", work + "/w.safetensors")
+assert first[:2] == again[:2] and first[0] == 0, (first, again)
+assert ", a complete run\n" in again[2], again
+assert numbers() == wanted
+assert subprocess.run([program, "fingerprint", work + "/w.safetensors"], capture_output=True, text=True).stdout.strip() == whole
+# Anew in the same folder: said, and its own are the newest.
+digits, err = done(*small, "--steps", "1", "--checkpoint", folder, "--quiet")
+assert f"note: {folder} has checkpoints of an earlier run; " in err, err
+assert json.load(open(checkpoints()[-1]))["position"]["step"] == 1
+os.remove(checkpoints()[-1])
+# More epochs: as if they had been asked for from the start. Fewer: refused.
+longer, _ = done(*small[:-6], *small[-4:], "--epochs", "4", "--quiet", "--log", work + "/longer.jsonl")
+digits, _ = done(*small, "--epochs", "4", *kept, "--resume", "--quiet")
+assert digits == longer and numbers() == numbers(work + "/longer.jsonl")
+refused(1, "--resume: .*is of step 20 already.* after 10", *small, "--epochs", "2", *kept, "--resume")
+# A schedule's length defines the result.
+clean()
+cosine = small + ["--schedule", "cosine", "--warmup", "3"]
+whole, _ = done(*cosine, "--quiet", "--log", work + "/whole.jsonl")
+done(*cosine, *kept, "--checkpoint-every", "4", "--quiet")
+for path in checkpoints()[1:]:
+    os.remove(path)
+    os.remove(path[:-4] + "safetensors")
+digits, err = done(*cosine, *kept, "--resume", "--devices", "cpu:0")
+assert digits == whole and "step 8 of 15" in err and numbers() == numbers(work + "/whole.jsonl"), err
+refused(1, "--resume: .*total was 15 and is 20 now", *cosine, "--epochs", "4", *kept, "--resume")
+PY
+
+part 'signals' <<'PY'
+endless = [*small, "--epochs", "1000000", "--devices", "cpu:0", "--quiet"]
+
+
+def started(*options):
+    """A run that is in the middle of its steps."""
+    run = subprocess.Popen([program, "train", *endless, *kept, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    began = open(log).read().count("\n") if os.path.exists(log) else 0
+    while not os.path.exists(log) or open(log).read().count("\n") < began + 3:
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.02)
+    return run
+
+
+clean()
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+    run = started("--resume")
+    run.send_signal(number)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 128 + number, (run.returncode, err)
+    name = signal.Signals(number).name
+    said = re.fullmatch(rf"lockstep: {name}: stopped after step (\d+) of \d+; saved in {folder}, --resume goes on from there\n", err)
+    assert out == "" and said, (out, err)
+    assert [line["step"] for line in numbers() if "step" in line] == list(range(1, int(said[1]) + 1))
+    # Two signals before the first is looked at: the process goes at once.
+    run = started("--resume")
+    run.send_signal(signal.SIGSTOP)
+    run.send_signal(number)
+    run.send_signal(signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
+    run.send_signal(signal.SIGCONT)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode > 128 and (out, err) == ("", ""), (run.returncode, out, err)
+steps = json.load(open(checkpoints()[-1]))["position"]["step"] + 2
+digits, _ = done(*endless, "--steps", str(steps), *kept, "--resume")
+whole, _ = done(*endless, "--steps", str(steps), "--log", work + "/whole.jsonl")
+assert digits == whole
+assert numbers() == numbers(work + "/whole.jsonl"), (len(numbers()), len(numbers(work + "/whole.jsonl")), [(a, b) for a, b in zip(numbers(), numbers(work + "/whole.jsonl")) if a != b][:3])
+
+# By time.
+clean()
+run = started("--checkpoint-every", "1s")
+while not checkpoints():
+    assert run.poll() is None, run.communicate()
+    time.sleep(0.02)
+run.kill()
+run.communicate()
+
+# A second run on the same folder; and the first one killed, which leaves its lock file.
+clean()
+run = started()
+run.send_signal(signal.SIGSTOP)
+refused(1, rf"--checkpoint: {folder}/lock: another run uses this folder: process {run.pid} on ", *small, "--checkpoint", folder, "--resume")
+run.send_signal(signal.SIGKILL)
+run.communicate()
+assert os.path.exists(folder + "/lock")
+digits, err = done(*small, *kept, "--resume")
+assert "there is no whole checkpoint in" in err, err
+whole, _ = done(*small, "--quiet")
+assert digits == whole and not os.path.exists(folder + "/lock")
+PY
+
+part 'killed' <<'PY'
+import random
+
+random.seed(7)
+whole, _ = done(*small, "--quiet", "--log", work + "/whole.jsonl")
+clean()
+kills = 0
+for turn in range(12):
+    run = subprocess.Popen([program, "train", *small, *kept, "--resume", "--checkpoint-every", "1", "--devices", random.choice(["cpu:0", "cpu:0-2"])],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        run.communicate(timeout=random.uniform(0.02, 0.5))
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.communicate()
+        kills += 1
+    if turn == 5:  # the last line of the log is torn, as by a machine that stopped
+        open(log, "a").write('{"step":7,"lo')
+digits, _ = done(*small, *kept, "--resume", "--checkpoint-every", "1")
+assert digits == whole and numbers() == numbers(work + "/whole.jsonl"), kills
+assert not glob.glob(folder + "/*.tmp")
+PY
+
+part 'what cannot be written' <<'PY'
+import resource
+
+whole, _ = done(*small, "--quiet")
+clean()
+
+
+def full():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+
+
+done(*small, "--steps", "4", "--checkpoint", folder)
+before = {path: open(path, "rb").read() for path in glob.glob(folder + "/*")}
+digits, err = done(*small, "--checkpoint", folder, "--checkpoint-every", "3", "--resume", "--quiet", preexec_fn=full)
+assert digits == whole
+lines = err.splitlines()
+assert len(lines) == 5 and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0+\d+\.safetensors: .*too large; the ones before it stay", line) for line in lines), err
+assert before == {path: open(path, "rb").read() for path in glob.glob(folder + "/*")}
+
+
+def nobody():
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+# A log that is shorter than the checkpoint: said, and gone on with.
+clean()
+done(*small, *kept, "--steps", "7", "--quiet")
+lines = open(log).readlines()
+open(log, "w").writelines(lines[:5])
+digits, err = done(*small, *kept, "--resume")
+assert digits == whole and f"note: --log: {log} has the steps up to 4, the checkpoint is of step 7: " in err, err
+assert [line["step"] for line in numbers() if "step" in line] == [1, 2, 3, 4] + list(range(8, 16))
+
+os.chmod(folder, 0o555)
+refused(1, rf"--checkpoint: {folder}/lock: cannot be written: Permission denied", *small, "--checkpoint", folder, "--resume", preexec_fn=nobody)
+os.chmod(folder, 0o755)
+refused(1, f"--checkpoint: .*/none: the directory cannot be made: Permission denied", *small, "--checkpoint", folder + "/none", preexec_fn=nobody)
+open(work + "/file", "w").write("mine")
+refused(1, "--checkpoint: .*/file: the directory cannot be made: ", *small, "--checkpoint", work + "/file")
+refused(1, "--log: .*/file: is no log of a run", *small, "--checkpoint", folder, "--resume", "--log", work + "/file")
+assert open(work + "/file").read() == "mine"
+PY
+
+part 'what is refused and allowed' <<'PY'
+clean()
+done(*small, "--checkpoint", folder, "--checkpoint-every", "6", "--quiet")
+for path in checkpoints()[1:]:  # step 6 stays
+    os.remove(path)
+    os.remove(path[:-4] + "safetensors")
+for option, words in {"--seed 3": "seed was 0 and is 3 now", "--batch 50": "batch was 64 and is 50 now", "--lr 0.2": "lr was 0.1 and is 0.2 now",
+                      "--shard 16": "shard was 32 and is 16 now", "--momentum 0.5": "momentum was 0.9 and is 0.5 now", "--nesterov": "nesterov was no and is yes now",
+                      "--weight-decay 0.01": "weight_decay was 0 and is 0.01 now", "--init he": "init was normal:0.01 and is he now", "--conv direct": "conv was auto and is direct now",
+                      "--limit 299": "data was 300 images .* and is 299 images", "--no-shuffle": "shuffle was yes and is no now", "--schedule step": "schedule was constant and is step now",
+                      "--warmup 2": "warmup was 0 and is 2 now", "--model resnet18 --lr 0.1": "model was lenet and is resnet18 now"}.items():
+    refused(1, "--resume: .*/checkpoint-000001.json: of a run with other settings: .*" + words + ".*--allow-changed NAME", *small, *option.split(), "--checkpoint", folder, "--resume")
+weights = work + "/start.safetensors"
+done(*small, "--steps", "1", "--save", weights, "--quiet")
+refused(1, "--resume: .*weights was none and is [0-9a-f]{64} now", *small, "--weights", weights, "--checkpoint", folder, "--resume")
+# The data set itself, at the same place and of the same size.
+images = work + "/data/train-images-idx3-ubyte"
+content = bytearray(open(images, "rb").read())
+content[5000] ^= 1
+open(images, "wb").write(content)
+refused(1, "--resume: .*data was 300 images ", *small, "--checkpoint", folder, "--resume")
+content[5000] ^= 1
+open(images, "wb").write(content)
+# Damage is told, and the run starts anew where nothing else is left.
+path = folder + "/checkpoint-000001.safetensors"
+content = bytearray(open(path, "rb").read())
+content[99999] ^= 4
+open(path, "wb").write(content)
+whole, _ = done(*small, "--quiet")
+digits, err = done(*small, "--checkpoint", folder, "--resume", "--quiet")
+assert digits == whole and "note: passed over: " + path + ": damaged: the SHA-256 of its weights is " in err, err
+for option in ("--lr 0.2 --allow-changed lr", "--weight-decay 0.01 --batch 50 --allow-changed weight-decay,batch", "--limit 250 --allow-changed limit", "--no-shuffle --seed 5 --allow-changed no-shuffle --allow-changed seed"):
+    shutil.rmtree(folder)
+    done(*small, "--steps", "6", "--checkpoint", folder, "--quiet")
+    digits, err = done(*small, *option.split(), "--checkpoint", folder, "--resume")
+    assert digits != whole and "json: step 6 of " in err, err
+PY
+ends

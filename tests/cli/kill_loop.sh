@@ -1,0 +1,89 @@
+#!/bin/sh
+# Runs are killed at random moments, most of them inside saves, and go on with other devices and instructions until they are done:
+# always to the reference's fingerprint and log, and what lies under a final name is whole each time. kill_loop.sh PROGRAM [KILLS]
+. "$(dirname -- "$0")/common.sh"
+"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+python3 - "$program" "$work" "${2:-1000}" <<'PY' || wrong "a run that was killed"
+import glob, hashlib, json, os, random, shutil, signal, subprocess, sys, time
+
+program, work, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+seed = random.randrange(2**32)
+random.seed(seed)
+folder, log = work + "/kept", work + "/run.jsonl"
+small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 4 --lr 0.1 --momentum 0.9 --schedule cosine --quiet".split()
+
+
+def numbers(path):
+    lines = [json.loads(line) for line in open(path)]
+    return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
+
+
+def whole_files():
+    """Every checkpoint is whole, but for those damaged here."""
+    for path in set(glob.glob(folder + "/checkpoint-*.json")) - damaged:
+        text = open(path, "rb").read()
+        body, end = text.rsplit(b',\n"sha256": "', 1)
+        assert end == hashlib.sha256(body).hexdigest().encode() + b'"}\n', path
+        arrays = open(path[:-4] + "safetensors", "rb").read()
+        for section in json.loads(text)["sections"]:
+            part, arrays = arrays[: section["bytes"]], arrays[section["bytes"] :]
+            assert hashlib.sha256(part).hexdigest() == section["sha256"], (path, section["name"])
+        assert not arrays, path
+
+
+def call(*options):
+    return [program, "train", *small, *options]
+
+
+# `plain` computes fused multiply-adds in software where it must: the same bits, and a hundred times the wait.
+isas = ["auto"] + [isa for isa in ("avx2", "neon") if subprocess.run(call("--steps", "1", "--isa", isa), capture_output=True).returncode == 0]
+reference = subprocess.run(call("--log", work + "/whole.jsonl"), capture_output=True, text=True, check=True).stdout.splitlines()[1]
+print("seed", seed, reference, flush=True)
+kills = runs = damages = signals = 0
+while kills < wanted:
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.exists(log):
+        os.remove(log)
+    runs += 1
+    damaged = set()
+    while True:
+        options = ["--checkpoint", folder, "--log", log, "--resume", "--checkpoint-every", "1", "--devices",
+                   random.choice(["cpu:0", "cpu:0-1", "cpu:0-2", "cpu:0-6"]), "--isa", random.choice(isas)]
+        run = subprocess.Popen(call(*options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        moment = random.random()
+        if moment < 0.7:  # in the middle of a save: as soon as a temporary file is there
+            until = time.monotonic() + random.uniform(0, 1)
+            while run.poll() is None and (time.monotonic() < until or not glob.glob(folder + "/*.tmp")):
+                time.sleep(0.001)
+            time.sleep(random.choice([0, 0, random.uniform(0, 0.01)]))
+        elif moment < 0.95:
+            time.sleep(random.uniform(0, 0.6))
+        else:
+            run.wait()
+        if run.poll() is None:
+            number = signal.SIGKILL if random.random() < 0.9 else random.choice([signal.SIGTERM, signal.SIGUSR1])
+            run.send_signal(number)
+            kills += number == signal.SIGKILL
+            signals += number != signal.SIGKILL
+        out, err = run.communicate(timeout=300)
+        assert run.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, -signal.SIGTERM, -signal.SIGUSR1), (run.returncode, err)
+        if run.returncode == 0:
+            break
+        if os.path.isdir(folder):
+            whole_files()
+            if random.random() < 0.1 and len(glob.glob(folder + "/*.json")) > 1:  # the newest is damaged on the disk as well
+                path = sorted(glob.glob(folder + "/checkpoint-*.json"))[-1][:-4] + random.choice(["json", "safetensors"])
+                content = bytearray(open(path, "rb").read())
+                content[random.randrange(len(content))] ^= 1 << random.randrange(8)
+                open(path, "wb").write(content)
+                damages += 1
+                damaged.add(path.rsplit(".", 1)[0] + ".json")
+    assert out.splitlines()[1] == reference, (seed, out, reference)
+    assert numbers(log) == numbers(work + "/whole.jsonl"), seed
+    assert not glob.glob(folder + "/*.tmp")
+print(f"{kills} kills, {signals} signals, {damages} damaged files, {runs} runs", flush=True)
+PY
+ends

@@ -1,0 +1,586 @@
+/* Checkpoints: a run goes on with the same bits from every step; whatever happens to the files, what is loaded is whole, or there is
+ * a failure by name. */
+#include "checkpoint_run.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+
+#if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
+
+/* ---- Going on ---- */
+
+static void from_every_step(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"cpu:0", "cpu:0-1", "cpu:0-4"};
+    static const ls_isa isas[] = {LS_ISA_AUTO, LS_ISA_PLAIN, LS_ISA_REFERENCE};
+    for (int k = 0; k <= STEPS; k++)
+        for (int momentum = 0; momentum < 2; momentum++) {
+            how h = {.momentum = momentum ? 0.9 : 0, .devices = devices[k % 3]};
+            run r;
+            begin(&r, &h);
+            train(&r, k);
+            ls_checkpoint_save(r.kept, NULL);
+            train(&r, k + 2); /* while it is written, and lost */
+            assert_ok(&r);
+            assert_int_equal(end(&r), LS_OK);
+            h.devices = devices[(k + 1) % 3];
+            h.isa = isas[k % 3];
+            assert_int_equal(assert_goes_on(&h), k);
+            empty_folder();
+        }
+}
+
+static void several_saves_and_their_notes(void **state)
+{
+    (void)state;
+    run r;
+    how h = {.momentum = 0.9, .keep = 2};
+    begin(&r, &h);
+    assert_false(ls_checkpoints_found(r.kept));
+    assert_false(ls_checkpoints_found(NULL));
+    assert_false(ls_checkpoint_load(r.kept, NULL)); /* none yet, and no failure */
+    assert_null(ls_checkpoint_note(r.kept, "sum"));
+    for (int k = 1; k <= 7; k += 2) {
+        char text[16];
+        snprintf(text, sizeof text, "%d \"\xc3\xa9\"", k);
+        train(&r, k);
+        ls_checkpoint_save(r.kept, (ls_note[]){{"sum", text}, {"empty", NULL}, {NULL, NULL}});
+    }
+    assert_int_equal(ls_checkpoint_wait(r.kept), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+    begin(&r, &h);
+    ls_checkpoint loaded;
+    assert_true(ls_checkpoints_found(r.kept));
+    assert_true(ls_checkpoint_load(r.kept, &loaded));
+    assert_int_equal(loaded.step, 7);
+    assert_int_equal(loaded.epoch, 1);
+    assert_int_equal(loaded.batch, 2);
+    assert_non_null(strstr(loaded.path, "kept/checkpoint-000004.json"));
+    assert_string_equal(ls_checkpoint_note(r.kept, "sum"), "7 \"\xc3\xa9\"");
+    assert_string_equal(ls_checkpoint_note(r.kept, "empty"), "");
+    assert_null(ls_checkpoint_note(r.kept, "other"));
+    assert_int_equal(r.lines, 0);
+    assert_int_equal(end(&r), LS_OK);
+    assert_int_equal(access(test_path("kept/checkpoint-000002.json"), F_OK), -1);
+    assert_int_equal(access(test_path("kept/checkpoint-000002.safetensors"), F_OK), -1);
+    assert_int_equal(access(test_path("kept/checkpoint-000003.json"), F_OK), 0);
+    assert_int_equal(access(test_path("kept/lock"), F_OK), -1);
+    assert_int_equal(assert_goes_on(&h), 7);
+}
+
+static void left_with_its_scope(void **state)
+{
+    (void)state;
+    run r;
+    begin(&r, &(how){.devices = "cpu:0-1"});
+    int scope = ls_enter(r.s);
+    ls_checkpoints *inner = ls_checkpoints_open(r.trainer, NULL, test_path("inner"), NULL);
+    train(&r, 2);
+    ls_checkpoint_save(inner, NULL);
+    ls_leave(r.s, scope);
+    assert_ok(&r);
+    assert_int_equal(access(test_path("inner/checkpoint-000001.json"), F_OK), 0);
+    assert_int_equal(access(test_path("inner/lock"), F_OK), -1);
+    assert_int_equal(end(&r), LS_OK);
+}
+
+/* ---- What is refused ---- */
+
+static void wrong_calls(void **state)
+{
+    (void)state;
+    run r;
+    ls_batch batch;
+    assert_null(ls_checkpoints_open(NULL, NULL, "x", NULL));
+    assert_int_equal(ls_checkpoint_save(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_checkpoint_wait(NULL), LS_BAD_ARGUMENT);
+    assert_false(ls_checkpoint_load(NULL, NULL));
+    begin(&r, &(how){0});
+    assert_null(ls_checkpoints_open(r.trainer, r.data, "", NULL));
+    assert_fails(&r, LS_BAD_ARGUMENT, "needs a directory");
+    begin(&r, &(how){0});
+    assert_null(ls_checkpoints_open(r.trainer, r.data, "x", &(ls_checkpoint_options){.keep = -1}));
+    assert_fails(&r, LS_BAD_ARGUMENT, "keep must be");
+    begin(&r, &(how){.allow_changed = (const char *const[]){"lr", "colour", NULL}});
+    assert_fails(&r, LS_BAD_ARGUMENT, "no setting 'colour'");
+    begin(&r, &(how){.own = (ls_note[]){{"lr", "1"}, {NULL, NULL}}});
+    assert_fails(&r, LS_BAD_ARGUMENT, "'lr' is given twice");
+    begin(&r, &(how){0});
+    ls_next(r.data, &batch);
+    ls_backward(test_losses(r.net, &batch));
+    ls_checkpoint_save(r.kept, NULL);
+    assert_fails(&r, LS_STALE, "ls_checkpoint_save: the network has gradients");
+    begin(&r, &(how){0});
+    ls_next(r.data, &batch);
+    ls_backward(test_losses(r.net, &batch));
+    ls_checkpoint_load(r.kept, NULL);
+    assert_fails(&r, LS_STALE, "ls_checkpoint_load: the network has gradients");
+    begin(&r, &(how){0});
+    ls_checkpoint_save(r.kept, (ls_note[]){{"bytes", "\xff"}, {NULL, NULL}});
+    ls_checkpoint_wait(r.kept);
+    assert_fails(&r, LS_BAD_ARGUMENT, "not UTF-8");
+}
+
+static void after_a_failed_step(void **state)
+{
+    (void)state;
+    run r;
+    how h = {.momentum = 0.9, .lr = 1e25};
+    begin(&r, &h);
+    train(&r, 1);
+    ls_wait(r.s);
+    bool failed = ls_failed(r.s);
+    for (int k = 2; k <= STEPS && !failed; k++) {
+        train(&r, k);
+        ls_wait(r.s);
+        failed = ls_failed(r.s);
+    }
+    assert_true(failed);
+    assert_int_equal(ls_checkpoint_save(r.kept, NULL), LS_NOT_FINITE);
+    assert_true(ls_catch(r.s, LS_NOT_FINITE));
+    assert_int_equal(ls_checkpoint_save(r.kept, NULL), LS_OK); /* the last good weights, and no half-made momentum */
+    assert_int_equal(ls_checkpoint_wait(r.kept), LS_OK);
+    char before[65], after[65];
+    ls_fingerprint(r.net, before);
+    assert_int_equal(end(&r), LS_OK);
+    begin(&r, &h);
+    assert_true(load(&r));
+    ls_fingerprint(r.net, after);
+    assert_string_equal(after, before);
+    assert_int_equal(end(&r), LS_OK);
+}
+
+static void other_settings(void **state)
+{
+    (void)state;
+    const ls_note own[] = {{"colour", "red"}, {NULL, NULL}};
+    save_at(&(how){.momentum = 0.9}, 3, 6);
+    static const struct {
+        how h;
+        const char *words;
+    } cases[] = {{{.momentum = 0.9, .lr = 0.2}, "lr was 0.1 and is 0.2 now"},
+                 {{.momentum = 0.9, .seed = 1}, "seed was 0 and is 1 now"},
+                 {{.momentum = 0.5}, "momentum was 0.9 and is 0.5 now"},
+                 {{.momentum = 0.9, .batch = 4}, "batch was 5 and is 4 now"},
+                 {{.momentum = 0.9, .outputs = 5}, "has shape (4, 1, 3, 3)"},
+                 {{.lr = 0.2}, "lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r;
+        begin(&r, &cases[i].h);
+        char before[65], after[65];
+        ls_fingerprint(r.net, before);
+        assert_false(load(&r));
+        assert_int_equal(r.lines, 0);
+        assert_non_null(strstr(ls_message(r.s), "checkpoint-000002.json"));
+        assert_non_null(strstr(ls_message(r.s), cases[i].words));
+        assert_true(ls_catch(r.s, LS_CHANGED));
+        ls_fingerprint(r.net, after);
+        assert_string_equal(before, after);
+        assert_int_equal(end(&r), LS_OK);
+    }
+    run r;
+    begin(&r, &(how){.momentum = 0.9, .own = own});
+    assert_false(load(&r));
+    assert_fails(&r, LS_CHANGED, "colour was not set and is red now");
+    /* Allowed by name; momentum that was not there begins anew, other batches go on behind what was seen. */
+    static const char *const names[] = {"lr", "batch", "momentum", "colour", "total", NULL};
+    begin(&r, &(how){.lr = 0.2, .batch = 4, .own = own, .allow_changed = names});
+    ls_checkpoint loaded;
+    assert_true(ls_checkpoint_load(r.kept, &loaded));
+    assert_int_equal(loaded.step, 6);
+    assert_int_equal(loaded.epoch, 1);
+    assert_int_equal(loaded.batch, 2); /* 5 images were seen */
+    r.steps = 6;
+    train(&r, STEPS);
+    ls_checkpoint_save(r.kept, NULL);
+    assert_int_equal(ls_checkpoint_wait(r.kept), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+    /* The newest is of other settings now: told, and the one before is taken. */
+    begin(&r, &(how){.momentum = 0.9});
+    assert_true(load(&r));
+    assert_int_equal(r.steps, 6);
+    assert_int_equal(r.lines, 1);
+    assert_non_null(strstr(r.told, "passed over: "));
+    assert_non_null(strstr(r.told, "checkpoint-000003.json: of a run with other settings: lr was 0.2"));
+    assert_int_equal(end(&r), LS_OK);
+}
+
+/* ---- Damage ---- */
+
+/* The newest has been damaged: it is told, and the one before is taken. */
+static void assert_passed_over(const char *words)
+{
+    run r;
+    begin(&r, &usual);
+    bool found = load(&r);
+    if (!found || r.steps != 3 || r.lines != 1 || !strstr(r.told, "checkpoint-000002") || !strstr(r.told, words))
+        fail_msg("\"%s\": loaded step %d, %s; told: %s", words, found ? r.steps : -1, ls_message(r.s), r.told);
+    assert_int_equal(end(&r), LS_OK);
+}
+
+static void flip(const char *name, size_t bit)
+{
+    int fd = open(test_path(name), O_RDWR);
+    unsigned char byte;
+    assert_int_equal(pread(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    byte ^= (unsigned char)(1 << bit % 8);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    close(fd);
+}
+
+static const char newest[] = "kept/checkpoint-000002.safetensors", manifest[] = "kept/checkpoint-000002.json";
+
+static void every_flipped_bit(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 6);
+    size_t n;
+    /* Every bit of the manifest and of the arrays' header, and one in each eleven bytes behind. */
+    free(test_read_file(manifest, &n));
+    for (size_t bit = 0; bit < 8 * n; bit += bit < 8 * n - 1200 ? 7 : 1) {
+        flip(manifest, bit);
+        assert_passed_over("checkpoint-000002.json: damaged");
+        flip(manifest, bit);
+    }
+    free(test_read_file(newest, &n));
+    for (size_t bit = 0; bit < 8 * n; bit += bit < 64 ? 1 : bit < 8 * 400 ? 13 : 89) {
+        flip(newest, bit);
+        assert_passed_over("damaged: the SHA-256 of its ");
+        flip(newest, bit);
+    }
+    assert_int_equal(assert_goes_on(&usual), 6);
+}
+
+static void every_length(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 6);
+    static const char *const names[] = {manifest, newest};
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        unsigned char *bytes = test_read_file(names[i], &n);
+        for (size_t length = 0; length < n; length += length < 10 || length + 90 > n ? 1 : n / 40) {
+            assert_int_equal(truncate(test_path(names[i]), (off_t)length), 0);
+            assert_passed_over("damaged: ");
+            test_write_file(names[i], bytes, n);
+        }
+        unsigned char *longer = calloc(1, n + 5);
+        memcpy(longer, bytes, n);
+        test_write_file(names[i], longer, n + 5);
+        assert_passed_over("damaged: ");
+        test_write_file(names[i], bytes, n);
+        free(longer);
+        free(bytes);
+    }
+    assert_int_equal(assert_goes_on(&usual), 6);
+}
+
+static void what_is_missing_or_no_file(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 6);
+    size_t n;
+    unsigned char *bytes = test_read_file(newest, &n);
+    unlink(test_path(newest));
+    assert_passed_over("missing, though its manifest is there");
+    mkdir(test_path(newest), 0700);
+    assert_passed_over("a directory");
+    rmdir(test_path(newest));
+    mkfifo(test_path(newest), 0700);
+    assert_passed_over("a FIFO");
+    unlink(test_path(newest));
+    test_write_file(newest, bytes, n);
+    free(bytes);
+    /* A save that ended between its two files. */
+    rename(test_path(manifest), test_path("elsewhere"));
+    assert_passed_over("it has no manifest; its save did not end");
+    symlink("nowhere", test_path(manifest));
+    assert_passed_over("it has no manifest");
+    unlink(test_path(manifest));
+    rename(test_path("elsewhere"), test_path(manifest));
+    assert_int_equal(assert_goes_on(&usual), 6);
+    /* The manifest of one with the arrays of the other. */
+    rename(test_path("kept/checkpoint-000001.safetensors"), test_path(newest));
+    run r;
+    begin(&r, &usual);
+    assert_false(load(&r)); /* both are damaged now: none is left, and that is no failure */
+    assert_ok(&r);
+    assert_int_equal(r.lines, 2);
+    assert_int_equal(end(&r), LS_OK);
+    assert_int_equal(assert_goes_on(&usual), 0);
+}
+
+/* What the system refuses now may be whole: no other is taken in its place, and nothing is begun over it. */
+static void what_cannot_be_read(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 6);
+    reference(usual.momentum);
+    assert_int_equal(chmod(test_path(newest), 0), 0);
+    assert_int_equal(chmod(test_folder, 0755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && (chown(test_path("kept"), 65534, 65534) != 0 ||
+                               chown(test_path(manifest), 65534, 65534) != 0 || seteuid(65534) != 0))
+            _exit(2);
+        run r;
+        begin(&r, &usual);
+        bool good =
+            !load(&r) && ls_status_of(r.s) == LS_IO && r.lines == 0 &&
+            strstr(ls_message(r.s), "checkpoint-000002.safetensors: cannot be opened for reading: Permission denied");
+        if (!good)
+            print_message("%s%s\n", r.told, ls_message(r.s));
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(chmod(test_path(newest), 0644), 0);
+    assert_int_equal(assert_goes_on(&usual), 6);
+}
+
+static void left_over(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 6);
+    test_write_file("kept/checkpoint-000003.safetensors.77.0.tmp", "half", 4);
+    test_write_file("kept/checkpoint-000002.json.1.5.tmp", "", 0);
+    test_write_file("kept/checkpoint-12.json", "not ours", 8);
+    test_write_file("kept/checkpoint-9999999999999999999999.json", "not ours", 8);
+    test_write_file("kept/notes.txt", "not ours", 8);
+    assert_int_equal(assert_goes_on(&usual), 6);
+    assert_int_equal(access(test_path("kept/checkpoint-000003.safetensors.77.0.tmp"), F_OK), -1);
+    assert_int_equal(access(test_path("kept/checkpoint-000002.json.1.5.tmp"), F_OK), -1);
+    assert_int_equal(access(test_path("kept/checkpoint-12.json"), F_OK), 0);
+    assert_int_equal(access(test_path("kept/notes.txt"), F_OK), 0);
+    /* Clocks do not matter: the older one has the later time. */
+    struct timespec times[2] = {{4000000000, 0}, {4000000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, test_path("kept/checkpoint-000001.json"), times, 0), 0);
+    assert_int_equal(assert_goes_on(&usual), 6);
+}
+
+static void numbers_at_their_end(void **state)
+{
+    (void)state;
+    save_at(&usual, 3, 0);
+    static const char *const endings[] = {"json", "safetensors"};
+    char from[64], to[64];
+    for (int i = 0; i < 2; i++) {
+        snprintf(from, sizeof from, "kept/checkpoint-000001.%s", endings[i]);
+        snprintf(to, sizeof to, "kept/checkpoint-999999.%s", endings[i]);
+        assert_int_equal(rename(test_path(from), test_path(to)), 0);
+    }
+    save_at(&usual, 6, 7); /* 1000000 and 1000001 */
+    assert_int_equal(access(test_path("kept/checkpoint-1000001.json"), F_OK), 0);
+    assert_int_equal(assert_goes_on(&usual), 7);
+    test_write_file("kept/checkpoint-999999999999999.json", "", 0);
+    run r;
+    begin(&r, &usual);
+    assert_fails(&r, LS_BAD_FILE, "leaves no number for a next one");
+}
+
+/* Writes a manifest with a right sum, as another library's would have. */
+static void rewrite_manifest(const char *from, const char *to)
+{
+    char command[2048];
+    snprintf(
+        command, sizeof command,
+        "python3 - '%s' '%s' '%s' <<'PY'\n"
+        "import hashlib, sys\n"
+        "path, old, new = sys.argv[1:]\n"
+        "text = open(path).read()\n"
+        "assert old in text\n"
+        "body, end = text.replace(old, new).rsplit(',\\n\"sha256\": ', 1)\n"
+        "open(path, 'w').write(body + ',\\n\"sha256\": \"' + hashlib.sha256(body.encode()).hexdigest() + '\"}\\n')\n"
+        "PY\n",
+        test_path(manifest), from, to);
+    assert_int_equal(system(command), 0);
+}
+
+static void other_versions(void **state)
+{
+    (void)state;
+    if (system("python3 -c ''") != 0)
+        skip();
+    char now[64];
+    snprintf(now, sizeof now, "\"version\": \"%s\"", ls_version());
+    save_at(&usual, 3, 6);
+    run r;
+    rewrite_manifest("\"lockstep checkpoint\": 1", "\"lockstep checkpoint\": 2");
+    begin(&r, &usual);
+    assert_true(load(&r)); /* the one before */
+    assert_int_equal(r.steps, 3);
+    assert_non_null(strstr(r.told, "of format 2, this library reads 1"));
+    end(&r);
+    unlink(test_path("kept/checkpoint-000001.json"));
+    begin(&r, &usual);
+    assert_false(load(&r)); /* none but that: it is not for us to begin anew over it */
+    assert_fails(&r, LS_UNSUPPORTED, "of format 2");
+    rewrite_manifest("\"lockstep checkpoint\": 2", "\"lockstep checkpoint\": 1");
+    rewrite_manifest(now, "\"version\": \"0.0.9\"");
+    begin(&r, &usual);
+    assert_false(load(&r));
+    assert_fails(&r, LS_CHANGED, "version was 0.0.9 and is ");
+    static const char *const version[] = {"version", NULL};
+    assert_int_equal(assert_goes_on(&(how){.momentum = 0.9, .allow_changed = version}), 6);
+    /* Members that are missing or of another kind, under a right sum. */
+    static const char *const wrong[][2] = {{"\"step\": 6", "\"step\": -6"},
+                                           {"\"step\": -6", "\"step\": \"6\""},
+                                           {"\"step\": \"6\"", "\"stop\": 6"},
+                                           {"\"stop\": 6", "\"step\": 1e99"},
+                                           {"\"step\": 1e99", "\"step\": 6, \"step\": 6"},
+                                           {"\"step\": 6, \"step\": 6", "\"step\": 6"},
+                                           {"\"settings\"", "\"sattings\""},
+                                           {"\"sattings\"", "\"settings\""},
+                                           {"\"sections\": [", "\"sections\": [7, "},
+                                           {"\"sections\": [7, ", "\"sections\": ["},
+                                           {"\"bytes\": ", "\"bytes\": 99999999999"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rewrite_manifest(wrong[i][0], wrong[i][1]);
+        begin(&r, &(how){.momentum = 0.9, .allow_changed = version});
+        bool back = strcmp(wrong[i][1], "\"step\": 6") == 0 || strcmp(wrong[i][1], "\"settings\"") == 0 ||
+                    strcmp(wrong[i][1], "\"sections\": [") == 0;
+        assert_int_equal(load(&r), back);
+        if (!back)
+            assert_non_null(strstr(r.told, "damaged: "));
+        assert_int_equal(end(&r), LS_OK);
+    }
+}
+
+/* The one that was loaded is not pruned away by damaged ones that are newer. */
+static void damaged_ones_go_first(void **state)
+{
+    (void)state;
+    how h = {.momentum = 0.9, .keep = 2};
+    save_at(&h, 3, 6);
+    flip(newest, 4000);
+    run r;
+    begin(&r, &h);
+    assert_true(load(&r));
+    train(&r, 9);
+    ls_checkpoint_save(r.kept, NULL);
+    assert_int_equal(ls_checkpoint_wait(r.kept), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+    assert_int_equal(access(test_path("kept/checkpoint-000001.json"), F_OK), 0);
+    assert_int_equal(access(test_path(manifest), F_OK), -1);
+    assert_int_equal(access(test_path("kept/checkpoint-000003.json"), F_OK), 0);
+}
+
+/* ---- The lock ---- */
+
+static void one_run_a_folder(void **state)
+{
+    (void)state;
+    run r, second;
+    begin(&r, &usual);
+    begin(&second, &usual);
+    char words[64];
+    snprintf(words, sizeof words, "another run uses this folder: process %ld on ", (long)getpid());
+    assert_fails(&second, LS_BUSY, words);
+    assert_int_equal(end(&r), LS_OK);
+    /* One that was killed leaves its entry, and nobody is kept out. */
+    pid_t child = fork();
+    if (child == 0) {
+        ls_context context;
+        mkdir(test_path("kept"), 0700);
+        ls_context_init(&context, NULL);
+        if (ls_lock_take(&context, test_path("kept")))
+            raise(SIGKILL);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(access(test_path("kept/lock"), F_OK), 0);
+    assert_int_equal(begin(&r, &usual), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+    test_write_file("kept/lock", "what is this", 12);
+    assert_int_equal(begin(&r, &usual), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+    mkdir(test_path("kept/lock"), 0700);
+    begin(&r, &usual);
+    assert_fails(&r, LS_IO, "kept/lock: cannot be written");
+}
+
+static void stale_entries(void **state)
+{
+    (void)state;
+    ls_context *context = test_context();
+    ls_lock *lock = ls_lock_take(context, test_folder);
+    assert_non_null(lock);
+    size_t n;
+    char *own = (char *)test_read_file("lock", &n), host[80], boot[80], text[512];
+    long process;
+    unsigned long long start;
+    assert_int_equal(sscanf(own, "host %79s process %ld start %llu boot %79s", host, &process, &start, boot), 4);
+    assert_int_equal(process, getpid());
+    assert_false(ls_lock_stale(own));
+    assert_true(ls_lock_stale(""));
+    assert_false(ls_lock_stale("what is this"));
+#define ENTRY(HOST, START, BOOT, JOB)                                                                                  \
+    (snprintf(text, sizeof text, "host %s\nprocess %ld\nstart %llu\nboot %s\njob %s\nsince x\n", HOST, process, START, \
+              BOOT, JOB),                                                                                              \
+     text)
+    assert_true(ls_lock_stale(ENTRY(host, start, "another", "-")));         /* the machine was started again */
+    assert_true(ls_lock_stale(ENTRY(host, start + 1, boot, "-")));          /* the number is another process's now */
+    assert_false(ls_lock_stale(ENTRY("elsewhere", start, "another", "-"))); /* nobody here can know */
+    assert_false(ls_lock_stale(ENTRY("elsewhere", start, "another", "12")));
+    setenv("SLURM_JOB_ID", "12", 1);
+    assert_true(ls_lock_stale(ENTRY("elsewhere", start, "another", "12"))); /* this job, put back into the queue */
+    assert_false(ls_lock_stale(ENTRY("elsewhere", start, "another", "13")));
+    unsetenv("SLURM_JOB_ID");
+    free(own);
+    ls_lock_give(lock);
+    test_context_done();
+}
+
+#else
+
+static void not_built_in(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_lenet(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    assert_null(ls_checkpoints_open(trainer, NULL, test_path("kept"), NULL));
+    assert_non_null(strstr(ls_message(s), "has no checkpoints"));
+    assert_int_equal(ls_close(s), LS_UNSUPPORTED);
+}
+
+#endif
+
+int main(void)
+{
+#define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
+    const struct CMUnitTest tests[] = {
+#if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
+        test(from_every_step),
+        test(several_saves_and_their_notes),
+        test(left_with_its_scope),
+        test(wrong_calls),
+        test(after_a_failed_step),
+        test(other_settings),
+        test(every_flipped_bit),
+        test(every_length),
+        test(what_is_missing_or_no_file),
+        test(what_cannot_be_read),
+        test(left_over),
+        test(numbers_at_their_end),
+        test(other_versions),
+        test(damaged_ones_go_first),
+        test(one_run_a_folder),
+        test(stale_entries),
+#else
+        test(not_built_in),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
