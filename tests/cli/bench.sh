@@ -22,7 +22,7 @@ done
 grep -qE '^reducing and updating that computing does not hide: [0-9.]+ ms of a step, [0-9.]+ %$' "$work/out" || wrong "no line for what is not hidden"
 grep -qE "^a core's most: [0-9.]+ GFLOP/s .* [0-9.]+ GB/s" "$work/out" || wrong "no line for the peak"
 for pass in forward data weight; do
-    grep -qE "^W2 +20x13x13 > 50x9x9, 5x5 +conv +$pass +3 " "$work/out" || wrong "no row for W2 $pass"
+    grep -qE "^W2 +20x13x13 > 50x8x8, 5x5 +winograd +$pass +3 " "$work/out" || wrong "no row for W2 $pass"
 done
 # shellcheck disable=SC2086
 runs 0 bench $tiny --profile --model resnet18 --devices cpu:0 --json "$work/resnet18.json"
