@@ -106,8 +106,7 @@ static int bench_images(bench *b)
     for (int n = 1; n <= b->all.n; n = next_count(n, b->all.n)) {
         int scope = ls_enter(b->run.session);
         b->run.devices.n = n;
-        snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s",
-                 ls_devices_str(b->run.session, b->run.devices));
+        snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s", ls_devices_str(b->run.session, b->run.devices));
         int status = measure_images(b, &images);
         if (status)
             return status;

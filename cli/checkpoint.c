@@ -179,7 +179,6 @@ static bool forgive(training *t)
     if (!ls_catch(t->run.session, LS_IO))
         return false;
     const char *what = strncmp(why, "ls_", 3) == 0 ? strstr(why, ": ") : NULL;
-    progress_clear(&t->bar);
     note("note: a checkpoint was not written: %s; the ones before it stay, and the run goes on", what ? what + 2 : why);
     return true;
 }
@@ -209,7 +208,6 @@ int checkpoint_save(training *t)
         return STATUS_FAILED;
     if (hand_over(t) || forgive(t))
         return 0;
-    progress_clear(&t->bar);
     return session_failed(t->run.session, "--checkpoint");
 }
 

@@ -7,6 +7,7 @@ int command_eval(int argc, char **argv);
 int command_predict(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_fingerprint(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_data(int argc, char **argv);
 

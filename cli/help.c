@@ -11,12 +11,14 @@ static const page pages[] = {
     {COMMAND_TRAIN, "train", "lockstep train [options]",
      "Trains a network on Fashion-MNIST, on several devices at once. Any number of devices gives the same bits.",
      "Results go to stdout: the last two lines are the accuracy with the seconds per epoch (without evaluation)\n"
-     "and the devices, and the fingerprint of the trained weights. Progress and messages go to stderr.\n"
+     "and the devices, and the fingerprint of the trained weights. Progress and messages go to stderr; on a terminal\n"
+     "with live curves, without colours where NO_COLOR is set.\n"
      "\n"
      "Examples:\n"
      "  lockstep train\n"
      "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
-     "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"},
+     "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"
+     "  lockstep train --report look\n"},
     {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]",
      "Prints the accuracy of trained weights on the test images.",
      "Example:\n  lockstep eval --weights lenet.safetensors\n"},
@@ -26,6 +28,16 @@ static const page pages[] = {
     {COMMAND_FETCH, "data fetch", "lockstep data fetch [options]",
      "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.",
      "Example:\n  lockstep data fetch --to ./data\n"},
+    {COMMAND_REPORT, "report", "lockstep report RUN.jsonl... [options]",
+     "Shows runs side by side, from the logs that 'lockstep train --log' wrote: a table on stdout, and in a folder "
+     "the\n"
+     "page report.html and the curves as curve.png and curve.svg.",
+     "Runs whose losses are equal to the last bit in every step are said to be.\n"
+     "\n"
+     "Example:\n"
+     "  lockstep train --devices cpu:0 --log one.jsonl\n"
+     "  lockstep train --devices cpu:0-1 --log two.jsonl\n"
+     "  lockstep report one.jsonl two.jsonl --out compared\n"},
     {COMMAND_BENCH, "bench", "lockstep bench [options]",
      "Measures training on random images: images per second on 1, 2, ... of the devices; with --profile where the "
      "time\n"
@@ -81,6 +93,7 @@ void print_overview(void)
            "  predict            logits of the test images\n"
            "  devices            the devices of this machine\n"
            "  fingerprint FILE   fingerprint of a weights file\n"
+           "  report RUN...      runs side by side: a table, a page and a picture\n"
            "  bench              images per second, and where a step's time goes\n"
            "  data fetch         download Fashion-MNIST\n"
            "\n"

@@ -9,7 +9,8 @@ enum {
     COMMAND_PREDICT = 4,
     COMMAND_FETCH = 8,
     COMMAND_PLAIN = 16,
-    COMMAND_BENCH = 32
+    COMMAND_BENCH = 32,
+    COMMAND_REPORT = 64
 };
 
 const char *command_name(int command);

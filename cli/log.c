@@ -1,5 +1,7 @@
 #include "log.h"
+#include "record.h"
 #include "say.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,8 +16,9 @@ struct run_log {
     FILE *file;
     const char *option; /* that named the file */
     char *path;
-    bool first;  /* no member of this line yet */
-    bool broken; /* said already */
+    record *record; /* in place of a file */
+    bool first;     /* no member of this line yet */
+    bool broken;    /* said already */
 };
 
 /* Whether a line is whole and of a step or epoch that the checkpoint has. */
@@ -97,21 +100,12 @@ run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bo
     return NULL;
 }
 
-/* Length of the UTF-8 sequence at `s`, 0 where it is none (overlong, surrogate, cut short, beyond U+10FFFF). */
-static int utf8_length(const unsigned char *s)
+run_log *log_into(record *to)
 {
-    if (s[0] < 0x80)
-        return 1;
-    int length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    for (int i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
+    run_log *log = calloc(1, sizeof *log);
+    if (log)
+        log->record = to;
+    return log;
 }
 
 static void put_string(FILE *file, const char *text)
@@ -143,9 +137,22 @@ static void put_name(run_log *log, const char *name)
     putc(':', log->file);
 }
 
-void log_begin(run_log *log)
+/* A member whose value is `value` as JSON has it. */
+static void put_member(run_log *log, const char *name, const char *value)
 {
     if (!log)
+        return;
+    if (log->record) {
+        log->broken |= !record_set(log->record, name, value);
+        return;
+    }
+    put_name(log, name);
+    fputs(value, log->file);
+}
+
+void log_begin(run_log *log)
+{
+    if (!log || log->record)
         return;
     putc('{', log->file);
     log->first = true;
@@ -153,48 +160,39 @@ void log_begin(run_log *log)
 
 void log_text(run_log *log, const char *name, const char *value)
 {
-    if (!log)
+    if (!log || !value || log->record) {
+        put_member(log, name, value ? value : log && log->record ? "" : "null");
         return;
+    }
     put_name(log, name);
-    if (value)
-        put_string(log->file, value);
-    else
-        fputs("null", log->file);
+    put_string(log->file, value);
 }
 
 void log_integer(run_log *log, const char *name, int64_t value)
 {
-    if (!log)
-        return;
-    put_name(log, name);
-    fprintf(log->file, "%" PRId64, value);
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    put_member(log, name, text);
 }
 
 void log_unsigned(run_log *log, const char *name, uint64_t value)
 {
-    if (!log)
-        return;
-    put_name(log, name);
-    fprintf(log->file, "%" PRIu64, value);
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    put_member(log, name, text);
 }
 
 void log_number(run_log *log, const char *name, double value)
 {
-    if (!log)
-        return;
-    put_name(log, name);
+    char text[32] = "null";
     if (isfinite(value))
-        fprintf(log->file, "%.17g", value);
-    else
-        fputs("null", log->file);
+        snprintf(text, sizeof text, "%.17g", value);
+    put_member(log, name, text);
 }
 
 void log_bool(run_log *log, const char *name, bool value)
 {
-    if (!log)
-        return;
-    put_name(log, name);
-    fputs(value ? "true" : "false", log->file);
+    put_member(log, name, value ? "true" : "false");
 }
 
 void log_list(run_log *log, const char *name)
@@ -244,6 +242,8 @@ bool log_end(run_log *log)
 {
     if (!log)
         return true;
+    if (log->record)
+        return !log->broken;
     errno = 0;
     fputs("}\n", log->file);
     return check(log, fflush(log->file) == 0 && !ferror(log->file));
@@ -254,7 +254,7 @@ bool log_close(run_log *log)
     if (!log)
         return true;
     errno = 0;
-    bool good = check(log, fclose(log->file) == 0);
+    bool good = log->record ? !log->broken : check(log, fclose(log->file) == 0);
     free(log->path);
     free(log);
     return good;

@@ -6,12 +6,16 @@
 #include <stdint.h>
 
 typedef struct run_log run_log;
+struct record;
 
 /* Starts `path` anew; or, to go on with, cuts it back to its first line, the lines of steps up to `step` and of epochs up to
  * `epochs`. *begun says that it has its first line already. NULL and one line on stderr where it cannot be had, or where the file
  * is no log. */
 run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun);
 run_log *log_open_for(const char *option, const char *path); /* anew, for another option than --log */
+
+/* The same with a record in a file's place: the members of a line become its settings. NULL without memory. */
+run_log *log_into(struct record *to);
 
 /* A line is an object: begin, members in order, end. Nothing is written while there is no log (NULL). */
 void log_begin(run_log *log);

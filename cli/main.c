@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "help.h"
+#include "picture.h"
 #include "say.h"
 
 #include <fcntl.h>
@@ -20,9 +21,9 @@ static const command commands[] = {
     {"devices", command_devices},
     {"fingerprint", command_fingerprint},
     {"data", command_data},
+    {"report", command_report},
     {"bench", command_bench},
     {"doctor", NULL},
-    {"report", NULL},
 };
 
 /* A closed standard stream would give its number to the next file, and that file would get what is meant for the
@@ -37,7 +38,9 @@ static void hold_standard_streams(void)
 
 static int print_version(void)
 {
+    const char *cairo = pictures_version();
     printf("lockstep %s\n%s", ls_version(), ls_features());
+    printf("reports: %s%s\n", cairo ? "cairo " : "not built in (cairo)", cairo ? cairo : "");
     return finish_output();
 }
 

@@ -54,7 +54,7 @@ enum {
     FILES = COMMAND_EVAL | COMMAND_PREDICT,
     BENCH = COMMAND_BENCH
 };
-enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | BENCH };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH };
 #define AT(member) offsetof(settings, member)
 
 static const row table[] = {
@@ -115,6 +115,11 @@ static const row table[] = {
      "go on although this setting was another; the result is\nthen neither run's", 0, 0, NULL},
     {"log", "FILE", TRAIN, KIND_TEXT, AT(log),
      "a log of the run in JSON lines, written anew;\nwith --resume cut back to the checkpoint", 0, 0, NULL},
+    {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
+     "look at the run: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
+     "images)",
+     0, 0, NULL},
+    {"out", "DIR", COMMAND_REPORT, KIND_TEXT, AT(out), "where page and pictures go (default report)", 0, 0, NULL},
     {"json", "FILE", BENCH, KIND_TEXT, AT(json), "the same figures as JSON, written anew", 0, 0, NULL},
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
@@ -126,7 +131,6 @@ static const row table[] = {
     {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"shuffle-pulls", "N", RUNS, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
-    {"report", "DIR", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
     {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
 };
 enum { ROWS = sizeof table / sizeof *table };
@@ -367,8 +371,10 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
 /* Where it runs and what it leaves behind; the weights' content is compared, not their place. */
 static bool defines_result(const row *r)
 {
-    static const char *const others[] = {"data", "devices", "isa", "weights", "save",          "out",
-                                         "log",  "url",     "to",  "quiet",   "shuffle-pulls", "timeout"};
+    static const char *const others[] = {
+        "data",   "devices", "isa",           "weights",          "save",   "out",        "log",    "url",
+        "to",     "quiet",   "shuffle-pulls", "timeout",          "report", "checkpoint", "resume", "allow-changed",
+        "verify", "json",    "trace",         "checkpoint-every", "profile"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(r->name, others[i]) == 0)
             return false;

@@ -10,7 +10,7 @@ enum { MOST_ALLOWED = 32 };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
-    const char *model, *data, *devices, *weights, *save, *out, *log, *url, *to, *json;
+    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *url, *to, *json;
     int64_t batch, shard, epochs, steps, limit, limit_test, warmup, timeout;
     uint64_t seed, shuffle_pulls;
     ls_init init;

@@ -1,14 +1,35 @@
 #include "progress.h"
+#include "say.h"
+#include "stop.h"
 
+#include <limits.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
-static const double seconds_between = 0.1;
+static const double seconds_between = 0.1, seconds_idle = 1, seconds_patient = 0.4;
+static const char clear_below[] = "\r\033[J";
+
+/* `screen` is held while something is written, `lock` while what is below is looked at; screen before lock. */
+typedef struct live {
+    terminal look;
+    pthread_t thread;
+    pthread_mutex_t screen, lock;
+    pthread_cond_t wake;
+    view_state state;
+    history history;
+    double state_since, phase_since; /* of the steady clock */
+    bool visible;                    /* false from a message to the next state */
+    bool changed, ending;
+    bool at_once; /* the view gave way to a message: bring it back without waiting */
+    bool gone;    /* the terminal takes nothing any more */
+    view_boards boards;
+    char frame[VIEW_BYTES];
+} live;
 
 double steady_seconds(void)
 {
@@ -17,99 +38,203 @@ double steady_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* The frame of this moment, with `screen` and `lock` held. Returns its lines. */
+static int make_frame(live *l, int *length, double now, int columns, int rows)
+{
+    view_state state = l->state;
+    if (!isnan(state.seconds_left))
+        state.seconds_left = fmax(0, state.seconds_left - (now - l->state_since));
+    if (now - l->phase_since < seconds_patient)
+        state.phase = NULL;
+    if (stop_signal())
+        state.phase = "stopping; Ctrl-C again ends at once";
+    l->changed = false;
+    return view_frame(l->frame, length, &l->boards, &state, &l->history, &l->look, columns, rows);
+}
+
+/* Draws, and puts the cursor back to the view's first line: whatever the terminal does to lines when its size changes, the
+ * next frame begins there. A synchronized update (mode 2026) where the terminal knows it. */
+static void draw(live *l, double now)
+{
+    int columns, rows, length;
+    char after[48];
+    if (l->gone || !terminal_is_ours())
+        return;
+    terminal_size(&columns, &rows);
+    pthread_mutex_lock(&l->lock);
+    int lines = l->visible ? make_frame(l, &length, now, columns, rows) : 0;
+    bool over = l->state.over;
+    pthread_mutex_unlock(&l->lock);
+    if (!lines)
+        return;
+    int n = over || lines < 2 ? snprintf(after, sizeof after, "%s\033[?2026l", over ? "" : "\r")
+                              : snprintf(after, sizeof after, "\r\033[%dA\033[?2026l", lines - 1);
+    l->gone = !terminal_write("\033[?2026h\r", 9) || !terminal_write(l->frame, length) || !terminal_write(after, n);
+}
+
+static void *run(void *user)
+{
+    live *l = user;
+    int columns = 0, rows = 0, seen_columns, seen_rows, stopping = 0;
+    double drawn = 0;
+    pthread_mutex_lock(&l->lock);
+    while (!l->ending) {
+        double now = steady_seconds(), until = now + seconds_between;
+        struct timespec at = {.tv_sec = (time_t)until, .tv_nsec = (long)((until - floor(until)) * 1e9)};
+        bool due = l->changed || stop_signal() != stopping || now >= drawn + seconds_idle;
+        pthread_mutex_unlock(&l->lock);
+        terminal_size(&seen_columns, &seen_rows);
+        if (due || seen_columns != columns || seen_rows != rows) {
+            pthread_mutex_lock(&l->screen);
+            draw(l, now);
+            pthread_mutex_unlock(&l->screen);
+            columns = seen_columns;
+            rows = seen_rows;
+            drawn = now;
+            stopping = stop_signal();
+        }
+        pthread_mutex_lock(&l->lock);
+        while (!l->ending && !l->at_once && pthread_cond_timedwait(&l->wake, &l->lock, &at) == 0)
+            ;
+        l->at_once = false;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static void hide(live *l)
+{
+    pthread_mutex_lock(&l->screen);
+    pthread_mutex_lock(&l->lock);
+    bool was = l->visible;
+    l->visible = false;
+    pthread_mutex_unlock(&l->lock);
+    if (was && !l->gone && terminal_is_ours())
+        l->gone = !terminal_write(clear_below, sizeof clear_below - 1);
+    pthread_mutex_unlock(&l->screen);
+}
+
+/* Ends the thread and leaves the curves on the screen. */
+static void finish(live *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool ended = l->ending;
+    l->ending = true;
+    pthread_cond_signal(&l->wake);
+    pthread_mutex_unlock(&l->lock);
+    if (ended)
+        return;
+    pthread_join(l->thread, NULL);
+    hide(l);
+    l->state.over = l->visible = true;
+    draw(l, steady_seconds());
+    stop_with(NULL);
+}
+
+/* A message is about to be written where the view is. */
+static void give_way(bool last, void *user)
+{
+    if (last)
+        finish(user);
+    else
+        hide(user);
+}
+
+static bool start_thread(live *l)
+{
+    pthread_condattr_t steady;
+    sigset_t all, before;
+    pthread_mutex_init(&l->screen, NULL);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->wake, &steady);
+    pthread_condattr_destroy(&steady);
+    /* Signals are the main thread's. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool good = pthread_create(&l->thread, NULL, run, l) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return good;
+}
+
 void progress_begin(progress *bar, bool quiet)
 {
-    const char *term = getenv("TERM");
-    *bar = (progress){.shown = !quiet && isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0};
-}
-
-bool progress_due(const progress *bar, double now)
-{
-    return bar->shown && now >= bar->next_draw;
-}
-
-static int terminal_columns(void)
-{
-    struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
-    return 80;
-}
-
-/* Appends `part` where it fits with `limit` characters in all. */
-static void append_fitting(char *text, int limit, const char *part)
-{
-    if ((int)(strlen(text) + strlen(part)) <= limit)
-        strcat(text, part);
-}
-
-static void duration(char *text, size_t size, double seconds)
-{
-    long long left = (long long)(seconds + 0.5);
-    if (left >= 3600)
-        snprintf(text, size, "%lld:%02lld:%02lld", left / 3600, left / 60 % 60, left % 60);
-    else
-        snprintf(text, size, "%lld:%02lld", left / 60, left % 60);
-}
-
-static void append_bar(char *text, int limit, double fraction)
-{
-    int room = limit - (int)strlen(text) - 3;
-    int width = room > 40 ? 40 : room;
-    if (width < 5)
+    terminal look;
+    bar->live = NULL;
+    if (quiet || !terminal_look(&look))
         return;
-    int full = (int)(fraction * width);
-    char *end = text + strlen(text);
-    *end++ = ' ';
-    *end++ = '[';
-    for (int i = 0; i < width; i++)
-        *end++ = i < full ? '=' : i == full ? '>' : ' ';
-    *end++ = ']';
-    *end = '\0';
-}
-
-void progress_text(char *text, int size, int columns, const progress_state *state)
-{
-    /* The last column stays free: a character there makes some terminals wrap. */
-    int limit = columns - 1 < size - 1 ? columns - 1 : size - 1;
-    bool wide = columns >= 60;
-    char part[64], left[32];
-    text[0] = '\0';
-    if (limit < 1)
+    live *l = calloc(1, sizeof *l);
+    if (!l)
+        return; /* a run without a view is better than none */
+    l->look = look;
+    if (!start_thread(l)) {
+        free(l);
         return;
-    snprintf(part, sizeof part, "%s%lld/%lld", wide ? "epoch " : "", (long long)state->epoch, (long long)state->epochs);
-    append_fitting(text, limit, part);
-    snprintf(part, sizeof part, " %d%%", (int)(100 * state->fraction));
-    append_fitting(text, limit, part);
-    if (!isnan(state->seconds_left) && state->seconds_left < 1e8) {
-        duration(left, sizeof left, state->seconds_left);
-        snprintf(part, sizeof part, "%s%s", wide ? "  ETA " : " ", left);
-        append_fitting(text, limit, part);
     }
-    if (!isnan(state->loss)) {
-        snprintf(part, sizeof part, "%s%.4g", wide ? "  loss " : " ", state->loss);
-        append_fitting(text, limit, part);
-    }
-    snprintf(part, sizeof part, wide ? "  %.0f images/s" : " %.0f/s", state->images_per_second);
-    append_fitting(text, limit, part);
-    append_bar(text, limit, state->fraction);
+    bar->live = l;
+    say_after(give_way, l);
+    stop_with(clear_below);
 }
 
-void progress_draw(progress *bar, double now, const progress_state *state)
+void progress_show(progress *bar, const view_state *state)
 {
-    char text[256];
-    progress_text(text, sizeof text, terminal_columns(), state);
-    fprintf(stderr, "\r%s\033[K", text);
-    fflush(stderr);
-    bar->drawn = true;
-    bar->next_draw = now + seconds_between;
-}
-
-void progress_clear(progress *bar)
-{
-    if (!bar->drawn)
+    live *l = bar->live;
+    if (!l)
         return;
-    fputs("\r\033[K", stderr);
-    fflush(stderr);
-    bar->drawn = false;
+    double now = steady_seconds();
+    pthread_mutex_lock(&l->lock);
+    if (state->phase != l->state.phase)
+        l->phase_since = now;
+    l->state = *state;
+    l->state_since = now;
+    l->changed = true;
+    if (!l->visible) {
+        l->visible = l->at_once = true;
+        pthread_cond_signal(&l->wake);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+void progress_step(progress *bar, int64_t step, double loss, int64_t correct, int64_t rows)
+{
+    live *l = bar->live;
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    history_step(&l->history, step, loss, correct, rows);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void progress_test(progress *bar, int64_t step, double acc)
+{
+    live *l = bar->live;
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    history_test(&l->history, step, acc);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void progress_end(progress *bar)
+{
+    live *l = bar->live;
+    if (!l)
+        return;
+    say_after(NULL, NULL);
+    finish(l);
+    pthread_cond_destroy(&l->wake);
+    pthread_mutex_destroy(&l->lock);
+    pthread_mutex_destroy(&l->screen);
+    free(l);
+    bar->live = NULL;
+}
+
+int progress_columns(const progress *bar)
+{
+    int columns, rows;
+    if (!bar->live)
+        return INT_MAX;
+    terminal_size(&columns, &rows);
+    return columns;
 }

@@ -1,32 +1,29 @@
-/* The bar while an epoch runs: on a terminal only, as wide as the terminal, redrawn at most ten times a second. */
+/* The live view of a run: on a terminal only, drawn by a thread of its own at most ten times a second, so that neither a long step
+ * nor a slow terminal holds anything up. Without a view every call does nothing. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "view.h"
 
 typedef struct progress {
-    bool shown;       /* stderr is a terminal that can draw it */
-    bool drawn;       /* there is a bar on the line now */
-    double next_draw; /* seconds of the steady clock */
+    struct live *live; /* NULL: nothing is shown */
 } progress;
 
-typedef struct progress_state {
-    int64_t epoch, epochs; /* from 1 */
-    double fraction;       /* of this epoch */
-    double images_per_second;
-    double loss;         /* NaN before the first */
-    double seconds_left; /* of the whole run; NaN before it is known */
-} progress_state;
-
 void progress_begin(progress *bar, bool quiet);
-bool progress_due(const progress *bar, double now);
-void progress_draw(progress *bar, double now, const progress_state *state);
-void progress_clear(progress *bar);
+
+/* What the next drawing shows; brings the view back after a message. The phase shows once it has lasted. */
+void progress_show(progress *bar, const view_state *state);
+
+/* A finished step, and a test after `step` steps, for the curves. */
+void progress_step(progress *bar, int64_t step, double loss, int64_t correct, int64_t rows);
+void progress_test(progress *bar, int64_t step, double acc);
+
+/* Ends the view and leaves the curves on the screen. Once is enough, more do nothing. */
+void progress_end(progress *bar);
+
+/* Columns for a line of text on stderr: the terminal's while there is a view, else no limit. */
+int progress_columns(const progress *bar);
 
 double steady_seconds(void);
-
-/* The bar's text for a terminal of `columns`, at most size - 1 bytes and columns - 1 characters. */
-void progress_text(char *text, int size, int columns, const progress_state *state);
 
 #endif

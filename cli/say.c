@@ -14,6 +14,15 @@ static struct {
     char name[128]; /* of a rank above 0 */
 } voice;
 
+static void (*room_maker)(bool last, void *user);
+static void *room_user;
+
+void say_after(void (*make_room)(bool last, void *user), void *user)
+{
+    room_maker = make_room;
+    room_user = user;
+}
+
 /* Messages may quote file names and arguments: an end of line in one of them must not make two lines of it. */
 static void print_line(bool failure, const char *what, const char *format, va_list arguments)
 {
@@ -28,6 +37,8 @@ static void print_line(bool failure, const char *what, const char *format, va_li
         if (!*voice.held)
             memcpy(voice.held, line, sizeof voice.held);
     } else if (!voice.mute && (failure || !*voice.name)) {
+        if (room_maker)
+            room_maker(failure, room_user);
         fprintf(stderr, "%s%s%s\n", failure ? "lockstep: " : "", voice.name, line);
     }
 }

@@ -26,6 +26,9 @@ void say_as(int rank, const char *host);
 /* What follows is said by all ranks: the first does. */
 void say_together(void);
 
+/* Before each line on stderr `make_room` is called, with whether it is the last of the run; NULL: nothing is. */
+void say_after(void (*make_room)(bool last, void *user), void *user);
+
 /* Writes out what stdout still holds; a full disk or a closed stdout is an error like any other. */
 int finish_output(void);
 

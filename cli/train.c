@@ -1,10 +1,13 @@
 #include "checkpoint.h"
 #include "commands.h"
 #include "ranks.h"
+#include "record.h"
+#include "report.h"
 #include "say.h"
 #include "stop.h"
 #include "training.h"
 #include "watch.h"
+#include "whole.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,8 +28,9 @@ static int check_save(const char *path)
                       "this program is built without weights files; 'lockstep --version' shows what is missing");
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
-    if (stat(folder, &about) != 0 || (!S_ISDIR(about.st_mode) && (errno = ENOTDIR)) || access(folder, W_OK) != 0)
-        return failed("--save", "%s: %s", folder, strerror(errno));
+    int status = check_folder("--save", folder);
+    if (status)
+        return status;
     if (slash && !slash[1])
         return failed("--save", "%s: names a folder, not a file", path);
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
@@ -92,10 +96,9 @@ static void say_idle_devices(const training *t)
              (long long)batch, (long long)c->shard, (long long)shards, devices, (long long)feeding, (long long)t->rows);
 }
 
-static bool log_settings(const training *t)
+static bool log_settings(const training *t, run_log *log)
 {
     const settings *c = t->run.chosen;
-    run_log *log = t->log;
     log_begin(log);
     log_text(log, "lockstep", ls_version());
     log_text(log, "built_with", log ? ls_features() : NULL);
@@ -129,6 +132,23 @@ static bool log_settings(const training *t)
     return log_end(log);
 }
 
+/* What --report will tell is gathered from here on. */
+static int begin_record(training *t)
+{
+    const settings *c = t->run.chosen;
+    /* What was before a resume is in the log. */
+    if (t->begun && c->log && record_reader_built() && !(t->record = record_read(c->log)))
+        return STATUS_FAILED;
+    if (t->begun && (!t->record || t->record->history.last_step < t->begun) && !c->quiet)
+        note("note: the report lacks steps before %lld: they are in no log that can be read", (long long)t->begun);
+    if (t->record)
+        return 0;
+    t->record = record_new(NULL);
+    run_log *log = t->record ? log_into(t->record) : NULL;
+    bool good = log && log_settings(t, log);
+    return log_close(log) && good ? 0 : failed("--report", "%s", strerror(ENOMEM));
+}
+
 bool take_reports(training *t)
 {
     ls_report report;
@@ -137,6 +157,11 @@ bool take_reports(training *t)
         t->correct += report.correct;
         t->reported += report.rows;
         t->last_loss = report.loss;
+        t->finished = report.step;
+        t->finished_rows += report.rows;
+        progress_step(&t->bar, report.step, report.loss, report.correct, report.rows);
+        if (t->record)
+            record_step(t->record, report.step, report.loss);
         watch_step(report.step);
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
@@ -147,17 +172,29 @@ bool take_reports(training *t)
     return true;
 }
 
-static void show_progress(training *t, double now)
+/* Seconds of training up to the last stop of the clock. */
+static double spent_in_all(const training *t)
 {
-    double seconds = t->epoch_seconds + now - t->epoch_start;
-    double left = (double)(t->steps - t->begun) * ((t->seconds + seconds) / (double)(t->begun ? t->begun : 1));
-    progress_state state = {.epoch = t->epoch,
-                            .epochs = t->epochs,
-                            .fraction = (double)t->done / (double)t->batches,
-                            .images_per_second = seconds > 0 ? (double)t->epoch_rows / seconds : 0,
-                            .loss = t->last_loss,
-                            .seconds_left = t->begun ? left : NAN};
-    progress_draw(&t->bar, now, &state);
+    return t->seconds + t->epoch_seconds;
+}
+
+/* `phase` is what is done between the steps, NULL during them. */
+static void show_progress(training *t, const char *phase)
+{
+    if (!t->bar.live)
+        return;
+    double spent = spent_in_all(t) + (phase ? 0 : steady_seconds() - t->epoch_start) - t->spent_before;
+    int64_t done = t->finished - t->first_step;
+    view_state state = {.epoch = t->epoch,
+                        .epochs = t->epochs,
+                        .step = t->finished,
+                        .steps = t->steps,
+                        .batches = t->batches,
+                        .images_per_second = spent > 0 ? (double)t->finished_rows / spent : 0,
+                        .loss = t->last_loss,
+                        .seconds_left = done ? (double)(t->steps - t->finished) * spent / (double)done : NAN,
+                        .phase = phase};
+    progress_show(&t->bar, &state);
 }
 
 /* The steps of one epoch. 0, or the status to exit with once a line is said. */
@@ -180,9 +217,7 @@ static int run_steps(training *t)
         t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;
-        double now = t->bar.shown ? steady_seconds() : 0;
-        if (progress_due(&t->bar, now))
-            show_progress(t, now);
+        show_progress(t, NULL);
         if (checkpoint_due(t) && (status = checkpoint_save(t)) != 0)
             return status;
     }
@@ -195,24 +230,44 @@ static int evaluate(training *t)
 {
     ls_metrics metrics;
     watch_phase("evaluation");
-    if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK) {
-        progress_clear(&t->bar);
+    if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
         return session_failed(t->run.session, "evaluation");
-    }
     t->test_acc = (double)metrics.correct / (double)metrics.rows;
     t->evaluated = true;
+    progress_test(&t->bar, t->begun, t->test_acc);
     t->epoch_start = steady_seconds(); /* this was none of the epoch's time */
     return 0;
+}
+
+static void say_epoch(const training *t, double seconds, double speed)
+{
+    char line[160];
+    double rows = (double)t->reported;
+    view_epoch_text(line, sizeof line, progress_columns(&t->bar),
+                    &(view_epoch){.epoch = t->epoch,
+                                  .epochs = t->epochs,
+                                  .loss = t->loss_sum / rows,
+                                  .train_acc = (double)t->correct / rows,
+                                  .test_acc = t->test_acc,
+                                  .seconds = seconds,
+                                  .images_per_second = speed});
+    note("%s", line);
 }
 
 static int report_epoch(training *t, double seconds)
 {
     double rows = (double)t->reported;
     double speed = seconds > 0 ? (double)t->epoch_rows / seconds : 0;
-    progress_clear(&t->bar);
     if (!t->run.chosen->quiet)
-        note("epoch %lld/%lld: loss %.4f, train acc %.4f, test acc %.4f, %.2f sec, %.0f images/s", (long long)t->epoch,
-             (long long)t->epochs, t->loss_sum / rows, (double)t->correct / rows, t->test_acc, seconds, speed);
+        say_epoch(t, seconds, speed);
+    if (t->record && !record_add_epoch(t->record, &(record_epoch){.epoch = t->epoch,
+                                                                  .step = t->begun,
+                                                                  .train_loss = t->loss_sum / rows,
+                                                                  .train_acc = (double)t->correct / rows,
+                                                                  .test_acc = t->test_acc,
+                                                                  .sec = seconds,
+                                                                  .img_per_s = speed}))
+        return failed("--report", "%s", strerror(ENOMEM));
     log_begin(t->log);
     log_integer(t->log, "epoch", t->epoch);
     log_number(t->log, "train_loss", t->loss_sum / rows);
@@ -238,8 +293,7 @@ static void begin_epoch(training *t)
 static int run_epoch(training *t)
 {
     begin_epoch(t);
-    if (t->bar.shown)
-        show_progress(t, t->epoch_start);
+    show_progress(t, NULL);
     int status = run_steps(t);
     double now = steady_seconds();
     t->epoch_seconds += now - t->epoch_start;
@@ -247,13 +301,13 @@ static int run_epoch(training *t)
     if (status == 0 && !take_reports(t))
         status = STATUS_FAILED;
     if (status || ls_failed(t->run.session) || asked_to_stop(t)) {
-        progress_clear(&t->bar);
         if (status)
             return status;
         if (!ls_failed(t->run.session))
             return stopped(t);
         return session_failed(t->run.session, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
     }
+    show_progress(t, "testing");
     if ((status = evaluate(t)) != 0)
         return status;
     if ((status = report_epoch(t, t->epoch_seconds)) != 0)
@@ -288,6 +342,8 @@ static int finish(training *t)
                  (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
         checkpoint_stop(t);
     }
+    if (c->report && (status = report_run(&t->run, t->record, t->test, hash ? digits : "not built in")) != 0)
+        return status;
     printf("%s\n", t->result);
     printf("fingerprint: %s\n", hash ? digits : "not built in");
     return finish_output();
@@ -331,7 +387,7 @@ static int open_log(training *t, int64_t step, int64_t epochs)
     bool begun = false;
     if (c->log && !(t->log = log_open(c->log, c->resume, step, epochs, &begun)))
         return STATUS_FAILED;
-    return begun || log_settings(t) ? 0 : STATUS_FAILED;
+    return begun || log_settings(t, t->log) ? 0 : STATUS_FAILED;
 }
 
 static int train(training *t)
@@ -344,14 +400,19 @@ static int train(training *t)
     int64_t logged = t->epoch - 1 + (*t->result ? 1 : 0);
     if ((status = open_log(t, t->begun, logged)) != 0)
         return status;
+    if (c->report && (status = begin_record(t)) != 0)
+        return status;
     if (!c->quiet) {
         say_settings(t);
         say_idle_devices(t);
     }
+    t->first_step = t->finished = t->begun;
+    t->spent_before = spent_in_all(t);
     progress_begin(&t->bar, c->quiet);
     for (; t->epoch <= t->epochs && !*t->result; t->epoch++)
         if ((status = run_epoch(t)) != 0)
             return status;
+    progress_end(&t->bar);
     return finish(t);
 }
 
@@ -375,12 +436,17 @@ static int check(const settings *chosen)
     int status = check_together(chosen);
     if (status)
         return status;
-    if (ls_cluster_ranks(ranks_cluster()) > 1 && (chosen->checkpoint || chosen->verify))
-        return failed(chosen->checkpoint ? "--checkpoint" : "--verify",
-                      "works within one process so far; leave it out, or start without a launcher");
+    const char *alone = chosen->checkpoint ? "--checkpoint"
+                        : chosen->verify   ? "--verify"
+                        : chosen->report   ? "--report"
+                                           : NULL;
+    if (ls_cluster_ranks(ranks_cluster()) > 1 && alone)
+        return failed(alone, "works within one process so far; leave it out, or start without a launcher");
     if (ls_cluster_rank(ranks_cluster()) == 0 && output_closed())
         return failed("standard output", "is closed, and the results would be lost");
-    return check_save(chosen->save);
+    if ((status = check_save(chosen->save)) != 0 || !chosen->report)
+        return status;
+    return check_report("--report", chosen->report);
 }
 
 int command_train(int argc, char **argv)
@@ -407,7 +473,9 @@ int command_train(int argc, char **argv)
     status = ranks_agree(COMMAND_TRAIN, &t.run, t.train, t.test, status);
     if (!status)
         status = train(&t);
+    progress_end(&t.bar);
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
+    record_free(t.record);
     return ranks_close(&t.run, status);
 }

@@ -12,6 +12,7 @@ typedef struct training {
     ls_trainer *trainer;
     ls_optim optim;
     run_log *log;
+    struct record *record; /* for --report; NULL without */
     progress bar;
     int64_t rows, batches; /* of one epoch */
     int64_t steps;         /* of the whole run */
@@ -26,6 +27,10 @@ typedef struct training {
     double loss_sum;
     int64_t correct, reported;
     double last_loss;
+    int64_t finished;      /* steps of the whole run */
+    int64_t first_step;    /* begun by an earlier process */
+    int64_t finished_rows; /* images of the steps that this one finished */
+    double spent_before;   /* seconds of training, of earlier ones */
     double test_acc;
     bool evaluated;   /* test_acc is of the weights as they are */
     char result[384]; /* the line with the accuracy, of a run that is complete */

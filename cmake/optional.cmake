@@ -25,6 +25,7 @@ find_package(CURL QUIET)
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
+  pkg_check_modules(CAIRO QUIET IMPORTED_TARGET cairo cairo-svg cairo-png)
 endif()
 lockstep_part(zlib "gzip'ed data files" ZLIB::ZLIB LOCKSTEP_HAVE_ZLIB -lz "find_dependency(ZLIB)")
 lockstep_part(jansson "weights files" PkgConfig::JANSSON LOCKSTEP_HAVE_JANSSON -ljansson
@@ -32,3 +33,15 @@ lockstep_part(jansson "weights files" PkgConfig::JANSSON LOCKSTEP_HAVE_JANSSON -
 lockstep_part(crypto "fingerprints" OpenSSL::Crypto LOCKSTEP_HAVE_CRYPTO -lcrypto
               "find_dependency(OpenSSL COMPONENTS Crypto)")
 lockstep_part(curl "data fetch" CURL::libcurl LOCKSTEP_HAVE_CURL -lcurl "find_dependency(CURL)")
+
+# The program's alone: the library draws nothing.
+add_library(lockstep_pictures INTERFACE)
+if("cairo" IN_LIST LOCKSTEP_WITHOUT)
+  message(STATUS "Lockstep: cairo left out: no reports")
+elseif(TARGET PkgConfig::CAIRO)
+  target_link_libraries(lockstep_pictures INTERFACE PkgConfig::CAIRO)
+  target_compile_definitions(lockstep_pictures INTERFACE LOCKSTEP_HAVE_CAIRO=1)
+  message(STATUS "Lockstep: cairo found: reports")
+else()
+  message(STATUS "Lockstep: cairo not found: no reports")
+endif()

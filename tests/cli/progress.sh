@@ -1,37 +1,82 @@
 #!/bin/sh
-# The progress bar fits its terminal, whatever its width.
+# The live view fits its terminal, whatever its width and height, draws in ASCII where there is no UTF-8, sets no mode of the
+# terminal, and is not there where stderr is none or a dumb one.
 . "$(dirname -- "$0")/common.sh"
 python3 "$here/make_data.py" "$work/data" 640 64 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
-python3 -c 'import pty; pty.openpty()' 2>/dev/null || exit 77 # skipped: this machine has no pseudo-terminals
+python3 -c 'import pty; pty.openpty()' 2>/dev/null || { echo "no pseudo-terminals here"; exit 77; }
 
-python3 - "$program" <<'PY' || wrong "the bar"
-import fcntl, os, pty, re, signal, struct, subprocess, sys, termios, time
+python3 - "$program" <<'PY' || wrong "the view"
+import fcntl, os, pty, re, signal, struct, subprocess, sys, termios
 
-endless = [sys.argv[1], "train", "--epochs", "1000000", "--limit-test", "10", "--devices", "cpu:0"]
+ended = [sys.argv[1], "train", "--epochs", "3", "--limit-test", "10", "--devices", "cpu:0", "--batch", "64"]
+endless = [sys.argv[1], "train", "--epochs", "1000000", "--limit-test", "10", "--devices", "cpu:0", "--batch", "64"]
+plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM", "LANG", "LC_CTYPE", "LC_ALL")}
 
-for columns in (20, 40, 100):
+
+def seen_by(command, columns, rows, until=None, **environment):
+    """What a terminal of this size gets; `until` is waited for before the run is told to stop."""
     main, side = pty.openpty()
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-    run = subprocess.Popen(endless, stdout=subprocess.DEVNULL, stderr=side, env={**os.environ, "TERM": "xterm"})
-    os.close(side)
-    seen, end = b"", time.time() + 1.5
-    while time.time() < end:
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+    before = termios.tcgetattr(side)
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=side, env={**plain, "TERM": "xterm-256color", **environment})
+    seen = b""
+    while until and not re.search(until, seen):
         seen += os.read(main, 65536)
-    run.send_signal(signal.SIGTERM)
+    if until:
+        run.send_signal(signal.SIGTERM)
+    after = termios.tcgetattr(side)
+    os.close(side)
     try:
         while chunk := os.read(main, 65536):
             seen += chunk
     except OSError:
         pass
-    assert run.wait(timeout=60) == 128 + signal.SIGTERM
+    assert run.wait(timeout=60) == (128 + signal.SIGTERM if until else 0), seen[-500:]
     os.close(main)
-    bars = re.findall(rb"\r([^\r\n\033]+)\033\[K", seen)
-    assert bars, seen[:500]
-    assert all(len(bar) < columns for bar in bars), (columns, max(bars, key=len))
-    assert b"%" in bars[0]
-    if columns == 100:
-        assert all(word in bars[-1] for word in (b"epoch", b"ETA", b"loss", b"images/s", b"[")), bars[-1]
+    assert before == after
+    return seen.decode("utf-8")
+
+
+frame = re.compile(r"\033\[\?2026h\r(.*?)\033\[J(\r?)(?:\033\[(\d+)A)?\033\[\?2026l", re.S)
+utf8, colourless, ascii = {"LANG": "C.UTF-8"}, {"LANG": "en_US.utf8", "NO_COLOR": "1"}, {"LANG": "C"}
+sizes = [(20, 24), (80, 24), (200, 50)]
+trials = [(size, environment) for size in sizes for environment in (utf8, colourless, ascii)]
+trials += [(size, utf8) for size in ((39, 24), (60, 24), (100, 8), (100, 4), (100, 3), (100, 2), (400, 100), (3, 24), (1, 1))]
+for (columns, rows), environment in trials:
+    text = seen_by(endless, columns, rows, rb"\D3(/1000000)?: ", **environment)
+    frames = frame.findall(text)
+    if rows < 2 or columns < 2:
+        assert not frames, frames
+    elif columns >= 20:
+        assert frames, text[:500]
+    for body, back, up in frames:
+        lines = re.sub(r"\033\[[0-9;]*[mK]", "", body).replace("\r", "").split("\n")
+        assert all(len(line) < columns for line in lines), (columns, max(lines, key=len))
+        assert len(lines) <= rows and (not back or int(up or 0) == len(lines) - 1), (rows, lines)
+        assert ("\033[38;5" in body) <= ("NO_COLOR" not in environment)
+        assert body.isascii() or environment["LANG"] != "C", body
+    if columns >= 20 and rows >= 2:
+        during = [body for body, back, up in frames if back]
+        assert all("%" in body for body in during), during[-1]
+        curves = rows >= 16 and columns >= 40
+        words = ["epoch", "step", "loss", "images/s", "left"] if columns >= 80 and rows >= 3 else []
+        words += ["train loss", "train acc", "test acc"] if curves and columns >= 80 else []
+        for word in words:
+            assert any(word in body for body in during), (columns, rows, word, during[-1])
+        assert any(re.search("[\u2801-\u28ff]", body) for body in during) == (curves and environment["LANG"] != "C")
+        # The last frame is the curves alone, and the cursor stays below it; then comes the message.
+        last = [body for body, back, up in frames if not back]
+        assert len(last) == curves and not any("%" in body for body in last), last
+    assert re.search(r"(\033\[J|2026l|^|\n)lockstep: SIGTERM: stopped after step \d+ of \d+; nothing was saved\r\n$", text), text[-200:]
+    assert not re.search(r"\033\[\?(?!2026)", text), "a mode of the terminal is set"
+
+text = seen_by(ended, 80, 24, LANG="C.UTF-8")
+assert len(re.findall(r"(?:^|J)epoch [123]/3: loss [0-9.]+, train acc [0-9.]+, test acc [0-9.]+\r$", text, re.M)) == 3, text
+for environment, command in (({"TERM": "dumb"}, ended), ({"TERM": ""}, ended), ({}, ended + ["--quiet"])):
+    text = seen_by(command, 80, 24, **environment)
+    assert "\033" not in text and text.count("\r\n") == text.count("\r"), text
+    assert (text == "") == ("--quiet" in command), text
 PY
 ends

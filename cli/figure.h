@@ -1,0 +1,26 @@
+/* The curves of one run or of several, side by side: what curve.png and curve.svg show, and the page. */
+#ifndef CLI_FIGURE_H
+#define CLI_FIGURE_H
+
+#include "chart.h"
+#include "record.h"
+
+enum { FIGURE_CHARTS = 3 };
+typedef struct figure {
+    chart charts[FIGURE_CHARTS];
+    int n_charts;
+    record *const *runs; /* for the names below, where there are several */
+    int n_runs;
+    double width, height;
+} figure;
+
+/* For one run loss and accuracies by epochs; for several also accuracy by seconds. NULL without memory. */
+figure *figure_new(record *const runs[], int n);
+void figure_free(figure *f);
+
+void figure_draw(pen *p, double width, double height, const void *figure); /* all of it: a picture_draw */
+void figure_put_svg(FILE *file, const figure *f);                          /* an <svg> element for each chart */
+
+int figure_tint(int run); /* of run i among several */
+
+#endif

@@ -1,0 +1,30 @@
+/* A trained network against the test images: which class it takes for which, and where it is most wrong. */
+#ifndef CLI_JUDGE_H
+#define CLI_JUDGE_H
+
+#include <lockstep.h>
+
+enum { JUDGE_CLASSES = 10, JUDGE_WORST = 24 };
+
+typedef struct judge_image {
+    int64_t index; /* in the test set */
+    int label, guess;
+    double sure, of_label; /* the probabilities that it gave the guess and the label */
+    unsigned char *pixels; /* height * width */
+} judge_image;
+
+typedef struct judge {
+    int64_t taken[JUDGE_CLASSES][JUDGE_CLASSES]; /* [label][guess] */
+    int64_t rows, correct;
+    judge_image worst[JUDGE_WORST]; /* wrong ones, the label's probability rising */
+    int n_worst;
+    int width, height;
+} judge;
+
+/* Reads all of `test`. 0, or the status to exit with once a line is said. */
+int judge_network(judge *j, ls_module *net, ls_data *test);
+void judge_free(judge *j);
+
+const char *judge_class(int label); /* of Fashion-MNIST */
+
+#endif

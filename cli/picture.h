@@ -1,0 +1,19 @@
+/* PNG and SVG files drawn by cairo, where the program is built with it. */
+#ifndef CLI_PICTURE_H
+#define CLI_PICTURE_H
+
+#include "pen.h"
+
+/* "1.16.0"; NULL where the program is built without. */
+const char *pictures_version(void);
+
+typedef void picture_draw(pen *p, double width, double height, const void *what);
+
+/* White paper of `width` by `height`, drawn on by `draw`. The PNG has twice as many pixels each way, for sharp screens. */
+bool picture_png(FILE *file, double width, double height, picture_draw *draw, const void *what);
+bool picture_svg(FILE *file, double width, double height, picture_draw *draw, const void *what);
+
+/* width*height grey pixels as the URI of a PNG, "data:image/png;base64,...". */
+bool picture_uri(FILE *file, const unsigned char *pixels, int width, int height);
+
+#endif

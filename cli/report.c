@@ -1,0 +1,205 @@
+#include "report.h"
+#include "judge.h"
+#include "page.h"
+#include "picture.h"
+#include "say.h"
+#include "scale.h"
+#include "whole.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+int check_report(const char *option, const char *folder)
+{
+    if (!pictures_version())
+        return failed(
+            option, "this program is built without cairo, which draws it; 'lockstep --version' shows what is missing");
+    return check_new_folder(option, folder);
+}
+
+/* One file of the folder. */
+static int write_one(const char *option, const char *folder, const char *name, const figure *f,
+                     void (*page)(FILE *file, const figure *figure, const void *user), const void *user)
+{
+    whole_file out;
+    if (!whole_begin(&out, folder, name))
+        return failed(option, "%s/%s: %s", folder, name, strerror(errno));
+    bool good = true;
+    if (page)
+        page(out.file, f, user);
+    else if (strcmp(strrchr(name, '.'), ".png") == 0)
+        good = picture_png(out.file, f->width, f->height, figure_draw, f);
+    else
+        good = picture_svg(out.file, f->width, f->height, figure_draw, f);
+    return whole_end(&out, good) ? 0 : failed(option, "%s/%s: %s", folder, name, strerror(errno));
+}
+
+int write_report(const char *option, const char *folder, record *const runs[], int n,
+                 void (*page)(FILE *file, const figure *figure, const void *user), const void *user)
+{
+    int status = make_folder(option, folder);
+    if (status)
+        return status;
+    figure *f = figure_new(runs, n);
+    if (!f)
+        return failed(option, "no memory for the curves of %d runs", n);
+    if ((status = write_one(option, folder, "report.html", f, page, user)) == 0 &&
+        (status = write_one(option, folder, "curve.png", f, NULL, NULL)) == 0)
+        status = write_one(option, folder, "curve.svg", f, NULL, NULL);
+    figure_free(f);
+    return status;
+}
+
+/* What the page of one run needs. */
+typedef struct story {
+    const run *run;
+    const record *record;
+    const judge *judge;
+    const char *fingerprint;
+} story;
+
+static void put_card(FILE *file, const char *what, const char *format, double value)
+{
+    fputs("<div><b>", file);
+    if (format)
+        page_number(file, format, value);
+    else
+        page_count(file, value);
+    fprintf(file, "</b><span>%s</span></div>\n", what);
+}
+
+static void put_head(FILE *file, const story *s)
+{
+    const record *r = s->record;
+    char title[128], about[512], images[32];
+    snprintf(title, sizeof title, "%s on Fashion-MNIST", page_model(r));
+    count_text(images, sizeof images, (int64_t)record_number(r, "images"));
+    snprintf(about, sizeof about, "%d epoch%s of %s images, batch %s, on %s", r->n_epochs, r->n_epochs == 1 ? "" : "s",
+             images, record_text(r, "batch"), record_text(r, "devices"));
+    page_begin(file, title, about);
+    fputs("<div class=\"cards\">\n", file);
+    put_card(file, "test accuracy", "%.4f", (double)s->judge->correct / (double)s->judge->rows);
+    put_card(file, "train loss, last epoch", "%.4f", r->n_epochs ? r->epochs[r->n_epochs - 1].train_loss : NAN);
+    put_card(file, "seconds an epoch", "%.2f", record_seconds(r));
+    put_card(file, "images a second", NULL, record_speed(r));
+    fputs("</div>\n<p class=\"note\">fingerprint of the weights <code id=\"fingerprint\">", file);
+    put_escaped(file, s->fingerprint);
+    fputs("</code></p>\n", file);
+}
+
+/* Rows are what an image is, columns what it was taken for; the colour grows with the share of the row. */
+static void put_taken(FILE *file, const judge *j)
+{
+    fputs("<div class=\"wide\"><table class=\"taken\" id=\"taken\">\n<thead><tr><th></th>", file);
+    for (int guess = 0; guess < JUDGE_CLASSES; guess++)
+        fprintf(file, "<th><span>%s</span></th>", judge_class(guess));
+    fputs("</tr></thead>\n<tbody>\n", file);
+    for (int label = 0; label < JUDGE_CLASSES; label++) {
+        int64_t row = 0;
+        for (int guess = 0; guess < JUDGE_CLASSES; guess++)
+            row += j->taken[label][guess];
+        fprintf(file, "<tr><th>%s</th>", judge_class(label));
+        for (int guess = 0; guess < JUDGE_CLASSES; guess++) {
+            long long n = (long long)j->taken[label][guess];
+            double share = row ? (double)n / (double)row : 0;
+            fprintf(file, "<td style=\"background:rgba(var(--%s),%.3f)\" title=\"%s taken for %s: %lld of %lld\">",
+                    label == guess ? "right" : "wrong", n ? 0.06 + 0.74 * sqrt(share) : 0.02, judge_class(label),
+                    judge_class(guess), n, (long long)row);
+            if (n)
+                fprintf(file, "%lld", n);
+            fputs("</td>", file);
+        }
+        fputs("</tr>\n", file);
+    }
+    fputs("</tbody></table></div>\n", file);
+}
+
+static void put_worst(FILE *file, const judge *j)
+{
+    fputs("<div class=\"worst\">\n", file);
+    for (int i = 0; i < j->n_worst; i++) {
+        const judge_image *image = &j->worst[i];
+        fprintf(file, "<figure><img width=\"%d\" height=\"%d\" alt=\"test image %lld: %s\" src=\"", j->width, j->height,
+                (long long)image->index, judge_class(image->label));
+        picture_uri(file, image->pixels, j->width, j->height);
+        fprintf(file,
+                "\"><figcaption><b>%s</b> <span>taken for</span> <b>%s</b> <span>%.0f %%, number "
+                "%lld</span></figcaption></figure>\n",
+                judge_class(image->label), judge_class(image->guess), 100 * image->sure, (long long)image->index);
+    }
+    fputs("</div>\n", file);
+}
+
+static void put_devices(FILE *file, const run *r)
+{
+    fputs("<table id=\"devices\">\n", file);
+    for (int i = 0; i < r->devices.n; i++) {
+        const char *about = ls_device_about(r->session, r->devices.at[i]);
+        page_row(file, ls_device_str(r->session, r->devices.at[i]), about ? about : "");
+    }
+    fputs("</table>\n", file);
+}
+
+static void put_versions(FILE *file)
+{
+    char line[256];
+    fputs("<table id=\"versions\">\n", file);
+    page_row(file, "lockstep", ls_version());
+    for (const char *at = ls_features(); *at;) {
+        int length = (int)strcspn(at, "\n"), colon = (int)strcspn(at, ":");
+        snprintf(line, sizeof line, "%.*s", colon < length ? colon : length, at);
+        size_t behind = strlen(line) + 1;
+        if (colon + 2 < length)
+            snprintf(line + behind, sizeof line - behind, "%.*s", length - colon - 2, at + colon + 2);
+        else
+            line[behind] = '\0';
+        page_row(file, line, line + behind);
+        at += length + (at[length] == '\n');
+    }
+    page_row(file, "pictures", pictures_version());
+    fputs("</table>\n", file);
+}
+
+static void put_page(FILE *file, const figure *f, const void *user)
+{
+    const story *s = user;
+    put_head(file, s);
+    page_figure(file, f);
+    page_section(file, "Epochs", NULL);
+    page_epochs(file, s->record);
+    page_section_end(file);
+    page_section(file, "What was taken for what",
+                 "All test images: a row for what they are, a column for what the network took them for.");
+    put_taken(file, s->judge);
+    page_section_end(file);
+    if (s->judge->n_worst) {
+        page_section(file, "Most wrong", "The test images whose own class the network thought least likely.");
+        put_worst(file, s->judge);
+        page_section_end(file);
+    }
+    fputs("<div class=\"two\">\n", file);
+    page_section(file, "Settings", NULL);
+    page_settings(file, s->record);
+    page_section_end(file);
+    fputs("<div>\n", file);
+    page_section(file, "Devices", NULL);
+    put_devices(file, s->run);
+    page_section_end(file);
+    page_section(file, "Versions", NULL);
+    put_versions(file);
+    page_section_end(file);
+    fputs("</div>\n</div>\n", file);
+    page_end(file);
+}
+
+int report_run(const run *r, record *of, ls_data *test, const char *fingerprint)
+{
+    judge j;
+    int status = judge_network(&j, r->net, test);
+    if (status == 0)
+        status = write_report("--report", r->chosen->report, &of, 1, put_page,
+                              &(story){.run = r, .record = of, .judge = &j, .fingerprint = fingerprint});
+    judge_free(&j);
+    return status;
+}

@@ -1,0 +1,91 @@
+#include "whole.h"
+#include "say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int check_folder(const char *option, const char *folder)
+{
+    struct stat about;
+    if (stat(folder, &about) != 0 || (!S_ISDIR(about.st_mode) && (errno = ENOTDIR)) || access(folder, W_OK) != 0)
+        return failed(option, "%s: %s", folder, strerror(errno));
+    return 0;
+}
+
+int check_new_folder(const char *option, const char *folder)
+{
+    struct stat about;
+    if (stat(folder, &about) == 0 || errno != ENOENT)
+        return check_folder(option, folder);
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    while (length > 0 && folder[length - 1] != '/')
+        length--;
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    char *above = strndup(length ? folder : ".", length ? length : 1);
+    int status = above ? check_folder(option, above) : failed(option, "%s", strerror(ENOMEM));
+    free(above);
+    return status;
+}
+
+int make_folder(const char *option, const char *folder)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return failed(option, "%s: %s", folder, strerror(errno));
+    return check_folder(option, folder);
+}
+
+bool whole_begin(whole_file *f, const char *folder, const char *name)
+{
+    *f = (whole_file){0};
+    if (asprintf(&f->path, "%s/%s", folder, name) < 0)
+        f->path = NULL;
+    if (asprintf(&f->temporary, "%s/.%s.%ld", folder, name, (long)getpid()) < 0)
+        f->temporary = NULL;
+    if (f->path && f->temporary)
+        f->file = fopen(f->temporary, "we");
+    else
+        errno = ENOMEM;
+    if (f->file)
+        return true;
+    int error = errno;
+    free(f->path);
+    free(f->temporary);
+    errno = error;
+    return false;
+}
+
+/* The new name itself lasts only once the folder is on the disk; a file system that cannot say so keeps it anyway. */
+static void settle_folder(const char *path)
+{
+    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path) + 1);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
+bool whole_end(whole_file *f, bool good)
+{
+    errno = good ? 0 : EIO;
+    good = good && fflush(f->file) == 0 && !ferror(f->file) && fsync(fileno(f->file)) == 0;
+    good = fclose(f->file) == 0 && good;
+    good = good && rename(f->temporary, f->path) == 0;
+    int error = errno ? errno : EIO;
+    if (good)
+        settle_folder(f->path);
+    else
+        unlink(f->temporary);
+    free(f->path);
+    free(f->temporary);
+    errno = error;
+    return good;
+}

@@ -1,0 +1,260 @@
+#!/bin/sh
+# --report and `report`: the page's numbers are the log's, its pictures are the test set's, PNG and SVG are valid, and where
+# something fails nothing is left.
+. "$(dirname -- "$0")/common.sh"
+python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+# Fontconfig, beneath cairo, keeps what it knows of fonts to the process's end; with the leak sanitizer that is not ours.
+echo 'leak:libfontconfig' >"$work/leaks"
+LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
+export LSAN_OPTIONS
+small="--limit 300 --limit-test 100 --epochs 3 --batch 64 --shard 32 --lr 0.1 --quiet"
+
+refused() { # STATUS PATTERN ARGUMENTS...
+    expected_status=$1 pattern=$2
+    shift 2
+    runs "$expected_status" "$@"
+    one_line "$pattern"
+}
+
+if ! "$program" --version | grep -q '^reports: cairo'; then
+    # shellcheck disable=SC2086 # options
+    refused 1 '--report: .*built without cairo' train $small --report "$work/look"
+    refused 1 'report: .*built without' report "$work/none.jsonl"
+    echo "built without cairo: no reports to look at"
+    ends
+fi
+
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0-1 --log "$work/two.jsonl" --report "$work/look"
+[ ! -s "$work/err" ] || wrong "--quiet says something"
+[ "$(ls -A "$work/look" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "left in the folder: $(ls -A "$work/look")"
+cp "$work/out" "$work/two.out"
+
+cat >"$work/page.py" <<'PY'
+"""A page's numbers, images and links; every tag closed."""
+import html.parser, re
+void = {"meta", "link", "img", "circle", "polyline"}
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.tables, self.images, self.links, self.texts, self.captions = [], {}, [], [], {}, []
+        self.feed(open(path, encoding="utf-8").read())
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, given):
+        given = dict(given)
+        self.links += [given[name] for name in ("src", "href") if name in given]
+        if tag == "img":
+            self.images.append(given["src"])
+        if tag not in void:
+            self.open.append((tag, given.get("id")))
+        if tag == "table":
+            self.table = self.tables.setdefault(given.get("id") or given.get("class"), [])
+        if tag == "tr":
+            self.table.append([])
+        if tag in ("td", "th"):
+            self.table[-1].append("")
+        if tag == "figcaption":
+            self.captions.append("")
+        if tag == "data" and any(t == "td" for t, _ in self.open):
+            self.table[-1][-1] = float(given["value"])
+
+    def handle_startendtag(self, tag, given):
+        self.handle_starttag(tag, given)
+        if tag not in void:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        top, _ = self.open.pop()
+        assert top == tag, (top, tag, self.getpos())
+
+    def handle_data(self, text):
+        tags = [tag for tag, _ in self.open]
+        if "figcaption" in tags:
+            self.captions[-1] += text
+        if ("td" in tags or "th" in tags) and "data" not in tags and isinstance(self.table[-1][-1], str):
+            self.table[-1][-1] += text
+        for _, name in self.open:
+            if name:
+                self.texts[name] = self.texts.get(name, "") + text
+PY
+
+cat >"$work/png.py" <<'PY'
+"""A PNG's size and rows, every chunk's sum checked."""
+import struct, zlib
+
+def read_png(data):
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", data[:8]
+    at, packed, names = 8, b"", []
+    while at < len(data):
+        size, name = struct.unpack(">I4s", data[at : at + 8])
+        body = data[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0] == zlib.crc32(name + body), name
+        if name == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", body[:10])
+        packed += body if name == b"IDAT" else b""
+        names.append(name)
+        at += 12 + size
+    assert names[0] == b"IHDR" and names[-1] == b"IEND" and depth == 8
+    wide = {0: 1, 2: 3, 6: 4}[colour]
+    flat, rows, before = zlib.decompress(packed), [], bytes(width * wide)
+    assert len(flat) == height * (1 + width * wide)
+    for y in range(height):
+        kind, line = flat[y * (1 + width * wide)], bytearray(flat[y * (1 + width * wide) + 1 : (y + 1) * (1 + width * wide)])
+        for i in range(len(line)):
+            a, b, c = (line[i - wide] if i >= wide else 0), before[i], (before[i - wide] if i >= wide else 0)
+            p = a + b - c
+            paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+            line[i] = (line[i] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+        rows.append(bytes(line))
+        before = line
+    return width, height, colour, rows
+PY
+
+PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the report"
+import base64, json, re, sys, xml.etree.ElementTree as tree
+from page import Page
+from png import read_png
+work = sys.argv[1]
+page = Page(work + "/look/report.html")
+lines = [json.loads(line) for line in open(work + "/two.jsonl", encoding="utf-8")]
+first, epochs = lines[0], [line for line in lines if "epoch" in line]
+
+# The epochs, with all their digits.
+told = [row[:6] for row in page.tables["epochs"][1:]]
+wanted = [[str(e["epoch"])] + [e[name] for name in ("train_loss", "train_acc", "test_acc", "sec", "img_per_s")] for e in epochs]
+assert told == wanted, (told, wanted)
+
+# Every setting of the log.
+settings = {row[0]: row[1] for row in page.tables[None]}
+for name, value in first.items():
+    if name in ("lockstep", "built_with"):
+        continue
+    text = settings[name.replace("_", " ")]
+    if value is None:
+        assert text == "\u2013", (name, text)
+    elif isinstance(value, bool):
+        assert text == str(value).lower(), (name, text)
+    elif isinstance(value, (int, float)):
+        assert float(text) == value, (name, text)
+    else:
+        assert text == value, (name, text)
+versions = dict(row for row in page.tables["versions"])
+assert versions["lockstep"] == first["lockstep"] and versions["pictures"], versions
+assert [row[0] for row in page.tables["devices"]] == ["cpu(0)", "cpu(1)"]
+assert "fingerprint: " + page.texts["fingerprint"] == open(work + "/two.out").read().split("\n")[1]
+
+# The confusion matrix counts every test image once, and its diagonal is the accuracy.
+labels = open(work + "/data/t10k-labels-idx1-ubyte", "rb").read()[8:108]
+pixels = open(work + "/data/t10k-images-idx3-ubyte", "rb").read()[16:]
+taken = [[int(n or 0) for n in row[1:]] for row in page.tables["taken"][1:]]
+assert [sum(row) for row in taken] == [labels.count(c) for c in range(10)], taken
+right = sum(taken[c][c] for c in range(10))
+assert right / 100 == epochs[-1]["test_acc"], (right, epochs[-1])
+
+# The most wrong: as many as there are wrong ones, up to 24; each is the picture that its number says.
+assert len(page.images) == min(24, 100 - right) > 0, (len(page.images), right)
+names = [row[0] for row in page.tables["taken"][1:]]
+for source, caption in zip(page.images, page.captions):
+    label, guess, sure, number = re.fullmatch(r"(.*) taken for (.*) (\d+) %, number (\d+)", caption).groups()
+    number = int(number)
+    assert names[labels[number]] == label != guess, (caption, labels[number])
+    assert taken[names.index(label)][names.index(guess)] > 0
+    head, data = source.split(",")
+    assert head == "data:image/png;base64"
+    width, height, colour, rows = read_png(base64.b64decode(data, validate=True))
+    assert (width, height, colour) == (28, 28, 0)
+    assert b"".join(rows) == pixels[784 * number : 784 * (number + 1)], number
+
+# One file: no link leads out of it.
+assert all(link.startswith("data:") for link in page.links), page.links
+text = open(work + "/look/report.html", encoding="utf-8").read()
+assert "http" not in text and "url(" not in text and "@import" not in text and "<script" not in text
+assert "prefers-color-scheme" in text and "viewport" in text
+
+width, height, colour, rows = read_png(open(work + "/look/curve.png", "rb").read())
+assert width > height > 400 and len(set(rows)) > 20
+root = tree.parse(work + "/look/curve.svg").getroot()
+assert root.tag.endswith("}svg") and len(list(root.iter())) > 10
+PY
+
+# Another number of devices: not a pixel differs.
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0 --log "$work/one.jsonl" --report "$work/look-one/"
+cmp "$work/look/curve.png" "$work/look-one/curve.png" || wrong "curve.png depends on the devices"
+# A run that went on from a checkpoint tells all of it, from its log.
+if "$program" --version | grep -q '^weights files: jansson'; then
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0 --steps 7 --checkpoint "$work/kept" --log "$work/parts.jsonl"
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0-1 --resume --checkpoint "$work/kept" --log "$work/parts.jsonl" --report "$work/look-parts"
+    cmp "$work/look/curve.png" "$work/look-parts/curve.png" || wrong "a resumed run's report has other curves"
+fi
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0 --lr 0.2 --log "$work/three <&\".jsonl"
+# Over an old report, and from a log whose last line was cut short.
+printf '{"step":99,"lo' >>"$work/one.jsonl"
+for time in first second; do
+    runs 0 report "$work/two.jsonl" "$work/one.jsonl" "$work/three <&\".jsonl" --out "$work/compared"
+    [ "$(ls -A "$work/compared" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "the $time comparison left $(ls -A "$work/compared")"
+done
+PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the comparison"
+import json, sys, xml.etree.ElementTree as tree
+from page import Page
+from png import read_png
+work = sys.argv[1]
+page = Page(work + "/compared/report.html")
+head, *rows = page.tables["runs"]
+paths = [work + "/" + name for name in ("two.jsonl", "one.jsonl", 'three <&".jsonl')]
+assert len(rows) == 3 and head[2:4] == ["devices", "lr"], head
+first = None
+told = []
+for n, (path, row) in enumerate(zip(paths, rows)):
+    whole = [line for line in open(path, encoding="utf-8") if line.endswith("\n")]
+    lines = [json.loads(line) for line in whole]
+    epochs = [line for line in lines if "epoch" in line]
+    row = dict(zip(head, row))
+    seconds = sum(e["sec"] for e in epochs)
+    speed = sum(e["sec"] * e["img_per_s"] for e in epochs) / seconds
+    first = first or speed
+    wanted = {"run": path, "devices": lines[0]["devices"], "lr": str(lines[0]["lr"]), "test acc": epochs[-1]["test_acc"], "train loss": epochs[-1]["train_loss"]}
+    assert {name: row[name] for name in wanted} == wanted, (row, wanted)
+    for name, value in (("sec/epoch", seconds / 3), ("images/s", speed), ("times", speed / first)):
+        assert abs(row[name] - value) <= 1e-9 * value, (name, row[name], value)
+    assert row["same losses"] == ("as run 1" if n == 1 else "\u2013"), row
+    told += [[str(e["epoch"])] + [e[name] for name in ("train_loss", "train_acc", "test_acc", "sec", "img_per_s")] for e in epochs]
+assert [row[:6] for row in page.tables["epochs"] if row[0] != "epoch"] == told
+text = open(work + "/out", encoding="utf-8").read().rstrip().split("\n")
+assert len(text) == 4 and text[0].split()[0] == "run" and text[2].endswith("as run 1") and text[3].endswith("-"), text
+assert all(link.startswith("data:") for link in page.links)
+read_png(open(work + "/compared/curve.png", "rb").read())
+tree.parse(work + "/compared/curve.svg")
+PY
+
+# What is wrong is said before anything is written or trained.
+: >"$work/file"
+printf 'no json\n' >"$work/bad.jsonl"
+printf '{"step":1,"loss":2}\n' >"$work/headless.jsonl"
+{ cat "$work/two.jsonl"; printf 'no json\n'; } >"$work/spoilt.jsonl"
+# shellcheck disable=SC2086
+{
+    refused 1 '--report: .*nowhere: ' train $small --report "$work/nowhere/look"
+    refused 1 '--report: .*file: ' train $small --report "$work/file"
+    refused 2 "--report: its value is empty" train $small --report ''
+}
+refused 2 'report: takes the logs' report
+refused 2 'report: takes the logs' report --out "$work/none"
+refused 1 'report: .*missing.jsonl: ' report "$work/missing.jsonl" --out "$work/none"
+refused 1 'report: .*bad.jsonl:1: ' report "$work/bad.jsonl" --out "$work/none"
+refused 1 'report: .*headless.jsonl: ' report "$work/headless.jsonl" --out "$work/none"
+refused 1 'report: .*file: .*empty' report "$work/file" --out "$work/none"
+refused 1 'report: .*spoilt.jsonl:[0-9]+: ' report "$work/two.jsonl" "$work/spoilt.jsonl" --out "$work/none"
+[ ! -e "$work/none" ] || wrong "a refused report left a folder"
+mkdir "$work/blocked" "$work/blocked/curve.png"
+refused 1 'report: .*blocked/curve.png: ' report "$work/two.jsonl" --out "$work/blocked"
+[ -z "$(find "$work/blocked" -name '.*' -type f)" ] || wrong "a failed report left $(ls -A "$work/blocked")"
+ends
