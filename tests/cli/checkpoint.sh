@@ -3,7 +3,10 @@
 # is refused in one line. checkpoint.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
 "$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+# Another user must reach it too, whoever owns the folder that it was built in.
 chmod 755 "$work"
+cp "$program" "$work/lockstep" || exit 1
+program=$work/lockstep
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA

@@ -3,6 +3,7 @@
 # resizes, and what Ctrl-C, Ctrl-Z, SIGTERM and a closed pipe leave behind.
 . "$(dirname -- "$0")/common.sh"
 command -v tmux >/dev/null 2>&1 || { echo "no tmux here: skipped"; exit 77; }
+python3 -c 'import pty; pty.openpty()' 2>/dev/null || { echo "no pseudo-terminals here: skipped"; exit 77; }
 python3 "$here/make_data.py" "$work/data" 640 64 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
