@@ -381,14 +381,14 @@ static bool defines_result(const row *r)
     return r->kind < KIND_DTYPE;
 }
 
-/* As few digits as tell it from all others. */
-static void write_real(char text[64], double value)
+/* How many digits tell it from all others. */
+static int digits_of(double value)
 {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, 64, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            return;
-    }
+    char text[64];
+    int digits = 1;
+    while (digits < 17 && snprintf(text, sizeof text, "%.*g", digits, value) > 0 && strtod(text, NULL) != value)
+        digits++;
+    return digits;
 }
 
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most)
@@ -412,7 +412,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
         else if (r->kind == KIND_REAL && *(const double *)place < 0)
             snprintf(text, 64, "the model's");
         else if (r->kind == KIND_REAL)
-            write_real(text, *(const double *)place);
+            snprintf(text, 64, "%.*g", digits_of(*(const double *)place), *(const double *)place);
         else if (r->kind == KIND_FLAG)
             snprintf(text, 64, "%s", *(const bool *)place ? "on" : "off");
         else

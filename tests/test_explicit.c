@@ -88,7 +88,7 @@ typedef enum waiting { NEVER, EACH_EPOCH, EACH_BATCH, READ_LOSSES } waiting;
 
 static void train_batch(ls_batch b, params replicas[], ls_devices devices, waiting wait)
 {
-    ls_tensor *X[16], *y[16], *loss[16], *g[16];
+    ls_tensor *X[16], *y[16], *loss[16] = {NULL}, *g[16];
     ls_scatter(b.X, devices, X);
     ls_scatter(b.y, devices, y);
     for (int d = 0; d < devices.n; d++)

@@ -74,6 +74,8 @@ __attribute__((unused)) static void stand_in_strings(const char *a, const char *
 
 #define assert_int_equal(a, b)              stand_in_compare(a, b, 1)
 #define assert_int_not_equal(a, b)          stand_in_compare(a, b, 0)
+#define assert_in_range(v, least, most)     stand_in_check((v) >= (least) && (v) <= (most), "%s is out of its range", #v)
+#define assert_float_equal(a, b, most)      stand_in_check((a) - (b) <= (most) && (b) - (a) <= (most), "%s == %s", #a, #b)
 #define assert_null(p)                      stand_in_check((p) == NULL, "%s is not NULL", #p)
 #define assert_non_null(p)                  stand_in_check((p) != NULL, "%s is NULL", #p)
 #define assert_ptr_equal(a, b)              stand_in_check((const void *)(a) == (const void *)(b), "%s == %s", #a, #b)
