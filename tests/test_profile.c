@@ -17,10 +17,7 @@ static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 static int make_images(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)(i * 37 + i / 7 * 11);
-    for (int i = 0; i < ROWS; i++)
-        classes_of[i] = (uint8_t)(i % CLASSES);
+    test_make_images(pixels, sizeof pixels, classes_of, sizeof classes_of, CLASSES);
     return 0;
 }
 

@@ -1,6 +1,5 @@
 /* Operations over all numbers of an image: softmax, sums and squared errors, sixteen images side by side. */
-#include "base/math.h"
-#include "device/cpu/lanes/plane.h"
+#include "device/cpu/lanes/softmax.h"
 
 /* Group `group` of an operand. */
 static float *group_of(const ls_operand *t, int group)
@@ -8,32 +7,13 @@ static float *group_of(const ls_operand *t, int group)
     return t->data + (ptrdiff_t)group * t->c * t->h * t->w * LS_LANES;
 }
 
-static void softmax_group(const float *x, int features, int lanes, float *y)
-{
-    float m[LS_LANES], s[LS_LANES];
-    for (int lane = 0; lane < LS_LANES; lane++)
-        m[lane] = x[lane];
-    for (int c = 1; c < features; c++)
-        for (int lane = 0; lane < LS_LANES; lane++)
-            m[lane] = x[c * LS_LANES + lane] > m[lane] ? x[c * LS_LANES + lane] : m[lane];
-    for (int c = 0; c < features; c++)
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            const float e = lane < lanes ? ls_expf(x[c * LS_LANES + lane] - m[lane]) : 0.0f;
-            s[lane] = c ? s[lane] + e : e;
-            y[c * LS_LANES + lane] = e;
-        }
-    for (int lane = lanes; lane < LS_LANES; lane++)
-        s[lane] = 1.0f;
-    for (int c = 0; c < features; c++)
-        for (int lane = 0; lane < LS_LANES; lane++)
-            y[c * LS_LANES + lane] /= s[lane];
-}
-
 static void softmax(const ls_op_call *call)
 {
-    for (int group = 0; group < call->groups; group++)
-        softmax_group(group_of(&call->in[0], group), call->in[0].c, lanes_of_group(call->samples->count, group),
+    for (int group = 0; group < call->groups; group++) {
+        float m[LS_LANES], s[LS_LANES];
+        softmax_group(group_of(&call->in[0], group), call->in[0].c, lanes_of_group(call->samples->count, group), m, s,
                       group_of(&call->out[0], group));
+    }
 }
 
 static void softmax_backward(const ls_op_call *call)

@@ -1,6 +1,5 @@
 /* Softmax cross-entropy and what is counted beside it: sixteen images side by side, exp and log one by one. */
-#include "base/math.h"
-#include "device/cpu/lanes/plane.h"
+#include "device/cpu/lanes/softmax.h"
 
 static int label_of(const ls_op_call *call, int group, int lane)
 {
@@ -11,22 +10,7 @@ static int label_of(const ls_op_call *call, int group, int lane)
 static void group_loss(const ls_op_call *call, int group, int lanes, const float *z, int classes, float *loss, float *p)
 {
     float m[LS_LANES], s[LS_LANES];
-    for (int lane = 0; lane < LS_LANES; lane++)
-        m[lane] = z[lane];
-    for (int c = 1; c < classes; c++)
-        for (int lane = 0; lane < LS_LANES; lane++)
-            m[lane] = z[c * LS_LANES + lane] > m[lane] ? z[c * LS_LANES + lane] : m[lane];
-    for (int c = 0; c < classes; c++)
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            const float e = lane < lanes ? ls_expf(z[c * LS_LANES + lane] - m[lane]) : 0.0f;
-            s[lane] = c ? s[lane] + e : e;
-            p[c * LS_LANES + lane] = e;
-        }
-    for (int lane = lanes; lane < LS_LANES; lane++)
-        s[lane] = 1.0f;
-    for (int c = 0; c < classes; c++)
-        for (int lane = 0; lane < LS_LANES; lane++)
-            p[c * LS_LANES + lane] /= s[lane];
+    softmax_group(z, classes, lanes, m, s, p);
     for (int lane = 0; lane < LS_LANES; lane++)
         loss[lane] =
             lane < lanes ? ls_logf(s[lane]) - (z[label_of(call, group, lane) * LS_LANES + lane] - m[lane]) : 0.0f;
