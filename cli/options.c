@@ -40,7 +40,7 @@ static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, 
 
 typedef struct row {
     const char *name, *argument; /* argument NULL: the option takes none */
-    int commands;
+    int commands;                /* COMMAND_..., and LOCAL */
     kind kind;
     size_t place;          /* in `settings` */
     const char *help;      /* NULL: for tests, not shown */
@@ -55,6 +55,8 @@ enum {
     BENCH = COMMAND_BENCH
 };
 enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH };
+/* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their place. */
+enum { LOCAL = 1 << 16 };
 #define AT(member) offsetof(settings, member)
 
 static const row table[] = {
@@ -62,14 +64,15 @@ static const row table[] = {
     {"model", "M", FILES, KIND_TEXT, AT(model), "lenet or resnet18 (default: as the weights file says)", 0, 0, models},
     {"model", "M", BENCH, KIND_TEXT, AT(model), "lenet or resnet18 (default both)", 0, 0, models},
     {"profile", NULL, BENCH, KIND_FLAG, AT(profile), "where a step's time goes, operation by operation", 0, 0, NULL},
-    {"weights", "FILE", TRAIN, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
-    {"weights", "FILE", FILES, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
-    {"out", "FILE", COMMAND_PREDICT, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0, NULL},
-    {"data", "DIR", RUNS, KIND_TEXT, AT(data),
+    {"weights", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
+    {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
+    {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0,
+     NULL},
+    {"data", "DIR", RUNS | LOCAL, KIND_TEXT, AT(data),
      "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
      0, NULL},
-    {"devices", "LIST", RUNS | BENCH, KIND_TEXT, AT(devices), "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)",
-     0, 0, NULL},
+    {"devices", "LIST", RUNS | BENCH | LOCAL, KIND_TEXT, AT(devices),
+     "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0, NULL},
     {"batch", "N", TRAIN | BENCH, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1, INT_MAX,
      NULL},
     {"shard", "N", RUNS | BENCH, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1, INT_MAX,
@@ -81,7 +84,7 @@ static const row table[] = {
      "steps to measure, after two that are not\n(default 50 for lenet, 4 for resnet18)", 1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
     {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
-    {"save", "FILE", TRAIN, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
+    {"save", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
     {"optimizer", "NAME", TRAIN, KIND_CHOICE, AT(optimizer), "sgd (default sgd)", 0, 0, optimizers},
     {"lr", "X", TRAIN, KIND_REAL, AT(lr), "learning rate (default 0.2 for lenet, 0.1 for resnet18)", 0, 0, NULL},
     {"momentum", "X", TRAIN, KIND_REAL, AT(momentum), "(default 0)", 0, 0, NULL},
@@ -99,23 +102,23 @@ static const row table[] = {
      "training images in file order (default: a new order every epoch)", 0, 0, NULL},
     {"conv", "HOW", RUNS | BENCH, KIND_CHOICE, AT(conv), "auto or direct (default auto: Winograd where it suits)", 0, 0,
      convs},
-    {"isa", "NAME", RUNS | BENCH, KIND_CHOICE, AT(isa),
+    {"isa", "NAME", RUNS | BENCH | LOCAL, KIND_CHOICE, AT(isa),
      "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
      0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
-    {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint),
+    {"checkpoint", "DIR", TRAIN | LOCAL, KIND_TEXT, AT(checkpoint),
      "keep checkpoints of the run in this folder, the last three", 0, 0, NULL},
-    {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
+    {"checkpoint-every", "N", TRAIN | LOCAL, KIND_EVERY, 0,
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\none at the end besides (default 10m)", 0, 0, NULL},
-    {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
-     NULL},
-    {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
+    {"resume", NULL, TRAIN | LOCAL, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0,
+     0, NULL},
+    {"verify", "STEPS", TRAIN | LOCAL, KIND_COUNT, AT(verify),
      "every so many steps compare the devices on a shard,\nbit by bit (default never)", 1, INT64_MAX, NULL},
-    {"allow-changed", "NAME", TRAIN, KIND_NAMES, 0,
+    {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "go on although this setting was another; the result is\nthen neither run's", 0, 0, NULL},
-    {"log", "FILE", TRAIN, KIND_TEXT, AT(log),
+    {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
      "a log of the run in JSON lines, written anew;\nwith --resume cut back to the checkpoint", 0, 0, NULL},
-    {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
+    {"report", "DIR", TRAIN | LOCAL, KIND_TEXT, AT(report),
      "look at the run: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
      "images)",
      0, 0, NULL},
@@ -124,14 +127,14 @@ static const row table[] = {
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
-    {"timeout", "SECONDS", RUNS, KIND_COUNT, AT(timeout),
+    {"timeout", "SECONDS", RUNS | LOCAL, KIND_COUNT, AT(timeout),
      "end when a rank or a device does not go on for so long,\nand name it (default 300 with several ranks, else "
      "never)",
      1, 1000000, NULL},
-    {"quiet", NULL, RUNS, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
+    {"quiet", NULL, RUNS | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
-    {"shuffle-pulls", "N", RUNS, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
-    {"trace", "FILE", TRAIN, KIND_LATER, 0, NULL, 0, 0, NULL},
+    {"shuffle-pulls", "N", RUNS | LOCAL, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
+    {"trace", "FILE", TRAIN | LOCAL, KIND_LATER, 0, NULL, 0, 0, NULL},
 };
 enum { ROWS = sizeof table / sizeof *table };
 
@@ -368,19 +371,6 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
     return argc - optind;
 }
 
-/* Where it runs and what it leaves behind; the weights' content is compared, not their place. */
-static bool defines_result(const row *r)
-{
-    static const char *const others[] = {
-        "data",   "devices", "isa",           "weights",          "save",   "out",        "log",    "url",
-        "to",     "quiet",   "shuffle-pulls", "timeout",          "report", "checkpoint", "resume", "allow-changed",
-        "verify", "json",    "trace",         "checkpoint-every", "profile"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(r->name, others[i]) == 0)
-            return false;
-    return r->kind < KIND_DTYPE;
-}
-
 /* How many digits tell it from all others. */
 static int digits_of(double value)
 {
@@ -397,7 +387,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
     for (int i = 0; i < ROWS && n < most; i++) {
         const row *r = &table[i];
         const void *place = (const char *)chosen + r->place;
-        if (!(r->commands & command) || !defines_result(r))
+        if (!(r->commands & command) || r->commands & LOCAL || r->kind >= KIND_DTYPE)
             continue;
         char *text = texts[n];
         list[n++] = (ls_setting){r->name, text};
