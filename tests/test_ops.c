@@ -259,7 +259,7 @@ static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny"};
 typedef struct test_case {
     const row *row;
     ls_attributes attributes;
-    int bias, values;
+    int bias, values, in_parts;
 } test_case;
 
 static void describe(const test_case *one, char *text, size_t size)
@@ -435,7 +435,7 @@ static void make_inputs(const test_case *one, operands *all, test_random *random
     }
 }
 
-static void compute(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all,
+static void compute(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all, int parts,
                     unsigned char canary)
 {
     ls_op op = one->attributes.op;
@@ -450,7 +450,11 @@ static void compute(const ls_backend *backend, const test_case *one, const test_
         call.out[i] = shape_of(one->row, what);
         call.out[i].data = all->out[i].data;
     }
-    test_run(backend, &call);
+    call.parts = parts;
+    for (int i = 0; i < parts; i++) {
+        call.part = (i + 1) % parts; /* in another order than the whole has */
+        test_run(backend, &call);
+    }
 }
 
 /* Garbage in the lanes without an image must not show: each backend gets its own. */
@@ -505,7 +509,8 @@ static float *copy_of(const buffer *b)
     return copy;
 }
 
-static void check_backend(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all)
+static void check_backend(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all,
+                          int parts)
 {
     operands own;
     float *before[LS_MAX_IN];
@@ -513,7 +518,7 @@ static void check_backend(const ls_backend *backend, const test_case *one, const
     for (int i = 0; i < LS_MAX_IN; i++) {
         before[i] = copy_of(&own.in[i]);
     }
-    compute(backend, one, batch, &own, 0xa5);
+    compute(backend, one, batch, &own, parts, 0xa5);
     for (int i = 0; i < LS_MAX_OUT; i++) {
         compare_output(backend, one, i, &all->out[i], &own.out[i], 0xa5);
     }
@@ -542,14 +547,17 @@ static void run_case(const test_case *one)
     test_fill_normal(&random, rows, (size_t)r->count * r->c * r->h * r->w);
     batch.samples.rows[one->attributes.input] = rows;
     make_inputs(one, &all, &random);
-    compute(ls_backend_ref(), one, &batch, &all, 0x5a);
+    compute(ls_backend_ref(), one, &batch, &all, 1, 0x5a);
     for (int i = 0; i < LS_MAX_OUT; i++) {
         /* Against itself: the zeros of the lanes without an image, and the guards. */
         compare_output(ls_backend_ref(), one, i, &all.out[i], &all.out[i], 0x5a);
     }
     for (int i = 0; i < backend_count; i++) {
         change_garbage(one, &all, &random);
-        check_backend(backends[i], one, &batch, &all);
+        check_backend(backends[i], one, &batch, &all, 1);
+        if (one->in_parts) {
+            check_backend(backends[i], one, &batch, &all, 3);
+        }
     }
     free_all(all.in, LS_MAX_IN);
     free_all(all.out, LS_MAX_OUT);
@@ -601,7 +609,7 @@ static void run_row(const row *r, ls_op op)
         if (!full && !is_small(r)) {
             continue;
         }
-        test_case one = {.row = r, .bias = bias, .values = values};
+        test_case one = {.row = r, .bias = bias, .values = values, .in_parts = full};
         one.attributes = (ls_attributes){.op = op, .kernel = r->kernel, .stride = r->stride, .padding = r->padding};
         one.attributes.fused_relu = relu;
         one.attributes.fused_add = add;

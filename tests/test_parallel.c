@@ -183,6 +183,21 @@ static void same_bits_when_folding(void **state)
     assert_same(&one, &unfolded);
 }
 
+/* Fewer shards than devices: those without one take parts of the operations. */
+static void same_bits_when_helping(void **state)
+{
+    (void)state;
+    setup how = usual;
+    how.batch = how.shard = 90;
+    outcome one = train(how);
+    assert_string_equal(one.message, "");
+    for (int i = 0; i < 4; i++) {
+        how.devices = i % 2 ? "cpu:0-2" : "cpu:0-1";
+        outcome other = train(how);
+        assert_same(&one, &other);
+    }
+}
+
 /* BatchNorm takes the mean away, and a bias with it: not almost zero, however the sums round. */
 static void a_bias_in_front_of_a_norm_stays_zero(void **state)
 {
@@ -386,7 +401,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_on_any_devices),        cmocka_unit_test(same_bits_in_any_pull_order),
         cmocka_unit_test(same_bits_however_one_waits),     cmocka_unit_test(same_bits_with_any_instructions),
-        cmocka_unit_test(same_bits_when_folding),          cmocka_unit_test(a_bias_in_front_of_a_norm_stays_zero),
+        cmocka_unit_test(same_bits_when_folding),
+        cmocka_unit_test(same_bits_when_helping),
+        cmocka_unit_test(a_bias_in_front_of_a_norm_stays_zero),
         cmocka_unit_test(one_bit_changes_the_fingerprint), cmocka_unit_test(nothing_is_allocated_while_running),
         cmocka_unit_test(every_allocation_may_fail),       cmocka_unit_test(an_overflow_is_named_and_keeps_the_weights),
         cmocka_unit_test(a_norm_of_one_value_is_refused),  cmocka_unit_test(the_gradient_is_the_losses_slope),

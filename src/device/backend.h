@@ -21,6 +21,9 @@ typedef struct ls_backend {
     ls_kernel *kernel[LS_OP_COUNT];
     /* Bytes of scratch that a call needs; data pointers are not read. NULL: none ever. */
     size_t (*scratch)(const ls_op_call *call);
+    /* Into how many parts a call may be cut at most, so that each is still worth a core's while; data pointers are not read.
+     * NULL: into one. */
+    int (*parts)(const ls_op_call *call);
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
     /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and nothing

@@ -192,6 +192,9 @@ typedef struct ls_op_call {
     int groups;                /* (count + 15) / 16 */
     ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
     void *scratch; /* of the size that the backend asked for, aligned to 64, content undefined */
+    /* Where parts > 1: only part number `part` is wanted. All parts together, each with scratch of its own and in any order or at
+     * once, write what the whole call writes. */
+    int part, parts;
 } ls_op_call;
 
 typedef void ls_kernel(const ls_op_call *call);

@@ -266,14 +266,30 @@ void ls_plan_free(ls_plan *plan)
     ls_release(plan->context, plan);
 }
 
-static void measure(ls_tally *tally, ls_kernel *kernel, const ls_op_call *call)
+void ls_plan_call(const ls_plan_step *step, const ls_op_call *call, ls_tally *tally)
 {
+    if (!tally) {
+        step->kernel(call);
+        return;
+    }
     double begin = ls_thread_seconds();
-    kernel(call);
+    step->kernel(call);
     tally->seconds += ls_thread_seconds() - begin;
+    if (call->part > 0)
+        return; /* the first part counts the call */
     tally->calls++;
     tally->images += call->samples->count;
     tally->groups += call->groups;
+}
+
+/* How many cores are to share a call. */
+static int parts_of(const ls_plan *plan, const ls_bindings *bindings, const ls_op_call *call)
+{
+    int ready = bindings->helpers && plan->backend->parts ? bindings->helpers->ready(bindings->helpers) : 0;
+    if (ready == 0)
+        return 1;
+    int most = plan->backend->parts(call);
+    return most < ready + 1 ? most : ready + 1;
 }
 
 void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
@@ -283,11 +299,13 @@ void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
         .samples = samples, .groups = (samples->count + LS_LANES - 1) / LS_LANES, .scratch = bindings->scratch};
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
+        ls_tally *tally = bindings->tally ? &bindings->tally[i] : NULL;
         set_call(&call, step, bindings);
-        if (bindings->tally)
-            measure(&bindings->tally[i], step->kernel, &call);
+        call.parts = parts_of(plan, bindings, &call);
+        if (call.parts > 1)
+            bindings->helpers->share(bindings->helpers, plan, i, &call, tally);
         else
-            step->kernel(&call);
+            ls_plan_call(step, &call, tally);
         for (int b = 0; whole && b < step->buckets; b++)
             whole(user, plan->whole[step->first_bucket + b]);
     }

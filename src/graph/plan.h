@@ -44,18 +44,30 @@ typedef struct ls_tally {
     double seconds;
 } ls_tally;
 
+/* Other cores that may compute parts of a step's call. */
+typedef struct ls_helpers {
+    int (*ready)(struct ls_helpers *helpers); /* how many would come now */
+    /* Computes the call of step number `step`, which has its parts set, with their help. */
+    void (*share)(struct ls_helpers *helpers, const struct ls_plan *plan, int step, const ls_op_call *call,
+                  ls_tally *tally);
+} ls_helpers;
+
 /* Where a run's numbers lie. */
 typedef struct ls_bindings {
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
-    ls_tally *tally; /* one for each step, to be added to; NULL: nobody measures */
+    ls_tally *tally;     /* one for each step, to be added to; NULL: nobody measures */
+    ls_helpers *helpers; /* NULL: none */
 } ls_bindings;
 
 /* Runs one shard. `whole` (may be NULL) is called after a step that completes a bucket of gradients. */
 void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user);
+
+/* Computes a step's call, or the part of it that the call names; `tally` is the step's, NULL where nobody measures. */
+void ls_plan_call(const ls_plan_step *step, const ls_op_call *call, ls_tally *tally);
 
 /* What a step reads and writes, without its scratch; and ls_op_flops of it. */
 typedef struct ls_cost {

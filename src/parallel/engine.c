@@ -5,8 +5,6 @@
 #include "base/cores.h"
 #include "cluster/cluster.h"
 
-enum { SPINS = 4000 };
-
 void ls_slow_down(const ls_worker *worker)
 {
     const ls_options *options = &worker->engine->session->options;
@@ -17,18 +15,6 @@ void ls_slow_down(const ls_worker *worker)
     ls_core_leave(worker->core); /* others on its core are not slow */
     nanosleep(&time, NULL);
     ls_core_enter(worker->core);
-}
-
-int ls_spin(const ls_engine *engine, const atomic_int *flag)
-{
-    for (int i = 0; !engine->crowded && i < SPINS; i++) {
-        if (atomic_load_explicit(flag, memory_order_acquire))
-            return 1;
-#if defined __x86_64__
-        __builtin_ia32_pause();
-#endif
-    }
-    return atomic_load_explicit(flag, memory_order_acquire);
 }
 
 static void *worker_main(void *argument)

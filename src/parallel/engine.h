@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "parallel/core.h"
+#include "parallel/offer.h"
 
 typedef struct ls_worker {
     struct ls_engine *engine;
@@ -17,6 +18,7 @@ typedef struct ls_worker {
     ls_device device;
     pthread_t thread;
     unsigned seen; /* jobs done */
+    ls_offer offer;
 } ls_worker;
 
 typedef struct ls_job {
@@ -24,7 +26,10 @@ typedef struct ls_job {
     int left; /* workers that have not returned from it; guarded by the engine's lock */
 } ls_job;
 
-enum { LS_QUEUE = 4 };
+enum {
+    LS_QUEUE = 4,
+    LS_SPINS = 1 << 17, /* rounds, some milliseconds, that a core without work looks for some before it sleeps */
+};
 
 typedef struct ls_engine {
     ls_session *session;
@@ -33,6 +38,7 @@ typedef struct ls_engine {
     ls_worker *workers;
     int n_workers;
     bool crowded; /* more threads than cores: waiting must not spin */
+    atomic_int idle, owners; /* workers that would help with a shard, and that are at one */
     pthread_mutex_t lock;
     pthread_cond_t submitted, finished;
     ls_job *queue[LS_QUEUE];
@@ -55,7 +61,12 @@ void ls_engine_wait(ls_engine *engine); /* until all are */
 /* Sleeps where the session's options make this worker's device a slow one, without its core's turn, which it must have. */
 void ls_slow_down(const ls_worker *worker);
 
-/* Waits a few microseconds for `flag` to become non-zero, where that is cheaper than sleeping; returns it. */
-int ls_spin(const ls_engine *engine, const atomic_int *flag);
+/* Tells the processor that a loop waits for another core. */
+static inline void ls_pause(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
 
 #endif

@@ -19,6 +19,7 @@ typedef struct pass {
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     uint64_t step;
     atomic_int next;   /* of this rank's */
+    atomic_int left;   /* that are not finished */
     int end;
     ls_runs runs;
     size_t *begin; /* [ranks + 1] of what is gathered */
@@ -36,7 +37,10 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_network_bind(network, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
+    bindings.helpers = ls_offer_begin(worker, NULL);
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
+    ls_offer_end(worker);
+    atomic_fetch_sub(&p->left, 1);
     atomic_fetch_add(&network->session->work, 1);
 }
 
@@ -50,8 +54,19 @@ static void work(ls_job *job, ls_worker *worker)
             run_shard(p, j, worker);
         ls_core_leave(worker->core);
         if (j >= p->end)
-            return;
+            break;
     }
+    ls_offer_enter(worker);
+    for (int i = 0; !worker->engine->crowded && atomic_load(&p->left) > 0 && i < LS_SPINS; i++) {
+        if (ls_offer_open(worker->engine)) {
+            ls_core_enter(worker->core);
+            ls_offer_take(worker);
+            ls_core_leave(worker->core);
+            i = 0;
+        }
+        ls_pause();
+    }
+    ls_offer_leave(worker);
 }
 
 /* The sum of the shards' losses, in the order of the tree, and of their right images. */
@@ -77,6 +92,7 @@ static ls_status cut(pass *p, ls_context *context, ls_cluster *cluster)
     ls_runs_cut(&p->runs, p->feed->shards);
     atomic_store(&p->next, p->runs.begin[rank]);
     p->end = p->runs.begin[rank + 1];
+    atomic_store(&p->left, p->end - p->runs.begin[rank]);
     return LS_OK;
 }
 

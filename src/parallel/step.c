@@ -438,7 +438,7 @@ static bool reducible(ls_step_job *step)
 
 typedef struct running {
     ls_step_job *step;
-    const ls_worker *worker;
+    ls_worker *worker;
 } running;
 
 static void bucket_is_whole(void *user, int bucket)
@@ -459,7 +459,7 @@ static double computing_seconds(const ls_core_times *times)
     return ls_seconds() - times->aside;
 }
 
-static void run_shard(ls_step_job *step, int j, const ls_worker *worker)
+static void run_shard(ls_step_job *step, int j, ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
     ls_core_times *times = times_of(step, worker);
@@ -474,7 +474,9 @@ static void run_shard(ls_step_job *step, int j, const ls_worker *worker)
         bindings.tally = ls_profile_tally(step->profile, part->feed->plan, worker->place);
     bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, worker);
     running r = {step, worker};
+    bindings.helpers = ls_offer_begin(worker, step->profile);
     ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
+    ls_offer_end(worker);
     if (!isfinite(metrics[LS_METRIC_LOSS]))
         atomic_store(&step->broken, 1);
     if (times)
@@ -531,7 +533,7 @@ static int pull(ls_step_job *step, const ls_worker *worker)
 }
 
 /* Until there may be something to do: a moment, where other ranks are waited for. */
-static void rest(ls_step_job *step, const ls_worker *worker)
+static void rest(ls_step_job *step, ls_worker *worker)
 {
     if (ls_exchange_under_way(step)) {
         atomic_store(&worker->engine->session->options.cluster->waiting, atomic_load(&step->busy) == 0);
@@ -539,18 +541,33 @@ static void rest(ls_step_job *step, const ls_worker *worker)
         nanosleep(&moment, NULL);
         return;
     }
-    if (ls_spin(worker->engine, &step->complete))
-        return;
+    for (int i = 0; !worker->engine->crowded && i < LS_SPINS; i++) {
+        if (atomic_load(&step->complete) || ls_offer_open(worker->engine) || reducible(step))
+            return;
+        ls_pause();
+    }
+    ls_offer_leave(worker);
     pthread_mutex_lock(&step->lock);
     while (!atomic_load(&step->complete) && !reducible(step) && !ls_exchange_under_way(step))
         pthread_cond_wait(&step->changed, &step->lock);
     pthread_mutex_unlock(&step->lock);
+    ls_offer_enter(worker);
+}
+
+/* What a worker without a shard can do: sums, or a part of what another is at. */
+static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
+{
+    if (!*helps)
+        ls_offer_enter(worker);
+    *helps = true;
+    return reduce(step, worker) || ls_offer_take(worker);
 }
 
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     ls_core_times *times = times_of(step, worker);
+    bool helps = false;
     begin(step);
     while (!atomic_load(&step->complete)) {
         atomic_fetch_add(&step->busy, 1);
@@ -564,7 +581,7 @@ static void work(ls_job *job, ls_worker *worker)
         if (worked)
             run_shard(step, j, worker);
         else
-            worked = reduce(step, worker);
+            worked = help(step, worker, &helps);
         if (times)
             ls_times_end_turn(times);
         ls_core_leave(worker->core);
@@ -573,6 +590,8 @@ static void work(ls_job *job, ls_worker *worker)
         if (!worked)
             rest(step, worker);
     }
+    if (helps)
+        ls_offer_leave(worker);
 }
 
 void ls_step_submit(ls_step_job *step)

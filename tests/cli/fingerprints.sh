@@ -42,6 +42,10 @@ variants lenet --batch 250 --shard 32 --limit 1901 --epochs 2
 same lenet --batch 250 --shard 32 --limit 1901 --epochs 2 --isa plain
 variants resnet18 --model resnet18 --batch 100 --shard 16 --limit 290 --steps 6
 variants resnet18_direct --model resnet18 --batch 100 --shard 16 --limit 290 --steps 2 --conv direct
+for devices in cpu:0 cpu:0-1 cpu:0-1 cpu:0-2; do # one shard, which all cores share
+    same shared --model resnet18 --batch 64 --shard 64 --limit 64 --steps 2 --devices $devices
+    same lenet_shared --batch 250 --shard 250 --limit 1901 --epochs 2 --devices $devices
+done
 same plain --model resnet18 --batch 20 --shard 16 --limit 20 --steps 1
 same plain --model resnet18 --batch 20 --shard 16 --limit 20 --steps 1 --isa plain
 ends

@@ -23,11 +23,58 @@ static size_t scratch(const ls_op_call *call)
     }
 }
 
+static int units(const ls_op_call *call)
+{
+    switch (call->attributes->op) {
+    case LS_OP_CONV:
+    case LS_OP_CONV_DATA:
+        return LANES(ls_lanes_conv_units)(call);
+    case LS_OP_CONV_WEIGHT:
+        return LANES(ls_lanes_weight_units)(call);
+    case LS_OP_WINOGRAD:
+    case LS_OP_WINOGRAD_DATA:
+        return LANES(ls_lanes_winograd_units)(call);
+    case LS_OP_WINOGRAD_WEIGHT:
+        return LANES(ls_lanes_winograd_weight_units)(call);
+    case LS_OP_BATCH_NORM:
+    case LS_OP_BATCH_NORM_INFER:
+    case LS_OP_BATCH_NORM_BACKWARD:
+    case LS_OP_CHANNEL_SUM:
+        return call->in[0].c;
+    case LS_OP_ADD:
+    case LS_OP_RELU:
+    case LS_OP_RELU_BACKWARD:
+    case LS_OP_AVG_POOL:
+    case LS_OP_AVG_POOL_BACKWARD:
+    case LS_OP_MAX_POOL:
+    case LS_OP_MAX_POOL_BACKWARD:
+    case LS_OP_GLOBAL_AVG_POOL:
+    case LS_OP_GLOBAL_AVG_POOL_BACKWARD:
+        return call->groups * call->out[0].c;
+    default:
+        return 1;
+    }
+}
+
+/* A part takes some ten microseconds at least, ten times what handing it to another core costs. */
+static int parts(const ls_op_call *call)
+{
+    enum { FLOPS = 2 << 20, NUMBERS = 64 << 10 };
+    double flops = 0, numbers = 0;
+    for (int i = 0; i < LS_MAX_IN; i++)
+        numbers += (double)call->in[i].c * call->in[i].h * call->in[i].w;
+    flops = ls_op_flops(call) * call->samples->count;
+    const double worth = flops > 0 ? flops / FLOPS : numbers * call->groups * LS_LANES / NUMBERS;
+    const int most = units(call);
+    return worth < most ? (int)worth : most;
+}
+
 static void fill(void)
 {
     backend = *ls_backend_ref();
     backend.name = LANES_QUOTE(LANES_ISA);
     backend.scratch = scratch;
+    backend.parts = parts;
     LANES(ls_lanes_add_conv)(&backend);
     LANES(ls_lanes_add_weight)(&backend);
     LANES(ls_lanes_add_winograd)(&backend);

@@ -8,6 +8,7 @@ typedef struct problem {
     const float *x;
     float *y;
     int groups, channels, outputs;
+    range mine;                    /* outputs that are wanted */
     int x_h, x_w, y_h, y_w;        /* the whole maps */
     int row0, column0, spread;     /* place (i, j) is y's row0 + i * spread, column0 + j * spread */
     int rows, columns;             /* of places */
@@ -84,7 +85,7 @@ static cut cut_problem(const problem *p)
     const int under_tile = p->tap_rows * (p->tap_columns + 5 * c.copy_step) * LS_LANES * (int)sizeof(float);
     c.channels = even_part(p->channels, X_BYTES / under_tile);
     const ptrdiff_t line = (ptrdiff_t)(c.places > 0 ? c.places : 1) * LS_LANES * (ptrdiff_t)sizeof(float);
-    c.outputs = even_part(p->outputs, (int)(Y_BYTES / line < 16 ? 16 : Y_BYTES / line));
+    c.outputs = even_part(p->mine.to - p->mine.from, (int)(Y_BYTES / line < 16 ? 16 : Y_BYTES / line));
     c.outputs = (c.outputs + LS_OB - 1) / LS_OB * LS_OB;
     return c;
 }
@@ -249,11 +250,11 @@ static void run_block(const problem *p, const cut *c, workspace *space, int grou
     const float *x = p->x + (ptrdiff_t)group * p->channels * plane;
     if (c->in_place)
         x += ((ptrdiff_t)(first_row(p) + row * p->step) * p->x_w + first_column(p)) * LS_LANES;
-    for (int o = 0; o < p->outputs; o += c->outputs) {
-        const int outputs = p->outputs - o < c->outputs ? p->outputs - o : c->outputs;
+    for (int o = p->mine.from; o < p->mine.to; o += c->outputs) {
+        const int outputs = p->mine.to - o < c->outputs ? p->mine.to - o : c->outputs;
         for (int k = 0; k < p->channels; k += c->channels) {
             const int channels = p->channels - k < c->channels ? p->channels - k : c->channels;
-            const int copies = !c->in_place && (o == 0 || channels < p->channels);
+            const int copies = !c->in_place && (o == p->mine.from || channels < p->channels);
             for (int g = 0; g < groups && copies; g++)
                 for (int i = 0; i < channels; i++)
                     copy_plane(p, c, x + ((ptrdiff_t)g * p->channels + k + i) * plane, row,
@@ -266,12 +267,14 @@ static void run_block(const problem *p, const cut *c, workspace *space, int grou
 /* A problem without taps: places that no window reaches. */
 static void clear_places(const problem *p)
 {
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)p->groups * p->outputs; plane++)
-        for (int i = 0; i < p->rows; i++)
-            for (int j = 0; j < p->columns; j++)
-                lanes_clear(p->y + ((plane * p->y_h + p->row0 + i * p->spread) * p->y_w + p->column0 + j * p->spread) *
-                                       LS_LANES,
-                            1);
+    for (int group = 0; group < p->groups; group++)
+        for (int o = p->mine.from; o < p->mine.to; o++)
+            for (int i = 0; i < p->rows; i++)
+                for (int j = 0; j < p->columns; j++) {
+                    const ptrdiff_t plane = (ptrdiff_t)group * p->outputs + o;
+                    const ptrdiff_t row = plane * p->y_h + p->row0 + i * p->spread;
+                    lanes_clear(p->y + (row * p->y_w + p->column0 + j * p->spread) * LS_LANES, 1);
+                }
 }
 
 static void solve(const problem *p, const cut *c, workspace *space)
@@ -291,6 +294,7 @@ static problem forward_problem(const ls_op_call *call)
                      .groups = call->groups,
                      .channels = x->c,
                      .outputs = y->c,
+                     .mine = range_by(call, y->c, LS_OB),
                      .x_h = x->h,
                      .x_w = x->w,
                      .y_h = y->h,
@@ -327,6 +331,7 @@ static problem data_problem(const ls_op_call *call, int row0, int column0, int *
                  .groups = call->groups,
                  .channels = dy->c,
                  .outputs = dx->c,
+                 .mine = range_by(call, dx->c, LS_OB),
                  .x_h = dy->h,
                  .x_w = dy->w,
                  .y_h = dx->h,
@@ -403,7 +408,7 @@ static void forward(const ls_op_call *call)
         p.w = space.weights;
         p.w_step = LS_OB;
         p.panel_step = row * LS_OB;
-        for (int o = 0; o < p.outputs; o += LS_OB)
+        for (int o = p.mine.from; o < p.mine.to; o += LS_OB)
             lanes_turn(w + o * row, row, p.outputs - o < LS_OB ? p.outputs - o : LS_OB, (int)row,
                        space.weights + o * row, LS_OB);
     }
@@ -414,7 +419,8 @@ static void forward(const ls_op_call *call)
 static void pack_data(const problem *p, const float *w, int kernel, int stride, int ky0, int kx0, float *to)
 {
     const ptrdiff_t window = (ptrdiff_t)kernel * kernel;
-    for (int c = 0; c < p->outputs; c += LS_OB) {
+    to += p->mine.from / LS_OB * p->panel_step;
+    for (int c = p->mine.from; c < p->mine.to; c += LS_OB) {
         const int ob = p->outputs - c < LS_OB ? p->outputs - c : LS_OB;
         for (int o = 0; o < p->channels; o++) {
             const float *from = w + ((ptrdiff_t)o * p->outputs + c) * window;
@@ -441,7 +447,7 @@ static void data_weights(const ls_op_call *call, problem *p, int ky, int kx)
     p->w_step = LS_OB;
     p->panel_step = (ptrdiff_t)p->channels * p->tap_rows * p->tap_columns * LS_OB;
     if (a->weight_in_out) {
-        for (int c = 0; c < p->outputs; c += LS_OB)
+        for (int c = p->mine.from; c < p->mine.to; c += LS_OB)
             lanes_turn(w + (ptrdiff_t)c * p->channels, p->channels, p->outputs - c < LS_OB ? p->outputs - c : LS_OB,
                        p->channels, packed + (ptrdiff_t)c * p->channels, LS_OB);
     } else if (a->kernel == 1) {
@@ -504,6 +510,11 @@ size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call)
             most = bytes > most ? bytes : most;
         }
     return most;
+}
+
+int LANES(ls_lanes_conv_units)(const ls_op_call *call)
+{
+    return (call->out[0].c + LS_OB - 1) / LS_OB;
 }
 
 void LANES(ls_lanes_add_conv)(ls_backend *backend)

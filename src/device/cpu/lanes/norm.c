@@ -1,6 +1,7 @@
 /* BatchNorm and the other sums over channels' planes. All passes over a channel run while its planes are in the cache.
  */
 #include <math.h>
+#include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/plane.h"
 
 static plane plane_of(const ls_op_call *call, const ls_operand *x)
@@ -57,7 +58,8 @@ static void batch_norm(const ls_op_call *call)
     const plane p = plane_of(call, x);
     const float n = images_and_places(call, x);
     float *saved = call->out[1].data, *statistics = call->out[2].data;
-    for (int c = 0; c < x->c; c++) {
+    const range mine = range_of(call, x->c);
+    for (int c = mine.from; c < mine.to; c++) {
         float sum[2];
         plane_sum(PLANE_SUM, &p, c, 0.0f, sum);
         const float mean = sum[0] / n;
@@ -74,7 +76,8 @@ static void batch_norm_infer(const ls_op_call *call)
 {
     const int channels = call->in[0].c;
     const float *running = call->in[4].data;
-    for (int c = 0; c < channels; c++)
+    const range mine = range_of(call, channels);
+    for (int c = mine.from; c < mine.to; c++)
         normalize(call, c, running[c], 1.0f / sqrtf(running[channels + c] + call->attributes->eps));
 }
 
@@ -136,7 +139,8 @@ static void batch_norm_backward(const ls_op_call *call)
     plane p = plane_of(call, x);
     p.dy = call->in[0].data;
     p.y = call->attributes->fused_relu ? call->in[4].data : NULL;
-    for (int c = 0; c < x->c; c++) {
+    const range mine = range_of(call, x->c);
+    for (int c = mine.from; c < mine.to; c++) {
         const float mean = saved[c], inv = saved[x->c + c];
         float sum[2];
         if (p.y)
@@ -154,7 +158,8 @@ static void batch_norm_backward(const ls_op_call *call)
 static void channel_sum(const ls_op_call *call)
 {
     const plane p = plane_of(call, &call->in[0]);
-    for (int c = 0; c < p.channels; c++) {
+    const range mine = range_of(call, p.channels);
+    for (int c = mine.from; c < mine.to; c++) {
         float sum[2];
         plane_sum(PLANE_SUM, &p, c, 0.0f, sum);
         call->out[0].data[c] = sum[0];

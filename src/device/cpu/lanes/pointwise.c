@@ -1,9 +1,18 @@
 /* Operations that treat every number alone, and the way of images into the lanes. */
+#include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/plane.h"
 
-static ptrdiff_t numbers_of(const ls_op_call *call, const ls_operand *x)
+/* The numbers that are wanted, whole planes. */
+typedef struct extent {
+    ptrdiff_t from, to;
+} extent;
+
+static extent numbers_of(const ls_op_call *call)
 {
-    return (ptrdiff_t)call->groups * x->c * x->h * x->w * LS_LANES;
+    const ls_operand *x = &call->out[0];
+    const range planes = range_of(call, call->groups * x->c);
+    const ptrdiff_t size = (ptrdiff_t)x->h * x->w * LS_LANES;
+    return (extent){planes.from * size, planes.to * size};
 }
 
 static void images(const ls_op_call *call)
@@ -53,8 +62,8 @@ static void add(const ls_op_call *call)
 {
     const float *a = call->in[0].data, *b = call->in[1].data;
     float *out = call->out[0].data;
-    const ptrdiff_t n = numbers_of(call, &call->out[0]);
-    for (ptrdiff_t i = 0; i < n; i += LS_VL)
+    const extent n = numbers_of(call);
+    for (ptrdiff_t i = n.from; i < n.to; i += LS_VL)
         vf_store(out + i, vf_add(vf_load(a + i), vf_load(b + i)));
 }
 
@@ -76,8 +85,8 @@ static void relu(const ls_op_call *call)
 {
     const float *x = call->in[0].data;
     float *out = call->out[0].data;
-    const ptrdiff_t n = numbers_of(call, &call->out[0]);
-    for (ptrdiff_t i = 0; i < n; i += LS_VL)
+    const extent n = numbers_of(call);
+    for (ptrdiff_t i = n.from; i < n.to; i += LS_VL)
         vf_store(out + i, vf_relu(vf_load(x + i)));
 }
 
@@ -85,8 +94,8 @@ static void relu_backward(const ls_op_call *call)
 {
     const float *dy = call->in[0].data, *y = call->in[1].data;
     float *out = call->out[0].data;
-    const ptrdiff_t n = numbers_of(call, &call->out[0]);
-    for (ptrdiff_t i = 0; i < n; i += LS_VL)
+    const extent n = numbers_of(call);
+    for (ptrdiff_t i = n.from; i < n.to; i += LS_VL)
         vf_store(out + i, vf_keep(vm_greater(vf_load(y + i), vf_zero()), vf_load(dy + i)));
 }
 

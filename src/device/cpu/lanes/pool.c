@@ -1,5 +1,5 @@
 /* Pooling: average, largest, and the average of a whole map. */
-#include "device/cpu/lanes/lanes.h"
+#include "device/cpu/lanes/cut.h"
 
 /* Windows [first, last] of one dimension hold a place. */
 typedef struct span {
@@ -15,6 +15,12 @@ static span windows_of(const ls_attributes *a, int place, int windows)
 static float share_of(const ls_attributes *a)
 {
     return 1.0f / (float)(a->kernel * a->kernel);
+}
+
+/* Planes of all groups that are wanted. */
+static range planes_of(const ls_op_call *call)
+{
+    return range_of(call, call->groups * call->out[0].c);
 }
 
 /* The average of one window; `x` is its plane. */
@@ -59,7 +65,8 @@ static void avg_pool(const ls_op_call *call)
     const ls_operand *x = &call->in[0], *y = &call->out[0];
     const vf share = vf_set(share_of(a));
     const int halve = side_by_side(a, x, y);
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * x->c; plane++) {
+    const range mine = planes_of(call);
+    for (ptrdiff_t plane = mine.from; plane < mine.to; plane++) {
         const float *from = x->data + plane * x->h * x->w * LS_LANES;
         float *to = y->data + plane * y->h * y->w * LS_LANES;
         if (halve) {
@@ -130,7 +137,8 @@ static void avg_pool_backward(const ls_op_call *call)
     const ls_attributes *a = call->attributes;
     const ls_operand *dy = &call->in[0], *dx = &call->out[0];
     const int side = side_by_side(a, dx, dy);
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++) {
+    const range mine = planes_of(call);
+    for (ptrdiff_t plane = mine.from; plane < mine.to; plane++) {
         const ptrdiff_t at = plane * dx->h * dx->w * LS_LANES;
         const float *from = dy->data + plane * dy->h * dy->w * LS_LANES,
                     *x = a->fused_relu ? call->in[1].data + at : NULL;
@@ -159,8 +167,9 @@ static void max_pool(const ls_op_call *call)
 {
     const ls_attributes *a = call->attributes;
     const ls_operand *x = &call->in[0], *y = &call->out[0];
-    float *to = y->data;
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * x->c; plane++) {
+    const range mine = planes_of(call);
+    float *to = y->data + (ptrdiff_t)mine.from * y->h * y->w * LS_LANES;
+    for (ptrdiff_t plane = mine.from; plane < mine.to; plane++) {
         const float *from = x->data + plane * x->h * x->w * LS_LANES;
         for (int i = 0; i < y->h; i++)
             for (int j = 0; j < y->w; j++)
@@ -200,8 +209,9 @@ static void max_pool_backward(const ls_op_call *call)
 {
     const ls_attributes *a = call->attributes;
     const ls_operand *dy = &call->in[0], *dx = &call->out[0];
-    const float *from = dy->data;
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++) {
+    const range mine = planes_of(call);
+    const float *from = dy->data + (ptrdiff_t)mine.from * dy->h * dy->w * LS_LANES;
+    for (ptrdiff_t plane = mine.from; plane < mine.to; plane++) {
         const ptrdiff_t numbers = (ptrdiff_t)dx->h * dx->w * LS_LANES;
         const float *x = call->in[1].data + plane * numbers;
         float *to = dx->data + plane * numbers;
@@ -220,9 +230,10 @@ static void global_avg_pool(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[0];
     const vf places = vf_set((float)(x->h * x->w));
-    const float *from = x->data;
-    float *to = call->out[0].data;
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * x->c; plane++, from += x->h * x->w * LS_LANES)
+    const range mine = planes_of(call);
+    const float *from = x->data + (ptrdiff_t)mine.from * x->h * x->w * LS_LANES;
+    float *to = call->out[0].data + (ptrdiff_t)mine.from * LS_LANES;
+    for (ptrdiff_t plane = mine.from; plane < mine.to; plane++, from += x->h * x->w * LS_LANES)
         for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL) {
             vf total = vf_zero();
             for (int i = 0; i < x->h; i++) {
@@ -239,9 +250,10 @@ static void global_avg_pool_backward(const ls_op_call *call)
 {
     const ls_operand *dx = &call->out[0];
     const int places = dx->h * dx->w;
-    const float *from = call->in[0].data;
-    float *to = dx->data;
-    for (ptrdiff_t plane = 0; plane < (ptrdiff_t)call->groups * dx->c; plane++, to += places * LS_LANES)
+    const range mine = planes_of(call);
+    const float *from = call->in[0].data + (ptrdiff_t)mine.from * LS_LANES;
+    float *to = dx->data + (ptrdiff_t)mine.from * places * LS_LANES;
+    for (ptrdiff_t plane = mine.from; plane < mine.to; plane++, to += places * LS_LANES)
         for (int v = 0; v < LS_LANES; v += LS_VL, from += LS_VL) {
             const vf d = vf_div(vf_load(from), vf_set((float)places));
             for (int i = 0; i < places; i++)

@@ -35,4 +35,10 @@ size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call); /* both directions */
 size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call);
 
+/* Into how many parts they can be cut. */
+int LANES(ls_lanes_conv_units)(const ls_op_call *call); /* both */
+int LANES(ls_lanes_weight_units)(const ls_op_call *call);
+int LANES(ls_lanes_winograd_units)(const ls_op_call *call);
+int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call);
+
 #endif

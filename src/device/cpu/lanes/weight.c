@@ -8,6 +8,7 @@ enum {
     BLOCK_LINES = 704, /* of x and dy under a row of tiles, which the first cache holds */
     FETCHED = 1,       /* channels of x that a row of tiles asks for */
     CHUNK = 64 * 144,  /* accumulators alive at a time */
+    FEW_CHANNELS = 16, /* of x, which are not cut into parts */
     FEW_OUTPUTS = 64,
     MANY_OUTPUTS = 128,
 };
@@ -324,8 +325,22 @@ static void run_block(const sums *s, const chunk *k, int number)
     }
 }
 
+/* Parts of the channels need no number of x twice; where there are few, of the outputs. */
+static int by_channels(const ls_op_call *call)
+{
+    return call->in[0].c >= FEW_CHANNELS;
+}
+
+int LANES(ls_lanes_weight_units)(const ls_op_call *call)
+{
+    return by_channels(call) ? call->in[0].c : (call->in[1].c + LS_OB - 1) / LS_OB;
+}
+
 static void weight(const ls_op_call *call)
 {
+    const range all_channels = {0, call->in[0].c}, all_outputs = {0, call->in[1].c};
+    const range channels = by_channels(call) ? range_of(call, call->in[0].c) : all_channels;
+    const range outputs = by_channels(call) ? all_outputs : range_by(call, call->in[1].c, LS_OB);
     sums s;
     cut_sums(&s, call);
     int32_t *tap = s.tap;
@@ -333,10 +348,10 @@ static void weight(const ls_op_call *call)
         for (int ky = 0; ky < s.kernel; ky++)
             for (int kx = 0; kx < s.kernel; kx++)
                 *tap++ = (int32_t)(c * s.plane + ((ptrdiff_t)ky * s.copy_columns + kx) * LS_LANES);
-    for (int o = 0; o < s.dy->c; o += s.outputs)
-        for (int c = 0; c < s.x->c; c += s.channels) {
-            const chunk k = {o, s.dy->c - o < s.outputs ? s.dy->c - o : s.outputs, c,
-                             s.x->c - c < s.channels ? s.x->c - c : s.channels};
+    for (int o = outputs.from; o < outputs.to; o += s.outputs)
+        for (int c = channels.from; c < channels.to; c += s.channels) {
+            const chunk k = {o, outputs.to - o < s.outputs ? outputs.to - o : s.outputs, c,
+                             channels.to - c < s.channels ? channels.to - c : s.channels};
             for (int number = 0; number < s.blocks; number++) {
                 const block b = block_at(&s, number);
                 copy_block(&s, &b, &k);

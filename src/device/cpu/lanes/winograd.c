@@ -3,6 +3,7 @@
  * V of a block (E where the gradient is WINOGRAD transposed) is transformed once; a chunk of outputs' M lives in the second cache until its tiles are written to y. U
  * is transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never
  * travels to memory and back. */
+#include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/winograd.h"
 
 enum {
@@ -324,18 +325,32 @@ static void write_block(const winograd *j, int block, int output, int outputs)
             write_tile(j, block * TILES + t, j->m + t * LS_LANES, output, outputs);
 }
 
+/* Blocks that must be in one part, where parts are of blocks: U is small, so that each part makes all of it. 0 where parts are of
+ * panels, each with its own U: the tiles are few, or overlap in dx and share a block with another map's. */
+static int blocks_together(const winograd *j)
+{
+    const int map = j->map.rows * j->map.columns;
+    if (!j->ahead || (j->transposed && map % TILES))
+        return 0;
+    return j->transposed ? map / TILES : 1;
+}
+
 static void run(const ls_op_call *call)
 {
     winograd j;
     lay_out(&j, call);
-    for (int p = 0; j.ahead && p < j.panels; p++)
+    const int together = blocks_together(&j);
+    const range all_blocks = {0, j.blocks}, all_panels = {0, j.panels};
+    const range mine = together ? range_by(call, j.blocks, together) : all_blocks;
+    const range wide = together ? all_panels : range_by(call, j.panels, j.chunk);
+    for (int p = wide.from; j.ahead && p < wide.to; p++)
         make_panel(&j, p, j.u + p * j.u_panel);
-    for (int block = 0; block < j.blocks; block += j.alive) {
-        const int blocks = j.blocks - block < j.alive ? j.blocks - block : j.alive;
+    for (int block = mine.from; block < mine.to; block += j.alive) {
+        const int blocks = mine.to - block < j.alive ? mine.to - block : j.alive;
         for (int b = 0; b < blocks; b++)
             read_block(&j, block + b, j.v + b * j.v_block);
-        for (int panel = 0; panel < j.panels; panel += j.chunk) {
-            const int panels = j.panels - panel < j.chunk ? j.panels - panel : j.chunk;
+        for (int panel = wide.from; panel < wide.to; panel += j.chunk) {
+            const int panels = wide.to - panel < j.chunk ? wide.to - panel : j.chunk;
             const int output = panel * PANEL, left = j.outputs - output;
             const int outputs = left < panels * PANEL ? left : panels * PANEL;
             for (int p = 0; !j.ahead && p < panels; p++)
@@ -346,6 +361,16 @@ static void run(const ls_op_call *call)
             }
         }
     }
+}
+
+int LANES(ls_lanes_winograd_units)(const ls_op_call *call)
+{
+    winograd j;
+    ls_op_call no_data = *call;
+    no_data.scratch = NULL;
+    lay_out(&j, &no_data);
+    const int together = blocks_together(&j);
+    return together ? j.blocks / together : (j.panels + j.chunk - 1) / j.chunk;
 }
 
 size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call)

@@ -28,6 +28,7 @@ typedef struct sums {
     tiling map;
     int tiles, runs, depth; /* depth: products of a run */
     int panel, panels, chunk, chunks;
+    range mine;                                            /* outputs that are wanted */
     ptrdiff_t e_place, v_place, v_panel, m_place, m_chunk; /* floats from one to the next */
     float *e, *v, *m, *turn;
 } sums;
@@ -37,6 +38,7 @@ static size_t lay_out(sums *s, const ls_op_call *call)
 {
     *s = (sums){.x = &call->in[0], .dy = &call->in[1], .dw = call->out[0].data};
     s->map = tiling_of(call->attributes, s->dy);
+    s->mine = range_by(call, s->dy->c, OUTPUTS);
     s->tiles = call->groups * s->map.rows * s->map.columns;
     s->runs = (s->tiles + LS_WINOGRAD_RUN - 1) / LS_WINOGRAD_RUN;
     s->depth = (s->tiles < LS_WINOGRAD_RUN ? s->tiles : LS_WINOGRAD_RUN) * LS_LANES;
@@ -67,9 +69,9 @@ static void make_e(const sums *s, int first, int tiles)
     tile a[LS_WINOGRAD_RUN];
     for (int t = 0; t < tiles; t++)
         a[t] = tile_of(&s->map, s->dy, first + t);
-    for (int o = 0; o < s->dy->c; o++) {
+    for (int o = s->mine.from; o < s->mine.to; o++) {
         float *e = s->e + (ptrdiff_t)o * s->depth;
-        const int ahead = o + AHEAD < s->dy->c ? o + AHEAD : o;
+        const int ahead = o + AHEAD < s->mine.to ? o + AHEAD : o;
         for (int t = 0; t < tiles; t++, e += LS_LANES) {
             fetch_tile(&a[t], row, ahead * plane);
             transform_slopes(&s->map, s->dy, &a[t], o, e, s->e_place);
@@ -256,9 +258,8 @@ static void weight(const ls_op_call *call)
             make_v(&s, first + t, s.v + t * LS_LANES * s.panel);
         for (int panel = 0; panel < s.panels; panel++) {
             const int channel = panel * s.panel, channels = s.x->c - channel < s.panel ? s.x->c - channel : s.panel;
-            for (int chunk = 0; chunk < s.chunks; chunk++) {
-                const int output = chunk * s.chunk;
-                const int outputs = s.dy->c - output < s.chunk ? s.dy->c - output : s.chunk;
+            for (int output = s.mine.from, chunk = 0; output < s.mine.to; output += s.chunk, chunk++) {
+                const int outputs = s.mine.to - output < s.chunk ? s.mine.to - output : s.chunk;
                 float *m = s.m + (s.runs > 1 ? (ptrdiff_t)panel * s.chunks + chunk : 0) * s.m_chunk;
                 multiply(&s, output, outputs, channels, s.v + panel * s.v_panel, tiles * LS_LANES, m, run > 0);
                 if (run + 1 == s.runs)
@@ -266,6 +267,11 @@ static void weight(const ls_op_call *call)
             }
         }
     }
+}
+
+int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call)
+{
+    return (call->in[1].c + OUTPUTS - 1) / OUTPUTS;
 }
 
 size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call)

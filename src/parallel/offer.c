@@ -1,0 +1,119 @@
+#include "parallel/offer.h"
+
+#include <sched.h>
+
+#include "parallel/engine.h"
+#include "parallel/profile.h"
+
+enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000 };
+
+static bool is_open(uint_fast64_t state)
+{
+    return (state >> PARTS_BITS & MOST_PARTS) < (state & MOST_PARTS);
+}
+
+/* The next part of an operation, -1 where all are taken. The serial number keeps a slow reader from taking a part of the next
+ * operation for one of this. */
+static int claim(ls_offer *offer)
+{
+    uint_fast64_t state = atomic_load_explicit(&offer->state, memory_order_acquire);
+    while (is_open(state))
+        if (atomic_compare_exchange_weak_explicit(&offer->state, &state, state + (1u << PARTS_BITS),
+                                                  memory_order_acquire, memory_order_acquire))
+            return (int)(state >> PARTS_BITS & MOST_PARTS);
+    return -1;
+}
+
+/* The workers without a shard, dealt out among those that have one, rounded up. */
+static int ready(ls_helpers *helpers)
+{
+    const ls_engine *engine = ((ls_offer *)helpers)->engine;
+    int idle = atomic_load_explicit(&engine->idle, memory_order_relaxed);
+    int owners = atomic_load_explicit(&engine->owners, memory_order_relaxed);
+    return idle > 0 && owners > 0 ? (idle + owners - 1) / owners : 0;
+}
+
+static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_op_call *call, ls_tally *tally)
+{
+    ls_offer *offer = (ls_offer *)helpers;
+    int parts = call->parts < MOST_PARTS ? call->parts : MOST_PARTS;
+    ls_op_call whole = *call;
+    whole.parts = parts;
+    offer->plan = plan;
+    offer->call = &whole;
+    offer->step = step;
+    atomic_store_explicit(&offer->done, 0, memory_order_relaxed);
+    uint_fast64_t serial = atomic_load_explicit(&offer->state, memory_order_relaxed) >> 2 * PARTS_BITS;
+    atomic_store_explicit(&offer->state, (serial + 1) << 2 * PARTS_BITS | (uint_fast64_t)parts, memory_order_release);
+    ls_op_call mine = whole;
+    for (int part; (part = claim(offer)) >= 0;) {
+        mine.part = part;
+        ls_plan_call(&plan->steps[step], &mine, tally);
+        atomic_fetch_add_explicit(&offer->done, 1, memory_order_release);
+    }
+    for (int i = 0; atomic_load_explicit(&offer->done, memory_order_acquire) < parts; i++)
+        if (i % PATIENCE == PATIENCE - 1)
+            sched_yield(); /* a helper's core has something else to do */
+        else
+            ls_pause();
+}
+
+ls_helpers *ls_offer_begin(ls_worker *worker, struct ls_profile *profile)
+{
+    ls_engine *engine = worker->engine;
+    if (engine->crowded)
+        return NULL;
+    worker->offer.helpers = (ls_helpers){ready, share};
+    worker->offer.engine = engine;
+    worker->offer.profile = profile;
+    atomic_fetch_add(&engine->owners, 1);
+    return &worker->offer.helpers;
+}
+
+void ls_offer_end(ls_worker *worker)
+{
+    if (!worker->engine->crowded)
+        atomic_fetch_sub(&worker->engine->owners, 1);
+}
+
+void ls_offer_enter(ls_worker *worker)
+{
+    atomic_fetch_add(&worker->engine->idle, 1);
+}
+
+void ls_offer_leave(ls_worker *worker)
+{
+    atomic_fetch_sub(&worker->engine->idle, 1);
+}
+
+bool ls_offer_open(const ls_engine *engine)
+{
+    for (int i = 0; i < engine->n_workers; i++)
+        if (is_open(atomic_load_explicit(&engine->workers[i].offer.state, memory_order_relaxed)))
+            return true;
+    return false;
+}
+
+bool ls_offer_take(ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    for (int i = 1; i < engine->n_workers; i++) {
+        /* Beginning with the neighbour, so that helpers spread over the owners. */
+        ls_offer *offer = &engine->workers[(worker - engine->workers + i) % engine->n_workers].offer;
+        int part = claim(offer);
+        if (part < 0)
+            continue;
+        ls_core_times *times = offer->profile ? ls_profile_core(offer->profile, worker->place) : NULL;
+        ls_tally *tally = times ? ls_profile_tally(offer->profile, offer->plan, worker->place) : NULL;
+        double begin = times ? ls_seconds() : 0;
+        ls_op_call call = *offer->call;
+        call.part = part;
+        call.scratch = worker->core->scratch;
+        ls_plan_call(&offer->plan->steps[offer->step], &call, tally ? &tally[offer->step] : NULL);
+        if (times)
+            times->computed += ls_seconds() - begin;
+        atomic_fetch_add_explicit(&offer->done, 1, memory_order_release);
+        return true;
+    }
+    return false;
+}

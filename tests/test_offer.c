@@ -1,0 +1,117 @@
+/* Parts of an operation that workers without a shard take: each is computed once, by somebody, and its owner waits for all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "parallel/engine.h"
+
+enum { WORKERS = 4, OPERATIONS = 20000, MOST = 7 };
+
+/* What the kernel below adds to: each part has a number of its own, so that no two cores write the same. */
+static int counts[MOST];
+static atomic_int elsewhere;
+static _Thread_local bool is_owner;
+
+static void count(const ls_op_call *call)
+{
+    counts[call->part]++;
+    if (!is_owner)
+        atomic_fetch_add(&elsewhere, 1);
+}
+
+static ls_engine engine;
+static ls_worker workers[WORKERS];
+static ls_core cores[WORKERS];
+static char scratch[WORKERS];
+static atomic_bool ended;
+
+static void *helper(void *argument)
+{
+    ls_worker *worker = argument;
+    ls_offer_enter(worker);
+    while (!atomic_load(&ended))
+        if (!ls_offer_open(&engine) || !ls_offer_take(worker))
+            ls_pause();
+    ls_offer_leave(worker);
+    return NULL;
+}
+
+static void make_workers(bool crowded)
+{
+    engine = (ls_engine){.workers = workers, .n_workers = WORKERS, .crowded = crowded};
+    for (int i = 0; i < WORKERS; i++) {
+        cores[i] = (ls_core){.scratch = &scratch[i]};
+        workers[i] = (ls_worker){.engine = &engine, .core = &cores[i]};
+    }
+    atomic_store(&ended, false);
+}
+
+static void each_part_once(void **state)
+{
+    (void)state;
+    pthread_t threads[WORKERS];
+    ls_plan_step step = {.kernel = count};
+    ls_plan plan = {.steps = &step, .n_steps = 1};
+    ls_samples samples = {.count = 1};
+    int helped = 0;
+    make_workers(false);
+    is_owner = true;
+    for (int i = 1; i < WORKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, helper, &workers[i]), 0);
+    ls_helpers *helpers = ls_offer_begin(&workers[0], NULL);
+    assert_non_null(helpers);
+    while (helpers->ready(helpers) != WORKERS - 1)
+        ls_pause();
+    /* Until others have had their turn too, however few cores there are. */
+    for (int n = 0; n < OPERATIONS || (helped == 0 && n < 1000 * OPERATIONS); n++) {
+        ls_op_call call = {.samples = &samples, .scratch = &scratch[0], .parts = 2 + n % (MOST - 1)};
+        ls_tally tally = {0};
+        memset(counts, 0, sizeof counts);
+        helpers->share(helpers, &plan, 0, &call, n % 2 ? &tally : NULL);
+        for (int part = 0; part < MOST; part++)
+            assert_int_equal(counts[part], part < call.parts);
+        assert_true(tally.calls <= 1);
+        assert_false(ls_offer_open(&engine));
+        helped = atomic_load(&elsewhere);
+    }
+    ls_offer_end(&workers[0]);
+    assert_int_equal(helpers->ready(helpers), 0);
+    atomic_store(&ended, true);
+    for (int i = 1; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(helped > 0);
+    assert_int_equal(atomic_load(&engine.idle), 0);
+}
+
+/* The idle are dealt out among those at work; with more threads than cores nobody helps. */
+static void who_is_ready(void **state)
+{
+    (void)state;
+    make_workers(false);
+    ls_helpers *helpers = ls_offer_begin(&workers[0], NULL);
+    assert_int_equal(helpers->ready(helpers), 0);
+    ls_offer_enter(&workers[1]);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_enter(&workers[2]);
+    assert_int_equal(helpers->ready(helpers), 2);
+    ls_offer_begin(&workers[3], NULL);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_leave(&workers[2]);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_leave(&workers[1]);
+    assert_int_equal(helpers->ready(helpers), 0);
+    assert_false(ls_offer_take(&workers[1]));
+    make_workers(true);
+    assert_null(ls_offer_begin(&workers[0], NULL));
+    ls_offer_end(&workers[0]);
+    assert_int_equal(atomic_load(&engine.owners), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_part_once), cmocka_unit_test(who_is_ready)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
