@@ -2,6 +2,7 @@
 
 Standard library only.
 """
+import concurrent.futures
 import json
 import os
 import platform
@@ -28,9 +29,10 @@ class Failed(Exception):
 
 
 def run(argv, cores=None, env=None):
-    """Runs a program on the first `cores` cores; gives its standard output and its peak memory in MiB."""
+    """Runs a program on the first `cores` cores, or on a slice of them; gives its standard output and its peak memory in MiB."""
     def limit():
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+        some = cores if isinstance(cores, slice) else slice(cores)
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[some])
 
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         try:
@@ -110,6 +112,16 @@ def lockstep_training(a, model, devices, batch, steps, shard=None, cores=None):
         with open(log) as f:
             epochs = [r["img_per_s"] for r in map(json.loads, f) if "epoch" in r and "img_per_s" in r]
     return statistics.median(epochs[1:]), peak
+
+
+def lockstep_trainings(a, model, n, batch, steps):
+    """`n` trainings at once that know nothing of each other, each on a core of its own: the sum of their images per second, and
+    the largest peak memory. No program that runs on the `n` cores together can be expected to do more."""
+    def one(i):
+        return lockstep_training(a, model, 1, batch, steps, cores=slice(i, i + 1))
+    with concurrent.futures.ThreadPoolExecutor(n) as threads:
+        figures = list(threads.map(one, range(n)))
+    return sum(speed for speed, _ in figures), max(peak for _, peak in figures)
 
 
 def cpu_name():

@@ -26,10 +26,7 @@ typedef struct ls_job {
     int left; /* workers that have not returned from it; guarded by the engine's lock */
 } ls_job;
 
-enum {
-    LS_QUEUE = 4,
-    LS_SPINS = 1 << 17, /* rounds, some milliseconds, that a core without work looks for some before it sleeps */
-};
+enum { LS_QUEUE = 4 };
 
 typedef struct ls_engine {
     ls_session *session;
@@ -39,6 +36,7 @@ typedef struct ls_engine {
     int n_workers;
     bool crowded; /* more threads than cores: waiting must not spin */
     atomic_int idle, owners; /* workers that would help with a shard, and that are at one */
+    atomic_int alone;        /* operations that are not shared from here on, as cores are contested */
     pthread_mutex_t lock;
     pthread_cond_t submitted, finished;
     ls_job *queue[LS_QUEUE];

@@ -57,12 +57,12 @@ static void work(ls_job *job, ls_worker *worker)
             break;
     }
     ls_offer_enter(worker);
-    for (int i = 0; !worker->engine->crowded && atomic_load(&p->left) > 0 && i < LS_SPINS; i++) {
+    for (int i = ls_offer_patience(worker->engine); i > 0 && atomic_load(&p->left) > 0; i--) {
         if (ls_offer_open(worker->engine)) {
             ls_core_enter(worker->core);
             ls_offer_take(worker);
             ls_core_leave(worker->core);
-            i = 0;
+            i = ls_offer_patience(worker->engine);
         }
         ls_pause();
     }

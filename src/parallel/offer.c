@@ -5,7 +5,7 @@
 #include "parallel/engine.h"
 #include "parallel/profile.h"
 
-enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000 };
+enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000, ALONE = 2000, SHORT = 1 << 12, LONG = 1 << 17 };
 
 static bool is_open(uint_fast64_t state)
 {
@@ -27,7 +27,11 @@ static int claim(ls_offer *offer)
 /* The workers without a shard, dealt out among those that have one, rounded up. */
 static int ready(ls_helpers *helpers)
 {
-    const ls_engine *engine = ((ls_offer *)helpers)->engine;
+    ls_engine *engine = ((ls_offer *)helpers)->engine;
+    if (atomic_load_explicit(&engine->alone, memory_order_relaxed) > 0) {
+        atomic_fetch_sub_explicit(&engine->alone, 1, memory_order_relaxed);
+        return 0;
+    }
     int idle = atomic_load_explicit(&engine->idle, memory_order_relaxed);
     int owners = atomic_load_explicit(&engine->owners, memory_order_relaxed);
     return idle > 0 && owners > 0 ? (idle + owners - 1) / owners : 0;
@@ -46,16 +50,20 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
     uint_fast64_t serial = atomic_load_explicit(&offer->state, memory_order_relaxed) >> 2 * PARTS_BITS;
     atomic_store_explicit(&offer->state, (serial + 1) << 2 * PARTS_BITS | (uint_fast64_t)parts, memory_order_release);
     ls_op_call mine = whole;
+    double begin = ls_seconds();
     for (int part; (part = claim(offer)) >= 0;) {
         mine.part = part;
         ls_plan_call(&plan->steps[step], &mine, tally);
         atomic_fetch_add_explicit(&offer->done, 1, memory_order_release);
     }
+    double alone = ls_seconds();
     for (int i = 0; atomic_load_explicit(&offer->done, memory_order_acquire) < parts; i++)
         if (i % PATIENCE == PATIENCE - 1)
             sched_yield(); /* a helper's core has something else to do */
         else
             ls_pause();
+    if (ls_seconds() - alone > alone - begin) /* longer than the parts that it took itself */
+        atomic_store_explicit(&offer->engine->alone, ALONE, memory_order_relaxed);
 }
 
 ls_helpers *ls_offer_begin(ls_worker *worker, struct ls_profile *profile)
@@ -84,6 +92,13 @@ void ls_offer_enter(ls_worker *worker)
 void ls_offer_leave(ls_worker *worker)
 {
     atomic_fetch_sub(&worker->engine->idle, 1);
+}
+
+int ls_offer_patience(const ls_engine *engine)
+{
+    if (engine->crowded)
+        return 0;
+    return atomic_load_explicit(&engine->alone, memory_order_relaxed) > 0 ? SHORT : LONG;
 }
 
 bool ls_offer_open(const ls_engine *engine)

@@ -2,7 +2,8 @@
  * shard, and where there are fewer shards than cores most of them would only wait for it.
  *
  * An operation's parts are numbered, and taken one by one by whoever is free, its owner among them; the owner goes on when all are
- * done. Which core computes a part cannot matter. */
+ * done. Which core computes a part cannot matter. Where a helper lets its owner wait for long, because its core has other programs to
+ * run, all owners go on alone for a while. */
 #ifndef LS_PARALLEL_OFFER_H
 #define LS_PARALLEL_OFFER_H
 
@@ -33,6 +34,9 @@ void ls_offer_end(struct ls_worker *worker);
 /* A worker without a shard says that it would help, and that it no longer will. */
 void ls_offer_enter(struct ls_worker *worker);
 void ls_offer_leave(struct ls_worker *worker);
+
+/* For how many rounds a worker without work looks for some before it sleeps: some milliseconds, fewer where cores are contested. */
+int ls_offer_patience(const struct ls_engine *engine);
 
 /* Whether there is a part to take. */
 bool ls_offer_open(const struct ls_engine *engine);

@@ -541,7 +541,7 @@ static void rest(ls_step_job *step, ls_worker *worker)
         nanosleep(&moment, NULL);
         return;
     }
-    for (int i = 0; !worker->engine->crowded && i < LS_SPINS; i++) {
+    for (int i = ls_offer_patience(worker->engine); i > 0; i--) {
         if (atomic_load(&step->complete) || ls_offer_open(worker->engine) || reducible(step))
             return;
         ls_pause();
