@@ -1,133 +1,170 @@
-/* The ordered exchange beside MPI_Allreduce: 45 MB of gradients, summed over ranks in the tree's order and spread again, by the
- * wire and the messages of a training step. Prints the best of several runs taken in turn.
- *     mpirun -n 4 bench_exchange_openmpi [NODES of the tree to a rank, 1] */
+/* The ordered exchange beside MPI_Allreduce: gradients, summed over ranks in the tree's order and spread again, by the wire and the
+ * messages of a training step. Prints the best of several runs taken in turn.
+ *     mpirun -n 4 bench_exchange_openmpi [SHARDS a rank, 1] [RANKS a host, 0: as they are, 1: one level] [FLOATS, ResNet-18's]
+ *                                        [FLOATS of a bucket, a training step's]
+ * Three shards a rank make two nodes of the tree each. */
 #include <lockstep_mpi.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/runs.h"
+#include "cluster/cluster.h"
+#include "comm/route.h"
 #include "device/cpu/select.h"
 
-enum { FLOATS = 11175818 / 16 * 16, BUCKETS = (FLOATS + LS_BUCKET_FLOATS - 1) / LS_BUCKET_FLOATS, RUNS = 15 };
+enum { FLOATS = 11175818, RUNS = 15, MOST_SHARDS = 8 };
+
+/* What a bucket waits for; what is to be summed is, once it came. */
+typedef enum stage { JOINING, SENDING, SPREADING, SHARING, MOVED } stage;
 
 typedef struct bench {
-    ls_wire wire;
+    const ls_wire *wire;
     const ls_backend *backend;
-    int nodes; /* of a rank */
-    int slots; /* of a bucket */
-    float *mine[8], *rows, *out, *scratch;
+    size_t floats, bucket;     /* of all, of a bucket */
+    int buckets, first, slots; /* of the wire: the first, and how many a bucket has */
+    ls_groups groups;
+    ls_runs ranks, hosts;
     ls_tree tree;
-    int stage[BUCKETS];
+    float *sums[MOST_SHARDS], *rows, *out, *scratch;
+    ls_route *routes; /* [buckets] */
+    stage *stages;
 } bench;
 
-static ls_bucket piece(int bucket, int rank, int ranks)
+static void reduce(const bench *b, const ls_route *route)
 {
-    ls_bucket whole = {(size_t)bucket * LS_BUCKET_FLOATS, (size_t)(bucket + 1) * LS_BUCKET_FLOATS};
-    whole.end = whole.end < FLOATS ? whole.end : FLOATS;
-    return ls_piece_of(&whole, rank, ranks);
-}
-
-static float *rows_of(const bench *b, int bucket)
-{
-    size_t before = 0;
-    for (int i = 0; i < bucket; i++) {
-        ls_bucket p = piece(i, b->wire.rank, b->wire.ranks);
-        before += p.end - p.begin;
-    }
-    return b->rows + before * (size_t)(b->nodes * (b->wire.ranks - 1));
-}
-
-static void send_sums(bench *b, int bucket)
-{
-    int slot = bucket * b->slots, me = b->wire.rank;
-    ls_bucket own = piece(bucket, me, b->wire.ranks);
-    float *row = rows_of(b, bucket);
-    for (int r = 0; r < b->wire.ranks; r++)
-        for (int i = 0; r != me && i < b->nodes; i++, row += own.end - own.begin)
-            b->wire.receive(b->wire.user, slot++, r, bucket, row, (own.end - own.begin) * sizeof *row);
-    for (int i = 0; i < b->nodes; i++)
-        for (int r = 0; r < b->wire.ranks; r++) {
-            ls_bucket p = piece(bucket, r, b->wire.ranks);
-            if (r != me)
-                b->wire.send(b->wire.user, slot++, r, bucket, b->mine[i] + p.begin, (p.end - p.begin) * sizeof(float));
-        }
-}
-
-static void sum_and_spread(bench *b, int bucket)
-{
-    int slot = bucket * b->slots, me = b->wire.rank;
-    ls_bucket own = piece(bucket, me, b->wire.ranks);
-    for (size_t at = own.begin; at < own.end; at += LS_TREE_BLOCK) {
-        size_t n = own.end - at < LS_TREE_BLOCK ? own.end - at : LS_TREE_BLOCK;
-        ls_partials from = {b->mine, at, rows_of(b, bucket) + (at - own.begin), own.end - own.begin};
+    for (size_t at = route->piece.begin; at < route->piece.end; at += LS_TREE_BLOCK) {
+        size_t n = route->piece.end - at < LS_TREE_BLOCK ? route->piece.end - at : LS_TREE_BLOCK;
+        ls_partials from = ls_route_partials(route, at);
         const float *sum = ls_tree_sum(&b->tree, 1, &from, n, b->out + at, b->scratch, b->backend->add);
         if (sum != b->out + at)
             memcpy(b->out + at, sum, n * sizeof *sum);
     }
-    for (int r = 0; r < b->wire.ranks; r++) {
-        ls_bucket p = piece(bucket, r, b->wire.ranks);
-        if (r == me)
-            continue;
-        b->wire.receive(b->wire.user, slot++, r, BUCKETS + bucket, b->out + p.begin, (p.end - p.begin) * sizeof(float));
-        b->wire.send(b->wire.user, slot++, r, BUCKETS + bucket, b->out + own.begin,
-                     (own.end - own.begin) * sizeof(float));
+}
+
+static void begin(bench *b, int bucket, stage next)
+{
+    const ls_route *route = &b->routes[bucket];
+    ls_posting posting = {b->wire, b->first + bucket * b->slots, LS_TAG_STEP + 2 * bucket + (next >= SPREADING), true};
+    b->stages[bucket] = next;
+    if (next == JOINING) {
+        if (ls_groups_members(&b->groups, b->groups.group) > 1)
+            ls_route_give(route, route->bucket, b->scratch, b->backend->add);
+        ls_route_join(route, posting);
+    } else if (next == SENDING) {
+        ls_route_combine(route, route->stripe, b->scratch, b->backend->add);
+        ls_route_send(route, posting);
+    } else if (next == SPREADING) {
+        reduce(b, route);
+        ls_route_spread(route, b->out, posting);
+    } else if (next == SHARING) {
+        ls_route_share(route, b->out, posting);
     }
 }
 
 static void exchange(bench *b)
 {
-    int left = BUCKETS;
-    for (int i = 0; i < BUCKETS; i++) {
-        b->stage[i] = 0;
-        send_sums(b, i);
-    }
+    int left = b->buckets;
+    for (int i = 0; i < b->buckets; i++)
+        begin(b, i, JOINING);
     while (left > 0)
-        for (int i = 0; i < BUCKETS; i++) {
-            if (b->stage[i] == 2 || b->wire.test(b->wire.user, i * b->slots, b->slots) != 1)
-                continue;
-            if (b->stage[i]++ == 0)
-                sum_and_spread(b, i);
-            else
-                left--;
-        }
+        for (int i = 0; i < b->buckets; i++)
+            if (b->stages[i] != MOVED && b->wire->test(b->wire->user, b->first + i * b->slots, b->slots) == 1) {
+                begin(b, i, b->stages[i] + 1);
+                left -= b->stages[i] == MOVED;
+            }
 }
 
-static float *filled(int rank, int node)
+/* Each node of this rank has a sum, as after folding; sums in place change them, so that they are filled anew each time. */
+static void fill(const bench *b)
 {
-    float *values = malloc(FLOATS * sizeof *values);
-    for (size_t i = 0; values && i < FLOATS; i++)
-        values[i] = (float)(i % 97) * (float)(rank + node + 1) * 1e-3f;
-    return values;
+    for (int i = 0; i < ls_runs_nodes(&b->ranks, b->groups.place); i++)
+        for (size_t k = 0; k < b->floats; k++)
+            b->sums[i][k] = (float)(k % 97) * (float)(b->groups.place + i + 1) * 1e-3f;
+}
+
+static void *memory(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) {
+        fprintf(stderr, "bench_exchange: no memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return memory;
+}
+
+static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shards, int host_ranks)
+{
+    int ranks = ls_cluster_ranks(cluster), leaves = ranks * shards;
+    b->wire = &cluster->wire;
+    b->backend = ls_cpu_backend(LS_ISA_AUTO);
+    b->buckets = (int)((b->floats + b->bucket - 1) / b->bucket);
+    ls_groups_make(&b->groups, context, cluster, host_ranks);
+    ls_runs_reserve(&b->ranks, context, ranks, leaves);
+    ls_runs_reserve(&b->hosts, context, b->groups.groups, leaves);
+    ls_runs_cut_groups(&b->ranks, &b->hosts, b->groups.first, NULL, leaves);
+    ls_tree_reserve(&b->tree, context, leaves);
+    ls_tree_reset(&b->tree, leaves);
+    ls_route_hang(&b->tree, &b->groups, &b->ranks, &b->hosts);
+    const int *nodes = b->ranks.nodes + b->ranks.first_node[b->groups.place];
+    for (int i = 0; i < ls_runs_nodes(&b->ranks, b->groups.place); i++) {
+        b->tree.buffer[nodes[i]] = i;
+        b->sums[i] = memory(b->floats, sizeof(float));
+    }
+    b->slots = ls_route_slots(&b->groups, &b->ranks, &b->hosts);
+    b->routes = memory((size_t)b->buckets, sizeof *b->routes);
+    b->stages = memory((size_t)b->buckets, sizeof *b->stages);
+    b->out = memory(b->floats, sizeof *b->out);
+    b->scratch = memory(2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof *b->scratch);
+    for (int pass = 0; pass < 2; pass++) {
+        size_t rows = 0;
+        for (int i = 0; i < b->buckets; i++) {
+            size_t begins = (size_t)i * b->bucket, ends = begins + b->bucket;
+            b->routes[i] = (ls_route){.groups = &b->groups,
+                                      .ranks = &b->ranks,
+                                      .hosts = &b->hosts,
+                                      .tree = &b->tree,
+                                      .bucket = {begins, ends < b->floats ? ends : b->floats},
+                                      .buffers = b->sums};
+            rows += ls_route_lay(&b->routes[i], pass ? b->rows + rows : NULL);
+        }
+        b->rows = pass ? b->rows : memory(rows, sizeof *b->rows);
+    }
+    ls_cluster_reserve(cluster, context, b->slots * b->buckets, &b->first);
+}
+
+/* The same sum as the one in `other`, but for the order. */
+static bool agree(const bench *b, const float *other)
+{
+    for (size_t k = 0; k < b->floats; k++)
+        if (fabsf(b->out[k] - other[k]) > 1e-4f * fabsf(other[k]))
+            return false;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    int shards = argc > 1 ? atoi(argv[1]) : 1, host_ranks = argc > 2 ? atoi(argv[2]) : 0;
+    int floats = argc > 3 ? atoi(argv[3]) : FLOATS, bucket = argc > 4 ? atoi(argv[4]) : LS_BUCKET_FLOATS;
+    ls_cluster *cluster = ls_cluster_of_mpi(MPI_COMM_WORLD);
     ls_context context;
     ls_context_init(&context, NULL);
-    bench b = {.wire = ls_mpi_wire(MPI_COMM_WORLD), .backend = ls_cpu_backend(LS_ISA_AUTO)};
-    int ranks = b.wire.ranks, me = b.wire.rank;
-    b.nodes = argc > 1 ? atoi(argv[1]) : 1;
-    if (b.nodes < 1 || b.nodes > 8)
+    bench b = {.floats = (size_t)floats / 16 * 16, .bucket = (size_t)bucket / 16 * 16};
+    if (shards < 1 || shards > MOST_SHARDS || host_ranks < 0 || floats < 16 || bucket < 16 ||
+        ls_cluster_status(cluster) != LS_OK) {
+        fprintf(stderr, "bench_exchange: wrong arguments, or no ranks: %s\n", ls_cluster_message(cluster));
         MPI_Abort(MPI_COMM_WORLD, 2);
-    b.slots = 2 * b.nodes * ranks + 2 * ranks;
-    b.wire.reserve(b.wire.user, b.slots * BUCKETS);
-    ls_tree_reserve(&b.tree, &context, b.nodes * ranks);
-    ls_tree_reset(&b.tree, b.nodes * ranks);
-    for (int i = 0, others = 0; i < b.nodes * ranks; i++)
-        b.tree.buffer[b.tree.size + i] = i / b.nodes == me ? i % b.nodes : LS_TREE_ROW + others++;
-    for (int i = 0; i < b.nodes; i++)
-        b.mine[i] = filled(me, i);
-    b.rows = calloc((size_t)(b.nodes * ranks) * (FLOATS / (size_t)ranks + 16 * BUCKETS), sizeof(float));
-    b.out = calloc(FLOATS, sizeof(float));
-    b.scratch = calloc(2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof(float));
-    float *sum = calloc(FLOATS, sizeof(float));
+    }
+    prepare(&b, &context, cluster, shards, host_ranks);
+    int nodes = ls_runs_nodes(&b.ranks, b.groups.place), wrong = 0;
+    float *sum = memory(b.floats, sizeof *sum);
     double ours = 1e9, theirs = 1e9;
     for (int k = 0; k < RUNS; k++) {
+        fill(&b);
         MPI_Barrier(MPI_COMM_WORLD);
         double began = MPI_Wtime();
-        MPI_Allreduce(b.mine[0], sum, FLOATS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(b.sums[0], sum, (int)b.floats, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         MPI_Barrier(MPI_COMM_WORLD);
         double middle = MPI_Wtime();
         exchange(&b);
@@ -135,10 +172,15 @@ int main(int argc, char **argv)
         double end = MPI_Wtime();
         theirs = middle - began < theirs ? middle - began : theirs;
         ours = end - middle < ours ? end - middle : ours;
+        wrong |= nodes == 1 && !agree(&b, sum);
     }
-    if (me == 0)
-        printf("%d ranks, %d node%s each, %.1f MB: MPI_Allreduce %.1f ms, ordered exchange %.1f ms (%.2f)\n", ranks,
-               b.nodes, b.nodes > 1 ? "s" : "", FLOATS * 4e-6, 1e3 * theirs, 1e3 * ours, ours / theirs);
+    MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (b.groups.place == 0)
+        printf("%d ranks in %d groups, %d node%s each, %.3f MB: MPI_Allreduce %.3f ms, ordered exchange %.3f ms "
+               "(%.2f)%s\n",
+               b.groups.ranks, b.groups.groups, nodes, nodes > 1 ? "s" : "", (double)b.floats * 4e-6, 1e3 * theirs,
+               1e3 * ours, ours / theirs, wrong ? ", AND ANOTHER SUM" : "");
+    ls_cluster_end(cluster);
     MPI_Finalize();
-    return 0;
+    return wrong;
 }

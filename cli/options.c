@@ -131,8 +131,11 @@ static const row table[] = {
      "end when a rank or a device does not go on for so long,\nand name it (default 300 with several ranks, else "
      "never)",
      1, 1000000, NULL},
+    {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
+     "over ranks: shards by the speed that the first steps show\n(default: the same number to each rank)", 0, 0, NULL},
     {"quiet", NULL, RUNS | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
+    {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},
     {"shuffle-pulls", "N", RUNS | LOCAL, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
     {"trace", "FILE", TRAIN | LOCAL, KIND_LATER, 0, NULL, 0, 0, NULL},
 };

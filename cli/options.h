@@ -11,14 +11,14 @@ enum { MOST_ALLOWED = 32 };
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
     const char *model, *data, *devices, *weights, *save, *out, *log, *report, *url, *to, *json;
-    int64_t batch, shard, epochs, steps, limit, limit_test, warmup, timeout;
+    int64_t batch, shard, epochs, steps, limit, limit_test, warmup, timeout, host_ranks;
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
     int optimizer, schedule, conv, isa; /* as in the header's enums */
     double lr;                          /* negative: the model's default */
     double momentum, weight_decay;
-    bool nesterov, no_shuffle, quiet, profile;
+    bool nesterov, no_shuffle, balance, quiet, profile;
     const char *checkpoint;
     bool resume;
     int64_t verify;      /* steps between; 0: never */

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SETTINGS = 48, MOST_TEXT = 64, USUAL_TIMEOUT = 300 /* seconds, of several ranks */ };
+enum { MOST_SETTINGS = 48, MOST_TEXT = 64, MOST_LISTED = 16 /* ranks */, USUAL_TIMEOUT = 300 /* seconds, of several ranks */ };
 
 static struct {
     ls_cluster *cluster;
-    bool agreed, parted;
+    bool agreed, parted, balance_said;
 } state;
 
 ls_cluster *ranks_cluster(void)
@@ -84,6 +84,36 @@ int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *
         return 0;
     int ours = failed("", "%s", ls_cluster_message(state.cluster));
     return status ? status : ours;
+}
+
+/* Of few ranks each one's, of many the least and the most. */
+static void list_shares(const int *shards, int ranks, char *text, size_t size)
+{
+    int least = 0, most = 0;
+    *text = '\0';
+    for (int r = 0; r < ranks; r++) {
+        least = shards[r] < shards[least] ? r : least;
+        most = shards[r] > shards[most] ? r : most;
+        if (ranks <= MOST_LISTED)
+            snprintf(text + strlen(text), size - strlen(text), "%s%d", r ? ", " : "", shards[r]);
+    }
+    if (ranks > MOST_LISTED)
+        snprintf(text, size, "from %d on rank %d to %d on rank %d", shards[least], least, shards[most], most);
+}
+
+void ranks_say_balance(ls_trainer *trainer)
+{
+    int ranks = ls_cluster_ranks(state.cluster);
+    if (ranks == 1 || state.balance_said || !ls_balanced(trainer, NULL))
+        return;
+    int *shards = calloc((size_t)ranks, sizeof *shards);
+    char text[256];
+    if (shards && ls_balanced(trainer, shards)) {
+        list_shares(shards, ranks, text, sizeof text);
+        note("note: a step's shards by the ranks' measured speed: %s", text);
+    }
+    free(shards);
+    state.balance_said = true;
 }
 
 void ranks_parted(void)

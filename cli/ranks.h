@@ -15,6 +15,9 @@ ls_cluster *ranks_cluster(void);
 /* Whether every rank came here with status 0, the same settings, data and weights. A line is said where not. */
 int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status);
 
+/* Says, once it is so, how many of a step's shards each rank has by its measured speed. */
+void ranks_say_balance(ls_trainer *trainer);
+
 /* From here on nobody waits for this rank any more, but for the end. */
 void ranks_parted(void);
 

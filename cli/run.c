@@ -12,6 +12,8 @@ int run_open(run *r, const settings *chosen, ls_cluster *cluster)
                           .isa = (ls_isa)chosen->isa,
                           .conv = (ls_algorithm)chosen->conv,
                           .cluster = cluster,
+                          .balance = chosen->balance,
+                          .host_ranks = (int)chosen->host_ranks,
                           .shuffle_pulls = chosen->shuffle_pulls};
     r->session = ls_open(&options);
     if (ls_failed(r->session))

@@ -70,12 +70,12 @@ static void say_settings(const training *t)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
     note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, sgd, lr %g, "
          "momentum %g%s, "
-         "weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s",
+         "weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s%s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
          (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, t->optim.lr,
          c->momentum, c->nesterov ? " (Nesterov)" : "", c->weight_decay, schedule_choice(c->schedule),
          (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv),
-         ls_isa_name(t->run.session));
+         ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
 
 static void say_idle_devices(const training *t)
@@ -214,6 +214,8 @@ static int run_steps(training *t)
             break;
         t->begun++;
         t->done++;
+        if (t->run.chosen->balance && !t->run.chosen->quiet)
+            ranks_say_balance(t->trainer);
         t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;

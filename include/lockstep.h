@@ -77,6 +77,8 @@ typedef struct ls_options {
     const ls_allocator *allocator; /* NULL: the C library's */
     struct ls_cluster
         *cluster; /* the ranks to work with; NULL: this process alone. One session at a time, which it outlives */
+    bool balance;   /* after nine steps a rank's shards go by its measured speed; all ranks alike, and the bits as they are */
+    int host_ranks; /* for trials: reduces as if so many ranks shared each host; 1: in one level; 0: as they are */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
     /* For tests and trials: this device of a network waits so many seconds before each shard. */
     int slow_cpu;
@@ -514,6 +516,10 @@ ls_status ls_step(ls_trainer *trainer);
  * had asked for when the step before the last was done, for which it waits. All ranks get the same at the same place. */
 void ls_ask(ls_trainer *trainer, int number);
 int ls_asked(ls_trainer *trainer);
+
+/* Whether the last step's shards went by the ranks' speed (ls_options.balance); shards[r], where not NULL, gets how many of them
+ * rank r has. */
+bool ls_balanced(ls_trainer *trainer, int shards[]);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */

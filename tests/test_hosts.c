@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cluster/cluster.h"
-#include "comm/runs.h"
 #include "parallel/exchange.h"
 #include "support.h"
 #include "training.h"
@@ -118,15 +117,20 @@ typedef struct result {
     float logits[40 * CLASSES];
     ls_status status;
     char message[256];
-    bool together;
-    int asked;
+    bool together, balanced;
+    int asked, shares[RANKS];
 } result;
 
 typedef struct plan {
     int ranks, batch, shard, rows, devices;
+    int epochs; /* 0: 2 */
     double lr, momentum;
     int ask_rank; /* asks to stop from the start; -1: none */
     uint64_t shuffle;
+    int host_ranks; /* pretended by the option */
+    int hosts;      /* pretended by names, in turn; 0: as it is */
+    bool balance;
+    double slow_seconds; /* of the last rank */
 } plan;
 
 typedef struct rank {
@@ -164,8 +168,13 @@ static ls_data *small_data(ls_session *s, const plan *p)
 
 static void train_small(const plan *p, ls_cluster *cluster, int number, result *r)
 {
-    ls_session *s =
-        ls_open(&(ls_options){.seed = 7, .shard = p->shard, .cluster = cluster, .shuffle_pulls = p->shuffle});
+    ls_session *s = ls_open(&(ls_options){.seed = 7,
+                                          .shard = p->shard,
+                                          .cluster = cluster,
+                                          .shuffle_pulls = p->shuffle,
+                                          .host_ranks = p->host_ranks,
+                                          .balance = p->balance,
+                                          .slow_seconds = number == p->ranks - 1 ? p->slow_seconds : 0});
     ls_data *data = small_data(s, p);
     ls_module *net = small_net(s);
     ls_devices devices = {.n = p->devices};
@@ -177,7 +186,7 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_report report;
-    for (int epoch = 0; epoch < 2; epoch++)
+    for (int epoch = 0; epoch < (p->epochs ? p->epochs : 2); epoch++)
         for (ls_batch b; !r->asked && ls_next(data, &b);) {
             test_step(net, trainer, &b);
             test_step(other, second, &b);
@@ -191,6 +200,11 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_evaluate(net, data, &r->metrics);
     ls_predict(net, data, r->logits, CLASSES);
     r->sum = ls_checksum(net);
+    r->balanced = ls_balanced(trainer, r->shares);
+    if (cluster && p->host_ranks)
+        assert_int_equal(trainer->groups.groups, (p->ranks - 1) / p->host_ranks + 1);
+    if (cluster && p->hosts && p->ranks >= 2 * p->hosts)
+        assert_int_equal(trainer->groups.groups, p->hosts);
     assert_int_equal(ls_exchange_collect(trainer), ls_status_of(s));
     for (size_t i = 0; trainer->velocity && i < net->network->flat.trainable; i++) {
         uint32_t bits;
@@ -214,6 +228,8 @@ static void *rank_main(void *argument)
     assert_int_equal(ls_cluster_rank(cluster), me->number);
     assert_int_equal(ls_cluster_ranks(cluster), me->plan->ranks);
     assert_true(*ls_cluster_host(cluster, 0));
+    for (int r = 0; me->plan->hosts && r < me->plan->ranks; r++)
+        snprintf(cluster->hosts[r], LS_HOST_NAME, "host%d", r % me->plan->hosts);
     train_small(me->plan, cluster, me->number, &me->result);
     ls_cluster_part(cluster);
     ls_cluster_end(cluster);
@@ -256,6 +272,62 @@ static void any_number_of_ranks_gives_the_bits_of_one(void **state)
             on_ranks(&p, ranks, rank_main);
             for (int r = 0; r < n; r++)
                 assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
+        }
+    }
+}
+
+static void any_number_of_hosts_gives_the_bits_of_one(void **state)
+{
+    (void)state;
+    static const plan plans[] = {
+        {.batch = 24, .shard = 2, .rows = 40, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
+        {.batch = 14, .shard = 3, .rows = 38, .devices = 2, .lr = 0.1, .momentum = 0.5, .ask_rank = -1, .shuffle = 5},
+    };
+    static const struct shape {
+        int ranks, host_ranks, hosts;
+    } shapes[] = {{2, 2, 0}, {3, 2, 0}, {4, 2, 0}, {5, 2, 0}, {5, 3, 0}, {6, 3, 0}, {7, 3, 0}, {7, 2, 0},
+                  {8, 4, 0}, {4, 0, 2}, {6, 0, 2}, {7, 0, 2}, {7, 0, 3}, {8, 0, 4}, {3, 0, 2}};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        result alone = {0};
+        train_small(&plans[i], NULL, 0, &alone);
+        assert_int_equal(alone.status, LS_OK);
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            rank ranks[RANKS];
+            plan p = plans[i];
+            p.ranks = shapes[k].ranks;
+            p.host_ranks = shapes[k].host_ranks;
+            p.hosts = shapes[k].hosts;
+            on_ranks(&p, ranks, rank_main);
+            for (int r = 0; r < p.ranks; r++)
+                assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
+        }
+    }
+}
+
+/* A slow rank gets fewer shards, all ranks say the same, and the bits are those of one process. */
+static void shards_go_by_speed(void **state)
+{
+    (void)state;
+    plan p = {
+        .batch = 16, .shard = 2, .rows = 60, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1, .epochs = 4};
+    result alone = {0};
+    train_small(&p, NULL, 0, &alone);
+    assert_int_equal(alone.status, LS_OK);
+    p.ranks = 3;
+    p.slow_seconds = 0.02;
+    p.balance = true;
+    for (int host_ranks = 0; host_ranks < 3; host_ranks += 2) {
+        rank ranks[RANKS];
+        p.host_ranks = host_ranks;
+        on_ranks(&p, ranks, rank_main);
+        for (int r = 0; r < p.ranks; r++) {
+            result *found = &ranks[r].result;
+            assert_true(found->balanced);
+            assert_int_equal(found->shares[0] + found->shares[1] + found->shares[2], 6); /* the last batch's */
+            assert_in_range(found->shares[2], 0, 1);
+            found->balanced = false;
+            memset(found->shares, 0, sizeof found->shares);
+            assert_memory_equal(found, &alone, sizeof alone);
         }
     }
 }
@@ -369,43 +441,6 @@ static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
     on_ranks(&p, ranks, telling_rank);
 }
 
-/* Every shard has one rank, no rank more than its share, and the nodes cover each run. */
-static void runs_cover_all_shards(void **state)
-{
-    (void)state;
-    ls_context context;
-    ls_context_init(&context, NULL);
-    for (int ranks = 1; ranks <= 17; ranks++)
-        for (int leaves = 1; leaves <= 70; leaves++) {
-            ls_runs runs = {0};
-            assert_int_equal(ls_runs_reserve(&runs, &context, ranks, leaves), LS_OK);
-            ls_runs_cut(&runs, leaves);
-            int size = 1, next = 0;
-            while (size < leaves)
-                size *= 2;
-            assert_int_equal(runs.begin[0], 0);
-            assert_int_equal(runs.begin[ranks], leaves);
-            for (int r = 0; r < ranks; r++) {
-                int mine = runs.begin[r + 1] - runs.begin[r];
-                assert_in_range(mine, leaves >= ranks, (leaves - 1) / ranks + 1);
-                for (int i = runs.first_node[r]; i < runs.first_node[r + 1]; i++) {
-                    int low = runs.nodes[i], high = runs.nodes[i] + 1;
-                    for (; low < size; low *= 2)
-                        high *= 2;
-                    assert_int_equal(low - size, next);
-                    next = high - size < leaves ? high - size : leaves;
-                }
-                assert_int_equal(next, runs.begin[r + 1]);
-            }
-            for (int j = 0; j < leaves; j++) {
-                int owner = ls_runs_owner(&runs, j);
-                assert_true(runs.begin[owner] <= j && j < runs.begin[owner + 1]);
-            }
-            ls_runs_destroy(&runs, &context);
-        }
-    ls_context_destroy(&context);
-}
-
 static void launchers_are_known_by_their_environment(void **state)
 {
     (void)state;
@@ -463,8 +498,9 @@ static void a_canary_sings_alike_on_all_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_cover_all_shards),
         cmocka_unit_test(any_number_of_ranks_gives_the_bits_of_one),
+        cmocka_unit_test(any_number_of_hosts_gives_the_bits_of_one),
+        cmocka_unit_test(shards_go_by_speed),
         cmocka_unit_test(what_is_not_finite_is_found_by_all),
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),

@@ -53,6 +53,7 @@ static void options_are_checked(void **state)
 {
     (void)state;
     assert_failed(ls_open(&(ls_options){.shard = -1}), LS_BAD_ARGUMENT, "shard is -1");
+    assert_failed(ls_open(&(ls_options){.host_ranks = -1}), LS_BAD_ARGUMENT, "host_ranks is -1");
     assert_failed(ls_open(&(ls_options){.isa = (ls_isa)99}), LS_BAD_ARGUMENT, "instruction set");
     assert_failed(ls_open(&(ls_options){.conv = (ls_algorithm)9}), LS_BAD_ARGUMENT, "algorithm");
 #if defined __x86_64__

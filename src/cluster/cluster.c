@@ -21,16 +21,16 @@ ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots
     return good ? LS_OK : ls_raise(context, LS_OUT_OF_MEMORY, "no memory for %d transfers between ranks", slots);
 }
 
-static bool begin_gather(ls_cluster *cluster, char *data, const size_t begin[])
+static bool begin_gather(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[])
 {
     const ls_wire *wire = &cluster->wire;
     const int me = cluster->rank;
     bool good = true;
     for (int r = 0; good && r < cluster->ranks; r++) {
-        if (r != me && begin[r + 1] > begin[r])
-            good = wire->receive(wire->user, 2 * r, r, LS_TAG_GATHER, data + begin[r], begin[r + 1] - begin[r]);
-        if (good && r != me && begin[me + 1] > begin[me])
-            good = wire->send(wire->user, 2 * r + 1, r, LS_TAG_GATHER, data + begin[me], begin[me + 1] - begin[me]);
+        if (r != me && end[r] > begin[r])
+            good = wire->receive(wire->user, 2 * r, r, LS_TAG_GATHER, data + begin[r], end[r] - begin[r]);
+        if (good && r != me && end[me] > begin[me])
+            good = wire->send(wire->user, 2 * r + 1, r, LS_TAG_GATHER, data + begin[me], end[me] - begin[me]);
     }
     return good;
 }
@@ -42,13 +42,14 @@ static void pause_a_little(int times)
     nanosleep(&time, NULL);
 }
 
-ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[])
+ls_status ls_cluster_gather_parts(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                                  const size_t end[])
 {
     if (cluster->ranks == 1)
         return LS_OK;
     atomic_store(&cluster->waiting, 1);
     pthread_mutex_lock(&cluster->lock);
-    int done = begin_gather(cluster, data, begin) ? 0 : -1;
+    int done = begin_gather(cluster, data, begin, end) ? 0 : -1;
     for (int times = 0; done == 0; times++) {
         done = cluster->wire.test(cluster->wire.user, 0, 2 * cluster->ranks);
         if (done == 0) {
@@ -60,6 +61,11 @@ ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data
     pthread_mutex_unlock(&cluster->lock);
     atomic_store(&cluster->waiting, 0);
     return done > 0 ? LS_OK : ls_raise(context, LS_IO, "rank %d: a transfer between ranks failed", cluster->rank);
+}
+
+ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[])
+{
+    return ls_cluster_gather_parts(cluster, context, data, begin, begin + 1);
 }
 
 ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes)

@@ -43,6 +43,9 @@ ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots
 
 /* Bytes [begin[r], begin[r + 1]) of `data` are rank r's: sends this rank's, fills in the others'. Waits; every rank must come. */
 ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[]);
+/* The same for bytes [begin[r], end[r]) of rank r, in any order. */
+ls_status ls_cluster_gather_parts(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                                  const size_t end[]);
 /* The same for `bytes` of each rank. */
 ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes);
 

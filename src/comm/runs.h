@@ -1,39 +1,47 @@
-/* How a step's work lies on ranks: contiguous runs of shards, the tree's nodes that they consist of, and a piece of each bucket
- * whose sum and update are one rank's. One rank has one run, one node and all of every bucket. */
+/* How a step's shards lie on ranks, or on groups of them: contiguous runs, and the tree's nodes that they consist of. One rank has one
+ * run and one node. */
 #ifndef LS_COMM_RUNS_H
 #define LS_COMM_RUNS_H
 
 #include "comm/tree.h"
-#include "tensor/flat.h"
 
 typedef struct ls_runs {
-    int ranks, leaves;
-    int *begin;      /* [ranks + 1] the first shard of each rank */
-    int *nodes;      /* the topmost nodes of every run, from left to right */
-    int *first_node; /* [ranks + 1] of each rank, in `nodes` */
-    int capacity;    /* of `nodes` */
+    int parts, leaves;
+    int *begin;       /* [parts + 1] the first shard of each part */
+    int *nodes;       /* the topmost nodes of every run, from left to right */
+    int *first_node;  /* [parts + 1] of each part, in `nodes` */
+    int *most, *least; /* [parts] shards that a part may have */
+    int capacity;     /* of `nodes` */
 } ls_runs;
 
-ls_status ls_runs_reserve(ls_runs *runs, ls_context *context, int ranks, int leaves);
+/* What a rank has computed: shards, by so many cores side by side, and the seconds that these took together. */
+typedef struct ls_pace {
+    double seconds;
+    int32_t shards, at_once;
+} ls_pace;
+
+ls_status ls_runs_reserve(ls_runs *runs, ls_context *context, int parts, int leaves);
 void ls_runs_destroy(ls_runs *runs, ls_context *context);
 
-/* No run is longer than the shards divided by the ranks, rounded up; within that, runs end where the tree's largest nodes do, so
+/* No run is longer than the shards divided by the parts, rounded up; within that, runs end where the tree's largest nodes do, so
  * that few sums have to travel. */
 void ls_runs_cut(ls_runs *runs, int leaves);
 
-/* The rank whose run a shard is in. */
+/* The same for ranks in groups, whose run is that of their members: group g has the places from first[g] to first[g + 1]. With
+ * `paces` of the places a rank gets no more shards than it computes in the time that they need all together; one that has
+ * computed none is taken for an average one. */
+void ls_runs_cut_groups(ls_runs *ranks, ls_runs *groups, const int first[], const ls_pace *paces, int leaves);
+
+/* The part whose run a shard is in. */
 int ls_runs_owner(const ls_runs *runs, int leaf);
 
-/* What of a bucket is summed and updated by one of so many ranks: whole blocks of 16, or nothing. */
-static inline ls_bucket ls_piece_of(const ls_bucket *bucket, int rank, int ranks)
+static inline int ls_runs_nodes(const ls_runs *runs, int part)
 {
-    size_t blocks = (bucket->end - bucket->begin) / 16, r = (size_t)rank, n = (size_t)ranks;
-    return (ls_bucket){bucket->begin + 16 * (blocks * r / n), bucket->begin + 16 * (blocks * (r + 1) / n)};
+    return runs->first_node[part + 1] - runs->first_node[part];
 }
 
-/* rows[leaves][n], of which this rank's are there, become sums in the tree's order. First each rank sums its nodes, each into its
- * first row; once these rows were exchanged, what lies across ranks goes into row 0. */
-void ls_runs_sum_own(const ls_runs *runs, int rank, float *rows, size_t n, ls_add_kernel *add);
-void ls_runs_sum_across(const ls_runs *runs, float *rows, size_t n, ls_add_kernel *add);
+/* Rows [leaves][n] become sums in the tree's order, each node's in its first shard's row: the additions that lie within shards [begin,
+ * end) and not within a single part of `done`, where they were made before; NULL: none was. */
+void ls_runs_sum(int begin, int end, int leaves, const ls_runs *done, float *rows, size_t n, ls_add_kernel *add);
 
 #endif

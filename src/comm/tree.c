@@ -128,8 +128,10 @@ typedef struct summing {
 static const float *sum_below(const summing *s, int node, int level, int side, float *out)
 {
     int buffer = s->tree->buffer[node];
-    if (buffer >= LS_TREE_ROW)
-        return s->from->rows + (size_t)(buffer - LS_TREE_ROW) * s->from->stride;
+    if (buffer >= LS_TREE_ROW) {
+        const ls_received *rows = &s->from->rows[buffer >= LS_TREE_FAR];
+        return rows->at + (size_t)(buffer % LS_TREE_ROW) * rows->stride;
+    }
     if (buffer >= 0)
         return s->from->buffers[buffer] + s->from->offset;
     if (ls_tree_first_leaf(s->tree, 2 * node + 1) >= s->tree->leaves)

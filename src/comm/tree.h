@@ -6,7 +6,7 @@
 
 #include "base/context.h"
 
-enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24 };
+enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24, LS_TREE_FAR = 2 * LS_TREE_ROW };
 
 typedef enum ls_node_state { LS_NODE_EMPTY, LS_NODE_RUNNING, LS_NODE_DONE, LS_NODE_FOLDING } ls_node_state;
 
@@ -33,13 +33,18 @@ int ls_tree_begin_fold(ls_tree *tree, int node);
 /* The node then holds that buffer; the others are handed to `freed`. */
 void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *user, int buffer), void *user);
 
-/* Where a tree's buffers are: buffer b is `buffers[b] + offset`. One numbered LS_TREE_ROW + i is row i of `rows`, which holds the
- * run of floats being summed and nothing before it. */
+/* Sums that came from other ranks. */
+typedef struct ls_received {
+    const float *at;
+    size_t stride;
+} ls_received;
+
+/* Where a tree's buffers are: buffer b is `buffers[b] + offset`. One numbered LS_TREE_ROW + i is row i of `rows[0]`, and LS_TREE_FAR + i
+ * of `rows[1]`; a row begins with the run of floats being summed. */
 typedef struct ls_partials {
     float *const *buffers;
     size_t offset;
-    const float *rows;
-    size_t stride;
+    ls_received rows[2];
 } ls_partials;
 
 /* The sum over the subtree of `node` of n floats, n <= LS_TREE_BLOCK: written to `out`, or found where the returned pointer

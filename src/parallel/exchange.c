@@ -4,48 +4,26 @@
 
 #include "cluster/cluster.h"
 
+/* Steps whose paces are measured, from the second of the trainer on; the first is slower for reasons of its own. */
+enum { FIRST_MEASURED = 1, LAST_MEASURED = 8 };
+
 static ls_cluster *cluster_of(const ls_step_job *step)
 {
     return step->trainer->session->options.cluster;
 }
 
-static int own_nodes(const ls_step_job *step)
+static bool grouped(const ls_groups *groups)
 {
-    return step->runs.first_node[step->rank + 1] - step->runs.first_node[step->rank];
+    return ls_groups_members(groups, groups->group) > 1;
 }
 
-static int other_nodes(const ls_step_job *step)
+/* The first member speaks for its group at a step's end. */
+static bool leads(const ls_groups *groups)
 {
-    return step->runs.first_node[step->runs.ranks] - own_nodes(step);
+    return groups->member == 0;
 }
 
-static ls_bucket piece(const ls_step_job *step, int bucket, int rank)
-{
-    return ls_piece_of(&step->trainer->network->flat.buckets[bucket], rank, step->runs.ranks);
-}
-
-/* Floats of this rank's pieces in the buckets before. */
-static size_t pieces_before(const ls_step_job *step, int bucket)
-{
-    size_t floats = 0;
-    for (int b = 0; b < bucket; b++) {
-        ls_bucket mine = piece(step, b, step->rank);
-        floats += mine.end - mine.begin;
-    }
-    return floats;
-}
-
-/* Received sums lie bucket after bucket, in each the other ranks' nodes one after another, each as long as the piece. */
-static float *rows_of(const ls_step_job *step, int bucket)
-{
-    return step->trainer->rows + (size_t)other_nodes(step) * pieces_before(step, bucket);
-}
-
-/* Transfers of one bucket, and those of the step's end: sums or statistics of nodes, and for each rank weights or two messages. */
-static int slots_of(const ls_step_job *step)
-{
-    return own_nodes(step) * (step->runs.ranks - 1) + other_nodes(step) + 4 * step->runs.ranks;
-}
+/* ---- Before a step ---- */
 
 /* Steps of two networks would meet on the wire: the others' are waited for, on all ranks at the same place. */
 static void take_wire(ls_cluster *cluster, struct ls_trainer *trainer)
@@ -55,24 +33,78 @@ static void take_wire(ls_cluster *cluster, struct ls_trainer *trainer)
     cluster->stepping = trainer;
 }
 
+/* The ranks' places, which stay. */
+static ls_status take_places(struct ls_trainer *trainer)
+{
+    const ls_options *options = &trainer->session->options;
+    ls_context *context = &trainer->session->context;
+    if (trainer->groups.ranks)
+        return LS_OK;
+    if (options->balance && !trainer->paces)
+        trainer->paces =
+            ls_alloc(context, (size_t)ls_cluster_ranks(options->cluster), sizeof *trainer->paces, "the ranks' paces");
+    if (options->balance && !trainer->paces)
+        return LS_OUT_OF_MEMORY;
+    return ls_groups_make(&trainer->groups, context, options->cluster, options->host_ranks);
+}
+
+/* Two steps are under way at most: what was measured is known to all once the next one is handed in. */
+static ls_status cut(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_context *context = &trainer->session->context;
+    const ls_groups *groups = &trainer->groups;
+    const bool paced = trainer->paces && trainer->handed_in >= LAST_MEASURED + LS_DEPTH;
+    if (ls_runs_reserve(&step->runs, context, groups->ranks, step->shards) != LS_OK ||
+        ls_runs_reserve(&step->hosts, context, groups->groups, step->shards) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    if (step->runs.leaves != step->shards || step->paced != paced)
+        ls_runs_cut_groups(&step->runs, &step->hosts, groups->first, paced ? trainer->paces : NULL, step->shards);
+    step->paced = paced;
+    step->first = step->runs.begin[groups->place];
+    step->mine = step->runs.begin[groups->place + 1] - step->first;
+    return LS_OK;
+}
+
+/* The buckets' routes, with rows one behind the other, where there are any yet. Returns how many floats they take. */
+static size_t lay_routes(ls_step_job *step, float *rows)
+{
+    struct ls_trainer *trainer = step->trainer;
+    const ls_flat *flat = &trainer->network->flat;
+    size_t floats = 0;
+    for (int b = 0; b < flat->n_buckets; b++) {
+        ls_route *route = &step->routes[b];
+        *route = (ls_route){.groups = &trainer->groups,
+                            .ranks = &step->runs,
+                            .hosts = &step->hosts,
+                            .tree = &step->tree,
+                            .buffers = trainer->pool,
+                            .bucket = flat->buckets[b]};
+        floats += ls_route_lay(route, rows ? rows + floats : NULL);
+    }
+    return floats;
+}
+
 ls_status ls_exchange_reserve(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     ls_cluster *cluster = cluster_of(step);
-    step->rank = ls_cluster_rank(cluster);
-    if (ls_runs_reserve(&step->runs, context, ls_cluster_ranks(cluster), step->shards) != LS_OK)
+    const size_t buckets = (size_t)network->flat.n_buckets;
+    if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
         return LS_OUT_OF_MEMORY;
-    ls_runs_cut(&step->runs, step->shards);
-    step->first = step->runs.begin[step->rank];
-    step->mine = step->runs.begin[step->rank + 1] - step->first;
-    if (!step->flags)
-        step->flags = ls_alloc(context, (size_t)step->runs.ranks, sizeof *step->flags, "the ranks' flags");
-    if (!step->flags || step->runs.ranks == 1)
+    step->turn = trainer->handed_in;
+    if (!step->told)
+        step->told = ls_alloc(context, (size_t)step->runs.parts, sizeof *step->told, "what the ranks tell");
+    if (!step->routes)
+        step->routes = ls_alloc(context, buckets, sizeof *step->routes, "the buckets' routes");
+    if (!step->told || !step->routes)
+        return LS_OUT_OF_MEMORY;
+    size_t floats = lay_routes(step, NULL);
+    if (step->runs.parts == 1)
         return ls_status_of(network->session);
     take_wire(cluster, trainer);
-    size_t floats = (size_t)other_nodes(step) * pieces_before(step, network->flat.n_buckets);
     if (floats > trainer->rows_floats) {
         ls_engine_wait(network->engine);
         ls_release(context, trainer->rows);
@@ -81,7 +113,9 @@ ls_status ls_exchange_reserve(ls_step_job *step)
         if (!trainer->rows)
             return LS_OUT_OF_MEMORY;
     }
-    step->slots = slots_of(step);
+    const ls_groups *groups = &trainer->groups;
+    step->slots = ls_route_slots(groups, &step->runs, &step->hosts) +
+                  4 * (groups->groups + ls_groups_members(groups, groups->group));
     return ls_cluster_reserve(cluster, context, step->slots * (network->flat.n_buckets + 1), &step->first_slot);
 }
 
@@ -89,7 +123,9 @@ void ls_exchange_destroy(ls_step_job *step)
 {
     ls_context *context = &step->trainer->network->session->context;
     ls_runs_destroy(&step->runs, context);
-    ls_release(context, step->flags);
+    ls_runs_destroy(&step->hosts, context);
+    ls_release(context, step->told);
+    ls_release(context, step->routes);
 }
 
 void ls_exchange_forget(struct ls_trainer *trainer)
@@ -97,167 +133,225 @@ void ls_exchange_forget(struct ls_trainer *trainer)
     ls_cluster *cluster = trainer->session->options.cluster;
     if (cluster && cluster->stepping == trainer)
         cluster->stepping = NULL;
+    ls_groups_destroy(&trainer->groups, &trainer->session->context);
+    ls_release(&trainer->session->context, trainer->paces);
 }
 
 void ls_exchange_begin(ls_step_job *step)
 {
-    int others = 0;
-    for (int r = 0; r < step->runs.ranks; r++)
-        for (int i = step->runs.first_node[r]; r != step->rank && i < step->runs.first_node[r + 1]; i++)
-            step->tree.buffer[step->runs.nodes[i]] = LS_TREE_ROW + others++;
-    step->to_move = step->runs.ranks > 1 ? step->trainer->network->flat.n_buckets + 1 : 0;
+    const ls_network *network = step->trainer->network;
+    lay_routes(step, step->trainer->rows);
+    ls_route_hang(&step->tree, &step->trainer->groups, &step->runs, &step->hosts);
+    step->to_move = step->runs.parts > 1 ? network->flat.n_buckets + 1 : 0;
     atomic_store(&step->end, LS_FILLING);
+    atomic_store(&step->computing, 0);
 }
 
 ls_stage ls_exchange_filled(const ls_step_job *step)
 {
-    return step->runs.ranks > 1 ? LS_GIVING : LS_REDUCING;
-}
-
-ls_partials ls_exchange_partials(const ls_step_job *step, int bucket, size_t at)
-{
-    ls_partials from = {.buffers = step->trainer->pool, .offset = at};
-    if (step->runs.ranks > 1) {
-        ls_bucket mine = piece(step, bucket, step->rank);
-        from.rows = rows_of(step, bucket) + (at - mine.begin);
-        from.stride = mine.end - mine.begin;
-    }
-    return from;
+    if (step->runs.parts == 1)
+        return LS_REDUCING;
+    return grouped(&step->trainer->groups) ? LS_GIVING : LS_COMBINING;
 }
 
 void ls_exchange_end(ls_step_job *step)
 {
-    step->flags[step->rank] = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
-                              (atomic_load(&step->trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
-                              LS_FLAG_ASKED * (uint32_t)atomic_load(&step->trainer->asked);
-    if (step->runs.ranks == 1)
+    struct ls_trainer *trainer = step->trainer;
+    const ls_groups *groups = &trainer->groups;
+    step->told[groups->place] = (ls_told){.pace = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
+                                                   .shards = step->mine,
+                                                   .at_once = trainer->network->engine->n_cores},
+                                          .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
+                                                   (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
+                                                   LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
+    if (step->runs.parts == 1)
         ls_step_finish(step);
     else
-        atomic_store(&step->end, LS_TO_SEND);
+        atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
 }
 
-/* ---- Transfers; the caller holds the cluster's lock ---- */
-
-/* One group of transfers, slot after slot. */
-typedef struct group {
-    const ls_wire *wire;
-    int slot, tag;
-    bool good;
-} group;
-
-static void give(group *g, int rank, void *data, size_t bytes)
+void ls_exchange_learn(ls_step_job *step)
 {
-    if (bytes && g->good)
-        g->good = g->wire->send(g->wire->user, g->slot++, rank, g->tag, data, bytes);
-}
-
-static void take(group *g, int rank, void *data, size_t bytes)
-{
-    if (bytes && g->good)
-        g->good = g->wire->receive(g->wire->user, g->slot++, rank, g->tag, data, bytes);
-}
-
-static group group_of(const ls_step_job *step, int number, int tag)
-{
-    return (group){&cluster_of(step)->wire, step->first_slot + number * step->slots, tag, true};
-}
-
-/* This rank's sums to the pieces' owners, theirs of this rank's piece into the rows. */
-static bool send_sums(const ls_step_job *step, int bucket)
-{
-    group g = group_of(step, bucket, LS_TAG_STEP + 2 * bucket);
-    ls_bucket mine = piece(step, bucket, step->rank);
-    float *row = rows_of(step, bucket);
-    for (int r = 0; r < step->runs.ranks; r++)
-        for (int i = step->runs.first_node[r]; r != step->rank && i < step->runs.first_node[r + 1]; i++) {
-            take(&g, r, row, (mine.end - mine.begin) * sizeof *row);
-            row += mine.end - mine.begin;
-        }
-    for (int i = step->runs.first_node[step->rank]; i < step->runs.first_node[step->rank + 1]; i++) {
-        float *sum = step->trainer->pool[ls_tree_first_buffer(&step->tree, step->runs.nodes[i])];
-        for (int r = 0; r < step->runs.ranks; r++) {
-            ls_bucket theirs = piece(step, bucket, r);
-            if (r != step->rank)
-                give(&g, r, sum + theirs.begin, (theirs.end - theirs.begin) * sizeof *sum);
-        }
+    ls_pace *paces = step->trainer->paces;
+    if (!paces || step->turn < FIRST_MEASURED || step->turn > LAST_MEASURED)
+        return;
+    for (int p = 0; p < step->runs.parts; p++) {
+        const ls_pace *pace = &step->told[p].pace;
+        paces[p] = (ls_pace){paces[p].seconds + pace->seconds, paces[p].shards + pace->shards, pace->at_once};
     }
-    return g.good;
 }
 
-static bool spread(const ls_step_job *step, int bucket)
+/* ---- The step's end ---- */
+
+typedef void mover(ls_posting *posting, int peer, void *data, size_t bytes);
+
+static void give(ls_posting *posting, int peer, void *data, size_t bytes)
 {
-    group g = group_of(step, bucket, LS_TAG_STEP + 2 * bucket + 1);
-    float *values = ls_step_target(step);
-    ls_bucket mine = piece(step, bucket, step->rank);
-    for (int r = 0; r < step->runs.ranks; r++) {
-        ls_bucket theirs = piece(step, bucket, r);
-        if (r == step->rank)
+    ls_post_send(posting, peer, data, bytes);
+}
+
+/* What places [first, end) tell, the metrics of shards [shard, last), and the statistics of nodes, each in its first shard's row. */
+static void move_told(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
+{
+    const size_t shard = (size_t)step->runs.begin[first], last = (size_t)step->runs.begin[end];
+    move(posting, peer, step->told + first, (size_t)(end - first) * sizeof *step->told);
+    move(posting, peer, step->metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
+}
+
+static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, const ls_runs *runs, int part,
+                       mover *move)
+{
+    const size_t state = step->trainer->network->flat.state;
+    for (int i = runs->first_node[part]; i < runs->first_node[part + 1]; i++) {
+        size_t row = (size_t)ls_tree_first_leaf(&step->tree, runs->nodes[i]);
+        move(posting, peer, step->statistics + row * state, state * sizeof(float));
+    }
+}
+
+/* From the members to their group's first. */
+static bool join_end(const ls_step_job *step, ls_posting posting)
+{
+    const ls_groups *groups = &step->trainer->groups;
+    const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
+    for (int p = first + 1; leads(groups) && p < end; p++) {
+        move_told(step, &posting, groups->rank[p], p, p + 1, ls_post_receive);
+        move_nodes(step, &posting, groups->rank[p], &step->runs, p, ls_post_receive);
+    }
+    if (!leads(groups)) {
+        move_told(step, &posting, groups->rank[first], groups->place, groups->place + 1, give);
+        move_nodes(step, &posting, groups->rank[first], &step->runs, groups->place, give);
+    }
+    return posting.good;
+}
+
+/* Among the first of all groups. */
+static bool send_end(const ls_step_job *step, ls_posting posting)
+{
+    const ls_groups *groups = &step->trainer->groups;
+    const int *first = groups->first, mine = groups->group;
+    for (int g = 0; leads(groups) && g < groups->groups; g++) {
+        if (g == mine)
             continue;
-        take(&g, r, values + theirs.begin, (theirs.end - theirs.begin) * sizeof *values);
-        give(&g, r, values + mine.begin, (mine.end - mine.begin) * sizeof *values);
+        move_told(step, &posting, groups->rank[first[g]], first[g], first[g + 1], ls_post_receive);
+        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, g, ls_post_receive);
+        move_told(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], give);
+        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, mine, give);
     }
-    return g.good;
+    return posting.good;
 }
 
-/* Of one rank: its flags, its shards' metrics and its nodes' statistics, each node's in its first shard's row. */
-static void move_end(const ls_step_job *step, group *g, int owner, int peer, void (*move)(group *, int, void *, size_t))
+/* All of it, and the statistics' sum, from a group's first to its members. */
+static bool share_end(const ls_step_job *step, ls_posting posting)
 {
-    const size_t state = step->trainer->network->flat.state, first = (size_t)step->runs.begin[owner],
-                 shards = (size_t)step->runs.begin[owner + 1] - first;
-    move(g, peer, &step->flags[owner], sizeof *step->flags);
-    move(g, peer, step->metrics + first * LS_METRICS, shards * LS_METRICS * sizeof(float));
-    for (int i = step->runs.first_node[owner]; i < step->runs.first_node[owner + 1]; i++) {
-        size_t row = (size_t)ls_tree_first_leaf(&step->tree, step->runs.nodes[i]);
-        move(g, peer, step->statistics + row * state, state * sizeof(float));
+    const ls_groups *groups = &step->trainer->groups;
+    const size_t state = step->trainer->network->flat.state * sizeof(float);
+    const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
+    for (int p = first + 1; leads(groups) && p < end; p++) {
+        move_told(step, &posting, groups->rank[p], 0, groups->ranks, give);
+        give(&posting, groups->rank[p], step->statistics, state);
     }
+    if (!leads(groups)) {
+        move_told(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);
+        ls_post_receive(&posting, groups->rank[first], step->statistics, state);
+    }
+    return posting.good;
 }
 
-static bool send_end(const ls_step_job *step)
+/* What came is added to what is there. */
+static void sum_end(ls_step_job *step, bool across)
 {
-    group g = group_of(step, step->trainer->network->flat.n_buckets, LS_TAG_END);
-    for (int r = 0; r < step->runs.ranks; r++) {
-        if (r == step->rank)
-            continue;
-        move_end(step, &g, r, r, take);
-        move_end(step, &g, step->rank, r, give);
-    }
-    return g.good;
+    const ls_network *network = step->trainer->network;
+    const ls_groups *groups = &step->trainer->groups;
+    int begin = across ? 0 : step->hosts.begin[groups->group];
+    int end = across ? step->shards : step->hosts.begin[groups->group + 1];
+    if (leads(groups))
+        ls_runs_sum(begin, end, step->shards, across ? &step->hosts : &step->runs, step->statistics,
+                    network->flat.state, network->backend->add);
 }
 
-/* ---- Stages ---- */
+/* ---- Stages; the caller holds the cluster's lock ---- */
 
-/* A group's transfers are begun, or done; 1 when that is so, 0 not yet, -1 after a failure. */
-static int advance_group(ls_step_job *step, int number, atomic_int *stage)
+static bool is_end(const ls_step_job *step, int number)
 {
-    const int last = step->trainer->network->flat.n_buckets, was = atomic_load(stage);
-    bool good;
-    switch (was) {
+    return number == step->trainer->network->flat.n_buckets;
+}
+
+static int first_slot(const ls_step_job *step, int number)
+{
+    return step->first_slot + number * step->slots;
+}
+
+static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage)
+{
+    const bool end = is_end(step, number);
+    const ls_route *route = &step->routes[end ? 0 : number];
+    ls_posting posting = {&cluster_of(step)->wire, first_slot(step, number),
+                          end ? LS_TAG_END : LS_TAG_STEP + 2 * number + (stage >= LS_TO_SPREAD), true};
+    switch (stage) {
+    case LS_TO_JOIN:
+        return end ? join_end(step, posting) : ls_route_join(route, posting);
     case LS_TO_SEND:
-        good = number == last ? send_end(step) : send_sums(step, number);
-        atomic_store(stage, LS_SENDING);
-        return good ? 1 : -1;
+        return end ? send_end(step, posting) : ls_route_send(route, posting);
     case LS_TO_SPREAD:
-        good = spread(step, number);
-        atomic_store(stage, LS_SPREADING);
-        return good ? 1 : -1;
-    case LS_SENDING:
-    case LS_SPREADING:
-        break;
+        return ls_route_spread(route, ls_step_target(step), posting);
+    case LS_TO_SHARE:
+        return end ? share_end(step, posting) : ls_route_share(route, ls_step_target(step), posting);
     default:
-        return 0;
+        return false;
     }
+}
+
+/* What follows on transfers; sums only where this rank has what to sum. */
+static ls_stage stage_after(ls_step_job *step, int number, ls_stage stage)
+{
+    const bool end = is_end(step, number);
+    const ls_route *route = &step->routes[end ? 0 : number];
+    const ls_stage last = grouped(&step->trainer->groups) ? LS_TO_SHARE : LS_MOVED;
+    switch (stage) {
+    case LS_JOINING:
+        if (end)
+            sum_end(step, false);
+        return !end && route->stripe.end > route->stripe.begin ? LS_COMBINING : LS_TO_SEND;
+    case LS_SENDING:
+        if (end)
+            sum_end(step, true);
+        return end ? last : route->piece.end > route->piece.begin ? LS_REDUCING : LS_TO_SPREAD;
+    case LS_SPREADING:
+        return last;
+    default:
+        return LS_MOVED;
+    }
+}
+
+static bool to_send(int stage)
+{
+    return stage == LS_TO_JOIN || stage == LS_TO_SEND || stage == LS_TO_SPREAD || stage == LS_TO_SHARE;
+}
+
+static bool travels(int stage)
+{
+    return stage == LS_JOINING || stage == LS_SENDING || stage == LS_SPREADING || stage == LS_SHARING;
+}
+
+/* A group of transfers is begun, or done; 1 when that is so, 0 not yet, -1 after a failure. */
+static int advance_one(ls_step_job *step, int number, atomic_int *stage)
+{
     const ls_wire *wire = &cluster_of(step)->wire;
-    int done = wire->test(wire->user, step->first_slot + number * step->slots, step->slots);
+    const int was = atomic_load(stage);
+    if (to_send(was)) {
+        bool good = begin_transfers(step, number, (ls_stage)was);
+        atomic_store(stage, was + 1);
+        return good ? 1 : -1;
+    }
+    int done = travels(was) ? wire->test(wire->user, first_slot(step, number), step->slots) : 0;
     if (done <= 0)
         return done;
-    if (was == LS_SENDING && number < last) {
-        ls_bucket mine = piece(step, number, step->rank);
-        atomic_store(stage, mine.end > mine.begin ? LS_REDUCING : LS_TO_SPREAD);
-        ls_step_wake(step);
-    } else {
-        atomic_store(stage, LS_MOVED);
+    ls_stage next = stage_after(step, number, (ls_stage)was);
+    atomic_store(stage, next);
+    if (next == LS_MOVED)
         step->to_move--;
-    }
+    else if (!to_send(next))
+        ls_step_wake(step);
     return 1;
 }
 
@@ -265,8 +359,8 @@ static int advance_group(ls_step_job *step, int number, atomic_int *stage)
 static void give_up(ls_step_job *step)
 {
     ls_session *session = step->trainer->session;
-    ls_raise(&session->context, LS_IO, "rank %d: step %lld: a transfer between ranks failed", step->rank,
-             (long long)step->number + 1);
+    ls_raise(&session->context, LS_IO, "rank %d: step %lld: a transfer between ranks failed",
+             ls_cluster_rank(cluster_of(step)), (long long)step->number + 1);
     atomic_store(&session->broken, true);
     atomic_store(&step->complete, 1);
     ls_step_wake(step);
@@ -275,16 +369,17 @@ static void give_up(ls_step_job *step)
 bool ls_exchange_advance(ls_step_job *step)
 {
     ls_cluster *cluster = cluster_of(step);
-    if (step->runs.ranks == 1 || pthread_mutex_trylock(&cluster->lock) != 0)
+    if (step->runs.parts == 1 || pthread_mutex_trylock(&cluster->lock) != 0)
         return false;
     const int last = step->trainer->network->flat.n_buckets;
     bool moved = false, over = false, lost = false;
     for (int i = 0; i <= last && step->to_move > 0; i++) {
-        int result = advance_group(step, i, i == last ? &step->end : &step->stage[i]);
-        moved |= result > 0;
+        int result;
+        while ((result = advance_one(step, i, i == last ? &step->end : &step->stage[i])) > 0)
+            moved = true;
         lost |= result < 0;
-        over |= result > 0 && step->to_move == 0;
     }
+    over = moved && step->to_move == 0;
     if (lost)
         step->to_move = 0;
     if (moved) {
@@ -299,30 +394,58 @@ bool ls_exchange_advance(ls_step_job *step)
     return moved;
 }
 
-static bool travels(int stage)
+static bool under_way(int stage)
 {
-    return stage == LS_TO_SEND || stage == LS_SENDING || stage == LS_TO_SPREAD || stage == LS_SPREADING;
+    return to_send(stage) || travels(stage);
 }
 
 bool ls_exchange_under_way(const ls_step_job *step)
 {
-    bool any = step->runs.ranks > 1 && travels(atomic_load(&step->end));
+    bool any = step->runs.parts > 1 && under_way(atomic_load(&step->end));
     for (int b = 0; b < step->trainer->network->flat.n_buckets && !any; b++)
-        any = travels(atomic_load(&step->stage[b]));
+        any = under_way(atomic_load(&step->stage[b]));
     return any;
+}
+
+/* ---- Outside of steps ---- */
+
+ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begin[], size_t end[])
+{
+    const ls_groups *groups = &trainer->groups;
+    if (take_places(trainer) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    for (int g = 0; g < groups->groups; g++)
+        for (int m = 0; m < ls_groups_members(groups, g); m++) {
+            int rank = groups->rank[groups->first[g] + m];
+            ls_bucket piece = ls_groups_piece(groups, &trainer->network->flat.buckets[bucket], g, m);
+            begin[rank] = piece.begin * sizeof(float);
+            end[rank] = piece.end * sizeof(float);
+        }
+    return LS_OK;
 }
 
 ls_status ls_exchange_collect(struct ls_trainer *trainer)
 {
-    const ls_flat *flat = &trainer->network->flat;
     ls_session *session = trainer->session;
     ls_cluster *cluster = session->options.cluster;
-    for (int b = 0; b < flat->n_buckets && trainer->velocity && cluster; b++) {
-        for (int r = 0; r < cluster->ranks; r++)
-            cluster->places[r] = ls_piece_of(&flat->buckets[b], r, cluster->ranks).begin * sizeof(float);
-        cluster->places[cluster->ranks] = flat->buckets[b].end * sizeof(float);
-        if (ls_cluster_gather(cluster, &session->context, trainer->velocity, cluster->places) != LS_OK)
-            return ls_status_of(session);
-    }
+    if (!trainer->velocity || !cluster)
+        return ls_status_of(session);
+    const size_t ranks = (size_t)cluster->ranks;
+    size_t *begin = ls_alloc(&session->context, 2 * ranks, sizeof *begin, "the momentum's pieces");
+    for (int b = 0; begin && b < trainer->network->flat.n_buckets; b++)
+        if (ls_exchange_pieces(trainer, b, begin, begin + ranks) != LS_OK ||
+            ls_cluster_gather_parts(cluster, &session->context, trainer->velocity, begin, begin + ranks) != LS_OK)
+            break;
+    ls_release(&session->context, begin);
     return ls_status_of(session);
+}
+
+bool ls_balanced(ls_trainer *trainer, int shards[])
+{
+    if (!trainer || !trainer->handed_in)
+        return false;
+    const ls_step_job *step = &trainer->steps[(trainer->handed_in - 1) % LS_DEPTH];
+    for (int p = 0; step->paced && shards && p < step->runs.parts; p++)
+        shards[trainer->groups.rank[p]] = step->runs.begin[p + 1] - step->runs.begin[p];
+    return step->paced;
 }

@@ -102,11 +102,11 @@ static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
     ls_status status = LS_OK;
     if (!cluster)
         return LS_OK;
-    for (int r = 0; r <= p->runs.ranks; r++)
+    for (int r = 0; r <= p->runs.parts; r++)
         p->begin[r] = (size_t)p->runs.begin[r] * LS_METRICS * sizeof(float);
     if (p->metrics)
         status = ls_cluster_gather(cluster, context, p->metrics, p->begin);
-    for (int r = 0; r <= p->runs.ranks; r++) {
+    for (int r = 0; r <= p->runs.parts; r++) {
         int64_t row = (int64_t)p->runs.begin[r] * p->feed->shard;
         row = row < p->feed->rows ? row : p->feed->rows;
         p->begin[r] = (size_t)row * (size_t)p->feed->program->output_numbers * sizeof(float);

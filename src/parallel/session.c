@@ -24,6 +24,8 @@ static ls_status check_options(ls_session *session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such algorithm for convolutions");
     if ((int)o->isa < LS_ISA_AUTO || (int)o->isa > LS_ISA_REFERENCE)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such instruction set");
+    if (o->host_ranks < 0)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: host_ranks is %d; it must be at least 0", o->host_ranks);
     if (o->cluster && ls_cluster_status(o->cluster) != LS_OK)
         return ls_raise(context, ls_cluster_status(o->cluster), "%s", ls_cluster_message(o->cluster));
     if (!ls_cpu_backend(o->isa))

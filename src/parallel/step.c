@@ -17,7 +17,7 @@ static int slices_of(ls_bucket run)
 /* This rank's piece of a bucket. */
 static ls_bucket own_piece(const ls_step_job *step, int bucket)
 {
-    return ls_piece_of(&step->trainer->network->flat.buckets[bucket], step->rank, step->runs.ranks);
+    return step->routes[bucket].piece;
 }
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
@@ -26,7 +26,7 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     ls_context *context = &network->session->context;
     size_t buckets = (size_t)network->flat.n_buckets + 1;
     atomic_int *owed = ls_alloc(context, 2 * buckets, sizeof *owed, "a step");
-    ls_slices *slices = owed ? ls_alloc(context, 2 * buckets, sizeof *slices, "a step") : NULL;
+    ls_slices *slices = owed ? ls_alloc(context, 3 * buckets, sizeof *slices, "a step") : NULL;
     if (!slices) {
         ls_release(context, owed);
         return LS_OUT_OF_MEMORY;
@@ -35,7 +35,8 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     step->owed = owed;
     step->stage = owed + buckets;
     step->given = slices;
-    step->reduced = slices + buckets;
+    step->combined = slices + buckets;
+    step->reduced = slices + 2 * buckets;
     pthread_mutex_init(&step->lock, NULL);
     pthread_cond_init(&step->changed, NULL);
     return LS_OK;
@@ -115,7 +116,7 @@ static void sum_statistics(ls_step_job *step)
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
     }
-    ls_runs_sum_own(&step->runs, step->rank, step->statistics, n, network->backend->add);
+    ls_runs_sum(step->first, step->first + step->mine, step->shards, NULL, step->statistics, n, network->backend->add);
 }
 
 /* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
@@ -124,7 +125,6 @@ static void move_statistics(ls_step_job *step)
     ls_network *network = step->trainer->network;
     size_t n = network->flat.state;
     int current = atomic_load(&network->current);
-    ls_runs_sum_across(&step->runs, step->statistics, n, network->backend->add);
     const float *was = network->state[current];
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
@@ -192,10 +192,11 @@ static void raise_broken(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
-    for (int r = 0; r < step->runs.ranks; r++)
-        if (step->flags[r] & LS_FLAG_FAILED) {
+    for (int p = 0; p < step->runs.parts; p++)
+        if (step->told[p].flags & LS_FLAG_FAILED) {
+            int rank = step->trainer->groups.rank[p];
             ls_raise(context, LS_IO, "step %lld: rank %d on host %s failed; see its own message",
-                     (long long)step->number + 1, r, ls_cluster_host(network->session->options.cluster, r));
+                     (long long)step->number + 1, rank, ls_cluster_host(network->session->options.cluster, rank));
             return;
         }
     for (int j = 0; j < step->shards; j++)
@@ -225,12 +226,13 @@ void ls_step_finish(ls_step_job *step)
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
     step->asked = 0;
-    for (int r = 0; r < step->runs.ranks; r++) {
-        int asked = (int)(step->flags[r] / LS_FLAG_ASKED);
+    for (int p = 0; p < step->runs.parts; p++) {
+        int asked = (int)(step->told[p].flags / LS_FLAG_ASKED);
         step->asked = asked > step->asked ? asked : step->asked;
-        if (step->flags[r] % LS_FLAG_ASKED)
+        if (step->told[p].flags % LS_FLAG_ASKED)
             atomic_store(&step->broken, 1);
     }
+    ls_exchange_learn(step);
     if (step->update && !atomic_load(&step->broken)) {
         move_statistics(step);
         if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))
@@ -345,7 +347,7 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core
     float *target = ls_step_target(step);
     for (size_t at = slice.begin; at < slice.end; at += LS_TREE_BLOCK) {
         size_t n = slice.end - at < LS_TREE_BLOCK ? slice.end - at : LS_TREE_BLOCK;
-        ls_partials from = ls_exchange_partials(step, bucket, at);
+        ls_partials from = ls_route_partials(&step->routes[bucket], at);
         const float *sum = ls_tree_sum(&step->tree, 1, &from, n, NULL, core->sums, network->backend->add);
         if (!step->update)
             memcpy(target + at, sum, n * sizeof *sum);
@@ -355,39 +357,49 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core
     }
 }
 
-/* Sums one slice of a bucket over this rank's nodes, each in place, but for this rank's own piece: that takes in other ranks'
- * nodes too. */
-static void give_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *core)
+/* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */
+static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_bucket *run)
 {
-    struct ls_trainer *trainer = step->trainer;
-    ls_bucket mine = own_piece(step, bucket);
-    for (int i = step->runs.first_node[step->rank]; i < step->runs.first_node[step->rank + 1]; i++) {
-        int node = step->runs.nodes[i];
-        float *into = trainer->pool[ls_tree_first_buffer(&step->tree, node)];
-        for (size_t at = slice.begin; at < slice.end;) {
-            if (at >= mine.begin && at < mine.end) {
-                at = mine.end;
-                continue;
-            }
-            size_t end = at < mine.begin && mine.begin < slice.end ? mine.begin : slice.end;
-            size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
-            ls_partials from = {.buffers = trainer->pool, .offset = at};
-            ls_tree_sum(&step->tree, node, &from, n, into + at, core->sums, trainer->network->backend->add);
-            at += n;
-        }
+    const ls_route *route = &step->routes[bucket];
+    switch (stage) {
+    case LS_GIVING:
+        *run = route->bucket;
+        return &step->given[bucket];
+    case LS_COMBINING:
+        *run = route->stripe;
+        return &step->combined[bucket];
+    case LS_REDUCING:
+        *run = route->piece;
+        return &step->reduced[bucket];
+    default:
+        return NULL;
     }
 }
 
-/* Takes the slices of one bucket's stage until none is left; returns how many, and whether the stage's last one was among them. */
-static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *slices, bool reducing, ls_core *core,
-                       bool *last)
+static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_core *core)
 {
-    int n = slices_of(run), taken = 0;
-    while (atomic_load(&slices->next) < n) {
+    const ls_route *route = &step->routes[bucket];
+    ls_add_kernel *add = step->trainer->network->backend->add;
+    if (stage == LS_GIVING)
+        ls_route_give(route, slice, core->sums, add);
+    else if (stage == LS_COMBINING)
+        ls_route_combine(route, slice, core->sums, add);
+    else
+        reduce_slice(step, bucket, slice, core);
+}
+
+/* Takes slices at a bucket's stage until none is left; returns how many, and whether the last one was among them. */
+static int take_slices(ls_step_job *step, int bucket, int stage, ls_core *core, bool *last)
+{
+    ls_bucket run;
+    ls_slices *slices = summed(step, bucket, stage, &run);
+    int n = slices ? slices_of(run) : 0, taken = 0;
+    *last = false;
+    while (n && atomic_load(&slices->next) < n) {
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;
-        (reducing ? reduce_slice : give_slice)(step, bucket, slice_of(run, slice), core);
+        sum_slice(step, bucket, stage, slice_of(run, slice), core);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }
@@ -402,14 +414,10 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
     ls_aside begin = ls_times_aside(times);
     bool any = false;
     for (int b = 0; b < flat->n_buckets; b++) {
-        bool last = false;
-        int stage = atomic_load(&step->stage[b]), taken = 0;
-        if (stage == LS_GIVING)
-            taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, worker->core, &last);
-        else if (stage == LS_REDUCING)
-            taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, worker->core, &last);
-        if (last && step->runs.ranks > 1) {
-            atomic_store(&step->stage[b], stage == LS_GIVING ? LS_TO_SEND : LS_TO_SPREAD);
+        bool last;
+        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker->core, &last);
+        if (last && step->runs.parts > 1) {
+            atomic_store(&step->stage[b], stage + 1); /* to be sent */
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
         for (int i = 0; stage == LS_REDUCING && i < taken; i++)
@@ -423,12 +431,10 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
 
 static bool reducible(ls_step_job *step)
 {
-    const ls_flat *flat = &step->trainer->network->flat;
-    for (int b = 0; b < flat->n_buckets; b++) {
-        int stage = atomic_load(&step->stage[b]);
-        if (stage == LS_GIVING && atomic_load(&step->given[b].next) < slices_of(flat->buckets[b]))
-            return true;
-        if (stage == LS_REDUCING && atomic_load(&step->reduced[b].next) < slices_of(own_piece(step, b)))
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
+        ls_bucket run;
+        const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);
+        if (slices && atomic_load(&slices->next) < slices_of(run))
             return true;
     }
     return false;
@@ -459,7 +465,8 @@ static double computing_seconds(const ls_core_times *times)
     return ls_seconds() - times->aside;
 }
 
-static void run_shard(ls_step_job *step, int j, ls_worker *worker)
+/* `from`: when it was pulled, where somebody asked for balance. */
+static void run_shard(ls_step_job *step, int j, ls_worker *worker, double from)
 {
     ls_network *network = step->trainer->network;
     ls_core_times *times = times_of(step, worker);
@@ -481,6 +488,8 @@ static void run_shard(ls_step_job *step, int j, ls_worker *worker)
         atomic_store(&step->broken, 1);
     if (times)
         times->computed += computing_seconds(times) - begin;
+    if (step->trainer->paces)
+        atomic_fetch_add(&step->computing, (long long)((ls_seconds() - from) * 1e9));
     pthread_mutex_lock(&step->lock);
     step->tree.state[step->tree.size + j] = LS_NODE_DONE;
     pthread_cond_broadcast(&step->changed);
@@ -574,12 +583,13 @@ static void work(ls_job *job, ls_worker *worker)
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
+        double from = worked && step->trainer->paces ? ls_seconds() : 0;
         if (worked)
             ls_slow_down(worker);
         if (times)
             ls_times_begin_turn(times);
         if (worked)
-            run_shard(step, j, worker);
+            run_shard(step, j, worker, from);
         else
             worked = help(step, worker, &helps);
         if (times)
@@ -601,7 +611,7 @@ void ls_step_submit(ls_step_job *step)
     for (int b = 0; b < flat->n_buckets; b++) {
         atomic_store(&step->owed[b], step->mine);
         atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
-        step->given[b] = step->reduced[b] = (ls_slices){0};
+        step->given[b] = step->combined[b] = step->reduced[b] = (ls_slices){0};
         parts += slices_of(own_piece(step, b));
     }
     ls_tree_reset(&step->tree, step->shards);

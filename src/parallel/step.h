@@ -8,25 +8,34 @@
 #ifndef LS_PARALLEL_STEP_H
 #define LS_PARALLEL_STEP_H
 
-#include "comm/runs.h"
+#include "comm/route.h"
 #include "parallel/network.h"
 
 enum { LS_SLICE = 16 * LS_TREE_BLOCK, LS_DEPTH = 2, LS_REPORTS = 1024 };
 
-/* Of a bucket, see exchange.h. The step's end goes from filling to moved by way of sending alone. */
+/* Of a bucket, in this order; see exchange.h. What is to be sent is being sent in the next. */
 typedef enum ls_stage {
     LS_FILLING,
     LS_GIVING,
+    LS_TO_JOIN,
+    LS_JOINING,
+    LS_COMBINING,
     LS_TO_SEND,
     LS_SENDING,
     LS_REDUCING,
     LS_TO_SPREAD,
     LS_SPREADING,
+    LS_TO_SHARE,
+    LS_SHARING,
     LS_MOVED
 } ls_stage;
 
 /* What a rank tells the others at a step's end. */
 enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
+typedef struct ls_told {
+    ls_pace pace; /* where somebody asked for balance */
+    uint32_t flags, unused;
+} ls_told;
 
 /* Slices of a bucket that workers take. */
 typedef struct ls_slices {
@@ -41,8 +50,11 @@ typedef struct ls_step_job {
     int n_parts, parts_capacity;
     int64_t rows;
     int shards;
-    ls_runs runs;
-    int rank, first, mine; /* this rank's shards are [first, first + mine) */
+    ls_runs runs, hosts;   /* of places, and of groups of them */
+    int64_t turn;          /* steps of the trainer before this one */
+    bool paced;            /* cut by what the ranks compute */
+    ls_route *routes;      /* [buckets] */
+    int first, mine;       /* this rank's shards are [first, first + mine) */
     int first_slot, slots; /* of the wire; how many a bucket has */
     int *order;            /* [mine] in which they are pulled */
     bool placed;           /* some shards belong to a device */
@@ -60,13 +72,14 @@ typedef struct ls_step_job {
     atomic_char *pulled;         /* [shards] of placed ones */
     atomic_int *owed;            /* [buckets] this rank's shards that have not yet filled it */
     atomic_int *stage;           /* [buckets] ls_stage */
-    ls_slices *given, *reduced;  /* [buckets] of the whole bucket, of this rank's piece */
+    ls_slices *given, *combined, *reduced; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
     atomic_int left;             /* this rank's shards and slices to finish */
     atomic_int end;              /* ls_stage of the exchange at the step's end */
     int to_move;                 /* buckets and ends on their way; guarded by the cluster's lock */
     atomic_int busy;             /* workers that are at something */
+    atomic_llong computing;      /* nanoseconds of this rank's shards, where somebody asked for balance */
     int asked;                   /* the largest of all ranks */
-    uint32_t *flags;             /* [ranks] */
+    ls_told *told;               /* [places] */
     atomic_int complete, broken; /* broken: a number was not finite */
     float *statistics;           /* [shards][state] */
     float *metrics;              /* [shards][LS_METRICS] */
@@ -81,8 +94,10 @@ struct ls_trainer {
     float *gradient; /* when it was read; NULL before */
     float **pool;    /* partial gradients */
     int n_pool, pool_capacity;
-    float *rows; /* other ranks' partial gradients of this rank's pieces */
+    ls_groups groups;
+    float *rows; /* other ranks' partial gradients of this rank's stripes and pieces */
     size_t rows_floats;
+    ls_pace *paces; /* [places] of the steps that were measured; NULL where nobody asked for balance */
     int *free_buffers, n_free;
     ls_step_job steps[LS_DEPTH];
     int64_t handed_in;          /* steps, updates or not: chooses the slot */

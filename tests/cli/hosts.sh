@@ -1,84 +1,15 @@
 #!/bin/sh
 # Several ranks under one MPI: the one-process run's fingerprint, log and files; differences, and ranks that are killed or stopped,
 # end in one line and leave no process behind. hosts.sh PROGRAM openmpi|mpich [long]
-. "$(dirname -- "$0")/common.sh"
-mpi=$2
-build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
-program=$build/$(basename -- "$program")
-
-skip() {
-    printf 'SKIPPED: %s\n' "$*"
-    exit 77
-}
-[ -e "$build/lockstep-$mpi.so" ] || skip "this build has no plugin for $mpi"
-launcher=$(command -v "mpirun.$mpi" || command -v mpirun) || skip "there is no mpirun"
-case $mpi,$("$launcher" --version 2>&1) in
-openmpi,*open-mpi.org*) launcher="$launcher -q --oversubscribe" ;;
-mpich,*HYDRA*) ;;
-*) skip "mpirun is not $mpi's" ;;
-esac
-# Containers are root's, where Open MPI wants to be asked twice.
-[ "$(id -u)" != 0 ] || OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-
-python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
-LOCKSTEP_DATA=$work/data
-export LOCKSTEP_DATA
-
-# ranks STATUS ARGUMENTS...: as `runs`, with mpirun's arguments; any status but 0 for a failure, as launchers make their own.
-ranks() {
-    expected=$1
-    shift
-    called="mpirun $*"
-    # shellcheck disable=SC2086 # a command and its options
-    timeout 120 $launcher "$@" >"$work/out" 2>"$work/err"
-    got=$?
-    [ "$got" != 124 ] || wrong "$called: hangs"
-    [ "$expected" = any ] || [ "$((got != 0))" = "$((expected != 0))" ] || wrong "$called: status $got, not $expected"
-}
-
-# says PATTERN [results]: one line of ours on stderr, among what the launcher says; results only where they were whole before.
-says() {
-    [ "$(grep -c '^lockstep: ' "$work/err")" = 1 ] || wrong "$called: not one line of ours"
-    grep -qE "^lockstep: $1" "$work/err" || wrong "$called: its line does not match '$1'"
-    [ "${2-}" = results ] || ! grep -q '^fingerprint' "$work/out" || wrong "$called: a failure with results"
-}
-
-# same RANKS... -- OPTIONS...: what these numbers of ranks print, log and save is what one process does.
-same() {
-    counts=
-    while [ "$1" != -- ]; do
-        counts="$counts $1"
-        shift
-    done
-    shift
-    run one "$@"
-    for n in $counts; do
-        run "$n" "$@"
-        for part in print log safetensors; do
-            cmp -s "$work/one.$part" "$work/this.$part" || wrong "$n ranks, train $*: $part differs from one process's"
-        done
-        printf '%s: %s ranks: %s\n' "$mpi" "$n" "$(cat "$work/this.print")"
-    done
-}
-
-run() { # RANKS|one OPTIONS...
-    n=$1
-    shift
-    set -- train --quiet --log "$work/this.jsonl" --save "$work/this.safetensors" "$@"
-    if [ "$n" = one ]; then runs 0 "$@"; else ranks 0 -n "$n" "$program" "$@"; fi
-    [ "$(wc -l <"$work/out")" = 2 ] || wrong "$called: not two lines on stdout"
-    [ ! -s "$work/err" ] || wrong "$called: something on stderr"
-    tail -n 1 "$work/out" >"$work/this.print"
-    # Without the settings, which name the devices, and the times.
-    sed -e 1d -e 's/,"sec":.*//' "$work/this.jsonl" >"$work/this.log"
-    [ "$n" != one ] || for part in print log safetensors; do cp "$work/this.$part" "$work/one.$part"; done
-}
+. "$(dirname -- "$0")/mpi.sh"
+. "$(dirname -- "$0")/same.sh"
 
 if [ "${3-}" = long ]; then
     same 1 2 3 4 5 7 -- --model resnet18 --batch 26 --shard 8 --limit 41 --limit-test 20 --epochs 1 --momentum 0.9
     same 2 3 -- --model resnet18 --batch 40 --shard 4 --limit 40 --limit-test 9 --steps 1 --conv direct
-    same 64 -- --limit 390 --limit-test 100 --batch 130 --shard 2 --steps 4 --momentum 0.9
+    for host_ranks in 1 8 24; do # one level; hosts of eight; hosts of 24, 24 and 16
+        same 64 -- --host-ranks $host_ranks --limit 390 --limit-test 100 --batch 130 --shard 2 --steps 4 --momentum 0.9
+    done
     ends
 fi
 
@@ -86,6 +17,15 @@ fi
 same 1 2 3 4 5 7 -- --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 2 --lr 0.3 --momentum 0.9
 same 3 -- --limit 100 --limit-test 50 --batch 70 --shard 64 --steps 2 --lr 0.3 --nesterov --momentum 0.9 --weight-decay 0.01
 same 3 -- --model resnet18 --batch 10 --shard 4 --limit 13 --limit-test 5 --epochs 1 --momentum 0.9
+
+# As if on two hosts of four, and on three of three, three and one.
+same 8 -- --host-ranks 4 --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 1 --lr 0.3 --momentum 0.9
+same 7 -- --host-ranks 3 --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 1 --lr 0.3 --momentum 0.9
+
+# Shards by speed.
+same 3 -- --balance --limit 301 --limit-test 100 --batch 50 --shard 8 --epochs 2 --lr 0.3 --momentum 0.9
+ranks 0 -n 2 "$program" train --balance --limit 301 --limit-test 50 --batch 50 --shard 8 --epochs 2
+grep -qE "^note: a step's shards by the ranks' measured speed: [0-7], [0-7]\$" "$work/err" || wrong "$called: no note of the shards"
 
 # Ranks with devices of their own.
 small="--quiet --limit 200 --limit-test 60 --batch 100 --shard 16 --epochs 1"
@@ -142,16 +82,6 @@ if [ -w /dev/full ]; then
 fi
 
 # ---- Ranks that die or stop ----
-
-# number_of PROCESS: its rank.
-number_of() {
-    tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -nE 's/^(OMPI_COMM_WORLD_RANK|PMI_RANK)=//p'
-}
-
-# ours: the processes of this test's program.
-ours() {
-    pgrep -f -- "--data $work/data"
-}
 
 # alone SIGNAL RANK [any]: sends one rank of a run that is under way a signal; all are gone within the time-out and 10 seconds.
 alone() {

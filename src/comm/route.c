@@ -1,0 +1,200 @@
+#include "comm/route.h"
+
+static size_t floats_of(ls_bucket run)
+{
+    return run.end - run.begin;
+}
+
+static size_t bytes_of(ls_bucket run)
+{
+    return floats_of(run) * sizeof(float);
+}
+
+static bool holds(ls_bucket run, size_t at)
+{
+    return at >= run.begin && at < run.end;
+}
+
+static int rank_of(const ls_groups *groups, int group, int member)
+{
+    return groups->rank[groups->first[group] + member];
+}
+
+void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
+{
+    const ls_wire *wire = posting->wire;
+    if (bytes && posting->good)
+        posting->good = wire->send(wire->user, posting->slot++, rank, posting->tag, data, bytes);
+}
+
+void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes)
+{
+    const ls_wire *wire = posting->wire;
+    if (bytes && posting->good)
+        posting->good = wire->receive(wire->user, posting->slot++, rank, posting->tag, data, bytes);
+}
+
+/* ---- Rows ---- */
+
+/* Nodes of the group's other members, and of the other groups. */
+static int near_nodes(const ls_groups *groups, const ls_runs *ranks)
+{
+    int first = groups->first[groups->group], end = groups->first[groups->group + 1];
+    return ranks->first_node[end] - ranks->first_node[first] - ls_runs_nodes(ranks, groups->place);
+}
+
+static int far_nodes(const ls_groups *groups, const ls_runs *hosts)
+{
+    return hosts->first_node[hosts->parts] - ls_runs_nodes(hosts, groups->group);
+}
+
+void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts)
+{
+    int near = LS_TREE_ROW, far = LS_TREE_FAR;
+    for (int p = groups->first[groups->group]; p < groups->first[groups->group + 1]; p++)
+        for (int i = ranks->first_node[p]; p != groups->place && i < ranks->first_node[p + 1]; i++)
+            tree->buffer[ranks->nodes[i]] = near++;
+    for (int g = 0; g < groups->groups; g++)
+        for (int i = hosts->first_node[g]; g != groups->group && i < hosts->first_node[g + 1]; i++)
+            tree->buffer[hosts->nodes[i]] = far++;
+}
+
+size_t ls_route_lay(ls_route *route, float *rows)
+{
+    const ls_groups *groups = route->groups;
+    route->stripe = ls_groups_stripe(groups, &route->bucket, groups->member);
+    route->piece = ls_groups_piece(groups, &route->bucket, groups->group, groups->member);
+    size_t near = (size_t)near_nodes(groups, route->ranks) * floats_of(route->stripe);
+    size_t far = (size_t)far_nodes(groups, route->hosts) * floats_of(route->piece);
+    route->near = near ? rows : NULL;
+    route->far = far && rows ? rows + near : NULL;
+    return near + far;
+}
+
+int ls_route_slots(const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts)
+{
+    int join = near_nodes(groups, ranks) + ls_runs_nodes(ranks, groups->place) * groups->columns;
+    int send = far_nodes(groups, hosts) + ls_runs_nodes(hosts, groups->group) * groups->groups;
+    int gather = 2 * groups->groups + 2 * ls_groups_members(groups, groups->group);
+    return join + send + gather;
+}
+
+/* The floats of a buffer of the tree from `at` on; a row's, in the stripe. */
+static float *floats_at(const ls_route *route, int buffer, size_t at)
+{
+    if (buffer < LS_TREE_ROW)
+        return route->buffers[buffer] + at;
+    return route->near + (size_t)(buffer - LS_TREE_ROW) * floats_of(route->stripe) + (at - route->stripe.begin);
+}
+
+ls_partials ls_route_partials(const ls_route *route, size_t at)
+{
+    ls_partials from = {.buffers = route->buffers, .offset = at};
+    if (route->near && holds(route->stripe, at))
+        from.rows[0] = (ls_received){route->near + (at - route->stripe.begin), floats_of(route->stripe)};
+    if (route->far && holds(route->piece, at))
+        from.rows[1] = (ls_received){route->far + (at - route->piece.begin), floats_of(route->piece)};
+    return from;
+}
+
+/* ---- Sums ---- */
+
+/* Over each node of a part, in place, but for the run that a later sum takes in. */
+static void sum_nodes(const ls_route *route, const ls_runs *runs, int part, ls_bucket slice, ls_bucket later,
+                      float *scratch, ls_add_kernel *add)
+{
+    for (int i = runs->first_node[part]; i < runs->first_node[part + 1]; i++) {
+        int into = ls_tree_first_buffer(route->tree, runs->nodes[i]);
+        for (size_t at = slice.begin; at < slice.end;) {
+            if (holds(later, at)) {
+                at = later.end;
+                continue;
+            }
+            size_t end = at < later.begin && later.begin < slice.end ? later.begin : slice.end;
+            size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
+            ls_partials from = ls_route_partials(route, at);
+            ls_tree_sum(route->tree, runs->nodes[i], &from, n, floats_at(route, into, at), scratch, add);
+            at += n;
+        }
+    }
+}
+
+void ls_route_give(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add)
+{
+    sum_nodes(route, route->ranks, route->groups->place, slice, route->stripe, scratch, add);
+}
+
+void ls_route_combine(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add)
+{
+    sum_nodes(route, route->hosts, route->groups->group, slice, route->piece, scratch, add);
+}
+
+/* ---- Transfers ---- */
+
+bool ls_route_join(const ls_route *route, ls_posting posting)
+{
+    const ls_groups *groups = route->groups;
+    const ls_runs *ranks = route->ranks;
+    const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
+    float *row = route->near;
+    for (int p = first; row && p < end; p++)
+        for (int i = 0; p != groups->place && i < ls_runs_nodes(ranks, p); i++, row += floats_of(route->stripe))
+            ls_post_receive(&posting, groups->rank[p], row, bytes_of(route->stripe));
+    for (int i = ranks->first_node[groups->place]; i < ranks->first_node[groups->place + 1]; i++) {
+        const float *sum = route->buffers[ls_tree_first_buffer(route->tree, ranks->nodes[i])];
+        for (int m = 0; m < groups->columns; m++) {
+            ls_bucket theirs = ls_groups_stripe(groups, &route->bucket, m);
+            if (m != groups->member)
+                ls_post_send(&posting, rank_of(groups, groups->group, m), sum + theirs.begin, bytes_of(theirs));
+        }
+    }
+    return posting.good;
+}
+
+bool ls_route_send(const ls_route *route, ls_posting posting)
+{
+    const ls_groups *groups = route->groups;
+    const ls_runs *hosts = route->hosts;
+    const int member = groups->member;
+    float *row = route->far;
+    for (int g = 0; row && g < groups->groups; g++)
+        for (int i = 0; g != groups->group && i < ls_runs_nodes(hosts, g); i++, row += floats_of(route->piece))
+            ls_post_receive(&posting, rank_of(groups, g, member), row, bytes_of(route->piece));
+    for (int i = hosts->first_node[groups->group]; i < hosts->first_node[groups->group + 1]; i++) {
+        int buffer = ls_tree_first_buffer(route->tree, hosts->nodes[i]);
+        for (int g = 0; g < groups->groups; g++) {
+            ls_bucket theirs = ls_groups_piece(groups, &route->bucket, g, member);
+            if (g != groups->group && bytes_of(theirs))
+                ls_post_send(&posting, rank_of(groups, g, member), floats_at(route, buffer, theirs.begin),
+                             bytes_of(theirs));
+        }
+    }
+    return posting.good;
+}
+
+bool ls_route_spread(const ls_route *route, float *values, ls_posting posting)
+{
+    const ls_groups *groups = route->groups;
+    for (int g = 0; groups->member < groups->columns && g < groups->groups; g++) {
+        ls_bucket theirs = ls_groups_piece(groups, &route->bucket, g, groups->member);
+        if (g == groups->group)
+            continue;
+        ls_post_receive(&posting, rank_of(groups, g, groups->member), values + theirs.begin, bytes_of(theirs));
+        ls_post_send(&posting, rank_of(groups, g, groups->member), values + route->piece.begin, bytes_of(route->piece));
+    }
+    return posting.good;
+}
+
+bool ls_route_share(const ls_route *route, float *values, ls_posting posting)
+{
+    const ls_groups *groups = route->groups;
+    for (int m = 0; m < ls_groups_members(groups, groups->group); m++) {
+        ls_bucket theirs = ls_groups_stripe(groups, &route->bucket, m);
+        if (m == groups->member)
+            continue;
+        ls_post_receive(&posting, rank_of(groups, groups->group, m), values + theirs.begin, bytes_of(theirs));
+        ls_post_send(&posting, rank_of(groups, groups->group, m), values + route->stripe.begin,
+                     bytes_of(route->stripe));
+    }
+    return posting.good;
+}

@@ -1,0 +1,60 @@
+/* The way of a bucket through an ordered all-reduce, as one rank sees it:
+ *
+ *     give      sums over this rank's nodes of the tree, for the other members of its group
+ *     join      those go to the stripes' members, theirs of this rank's stripe come in       reduce-scatter inside the group
+ *     combine   sums over the group's nodes, of this rank's stripe
+ *     send      those go to the pieces' owners, theirs of this rank's piece come in          all-to-all across groups
+ *               (the owner sums its piece over the whole tree, and makes new values of it)
+ *     spread    the new values go to the other owners in the stripe                          all-gather across groups
+ *     share     the stripe goes to all members                                               all-gather inside the group
+ *
+ * Sums are made in place, in the first of what is added, and in the tree's order. In a group of one rank the stripe is the whole bucket,
+ * and give, join and share are nothing. */
+#ifndef LS_COMM_ROUTE_H
+#define LS_COMM_ROUTE_H
+
+#include "comm/groups.h"
+#include "comm/runs.h"
+
+typedef struct ls_route {
+    const ls_groups *groups;
+    const ls_runs *ranks, *hosts; /* the runs of places, and of groups */
+    const ls_tree *tree;
+    ls_bucket bucket, stripe, piece; /* the last two are this rank's, or empty */
+    float *const *buffers;           /* sums over this rank's shards */
+    float *near, *far;               /* what came: [other members' nodes][stripe], [other groups' nodes][piece] */
+} ls_route;
+
+/* Transfers that are begun one after another, slot after slot; an empty one takes none. */
+typedef struct ls_posting {
+    const ls_wire *wire;
+    int slot, tag;
+    bool good;
+} ls_posting;
+
+void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes);
+void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes);
+
+/* Tells the tree which nodes' sums come from other ranks, after it was reset. */
+void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts);
+
+/* Sets stripe and piece, and near and far to `rows`, which may be NULL so far. Returns how many floats they need there. */
+size_t ls_route_lay(ls_route *route, float *rows);
+
+/* How many slots the transfers of any one stage of a bucket need. */
+int ls_route_slots(const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts);
+
+/* Within a slice, one of the bucket and one of the stripe. `scratch` as for ls_tree_sum. */
+void ls_route_give(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add);
+void ls_route_combine(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add);
+
+/* Where the sums are for floats from `at` on, in stripe or piece. */
+ls_partials ls_route_partials(const ls_route *route, size_t at);
+
+/* False when the wire failed. `values` is the vector that the pieces' new values are put together in. */
+bool ls_route_join(const ls_route *route, ls_posting posting);
+bool ls_route_send(const ls_route *route, ls_posting posting);
+bool ls_route_spread(const ls_route *route, float *values, ls_posting posting);
+bool ls_route_share(const ls_route *route, float *values, ls_posting posting);
+
+#endif

@@ -1,0 +1,33 @@
+# Sourced after mpi.sh: what ranks print, log and save is what one process does.
+# shellcheck shell=sh
+
+# same RANKS... -- OPTIONS...: for each of these numbers of ranks.
+same() {
+    counts=
+    while [ "$1" != -- ]; do
+        counts="$counts $1"
+        shift
+    done
+    shift
+    run one "$@"
+    for n in $counts; do
+        run "$n" "$@"
+        for part in print log safetensors; do
+            cmp -s "$work/one.$part" "$work/this.$part" || wrong "$n ranks, train $*: $part differs from one process's"
+        done
+        printf '%s: %s ranks: %s\n' "$mpi" "$n" "$(cat "$work/this.print")"
+    done
+}
+
+run() { # RANKS|one OPTIONS...
+    n=$1
+    shift
+    set -- train --quiet --log "$work/this.jsonl" --save "$work/this.safetensors" "$@"
+    if [ "$n" = one ]; then runs 0 "$@"; else ranks 0 -n "$n" "$program" "$@"; fi
+    [ "$(wc -l <"$work/out")" = 2 ] || wrong "$called: not two lines on stdout"
+    [ ! -s "$work/err" ] || wrong "$called: something on stderr"
+    tail -n 1 "$work/out" >"$work/this.print"
+    # Without the settings, which name the devices, and the times.
+    sed -e 1d -e 's/,"sec":.*//' "$work/this.jsonl" >"$work/this.log"
+    [ "$n" != one ] || for part in print log safetensors; do cp "$work/this.$part" "$work/one.$part"; done
+}

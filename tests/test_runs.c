@@ -1,0 +1,164 @@
+/* How shards and buckets are dealt out among ranks. */
+#include <string.h>
+
+#include "cluster/cluster.h"
+#include "comm/groups.h"
+#include "comm/runs.h"
+#include "support.h"
+
+/* Runs follow one another over all shards, and each consists of its nodes. */
+static void check_runs(const ls_runs *runs, int leaves)
+{
+    int size = 1, next = 0;
+    while (size < leaves)
+        size *= 2;
+    assert_int_equal(runs->begin[0], 0);
+    assert_int_equal(runs->begin[runs->parts], leaves);
+    for (int p = 0; p < runs->parts; p++) {
+        assert_true(runs->begin[p] <= runs->begin[p + 1]);
+        for (int i = runs->first_node[p]; i < runs->first_node[p + 1]; i++) {
+            int low = runs->nodes[i], high = runs->nodes[i] + 1;
+            for (; low < size; low *= 2)
+                high *= 2;
+            assert_int_equal(low - size, next);
+            next = high - size < leaves ? high - size : leaves;
+        }
+        assert_int_equal(next, runs->begin[p + 1]);
+    }
+    for (int j = 0; j < leaves; j++) {
+        int owner = ls_runs_owner(runs, j);
+        assert_true(runs->begin[owner] <= j && j < runs->begin[owner + 1]);
+    }
+}
+
+/* Every shard has one rank, no rank more than its share, in groups too, whose runs are their members'. */
+static void runs_cover_all_shards(void **state)
+{
+    (void)state;
+    ls_context context;
+    ls_context_init(&context, NULL);
+    for (int n = 1; n <= 17; n++)
+        for (int leaves = 1; leaves <= 70; leaves++) {
+            ls_runs alone = {0};
+            assert_int_equal(ls_runs_reserve(&alone, &context, n, leaves), LS_OK);
+            ls_runs_cut(&alone, leaves);
+            check_runs(&alone, leaves);
+            for (int members = 1; members <= 5; members++) {
+                ls_runs ranks = {0}, groups = {0};
+                int first[18], g = 0;
+                for (int p = 0; p < n; p += members)
+                    first[g++] = p;
+                first[g] = n;
+                assert_int_equal(ls_runs_reserve(&ranks, &context, n, leaves), LS_OK);
+                assert_int_equal(ls_runs_reserve(&groups, &context, g, leaves), LS_OK);
+                ls_runs_cut_groups(&ranks, &groups, first, NULL, leaves);
+                check_runs(&ranks, leaves);
+                check_runs(&groups, leaves);
+                for (int p = 0; p < n; p++)
+                    assert_in_range(ranks.begin[p + 1] - ranks.begin[p], leaves >= n, (leaves - 1) / n + 1);
+                for (int i = 0; i <= g; i++)
+                    assert_int_equal(groups.begin[i], ranks.begin[first[i]]);
+                if (members == 1)
+                    assert_memory_equal(ranks.begin, alone.begin, (size_t)(n + 1) * sizeof *ranks.begin);
+                ls_runs_destroy(&ranks, &context);
+                ls_runs_destroy(&groups, &context);
+            }
+            ls_runs_destroy(&alone, &context);
+        }
+    ls_context_destroy(&context);
+}
+
+static double seconds_for(const ls_pace *pace, int shards)
+{
+    int rounds = (shards + pace->at_once - 1) / pace->at_once;
+    return rounds * pace->seconds / pace->shards;
+}
+
+/* Whether ranks can be done with all shards in a time, for tests with numbers that doubles hold exactly. */
+static bool can_be_done(const ls_pace *paces, int n, int leaves, double time)
+{
+    int done = 0;
+    for (int p = 0; p < n; p++)
+        for (int shards = 1; shards <= leaves && seconds_for(&paces[p], shards) <= time; shards++)
+            done++;
+    return done >= leaves;
+}
+
+/* By measured speed no cut is done earlier. */
+static void no_cut_by_speed_is_done_earlier(void **state)
+{
+    (void)state;
+    static const int first[] = {0, 2, 5};
+    static const ls_pace paces[][5] = {{{3, 4, 1}, {1, 4, 1}, {2, 4, 1}, {8, 4, 1}, {4, 4, 1}},
+                                       {{16, 16, 8}, {18, 16, 8}, {16, 16, 4}, {64, 1, 1}, {4, 2, 2}},
+                                       {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
+    ls_context context;
+    ls_context_init(&context, NULL);
+    for (size_t i = 0; i < sizeof paces / sizeof *paces; i++)
+        for (int leaves = 1; leaves <= 70; leaves++) {
+            ls_runs ranks = {0}, groups = {0};
+            assert_int_equal(ls_runs_reserve(&ranks, &context, 5, leaves), LS_OK);
+            assert_int_equal(ls_runs_reserve(&groups, &context, 2, leaves), LS_OK);
+            ls_runs_cut_groups(&ranks, &groups, first, paces[i], leaves);
+            check_runs(&ranks, leaves);
+            check_runs(&groups, leaves);
+            double takes = 0;
+            for (int p = 0; p < 5; p++) {
+                double time = seconds_for(&paces[i][p], ranks.begin[p + 1] - ranks.begin[p]);
+                takes = time > takes ? time : takes;
+            }
+            assert_false(can_be_done(paces[i], 5, leaves, takes * 0.999));
+            ls_runs_destroy(&ranks, &context);
+            ls_runs_destroy(&groups, &context);
+        }
+    ls_context_destroy(&context);
+}
+
+/* Every rank has a place, a group the ranks of one host, and each bucket is cut into stripes and these into pieces. */
+static void groups_are_hosts(void **state)
+{
+    (void)state;
+    static char hosts[][LS_HOST_NAME] = {"a", "b", "a", "c", "b", "c", "a"};
+    static const int places[] = {0, 2, 6, 1, 4, 3, 5}, flat[] = {0, 1, 2, 3, 4, 5, 6};
+    static const ls_bucket bucket = {160, 160 + 16 * 29};
+    ls_context context;
+    ls_context_init(&context, NULL);
+    for (int n = 1; n <= 7; n++)
+        for (int r = 0; r < n; r++) {
+            ls_cluster cluster = {.rank = r, .ranks = n, .hosts = hosts};
+            ls_groups groups;
+            assert_int_equal(ls_groups_make(&groups, &context, &cluster, 0), LS_OK);
+            const bool two_levels = n >= 6; /* each host has two */
+            assert_int_equal(groups.groups, two_levels ? 3 : n);
+            assert_int_equal(groups.columns, two_levels ? 2 : 1);
+            if (n == 7 || !two_levels)
+                assert_memory_equal(groups.rank, two_levels ? places : flat, (size_t)n * sizeof *places);
+            assert_int_equal(groups.rank[groups.place], r);
+            assert_int_equal(groups.first[groups.group] + groups.member, groups.place);
+            size_t at = bucket.begin;
+            for (int m = 0; m < groups.columns; m++) {
+                ls_bucket stripe = ls_groups_stripe(&groups, &bucket, m);
+                assert_int_equal(stripe.begin, at);
+                for (int g = 0; g < groups.groups; g++) {
+                    ls_bucket piece = ls_groups_piece(&groups, &bucket, g, m);
+                    assert_int_equal(piece.begin, at);
+                    assert_int_equal(piece.end % 16, 0);
+                    at = piece.end;
+                }
+                assert_int_equal(stripe.end, at);
+            }
+            assert_int_equal(at, bucket.end);
+            ls_groups_destroy(&groups, &context);
+        }
+    ls_context_destroy(&context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_cover_all_shards),
+        cmocka_unit_test(no_cut_by_speed_is_done_earlier),
+        cmocka_unit_test(groups_are_hosts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
