@@ -25,7 +25,8 @@ run() { # RANKS|one OPTIONS...
     set -- train --quiet --log "$work/this.jsonl" --save "$work/this.safetensors" "$@"
     if [ "$n" = one ]; then runs 0 "$@"; else ranks 0 -n "$n" "$program" "$@"; fi
     [ "$(wc -l <"$work/out")" = 2 ] || wrong "$called: not two lines on stdout"
-    [ ! -s "$work/err" ] || wrong "$called: something on stderr"
+    # Open MPI complains when an agent is quicker than mpirun, which wanted to put it in a group of its own.
+    ! grep -v ' plm:rsh: Warning: setpgid' "$work/err" | grep -q . || wrong "$called: something on stderr"
     tail -n 1 "$work/out" >"$work/this.print"
     # Without the settings, which name the devices, and the times.
     sed -e 1d -e 's/,"sec":.*//' "$work/this.jsonl" >"$work/this.log"
