@@ -311,18 +311,3 @@ bool ls_exchange_under_way(const ls_step_job *step)
         any = travels(atomic_load(&step->stage[b]));
     return any;
 }
-
-ls_status ls_exchange_collect(struct ls_trainer *trainer)
-{
-    const ls_flat *flat = &trainer->network->flat;
-    ls_session *session = trainer->session;
-    ls_cluster *cluster = session->options.cluster;
-    for (int b = 0; b < flat->n_buckets && trainer->velocity && cluster; b++) {
-        for (int r = 0; r < cluster->ranks; r++)
-            cluster->places[r] = ls_piece_of(&flat->buckets[b], r, cluster->ranks).begin * sizeof(float);
-        cluster->places[cluster->ranks] = flat->buckets[b].end * sizeof(float);
-        if (ls_cluster_gather(cluster, &session->context, trainer->velocity, cluster->places) != LS_OK)
-            return ls_status_of(session);
-    }
-    return ls_status_of(session);
-}

@@ -28,7 +28,4 @@ void ls_exchange_end(ls_step_job *step);
 bool ls_exchange_advance(ls_step_job *step);
 bool ls_exchange_under_way(const ls_step_job *step); /* looking again is worth the while */
 
-/* The momentum lives in pieces with their owners: makes it whole on every rank, which all must do. The trainer is idle. */
-ls_status ls_exchange_collect(struct ls_trainer *trainer);
-
 #endif
