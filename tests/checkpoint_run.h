@@ -31,6 +31,7 @@ typedef struct how {
     const ls_note *own;
     const ls_allocator *allocator;
     int outputs;        /* of the convolution */
+    ls_cluster *cluster;
     const char *folder; /* in the test's; NULL: kept */
 } how;
 
