@@ -78,7 +78,7 @@ int ranks_agree(int command, run *r, const ls_data *train, const ls_data *test, 
     }
     const char *held = status ? say_held() : NULL;
     ls_status agreed = ls_cluster_agree(state.cluster, held, list, n);
-    say_at_once(ls_cluster_rank(state.cluster) == 0);
+    say_at_once(agreed == LS_OK || ls_cluster_rank(state.cluster) == 0);
     state.agreed = agreed == LS_OK;
     if (agreed == LS_OK)
         return run_meet(r);
