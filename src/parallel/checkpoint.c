@@ -22,7 +22,7 @@ struct ls_checkpoints {
     ls_session *session; /* first: ls_session_of reads it */
     ls_trainer *trainer;
     ls_data *data;
-    char *directory;
+    char *directory; /* of a rank above 0 as it was named there, for messages alone */
     ls_lock *lock;
     int keep;
     ls_settings settings;
@@ -134,14 +134,15 @@ static ls_status check_call(const ls_trainer *trainer, const ls_data *data, cons
 {
     ls_session *session = trainer->session;
     ls_context *context = &session->context;
+    bool first = ls_cluster_rank(session->options.cluster) == 0;
     if (ls_failed(session))
         return ls_status_of(session);
-    if (!directory || !*directory || keep < 0)
+    if ((first && (!directory || !*directory)) || keep < 0)
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "ls_checkpoints_open: needs a directory, and keep must be at least 0");
     if (data && data->session != session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
-    if (not_built_in() && ls_cluster_rank(session->options.cluster) == 0)
+    if (first && not_built_in())
         return ls_raise(context, LS_UNSUPPORTED,
                         "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
                         not_built_in());
@@ -168,7 +169,7 @@ static ls_checkpoints *new_checkpoints(ls_trainer *trainer, ls_data *data, const
     c->user = o->user;
     if (data)
         ls_counted_hold(&data->counted);
-    c->directory = ls_copy_string(context, directory, "a path");
+    c->directory = ls_copy_string(context, directory ? directory : "", "a path");
     if (c->directory && holds_folder(c) &&
         ls_settings_take(&c->settings, trainer, data, o->settings, o->allow_changed) == LS_OK)
         hold_folder(c);
