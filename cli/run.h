@@ -10,7 +10,8 @@ typedef struct run {
     ls_session *session;
     ls_devices devices;
     ls_devices *ranks_devices; /* [ranks] of each; NULL before they are known */
-    char devices_text[256];    /* "[cpu(0), cpu(1)]", of several ranks "4 x [cpu(0)]" or "[cpu(0), cpu(1)] + 2 x [cpu(0)]" */
+    /* "[cpu(0), cpu(1)]", of several ranks "4 x [cpu(0)]" or "[cpu(0), cpu(1)] + 2 x [cpu(0)]" */
+    char devices_text[256];
     char model[64];
     ls_module *net;
     uint64_t canary; /* what a tiny step comes to on these devices */

@@ -20,11 +20,8 @@ ls_status begin(run *r, const how *h)
     char folder[sizeof test_folder + 64];
     test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
     snprintf(folder, sizeof folder, "%s/%s", test_folder, h->folder ? h->folder : "kept");
-    *r = (run){.s = ls_open(&(ls_options){.seed = h->seed,
-                                          .shard = 2,
-                                          .isa = h->isa,
-                                          .allocator = h->allocator,
-                                          .cluster = h->cluster})};
+    *r = (run){.s = ls_open(&(ls_options){
+                   .seed = h->seed, .shard = 2, .isa = h->isa, .allocator = h->allocator, .cluster = h->cluster})};
     r->data = ls_data_from_memory(r->s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES,
                                   &(ls_loader){.batch = h->batch ? h->batch : BATCH, .shuffle = true});
     r->net = ls_sequential(r->s, NULL);

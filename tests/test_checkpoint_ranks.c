@@ -356,12 +356,10 @@ static void copy_back(const ls_custom_call *call, const float *const in[], const
 
 static ls_tensor *passed_on(ls_tensor *x)
 {
-    return ls_custom_op(&(ls_custom){.name = "pass",
-                                     .inputs = 1,
-                                     .forward = copy,
-                                     .backward = copy_back,
-                                     .user = computes_wrongly ? &yes : &no},
-                        (ls_tensor *[]){x});
+    return ls_custom_op(
+        &(ls_custom){
+            .name = "pass", .inputs = 1, .forward = copy, .backward = copy_back, .user = computes_wrongly ? &yes : &no},
+        (ls_tensor *[]){x});
 }
 
 /* One bit, as a fault of the memory would have it. */
@@ -449,20 +447,20 @@ static void assert_named(compared *c, int steps, const char *before, const char 
 static void a_rank_that_computes_wrongly_is_named(void **state)
 {
     (void)state;
-    assert_named(&(compared){.ranks = 4, .wrong = 2, .flipped = -1}, 0,
-                 "ls_verify: step 1, shard 0: rank 2 on host ",
+    assert_named(&(compared){.ranks = 4, .wrong = 2, .flipped = -1}, 0, "ls_verify: step 1, shard 0: rank 2 on host ",
                  ", cpu(0) computes other bits than 4 of the 5 devices, first in the gradient of 0.weight");
-    assert_named(&(compared){.ranks = 3, .wrong = 1, .flipped = -1}, 0,
-                 "ls_verify: step 1, shard 0: rank 0 on host ", ", cpu(0) and rank 1 on host ");
+    assert_named(&(compared){.ranks = 3, .wrong = 1, .flipped = -1}, 0, "ls_verify: step 1, shard 0: rank 0 on host ",
+                 ", cpu(0) and rank 1 on host ");
 }
 
 static void a_replica_that_differs_is_named(void **state)
 {
     (void)state;
-    assert_named(&(compared){.ranks = 4, .wrong = -1, .flipped = 3, .name = "4.bias"}, 3, "ls_verify: step 4: rank 3 on host ",
-                 " has other values than 3 of the 4 ranks, first in 4.bias; ");
+    assert_named(&(compared){.ranks = 4, .wrong = -1, .flipped = 3, .name = "4.bias"}, 3,
+                 "ls_verify: step 4: rank 3 on host ", " has other values than 3 of the 4 ranks, first in 4.bias; ");
     assert_named(&(compared){.ranks = 3, .wrong = -1, .flipped = 0, .name = "1.running_var"}, 3,
-                 "ls_verify: step 4: rank 0 on host ", " has other values than 2 of the 3 ranks, first in 1.running_var; ");
+                 "ls_verify: step 4: rank 0 on host ",
+                 " has other values than 2 of the 3 ranks, first in 1.running_var; ");
     assert_named(&(compared){.ranks = 2, .wrong = -1, .flipped = 1, .name = "0.weight"}, 3,
                  "ls_verify: step 4: rank 0 on host ", " have different values, first in 0.weight; ");
 }

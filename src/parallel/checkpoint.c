@@ -28,8 +28,8 @@ struct ls_checkpoints {
     ls_settings settings;
     void (*told)(const char *line, void *user);
     void *user;
-    ls_notes came; /* with what was loaded */
-    int64_t *damaged;   /* [n_damaged] numbers: removed, before others, when there is a newer one */
+    ls_notes came;    /* with what was loaded */
+    int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
     /* A copy of the weights, the statistics and the momentum, one after another; and the arrays in it. */
     float *copy;
@@ -143,9 +143,10 @@ static ls_status check_call(const ls_trainer *trainer, const ls_data *data, cons
     if (data && data->session != session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
     if (first && not_built_in())
-        return ls_raise(context, LS_UNSUPPORTED,
-                        "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
-                        not_built_in());
+        return ls_raise(
+            context, LS_UNSUPPORTED,
+            "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
+            not_built_in());
     return LS_OK;
 }
 
@@ -183,9 +184,8 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
         return NULL;
     ls_session *session = trainer->session;
     ls_checkpoint_options o = options ? *options : (ls_checkpoint_options){.keep = 0};
-    ls_checkpoints *c = check_call(trainer, data, directory, o.keep) == LS_OK
-                            ? new_checkpoints(trainer, data, directory, &o)
-                            : NULL;
+    ls_checkpoints *c =
+        check_call(trainer, data, directory, o.keep) == LS_OK ? new_checkpoints(trainer, data, directory, &o) : NULL;
     if (ls_cluster_heed(session) == LS_OK && share(c, &c->found, sizeof c->found) == LS_OK)
         return ls_own(session, c, free_checkpoints);
     if (c)
@@ -504,10 +504,8 @@ bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
         return false;
     char *path = ls_folder_path(&c->session->context, c->directory, to.number, "json");
     if (loaded && path)
-        *loaded = (ls_checkpoint){.step = to.step,
-                                  .epoch = to.epoch,
-                                  .batch = (int)to.batch,
-                                  .path = ls_intern(c->session, path)};
+        *loaded = (ls_checkpoint){
+            .step = to.step, .epoch = to.epoch, .batch = (int)to.batch, .path = ls_intern(c->session, path)};
     ls_release(&c->session->context, path);
     return !ls_failed(c->session);
 }

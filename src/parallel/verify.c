@@ -189,14 +189,16 @@ static ls_status judge_replicas(struct ls_trainer *trainer, const uint64_t *sums
         return LS_OK;
     const char *name = network->flat.views[of.at].name;
     if (2 * of.agreeing > of.n)
-        return raise_together(trainer,
-                              ": rank %d on host %s has other values than %d of the %d ranks, first in %s; its memory is "
-                              "not to be trusted: go on without it, from a checkpoint",
-                              of.other, ls_cluster_host(cluster, of.other), of.agreeing, of.n, name);
-    return raise_together(trainer,
-                          ": rank %d on host %s and rank %d on host %s have different values, first in %s; the memory of "
-                          "one is not to be trusted: go on without it, from a checkpoint",
-                          of.best, ls_cluster_host(cluster, of.best), of.other, ls_cluster_host(cluster, of.other), name);
+        return raise_together(
+            trainer,
+            ": rank %d on host %s has other values than %d of the %d ranks, first in %s; its memory is "
+            "not to be trusted: go on without it, from a checkpoint",
+            of.other, ls_cluster_host(cluster, of.other), of.agreeing, of.n, name);
+    return raise_together(
+        trainer,
+        ": rank %d on host %s and rank %d on host %s have different values, first in %s; the memory of "
+        "one is not to be trusted: go on without it, from a checkpoint",
+        of.best, ls_cluster_host(cluster, of.best), of.other, ls_cluster_host(cluster, of.other), name);
 }
 
 /* Weights and statistics, which every rank has a copy of. */
@@ -207,7 +209,8 @@ static ls_status compare_replicas(struct ls_trainer *trainer)
     size_t views = (size_t)network->flat.n_views;
     if (ls_cluster_ranks(cluster) == 1)
         return LS_OK;
-    uint64_t *sums = ls_alloc(&trainer->session->context, (size_t)cluster->ranks * views, sizeof *sums, "sums of the weights");
+    uint64_t *sums =
+        ls_alloc(&trainer->session->context, (size_t)cluster->ranks * views, sizeof *sums, "sums of the weights");
     if (ls_cluster_heed(trainer->session) == LS_OK) {
         for (size_t i = 0; i < views; i++) {
             const ls_view *view = &network->flat.views[i];
