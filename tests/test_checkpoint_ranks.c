@@ -292,6 +292,8 @@ static void fail_from_here(over *o, part *p, int rank)
         ls_checkpoint_wait(p->r.kept);
     if (!ls_failed(p->r.s))
         ls_checkpoint_load(p->r.kept, NULL);
+    if (rank == 0)
+        test_allocations.fail_at = 0;
 }
 
 static void every_allocation_of_rank_0_fails(void **state)
@@ -495,6 +497,11 @@ static void devices_and_processes(void **state)
     assert_int_equal(ls_cluster_devices(s, &mine, all), LS_OK);
     assert_true(all[0].n == 2 && all[0].at[1].index == 3);
     assert_int_equal(ls_close(s), LS_OK);
+    ls_cluster *alone = ls_cluster_start(); /* by no launcher */
+    s = ls_open(&(ls_options){.cluster = alone});
+    assert_int_equal(ls_cluster_devices(s, &mine, all), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+    ls_cluster_end(alone);
 }
 
 int main(void)

@@ -114,14 +114,14 @@ ls_status ls_cluster_deal(ls_cluster *cluster, ls_context *context, void *data, 
 
 ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes)
 {
-    for (int r = 0; r <= cluster->ranks; r++)
+    for (int r = 0; r <= cluster->ranks && cluster->ranks > 1; r++)
         cluster->places[r] = (size_t)r * bytes;
     return ls_cluster_gather(cluster, context, data, cluster->places);
 }
 
 ls_status ls_cluster_gather_from(ls_cluster *cluster, ls_context *context, int rank, void *data, size_t bytes)
 {
-    for (int r = 0; r <= cluster->ranks; r++)
+    for (int r = 0; r <= cluster->ranks && cluster->ranks > 1; r++)
         cluster->places[r] = r > rank ? bytes : 0;
     return ls_cluster_gather(cluster, context, data, cluster->places);
 }

@@ -20,7 +20,7 @@ struct ls_cluster {
     char (*hosts)[LS_HOST_NAME];
     int64_t (*processes)[2];     /* [ranks] each one's number, and the name space that it counts in */
     int32_t *statuses;           /* [ranks] of their sessions */
-    size_t *places;              /* [2 * ranks + 1] for whoever gathers */
+    size_t *places;              /* [2 * ranks + 1] for whoever gathers; NULL where one rank was started by nobody */
     struct ls_peer *peers;       /* [ranks] in signs.c */
     struct ls_trainer *stepping; /* whose steps are on the wire: networks take turns */
     bool ending;                 /* the last signs are being sent */

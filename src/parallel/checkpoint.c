@@ -507,7 +507,7 @@ bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
         *loaded = (ls_checkpoint){
             .step = to.step, .epoch = to.epoch, .batch = (int)to.batch, .path = ls_intern(c->session, path)};
     ls_release(&c->session->context, path);
-    return !ls_failed(c->session);
+    return ls_cluster_heed(c->session) == LS_OK;
 }
 
 const char *ls_checkpoint_note(const ls_checkpoints *c, const char *name)

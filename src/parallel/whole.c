@@ -16,7 +16,9 @@ static ls_status move_momentum(struct ls_trainer *trainer, move *how)
 {
     ls_cluster *cluster = trainer->session->options.cluster;
     ls_status status = LS_OK;
-    for (int b = 0; b < trainer->network->flat.n_buckets && cluster && status == LS_OK; b++) {
+    if (ls_cluster_ranks(cluster) == 1)
+        return LS_OK;
+    for (int b = 0; b < trainer->network->flat.n_buckets && status == LS_OK; b++) {
         size_t *begin = cluster->places, *end = begin + cluster->ranks;
         for (int r = 0; r < cluster->ranks; r++) {
             ls_bucket piece = owned(trainer, b, r);

@@ -116,8 +116,10 @@ def process_of(rank):
     return next(process for process, number in living().items() if number == rank)
 PY
 part() { # WHAT: the Python on stdin, after ranks.py
+    began=$(date +%s)
     cat "$work/ranks.py" - >"$work/part.py"
     python3 "$work/part.py" "$program" "$work" "$mpi" "$launcher" "$heedless" || wrong "$1"
+    printf '%s: %s: %s s\n' "$mpi" "$1" $(($(date +%s) - began))
 }
 
 if [ "${3-}" = long ]; then
@@ -242,17 +244,25 @@ refused([(2, ["--checkpoint", folder]), (1, [])], "checkpoint differs: none on r
 PY
 
 part 'a disk that is full for rank 0' <<'PY'
-run = [*small, "--epochs", "3"]
+import resource
+
+run = [*small, "--epochs", "1000000", "--steps", "120", "--timeout", "30"]
 whole, _ = done(0, *run)
-full = ["sh", "-c", 'trap "" XFSZ; ulimit -f 100; exec "$0" "$@"']
-digits, err = done([(1, ["--log", log, full]), (2, [])], *run, "--checkpoint", folder, "--checkpoint-every", "5")
+clean()
+patient = ["sh", "-c", 'trap "" XFSZ; exec "$0" "$@"']  # the signal that comes with a write beyond the limit
+started = under_way([(1, [*kept, patient]), (2, ["--checkpoint", folder])], *run, "--checkpoint-every", "5")
+resource.prlimit(process_of(0), resource.RLIMIT_FSIZE, (100000, 100000))
+out, err = started.communicate(timeout=60)
+assert started.returncode == 0 and out.splitlines()[1] == whole, (out, err)
+assert ours(err) and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0000\d\d\.safetensors: .*too large; the ones before it stay", line) for line in ours(err)), err
+assert 1 <= len(checkpoints()) <= 3 and not glob.glob(folder + "/*.tmp"), os.listdir(folder)
+digits, _ = done(4, *run, *kept, "--resume")
 assert digits == whole
-assert ours(err) and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-00000\d\.safetensors: .*too large; the ones before it stay", line) for line in ours(err)), err
-assert not os.listdir(folder), os.listdir(folder)
 PY
 
 part 'signals' <<'PY'
 endless = [*small, "--epochs", "1000000"]
+clean()
 for number, to in ((signal.SIGTERM, None), (signal.SIGUSR1, 2), (signal.SIGINT, 0)):
     run = under_way(3, *endless, *kept, "--resume")
     os.kill(process_of(to) if to is not None else run.pid, number)
@@ -288,7 +298,8 @@ began = time.monotonic()
 out, err = run.communicate(timeout=60)
 took = time.monotonic() - began
 nobody_left("rank 0 was killed")
-assert took < 11 and ours(err) and all(re.match("lockstep: rank 0 on host [^ ]+: no progress since step [0-9]+, in ", line) for line in ours(err)), (took, err)
+# MPICH's own transport ends a rank that reads from one that is gone.
+assert took < 11 and (ours(err) or mpi == "mpich") and all(re.match("lockstep: rank 0 on host [^ ]+: no progress since step [0-9]+, in ", line) for line in ours(err)), (took, err)
 PY
 
 part '--verify, --report and the devices' <<'PY'
