@@ -32,13 +32,13 @@ static struct {
     int64_t *times;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .phase = "start"};
 
-enum { HEAD_START = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
+enum { HEAD_START = 1, APART = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
 
 /* How long a rank waits: rank 0 the time asked for, and each other longer than the one before, so that one speaks for all before its
  * launcher has ended the rest. */
 static double limit(void)
 {
-    int more = watch.rank ? HEAD_START + watch.rank : 0;
+    int more = watch.rank ? HEAD_START + APART * (watch.rank < PATIENCE ? watch.rank : PATIENCE) : 0;
     return watch.seconds + (more < PATIENCE ? more : PATIENCE);
 }
 
