@@ -31,7 +31,7 @@ ranks() {
     shift
     called="mpirun $*"
     # shellcheck disable=SC2086 # a command and its options
-    timeout 120 $launcher "$@" >"$work/out" 2>"$work/err"
+    timeout -k 10 120 $launcher "$@" >"$work/out" 2>"$work/err"
     got=$?
     [ "$got" != 124 ] || wrong "$called: hangs"
     [ "$expected" = any ] || [ "$((got != 0))" = "$((expected != 0))" ] || wrong "$called: status $got, not $expected"
