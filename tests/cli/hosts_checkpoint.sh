@@ -204,6 +204,7 @@ for by in (launcher, heedless):
                 began = None
                 if at == "step":
                     run = under_way(3, *options, "--steps", "2000000000", by=by)
+                    time.sleep(1)  # until ranks have heard of each other
                     os.kill(process_of(rank), number)
                     began = time.monotonic()
                 else:
