@@ -1,5 +1,7 @@
 #include "checkpoint.h"
+#include "ranks.h"
 #include "say.h"
+#include "watch.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -106,6 +108,8 @@ static int say_not_loaded(const training *t)
     int status = ls_status_of(t->run.session);
     if (status != LS_CHANGED)
         return session_failed(t->run.session, "--resume");
+    if (ls_failed_together(t->run.session))
+        say_together();
     const char *message = strstr(ls_message(t->run.session), ": ");
     return failed("--resume", "%s; go on with what was, or say --allow-changed NAME", message ? message + 2 : "");
 }
@@ -122,10 +126,12 @@ static int resume(training *t)
             note("--resume: there is no whole checkpoint in %s yet; the run starts from its beginning", c->checkpoint);
         return 0;
     }
-    if (from.step > t->steps)
+    if (from.step > t->steps) {
+        ranks_end_together();
         return failed("--resume",
                       "%s: is of step %lld already, and the run would end after %lld; set --steps or --epochs higher",
                       from.path, (long long)from.step, (long long)t->steps);
+    }
     t->begun = t->saved_step = from.step;
     t->epoch = from.epoch + 1;
     t->done = from.batch;
@@ -161,21 +167,30 @@ int checkpoint_open(training *t)
 
 /* ---- Saving ---- */
 
+bool checkpoint_wanted(const training *t)
+{
+    const settings *c = t->run.chosen;
+    if (!t->checkpoints || c->every_steps || ls_cluster_rank(ranks_cluster()) > 0)
+        return false;
+    return steady_seconds() - t->saved_at >= (c->every_seconds > 0 ? c->every_seconds : usual_seconds);
+}
+
 bool checkpoint_due(const training *t)
 {
     const settings *c = t->run.chosen;
     if (!t->checkpoints)
         return false;
-    if (c->every_steps)
-        return t->begun % c->every_steps == 0;
-    return steady_seconds() - t->saved_at >= (c->every_seconds > 0 ? c->every_seconds : usual_seconds);
+    return c->every_steps ? t->begun % c->every_steps == 0 : t->save_now;
 }
 
-/* Takes back the failure of a write, which costs a checkpoint and not the run. False where it was another. */
+/* Takes back the failure of a write, which costs a checkpoint and not the run. False where it was another: over ranks, of one that
+ * cannot reach the others. */
 static bool forgive(training *t)
 {
     char why[1024];
     snprintf(why, sizeof why, "%s", ls_message(t->run.session));
+    if (ls_cluster_ranks(ranks_cluster()) > 1 && !ls_failed_together(t->run.session))
+        return false;
     if (!ls_catch(t->run.session, LS_IO))
         return false;
     const char *what = strncmp(why, "ls_", 3) == 0 ? strstr(why, ": ") : NULL;
@@ -202,6 +217,7 @@ static bool hand_over(training *t)
 
 int checkpoint_save(training *t)
 {
+    watch_phase("save");
     if (ls_wait(t->run.session) != LS_OK)
         return 0; /* the loop's own business */
     if (!take_reports(t))
@@ -215,6 +231,7 @@ bool checkpoint_stop(training *t)
 {
     if (!t->checkpoints)
         return false;
+    watch_phase("save");
     if ((t->saved_step != t->begun || *t->result) && !hand_over(t)) {
         if (!forgive(t))
             session_failed(t->run.session, "--checkpoint");

@@ -8,13 +8,15 @@
  * said. Without --checkpoint this and the others do nothing. */
 int checkpoint_open(training *t);
 
+/* Whether it is time for a checkpoint, by the clock of rank 0; and whether one is due after this step, which all ranks know alike. */
+bool checkpoint_wanted(const training *t);
 bool checkpoint_due(const training *t);
 
 /* Saves where the run stands, while it goes on. A checkpoint that cannot be written is said and the run goes on; 0, or the status
  * to exit with where it cannot. */
 int checkpoint_save(training *t);
 
-/* The same at the end of the run, and waits for it; true when it is on the disk. */
+/* The same at the end of the run or of this process, and waits for it; true when it is on the disk. */
 bool checkpoint_stop(training *t);
 
 #endif

@@ -18,7 +18,8 @@ static const page pages[] = {
      "  lockstep train\n"
      "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
      "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"
-     "  lockstep train --report look\n"},
+     "  lockstep train --report look\n"
+     "  mpirun -n 4 lockstep train --checkpoint runs/a --resume\n"},
     {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]",
      "Prints the accuracy of trained weights on the test images.",
      "Example:\n  lockstep eval --weights lenet.safetensors\n"},

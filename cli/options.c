@@ -18,8 +18,8 @@ typedef enum kind {
     KIND_FLAG,
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
-    KIND_DTYPE,
     KIND_EVERY, /* steps, or a time with its unit */
+    KIND_DTYPE,
     KIND_NAMES, /* may be given several times */
     KIND_LATER, /* known, and refused until its part is built */
     KIND_HELP
@@ -106,19 +106,20 @@ static const row table[] = {
      "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
      0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
-    {"checkpoint", "DIR", TRAIN | LOCAL, KIND_TEXT, AT(checkpoint),
+    {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint),
      "keep checkpoints of the run in this folder, the last three", 0, 0, NULL},
-    {"checkpoint-every", "N", TRAIN | LOCAL, KIND_EVERY, 0,
+    {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\none at the end besides (default 10m)", 0, 0, NULL},
-    {"resume", NULL, TRAIN | LOCAL, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0,
-     0, NULL},
-    {"verify", "STEPS", TRAIN | LOCAL, KIND_COUNT, AT(verify),
-     "every so many steps compare the devices on a shard,\nbit by bit (default never)", 1, INT64_MAX, NULL},
+    {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
+     NULL},
+    {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
+     "every so many steps compare the devices on a shard, and\nthe ranks' weights, bit by bit (default never)", 1,
+     INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "go on although this setting was another; the result is\nthen neither run's", 0, 0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
      "a log of the run in JSON lines, written anew;\nwith --resume cut back to the checkpoint", 0, 0, NULL},
-    {"report", "DIR", TRAIN | LOCAL, KIND_TEXT, AT(report),
+    {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
      "look at the run: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
      "images)",
      0, 0, NULL},
@@ -398,6 +399,12 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
             list[n - 1].value = *(const char *const *)place;
         else if (r->kind == KIND_INIT)
             list[n - 1].value = chosen->init_text;
+        else if (r->kind == KIND_EVERY && chosen->every_steps)
+            snprintf(text, 64, "%lld steps", (long long)chosen->every_steps);
+        else if (r->kind == KIND_EVERY && chosen->every_seconds > 0)
+            snprintf(text, 64, "%g s", chosen->every_seconds);
+        else if (r->kind == KIND_EVERY)
+            snprintf(text, 64, "usual");
         else if (r->kind == KIND_COUNT)
             snprintf(text, 64, "%lld", (long long)*(const int64_t *)place);
         else if (r->kind == KIND_SEED)

@@ -57,7 +57,7 @@ int ranks_start(settings *chosen, int status)
     return status;
 }
 
-int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status)
+int ranks_agree(int command, run *r, const ls_data *train, const ls_data *test, int status)
 {
     ls_setting list[MOST_SETTINGS];
     char texts[MOST_SETTINGS][MOST_TEXT], sums[4][20];
@@ -78,10 +78,10 @@ int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *
     }
     const char *held = status ? say_held() : NULL;
     ls_status agreed = ls_cluster_agree(state.cluster, held, list, n);
-    say_at_once(ls_cluster_rank(state.cluster) == 0);
+    say_at_once(agreed == LS_OK || ls_cluster_rank(state.cluster) == 0);
     state.agreed = agreed == LS_OK;
     if (agreed == LS_OK)
-        return 0;
+        return run_meet(r);
     int ours = failed("", "%s", ls_cluster_message(state.cluster));
     return status ? status : ours;
 }
@@ -119,6 +119,12 @@ void ranks_say_balance(ls_trainer *trainer)
 void ranks_parted(void)
 {
     state.parted = true;
+}
+
+void ranks_end_together(void)
+{
+    say_together();
+    ranks_parted();
 }
 
 int ranks_close(run *r, int status)

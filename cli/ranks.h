@@ -12,14 +12,18 @@ void ranks_expect(void);
 int ranks_start(settings *chosen, int status);
 ls_cluster *ranks_cluster(void);
 
-/* Whether every rank came here with status 0, the same settings, data and weights. A line is said where not. */
-int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status);
+/* Whether every rank came here with status 0, the same settings, data and weights; a line is said where not. Then each knows the
+ * others' devices. */
+int ranks_agree(int command, run *r, const ls_data *train, const ls_data *test, int status);
 
 /* Says, once it is so, how many of a step's shards each rank has by its measured speed. */
 void ranks_say_balance(ls_trainer *trainer);
 
 /* From here on nobody waits for this rank any more, but for the end. */
 void ranks_parted(void);
+
+/* All ranks have come to the same end of the run, and what follows is said once. */
+void ranks_end_together(void);
 
 /* Closes the session and ends the ranks. One that fails while others wait for it leaves at once, and its launcher ends them. */
 int ranks_close(run *r, int status);

@@ -138,6 +138,11 @@ static void put_devices(FILE *file, const run *r)
         const char *about = ls_device_about(r->session, r->devices.at[i]);
         page_row(file, ls_device_str(r->session, r->devices.at[i]), about ? about : "");
     }
+    for (int i = 1; r->ranks_devices && i < ls_cluster_ranks(r->cluster); i++) {
+        char name[128];
+        snprintf(name, sizeof name, "rank %d on host %s", i, ls_cluster_host(r->cluster, i));
+        page_row(file, name, ls_devices_str(r->session, r->ranks_devices[i]));
+    }
     fputs("</table>\n", file);
 }
 
@@ -193,13 +198,8 @@ static void put_page(FILE *file, const figure *f, const void *user)
     page_end(file);
 }
 
-int report_run(const run *r, record *of, ls_data *test, const char *fingerprint)
+int report_run(const run *r, record *of, const judge *j, const char *fingerprint)
 {
-    judge j;
-    int status = judge_network(&j, r->net, test);
-    if (status == 0)
-        status = write_report("--report", r->chosen->report, &of, 1, put_page,
-                              &(story){.run = r, .record = of, .judge = &j, .fingerprint = fingerprint});
-    judge_free(&j);
-    return status;
+    return write_report("--report", r->chosen->report, &of, 1, put_page,
+                        &(story){.run = r, .record = of, .judge = j, .fingerprint = fingerprint});
 }

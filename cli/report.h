@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 struct figure;
+struct judge;
 
 /* Whether a report can be written to `folder` at the end: 0, or the status to exit with once a line is said. */
 int check_report(const char *option, const char *folder);
@@ -16,7 +17,7 @@ int check_report(const char *option, const char *folder);
 int write_report(const char *option, const char *folder, record *const runs[], int n,
                  void (*page)(FILE *file, const struct figure *figure, const void *user), const void *user);
 
-/* The report of a run that has just been trained. */
-int report_run(const run *r, record *of, ls_data *test, const char *fingerprint);
+/* The report of a run that has just been trained and judged. */
+int report_run(const run *r, record *of, const struct judge *j, const char *fingerprint);
 
 #endif

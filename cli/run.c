@@ -2,11 +2,12 @@
 #include "say.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int run_open(run *r, const settings *chosen, ls_cluster *cluster)
 {
-    *r = (run){.chosen = chosen};
+    *r = (run){.chosen = chosen, .cluster = cluster};
     ls_options options = {.seed = chosen->seed,
                           .shard = (int)chosen->shard,
                           .isa = (ls_isa)chosen->isa,
@@ -23,14 +24,54 @@ int run_open(run *r, const settings *chosen, ls_cluster *cluster)
         int status = session_failed(r->session, "--devices");
         return ls_status_of(r->session) == LS_BAD_ARGUMENT ? STATUS_USAGE : status;
     }
-    int ranks = ls_cluster_ranks(cluster);
-    const char *list = ls_devices_str(r->session, r->devices);
-    if (ranks > 1)
-        snprintf(r->devices_text, sizeof r->devices_text, "%d x %s", ranks, list);
-    else
-        snprintf(r->devices_text, sizeof r->devices_text, "%s", list);
+    snprintf(r->devices_text, sizeof r->devices_text, "%s", ls_devices_str(r->session, r->devices));
     snprintf(r->model, sizeof r->model, "%s", chosen->model ? chosen->model : "lenet");
     return 0;
+}
+
+static bool same_devices(const ls_devices *a, const ls_devices *b)
+{
+    return a->n == b->n && memcmp(a->at, b->at, (size_t)a->n * sizeof *a->at) == 0;
+}
+
+/* Neighbours with equal devices are counted; what has no place any more is three dots. */
+static void describe_ranks(run *r, int ranks)
+{
+    static const char more[] = " + ...";
+    char text[sizeof r->devices_text];
+    size_t length = 0;
+    for (int i = 0, n; i < ranks; i += n) {
+        for (n = 1; i + n < ranks && same_devices(&r->ranks_devices[i], &r->ranks_devices[i + n]);)
+            n++;
+        const char *list = ls_devices_str(r->session, r->ranks_devices[i]);
+        int added = n > 1 ? snprintf(text, sizeof text, "%s%d x %s", i ? " + " : "", n, list)
+                          : snprintf(text, sizeof text, "%s%s", i ? " + " : "", list);
+        bool fits = length + (size_t)added + sizeof more <= sizeof r->devices_text;
+        snprintf(r->devices_text + length, sizeof r->devices_text - length, "%s", fits ? text : more);
+        length += (size_t)added;
+        if (!fits)
+            break;
+    }
+}
+
+int run_meet(run *r)
+{
+    int ranks = ls_cluster_ranks(r->cluster);
+    r->ranks_devices = calloc((size_t)ranks, sizeof *r->ranks_devices);
+    if (!r->ranks_devices)
+        return failed("--devices", "no memory for the lists of %d ranks", ranks);
+    if (ls_cluster_devices(r->session, &r->devices, r->ranks_devices) != LS_OK)
+        return session_failed(r->session, "--devices");
+    describe_ranks(r, ranks);
+    return 0;
+}
+
+int run_device_count(const run *r)
+{
+    int count = r->devices.n;
+    for (int i = 0; r->ranks_devices && i < ls_cluster_ranks(r->cluster); i++)
+        count += i == ls_cluster_rank(r->cluster) ? 0 : r->ranks_devices[i].n;
+    return count;
 }
 
 int run_model_of_weights(run *r)
@@ -79,6 +120,8 @@ int run_network(run *r, const ls_data *like)
 
 int run_close(run *r, int status)
 {
+    free(r->ranks_devices);
+    r->ranks_devices = NULL;
     if (!r->session)
         return status;
     bool failed_before = ls_failed(r->session);

@@ -6,16 +6,24 @@
 
 typedef struct run {
     const settings *chosen;
+    ls_cluster *cluster;
     ls_session *session;
     ls_devices devices;
-    char devices_text[256]; /* "[cpu(0), cpu(1)]"; of several ranks "4 x " and the first's */
+    ls_devices *ranks_devices; /* [ranks] of each; NULL before they are known */
+    /* "[cpu(0), cpu(1)]", of several ranks "4 x [cpu(0)]" or "[cpu(0), cpu(1)] + 2 x [cpu(0)]" */
+    char devices_text[256];
     char model[64];
     ls_module *net;
     uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
 
-/* Opens the session, of that cluster's or none's ranks, and finds the devices. Each of these returns 0, or the status to exit with once a line is said. */
+/* Opens the session, of that cluster's or none's ranks, and finds the devices. Each of these returns 0, or the status to exit with
+ * once a line is said. */
 int run_open(run *r, const settings *chosen, ls_cluster *cluster);
+
+/* Finds out which devices the other ranks have, once all are here. */
+int run_meet(run *r);
+int run_device_count(const run *r); /* over all ranks */
 
 /* Where `--model` is not given, the name that the weights file carries. */
 int run_model_of_weights(run *r);

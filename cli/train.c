@@ -1,5 +1,6 @@
 #include "checkpoint.h"
 #include "commands.h"
+#include "judge.h"
 #include "ranks.h"
 #include "record.h"
 #include "report.h"
@@ -38,11 +39,18 @@ static int check_save(const char *path)
     return 0;
 }
 
-/* The signal that asks to stop; where there are ranks, that asked any of them, and it is known to all at the same step. */
+/* What ranks ask of each other. A stop, with its signal added, outweighs a checkpoint, which it makes too. */
+enum { ASK_SAVE = 1, ASK_STOP = 1 };
+
+/* The signal that asks to stop; where there are ranks, that asked any of them, and it is known to all at the same step. So is whether
+ * it is time for a checkpoint; what was asked in steps before the last one is of the past. */
 static int asked_to_stop(training *t)
 {
-    ls_ask(t->trainer, stop_signal());
-    return ls_asked(t->trainer);
+    int signal_number = stop_signal();
+    ls_ask(t->trainer, signal_number ? ASK_STOP + signal_number : checkpoint_wanted(t) ? ASK_SAVE : 0);
+    int asked = ls_asked(t->trainer);
+    t->save_now = asked == ASK_SAVE && t->begun - 1 > t->saved_step;
+    return asked > ASK_STOP ? asked - ASK_STOP : 0;
 }
 
 /* Says a stop; the status of the signal, or 0 where none came. */
@@ -51,8 +59,10 @@ static int stopped(training *t)
     int signal_number = asked_to_stop(t);
     if (!signal_number)
         return 0;
-    say_together();
-    if (checkpoint_stop(t))
+    bool saved = checkpoint_stop(t);
+    if (!ls_failed(t->run.session))
+        ranks_end_together();
+    if (saved)
         failed(stop_signal_name(signal_number),
                "stopped after step %lld of %lld; saved in %s, --resume goes on from there", (long long)t->begun,
                (long long)t->steps, t->run.chosen->checkpoint);
@@ -83,7 +93,7 @@ static void say_idle_devices(const training *t)
     const settings *c = t->run.chosen;
     int64_t batch = c->batch < t->rows ? c->batch : t->rows;
     int64_t shards = (batch - 1) / c->shard + 1;
-    int devices = t->run.devices.n * ls_cluster_ranks(ranks_cluster());
+    int devices = run_device_count(&t->run);
     int64_t feeding = devices * c->shard;
     if (shards >= devices)
         return;
@@ -208,8 +218,11 @@ static int run_steps(training *t)
             break;
         watch_phase("step");
         ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
-        if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0)
+        if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0) {
+            watch_phase("verify");
             ls_verify(t->trainer);
+            watch_phase("step");
+        }
         if (ls_step(t->trainer) != LS_OK)
             break;
         t->begun++;
@@ -322,33 +335,52 @@ static int run_epoch(training *t)
     return stopped(t);
 }
 
-/* Saves, and prints the last two lines. */
-static int finish(training *t)
+/* Saves, and prints the last two lines. `j` is for the report; NULL where it failed. */
+static int leave_results(training *t, const judge *j)
 {
     const settings *c = t->run.chosen;
     char digits[65];
     bool hash = run_has("fingerprints");
     int status = 0;
-    if (!*t->result && !t->evaluated && (status = evaluate(t)) != 0)
-        return status;
-    watch_phase("save");
-    ranks_parted();
-    if (ls_cluster_rank(ranks_cluster()) > 0)
-        return 0;
     if (hash && ls_fingerprint(t->run.net, digits) != LS_OK)
         return session_failed(t->run.session, "fingerprint");
     if (c->save && ls_save(t->run.net, c->save) != LS_OK)
         return session_failed(t->run.session, "--save");
+    if (c->report && !j)
+        return STATUS_FAILED;
+    if (c->report && (status = report_run(&t->run, t->record, j, hash ? digits : "not built in")) != 0)
+        return status;
+    printf("%s\n", t->result);
+    printf("fingerprint: %s\n", hash ? digits : "not built in");
+    return finish_output();
+}
+
+/* What takes all ranks comes first; the rest is rank 0's. */
+static int finish(training *t)
+{
+    const settings *c = t->run.chosen;
+    judge j = {.rows = 0};
+    int status = 0, judged = 0;
+    if (!*t->result && !t->evaluated && (status = evaluate(t)) != 0)
+        return status;
+    watch_phase("save");
     if (!*t->result) {
         snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", t->test_acc,
                  (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
         checkpoint_stop(t);
     }
-    if (c->report && (status = report_run(&t->run, t->record, t->test, hash ? digits : "not built in")) != 0)
-        return status;
-    printf("%s\n", t->result);
-    printf("fingerprint: %s\n", hash ? digits : "not built in");
-    return finish_output();
+    if (c->report && !ls_failed(t->run.session)) {
+        watch_phase("report");
+        judged = judge_network(&j, t->run.net, t->test);
+    }
+    if (ls_failed(t->run.session))
+        status = STATUS_FAILED; /* a line was said */
+    else
+        ranks_parted();
+    if (!status && ls_cluster_rank(ranks_cluster()) == 0)
+        status = leave_results(t, judged ? NULL : &j);
+    judge_free(&j);
+    return status;
 }
 
 /* Data, network and trainer: everything that can be refused before the first step. */
@@ -402,7 +434,7 @@ static int train(training *t)
     int64_t logged = t->epoch - 1 + (*t->result ? 1 : 0);
     if ((status = open_log(t, t->begun, logged)) != 0)
         return status;
-    if (c->report && (status = begin_record(t)) != 0)
+    if (c->report && ls_cluster_rank(ranks_cluster()) == 0 && (status = begin_record(t)) != 0)
         return status;
     if (!c->quiet) {
         say_settings(t);
@@ -438,13 +470,9 @@ static int check(const settings *chosen)
     int status = check_together(chosen);
     if (status)
         return status;
-    const char *alone = chosen->checkpoint ? "--checkpoint"
-                        : chosen->verify   ? "--verify"
-                        : chosen->report   ? "--report"
-                                           : NULL;
-    if (ls_cluster_ranks(ranks_cluster()) > 1 && alone)
-        return failed(alone, "works within one process so far; leave it out, or start without a launcher");
-    if (ls_cluster_rank(ranks_cluster()) == 0 && output_closed())
+    if (ls_cluster_rank(ranks_cluster()) > 0)
+        return 0;
+    if (output_closed())
         return failed("standard output", "is closed, and the results would be lost");
     if ((status = check_save(chosen->save)) != 0 || !chosen->report)
         return status;

@@ -37,6 +37,7 @@ typedef struct training {
     ls_checkpoints *checkpoints;
     int64_t saved_step; /* of the last checkpoint; -1 before */
     double saved_at;    /* on the steady clock */
+    bool save_now;      /* it is time, as all ranks know */
 } training;
 
 /* Takes the reports of the steps that finished since the last call. False when the log cannot be written. */

@@ -15,6 +15,8 @@ typedef struct watched {
     ls_sign before;
     int64_t times;
     double heard, went_on; /* when; seconds of the steady clock */
+    int64_t process;       /* where this system knows it; else 0 */
+    char host[64];
 } watched;
 
 static struct {
@@ -30,13 +32,13 @@ static struct {
     int64_t *times;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .phase = "start"};
 
-enum { HEAD_START = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
+enum { HEAD_START = 1, APART = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
 
 /* How long a rank waits: rank 0 the time asked for, and each other longer than the one before, so that one speaks for all before its
  * launcher has ended the rest. */
 static double limit(void)
 {
-    int more = watch.rank ? HEAD_START + watch.rank : 0;
+    int more = watch.rank ? HEAD_START + APART * (watch.rank < PATIENCE ? watch.rank : PATIENCE) : 0;
     return watch.seconds + (more < PATIENCE ? more : PATIENCE);
 }
 
@@ -46,6 +48,54 @@ static _Noreturn void leave(const char *line)
         fprintf(stderr, "lockstep: %s\n", line);
     fflush(stderr);
     _exit(STATUS_FAILED);
+}
+
+/* What the system says of a process: a letter, and 0 of one that is not there. */
+static char state_of(int64_t process)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = '\0';
+    const char *behind = strrchr(text, ')'); /* the name, which may be anything */
+    return behind && behind[1] == ' ' ? behind[2] : '\0';
+}
+
+/* While MPI ends no rank hears of another; but those of this host are known to the system. A stopped one comes before one that is
+ * gone: that may have ended well. -1 where neither is there. */
+static int missing_rank(const char **how)
+{
+    int gone = -1;
+    *how = "its process is stopped";
+    for (int r = 0; r < watch.ranks; r++) {
+        int64_t process = watch.others[r].process;
+        char state = process && r != watch.rank ? state_of(process) : 'S';
+        if (state == 'T' || state == 't')
+            return r;
+        if ((state == 'Z' || state == '\0') && gone < 0)
+            gone = r;
+    }
+    if (gone >= 0)
+        *how = "its process is gone";
+    return gone;
+}
+
+/* No rank hears of another: not before MPI has started, and not while it ends. */
+static _Noreturn void leave_alone(const ls_sign *mine)
+{
+    char line[256];
+    const char *how;
+    int r = missing_rank(&how);
+    if (r >= 0)
+        snprintf(line, sizeof line, "rank %d on host %s: no progress since step %lld, in %s: %s", r,
+                 watch.others[r].host, (long long)mine->step, mine->phase, how);
+    else
+        snprintf(line, sizeof line, "rank %d of %d: no progress since step %lld, in %s: a rank does not come",
+                 watch.rank, watch.ranks, (long long)mine->step, mine->phase);
+    leave(line);
 }
 
 /* One line, and the end. Rank 0's verdict goes to the others first, so that they leave without a line of their own. */
@@ -118,13 +168,8 @@ static void look(double now)
     else if (mine.waiting)
         own->went_on = now;
     own->before = mine;
-    /* While MPI starts and ends, no rank hears of another. */
-    if (!watch.cluster && watch.ranks > 1 && now - own->went_on > limit()) {
-        char line[128];
-        snprintf(line, sizeof line, "rank %d of %d: no progress since step %lld, in %s: a rank does not come",
-                 watch.rank, watch.ranks, (long long)mine.step, mine.phase);
-        leave(line);
-    }
+    if (!watch.cluster && watch.ranks > 1 && now - own->went_on > limit())
+        leave_alone(&mine);
     if (now - own->went_on > limit() + (watch.rank > 0))
         name_rank(watch.rank, &mine, &mine);
     if (now - own->heard > limit() + LAST_RESORT)
@@ -175,8 +220,14 @@ void watch_cluster(ls_cluster *cluster)
 {
     double now = steady_seconds();
     pthread_mutex_lock(&watch.lock);
-    for (int r = 0; watch.others && r < watch.ranks; r++)
-        watch.others[r].heard = watch.others[r].went_on = now;
+    for (int r = 0; watch.others && r < watch.ranks; r++) {
+        watched *w = &watch.others[r];
+        w->heard = w->went_on = now;
+        if (cluster) { /* for when it has ended */
+            w->process = ls_cluster_process(cluster, r);
+            snprintf(w->host, sizeof w->host, "%s", ls_cluster_host(cluster, r));
+        }
+    }
     watch.cluster = cluster;
     pthread_mutex_unlock(&watch.lock);
 }

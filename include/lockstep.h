@@ -258,6 +258,10 @@ const char *ls_cluster_message(const ls_cluster *cluster); /* "" without a failu
 int ls_cluster_rank(const ls_cluster *cluster);            /* 0 to ranks - 1; of NULL 0 */
 int ls_cluster_ranks(const ls_cluster *cluster);           /* of NULL 1 */
 const char *ls_cluster_host(const ls_cluster *cluster, int rank);
+/* A rank's process number, if it runs on this rank's host and there among the same processes; else 0. */
+int64_t ls_cluster_process(const ls_cluster *cluster, int rank);
+/* The devices of each rank: all[r] are rank r's, from what each hands in as its own. Every rank makes this call. */
+ls_status ls_cluster_devices(ls_session *session, const ls_devices *mine, ls_devices all[]);
 /* Waits until all ranks have come here, after their sessions. A rank that fails alone (ls_failed_together) must not come: it
  * ends its process, and its launcher or a watchdog the others. */
 void ls_cluster_part(ls_cluster *cluster);
@@ -583,7 +587,8 @@ ls_status ls_measure_speed(ls_session *session, ls_devices devices, ls_speed *sp
 
 /* Between ls_backward and ls_step: computes one shard, at each call another, on every device of the network (on a single one twice)
  * and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device that is not with the majority
- * and the first tensor. Waits; changes nothing. It costs each device one shard. */
+ * and the first tensor. Over ranks, all of which make this call, the devices are those of all ranks, and before they compute, the ranks'
+ * copies of the weights and statistics are compared too. Waits; changes nothing. It costs each device one shard. */
 ls_status ls_verify(ls_trainer *trainer);
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
@@ -594,7 +599,11 @@ ls_status ls_verify(ls_trainer *trainer);
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
  * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,
- * lr, momentum, nesterov, weight_decay, schedule, warmup, total (with the step and cosine schedules), and the caller's own. */
+ * lr, momentum, nesterov, weight_decay, schedule, warmup, total (with the step and cosine schedules), and the caller's own.
+ *
+ * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the others'
+ * disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank meets is then
+ * every rank's (ls_failed_together). A checkpoint goes on over any number of ranks. */
 typedef struct ls_checkpoints ls_checkpoints;
 
 /* Text under a name. A list of them ends with a name that is NULL. */

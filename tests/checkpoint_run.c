@@ -16,9 +16,12 @@ static void told(const char *line, void *user)
 
 ls_status begin(run *r, const how *h)
 {
-    static uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
+    uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
+    char folder[sizeof test_folder + 64];
     test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
-    *r = (run){.s = ls_open(&(ls_options){.seed = h->seed, .shard = 2, .isa = h->isa, .allocator = h->allocator})};
+    snprintf(folder, sizeof folder, "%s/%s", test_folder, h->folder ? h->folder : "kept");
+    *r = (run){.s = ls_open(&(ls_options){
+                   .seed = h->seed, .shard = 2, .isa = h->isa, .allocator = h->allocator, .cluster = h->cluster})};
     r->data = ls_data_from_memory(r->s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES,
                                   &(ls_loader){.batch = h->batch ? h->batch : BATCH, .shuffle = true});
     r->net = ls_sequential(r->s, NULL);
@@ -36,7 +39,7 @@ ls_status begin(run *r, const how *h)
                                             .total = STEPS + 3});
     ls_checkpoint_options options = {
         .keep = h->keep, .settings = h->own, .allow_changed = h->allow_changed, .told = told, .user = r};
-    r->kept = ls_checkpoints_open(r->trainer, r->data, test_path(h->folder ? h->folder : "kept"), &options);
+    r->kept = ls_checkpoints_open(r->trainer, r->data, folder, &options);
     return ls_status_of(r->s);
 }
 

@@ -30,7 +30,8 @@ typedef struct how {
     const char *const *allow_changed;
     const ls_note *own;
     const ls_allocator *allocator;
-    int outputs;        /* of the convolution */
+    int outputs; /* of the convolution */
+    ls_cluster *cluster;
     const char *folder; /* in the test's; NULL: kept */
 } how;
 

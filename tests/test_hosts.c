@@ -1,112 +1,15 @@
-/* Ranks without an MPI: threads of this process, each with a session of its own, and a wire that copies between them. */
-#include <pthread.h>
+/* Ranks without an MPI: threads of this process, each with a session of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster.h"
-#include "parallel/exchange.h"
+#include "parallel/whole.h"
 #include "support.h"
+#include "thread_wire.h"
 #include "training.h"
 
-/* ---- A wire between threads ---- */
-
 enum { RANKS = 8, CLASSES = 3 };
-
-typedef struct message {
-    struct message *next;
-    int from, tag;
-    size_t bytes;
-    char data[];
-} message;
-
-typedef struct wires {
-    pthread_mutex_t lock;
-    message *inbox[RANKS]; /* in the order sent */
-} wires;
-
-typedef struct slot {
-    bool receiving;
-    int from, tag;
-    void *data;
-    size_t bytes;
-} slot;
-
-typedef struct end {
-    wires *net;
-    int rank, n;
-    slot *slots;
-} end;
-
-static bool wire_reserve(void *user, int slots)
-{
-    end *e = user;
-    e->slots = realloc(e->slots, (size_t)slots * sizeof *e->slots);
-    memset(e->slots + e->n, 0, (size_t)(slots - e->n) * sizeof *e->slots);
-    e->n = slots;
-    return true;
-}
-
-static bool wire_send(void *user, int number, int to, int tag, const void *data, size_t bytes)
-{
-    end *e = user;
-    message *sent = malloc(sizeof *sent + bytes);
-    assert_true(number < e->n && !e->slots[number].receiving && to != e->rank);
-    *sent = (message){.from = e->rank, .tag = tag, .bytes = bytes};
-    memcpy(sent->data, data, bytes);
-    pthread_mutex_lock(&e->net->lock);
-    message **at = &e->net->inbox[to];
-    while (*at)
-        at = &(*at)->next;
-    *at = sent;
-    pthread_mutex_unlock(&e->net->lock);
-    return true;
-}
-
-static bool wire_receive(void *user, int number, int from, int tag, void *data, size_t bytes)
-{
-    end *e = user;
-    assert_true(number < e->n && !e->slots[number].receiving && from != e->rank);
-    e->slots[number] = (slot){true, from, tag, data, bytes};
-    return true;
-}
-
-/* Slots are looked at in their order, which is the order they were posted in. */
-static int wire_test(void *user, int first, int n)
-{
-    end *e = user;
-    int done = 1;
-    pthread_mutex_lock(&e->net->lock);
-    for (slot *s = e->slots + first; s < e->slots + first + n; s++) {
-        message **at = &e->net->inbox[e->rank];
-        while (s->receiving && *at && ((*at)->from != s->from || (*at)->tag != s->tag))
-            at = &(*at)->next;
-        if (s->receiving && *at) {
-            message *came = *at;
-            assert_int_equal(came->bytes, s->bytes);
-            memcpy(s->data, came->data, came->bytes);
-            *at = came->next;
-            free(came);
-            s->receiving = false;
-        }
-        done &= !s->receiving;
-    }
-    pthread_mutex_unlock(&e->net->lock);
-    return done;
-}
-
-static ls_wire wire_of(end *e, wires *n, int rank, int ranks)
-{
-    *e = (end){.net = n, .rank = rank};
-    return (ls_wire){.size = sizeof(ls_wire),
-                     .rank = rank,
-                     .ranks = ranks,
-                     .user = e,
-                     .reserve = wire_reserve,
-                     .send = wire_send,
-                     .receive = wire_receive,
-                     .test = wire_test};
-}
 
 /* ---- A small run ---- */
 
@@ -134,10 +37,7 @@ typedef struct plan {
 } plan;
 
 typedef struct rank {
-    pthread_t thread;
     const plan *plan;
-    wires *net;
-    int number;
     result result;
 } rank;
 
@@ -205,8 +105,12 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
         assert_int_equal(trainer->groups.groups, (p->ranks - 1) / p->host_ranks + 1);
     if (cluster && p->hosts && p->ranks >= 2 * p->hosts)
         assert_int_equal(trainer->groups.groups, p->hosts);
-    assert_int_equal(ls_exchange_collect(trainer), ls_status_of(s));
-    for (size_t i = 0; trainer->velocity && i < net->network->flat.trainable; i++) {
+    if (trainer->velocity) /* whole on rank 0, and from there on all */
+        assert_int_equal(ls_whole_momentum(trainer), LS_OK);
+    size_t floats = trainer->velocity ? net->network->flat.trainable : 0;
+    if (cluster && floats)
+        ls_cluster_gather_from(cluster, &s->context, 0, trainer->velocity, floats * sizeof(float));
+    for (size_t i = 0; i < floats; i++) {
         uint32_t bits;
         memcpy(&bits, &trainer->velocity[i], sizeof bits);
         r->momentum = 31 * r->momentum + bits;
@@ -218,36 +122,24 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     r->status = ls_close(s);
 }
 
-static void *rank_main(void *argument)
+static void rank_main(ls_cluster *cluster, int number, void *user)
 {
-    rank *me = argument;
-    end e;
-    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
-    ls_cluster *cluster = ls_cluster_on(&wire);
+    rank *me = (rank *)user + number;
     assert_int_equal(ls_cluster_status(cluster), LS_OK);
-    assert_int_equal(ls_cluster_rank(cluster), me->number);
+    assert_int_equal(ls_cluster_rank(cluster), number);
     assert_int_equal(ls_cluster_ranks(cluster), me->plan->ranks);
     assert_true(*ls_cluster_host(cluster, 0));
     for (int r = 0; me->plan->hosts && r < me->plan->ranks; r++)
         snprintf(cluster->hosts[r], LS_HOST_NAME, "host%d", r % me->plan->hosts);
-    train_small(me->plan, cluster, me->number, &me->result);
+    train_small(me->plan, cluster, number, &me->result);
     ls_cluster_part(cluster);
-    ls_cluster_end(cluster);
-    free(e.slots);
-    return NULL;
 }
 
-static void on_ranks(const plan *p, rank ranks[], void *(*run)(void *))
+static void on_ranks(const plan *p, rank ranks[], void (*run)(ls_cluster *cluster, int number, void *user))
 {
-    wires n = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    for (int r = 0; r < p->ranks; r++) {
-        ranks[r] = (rank){.plan = p, .net = &n, .number = r};
-        assert_int_equal(pthread_create(&ranks[r].thread, NULL, run, &ranks[r]), 0);
-    }
     for (int r = 0; r < p->ranks; r++)
-        pthread_join(ranks[r].thread, NULL);
-    for (int r = 0; r < p->ranks; r++)
-        assert_null(n.inbox[r]);
+        ranks[r] = (rank){.plan = p};
+    wire_run(p->ranks, run, ranks);
 }
 
 /* ---- Tests ---- */
@@ -360,34 +252,22 @@ static void a_stop_is_asked_for_by_one_and_known_to_all_at_one_step(void **state
     }
 }
 
-static void *differing_rank(void *argument)
+static void differing_rank(ls_cluster *cluster, int number, void *user)
 {
-    rank *me = argument;
-    end e;
-    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
-    ls_cluster *cluster = ls_cluster_on(&wire);
-    ls_setting settings[] = {{"seed", "0"}, {"batch", me->number == 2 ? "128" : "256"}};
+    rank *me = (rank *)user + number;
+    ls_setting settings[] = {{"seed", "0"}, {"batch", number == 2 ? "128" : "256"}};
     assert_int_equal(ls_cluster_agree(cluster, NULL, settings, 1), LS_OK);
     assert_int_equal(ls_cluster_agree(cluster, NULL, settings, 2), LS_BAD_ARGUMENT);
     snprintf(me->result.message, sizeof me->result.message, "%s", ls_cluster_message(cluster));
     ls_session *s = ls_open(&(ls_options){.cluster = cluster});
     assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
-    ls_cluster_end(cluster);
-    free(e.slots);
-    return NULL;
 }
 
-static void *failing_rank(void *argument)
+static void failing_rank(ls_cluster *cluster, int number, void *user)
 {
-    rank *me = argument;
-    end e;
-    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
-    ls_cluster *cluster = ls_cluster_on(&wire);
-    ls_cluster_agree(cluster, me->number > 0 ? "no data" : NULL, NULL, 0);
+    rank *me = (rank *)user + number;
+    ls_cluster_agree(cluster, number > 0 ? "no data" : NULL, NULL, 0);
     snprintf(me->result.message, sizeof me->result.message, "%s", ls_cluster_message(cluster));
-    ls_cluster_end(cluster);
-    free(e.slots);
-    return NULL;
 }
 
 static void differences_name_setting_and_rank(void **state)
@@ -407,20 +287,17 @@ static void differences_name_setting_and_rank(void **state)
     }
 }
 
-static void *telling_rank(void *argument)
+static void telling_rank(ls_cluster *cluster, int number, void *user)
 {
-    rank *me = argument;
-    end e;
-    ls_wire wire = wire_of(&e, me->net, me->number, me->plan->ranks);
-    ls_cluster *cluster = ls_cluster_on(&wire);
+    rank *me = (rank *)user + number;
     ls_sign seen[RANKS] = {{0}};
     int64_t times[RANKS] = {0};
     for (bool heard = false; !heard;) {
-        ls_sign mine = {.step = 10 + me->number, .phase = "data"};
+        ls_sign mine = {.step = 10 + number, .phase = "data"};
         ls_cluster_tell(cluster, &mine, seen, times);
         heard = true;
         for (int r = 0; r < me->plan->ranks; r++)
-            heard &= r == me->number || (me->number > 0 && r > 0) || times[r] != 0;
+            heard &= r == number || (number > 0 && r > 0) || times[r] != 0;
     }
     for (int r = 0; r < me->plan->ranks; r++)
         if (times[r] > 0) {
@@ -428,9 +305,6 @@ static void *telling_rank(void *argument)
             assert_string_equal(seen[r].phase, "data");
         }
     ls_cluster_part(cluster);
-    ls_cluster_end(cluster);
-    free(e.slots);
-    return NULL;
 }
 
 static void signs_of_life_reach_rank_0_and_come_from_it(void **state)

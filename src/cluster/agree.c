@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/session.h"
 #include "cluster/cluster.h"
 
 /* This rank's text: its failure, then names and values in turn, each ended by a zero byte. Returns its length; NULL counts only. */
@@ -93,4 +94,30 @@ ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_se
     ls_release(context, all);
     ls_release(context, begin);
     return ls_cluster_status(cluster);
+}
+
+ls_status ls_cluster_heed(ls_session *session)
+{
+    ls_cluster *cluster = session->options.cluster;
+    ls_context *context = &session->context;
+    char message[sizeof context->message] = "";
+    int first = 0;
+    if (ls_cluster_ranks(cluster) == 1)
+        return ls_status_of(session);
+    cluster->statuses[cluster->rank] = (int32_t)ls_status_of(session);
+    if (ls_cluster_gather_each(cluster, context, cluster->statuses, sizeof *cluster->statuses) != LS_OK)
+        return ls_status_of(session);
+    while (first < cluster->ranks && cluster->statuses[first] == LS_OK)
+        first++;
+    if (first == cluster->ranks)
+        return LS_OK;
+    if (first == cluster->rank)
+        snprintf(message, sizeof message, "%s", ls_message(session));
+    if (ls_cluster_gather_from(cluster, context, first, message, sizeof message) != LS_OK)
+        return ls_status_of(session);
+    char name[128];
+    name_rank(cluster, first, name, sizeof name);
+    ls_raise(context, (ls_status)cluster->statuses[first], "%s%s%s", first ? name : "", first ? ": " : "", message);
+    atomic_store(&session->together, true);
+    return ls_status_of(session);
 }

@@ -3,8 +3,11 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/session.h"
 
 /* ---- Gathers ---- */
 
@@ -21,6 +24,9 @@ ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots
     return good ? LS_OK : ls_raise(context, LS_OUT_OF_MEMORY, "no memory for %d transfers between ranks", slots);
 }
 
+/* Bytes [begin[r], end[r]) of `data` are rank r's. */
+typedef bool begin_transfers(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[]);
+
 static bool begin_gather(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[])
 {
     const ls_wire *wire = &cluster->wire;
@@ -35,6 +41,32 @@ static bool begin_gather(ls_cluster *cluster, char *data, const size_t begin[], 
     return good;
 }
 
+/* Between rank 0 and each other one, that one's bytes. */
+static bool begin_with_first(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[], bool gives)
+{
+    const ls_wire *wire = &cluster->wire;
+    const int me = cluster->rank;
+    bool good = true;
+    for (int r = 1; good && r < cluster->ranks; r++) {
+        size_t bytes = end[r] - begin[r];
+        if (bytes == 0 || (me > 0 && r != me))
+            continue;
+        good = gives ? wire->send(wire->user, r, me ? 0 : r, LS_TAG_GATHER, data + begin[r], bytes)
+                     : wire->receive(wire->user, r, me ? 0 : r, LS_TAG_GATHER, data + begin[r], bytes);
+    }
+    return good;
+}
+
+static bool begin_collect(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[])
+{
+    return begin_with_first(cluster, data, begin, end, cluster->rank > 0);
+}
+
+static bool begin_deal(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[])
+{
+    return begin_with_first(cluster, data, begin, end, cluster->rank == 0);
+}
+
 /* Between two looks at the wire: not long beside a message, and not at the cost of a core that others compute on. */
 static void pause_a_little(int times)
 {
@@ -42,14 +74,14 @@ static void pause_a_little(int times)
     nanosleep(&time, NULL);
 }
 
-ls_status ls_cluster_gather_parts(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
-                                  const size_t end[])
+static ls_status transfer(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                          const size_t end[], begin_transfers *start)
 {
     if (cluster->ranks == 1)
         return LS_OK;
     atomic_store(&cluster->waiting, 1);
     pthread_mutex_lock(&cluster->lock);
-    int done = begin_gather(cluster, data, begin, end) ? 0 : -1;
+    int done = start(cluster, data, begin, end) ? 0 : -1;
     for (int times = 0; done == 0; times++) {
         done = cluster->wire.test(cluster->wire.user, 0, 2 * cluster->ranks);
         if (done == 0) {
@@ -65,13 +97,32 @@ ls_status ls_cluster_gather_parts(ls_cluster *cluster, ls_context *context, void
 
 ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[])
 {
-    return ls_cluster_gather_parts(cluster, context, data, begin, begin + 1);
+    return transfer(cluster, context, data, begin, begin + 1, begin_gather);
+}
+
+ls_status ls_cluster_collect(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                             const size_t end[])
+{
+    return transfer(cluster, context, data, begin, end, begin_collect);
+}
+
+ls_status ls_cluster_deal(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                          const size_t end[])
+{
+    return transfer(cluster, context, data, begin, end, begin_deal);
 }
 
 ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes)
 {
-    for (int r = 0; r <= cluster->ranks; r++)
+    for (int r = 0; r <= cluster->ranks && cluster->ranks > 1; r++)
         cluster->places[r] = (size_t)r * bytes;
+    return ls_cluster_gather(cluster, context, data, cluster->places);
+}
+
+ls_status ls_cluster_gather_from(ls_cluster *cluster, ls_context *context, int rank, void *data, size_t bytes)
+{
+    for (int r = 0; r <= cluster->ranks && cluster->ranks > 1; r++)
+        cluster->places[r] = r > rank ? bytes : 0;
     return ls_cluster_gather(cluster, context, data, cluster->places);
 }
 
@@ -136,6 +187,14 @@ static ls_cluster *new_cluster(void)
     return cluster;
 }
 
+/* Containers of one host may have name spaces of their own, in which numbers mean other processes. */
+static void describe_process(int64_t process[2])
+{
+    struct stat space;
+    process[0] = (int64_t)getpid();
+    process[1] = stat("/proc/self/ns/pid", &space) == 0 ? (int64_t)space.st_ino : 0;
+}
+
 static ls_status meet(ls_cluster *cluster, bool deal)
 {
     ls_context *context = &cluster->context;
@@ -147,15 +206,19 @@ static ls_status meet(ls_cluster *cluster, bool deal)
         cluster->wire.rank >= cluster->wire.ranks)
         return ls_raise(context, LS_BAD_ARGUMENT, "the wire between ranks is of another version, or has no such rank");
     cluster->hosts = ls_alloc(context, ranks, sizeof *cluster->hosts, "the ranks' hosts");
-    cluster->places = ls_alloc(context, ranks + 1, sizeof *cluster->places, "the ranks' places");
+    cluster->processes = ls_alloc(context, ranks, sizeof *cluster->processes, "the ranks' processes");
+    cluster->statuses = ls_alloc(context, ranks, sizeof *cluster->statuses, "the ranks' statuses");
+    cluster->places = ls_alloc(context, 2 * ranks + 1, sizeof *cluster->places, "the ranks' places");
     cluster->peers = ls_signs_new(context, (int)ranks);
-    if (!cluster->hosts || !cluster->places || !cluster->peers)
+    if (!cluster->hosts || !cluster->processes || !cluster->statuses || !cluster->places || !cluster->peers)
         return LS_OUT_OF_MEMORY;
     cluster->rank = cluster->wire.rank;
     cluster->ranks = cluster->wire.ranks;
     gethostname(cluster->hosts[cluster->rank], LS_HOST_NAME - 1);
+    describe_process(cluster->processes[cluster->rank]);
     if (ls_cluster_reserve(cluster, context, 0, &first) != LS_OK ||
-        ls_cluster_gather_each(cluster, context, cluster->hosts, sizeof *cluster->hosts) != LS_OK)
+        ls_cluster_gather_each(cluster, context, cluster->hosts, sizeof *cluster->hosts) != LS_OK ||
+        ls_cluster_gather_each(cluster, context, cluster->processes, sizeof *cluster->processes) != LS_OK)
         return ls_context_status(context);
     return look_at_cores(cluster, deal);
 }
@@ -220,6 +283,8 @@ void ls_cluster_end(ls_cluster *cluster)
     if (cluster->wire.end)
         cluster->wire.end(cluster->wire.user);
     ls_release(&cluster->context, cluster->hosts);
+    ls_release(&cluster->context, cluster->processes);
+    ls_release(&cluster->context, cluster->statuses);
     ls_release(&cluster->context, cluster->places);
     ls_release(&cluster->context, cluster->peers);
     pthread_mutex_destroy(&cluster->lock);
@@ -251,4 +316,22 @@ int ls_cluster_ranks(const ls_cluster *cluster)
 const char *ls_cluster_host(const ls_cluster *cluster, int rank)
 {
     return cluster && cluster->hosts && rank >= 0 && rank < cluster->ranks ? cluster->hosts[rank] : "";
+}
+
+int64_t ls_cluster_process(const ls_cluster *cluster, int rank)
+{
+    if (!cluster || !cluster->processes || rank < 0 || rank >= cluster->ranks)
+        return 0;
+    const int64_t *mine = cluster->processes[cluster->rank], *theirs = cluster->processes[rank];
+    bool here = mine[1] && mine[1] == theirs[1] && strcmp(cluster->hosts[rank], cluster->hosts[cluster->rank]) == 0;
+    return here ? theirs[0] : 0;
+}
+
+ls_status ls_cluster_devices(ls_session *session, const ls_devices *mine, ls_devices all[])
+{
+    if (!session || !mine || !all)
+        return LS_BAD_ARGUMENT;
+    ls_cluster *cluster = session->options.cluster;
+    all[ls_cluster_rank(cluster)] = *mine;
+    return cluster ? ls_cluster_gather_each(cluster, &session->context, all, sizeof *all) : LS_OK;
 }

@@ -18,7 +18,9 @@ struct ls_cluster {
     pthread_mutex_t lock; /* one thread at a time calls the wire */
     int slots;            /* the first 2 * ranks are the gather's, the next the signs' */
     char (*hosts)[LS_HOST_NAME];
-    size_t *places;              /* [ranks + 1] for gathers of fixed size */
+    int64_t (*processes)[2];     /* [ranks] each one's number, and the name space that it counts in */
+    int32_t *statuses;           /* [ranks] of their sessions */
+    size_t *places;              /* [2 * ranks + 1] for whoever gathers; NULL where one rank was started by nobody */
     struct ls_peer *peers;       /* [ranks] in signs.c */
     struct ls_trainer *stepping; /* whose steps are on the wire: networks take turns */
     bool ending;                 /* the last signs are being sent */
@@ -43,11 +45,17 @@ ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots
 
 /* Bytes [begin[r], begin[r + 1]) of `data` are rank r's: sends this rank's, fills in the others'. Waits; every rank must come. */
 ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[]);
-/* The same for bytes [begin[r], end[r]) of rank r, in any order. */
-ls_status ls_cluster_gather_parts(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
-                                  const size_t end[]);
-/* The same for `bytes` of each rank. */
+/* The same for `bytes` of each rank, or of one rank alone. */
 ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes);
+ls_status ls_cluster_gather_from(ls_cluster *cluster, ls_context *context, int rank, void *data, size_t bytes);
+/* Bytes [begin[r], end[r]) of `data` are rank r's: from it to rank 0, or to it from rank 0. */
+ls_status ls_cluster_collect(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                             const size_t end[]);
+ls_status ls_cluster_deal(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
+                          const size_t end[]);
+
+/* Every rank comes here, failed or not: the failure of the first rank that has one becomes the others' too. */
+ls_status ls_cluster_heed(ls_session *session);
 
 struct ls_peer *ls_signs_new(ls_context *context, int ranks);
 /* Sends the last sign and looks for the others' last; true when they all came. */

@@ -6,14 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *ls_note_find(const ls_note *notes, const char *name)
-{
-    for (; notes && notes->name; notes++)
-        if (strcmp(notes->name, name) == 0)
-            return notes->value;
-    return NULL;
-}
-
 #if LOCKSTEP_HAVE_JANSSON
 
 #include <jansson.h>

@@ -3,6 +3,7 @@
 #ifndef LS_IO_MANIFEST_H
 #define LS_IO_MANIFEST_H
 
+#include "io/notes.h"
 #include "io/safetensors.h"
 
 enum { LS_MANIFEST_FORMAT = 1, LS_SECTIONS = 4 };
@@ -23,7 +24,5 @@ ls_status ls_manifest_write(ls_context *context, const char *path, const ls_mani
 /* LS_BAD_FILE for what is damaged, LS_UNSUPPORTED for a whole one of another format. After a failure there is nothing to free. */
 ls_status ls_manifest_read(ls_context *context, const char *path, ls_manifest *manifest);
 void ls_manifest_free(ls_context *context, ls_manifest *manifest);
-
-const char *ls_note_find(const ls_note *notes, const char *name); /* NULL where there is none */
 
 #endif

@@ -1,16 +1,19 @@
-/* Checkpoints: a copy of what a run has come to, written while the run goes on, and the way back to it. */
+/* Checkpoints: a copy of what a run has come to, written while the run goes on, and the way back to it. Over ranks rank 0 has the
+ * folder, and needs no other's disk; all come to every call, and what one of them meets is told to all before they go on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/lock.h"
+#include "cluster/cluster.h"
 #include "data/data.h"
 #include "io/folder.h"
 #include "parallel/settings.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 #include "parallel/weights.h"
+#include "parallel/whole.h"
 
 enum { DEFAULT_KEEP = 3 };
 static const char velocity_prefix[] = "velocity:";
@@ -19,14 +22,14 @@ struct ls_checkpoints {
     ls_session *session; /* first: ls_session_of reads it */
     ls_trainer *trainer;
     ls_data *data;
-    char *directory;
+    char *directory; /* of a rank above 0 as it was named there, for messages alone */
     ls_lock *lock;
     int keep;
     ls_settings settings;
     void (*told)(const char *line, void *user);
     void *user;
-    ls_manifest loaded; /* its notes are asked for */
-    int64_t *damaged;   /* [n_damaged] numbers: removed, before others, when there is a newer one */
+    ls_notes came;    /* with what was loaded */
+    int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
     /* A copy of the weights, the statistics and the momentum, one after another; and the arrays in it. */
     float *copy;
@@ -40,8 +43,20 @@ struct ls_checkpoints {
     int64_t next; /* number */
     bool found;   /* there were some */
     ls_manifest manifest;
-    ls_note *notes;
+    ls_notes notes;
 };
+
+static bool holds_folder(const ls_checkpoints *c)
+{
+    return ls_cluster_rank(c->session->options.cluster) == 0;
+}
+
+/* Rank 0's bytes go to all. */
+static ls_status share(ls_checkpoints *c, void *data, size_t bytes)
+{
+    ls_cluster *cluster = c->session->options.cluster;
+    return cluster ? ls_cluster_gather_from(cluster, &c->session->context, 0, data, bytes) : LS_OK;
+}
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
@@ -61,8 +76,7 @@ static void join(ls_checkpoints *c)
     if (c->writing)
         pthread_join(c->thread, NULL);
     c->writing = false;
-    ls_release(&c->context, c->notes);
-    c->notes = NULL;
+    ls_notes_free(&c->context, &c->notes);
 }
 
 static void drop_copy(ls_checkpoints *c)
@@ -84,7 +98,7 @@ static void free_checkpoints(void *object)
     join(c);
     pass_on(c, "ls_checkpoint_save");
     drop_copy(c);
-    ls_manifest_free(context, &c->loaded);
+    ls_notes_free(context, &c->came);
     ls_release(context, c->damaged);
     ls_lock_give(c->lock);
     ls_release(context, c->directory);
@@ -116,25 +130,31 @@ static const char *not_built_in(void)
 #endif
 }
 
-ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
-                                    const ls_checkpoint_options *options)
+static ls_status check_call(const ls_trainer *trainer, const ls_data *data, const char *directory, int keep)
 {
-    if (!trainer || ls_failed(trainer->session))
-        return NULL;
     ls_session *session = trainer->session;
     ls_context *context = &session->context;
-    ls_checkpoint_options o = options ? *options : (ls_checkpoint_options){.keep = 0};
-    if (!directory || !*directory || o.keep < 0)
-        ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: needs a directory, and keep must be at least 0");
-    else if (data && data->session != session)
-        ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
-    else if (ls_cluster_ranks(session->options.cluster) > 1)
-        ls_raise(context, LS_UNSUPPORTED, "ls_checkpoints_open: checkpoints work within one process so far, not over ranks");
-    else if (not_built_in())
-        ls_raise(context, LS_UNSUPPORTED,
-                 "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
-                 not_built_in());
-    ls_checkpoints *c = ls_failed(session) ? NULL : ls_alloc(context, 1, sizeof *c, "a folder of checkpoints");
+    bool first = ls_cluster_rank(session->options.cluster) == 0;
+    if (ls_failed(session))
+        return ls_status_of(session);
+    if ((first && (!directory || !*directory)) || keep < 0)
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_checkpoints_open: needs a directory, and keep must be at least 0");
+    if (data && data->session != session)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
+    if (first && not_built_in())
+        return ls_raise(
+            context, LS_UNSUPPORTED,
+            "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
+            not_built_in());
+    return LS_OK;
+}
+
+static ls_checkpoints *new_checkpoints(ls_trainer *trainer, ls_data *data, const char *directory,
+                                       const ls_checkpoint_options *o)
+{
+    ls_context *context = &trainer->session->context;
+    ls_checkpoints *c = ls_alloc(context, 1, sizeof *c, "a folder of checkpoints");
     if (!c)
         return NULL;
     if (ls_context_init(&c->context, &context->allocator) != LS_OK) {
@@ -142,20 +162,34 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
         ls_release(context, c);
         return NULL;
     }
-    c->session = session;
+    c->session = trainer->session;
     c->trainer = trainer;
     c->data = data;
-    c->keep = o.keep ? o.keep : DEFAULT_KEEP;
-    c->told = o.told;
-    c->user = o.user;
+    c->keep = o->keep ? o->keep : DEFAULT_KEEP;
+    c->told = o->told;
+    c->user = o->user;
     if (data)
         ls_counted_hold(&data->counted);
-    c->directory = ls_copy_string(context, directory, "a path");
-    if (c->directory && ls_settings_take(&c->settings, trainer, data, o.settings, o.allow_changed) == LS_OK)
+    c->directory = ls_copy_string(context, directory ? directory : "", "a path");
+    if (c->directory && holds_folder(c) &&
+        ls_settings_take(&c->settings, trainer, data, o->settings, o->allow_changed) == LS_OK)
         hold_folder(c);
-    if (!ls_failed(session))
+    return c;
+}
+
+ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
+                                    const ls_checkpoint_options *options)
+{
+    if (!trainer)
+        return NULL;
+    ls_session *session = trainer->session;
+    ls_checkpoint_options o = options ? *options : (ls_checkpoint_options){.keep = 0};
+    ls_checkpoints *c =
+        check_call(trainer, data, directory, o.keep) == LS_OK ? new_checkpoints(trainer, data, directory, &o) : NULL;
+    if (ls_cluster_heed(session) == LS_OK && share(c, &c->found, sizeof c->found) == LS_OK)
         return ls_own(session, c, free_checkpoints);
-    free_checkpoints(c);
+    if (c)
+        free_checkpoints(c);
     return NULL;
 }
 
@@ -221,29 +255,10 @@ static void copy_values(ls_checkpoints *c)
                                 .epoch = c->data ? c->data->epoch : 0,
                                 .batch = c->data ? c->data->position : 0,
                                 .settings = c->settings.list,
+                                .notes = c->notes.list,
                                 .n_sections = velocity ? 4 : 3};
     for (int i = 0; i < LS_SECTIONS; i++)
         c->manifest.sections[i].name = names[i];
-}
-
-/* The caller's notes in one piece of memory. */
-static ls_status copy_notes(ls_checkpoints *c, const ls_note *notes)
-{
-    size_t n = 0, bytes = 0;
-    for (; notes && notes[n].name; n++)
-        bytes += strlen(notes[n].name) + 1 + (notes[n].value ? strlen(notes[n].value) : 0) + 1;
-    c->notes = ls_alloc(&c->context, (n + 1) * sizeof *c->notes + bytes, 1, "a checkpoint's notes");
-    if (!c->notes)
-        return LS_OUT_OF_MEMORY;
-    char *at = (char *)(c->notes + n + 1);
-    for (size_t i = 0; i < n; i++) {
-        c->notes[i].name = at;
-        at = stpcpy(at, notes[i].name) + 1;
-        c->notes[i].value = at;
-        at = stpcpy(at, notes[i].value ? notes[i].value : "") + 1;
-    }
-    c->manifest.notes = c->notes;
-    return LS_OK;
 }
 
 static void *write_checkpoint(void *argument)
@@ -265,20 +280,33 @@ ls_status ls_checkpoint_wait(ls_checkpoints *c)
     if (!c)
         return LS_BAD_ARGUMENT;
     join(c);
-    return pass_on(c, "ls_checkpoint_wait");
+    pass_on(c, "ls_checkpoint_wait");
+    return ls_cluster_heed(c->session);
+}
+
+/* Everything that a save or a load needs before ranks exchange anything; its failure is for them to be told. */
+static ls_status make_ready(ls_checkpoints *c, const char *function)
+{
+    if (ls_failed(c->session))
+        return ls_status_of(c->session);
+    join(c);
+    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_settle(c->trainer, function) != LS_OK)
+        return ls_status_of(c->session);
+    return holds_folder(c) ? reserve(c, function) : LS_OK;
 }
 
 ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
 {
-    if (!c || ls_failed(c->session))
-        return c ? ls_status_of(c->session) : LS_BAD_ARGUMENT;
-    join(c);
-    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_settle(c->trainer, "ls_checkpoint_save") != LS_OK ||
-        reserve(c, "ls_checkpoint_save") != LS_OK)
+    if (!c)
+        return LS_BAD_ARGUMENT;
+    if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c))
+        ls_notes_copy(&c->session->context, &c->notes, notes);
+    if (ls_cluster_heed(c->session) != LS_OK ||
+        (ls_trainer_velocity(c->trainer) && ls_whole_momentum(c->trainer) != LS_OK))
         return ls_status_of(c->session);
+    if (!holds_folder(c))
+        return LS_OK;
     copy_values(c);
-    if (copy_notes(c, notes) != LS_OK)
-        return pass_on(c, "ls_checkpoint_save");
     c->writing = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
     if (!c->writing)
         write_checkpoint(c); /* no thread to be had: the run waits */
@@ -324,8 +352,17 @@ static bool read_velocity(ls_checkpoints *c, const ls_safetensors *file, ls_stat
     return c->first[3] > c->first[2];
 }
 
+/* Where a run goes on. */
+typedef struct point {
+    int64_t number; /* of the checkpoint; 0: none */
+    int64_t step, epoch, batch;
+    int64_t momentum; /* whether there is one */
+    int64_t notes;    /* bytes */
+} point;
+
 /* All that can be refused comes before anything is changed. */
-static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safetensors *file, const char *path)
+static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safetensors *file, const char *path,
+                         point *to)
 {
     ls_network *network = c->trainer->network;
     ls_status status = ls_weights_check(network, file, &c->context, path, velocity_prefix);
@@ -333,34 +370,44 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;
     }
-    bool momentum = c->trainer->options.momentum != 0 && read_velocity(c, file, &status);
+    to->momentum = c->trainer->options.momentum != 0 && read_velocity(c, file, &status);
     if (status == LS_OK)
         status = ls_weights_read(network, file);
     if (status != LS_OK)
         return status;
     const float *velocity = c->copy + network->flat.trainable + network->flat.state;
-    if (ls_trainer_restore(c->trainer, m->step, momentum ? velocity : NULL) == LS_OK && c->data)
+    if (ls_trainer_restore(c->trainer, m->step, to->momentum ? velocity : NULL) == LS_OK && c->data)
         ls_seek(c->data, m->epoch, batch_now(c, m));
+    to->step = m->step;
+    to->epoch = c->data ? c->data->epoch : m->epoch;
+    to->batch = c->data ? c->data->position : m->batch;
     return ls_status_of(c->session);
 }
 
-/* One checkpoint: LS_OK when it was loaded, with its manifest in c->loaded; else why not, in the private context. */
-static ls_status try_one(ls_checkpoints *c, int64_t number)
+/* One checkpoint: LS_OK when it was loaded, with its notes; else why not, in the private context. */
+static ls_status try_one(ls_checkpoints *c, int64_t number, point *to)
 {
     ls_manifest m;
+    ls_notes notes = {.text = NULL};
     ls_status status = ls_folder_check(&c->context, c->directory, number, &m);
     if (status != LS_OK)
         return status;
     char *path = ls_folder_path(&c->context, c->directory, number, "json");
     status = path ? ls_settings_compare(&c->settings, m.settings, &c->context, path) : LS_OUT_OF_MEMORY;
+    if (status == LS_OK)
+        status = ls_notes_copy(&c->context, &notes, m.notes);
     ls_safetensors *file = status == LS_OK ? ls_folder_open(&c->context, c->directory, number) : NULL;
     if (status == LS_OK)
-        status = file ? restore(c, &m, file, path) : ls_context_status(&c->context);
+        status = file ? restore(c, &m, file, path, to) : ls_context_status(&c->context);
     ls_safetensors_close(file);
     ls_release(&c->context, path);
-    ls_manifest_free(&c->context, status == LS_OK ? &c->loaded : &m);
-    if (status == LS_OK)
-        c->loaded = m;
+    ls_manifest_free(&c->context, &m);
+    ls_notes_free(&c->context, status == LS_OK ? &c->came : &notes);
+    if (status == LS_OK) {
+        c->came = notes;
+        to->notes = (int64_t)notes.bytes;
+        to->number = number;
+    }
     return status;
 }
 
@@ -383,18 +430,15 @@ static void end_refusals(ls_checkpoints *c, refusals *r, bool loaded)
     ls_release(&c->context, r->status);
 }
 
-/* From the newest on; the number of the one that was loaded, or 0. */
-static int64_t try_all(ls_checkpoints *c, const int64_t *numbers, int n)
+/* From the newest on. */
+static void try_all(ls_checkpoints *c, const int64_t *numbers, int n, point *to)
 {
-    int64_t found = 0;
     refusals r = {.why = ls_alloc(&c->context, (size_t)n, sizeof *r.why, "a list of checkpoints"),
                   .status = ls_alloc(&c->context, (size_t)n, sizeof *r.status, "a list of checkpoints")};
     c->n_damaged = 0;
-    for (int i = 0; i < n && !found && ls_context_status(&c->context) == LS_OK && !ls_failed(c->session); i++) {
-        ls_status status = try_one(c, numbers[i]);
-        if (status == LS_OK) {
-            found = numbers[i];
-        } else if (status == LS_BAD_FILE) {
+    for (int i = 0; i < n && !to->number && ls_context_status(&c->context) == LS_OK && !ls_failed(c->session); i++) {
+        ls_status status = try_one(c, numbers[i], to);
+        if (status == LS_BAD_FILE) {
             tell(c, c->context.message);
             c->damaged[c->n_damaged++] = numbers[i];
             c->context.status = LS_OK;
@@ -403,46 +447,70 @@ static int64_t try_all(ls_checkpoints *c, const int64_t *numbers, int n)
             r.why[r.n] = ls_copy_string(&c->context, c->context.message, "a message");
             r.status[r.n] = status;
             r.n += r.why[r.n] != NULL;
-        } /* else not the checkpoint's fault: one that cannot be read now is none to pass over */
+        } /* else loaded, or not the checkpoint's fault: one that cannot be read now is none to pass over */
     }
-    end_refusals(c, &r, found != 0);
+    end_refusals(c, &r, to->number != 0);
     pass_on(c, "ls_checkpoint_load");
-    return found;
 }
 
-bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
+static void load_newest(ls_checkpoints *c, point *to)
 {
-    if (loaded)
-        *loaded = (ls_checkpoint){.path = ""};
-    if (!c || ls_failed(c->session))
-        return false;
-    join(c);
     ls_context *context = &c->session->context;
-    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_settle(c->trainer, "ls_checkpoint_load") != LS_OK ||
-        reserve(c, "ls_checkpoint_load") != LS_OK ||
-        ls_network_change(c->trainer->network, "ls_checkpoint_load") != LS_OK)
-        return false;
-    int64_t *numbers, found = 0;
+    int64_t *numbers;
     int n;
     if (ls_folder_list(context, c->directory, true, &numbers, &n) == LS_OK) {
         ls_release(context, c->damaged);
         c->damaged = ls_alloc(context, (size_t)n, sizeof *c->damaged, "a list of checkpoints");
-        found = c->damaged ? try_all(c, numbers, n) : 0;
+        if (c->damaged)
+            try_all(c, numbers, n, to);
     }
     ls_release(context, numbers);
-    if (!found)
+}
+
+/* Where rank 0 is now go the others. */
+static ls_status follow(ls_checkpoints *c, point *to)
+{
+    bool follows = !holds_folder(c);
+    ls_context *context = &c->session->context;
+    if (share(c, to, sizeof *to) != LS_OK || !to->number)
+        return ls_status_of(c->session);
+    if (follows) {
+        ls_notes_free(context, &c->came);
+        if (ls_notes_reserve(context, &c->came, (size_t)to->notes) != LS_OK)
+            return LS_OUT_OF_MEMORY;
+    }
+    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, to->momentum) != LS_OK)
+        return ls_status_of(c->session);
+    if (follows && ls_notes_list(context, &c->came) == LS_OK &&
+        ls_trainer_restore(c->trainer, to->step, to->momentum ? c->trainer->velocity : NULL) == LS_OK && c->data)
+        ls_seek(c->data, to->epoch, (int)to->batch);
+    return ls_status_of(c->session);
+}
+
+bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
+{
+    point to = {.number = 0};
+    if (loaded)
+        *loaded = (ls_checkpoint){.path = ""};
+    if (!c)
         return false;
-    char *path = ls_folder_path(context, c->directory, found, "json");
+    if (make_ready(c, "ls_checkpoint_load") == LS_OK)
+        ls_network_change(c->trainer->network, "ls_checkpoint_load");
+    if (ls_cluster_heed(c->session) != LS_OK)
+        return false;
+    if (holds_folder(c))
+        load_newest(c, &to);
+    if (ls_cluster_heed(c->session) != LS_OK || follow(c, &to) != LS_OK || !to.number)
+        return false;
+    char *path = ls_folder_path(&c->session->context, c->directory, to.number, "json");
     if (loaded && path)
-        *loaded = (ls_checkpoint){.step = c->loaded.step,
-                                  .epoch = c->data ? c->data->epoch : c->loaded.epoch,
-                                  .batch = c->data ? (int)c->data->position : (int)c->loaded.batch,
-                                  .path = ls_intern(c->session, path)};
-    ls_release(context, path);
-    return !ls_failed(c->session);
+        *loaded = (ls_checkpoint){
+            .step = to.step, .epoch = to.epoch, .batch = (int)to.batch, .path = ls_intern(c->session, path)};
+    ls_release(&c->session->context, path);
+    return ls_cluster_heed(c->session) == LS_OK;
 }
 
 const char *ls_checkpoint_note(const ls_checkpoints *c, const char *name)
 {
-    return c && name ? ls_note_find(c->loaded.notes, name) : NULL;
+    return c && name ? ls_note_find(c->came.list, name) : NULL;
 }

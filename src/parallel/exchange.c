@@ -424,22 +424,6 @@ ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begi
     return LS_OK;
 }
 
-ls_status ls_exchange_collect(struct ls_trainer *trainer)
-{
-    ls_session *session = trainer->session;
-    ls_cluster *cluster = session->options.cluster;
-    if (!trainer->velocity || !cluster)
-        return ls_status_of(session);
-    const size_t ranks = (size_t)cluster->ranks;
-    size_t *begin = ls_alloc(&session->context, 2 * ranks, sizeof *begin, "the momentum's pieces");
-    for (int b = 0; begin && b < trainer->network->flat.n_buckets; b++)
-        if (ls_exchange_pieces(trainer, b, begin, begin + ranks) != LS_OK ||
-            ls_cluster_gather_parts(cluster, &session->context, trainer->velocity, begin, begin + ranks) != LS_OK)
-            break;
-    ls_release(&session->context, begin);
-    return ls_status_of(session);
-}
-
 bool ls_balanced(ls_trainer *trainer, int shards[])
 {
     if (!trainer || !trainer->handed_in)

@@ -31,7 +31,5 @@ bool ls_exchange_under_way(const ls_step_job *step); /* looking again is worth t
 
 /* The momentum lives in pieces with their owners: bytes [begin[r], end[r]) of it are rank r's, within a bucket. */
 ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begin[], size_t end[]);
-/* Makes it whole on every rank, which all must do. The trainer is idle. */
-ls_status ls_exchange_collect(struct ls_trainer *trainer);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "data/data.h"
-#include "io/manifest.h"
+#include "io/notes.h"
 #include "parallel/step.h"
 
 static void set(ls_settings *s, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));

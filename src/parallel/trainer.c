@@ -292,7 +292,7 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *vel
     ls_network *network = trainer->network;
     if (prepare(trainer) != LS_OK)
         return ls_status_of(network->session);
-    if (trainer->velocity && velocity)
+    if (trainer->velocity && velocity && velocity != trainer->velocity)
         memcpy(trainer->velocity, velocity, network->flat.trainable * sizeof *velocity);
     pthread_mutex_lock(&trainer->lock);
     trainer->updates = trainer->reported = trainer->taken = step;

@@ -1,7 +1,10 @@
-/* Whether the devices agree: one shard computed by each of them, and compared. */
+/* Whether the devices agree: one shard computed by each of them, those of all ranks, and compared; and before that whether the ranks'
+ * replicas of the values are the same. All ranks judge from the same sums. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster/cluster.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
@@ -13,7 +16,10 @@ typedef struct verifying {
     int rounds;           /* a single device computes twice */
     size_t row;           /* floats of one device's statistics and metrics */
     float *rows;          /* [workers][row] */
-    uint64_t *sums;       /* [workers][rounds][views + 1]: of each tensor, and of the loss */
+    size_t width;         /* sums of one run: of each tensor, and of the loss */
+    uint64_t *sums;       /* [runs][width], rank after rank; in each [workers][rounds] */
+    ls_devices *devices;  /* [ranks] */
+    size_t *begin;        /* [ranks + 1] of their sums, in bytes */
     pthread_mutex_t lock; /* guards the trainer's free buffers */
     pthread_cond_t changed;
 } verifying;
@@ -61,6 +67,7 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
                                      [LS_IN_GRADIENTS] = v->trainer->pool[buffer]}};
     ls_network_bind(network, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->updates, NULL, NULL);
+    atomic_fetch_add(&network->session->work, 1);
     for (int i = 0; i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
         sums[i] = sum_of((view->trainable ? gradient : row) + view->offset, view->numbers);
@@ -72,68 +79,151 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
 static void work(ls_job *job, ls_worker *worker)
 {
     verifying *v = (verifying *)job;
-    size_t i = (size_t)(worker - worker->engine->workers), views = (size_t)v->trainer->network->flat.n_views + 1;
+    size_t i = (size_t)(worker - worker->engine->workers);
+    int rank = ls_cluster_rank(v->trainer->session->options.cluster);
+    uint64_t *mine = v->sums + v->begin[rank] / sizeof *v->sums;
     ls_core_enter(worker->core);
     for (int round = 0; round < v->rounds; round++)
-        run_once(v, worker->core, v->rows + i * v->row, v->sums + (i * (size_t)v->rounds + (size_t)round) * views);
+        run_once(v, worker->core, v->rows + i * v->row, mine + (i * (size_t)v->rounds + (size_t)round) * v->width);
     ls_core_leave(worker->core);
 }
 
 /* ---- The verdict ---- */
 
-/* How many of the n runs have the sums of run i. */
-static int agreeing(const uint64_t *sums, int n, size_t views, int i)
+/* Sums of n runs or replicas, and what most of them say. */
+typedef struct vote {
+    const uint64_t *sums; /* [n][width] */
+    int n;
+    size_t width;
+    int best, agreeing; /* one of the majority; how many they are */
+    int other;          /* the first that is not among them; -1: none */
+    size_t at;          /* where its sums differ first */
+} vote;
+
+static bool alike(const vote *v, int i, int k)
 {
-    int agree = 0;
-    for (int k = 0; k < n; k++)
-        agree += memcmp(sums + (size_t)k * views, sums + (size_t)i * views, views * sizeof *sums) == 0;
-    return agree;
+    return memcmp(v->sums + (size_t)i * v->width, v->sums + (size_t)k * v->width, v->width * sizeof *v->sums) == 0;
 }
 
-static ls_status raise_difference(const verifying *v, int shard, int best, int other, int agree)
+static vote count(const uint64_t *sums, int n, size_t width)
 {
-    const ls_network *network = v->trainer->network;
-    size_t views = (size_t)network->flat.n_views + 1, at = 0;
-    const uint64_t *a = v->sums + (size_t)best * views, *b = v->sums + (size_t)other * views;
-    while (a[at] == b[at])
-        at++;
-    bool loss = at + 1 == views, trainable = !loss && network->flat.views[at].trainable;
-    const char *kind = loss        ? "the loss"
-                       : trainable ? "the gradient of "
-                                   : "the statistics ",
-               *name = loss ? "" : network->flat.views[at].name;
-    char who[256];
-    const ls_device *devices = network->devices.at;
-    int n = network->devices.n;
-    if (n == 1)
-        snprintf(who, sizeof who, "cpu(%d) computes other bits the second time", devices[0].index);
-    else if (2 * agree > n)
-        snprintf(who, sizeof who, "cpu(%d) computes other bits than %d of the %d devices", devices[other].index, agree,
-                 n);
-    else
-        snprintf(who, sizeof who, "cpu(%d) and cpu(%d) compute different bits", devices[best].index,
-                 devices[other].index);
-    return ls_raise(&network->session->context, LS_DIFFERS,
-                    "ls_verify: step %lld, shard %d: %s, first in %s%s; leave it out, and have the machine looked at",
-                    (long long)v->trainer->updates + 1, shard, who, kind, name);
+    vote v = {.sums = sums, .n = n, .width = width, .other = -1};
+    for (int i = 0; i < n; i++) {
+        int agree = 0;
+        for (int k = 0; k < n; k++)
+            agree += alike(&v, i, k);
+        if (agree > v.agreeing) {
+            v.agreeing = agree;
+            v.best = i;
+        }
+    }
+    for (int i = 0; i < n && v.other < 0; i++)
+        if (!alike(&v, v.best, i))
+            v.other = i;
+    while (v.other >= 0 && sums[(size_t)v.best * width + v.at] == sums[(size_t)v.other * width + v.at])
+        v.at++;
+    return v;
+}
+
+/* Found by all ranks alike. */
+static ls_status raise_together(struct ls_trainer *trainer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static ls_status raise_together(struct ls_trainer *trainer, const char *format, ...)
+{
+    char text[768];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ls_raise(&trainer->session->context, LS_DIFFERS, "ls_verify: step %lld%s", (long long)trainer->updates + 1, text);
+    atomic_store(&trainer->session->together, ls_cluster_ranks(trainer->session->options.cluster) > 1);
+    return ls_status_of(trainer->session);
+}
+
+/* "cpu(1)", of several ranks "rank 2 on host b, cpu(1)". */
+static void name_run(const verifying *v, int run, char *name, size_t size)
+{
+    const ls_cluster *cluster = v->trainer->session->options.cluster;
+    int rank = 0, device = run / v->rounds;
+    while (device >= v->devices[rank].n)
+        device -= v->devices[rank++].n;
+    int length = 0;
+    if (ls_cluster_ranks(cluster) > 1)
+        length = snprintf(name, size, "rank %d on host %s, ", rank, ls_cluster_host(cluster, rank));
+    snprintf(name + length, size - (size_t)length, "cpu(%d)", v->devices[rank].at[device].index);
 }
 
 static ls_status judge(const verifying *v, int shard)
 {
-    int n = v->trainer->network->devices.n * v->rounds, best = 0, most = 0;
-    size_t views = (size_t)v->trainer->network->flat.n_views + 1;
-    for (int i = 0; i < n; i++) {
-        int agree = agreeing(v->sums, n, views, i);
-        if (agree > most) {
-            most = agree;
-            best = i;
-        }
-    }
-    for (int i = 0; i < n; i++)
-        if (memcmp(v->sums + (size_t)i * views, v->sums + (size_t)best * views, views * sizeof *v->sums) != 0)
-            return raise_difference(v, shard, best, i, most);
-    return LS_OK;
+    const ls_network *network = v->trainer->network;
+    int ranks = ls_cluster_ranks(v->trainer->session->options.cluster);
+    vote of = count(v->sums, (int)(v->begin[ranks] / sizeof *v->sums / v->width), v->width);
+    if (of.other < 0)
+        return LS_OK;
+    bool loss = of.at + 1 == v->width, trainable = !loss && network->flat.views[of.at].trainable;
+    const char *kind = loss        ? "the loss"
+                       : trainable ? "the gradient of "
+                                   : "the statistics ",
+               *name = loss ? "" : network->flat.views[of.at].name;
+    char one[128], other[128], who[384];
+    name_run(v, of.best, one, sizeof one);
+    name_run(v, of.other, other, sizeof other);
+    if (v->rounds > 1)
+        snprintf(who, sizeof who, "%s computes other bits the second time", other);
+    else if (2 * of.agreeing > of.n)
+        snprintf(who, sizeof who, "%s computes other bits than %d of the %d devices", other, of.agreeing, of.n);
+    else
+        snprintf(who, sizeof who, "%s and %s compute different bits", one, other);
+    return raise_together(v->trainer, ", shard %d: %s, first in %s%s; leave it out, and have the machine looked at",
+                          shard, who, kind, name);
 }
+
+/* ---- Replicas ---- */
+
+static ls_status judge_replicas(struct ls_trainer *trainer, const uint64_t *sums)
+{
+    const ls_network *network = trainer->network;
+    const ls_cluster *cluster = trainer->session->options.cluster;
+    vote of = count(sums, cluster->ranks, (size_t)network->flat.n_views);
+    if (of.other < 0)
+        return LS_OK;
+    const char *name = network->flat.views[of.at].name;
+    if (2 * of.agreeing > of.n)
+        return raise_together(
+            trainer,
+            ": rank %d on host %s has other values than %d of the %d ranks, first in %s; its memory is "
+            "not to be trusted: go on without it, from a checkpoint",
+            of.other, ls_cluster_host(cluster, of.other), of.agreeing, of.n, name);
+    return raise_together(
+        trainer,
+        ": rank %d on host %s and rank %d on host %s have different values, first in %s; the memory of "
+        "one is not to be trusted: go on without it, from a checkpoint",
+        of.best, ls_cluster_host(cluster, of.best), of.other, ls_cluster_host(cluster, of.other), name);
+}
+
+/* Weights and statistics, which every rank has a copy of. */
+static ls_status compare_replicas(struct ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    ls_cluster *cluster = trainer->session->options.cluster;
+    size_t views = (size_t)network->flat.n_views;
+    if (ls_cluster_ranks(cluster) == 1)
+        return LS_OK;
+    uint64_t *sums =
+        ls_alloc(&trainer->session->context, (size_t)cluster->ranks * views, sizeof *sums, "sums of the weights");
+    if (ls_cluster_heed(trainer->session) == LS_OK) {
+        for (size_t i = 0; i < views; i++) {
+            const ls_view *view = &network->flat.views[i];
+            sums[(size_t)cluster->rank * views + i] = sum_of(ls_network_values(network, view), view->numbers);
+        }
+        if (ls_cluster_gather_each(cluster, &trainer->session->context, sums, views * sizeof *sums) == LS_OK)
+            judge_replicas(trainer, sums);
+    }
+    ls_release(&trainer->session->context, sums);
+    return ls_status_of(trainer->session);
+}
+
+/* ---- The shard ---- */
 
 /* The pending shard of that number, over all parts. */
 static void choose(verifying *v, const ls_network *network, int *shard)
@@ -151,37 +241,61 @@ static void choose(verifying *v, const ls_network *network, int *shard)
     v->shard = left;
 }
 
+/* Room for all ranks' sums, once it is known which devices they have. */
+static ls_status reserve(verifying *v)
+{
+    ls_network *network = v->trainer->network;
+    ls_context *context = &network->session->context;
+    size_t ranks = (size_t)ls_cluster_ranks(network->session->options.cluster);
+    v->devices = ls_alloc(context, ranks, sizeof *v->devices, "the ranks' devices");
+    v->begin = ls_alloc(context, ranks + 1, sizeof *v->begin, "the ranks' devices");
+    v->rows = ls_alloc(context, (size_t)network->devices.n * v->row, sizeof *v->rows, "what devices compute");
+    if (ls_cluster_heed(network->session) != LS_OK ||
+        ls_cluster_devices(network->session, &network->devices, v->devices) != LS_OK)
+        return ls_status_of(network->session);
+    for (size_t r = 0; r < ranks; r++)
+        v->begin[r + 1] = v->begin[r] + (size_t)(v->devices[r].n * v->rounds) * v->width * sizeof *v->sums;
+    v->sums = ls_alloc(context, v->begin[ranks], 1, "what devices compute");
+    return ls_cluster_heed(network->session);
+}
+
+static void run_on_all(verifying *v)
+{
+    struct ls_trainer *trainer = v->trainer;
+    for (trainer->n_free = 0; trainer->n_free < trainer->n_pool; trainer->n_free++)
+        trainer->free_buffers[trainer->n_free] = trainer->n_free;
+    pthread_mutex_init(&v->lock, NULL);
+    pthread_cond_init(&v->changed, NULL);
+    ls_engine_submit(trainer->network->engine, &v->job);
+    ls_engine_wait_job(trainer->network->engine, &v->job);
+    pthread_cond_destroy(&v->changed);
+    pthread_mutex_destroy(&v->lock);
+}
+
 ls_status ls_verify(ls_trainer *trainer)
 {
     if (!trainer || ls_failed(trainer->session))
         return trainer ? ls_status_of(trainer->session) : LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;
-    ls_context *context = &network->session->context;
-    if (ls_trainer_idle(trainer, "ls_verify") != LS_OK)
-        return ls_status_of(network->session);
-    size_t workers = (size_t)network->devices.n;
-    verifying v = {
-        .job = {.work = work}, .trainer = trainer, .rounds = workers == 1 ? 2 : 1, .row = network->flat.state + 16};
+    ls_session *session = network->session;
+    ls_cluster *cluster = session->options.cluster;
+    if (ls_trainer_idle(trainer, "ls_verify") != LS_OK || compare_replicas(trainer) != LS_OK)
+        return ls_status_of(session);
+    verifying v = {.job = {.work = work},
+                   .trainer = trainer,
+                   .rounds = network->devices.n == 1 && ls_cluster_ranks(cluster) == 1 ? 2 : 1,
+                   .row = network->flat.state + 16,
+                   .width = (size_t)network->flat.n_views + 1};
     int shard;
     choose(&v, network, &shard);
-    v.rows = ls_alloc(context, workers * v.row, sizeof *v.rows, "what devices compute");
-    v.sums = ls_alloc(context, workers * (size_t)v.rounds * ((size_t)network->flat.n_views + 1), sizeof *v.sums,
-                      "what devices compute");
-    if (v.rows && v.sums) {
-        trainer->n_free = 0;
-        while (trainer->n_free < trainer->n_pool) {
-            trainer->free_buffers[trainer->n_free] = trainer->n_free;
-            trainer->n_free++;
-        }
-        pthread_mutex_init(&v.lock, NULL);
-        pthread_cond_init(&v.changed, NULL);
-        ls_engine_submit(network->engine, &v.job);
-        ls_engine_wait_job(network->engine, &v.job);
-        pthread_cond_destroy(&v.changed);
-        pthread_mutex_destroy(&v.lock);
-        judge(&v, shard);
+    if (reserve(&v) == LS_OK) {
+        run_on_all(&v);
+        if (!cluster || ls_cluster_gather(cluster, &session->context, v.sums, v.begin) == LS_OK)
+            judge(&v, shard);
     }
-    ls_release(context, v.rows);
-    ls_release(context, v.sums);
-    return ls_status_of(network->session);
+    ls_release(&session->context, v.devices);
+    ls_release(&session->context, v.begin);
+    ls_release(&session->context, v.rows);
+    ls_release(&session->context, v.sums);
+    return ls_status_of(session);
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs are killed at random moments, most of them inside saves, and go on with other devices and instructions until they are done:
-# always to the reference's fingerprint and log, and what lies under a final name is whole each time. kill_loop.sh PROGRAM [KILLS]
+# Runs are killed at random moments, most of them inside saves, and go on with other devices and instructions, in one process or over
+# ranks where there is an MPI, until they are done: always to the reference's fingerprint and log, and what lies under a final name is
+# whole each time. Of ranks one is killed, or all of them with their launcher. kill_loop.sh PROGRAM [KILLS]
 . "$(dirname -- "$0")/common.sh"
 "$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
@@ -38,11 +39,57 @@ def call(*options):
     return [program, "train", *small, *options]
 
 
+def launchers():
+    """How to start ranks under each MPI that this build has a plugin for."""
+    found = []
+    for mpi, sign, options in (("openmpi", "open-mpi", ["-q", "--oversubscribe"]), ("mpich", "HYDRA", [])):
+        path = shutil.which("mpirun." + mpi) or shutil.which("mpirun")
+        if path and os.path.exists(f"{os.path.dirname(os.path.realpath(program))}/lockstep-{mpi}.so"):
+            if sign in subprocess.run([path, "--version"], capture_output=True, text=True).stdout:
+                found.append([path, *options])
+    return found
+
+
+def ranks_living():
+    """Ranks of the run that is under way."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            words = open(path, "rb").read().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == program.encode() and folder.encode() in words:
+            found.append(int(path.split("/")[2]))
+    return found
+
+
+def send(number, processes):
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            pass
+
+
+def end_ranks(run, number):
+    """One rank, or with a machine all of them."""
+    ranks = ranks_living()
+    if number == signal.SIGKILL and random.random() < 0.3:
+        send(number, [run.pid, *ranks])
+    elif ranks:
+        send(number, [random.choice(ranks)])
+    else:
+        send(number, [run.pid])
+
+
 # `plain` computes fused multiply-adds in software where it must: the same bits, and a hundred times the wait.
 isas = ["auto"] + [isa for isa in ("avx2", "neon") if subprocess.run(call("--steps", "1", "--isa", isa), capture_output=True).returncode == 0]
 reference = subprocess.run(call("--log", work + "/whole.jsonl"), capture_output=True, text=True, check=True).stdout.splitlines()[1]
 print("seed", seed, reference, flush=True)
-kills = runs = damages = signals = 0
+os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+starts = launchers()
+print("ranks by", starts or "nothing: one process alone", flush=True)
+kills = runs = damages = signals = over_ranks = 0
 while kills < wanted:
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(log):
@@ -52,24 +99,34 @@ while kills < wanted:
     while True:
         options = ["--checkpoint", folder, "--log", log, "--resume", "--checkpoint-every", "1", "--devices",
                    random.choice(["cpu:0", "cpu:0-1", "cpu:0-2", "cpu:0-6"]), "--isa", random.choice(isas)]
-        run = subprocess.Popen(call(*options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ranks = random.choice([0, 0, 2, 3, 5]) if starts else 0
+        over_ranks += ranks > 0
+        launch = [*random.choice(starts), "-n", str(ranks)] if ranks else []
+        run = subprocess.Popen(launch + call(*options, "--timeout", "60"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
         moment = random.random()
         if moment < 0.7:  # in the middle of a save: as soon as a temporary file is there
-            until = time.monotonic() + random.uniform(0, 1)
+            until = time.monotonic() + random.uniform(0, 2 if ranks else 1)
             while run.poll() is None and (time.monotonic() < until or not glob.glob(folder + "/*.tmp")):
                 time.sleep(0.001)
             time.sleep(random.choice([0, 0, random.uniform(0, 0.01)]))
         elif moment < 0.95:
-            time.sleep(random.uniform(0, 0.6))
+            time.sleep(random.uniform(0, 2 if ranks else 0.6))
         else:
             run.wait()
         if run.poll() is None:
             number = signal.SIGKILL if random.random() < 0.9 else random.choice([signal.SIGTERM, signal.SIGUSR1])
-            run.send_signal(number)
+            if ranks:
+                end_ranks(run, number)
+            else:
+                run.send_signal(number)
             kills += number == signal.SIGKILL
             signals += number != signal.SIGKILL
         out, err = run.communicate(timeout=300)
-        assert run.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, -signal.SIGTERM, -signal.SIGUSR1), (run.returncode, err)
+        until = time.monotonic() + 20
+        while ranks_living():
+            assert time.monotonic() < until, ("left behind", ranks_living(), err)
+            time.sleep(0.01)
+        assert ranks or run.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, -signal.SIGTERM, -signal.SIGUSR1), (run.returncode, err)
         if run.returncode == 0:
             break
         if os.path.isdir(folder):
@@ -84,6 +141,6 @@ while kills < wanted:
     assert out.splitlines()[1] == reference, (seed, out, reference)
     assert numbers(log) == numbers(work + "/whole.jsonl"), seed
     assert not glob.glob(folder + "/*.tmp")
-print(f"{kills} kills, {signals} signals, {damages} damaged files, {runs} runs", flush=True)
+print(f"{kills} kills, {signals} signals, {damages} damaged files, {runs} runs, {over_ranks} times over ranks", flush=True)
 PY
 ends

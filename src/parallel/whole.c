@@ -1,0 +1,55 @@
+#include "parallel/whole.h"
+
+#include "cluster/cluster.h"
+#include "parallel/exchange.h"
+
+typedef ls_status move(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[], const size_t end[]);
+
+/* The momentum of all ranks, to rank 0 or from it. */
+static ls_status move_momentum(struct ls_trainer *trainer, move *how)
+{
+    ls_cluster *cluster = trainer->session->options.cluster;
+    ls_status status = LS_OK;
+    if (ls_cluster_ranks(cluster) == 1)
+        return LS_OK;
+    for (int b = 0; b < trainer->network->flat.n_buckets && status == LS_OK; b++) {
+        size_t *begin = cluster->places, *end = begin + cluster->ranks;
+        status = ls_exchange_pieces(trainer, b, begin, end);
+        if (status == LS_OK)
+            status = how(cluster, &trainer->session->context, trainer->velocity, begin, end);
+    }
+    return status;
+}
+
+ls_status ls_whole_momentum(struct ls_trainer *trainer)
+{
+    return move_momentum(trainer, ls_cluster_collect);
+}
+
+/* From rank 0 each part goes out once, and whoever got it sends it to the others. */
+static ls_status spread(ls_cluster *cluster, ls_context *context, float *values, ls_bucket run)
+{
+    size_t *begin = cluster->places, floats = run.end - run.begin, ranks = (size_t)cluster->ranks;
+    for (size_t r = 0; r <= ranks; r++)
+        begin[r] = (run.begin + floats * r / ranks) * sizeof *values;
+    ls_status status = ls_cluster_deal(cluster, context, values, begin, begin + 1);
+    return status == LS_OK ? ls_cluster_gather(cluster, context, values, begin) : status;
+}
+
+ls_status ls_whole_spread(struct ls_trainer *trainer, bool momentum)
+{
+    ls_network *network = trainer->network;
+    ls_context *context = &trainer->session->context;
+    ls_cluster *cluster = trainer->session->options.cluster;
+    if (ls_cluster_ranks(cluster) == 1)
+        return LS_OK;
+    int current = atomic_load(&network->current), copy = cluster->rank == 0 ? current : 1 - current;
+    ls_status status = spread(cluster, context, network->state[copy], (ls_bucket){0, network->flat.state});
+    for (int b = 0; b < network->flat.n_buckets && status == LS_OK; b++)
+        status = spread(cluster, context, network->weights[copy], network->flat.buckets[b]);
+    if (status == LS_OK && momentum)
+        status = move_momentum(trainer, ls_cluster_deal);
+    if (status == LS_OK)
+        atomic_store(&network->current, copy);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* What ranks have in pieces, whole on rank 0, and the way back. */
+#ifndef LS_PARALLEL_WHOLE_H
+#define LS_PARALLEL_WHOLE_H
+
+#include "parallel/step.h"
+
+/* The momentum lives in pieces with their owners: makes it whole on rank 0. Every rank comes here, its trainer idle. */
+ls_status ls_whole_momentum(struct ls_trainer *trainer);
+
+/* Rank 0's weights and statistics become every rank's, and of its whole momentum each rank gets its pieces. */
+ls_status ls_whole_spread(struct ls_trainer *trainer, bool momentum);
+
+#endif

@@ -1,0 +1,349 @@
+#!/bin/sh
+# Checkpoints over ranks under one MPI: a run that is stopped, killed or ended early goes on over any other number of ranks, or in one
+# process, to the fingerprint and the log of the run without a break. Rank 0 alone has the folder; what it meets there ends all ranks
+# in one line, or is noted and the run goes on. --verify and --report over ranks. With `long`, ranks that are killed or stopped at
+# start, step, save and exit. hosts_checkpoint.sh PROGRAM openmpi|mpich [long]
+. "$(dirname -- "$0")/mpi.sh"
+"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && skip "this build has no checkpoints"
+case $mpi in # launchers that leave the other ranks alone when one dies, as srun does
+openmpi) heedless="$launcher --enable-recovery" ;;
+*) heedless="$launcher -disable-auto-cleanup" ;;
+esac
+cat >"$work/ranks.py" <<'PY'
+import glob, json, os, re, shutil, signal, subprocess, sys, time
+
+program, work, mpi, launcher, heedless = sys.argv[1:6]
+folder, log = work + "/kept", work + "/run.jsonl"
+small = "--limit 300 --limit-test 100 --batch 64 --shard 16 --lr 0.1 --momentum 0.9 --quiet".split()  # five steps an epoch
+kept = ["--checkpoint", folder, "--log", log]
+
+
+def command(ranks, *options, by=launcher):
+    """A run of so many ranks; 0 is one process without a launcher. A list has a rank count and options for each group."""
+    one = [program, "train", "--data", work + "/data"]
+    if ranks == 0:
+        return one + list(options)
+    groups = ranks if isinstance(ranks, list) else [(ranks, [])]
+    words = []
+    for n, own in groups:
+        before = own.pop() if own and isinstance(own[-1], list) else []
+        words += ([":"] if words else []) + ["-n", str(n), *before, *one, *options, *own]
+    return by.split() + words
+
+
+def call(ranks, *options, **more):
+    got = subprocess.run(command(ranks, *options, **more), capture_output=True, text=True, errors="replace", timeout=120)
+    return got.returncode, got.stdout, got.stderr
+
+
+def ours(err):
+    """Lines that the program said, among the launcher's."""
+    return [line for line in err.splitlines() if re.match("(lockstep|note): ", line)]
+
+
+def done(ranks, *options, **more):
+    status, out, err = call(ranks, *options, **more)
+    assert status == 0, (ranks, options, status, err)
+    assert re.fullmatch(r"test acc: .*\nfingerprint: [0-9a-f]{64}\n", out), (out, err)
+    return out.splitlines()[1], err
+
+
+def refused(ranks, pattern, *options, **more):
+    status, out, err = call(ranks, *options, **more)
+    assert status != 0 and "fingerprint" not in out, (options, status, out, err)
+    assert len(ours(err)) == 1 and re.match("lockstep: " + pattern, ours(err)[0]), (options, pattern, err)
+
+
+def numbers(path=log):
+    """What a log says of the run, without times."""
+    lines = [json.loads(line) for line in open(path)]
+    return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
+
+
+def clean():
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.exists(log):
+        os.remove(log)
+
+
+def checkpoints():
+    return sorted(glob.glob(folder + "/*.json"))
+
+
+def living():
+    """This test's processes of the program, {number: rank}."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            words = open(path + "/cmdline", "rb").read().split(b"\0")
+            environment = open(path + "/environ", "rb").read().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == program.encode() and (work + "/data").encode() in words:
+            ranks = [int(word.split(b"=")[1]) for word in environment if re.match(b"(OMPI_COMM_WORLD_RANK|PMI_RANK)=", word)]
+            found[int(path[6:])] = ranks[0] if ranks else 0
+    return found
+
+
+def nobody_left(what):
+    until = time.monotonic() + 2
+    while living() and time.monotonic() < until:
+        time.sleep(0.05)
+    left = living()
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    assert not left, (what, "left behind", left)
+
+
+def steps_logged():
+    try:
+        return sum(line.startswith('{"step"') for line in open(log))
+    except FileNotFoundError:
+        return 0
+
+
+def under_way(ranks, *options, more_steps=8, **by):
+    """A run in the middle of its steps."""
+    run = subprocess.Popen(command(ranks, *options, **by), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+    until, before = time.monotonic() + 60, steps_logged()
+    while steps_logged() < before + more_steps:
+        assert run.poll() is None and time.monotonic() < until, run.communicate()
+        time.sleep(0.02)
+    return run
+
+
+def patience():
+    """A time-out, in seconds, for ranks that have trouble: one that ranks without any do not need to start, either."""
+    began = time.monotonic()
+    done(3, *small, "--steps", "1", "--epochs", "1")
+    return int(2 * (time.monotonic() - began + 1))
+
+
+def process_of(rank):
+    return next(process for process, number in living().items() if number == rank)
+
+
+clean()
+
+
+def stops(number, to):
+    """A signal to a rank, or with None to the launcher, stops all at one step, saved."""
+    run = under_way(3, *small, "--epochs", "1000000", *kept, "--resume")
+    os.kill(process_of(to) if to is not None else run.pid, number)
+    out, err = run.communicate(timeout=60)
+    nobody_left(number)
+    said = ours(err)
+    print(mpi, number.name, "to", "the launcher" if to is None else f"rank {to}", "status", run.returncode, said, flush=True)
+    assert len(said) == 1 and run.returncode != 0, err
+    heard = number.name if to is not None else f"({number.name}|SIGTERM)"  # Open MPI's launcher makes a SIGTERM of a SIGINT
+    stopped = re.fullmatch(rf"lockstep: {heard}: stopped after step (?P<step>\d+) of \d+; saved in {folder}, --resume goes on from there", said[0])
+    assert stopped and (run.returncode == 128 + number or to is None), (run.returncode, err)
+    assert json.load(open(checkpoints()[-1]))["position"]["step"] == int(stopped["step"])
+    assert [line["step"] for line in numbers() if "step" in line] == list(range(1, int(stopped["step"]) + 1))
+PY
+part() { # WHAT: the Python on stdin, after ranks.py
+    began=$(date +%s)
+    cat "$work/ranks.py" - >"$work/part.py"
+    python3 "$work/part.py" "$program" "$work" "$mpi" "$launcher" "$heedless" || wrong "$1"
+    printf '%s: %s: %s s\n' "$mpi" "$1" $(($(date +%s) - began))
+}
+
+if [ "${3-}" = long ]; then
+    part 'a network with BatchNorm, from every step' <<'PY'
+small = "--model resnet18 --batch 10 --shard 4 --limit 23 --limit-test 5 --epochs 2 --lr 0.1 --momentum 0.9 --quiet".split()
+whole, _ = done(0, *small, "--log", work + "/whole.jsonl")
+for stops in ([(0, 1), (4, 2), (3, 4), (0, 6)], [(3, 2), (1, 3), (5, 5), (2, 6)]):
+    clean()
+    for ranks, stop in stops:
+        digits, _ = done(ranks, *small, *kept, "--resume", "--steps", str(stop))
+    assert digits == whole and numbers() == numbers(work + "/whole.jsonl"), stops
+PY
+    part 'every signal' <<'PY'
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+    for to in (None, 0, 2):
+        stops(number, to)
+PY
+    part 'killed and stopped at start, step, save and exit' <<'PY'
+# A library that sends its process a signal in one of its calls.
+open(work + "/at.c", "w").write(r'''
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+static void here(const char *name)
+{
+    const char *at = getenv("AT"), *number = at ? strchr(at, ':') : NULL;
+    if (number && strncmp(at, name, strlen(name)) == 0 && at[strlen(name)] == ':')
+        raise(atoi(number + 1));
+}
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    int (*next)(int *, char ***, int, int *) = dlsym(RTLD_NEXT, "MPI_Init_thread");
+    here("init");
+    return next(argc, argv, required, provided);
+}
+int MPI_Finalize(void)
+{
+    int (*next)(void) = dlsym(RTLD_NEXT, "MPI_Finalize");
+    here("exit");
+    return next();
+}
+int fsync(int fd)
+{
+    int (*next)(int) = dlsym(RTLD_NEXT, "fsync");
+    here("save");
+    return next(fd);
+}
+''')
+subprocess.run(["cc", "-shared", "-fPIC", work + "/at.c", "-o", work + "/at.so", "-ldl"], check=True)
+limit = patience()
+options = [*small, "--epochs", "400", "--steps", "40", *kept, "--resume", "--checkpoint-every", "5", "--timeout", str(limit)]
+whole, _ = done(0, *small, "--epochs", "400", "--steps", "40", "--log", work + "/whole.jsonl")
+phases = {"init": "the start of MPI", "step": "(step|data|save|evaluation|verify)", "save": "(step|data|save|evaluation)", "exit": "the end of MPI"}
+for by in (launcher, heedless):
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        for at in phases:
+            for rank in (0, 2):
+                if at == "save" and rank > 0:  # rank 0 alone syncs; another is caught while it does
+                    continue
+                clean()
+                began = None
+                if at == "step":
+                    run = under_way(3, *options, "--steps", "2000000000", by=by)
+                    time.sleep(1)  # until ranks have heard of each other
+                    os.kill(process_of(rank), number)
+                    began = time.monotonic()
+                else:
+                    groups = [[1, []], [1, []], [1, []]]
+                    groups[rank][1] = [["env", f"LD_PRELOAD={work}/at.so", f"AT={at}:{int(number)}"]]
+                    began = time.monotonic()
+                    run = subprocess.Popen(command([tuple(group) for group in groups], *options, by=by), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+                what = (by, number.name, at, rank)
+                try:
+                    out, err = run.communicate(timeout=60)
+                except subprocess.TimeoutExpired:
+                    run.kill()
+                    raise AssertionError((what, "hangs", living()))
+                took = time.monotonic() - began
+                nobody_left(what)
+                said = ours(err)
+                print(mpi, *what, f"status {run.returncode}, {took:.1f} s:", said[0] if said else "-", flush=True)
+                assert run.returncode != 0 or at == "exit", (what, err)
+                assert took < limit + 10 + (20 if at != "step" else 0), (what, took)
+                # Where the launcher looks after its ranks it names one that is killed, and ends the others, mostly before the watchdog.
+                looked_after = number == signal.SIGKILL and (by == launcher or mpi == "mpich")  # whose launcher always does, in part
+                assert said or looked_after, (what, err)
+                for line in said:
+                    assert re.match("lockstep: rank [0-9]+ (on host [^ ]+|of 3): no progress since step [0-9]+, in ", line), (what, line)
+                if said and not looked_after:
+                    assert re.search(", in " + phases[at], said[0]), (what, said)
+                    assert at == "init" or f"rank {rank} on host " in said[0], (what, said)
+                left = 4 if rank == 0 else 0
+                digits, _ = done(left, *options)
+                assert digits == whole and numbers() == numbers(work + "/whole.jsonl"), what
+PY
+    ends
+fi
+
+part 'on any number of ranks' <<'PY'
+run = [*small, "--epochs", "3"]
+whole, _ = done(0, *run, "--log", work + "/whole.jsonl")
+wanted = numbers(work + "/whole.jsonl")
+for ranks, stop in ((0, 4), (4, 7), (3, 10), (0, 15)):
+    digits, err = done(ranks, *run, *kept, "--resume", "--steps", str(stop))
+    assert not ours(err), err
+assert digits == whole and numbers() == wanted
+# In one go; a complete run prints its two lines again, saves, and makes the report that was not asked for before.
+clean()
+first = call(3, *run, *kept, "--checkpoint-every", "4")
+assert re.search(r" on 3 x \[cpu\(0\)", first[1]), first
+again = call(2, *run, *kept, "--resume", "--save", work + "/w.safetensors")
+assert first[:2] == again[:2] and first[0] == 0, (first, again)
+assert first[1].splitlines()[1] == whole and numbers() == wanted
+assert subprocess.run([program, "fingerprint", work + "/w.safetensors"], capture_output=True, text=True).stdout.strip() in whole
+# The newest is damaged, on rank 0's disk: told once, and all go on from the one before.
+path = sorted(glob.glob(folder + "/*.safetensors"))[-1]
+content = bytearray(open(path, "rb").read())
+content[5000] ^= 1
+open(path, "wb").write(content)
+digits, err = done(3, *run, *kept, "--resume")
+assert digits == whole and numbers() == wanted
+assert len(ours(err)) == 1 and ours(err)[0].startswith("note: passed over: " + path + ": damaged: "), err
+# What cannot be gone on from is refused by all, in one line.
+refused(3, "--resume: .*seed was 0 and is 7 now.*--allow-changed NAME", *run, *kept, "--resume", "--seed", "7")
+refused(3, "--resume: .*is of step 15 already, and the run would end after 2", *run, *kept, "--resume", "--steps", "2")
+open(work + "/file", "w").write("mine")
+refused(3, "--checkpoint: .*/file: the directory cannot be made", *run, "--checkpoint", work + "/file")
+refused([(2, ["--checkpoint", folder]), (1, [])], "checkpoint differs: none on rank 2 on host ", *run)
+PY
+
+part 'a disk that is full for rank 0' <<'PY'
+import resource
+
+run = [*small, "--epochs", "1000000", "--steps", "120", "--timeout", "30"]
+whole, _ = done(0, *run)
+clean()
+patient = ["sh", "-c", 'trap "" XFSZ; exec "$0" "$@"']  # the signal that comes with a write beyond the limit
+started = under_way([(1, [*kept, patient]), (2, ["--checkpoint", folder])], *run, "--checkpoint-every", "5")
+resource.prlimit(process_of(0), resource.RLIMIT_FSIZE, (100000, 100000))
+out, err = started.communicate(timeout=60)
+assert started.returncode == 0 and out.splitlines()[1] == whole, (out, err)
+assert ours(err) and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0000\d\d\.safetensors: .*too large; the ones before it stay", line) for line in ours(err)), err
+assert 1 <= len(checkpoints()) <= 3 and not glob.glob(folder + "/*.tmp"), os.listdir(folder)
+digits, _ = done(4, *run, *kept, "--resume")
+assert digits == whole
+PY
+
+part 'signals' <<'PY'
+endless = [*small, "--epochs", "1000000"]
+# Open MPI's launcher takes its time before it hands a SIGTERM on; see the long part.
+for number, to in ((signal.SIGUSR1, None), (signal.SIGTERM, 2)) if mpi == "openmpi" else ((signal.SIGTERM, None), (signal.SIGUSR1, 2)):
+    stops(number, to)
+# By the clock of rank 0, at a step that all agree on.
+run = under_way(3, *endless, *kept, "--resume", "--checkpoint-every", "1s")
+there = len(checkpoints())
+newest = checkpoints()[-1]
+while checkpoints()[-1] == newest:
+    assert run.poll() is None, run.communicate()
+    time.sleep(0.02)
+# One rank is killed: the launcher ends the others, and the run goes on with fewer.
+os.kill(process_of(1), signal.SIGKILL)
+run.communicate(timeout=60)
+nobody_left("a rank that was killed")
+assert run.returncode != 0
+steps = json.load(open(checkpoints()[-1]))["position"]["step"] + 3
+digits, _ = done(2, *endless, "--steps", str(steps), *kept, "--resume")
+whole, _ = done(0, *endless, "--steps", str(steps), "--log", work + "/whole.jsonl")
+assert digits == whole and numbers() == numbers(work + "/whole.jsonl")
+# Rank 0 is killed under a launcher that leaves the others alone: they end by themselves.
+limit = patience()
+run = under_way(3, *endless, *kept, "--resume", "--timeout", str(limit), by=heedless)
+os.kill(process_of(0), signal.SIGKILL)
+began = time.monotonic()
+out, err = run.communicate(timeout=60)
+took = time.monotonic() - began
+nobody_left("rank 0 was killed")
+# MPICH's own transport ends a rank that reads from one that is gone.
+assert took < limit + 10 and (ours(err) or mpi == "mpich") and all(re.match("lockstep: rank 0 on host [^ ]+: no progress since step [0-9]+, in ", line) for line in ours(err)), (took, err)
+PY
+
+part '--verify, --report and the devices' <<'PY'
+run = [*small, "--epochs", "2"]
+whole, _ = done(0, *run)
+drawn = "reports: not built in" not in subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+report = ["--report", work + "/look"] if drawn else []
+digits, err = done([(1, ["--devices", "cpu:0-2"]), (2, ["--devices", "cpu:0"])], *run, "--verify", "1", "--log", log, *report)
+assert digits == whole and not ours(err), err
+devices = json.loads(open(log).readline())["devices"]
+assert devices == "[cpu(0), cpu(1), cpu(2)] + 2 x [cpu(0)]", devices
+if drawn:
+    page = open(work + "/look/report.html").read()
+    assert whole.split()[1] in page
+    for words in ("cpu(2)", "rank 1 on host ", "rank 2 on host "):
+        assert words in page, words
+    assert sorted(os.listdir(work + "/look")) == ["curve.png", "curve.svg", "report.html"]
+status, out, err = call([(1, ["--devices", "cpu:0-9"]), (1, ["--devices", "cpu:0"]), (1, ["--devices", "cpu:1"])], *run, "--epochs", "1")
+assert status == 0 and " on [cpu(0), ..., cpu(9)] + [cpu(0)] + [cpu(1)]\n" in out, (out, err)
+PY
+ends

@@ -1,0 +1,526 @@
+/* Checkpoints and comparisons over ranks, which are threads here: a run goes on with the same bits on any other number of them, rank 0
+ * alone has the folder, and what one rank meets is every rank's failure, so that none waits for another. */
+#include "checkpoint_run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "parallel/network.h"
+#include "system_faults.h"
+#include "thread_wire.h"
+
+#if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
+
+/* What one rank came to. */
+typedef struct part {
+    run r;
+    bool found, loaded, together, caught;
+    int from;
+    int64_t epoch;
+    int batch, lines;
+    ls_status status; /* before it was taken back */
+    char digits[65], note[32], path[256], message[1024];
+} part;
+
+typedef struct over {
+    how h;
+    int ranks, to; /* trains until so many steps are done */
+    bool load, alone_has_folder;
+    void (*between)(struct over *o, part *p, int rank); /* after that, before the last save */
+    part parts[WIRE_RANKS];
+} over;
+
+static const char *const lists[] = {"cpu:0", "cpu:0-1", "cpu:0-2"};
+
+static void note_failure(part *p)
+{
+    p->status = ls_status_of(p->r.s);
+    p->together = ls_failed_together(p->r.s);
+    snprintf(p->message, sizeof p->message, "%s", ls_message(p->r.s));
+}
+
+static void run_rank(ls_cluster *cluster, int rank, void *user)
+{
+    over *o = user;
+    part *p = &o->parts[rank];
+    how h = o->h;
+    ls_checkpoint loaded;
+    h.cluster = cluster;
+    h.devices = h.devices ? h.devices : lists[(rank + o->ranks) % 3];
+    h.allocator = rank == 0 ? h.allocator : NULL;
+    if (o->alone_has_folder && rank > 0)
+        h.folder = "nobody's/folder";
+    if (begin(&p->r, &h) == LS_OK && o->load) {
+        p->found = ls_checkpoints_found(p->r.kept);
+        p->loaded = ls_checkpoint_load(p->r.kept, &loaded);
+        p->from = p->r.steps = (int)loaded.step;
+        p->epoch = loaded.epoch;
+        p->batch = loaded.batch;
+        snprintf(p->path, sizeof p->path, "%s", loaded.path);
+        const char *text = ls_checkpoint_note(p->r.kept, "word");
+        snprintf(p->note, sizeof p->note, "%s", text ? text : "none");
+    }
+    train(&p->r, o->to);
+    char word[32];
+    snprintf(word, sizeof word, "at %d of rank %d", o->to, rank);
+    if (o->between)
+        o->between(o, p, rank);
+    else if (ls_checkpoint_save(p->r.kept, (ls_note[]){{"word", word}, {NULL, NULL}}) == LS_OK)
+        ls_checkpoint_wait(p->r.kept);
+    note_failure(p);
+    p->lines = p->r.lines;
+    ls_fingerprint(p->r.net, p->digits);
+    ls_close(p->r.s);
+}
+
+/* One run over ranks: loads what is there, goes on to a step, and saves it. */
+static void go(over *o)
+{
+    memset(o->parts, 0, sizeof o->parts);
+    wire_run(o->ranks, run_rank, o);
+}
+
+/* All ranks are of one mind. */
+static void assert_alike(const over *o)
+{
+    const part *first = &o->parts[0];
+    for (int r = 1; r < o->ranks; r++) {
+        const part *p = &o->parts[r];
+        assert_int_equal(p->status, first->status);
+        assert_string_equal(p->message, first->message);
+        assert_true(p->loaded == first->loaded && p->found == first->found && p->together == first->together);
+        assert_true(p->from == first->from && p->epoch == first->epoch && p->batch == first->batch);
+        assert_string_equal(p->note, first->note);
+        assert_string_equal(p->digits, first->digits);
+    }
+}
+
+static void assert_done(const over *o)
+{
+    if (o->parts[0].status != LS_OK)
+        fail_msg("%s", o->parts[0].message);
+    assert_alike(o);
+}
+
+/* ---- Going on ---- */
+
+static void on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static const int ways[][4] = {{1, 4, 3, 1}, {3, 1, 2, 7}, {5, 6, 1, 2}};
+    static const int stops[] = {3, 5, 9, STEPS}; /* an epoch has five steps */
+    for (int way = 0; way < 3; way++)
+        for (int momentum = 0; momentum < 2; momentum++) {
+            over *o = calloc(1, sizeof *o);
+            o->h.momentum = momentum ? 0.9 : 0;
+            for (int i = 0; i < 4; i++) {
+                char note[32];
+                o->ranks = ways[way][i];
+                o->to = stops[i];
+                o->load = i > 0;
+                go(o);
+                assert_done(o);
+                snprintf(note, sizeof note, "at %d of rank 0", i ? stops[i - 1] : 0);
+                if (i) {
+                    assert_int_equal(o->parts[0].from, stops[i - 1]);
+                    assert_string_equal(o->parts[0].note, note);
+                    assert_non_null(strstr(o->parts[0].path, "kept/checkpoint-00000"));
+                    assert_string_equal(o->parts[o->ranks - 1].path, o->parts[0].path);
+                }
+            }
+            assert_string_equal(o->parts[0].digits, reference(momentum ? 0.9 : 0));
+            free(o);
+            empty_folder();
+        }
+}
+
+static void the_file_is_that_of_one_process(void **state)
+{
+    (void)state;
+    unsigned char *bytes[2];
+    size_t n[2];
+    static const int ranks[] = {1, 4};
+    for (int i = 0; i < 2; i++) {
+        over *o = calloc(1, sizeof *o);
+        *o = (over){.h = usual, .ranks = ranks[i], .to = 7};
+        go(o);
+        assert_done(o);
+        bytes[i] = test_read_file("kept/checkpoint-000001.safetensors", &n[i]);
+        free(o);
+        empty_folder();
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+static void rank_0s_disk_is_enough(void **state)
+{
+    (void)state;
+    over *o = calloc(1, sizeof *o);
+    *o = (over){.h = usual, .ranks = 3, .to = 4, .alone_has_folder = true, .load = true};
+    go(o);
+    assert_done(o);
+    assert_false(o->parts[0].loaded || o->parts[0].found);
+    o->to = STEPS;
+    go(o);
+    assert_done(o);
+    assert_true(o->parts[2].loaded && o->parts[2].found);
+    assert_int_equal(o->parts[2].from, 4);
+    assert_string_equal(o->parts[2].digits, reference(0.9));
+    assert_int_equal(access(test_path("nobody's"), F_OK), -1);
+    free(o);
+}
+
+/* ---- What is refused ---- */
+
+static void assert_all_fail(const over *o, ls_status status, const char *words)
+{
+    assert_alike(o);
+    if (o->parts[0].status != status || !strstr(o->parts[0].message, words))
+        fail_msg("expected %s \"%s\", got \"%s\"", ls_status_name(status), words, o->parts[0].message);
+    assert_true(o->parts[0].together);
+}
+
+static void what_cannot_be_loaded(void **state)
+{
+    (void)state;
+    over *o = calloc(1, sizeof *o);
+    *o = (over){.h = usual, .ranks = 3, .to = 4};
+    go(o);
+    assert_done(o);
+    o->load = true;
+    o->h.seed = 5;
+    go(o);
+    assert_all_fail(o, LS_CHANGED, "seed was 0 and is 5 now");
+    assert_false(o->parts[1].loaded);
+    /* The newest is damaged: rank 0 tells it, and all go on from the one before. */
+    o->h.seed = 0;
+    o->to = 6;
+    go(o);
+    assert_done(o);
+    size_t n;
+    unsigned char *bytes = test_read_file("kept/checkpoint-000002.safetensors", &n);
+    bytes[n - 5] ^= 1;
+    test_write_file("kept/checkpoint-000002.safetensors", bytes, n);
+    free(bytes);
+    o->to = STEPS;
+    go(o);
+    assert_done(o);
+    assert_int_equal(o->parts[0].from, 4);
+    assert_true(o->parts[0].lines == 1 && o->parts[1].lines == 0);
+    assert_string_equal(o->parts[2].digits, reference(0.9));
+    /* A folder that is none. */
+    test_write_file("file", "x", 1);
+    o->h.folder = "file";
+    go(o);
+    assert_all_fail(o, LS_IO, "file: the directory cannot be made");
+    free(o);
+}
+
+static void one_run_a_folder(void **state)
+{
+    (void)state;
+    run r;
+    begin(&r, &usual);
+    over *o = calloc(1, sizeof *o);
+    *o = (over){.h = usual, .ranks = 3, .to = 1};
+    go(o);
+    assert_all_fail(o, LS_BUSY, "lock: another run uses this folder");
+    free(o);
+    assert_int_equal(end(&r), LS_OK);
+}
+
+/* ---- Faults at rank 0 ---- */
+
+/* A failure to write is every rank's, and can be taken back. */
+static void save_or_catch(part *p)
+{
+    if (ls_checkpoint_save(p->r.kept, NULL) == LS_OK)
+        ls_checkpoint_wait(p->r.kept);
+    if (ls_failed(p->r.s)) {
+        assert_true(ls_failed_together(p->r.s));
+        assert_non_null(strstr(ls_message(p->r.s), "No space left on device"));
+        p->caught = ls_catch(p->r.s, LS_IO);
+    }
+}
+
+static void save_and_go_on(over *o, part *p, int rank)
+{
+    (void)o, (void)rank;
+    save_or_catch(p);
+    train(&p->r, STEPS - 1);
+    save_or_catch(p);
+    train(&p->r, STEPS);
+}
+
+static void every_system_call_fails(void **state)
+{
+    (void)state;
+    int met = 0;
+    for (int n = 1, done = 0; !done; n++) {
+        over *o = calloc(1, sizeof *o);
+        *o = (over){.h = usual, .ranks = 1, .to = 2};
+        go(o);
+        *o = (over){.h = usual, .ranks = 3, .to = 4, .load = true, .between = save_and_go_on};
+        test_fault(n, ENOSPC);
+        go(o);
+        done = !test_fault_met();
+        test_fault(0, 0);
+        assert_done(o);
+        assert_string_equal(o->parts[2].digits, reference(0.9));
+        met += o->parts[1].caught;
+        int from = assert_goes_on(&usual);
+        assert_true(from == 2 || from == 4 || from == STEPS - 1);
+        free(o);
+        empty_folder();
+    }
+    assert_true(met > 6);
+}
+
+static int failing; /* the allocation of rank 0 in what comes that fails; 0: none */
+
+static void fail_from_here(over *o, part *p, int rank)
+{
+    (void)o;
+    if (rank == 0)
+        test_allocations.fail_at = failing ? test_allocations.count + failing : 0;
+    if (ls_checkpoint_save(p->r.kept, (ls_note[]){{"word", "saved"}, {NULL, NULL}}) == LS_OK)
+        ls_checkpoint_wait(p->r.kept);
+    if (!ls_failed(p->r.s))
+        ls_checkpoint_load(p->r.kept, NULL);
+    if (rank == 0)
+        test_allocations.fail_at = 0;
+}
+
+static void every_allocation_of_rank_0_fails(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (bool done = false; !done;) {
+        over *o = calloc(1, sizeof *o);
+        ls_allocator allocator = test_allocator(0);
+        failing = ++n;
+        *o = (over){.h = usual, .ranks = 3, .to = 2, .between = fail_from_here};
+        o->h.allocator = &allocator;
+        go(o);
+        done = o->parts[0].status == LS_OK;
+        assert_alike(o);
+        if (!done)
+            assert_all_fail(o, LS_OUT_OF_MEMORY, "no memory for");
+        assert_int_equal(test_allocations.live, 0);
+        free(o);
+        empty_folder();
+    }
+    assert_true(n > 20);
+}
+
+#endif
+
+/* ---- Comparing ---- */
+
+enum { IMAGES = 24, SIDE = 6, CLASSES = 3 };
+
+typedef struct compared {
+    int ranks;
+    int wrong;        /* the rank that computes wrongly; -1: none */
+    int flipped;      /* the rank whose replica is changed; -1: none */
+    const char *name; /* the tensor in it */
+    struct {
+        ls_status status;
+        bool together;
+        int steps;
+        char message[1024], digits[65];
+    } of[WIRE_RANKS];
+} compared;
+
+static _Thread_local bool computes_wrongly; /* the rank of this thread, while it records */
+static bool yes = true, no = false;
+
+static void copy(const ls_custom_call *call, const float *const in[], float *out)
+{
+    size_t n = (size_t)call->rows * call->out[0] * call->out[1] * call->out[2];
+    memcpy(out, in[0], n * sizeof *out);
+    for (size_t i = 0; i < n && *(const bool *)call->user; i++)
+        out[i] *= 1 + 0x1p-20f; /* a few of the last bits */
+}
+
+static void copy_back(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
+                      float *const din[])
+{
+    (void)in, (void)out;
+    if (din[0])
+        memcpy(din[0], dout, (size_t)call->rows * call->out[0] * call->out[1] * call->out[2] * sizeof *dout);
+}
+
+static ls_tensor *passed_on(ls_tensor *x)
+{
+    return ls_custom_op(
+        &(ls_custom){
+            .name = "pass", .inputs = 1, .forward = copy, .backward = copy_back, .user = computes_wrongly ? &yes : &no},
+        (ls_tensor *[]){x});
+}
+
+/* One bit, as a fault of the memory would have it. */
+static void flip(ls_module *net, const char *name)
+{
+    ls_network *network = net->network;
+    ls_engine_wait(network->engine);
+    float *values = ls_network_values(network, &network->flat.views[ls_flat_find(&network->flat, name)]);
+    uint32_t bits;
+    memcpy(&bits, &values[1], sizeof bits);
+    bits ^= 1u << 3;
+    memcpy(&values[1], &bits, sizeof bits);
+}
+
+static void compare_rank(ls_cluster *cluster, int rank, void *user)
+{
+    compared *c = user;
+    uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
+    computes_wrongly = rank == c->wrong;
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
+    ls_data *data = ls_data_from_memory(s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 10});
+    ls_module *net = ls_sequential(s, NULL);
+    ls_append(net, NULL, ls_nn_conv2d(s, 4, 3, NULL));
+    ls_append(net, NULL, ls_nn_batch_norm(s));
+    ls_append(net, NULL, ls_nn_fn(s, passed_on));
+    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_append(net, NULL, ls_nn_linear(s, CLASSES));
+    ls_initialize(net, ls_parse_devices(s, rank == 1 ? "cpu:0-1" : "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
+    ls_batch batch;
+    while (c->of[rank].steps < 6 && !ls_failed(s))
+        if (ls_next(data, &batch)) {
+            if (rank == c->flipped && c->of[rank].steps == 3)
+                flip(net, c->name);
+            ls_backward(test_losses(net, &batch));
+            ls_verify(trainer);
+            if (ls_step(trainer) == LS_OK)
+                c->of[rank].steps++;
+        }
+    c->of[rank].status = ls_status_of(s);
+    c->of[rank].together = ls_failed_together(s);
+    snprintf(c->of[rank].message, sizeof c->of[rank].message, "%s", ls_message(s));
+    ls_fingerprint(net, c->of[rank].digits);
+    ls_close(s);
+}
+
+static void compare(compared *c)
+{
+    memset(c->of, 0, sizeof c->of);
+    wire_run(c->ranks, compare_rank, c);
+}
+
+static void ranks_that_agree_train_as_ever(void **state)
+{
+    (void)state;
+    char digits[65] = "";
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        compared c = {.ranks = ranks, .wrong = -1, .flipped = -1};
+        compare(&c);
+        for (int r = 0; r < ranks; r++) {
+            if (c.of[r].status != LS_OK)
+                fail_msg("%s", c.of[r].message);
+            assert_int_equal(c.of[r].steps, 6);
+            if (!*digits)
+                memcpy(digits, c.of[r].digits, sizeof digits);
+            assert_string_equal(c.of[r].digits, digits);
+        }
+    }
+}
+
+static void assert_named(compared *c, int steps, const char *before, const char *behind)
+{
+    compare(c);
+    for (int r = 0; r < c->ranks; r++) {
+        if (!strstr(c->of[r].message, before) || !strstr(c->of[r].message, behind))
+            fail_msg("%s", c->of[r].message);
+        assert_int_equal(c->of[r].status, LS_DIFFERS);
+        assert_true(c->of[r].together);
+        assert_int_equal(c->of[r].steps, steps);
+        assert_string_equal(c->of[r].message, c->of[0].message);
+    }
+}
+
+static void a_rank_that_computes_wrongly_is_named(void **state)
+{
+    (void)state;
+    assert_named(&(compared){.ranks = 4, .wrong = 2, .flipped = -1}, 0, "ls_verify: step 1, shard 0: rank 2 on host ",
+                 ", cpu(0) computes other bits than 4 of the 5 devices, first in the gradient of 0.weight");
+    assert_named(&(compared){.ranks = 3, .wrong = 1, .flipped = -1}, 0, "ls_verify: step 1, shard 0: rank 0 on host ",
+                 ", cpu(0) and rank 1 on host ");
+}
+
+static void a_replica_that_differs_is_named(void **state)
+{
+    (void)state;
+    assert_named(&(compared){.ranks = 4, .wrong = -1, .flipped = 3, .name = "4.bias"}, 3,
+                 "ls_verify: step 4: rank 3 on host ", " has other values than 3 of the 4 ranks, first in 4.bias; ");
+    assert_named(&(compared){.ranks = 3, .wrong = -1, .flipped = 0, .name = "1.running_var"}, 3,
+                 "ls_verify: step 4: rank 0 on host ",
+                 " has other values than 2 of the 3 ranks, first in 1.running_var; ");
+    assert_named(&(compared){.ranks = 2, .wrong = -1, .flipped = 1, .name = "0.weight"}, 3,
+                 "ls_verify: step 4: rank 0 on host ", " have different values, first in 0.weight; ");
+}
+
+/* ---- What ranks know of each other ---- */
+
+static void look_around(ls_cluster *cluster, int rank, void *user)
+{
+    (void)user;
+    ls_devices all[WIRE_RANKS], mine = {.n = rank + 1};
+    for (int d = 0; d <= rank; d++)
+        mine.at[d] = ls_cpu(rank + d);
+    ls_session *s = ls_open(&(ls_options){.cluster = cluster});
+    assert_int_equal(ls_cluster_devices(s, &mine, all), LS_OK);
+    assert_int_equal(ls_cluster_devices(NULL, &mine, all), LS_BAD_ARGUMENT);
+    for (int r = 0; r < ls_cluster_ranks(cluster); r++) {
+        assert_int_equal(all[r].n, r + 1);
+        assert_int_equal(all[r].at[r].index, 2 * r);
+        assert_int_equal(ls_cluster_process(cluster, r), getpid());
+    }
+    assert_int_equal(ls_cluster_process(cluster, -1), 0);
+    assert_int_equal(ls_cluster_process(NULL, 0), 0);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void devices_and_processes(void **state)
+{
+    (void)state;
+    ls_devices mine = {.n = 2, .at = {ls_cpu(1), ls_cpu(3)}}, all[1];
+    wire_run(4, look_around, NULL);
+    ls_session *s = ls_open(NULL);
+    assert_int_equal(ls_cluster_devices(s, &mine, all), LS_OK);
+    assert_true(all[0].n == 2 && all[0].at[1].index == 3);
+    assert_int_equal(ls_close(s), LS_OK);
+    ls_cluster *alone = ls_cluster_start(); /* by no launcher */
+    s = ls_open(&(ls_options){.cluster = alone});
+    assert_int_equal(ls_cluster_devices(s, &mine, all), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+    ls_cluster_end(alone);
+}
+
+int main(void)
+{
+#define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
+    const struct CMUnitTest tests[] = {
+#if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
+        test(on_any_number_of_ranks),
+        test(the_file_is_that_of_one_process),
+        test(rank_0s_disk_is_enough),
+        test(what_cannot_be_loaded),
+        test(one_run_a_folder),
+        test(every_system_call_fails),
+        test(every_allocation_of_rank_0_fails),
+#endif
+        test(ranks_that_agree_train_as_ever),
+        test(a_rank_that_computes_wrongly_is_named),
+        test(a_replica_that_differs_is_named),
+        test(devices_and_processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

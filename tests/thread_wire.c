@@ -1,0 +1,149 @@
+#include "thread_wire.h"
+
+#include <pthread.h>
+/* cmocka wants these before its own header. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct wire_message {
+    struct wire_message *next;
+    int from, tag;
+    size_t bytes;
+    char data[];
+} wire_message;
+
+typedef struct wire_slot {
+    bool receiving;
+    int from, tag;
+    void *data;
+    size_t bytes;
+} wire_slot;
+
+typedef struct wire_net {
+    pthread_mutex_t lock;
+    struct wire_message *inbox[WIRE_RANKS]; /* in the order sent */
+} wire_net;
+
+typedef struct wire_end {
+    wire_net *net;
+    int rank, n;
+    struct wire_slot *slots; /* [n] */
+} wire_end;
+
+static bool on_reserve(void *user, int slots)
+{
+    wire_end *e = user;
+    e->slots = realloc(e->slots, (size_t)slots * sizeof *e->slots);
+    memset(e->slots + e->n, 0, (size_t)(slots - e->n) * sizeof *e->slots);
+    e->n = slots;
+    return true;
+}
+
+static bool on_send(void *user, int number, int to, int tag, const void *data, size_t bytes)
+{
+    wire_end *e = user;
+    wire_message *sent = malloc(sizeof *sent + bytes);
+    assert_true(number < e->n && !e->slots[number].receiving && to != e->rank);
+    *sent = (wire_message){.from = e->rank, .tag = tag, .bytes = bytes};
+    memcpy(sent->data, data, bytes);
+    pthread_mutex_lock(&e->net->lock);
+    wire_message **at = &e->net->inbox[to];
+    while (*at)
+        at = &(*at)->next;
+    *at = sent;
+    pthread_mutex_unlock(&e->net->lock);
+    return true;
+}
+
+static bool on_receive(void *user, int number, int from, int tag, void *data, size_t bytes)
+{
+    wire_end *e = user;
+    assert_true(number < e->n && !e->slots[number].receiving && from != e->rank);
+    e->slots[number] = (wire_slot){true, from, tag, data, bytes};
+    return true;
+}
+
+/* Slots are looked at in their order, which is the order they were posted in. */
+static int on_test(void *user, int first, int n)
+{
+    wire_end *e = user;
+    int done = 1;
+    pthread_mutex_lock(&e->net->lock);
+    for (wire_slot *s = e->slots + first; s < e->slots + first + n; s++) {
+        wire_message **at = &e->net->inbox[e->rank];
+        while (s->receiving && *at && ((*at)->from != s->from || (*at)->tag != s->tag))
+            at = &(*at)->next;
+        if (s->receiving && *at) {
+            wire_message *came = *at;
+            assert_int_equal(came->bytes, s->bytes);
+            memcpy(s->data, came->data, came->bytes);
+            *at = came->next;
+            free(came);
+            s->receiving = false;
+        }
+        done &= !s->receiving;
+    }
+    pthread_mutex_unlock(&e->net->lock);
+    return done;
+}
+
+static ls_wire wire_of(wire_end *e, wire_net *n, int rank, int ranks)
+{
+    *e = (wire_end){.net = n, .rank = rank};
+    return (ls_wire){.size = sizeof(ls_wire),
+                     .rank = rank,
+                     .ranks = ranks,
+                     .user = e,
+                     .reserve = on_reserve,
+                     .send = on_send,
+                     .receive = on_receive,
+                     .test = on_test};
+}
+
+static bool wire_silent(const wire_net *n)
+{
+    for (int r = 0; r < WIRE_RANKS; r++)
+        if (n->inbox[r])
+            return false;
+    return true;
+}
+
+typedef struct rank {
+    pthread_t thread;
+    wire_net *net;
+    int number, ranks;
+    void (*run)(ls_cluster *cluster, int rank, void *user);
+    void *user;
+} rank;
+
+static void *rank_main(void *argument)
+{
+    rank *me = argument;
+    wire_end e;
+    ls_wire wire = wire_of(&e, me->net, me->number, me->ranks);
+    ls_cluster *cluster = ls_cluster_on(&wire);
+    me->run(cluster, me->number, me->user);
+    ls_cluster_end(cluster);
+    free(e.slots);
+    return NULL;
+}
+
+void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user)
+{
+    wire_net net = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    rank all[WIRE_RANKS];
+    assert_in_range(ranks, 1, WIRE_RANKS);
+    for (int r = 0; r < ranks; r++) {
+        all[r] = (rank){.net = &net, .number = r, .ranks = ranks, .run = run, .user = user};
+        assert_int_equal(pthread_create(&all[r].thread, NULL, rank_main, &all[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++)
+        pthread_join(all[r].thread, NULL);
+    assert_true(wire_silent(&net));
+}

@@ -1,0 +1,13 @@
+/* Ranks that are threads of one process, with a wire between them: sending copies, and what arrives waits for its receiver. */
+#ifndef TEST_THREAD_WIRE_H
+#define TEST_THREAD_WIRE_H
+
+#include <lockstep.h>
+
+enum { WIRE_RANKS = 8 };
+
+/* Runs each rank in a thread of its own with its cluster, which is ended afterwards; fails the test where a message is left that
+ * nobody received. */
+void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
+
+#endif
