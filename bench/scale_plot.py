@@ -10,12 +10,12 @@ import sys
 import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, StrMethodFormatter  # noqa: E402
+from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter  # noqa: E402
 
 NAMES = {"resnet18": "ResNet-18", "lenet": "LeNet"}
-PANELS = (("core", "loopback", "{} cores as measured,\nTCP as measured on the loopback device"),
-          ("core", "ethernet", "{} cores as measured,\n25 Gbit/s Ethernet, assumed"),
-          ("gpu", "infiniband", "{} GPUs and 200 Gbit/s InfiniBand,\nboth assumed"))
+PANELS = (("core", "loopback", "cores as measured,\nTCP as measured on the loopback device"),
+          ("core", "ethernet", "cores as measured,\n25 Gbit/s Ethernet, assumed"),
+          ("gpu", "infiniband", "GPUs and 200 Gbit/s InfiniBand,\nboth assumed"))
 LINES = {"flat": ("flat: each with each", "#b3541e", "o"), "two levels": ("two levels: inside hosts, then across", "#1f5fa8", "s"),
          "ring": ("ring (another order of sums)", "#777777", "^")}
 # No date and no random names in the file: the same figures give the same bytes.
@@ -25,22 +25,22 @@ matplotlib.rcParams.update({"svg.hashsalt": "lockstep", "svg.fonttype": "path", 
 
 def panel(axis, record, model, kind, across):
     counts, device = record["counts"], record["devices"][kind]
+    computing = device["images"][model] / device["speed"][model]
     for reduction, (label, colour, mark) in LINES.items():
         found = next(s for s in record["predicted"] if (s["network"], s["device"], s["across"], s["reduction"]) ==
                      (model, kind, across, reduction))
-        axis.plot(counts, [1e3 * t for t in found["seconds"]], color=colour, marker=mark, markersize=4, label=label)
-    computing = 1e3 * device["images"][model] / device["speed"][model]
-    axis.axhline(computing, color="black", linewidth=1, linestyle=":", label="computing alone")
+        axis.plot(counts, [t / computing for t in found["seconds"]], color=colour, marker=mark, markersize=4, label=label)
     axis.axvspan(counts[0], record["host"], color="#f2f2f2", zorder=0)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.xaxis.set_major_locator(FixedLocator(counts[::2]))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
-    low, high = axis.get_ylim()
-    axis.set_ylim(min(low, computing / 1.5), max(high, 3 * computing))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_ylim(0.9, max(3, 1.3 * axis.get_ylim()[1]))
+    axis.yaxis.set_major_locator(FixedLocator([1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500]))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.yaxis.set_minor_locator(NullLocator())
+    return computing
 
 
 def main():
@@ -51,10 +51,10 @@ def main():
     figure, axes = plt.subplots(len(NAMES), len(PANELS), figsize=(12, 7), sharex=True, layout="constrained")
     for row, model in zip(axes, NAMES):
         for axis, (kind, across, title) in zip(row, PANELS):
-            panel(axis, record, model, kind, across)
+            computing = panel(axis, record, model, kind, across)
             images = record["devices"][kind]["images"][model]
-            axis.set_title(title.format(f"{NAMES[model]}, {images} images a device,\n").replace("\n ", "\n"), fontsize=9.5)
-        row[0].set_ylabel("a step, ms")
+            axis.set_title(f"{NAMES[model]}, {images} images in {1e3 * computing:.3g} ms a device,\n{title}", fontsize=9.5)
+        row[0].set_ylabel("a step, times its computing")
     for axis in axes[-1]:
         axis.set_xlabel("devices, eight to a host (grey: one host)")
     axes[0][0].legend(frameon=False, fontsize=9, loc="upper left")
