@@ -163,6 +163,11 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
     for to in (None, 0, 2):
         stops(number, to)
 PY
+    part 'stuck before the first step' <<'PY'
+os.mkfifo(work + "/fifo")
+refused(3, "rank 0 on host [^ ]+: no progress since step 0, in data$", *small, "--log", work + "/fifo", "--timeout", str(patience()))
+nobody_left("a log that nobody reads")
+PY
     part 'killed and stopped at start, step, save and exit' <<'PY'
 # A library that sends its process a signal in one of its calls.
 open(work + "/at.c", "w").write(r'''
