@@ -13,6 +13,8 @@ export LOCKSTEP_DATA
 cat >"$work/runs.py" <<'PY'
 import glob, json, os, re, shutil, signal, subprocess, sys, time
 
+import run_logs
+
 program, work = sys.argv[1:3]
 folder, log = work + "/kept", work + "/run.jsonl"
 small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 3 --lr 0.1 --momentum 0.9".split()  # 5 steps an epoch
@@ -37,12 +39,7 @@ def refused(status, pattern, *options, **more):
 
 
 def numbers(path=log):
-    """What a log says of the run, without times."""
-    lines = open(path).read().split("\n")
-    assert lines.pop() == "", "the last line is not whole"
-    lines = [json.loads(line) for line in lines]
-    assert "lockstep" in lines[0] and all("lockstep" not in line for line in lines[1:])
-    return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
+    return run_logs.numbers(path)
 
 
 def clean():

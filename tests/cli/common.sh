@@ -3,6 +3,9 @@
 set -u
 program=$1
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+PYTHONPATH=$here # for run_logs.py
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH PYTHONDONTWRITEBYTECODE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM

@@ -5,6 +5,7 @@
 . "$(dirname -- "$0")/same.sh"
 
 if [ "${3-}" = long ]; then
+    same 1 2 3 4 5 7 -- --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 2 --lr 0.3 --momentum 0.9
     same 1 2 3 4 5 7 -- --model resnet18 --batch 26 --shard 8 --limit 41 --limit-test 20 --epochs 1 --momentum 0.9
     same 2 3 -- --model resnet18 --batch 40 --shard 4 --limit 40 --limit-test 9 --steps 1 --conv direct
     for host_ranks in 1 8 24; do # one level; hosts of eight; hosts of 24, 24 and 16
@@ -14,7 +15,7 @@ if [ "${3-}" = long ]; then
 fi
 
 # Runs that ranks cannot share evenly, an uneven last batch, and more ranks than its shards.
-same 1 2 3 4 5 7 -- --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 2 --lr 0.3 --momentum 0.9
+same 1 3 4 7 -- --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 2 --lr 0.3 --momentum 0.9
 same 3 -- --limit 100 --limit-test 50 --batch 70 --shard 64 --steps 2 --lr 0.3 --nesterov --momentum 0.9 --weight-decay 0.01
 same 3 -- --model resnet18 --batch 10 --shard 4 --limit 13 --limit-test 5 --epochs 1 --momentum 0.9
 
@@ -107,11 +108,7 @@ alone() {
 # Other ranks and moments, killed ones, and launchers that leave the others alone: hosts_checkpoint.sh.
 alone STOP 2
 says 'rank 2 on host [^ ]+: no progress since step [0-9]+, in (step|data|evaluation)$'
-# One that is stuck, before the first step and after the last.
-mkfifo "$work/fifo"
-# shellcheck disable=SC2086
-ranks 1 -n 3 "$program" train --data "$work/data" $small --log "$work/fifo" --timeout $patience
-says 'rank 0 on host [^ ]+: no progress since step 0, in data$'
+# One that is stuck after the last step.
 printf '#include <signal.h>\nint MPI_Finalize(void){return raise(SIGSTOP);}\n' >"$work/stop.c"
 if cc -shared -fPIC "$work/stop.c" -o "$work/stop.so" 2>/dev/null; then
     # shellcheck disable=SC2086
@@ -121,13 +118,6 @@ if cc -shared -fPIC "$work/stop.c" -o "$work/stop.so" 2>/dev/null; then
     sleep 0.5
     [ -z "$(ours)" ] || wrong "$called: processes left behind"
 fi
-
-# One that does not even start MPI.
-# shellcheck disable=SC2086
-ranks 1 -n 2 "$program" train --data "$work/data" $small --timeout $patience : -n 1 sh -c "kill -STOP \$\$; : --data $work/data"
-says 'rank [01] of 3: no progress since step 0, in the start of MPI'
-sleep 0.5
-[ -z "$(ours)" ] || wrong "$called: processes left behind"
 
 # The program elsewhere, without its plugin; and tasks without MPI.
 cp "$program" "$work/lockstep"

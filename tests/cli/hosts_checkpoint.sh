@@ -12,6 +12,8 @@ esac
 cat >"$work/ranks.py" <<'PY'
 import glob, json, os, re, shutil, signal, subprocess, sys, time
 
+import run_logs
+
 program, work, mpi, launcher, heedless = sys.argv[1:6]
 folder, log = work + "/kept", work + "/run.jsonl"
 small = "--limit 300 --limit-test 100 --batch 64 --shard 16 --lr 0.1 --momentum 0.9 --quiet".split()  # five steps an epoch
@@ -55,9 +57,7 @@ def refused(ranks, pattern, *options, **more):
 
 
 def numbers(path=log):
-    """What a log says of the run, without times."""
-    lines = [json.loads(line) for line in open(path)]
-    return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
+    return run_logs.numbers(path)
 
 
 def clean():
@@ -162,6 +162,11 @@ PY
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
     for to in (None, 0, 2):
         stops(number, to)
+PY
+    part 'stuck before the first step' <<'PY'
+os.mkfifo(work + "/fifo")
+refused(3, "rank 0 on host [^ ]+: no progress since step 0, in data$", *small, "--log", work + "/fifo", "--timeout", str(patience()))
+nobody_left("a log that nobody reads")
 PY
     part 'killed and stopped at start, step, save and exit' <<'PY'
 # A library that sends its process a signal in one of its calls.

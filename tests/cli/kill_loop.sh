@@ -10,16 +10,13 @@ export LOCKSTEP_DATA
 python3 - "$program" "$work" "${2:-1000}" <<'PY' || wrong "a run that was killed"
 import glob, hashlib, json, os, random, shutil, signal, subprocess, sys, time
 
+from run_logs import numbers
+
 program, work, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
 seed = random.randrange(2**32)
 random.seed(seed)
 folder, log = work + "/kept", work + "/run.jsonl"
 small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 4 --lr 0.1 --momentum 0.9 --schedule cosine --quiet".split()
-
-
-def numbers(path):
-    lines = [json.loads(line) for line in open(path)]
-    return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
 
 
 def whole_files():
