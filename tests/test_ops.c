@@ -178,7 +178,7 @@ static const row table[] = {
     {POOLS, 20, 50, 9, 9, 50, 2, 2, 0, 0},
     /* ResNet-18 */
     {CONVS, 5, 1, 28, 28, 64, 3, 1, 1, 0},
-    {CONVS, 2, 64, 28, 28, 64, 3, 1, 1, 0},
+    {CONVS, 20, 64, 28, 28, 64, 3, 1, 1, 0}, /* y goes around the caches */
     {CONVS, 2, 64, 28, 28, 128, 3, 2, 1, 0},
     {CONVS, 5, 64, 28, 28, 128, 1, 2, 0, 0},
     {CONVS, 1, 128, 14, 14, 128, 3, 1, 1, 0},
@@ -188,7 +188,7 @@ static const row table[] = {
     {CONVS, 5, 256, 7, 7, 512, 1, 2, 0, 0},
     {CONVS, 1, 512, 4, 4, 512, 3, 1, 1, 0},
     {CONVS, 37, 512, 1, 1, 10, 1, 1, 0, 0},
-    {MAPS, 5, 64, 28, 28, 0, 0, 0, 0, 0},
+    {MAPS, 37, 64, 28, 28, 0, 0, 0, 0, 0}, /* so does this */
     {MAPS, 20, 512, 4, 4, 0, 0, 0, 0, 0},
     /* Odd ones: each kernel, stride and padding, with channels and maps that fill no block. */
     {CONVS, 1, 3, 5, 7, 17, 3, 1, 1, 0},

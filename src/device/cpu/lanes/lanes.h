@@ -2,7 +2,10 @@
  *
  * `vf` holds LS_VL floats: 16 with AVX-512, 8 with AVX2, 4 with NEON, 1 in plain C. A group of 16 lanes is LS_NV of
  * them. Every function is one IEEE operation to a lane (or a fixed tree of additions), so the width never shows in a
- * result. */
+ * result.
+ *
+ * vf_stream stores to a multiple of LS_VL floats and around the caches where the machine can, so that no line is fetched only to be
+ * overwritten; lanes_streamed comes after the last of a call's, before another core may read them. */
 #ifndef LS_DEVICE_CPU_LANES_LANES_H
 #define LS_DEVICE_CPU_LANES_LANES_H
 
@@ -44,6 +47,14 @@ LS_INLINE vf vf_load(const float *p)
 LS_INLINE void vf_store(float *p, vf a)
 {
     _mm512_storeu_ps(p, a);
+}
+LS_INLINE void vf_stream(float *p, vf a)
+{
+    _mm512_stream_ps(p, a);
+}
+LS_INLINE void lanes_streamed(void)
+{
+    _mm_sfence();
 }
 LS_INLINE vf vf_set(float a)
 {
@@ -113,6 +124,14 @@ LS_INLINE vf vf_load(const float *p)
 LS_INLINE void vf_store(float *p, vf a)
 {
     _mm256_storeu_ps(p, a);
+}
+LS_INLINE void vf_stream(float *p, vf a)
+{
+    _mm256_stream_ps(p, a);
+}
+LS_INLINE void lanes_streamed(void)
+{
+    _mm_sfence();
 }
 LS_INLINE vf vf_set(float a)
 {
@@ -184,6 +203,13 @@ LS_INLINE void vf_store(float *p, vf a)
 {
     vst1q_f32(p, a);
 }
+LS_INLINE void vf_stream(float *p, vf a)
+{
+    vf_store(p, a);
+}
+LS_INLINE void lanes_streamed(void)
+{
+}
 LS_INLINE vf vf_set(float a)
 {
     return vdupq_n_f32(a);
@@ -253,6 +279,13 @@ LS_INLINE vf vf_load(const float *p)
 LS_INLINE void vf_store(float *p, vf a)
 {
     *p = a;
+}
+LS_INLINE void vf_stream(float *p, vf a)
+{
+    vf_store(p, a);
+}
+LS_INLINE void lanes_streamed(void)
+{
 }
 LS_INLINE vf vf_set(float a)
 {
@@ -507,6 +540,21 @@ LS_INLINE void lanes_turn(const float *from, ptrdiff_t from_step, int rows, int 
             for (int k = i; k < rows && k < i + 4; k++)
                 to[j * to_step + k] = from[k * from_step + j];
     }
+}
+
+/* A map that the caches will not hold until it is read again. */
+LS_INLINE int lanes_many(const ls_operand *map, int groups)
+{
+    enum { BYTES = 4 << 20 };
+    return (ptrdiff_t)groups * map->c * map->h * map->w * LS_LANES * (ptrdiff_t)sizeof(float) > BYTES;
+}
+
+LS_INLINE void vf_put(float *p, vf a, int many)
+{
+    if (many)
+        vf_stream(p, a);
+    else
+        vf_store(p, a);
 }
 
 /* Copies whole groups of lanes, `count` of them, `step` apart in `from`. */

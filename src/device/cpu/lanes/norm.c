@@ -20,13 +20,13 @@ static float images_and_places(const ls_op_call *call, const ls_operand *x)
 }
 
 LS_INLINE void normalize_plane(const int add, const int relu, const float *x, const float *residual, float *y,
-                               ptrdiff_t numbers, vf mean, vf scale, vf beta)
+                               ptrdiff_t numbers, vf mean, vf scale, vf beta, int many)
 {
     for (ptrdiff_t i = 0; i < numbers; i += LS_VL) {
         vf a = vf_fma(vf_sub(vf_load(x + i), mean), scale, beta);
         if (add)
             a = vf_add(a, vf_load(residual + i));
-        vf_store(y + i, relu ? vf_relu(a) : a);
+        vf_put(y + i, relu ? vf_relu(a) : a, many);
     }
 }
 
@@ -37,18 +37,19 @@ static void normalize(const ls_op_call *call, int channel, float mean, float inv
     const float gamma = call->in[1].data[channel] * inv;
     const vf m = vf_set(mean), scale = vf_set(gamma), beta = vf_set(call->in[2].data[channel]);
     const ptrdiff_t numbers = (ptrdiff_t)x->h * x->w * LS_LANES;
+    const int many = lanes_many(x, call->groups);
     for (int group = 0; group < call->groups; group++) {
         const ptrdiff_t at = ((ptrdiff_t)group * x->c + channel) * numbers;
         const float *from = x->data + at, *residual = a->fused_add ? call->in[3].data + at : NULL;
         float *to = call->out[0].data + at;
         if (a->fused_add && a->fused_relu)
-            normalize_plane(1, 1, from, residual, to, numbers, m, scale, beta);
+            normalize_plane(1, 1, from, residual, to, numbers, m, scale, beta, many);
         else if (a->fused_add)
-            normalize_plane(1, 0, from, residual, to, numbers, m, scale, beta);
+            normalize_plane(1, 0, from, residual, to, numbers, m, scale, beta, many);
         else if (a->fused_relu)
-            normalize_plane(0, 1, from, residual, to, numbers, m, scale, beta);
+            normalize_plane(0, 1, from, residual, to, numbers, m, scale, beta, many);
         else
-            normalize_plane(0, 0, from, residual, to, numbers, m, scale, beta);
+            normalize_plane(0, 0, from, residual, to, numbers, m, scale, beta, many);
     }
 }
 
@@ -70,6 +71,7 @@ static void batch_norm(const ls_op_call *call)
         statistics[x->c + c] = sum[0] / (n - 1.0f);
         normalize(call, c, mean, inv);
     }
+    lanes_streamed();
 }
 
 static void batch_norm_infer(const ls_op_call *call)
@@ -79,6 +81,7 @@ static void batch_norm_infer(const ls_op_call *call)
     const range mine = range_of(call, channels);
     for (int c = mine.from; c < mine.to; c++)
         normalize(call, c, running[c], 1.0f / sqrtf(running[channels + c] + call->attributes->eps));
+    lanes_streamed();
 }
 
 /* A group's dx (and dresidual) of one channel. */
@@ -86,7 +89,7 @@ typedef struct slope {
     const float *x, *dy, *y;
     float *dx, *residual;
     ptrdiff_t numbers;
-    int lanes;
+    int lanes, many;
     float mean, scale, k1, k2;
 } slope;
 
@@ -102,8 +105,8 @@ LS_INLINE void differentiate_plane(const int relu, const int add, const slope *s
             d = vf_keep(vm_greater(vf_load(s->y + at), vf_zero()), d);
         const vf dx = vf_mul(scale, vf_fma(vf_sub(mean, vf_load(s->x + at)), k2, vf_sub(d, k1)));
         if (add)
-            vf_store(s->residual + at, d);
-        vf_store(s->dx + at, vf_keep(vm_first(s->lanes - v * LS_VL), dx));
+            vf_put(s->residual + at, d, s->many);
+        vf_put(s->dx + at, vf_keep(vm_first(s->lanes - v * LS_VL), dx), s->many);
     }
 }
 
@@ -112,6 +115,7 @@ static void differentiate(const ls_op_call *call, int channel, slope s)
     const ls_attributes *a = call->attributes;
     const ls_operand *x = &call->in[1];
     s.numbers = (ptrdiff_t)x->h * x->w * LS_LANES;
+    s.many = lanes_many(x, call->groups);
     for (int group = 0; group < call->groups; group++) {
         const ptrdiff_t at = ((ptrdiff_t)group * x->c + channel) * s.numbers;
         s.x = x->data + at;
@@ -153,6 +157,7 @@ static void batch_norm_backward(const ls_op_call *call)
         call->out[1].data[c] = dgamma;
         call->out[1].data[x->c + c] = dbeta;
     }
+    lanes_streamed();
 }
 
 static void channel_sum(const ls_op_call *call)

@@ -27,6 +27,7 @@ typedef struct winograd {
     int tiles;
     int blocks, alive;          /* blocks of tiles, and how many have their V at a time */
     int ahead;                  /* all of U is made in advance */
+    int many;                   /* y goes around the caches, where a vector is a whole line of them */
     ptrdiff_t u_place, u_panel; /* floats from place to place, and from panel to panel */
     ptrdiff_t v_place, v_block, m_place;
     float *u, *v, *m;
@@ -47,6 +48,7 @@ static size_t lay_out(winograd *j, const ls_op_call *call)
     j->panels = (j->outputs + PANEL - 1) / PANEL;
     j->chunk = a->kernel == 3 ? 2 : 1;
     j->map = tiling_of(a, j->transposed ? j->x : j->y);
+    j->many = LS_VL == 16 && lanes_many(j->y, call->groups);
     j->tiles = call->groups * j->map.rows * j->map.columns;
     j->blocks = (j->tiles + TILES - 1) / TILES;
 
@@ -239,7 +241,7 @@ LS_INLINE void transform_products(const int kernel, const winograd *j, const flo
                 if (j->relu)
                     out[c] = vf_relu(out[c]);
                 if (i < rows && c < columns)
-                    vf_store(y + ((ptrdiff_t)i * j->y->w + c) * LS_LANES, out[c]);
+                    vf_put(y + ((ptrdiff_t)i * j->y->w + c) * LS_LANES, out[c], j->many);
             }
         }
     }
@@ -361,6 +363,7 @@ static void run(const ls_op_call *call)
             }
         }
     }
+    lanes_streamed();
 }
 
 int LANES(ls_lanes_winograd_units)(const ls_op_call *call)
