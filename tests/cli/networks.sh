@@ -91,7 +91,7 @@ export UCX_TLS UCX_NET_DEVICES
 timeout=30
 if [ "$mpi" = mpich ]; then
     timeout=10
-    tolerated=' of [48]: no progress since step [0-9]+, in the end of MPI$'
+    tolerated=' of [48]: no progress since step [0-9]+, in the end of MPI: a rank does not come$'
 fi
 
 # on RANKS-A-HOST: what follows is started on four hosts.
