@@ -41,12 +41,14 @@ static void *grown(void *list, int n, size_t size)
 
 bool record_set(record *r, const char *name, const char *value)
 {
-    record_setting *list = grown(r->settings, r->n_settings, sizeof *list);
+    record_setting *list = r->n_settings < RECORD_SETTINGS ? grown(r->settings, r->n_settings, sizeof *list) : NULL;
     if (!list)
         return false;
     r->settings = list;
     list[r->n_settings] = (record_setting){strdup(name), strdup(value ? value : "")};
     record_setting *added = &list[r->n_settings++];
+    if (added->name)
+        utf8_clean(added->name);
     if (added->value)
         utf8_clean(added->value);
     return added->name && added->value;

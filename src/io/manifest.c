@@ -159,11 +159,15 @@ static ls_note *notes_of(ls_context *context, json_t *object)
     return notes;
 }
 
-static bool read_integer(const json_t *object, const char *name, int64_t *value)
+/* Steps and epochs are counted on from, and a batch is an int: what is larger than any run is damage. */
+enum { MOST_BATCH = INT32_MAX };
+static const int64_t most_steps = (int64_t)1 << 53;
+
+static bool read_integer(const json_t *object, const char *name, int64_t most, int64_t *value)
 {
     const json_t *number = json_object_get(object, name);
     *value = json_integer_value(number);
-    return json_is_integer(number) && *value >= 0;
+    return json_is_integer(number) && *value >= 0 && *value <= most;
 }
 
 static bool read_sections(const json_t *list, ls_manifest *m)
@@ -176,7 +180,7 @@ static bool read_sections(const json_t *list, ls_manifest *m)
         const json_t *entry = json_array_get(list, (size_t)i);
         const char *digits = json_string_value(json_object_get(entry, "sha256"));
         section->name = json_string_value(json_object_get(entry, "name"));
-        if (!section->name || !digits || strlen(digits) != DIGITS || !read_integer(entry, "bytes", &section->bytes))
+        if (!section->name || !digits || strlen(digits) != DIGITS || !read_integer(entry, "bytes", INT64_MAX, &section->bytes))
             return false;
         memcpy(section->sha256, digits, DIGITS + 1);
     }
@@ -196,10 +200,11 @@ static ls_status read_content(ls_context *context, const char *path, json_t *who
     m->notes = notes_of(context, json_object_get(whole, "notes"));
     if (ls_context_status(context) != LS_OK)
         return ls_context_status(context);
-    if (!m->settings || !m->notes || !read_integer(position, "step", &m->step) ||
-        !read_integer(position, "epoch", &m->epoch) || !read_integer(position, "batch", &m->batch) ||
+    if (!m->settings || !m->notes || !read_integer(position, "step", most_steps, &m->step) ||
+        !read_integer(position, "epoch", most_steps, &m->epoch) ||
+        !read_integer(position, "batch", MOST_BATCH, &m->batch) ||
         !read_sections(json_object_get(whole, "sections"), m))
-        return damaged(context, path, "it lacks a member");
+        return damaged(context, path, "it lacks a member, or has one out of range");
     return LS_OK;
 }
 

@@ -81,6 +81,12 @@ static void work(ls_job *job, ls_worker *worker)
 
 /* ---- The verdict ---- */
 
+/* A device that has failed computed nothing. */
+static bool computed(const verifying *v, int i)
+{
+    return !atomic_load(&v->trainer->network->engine->workers[i / v->rounds].lost);
+}
+
 /* How many of the n runs have the sums of run i. */
 static int agreeing(const uint64_t *sums, int n, size_t views, int i)
 {
@@ -120,17 +126,18 @@ static ls_status raise_difference(const verifying *v, int shard, int best, int o
 
 static ls_status judge(const verifying *v, int shard)
 {
-    int n = v->trainer->network->devices.n * v->rounds, best = 0, most = 0;
+    int n = v->trainer->network->devices.n * v->rounds, best = -1, most = 0;
     size_t views = (size_t)v->trainer->network->flat.n_views + 1;
     for (int i = 0; i < n; i++) {
-        int agree = agreeing(v->sums, n, views, i);
+        int agree = computed(v, i) ? agreeing(v->sums, n, views, i) : 0;
         if (agree > most) {
             most = agree;
             best = i;
         }
     }
     for (int i = 0; i < n; i++)
-        if (memcmp(v->sums + (size_t)i * views, v->sums + (size_t)best * views, views * sizeof *v->sums) != 0)
+        if (computed(v, i) &&
+            memcmp(v->sums + (size_t)i * views, v->sums + (size_t)best * views, views * sizeof *v->sums) != 0)
             return raise_difference(v, shard, best, i, most);
     return LS_OK;
 }
