@@ -1,6 +1,7 @@
 #include "io/manifest.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "io/safetensors_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +181,8 @@ static bool read_sections(const json_t *list, ls_manifest *m)
         const json_t *entry = json_array_get(list, (size_t)i);
         const char *digits = json_string_value(json_object_get(entry, "sha256"));
         section->name = json_string_value(json_object_get(entry, "name"));
-        if (!section->name || !digits || strlen(digits) != DIGITS || !read_integer(entry, "bytes", INT64_MAX, &section->bytes))
+        if (!section->name || ls_saved_name_fault(section->name) || !digits || strlen(digits) != DIGITS ||
+            strspn(digits, "0123456789abcdef") != DIGITS || !read_integer(entry, "bytes", INT64_MAX, &section->bytes))
             return false;
         memcpy(section->sha256, digits, DIGITS + 1);
     }
