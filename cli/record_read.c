@@ -98,7 +98,9 @@ static int read_lines(record *r, FILE *file)
         else if (n == 1 && !json_object_get(line, "lockstep"))
             status = failed("report", "%s: not a run's log: its first line has no settings", r->name);
         else if (!take_line(r, line))
-            status = failed("report", r->n_settings < RECORD_SETTINGS ? "%s: no memory for it" : "%s: not a run's log: it has no end of settings",
+            status = failed("report",
+                            r->n_settings < RECORD_SETTINGS ? "%s: no memory for it"
+                                                            : "%s: not a run's log: it has no end of settings",
                             r->name);
         json_decref(line);
     }

@@ -167,11 +167,10 @@ static void save_changed(const char *change)
 {
     static float values[4 * 16 * 3];
     int64_t kernel[] = {4, 1, 3, 3}, four[] = {4}, linear[] = {3, 64}, turned[] = {64, 3}, three[] = {3};
-    ls_named_array arrays[] = {{"0.bias", 1, four, values},         {"0.weight", 4, kernel, values},
-                               {"1.bias", 1, four, values},         {"1.running_mean", 1, four, values},
-                               {"1.running_var", 1, four, values},  {"1.weight", 1, four, values},
-                               {"3.bias", 1, three, values},        {"3.weight", 2, linear, values},
-                               {"3.weight.more", 1, three, values}};
+    ls_named_array arrays[] = {
+        {"0.bias", 1, four, values},         {"0.weight", 4, kernel, values},    {"1.bias", 1, four, values},
+        {"1.running_mean", 1, four, values}, {"1.running_var", 1, four, values}, {"1.weight", 1, four, values},
+        {"3.bias", 1, three, values},        {"3.weight", 2, linear, values},    {"3.weight.more", 1, three, values}};
     int n = 8;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         values[i] = 1;

@@ -85,8 +85,7 @@ ls_status ls_step_reserve(ls_step_job *step, int shards)
         step->statistics = ls_alloc(context, n * network->flat.state, sizeof(float), "the shards' statistics");
         step->metrics = ls_alloc(context, n * LS_METRICS, sizeof(float), "the shards' metrics");
         step->losses = ls_alloc(context, n, sizeof *step->losses, "the shards' losses");
-        bool good =
-            step->order && step->pulled && step->filled && step->statistics && step->metrics && step->losses;
+        bool good = step->order && step->pulled && step->filled && step->statistics && step->metrics && step->losses;
         step->shards_capacity = good ? shards : 0;
     }
     return step->shards_capacity < shards ? LS_OUT_OF_MEMORY : ls_tree_reserve(&step->tree, context, shards);

@@ -31,8 +31,9 @@ typedef struct ls_tries {
     ls_try *at; /* [n], one a worker */
     int n;
     float *rows;
-    int64_t *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
-    double longest;  /* seconds that a finished try has taken, of late */
+    int64_t
+        *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
+    double longest; /* seconds that a finished try has taken, of late */
 } ls_tries;
 
 /* Once the parameters' shapes are known. */
