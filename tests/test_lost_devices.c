@@ -12,7 +12,7 @@
 #include "base/session.h"
 #include "training.h"
 
-enum { ROWS = 48, BATCH = 24, SHARD = 2, SIDE = 12, CLASSES = 4, STEPS = 6, WIDE = 2700 };
+enum { ROWS = 24, BATCH = 12, SHARD = 2, SIDE = 12, CLASSES = 4, STEPS = 5, WIDE = 2700 };
 
 static uint8_t images[ROWS * SIDE * SIDE], labels[ROWS];
 
@@ -293,12 +293,12 @@ static void a_device_stalls_at_each_operation(void **state)
 
 static atomic_int threads, thread_at; /* the thread with that number, from 1, cannot be had */
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *user);
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user)
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *user)
 {
-    return ++threads == thread_at ? EAGAIN : __real_pthread_create(thread, attributes, run, user);
+    return ++threads == thread_at ? EAGAIN : __real_pthread_create(thread, attributes, main, user);
 }
 
 static void every_thread_fails(void **state)

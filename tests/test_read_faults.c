@@ -231,14 +231,17 @@ static void every_read_fails(void **state)
         assert_int_equal(loads[i](NULL), LS_OK);
         strcpy(whole, loaded);
         int reads = reading.reads;
-        assert_true(reads >= 4);
+        assert_true(reads >= 3);
         for (fault kind = FAILS; kind < SHORT; kind++)
             for (int n = 1; n <= reads; n++) {
                 reading.kind = kind;
                 reading.at = n;
                 reading.reads = 0;
                 *loaded = 0;
-                ls_status status = loads[i](NULL), wanted = kind == FAILS ? LS_IO : kind == ENDS ? LS_BAD_FILE : LS_OK;
+                bool entry = loads[i] == load_checkpoint && n == 1; /* of the folder's lock, which may be empty */
+                ls_status status = loads[i](NULL), wanted = kind == FAILS            ? LS_IO
+                                                            : kind == ENDS && !entry ? LS_BAD_FILE
+                                                                                     : LS_OK;
                 if (status != wanted)
                     fail_msg("load %d, fault %d at read %d: %s", i, kind, n, ls_status_name(status));
                 assert_string_equal(loaded, wanted == LS_OK ? whole : "");
@@ -254,19 +257,27 @@ static void every_read_fails(void **state)
 static void every_allocation_fails(void **state)
 {
     (void)state;
+    char whole[65];
     write_all();
     for (int i = 0; i < LOADS; i++) {
-        int n = 1;
+        int n = 1, refused = 0;
+        assert_int_equal(loads[i](NULL), LS_OK);
+        strcpy(whole, loaded);
         for (bool done = false; !done; n++) {
             ls_allocator allocator = test_allocator(n);
             *loaded = 0;
             ls_status status = loads[i](&allocator);
             done = test_allocations.count < n;
             test_allocations.fail_at = 0;
-            if (status != (done ? LS_OK : LS_OUT_OF_MEMORY) || test_allocations.live != 0 || !*loaded == done)
-                fail_msg("load %d, allocation %d: %s, %d left", i, n, ls_status_name(status), test_allocations.live);
+            /* A library may do without, and then the result is the right one. */
+            bool good = status == LS_OK ? strcmp(loaded, whole) == 0 : status == LS_OUT_OF_MEMORY && !*loaded && !done;
+            if (!good || test_allocations.live != 0)
+                fail_msg("load %d, allocation %d of %d: %s, %d left, \"%s\" loaded", i, n, test_allocations.count,
+                         ls_status_name(status), test_allocations.live, loaded);
+            refused += status != LS_OK;
         }
-        print_message("load %d: %d allocations failed in turn\n", i, n - 2);
+        print_message("load %d: %d allocations failed in turn, %d of them by name\n", i, n - 2, refused);
+        assert_true(refused > 10);
     }
 }
 

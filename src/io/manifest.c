@@ -56,7 +56,7 @@ static json_t *list_of(const ls_section *sections, int n)
     return list;
 }
 
-/* The text without its end, "\n}"; free with free(). */
+/* The text without its end, "\n}"; jansson's to free. */
 static char *text_of(const ls_manifest *m)
 {
     json_t *whole = json_object();
@@ -96,7 +96,9 @@ ls_status ls_manifest_write(ls_context *context, const char *path, const ls_mani
     } else if (status == LS_OK) {
         status = ls_context_status(context);
     }
-    free(text);
+    json_free_t release; /* the process may have given the library an allocator */
+    json_get_alloc_funcs(NULL, &release);
+    release(text);
     return status;
 }
 
@@ -219,11 +221,11 @@ ls_status ls_manifest_read(ls_context *context, const char *path, ls_manifest *m
         return ls_context_status(context);
     ls_status status = check_sum(context, path, text, length);
     if (status == LS_OK) {
-        json_error_t error;
+        json_error_t error = {.line = 0}; /* which the library does not fill in whole */
         manifest->text = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
         if (manifest->text)
             status = read_content(context, path, manifest->text, manifest);
-        else if (json_error_code(&error) == json_error_out_of_memory)
+        else if (json_error_code(&error) <= json_error_out_of_memory) /* or nothing else to blame */
             status = ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its content", path);
         else
             status = damaged(context, path, "it is no JSON");
