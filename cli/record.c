@@ -91,9 +91,9 @@ double record_number(const record *r, const char *name)
 
 double record_batches(const record *r)
 {
-    double images = record_number(r, "images"), batch = record_number(r, "batch");
-    if (images > 0 && batch > 0)
-        return ceil(images / batch);
+    double batches = ceil(record_number(r, "images") / record_number(r, "batch"));
+    if (isfinite(batches) && batches >= 1)
+        return batches;
     return r->n_epochs && r->epochs[0].step > 0 ? (double)r->epochs[0].step : 1;
 }
 

@@ -59,8 +59,8 @@ static ls_status add_metadata(ls_context *context, const char *path, json_t *hea
     for (int i = 0; i < n; i++)
         if (json_object_set_new(object, metadata[i][0], json_string(metadata[i][1])) != 0) {
             json_decref(object);
-            return ls_raise(context, LS_BAD_ARGUMENT, "%s: cannot be written: its metadata is not UTF-8, or there is no memory for it",
-                            path);
+            return ls_raise(context, LS_BAD_ARGUMENT,
+                            "%s: cannot be written: its metadata is not UTF-8, or there is no memory for it", path);
         }
     if (json_object_set_new(header, "__metadata__", object) != 0)
         return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its header", path);

@@ -1,11 +1,14 @@
-/* To be preloaded into the program: the allocation with the number in FAIL_AT, from 1, fails, whoever asks; at the end their number
- * is written to the file named in COUNT_TO. For glibc, whose own functions it stands in front of. */
+/* To be preloaded into the program: of the allocations that it makes itself the one with the number in FAIL_AT, from 1, fails; at the
+ * end their number is written to the file named in COUNT_TO. Allocations of the libraries it uses are spared: fontconfig, pixman,
+ * jansson and libcrypto have places that do not survive a failure. For glibc, whose own functions it stands in front of. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 void *__libc_malloc(size_t bytes);
@@ -16,8 +19,20 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 static atomic_long count;
 static long fail_at = -1;
 
-static int fails(void)
+/* Whether code of the program asks, and not that of a library. */
+static int of_the_program(const void *caller)
 {
+    static const void *program;
+    Dl_info from;
+    if (!program && dladdr((const void *)getauxval(AT_ENTRY), &from))
+        program = from.dli_fbase;
+    return dladdr(caller, &from) && from.dli_fbase == program;
+}
+
+static int fails(const void *caller)
+{
+    if (!of_the_program(caller))
+        return 0;
     long number = atomic_fetch_add(&count, 1) + 1;
     if (fail_at < 0) {
         const char *text = getenv("FAIL_AT");
@@ -31,22 +46,22 @@ static int fails(void)
 
 void *malloc(size_t bytes)
 {
-    return fails() ? NULL : __libc_malloc(bytes);
+    return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
 }
 
 void *calloc(size_t number, size_t bytes)
 {
-    return fails() ? NULL : __libc_calloc(number, bytes);
+    return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(number, bytes);
 }
 
 void *realloc(void *memory, size_t bytes)
 {
-    return fails() ? NULL : __libc_realloc(memory, bytes);
+    return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(memory, bytes);
 }
 
 int posix_memalign(void **memory, size_t alignment, size_t bytes)
 {
-    *memory = fails() ? NULL : __libc_memalign(alignment, bytes);
+    *memory = fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, bytes);
     return *memory ? 0 : ENOMEM;
 }
 
