@@ -58,8 +58,8 @@ typedef struct ls_bindings {
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
-    ls_tally *tally;     /* one for each step, to be added to; NULL: nobody measures */
-    ls_helpers *helpers; /* NULL: none */
+    ls_tally *tally;                       /* one for each step, to be added to; NULL: nobody measures */
+    ls_helpers *helpers;                   /* NULL: none */
     bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always */
 } ls_bindings;
 

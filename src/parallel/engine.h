@@ -36,7 +36,7 @@ typedef struct ls_engine {
     ls_worker *workers;
     int n_workers;
     atomic_int n_lost;
-    bool crowded; /* more threads than cores: waiting must not spin */
+    bool crowded;            /* more threads than cores: waiting must not spin */
     atomic_int idle, owners; /* workers that would help with a shard, and that are at one */
     atomic_int alone;        /* operations that are not shared from here on, as cores are contested */
     pthread_mutex_t lock;
