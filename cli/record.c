@@ -91,7 +91,7 @@ double record_number(const record *r, const char *name)
 
 double record_batches(const record *r)
 {
-    double batches = ceil(record_number(r, "images") / record_number(r, "batch"));
+    double batch = record_number(r, "batch"), batches = batch > 0 ? ceil(record_number(r, "images") / batch) : NAN;
     if (isfinite(batches) && batches >= 1)
         return batches;
     return r->n_epochs && r->epochs[0].step > 0 ? (double)r->epochs[0].step : 1;
