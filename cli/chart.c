@@ -95,8 +95,8 @@ static void draw_curve(pen *p, const chart_curve *curve, const frame *f)
     int n = 0;
     for (int i = 0; at && i < curve->n; i++)
         if (isfinite(curve->at[i][0]) && isfinite(curve->at[i][1])) {
-            at[n][0] = x_at(f, curve->at[i][0]);
-            at[n++][1] = y_at(f, fmin(curve->at[i][1], f->y_max));
+            at[n][0] = x_at(f, fmin(fmax(curve->at[i][0], 0), f->x_max));
+            at[n++][1] = y_at(f, fmin(fmax(curve->at[i][1], 0), f->y_max));
         }
     if (n > 1)
         p->line(p, (const double(*)[2])at, n, curve->tint, curve->width);
@@ -110,7 +110,8 @@ static void draw_curve(pen *p, const chart_curve *curve, const frame *f)
 void chart_draw(pen *p, const chart *c, double left, double top, double width, double height)
 {
     frame f = {.left = left + 44, .top = top + 34, .width = width - 58, .height = height - 76};
-    double y_tick = scale_even_step(c->y_max > 0 ? c->y_max : 1, 4), x_max = c->x_max > 0 ? c->x_max : 1;
+    double y_tick = scale_even_step(c->y_max > 0 ? c->y_max : 1, 4),
+           x_max = c->x_max > 0 ? fmin(fmax(c->x_max, 1e-300), 1e300) : 1;
     double x_tick = c->whole_x ? scale_whole_step(x_max, 10) : scale_step(x_max, 6);
     f.y_max = 4 * y_tick;
     f.x_max = x_max;

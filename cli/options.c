@@ -352,7 +352,7 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
 
     *chosen = defaults;
     opterr = 0;
-    optind = 1;
+    optind = 0; /* GNU's way to begin anew, whatever was read before */
     for (;;) {
         optopt = 0;
         int got = getopt_long(argc, argv, ":h", long_options, NULL);

@@ -1,5 +1,6 @@
 #include "page.h"
 #include "scale.h"
+#include "utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -117,8 +118,8 @@ void page_number(FILE *file, const char *format, double value)
 void page_count(FILE *file, double value)
 {
     char text[32];
-    if (!isfinite(value)) {
-        page_number(file, "", value);
+    if (!(fabs(value) < 1e15)) { /* none, or more than is counted in digits */
+        page_number(file, "%.3g", value);
         return;
     }
     count_text(text, sizeof text, (int64_t)llround(value));
@@ -150,11 +151,14 @@ void page_settings(FILE *file, const record *r)
             continue; /* among the versions */
         char name[64], *underscore;
         snprintf(name, sizeof name, "%s", s->name);
+        utf8_clean(name); /* it may be cut within a character */
         while ((underscore = strchr(name, '_')) != NULL)
             *underscore = ' ';
         double value = record_number(r, s->name);
         if (isfinite(value) && strchr(s->value, '.')) {
-            fprintf(file, "<tr><th>%s</th><td>", name);
+            fputs("<tr><th>", file);
+            put_escaped(file, name);
+            fputs("</th><td>", file);
             page_number(file, "%g", value);
             fputs("</td></tr>\n", file);
         } else
@@ -187,7 +191,7 @@ void page_epochs(FILE *file, const record *r)
             fputs("</td>", file);
         }
         fprintf(file, "<td class=\"bars\"><span class=\"bar\" style=\"width:%.1f%%\"></span></td></tr>\n",
-                most > 0 && e->img_per_s > 0 ? 100 * e->img_per_s / most : 0);
+                most > 0 && e->img_per_s > 0 ? 100 * (e->img_per_s / most) : 0);
     }
     fputs("</tbody></table></div>\n", file);
 }

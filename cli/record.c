@@ -41,12 +41,14 @@ static void *grown(void *list, int n, size_t size)
 
 bool record_set(record *r, const char *name, const char *value)
 {
-    record_setting *list = grown(r->settings, r->n_settings, sizeof *list);
+    record_setting *list = r->n_settings < RECORD_SETTINGS ? grown(r->settings, r->n_settings, sizeof *list) : NULL;
     if (!list)
         return false;
     r->settings = list;
     list[r->n_settings] = (record_setting){strdup(name), strdup(value ? value : "")};
     record_setting *added = &list[r->n_settings++];
+    if (added->name)
+        utf8_clean(added->name);
     if (added->value)
         utf8_clean(added->value);
     return added->name && added->value;
@@ -89,9 +91,9 @@ double record_number(const record *r, const char *name)
 
 double record_batches(const record *r)
 {
-    double images = record_number(r, "images"), batch = record_number(r, "batch");
-    if (images > 0 && batch > 0)
-        return ceil(images / batch);
+    double batch = record_number(r, "batch"), batches = batch > 0 ? ceil(record_number(r, "images") / batch) : NAN;
+    if (isfinite(batches) && batches >= 1)
+        return batches;
     return r->n_epochs && r->epochs[0].step > 0 ? (double)r->epochs[0].step : 1;
 }
 

@@ -28,7 +28,9 @@ typedef struct record {
 record *record_new(const char *name); /* NULL without memory */
 void record_free(record *r);
 
-/* Each is false without memory. */
+enum { RECORD_SETTINGS = 1000 }; /* the most that a run can have */
+
+/* Each is false without memory, the first also beyond RECORD_SETTINGS. */
 bool record_set(record *r, const char *name, const char *value);
 bool record_add_epoch(record *r, const record_epoch *epoch);
 void record_step(record *r, int64_t step, double loss);

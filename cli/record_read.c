@@ -17,12 +17,15 @@ record *record_read(const char *path)
 #else
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 bool record_reader_built(void)
 {
@@ -33,6 +36,12 @@ static double number(const json_t *line, const char *name)
 {
     const json_t *value = json_object_get(line, name);
     return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* 0 where it is none: neither steps nor epochs have that number. */
+static int64_t whole_number(const json_t *line, const char *name)
+{
+    return json_integer_value(json_object_get(line, name));
 }
 
 /* A setting as the log writes it. */
@@ -50,7 +59,7 @@ static bool take_setting(record *r, const char *name, const json_t *value)
     return record_set(r, name, text);
 }
 
-/* One line of the log. False without memory; lines of a kind that is not known here are for others. */
+/* One line of the log. False without memory for it; lines of a kind that is not known here are for others. */
 static bool take_line(record *r, json_t *line)
 {
     if (json_object_get(line, "lockstep")) {
@@ -60,7 +69,7 @@ static bool take_line(record *r, json_t *line)
         return true;
     }
     if (json_object_get(line, "epoch"))
-        return record_add_epoch(r, &(record_epoch){.epoch = (int64_t)number(line, "epoch"),
+        return record_add_epoch(r, &(record_epoch){.epoch = whole_number(line, "epoch"),
                                                    .step = r->history.last_step,
                                                    .train_loss = number(line, "train_loss"),
                                                    .train_acc = number(line, "train_acc"),
@@ -68,7 +77,7 @@ static bool take_line(record *r, json_t *line)
                                                    .sec = number(line, "sec"),
                                                    .img_per_s = number(line, "img_per_s")});
     if (json_object_get(line, "step"))
-        record_step(r, (int64_t)number(line, "step"), number(line, "loss"));
+        record_step(r, whole_number(line, "step"), number(line, "loss"));
     return true;
 }
 
@@ -89,7 +98,10 @@ static int read_lines(record *r, FILE *file)
         else if (n == 1 && !json_object_get(line, "lockstep"))
             status = failed("report", "%s: not a run's log: its first line has no settings", r->name);
         else if (!take_line(r, line))
-            status = failed("report", "%s: %s", r->name, strerror(ENOMEM));
+            status = failed("report",
+                            r->n_settings < RECORD_SETTINGS ? "%s: no memory for it"
+                                                            : "%s: not a run's log: it has no end of settings",
+                            r->name);
         json_decref(line);
     }
     if (status == 0 && ferror(file))
@@ -100,11 +112,30 @@ static int read_lines(record *r, FILE *file)
     return status;
 }
 
+/* A regular file, whose lines are no longer than itself; opening a FIFO must not wait for its writer. */
+static FILE *open_log(const char *path)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    FILE *file = NULL;
+    if (fd < 0 || fstat(fd, &about) != 0)
+        failed("report", "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(about.st_mode))
+        failed("report", "%s: not a regular file", path);
+    else if (!(file = fdopen(fd, "r")))
+        failed("report", "%s: %s", path, strerror(errno));
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
 record *record_read(const char *path)
 {
     record *r = record_new(path);
-    FILE *file = r ? fopen(path, "re") : NULL;
-    int status = file ? read_lines(r, file) : failed("report", "%s: %s", path, strerror(errno));
+    if (!r)
+        failed("report", "%s: no memory for it", path);
+    FILE *file = r ? open_log(path) : NULL;
+    int status = file ? read_lines(r, file) : STATUS_FAILED;
     if (file)
         fclose(file);
     if (status == 0)

@@ -10,6 +10,8 @@ static double nice_step(double range, int parts, const double *nice)
 {
     if (!(range > 0) || parts < 1)
         return 1;
+    /* What is read from a file may be anything, and a step of nothing or without end would never fill the range. */
+    range = fmin(fmax(range, 1e-300), 1e300);
     double least = range / parts, power = pow(10, floor(log10(least)));
     while (*nice < 10 && *nice * power < least * (1 - 1e-9))
         nice++;

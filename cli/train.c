@@ -367,7 +367,8 @@ static int finish(training *t)
     if (!*t->result) {
         snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", t->test_acc,
                  (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
-        checkpoint_stop(t);
+        if (!checkpoint_stop(t) && ls_failed(t->run.session))
+            return STATUS_FAILED; /* said already */
     }
     if (c->report && !ls_failed(t->run.session)) {
         watch_phase("report");

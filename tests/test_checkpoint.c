@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "io/folder.h"
 
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
 
@@ -237,24 +238,50 @@ static void flip(const char *name, size_t bit)
 
 static const char newest[] = "kept/checkpoint-000002.safetensors", manifest[] = "kept/checkpoint-000002.json";
 
+/* Flips bits of a file of the second checkpoint, one at a time: what looks at it before it is loaded refuses each by name. */
+static void assert_refused(const char *name, size_t first, size_t end, size_t stride, const char *words)
+{
+    ls_context *context = test_context();
+    for (size_t bit = first; bit < end; bit += stride) {
+        ls_manifest m;
+        flip(name, bit);
+        ls_status status = ls_folder_check(context, test_path("kept"), 2, &m);
+        flip(name, bit);
+        assert_int_equal(status, LS_BAD_FILE);
+        test_expect(LS_BAD_FILE, words);
+    }
+    test_context_done();
+}
+
 static void every_flipped_bit(void **state)
 {
     (void)state;
     save_at(&usual, 3, 6);
     size_t n;
-    /* Every bit of the manifest and of the arrays' header, and one in each eleven bytes behind. */
     free(test_read_file(manifest, &n));
-    for (size_t bit = 0; bit < 8 * n; bit += bit < 8 * n - 1200 ? 7 : 1) {
+    for (size_t bit = 0; bit < 8 * n; bit += 1021) {
         flip(manifest, bit);
         assert_passed_over("checkpoint-000002.json: damaged");
         flip(manifest, bit);
     }
     free(test_read_file(newest, &n));
-    for (size_t bit = 0; bit < 8 * n; bit += bit < 64 ? 1 : bit < 8 * 400 ? 13 : 89) {
+    for (size_t bit = 0; bit < 8 * n; bit += 1021) {
         flip(newest, bit);
         assert_passed_over("damaged: the SHA-256 of its ");
         flip(newest, bit);
     }
+    /* Every bit of the manifest and of the arrays' header, and ten thousand or all behind, by what decides when one loads. */
+    ls_manifest m;
+    ls_context *context = test_context();
+    assert_int_equal(ls_folder_check(context, test_path("kept"), 2, &m), LS_OK);
+    size_t header = 8 * (size_t)m.sections[0].bytes, payload = 8 * n - header, stride = payload / 10000;
+    ls_manifest_free(context, &m);
+    test_context_done();
+    assert_refused(newest, 0, header, 1, "damaged: the SHA-256 of its header is ");
+    assert_refused(newest, header, 8 * n, stride ? stride : 1, "damaged: the SHA-256 of its ");
+    free(test_read_file(manifest, &n));
+    assert_refused(manifest, 0, 8 * n, 1, "checkpoint-000002.json: damaged: ");
+    print_message("%zu bits of headers and %zu behind\n", header + 8 * n, payload / (stride ? stride : 1));
     assert_int_equal(assert_goes_on(&usual), 6);
 }
 
@@ -436,7 +463,8 @@ static void other_versions(void **state)
                                            {"\"step\": \"6\"", "\"stop\": 6"},
                                            {"\"stop\": 6", "\"step\": 1e99"},
                                            {"\"step\": 1e99", "\"step\": 6, \"step\": 6"},
-                                           {"\"step\": 6, \"step\": 6", "\"step\": 6"},
+                                           {"\"step\": 6, \"step\": 6", "\"step\": 9223372036854775807"},
+                                           {"\"step\": 9223372036854775807", "\"step\": 6"},
                                            {"\"settings\"", "\"sattings\""},
                                            {"\"sattings\"", "\"settings\""},
                                            {"\"sections\": [", "\"sections\": [7, "},

@@ -269,6 +269,20 @@ static void a_bomb(void **state)
     free(zeros);
 }
 
+/* What fits the size of the file, and would still be some hundred times as large. */
+static void a_large_bomb(void **state)
+{
+    (void)state;
+    enum { FILE_BYTES = 1 << 20 };
+    unsigned char *file = calloc(FILE_BYTES, 1);
+    static const unsigned char header[8] = {0, 0, 8, 1, 0x20, 0, 0, 0}; /* 512 MiB of labels */
+    pack(0, header, sizeof header);
+    memcpy(file, packed, 64);
+    test_write_file("labels.gz", file, FILE_BYTES);
+    expect_fault("labels", LS_IDX_LABELS, LS_BAD_FILE, "the file is cut off (or its header damaged)");
+    free(file);
+}
+
 #else
 
 static void no_gzip(void **state)
@@ -531,6 +545,7 @@ int main(void)
         test(faulty_gzip),
         test(a_flipped_bit),
         test(a_bomb),
+        test(a_large_bomb),
 #else
         test(no_gzip),
 #endif

@@ -359,6 +359,9 @@ static void faulty_json(void **state)
     char deep[200001] = "{\"x\":";
     memset(deep + 5, '[', sizeof deep - 6);
     faulty(deep, 0, "maximum parsing depth");
+    static char many[1 << 20] = "{\"x\":[";
+    memset(many + 6, ',', sizeof many - 7);
+    faulty(many, 0, "the header has more than 524288 values");
 }
 
 static void faulty_entries(void **state)

@@ -1,4 +1,5 @@
 /* The public interface: what sticks, what is refused, and with which words. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -167,6 +168,10 @@ static void trainers_are_checked(void **state)
         ls_optim optim;
         const char *words;
     } bad[] = {{{.lr = -1}, "lr must be"},
+               {{.lr = NAN}, "lr must be"},
+               {{.lr = INFINITY}, "lr must be"},
+               {{.lr = 1, .weight_decay = NAN}, "weight_decay must be"},
+               {{.lr = 1, .momentum = INFINITY}, "momentum"},
                {{.lr = 1, .momentum = -0.5}, "momentum"},
                {{.lr = 1, .nesterov = true}, "nesterov needs"},
                {{.lr = 1, .schedule = LS_COSINE}, "need total"},

@@ -156,8 +156,13 @@ static int open_locked(ls_context *context, const char *path, bool *kernel)
 static ls_status enter(ls_lock *lock, bool kernel)
 {
     char text[ENTRY] = "";
-    ssize_t got = pread(lock->fd, text, sizeof text - 1, 0);
-    text[got > 0 ? got : 0] = 0;
+    ssize_t got;
+    do {
+        got = pread(lock->fd, text, sizeof text - 1, 0);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) /* what cannot be read is no empty entry */
+        return ls_raise(lock->context, LS_IO, "%s: cannot be read: %s", lock->path, strerror(errno));
+    text[got] = 0;
     if (!(kernel && of_this_machine(lock->fd)) && !ls_lock_stale(text))
         return busy(lock->context, lock->path, text);
     entry self;

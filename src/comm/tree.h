@@ -4,6 +4,8 @@
 #ifndef LS_COMM_TREE_H
 #define LS_COMM_TREE_H
 
+#include <stdatomic.h>
+
 #include "base/context.h"
 
 enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24, LS_TREE_FAR = 2 * LS_TREE_ROW };
@@ -13,7 +15,7 @@ typedef enum ls_node_state { LS_NODE_EMPTY, LS_NODE_RUNNING, LS_NODE_DONE, LS_NO
 /* Nodes in heap order: the root is 1, the children of h are 2h and 2h+1, leaf j is size + j. */
 typedef struct ls_tree {
     int leaves, size, capacity; /* size: leaves rounded up to a power of two */
-    int *buffer;                /* [2*size] the buffer a node holds, -1 without one */
+    atomic_int *buffer;         /* [2*size] the buffer a node holds, -1 without one */
     uint8_t *state;             /* [2*size] ls_node_state; guarded by the owner's lock, unlike `buffer` */
 } ls_tree;
 

@@ -108,10 +108,10 @@ ls_data *ls_data_open_fashion_mnist(ls_context *context, uint64_t seed, ls_part 
         return NULL;
     }
     char *directory = find_directory(context, part, loader ? loader->directory : NULL);
-    if (!directory)
-        return NULL;
     ls_idx images = {0}, labels = {0};
-    ls_status status = read_file(context, directory, IMAGES[part], LS_IDX_IMAGES, &images);
+    ls_status status = ls_context_status(context); /* a search that ran out of memory may have found another place */
+    if (status == LS_OK)
+        status = read_file(context, directory, IMAGES[part], LS_IDX_IMAGES, &images);
     if (status == LS_OK)
         status = read_file(context, directory, LABELS[part], LS_IDX_LABELS, &labels);
     if (status == LS_OK)

@@ -35,7 +35,9 @@ static ls_status read_plain(ls_source *source, void *into, size_t count, size_t 
 
 #if LOCKSTEP_HAVE_ZLIB
 
-enum { MOST_INFLATION = 1032 }; /* deflate's own limit: 258 bytes from two bits */
+/* Deflate's own limit is 258 bytes from two bits. Images and labels come near it only where they are few: what is large and still
+ * claims more than so many times its file is a bomb. */
+enum { MOST_INFLATION = 1032, LARGE = 1 << 28, LARGE_INFLATION = 64 };
 
 static void *zlib_allocate(void *context, unsigned count, unsigned size)
 {
@@ -172,8 +174,11 @@ ls_source *ls_source_open(ls_context *context, const char *path, bool gzip)
 int64_t ls_source_most(const ls_source *source)
 {
 #if LOCKSTEP_HAVE_ZLIB
-    if (source->gzip)
-        return source->size > INT64_MAX / MOST_INFLATION ? INT64_MAX : source->size * MOST_INFLATION;
+    if (source->gzip) {
+        int64_t size = source->size < INT64_MAX / MOST_INFLATION ? source->size : INT64_MAX / MOST_INFLATION;
+        int64_t large = size * LARGE_INFLATION > LARGE ? size * LARGE_INFLATION : LARGE;
+        return size * MOST_INFLATION < large ? size * MOST_INFLATION : large;
+    }
 #endif
     return source->size;
 }

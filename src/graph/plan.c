@@ -292,13 +292,15 @@ static int parts_of(const ls_plan *plan, const ls_bindings *bindings, const ls_o
     return most < ready + 1 ? most : ready + 1;
 }
 
-void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
+bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user)
 {
     ls_op_call call = {
         .samples = samples, .groups = (samples->count + LS_LANES - 1) / LS_LANES, .scratch = bindings->scratch};
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
+        if (bindings->goes_on && !bindings->goes_on(user, i))
+            return false;
         ls_tally *tally = bindings->tally ? &bindings->tally[i] : NULL;
         set_call(&call, step, bindings);
         call.parts = parts_of(plan, bindings, &call);
@@ -309,6 +311,7 @@ void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
         for (int b = 0; whole && b < step->buckets; b++)
             whole(user, plan->whole[step->first_bucket + b]);
     }
+    return true;
 }
 
 static void add_bytes(ls_cost *cost, const ls_argument *a)

@@ -58,12 +58,14 @@ typedef struct ls_bindings {
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
-    ls_tally *tally;     /* one for each step, to be added to; NULL: nobody measures */
-    ls_helpers *helpers; /* NULL: none */
+    ls_tally *tally;                       /* one for each step, to be added to; NULL: nobody measures */
+    ls_helpers *helpers;                   /* NULL: none */
+    bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always */
 } ls_bindings;
 
-/* Runs one shard. `whole` (may be NULL) is called after a step that completes a bucket of gradients. */
-void ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
+/* Runs one shard. `whole` (may be NULL) is called after a step that completes a bucket of gradients. False where it was ended by
+ * `goes_on`. */
+bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user);
 
 /* Computes a step's call, or the part of it that the call names; `tally` is the step's, NULL where nobody measures. */

@@ -1,6 +1,7 @@
 #include "io/manifest.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "io/safetensors_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static json_t *list_of(const ls_section *sections, int n)
     return list;
 }
 
-/* The text without its end, "\n}"; free with free(). */
+/* The text without its end, "\n}"; jansson's to free. */
 static char *text_of(const ls_manifest *m)
 {
     json_t *whole = json_object();
@@ -87,7 +88,9 @@ ls_status ls_manifest_write(ls_context *context, const char *path, const ls_mani
     } else if (status == LS_OK) {
         status = ls_context_status(context);
     }
-    free(text);
+    json_free_t release; /* the process may have given the library an allocator */
+    json_get_alloc_funcs(NULL, &release);
+    release(text);
     return status;
 }
 
@@ -151,11 +154,15 @@ static ls_note *notes_of(ls_context *context, json_t *object)
     return notes;
 }
 
-static bool read_integer(const json_t *object, const char *name, int64_t *value)
+/* Steps and epochs are counted on from, and a batch is an int: what is larger than any run is damage. */
+enum { MOST_BATCH = INT32_MAX };
+static const int64_t most_steps = (int64_t)1 << 53;
+
+static bool read_integer(const json_t *object, const char *name, int64_t most, int64_t *value)
 {
     const json_t *number = json_object_get(object, name);
     *value = json_integer_value(number);
-    return json_is_integer(number) && *value >= 0;
+    return json_is_integer(number) && *value >= 0 && *value <= most;
 }
 
 static bool read_sections(const json_t *list, ls_manifest *m)
@@ -168,7 +175,8 @@ static bool read_sections(const json_t *list, ls_manifest *m)
         const json_t *entry = json_array_get(list, (size_t)i);
         const char *digits = json_string_value(json_object_get(entry, "sha256"));
         section->name = json_string_value(json_object_get(entry, "name"));
-        if (!section->name || !digits || strlen(digits) != DIGITS || !read_integer(entry, "bytes", &section->bytes))
+        if (!section->name || ls_saved_name_fault(section->name) || !digits || strlen(digits) != DIGITS ||
+            strspn(digits, "0123456789abcdef") != DIGITS || !read_integer(entry, "bytes", INT64_MAX, &section->bytes))
             return false;
         memcpy(section->sha256, digits, DIGITS + 1);
     }
@@ -188,10 +196,11 @@ static ls_status read_content(ls_context *context, const char *path, json_t *who
     m->notes = notes_of(context, json_object_get(whole, "notes"));
     if (ls_context_status(context) != LS_OK)
         return ls_context_status(context);
-    if (!m->settings || !m->notes || !read_integer(position, "step", &m->step) ||
-        !read_integer(position, "epoch", &m->epoch) || !read_integer(position, "batch", &m->batch) ||
+    if (!m->settings || !m->notes || !read_integer(position, "step", most_steps, &m->step) ||
+        !read_integer(position, "epoch", most_steps, &m->epoch) ||
+        !read_integer(position, "batch", MOST_BATCH, &m->batch) ||
         !read_sections(json_object_get(whole, "sections"), m))
-        return damaged(context, path, "it lacks a member");
+        return damaged(context, path, "it lacks a member, or has one out of range");
     return LS_OK;
 }
 
@@ -204,11 +213,11 @@ ls_status ls_manifest_read(ls_context *context, const char *path, ls_manifest *m
         return ls_context_status(context);
     ls_status status = check_sum(context, path, text, length);
     if (status == LS_OK) {
-        json_error_t error;
+        json_error_t error = {.line = 0}; /* which the library does not fill in whole */
         manifest->text = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
         if (manifest->text)
             status = read_content(context, path, manifest->text, manifest);
-        else if (json_error_code(&error) == json_error_out_of_memory)
+        else if (json_error_code(&error) <= json_error_out_of_memory) /* or nothing else to blame */
             status = ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its content", path);
         else
             status = damaged(context, path, "it is no JSON");

@@ -31,15 +31,29 @@ static const struct dtype {
 
 /* ---- The header as JSON ------------------------------------------------------------------------------------------ */
 
+/* A parsed value takes up to a hundred times its text. */
+enum { MOST_VALUES = 1 << 19 };
+
+static size_t values_at_most(const char *text, size_t length)
+{
+    size_t values = 0;
+    for (const char *end = text + length; text < end; text++)
+        values += *text == ',' || *text == '[' || *text == '{';
+    return values;
+}
+
 static ls_status parse_header(ls_safetensors *file, const char *text, size_t length)
 {
-    json_error_t error;
+    json_error_t error = {.line = 0}; /* which the library does not fill in whole */
     char shown[120];
     if (text[0] != '{')
         return ls_raise(file->context, LS_BAD_FILE, "%s: the header is not a JSON object; this is no safetensors file",
                         file->path);
+    if (values_at_most(text, length) > MOST_VALUES)
+        return ls_raise(file->context, LS_BAD_FILE, "%s: the header has more than %d values; no model has so many",
+                        file->path, MOST_VALUES);
     file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    if (!file->header && json_error_code(&error) == json_error_out_of_memory)
+    if (!file->header && json_error_code(&error) <= json_error_out_of_memory) /* or nothing else to blame */
         return ls_raise(file->context, LS_OUT_OF_MEMORY, "%s: no memory for its header", file->path);
     if (!file->header)
         return ls_raise(file->context, LS_BAD_FILE, "%s: the header is damaged: %s, at its byte %d", file->path,

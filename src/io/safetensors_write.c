@@ -59,7 +59,8 @@ static ls_status add_metadata(ls_context *context, const char *path, json_t *hea
     for (int i = 0; i < n; i++)
         if (json_object_set_new(object, metadata[i][0], json_string(metadata[i][1])) != 0) {
             json_decref(object);
-            return ls_raise(context, LS_BAD_ARGUMENT, "%s: cannot be written: its metadata is not UTF-8", path);
+            return ls_raise(context, LS_BAD_ARGUMENT,
+                            "%s: cannot be written: its metadata is not UTF-8, or there is no memory for it", path);
         }
     if (json_object_set_new(header, "__metadata__", object) != 0)
         return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its header", path);
@@ -70,6 +71,8 @@ static ls_status add_metadata(ls_context *context, const char *path, json_t *hea
  */
 static ls_status write_header(ls_context *context, ls_replace *replace, const char *path, const json_t *header)
 {
+    json_free_t release; /* the process may have given the library an allocator */
+    json_get_alloc_funcs(NULL, &release);
     char *text = json_dumps(header, JSON_COMPACT);
     if (!text)
         return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for its header", path);
@@ -87,7 +90,7 @@ static ls_status write_header(ls_context *context, ls_replace *replace, const ch
         status = ls_replace_write(replace, text, length);
     if (status == LS_OK)
         status = ls_replace_write(replace, "        ", padded - length);
-    free(text);
+    release(text);
     return status;
 }
 

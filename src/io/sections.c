@@ -1,6 +1,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "io/safetensors.h"
+#include "io/safetensors_names.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@ enum { PIECE = 1 << 20 };
 static ls_status check_section(ls_context *context, const char *path, int fd, int64_t begin, const ls_section *section,
                                unsigned char *piece)
 {
-    char digits[65];
+    char digits[65], shown[100];
     ls_sha256 *hash = ls_sha256_begin(context);
     ls_status status = hash ? LS_OK : ls_context_status(context);
     for (int64_t at = 0; at < section->bytes && status == LS_OK; at += PIECE) {
@@ -26,7 +27,7 @@ static ls_status check_section(ls_context *context, const char *path, int fd, in
     status = ls_sha256_end(hash, digits);
     if (status == LS_OK && strcmp(digits, section->sha256) != 0)
         status = ls_raise(context, LS_BAD_FILE, "%s: damaged: the SHA-256 of its %s is %.16s..., not %.16s...", path,
-                          section->name, digits, section->sha256);
+                          ls_printable(section->name, shown, sizeof shown), digits, section->sha256);
     return status;
 }
 

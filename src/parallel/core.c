@@ -59,6 +59,12 @@ static void *enlarge(ls_core *core, void *block, size_t count, size_t size)
     return ls_alloc(core->context, count, size, "a core's arena");
 }
 
+static bool has_room(const ls_core *core, const ls_plan *plan)
+{
+    return core->arena && plan->arena_floats <= core->arena_floats && core->scratch &&
+           plan->scratch_bytes <= core->scratch_bytes && (size_t)plan->capacity <= core->shard_images && core->sums;
+}
+
 static ls_status make_room(ls_core *core, const ls_plan *plan)
 {
     size_t images = (size_t)plan->capacity;
@@ -77,11 +83,14 @@ static ls_status make_room(ls_core *core, const ls_plan *plan)
     }
     if (!core->sums)
         core->sums = ls_alloc(core->context, 2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof(float), "a core's sums");
-    return core->arena && core->scratch && core->shard_images >= images && core->sums ? LS_OK : LS_OUT_OF_MEMORY;
+    return has_room(core, plan) ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
+/* Only the session's caller changes the room, so it may look at it without the core's turn, which a device that is late may have. */
 ls_status ls_core_reserve(ls_core *core, const ls_plan *plan)
 {
+    if (has_room(core, plan))
+        return LS_OK;
     ls_core_enter(core);
     ls_status status = make_room(core, plan);
     ls_core_leave(core);

@@ -31,7 +31,8 @@ static void *worker_main(void *argument)
             break;
         ls_job *job = engine->queue[worker->seen % LS_QUEUE];
         pthread_mutex_unlock(&engine->lock);
-        job->work(job, worker);
+        if (!atomic_load(&worker->lost))
+            job->work(job, worker);
         pthread_mutex_lock(&engine->lock);
         ls_job **slot = &engine->queue[worker->seen++ % LS_QUEUE];
         if (--job->left == 0) {
@@ -118,6 +119,19 @@ ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *plan)
         if (ls_core_reserve(engine->workers[i].core, plan) != LS_OK)
             return LS_OUT_OF_MEMORY;
     return LS_OK;
+}
+
+int ls_engine_lose(ls_engine *engine, int worker)
+{
+    atomic_store(&engine->workers[worker].lost, true);
+    return engine->n_workers - atomic_fetch_add(&engine->n_lost, 1) - 1;
+}
+
+ls_status ls_engine_check(ls_engine *engine)
+{
+    if (atomic_load(&engine->n_lost) < engine->n_workers)
+        return LS_OK;
+    return ls_raise(engine->context, LS_NO_DEVICE, "every device of the network has failed; initialize it on others");
 }
 
 void ls_engine_submit(ls_engine *engine, ls_job *job)

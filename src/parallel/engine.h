@@ -17,7 +17,8 @@ typedef struct ls_worker {
     int place; /* of its core among those of the engine's workers */
     ls_device device;
     pthread_t thread;
-    unsigned seen; /* jobs done */
+    unsigned seen;    /* jobs done */
+    atomic_bool lost; /* its device has failed: it does nothing more */
     ls_offer offer;
 } ls_worker;
 
@@ -34,7 +35,8 @@ typedef struct ls_engine {
     int n_cores; /* how many different ones the workers have */
     ls_worker *workers;
     int n_workers;
-    bool crowded; /* more threads than cores: waiting must not spin */
+    atomic_int n_lost;
+    bool crowded;            /* more threads than cores: waiting must not spin */
     atomic_int idle, owners; /* workers that would help with a shard, and that are at one */
     atomic_int alone;        /* operations that are not shared from here on, as cores are contested */
     pthread_mutex_t lock;
@@ -50,6 +52,11 @@ void ls_engine_free(ls_engine *engine); /* after the last job */
 
 /* Gives every core room for `plan`, when its turn comes. */
 ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *plan);
+
+/* The worker's device has failed. Returns how many are left. */
+int ls_engine_lose(ls_engine *engine, int worker);
+/* LS_NO_DEVICE where all have. */
+ls_status ls_engine_check(ls_engine *engine);
 
 void ls_engine_submit(ls_engine *engine, ls_job *job);
 void ls_engine_wait_job(ls_engine *engine,

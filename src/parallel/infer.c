@@ -126,7 +126,8 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     int64_t images = over->shape.dim[0];
     int shard = images && images < network->shard ? (int)images : network->shard;
     ls_program *program = ls_program_of(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
-    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK)
+    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
+        ls_engine_check(network->engine) != LS_OK)
         return ls_status_of(session);
     pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = ls_network_step(network)};
     p.feed = ls_feed_new(program, trace, images, NULL);

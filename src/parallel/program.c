@@ -324,7 +324,7 @@ static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
             core->labels[i] = label_of(feed, first + i);
 }
 
-void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user)
 {
     const ls_program *program = feed->program;
@@ -343,5 +343,5 @@ void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     bindings->base[LS_IN_ARENA] = core->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = core->scratch;
-    ls_plan_run(feed->plan, bindings, &samples, whole, user);
+    return ls_plan_run(feed->plan, bindings, &samples, whole, user);
 }

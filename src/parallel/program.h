@@ -65,9 +65,9 @@ static inline int ls_feed_count(const ls_feed *feed, int j)
     return left < feed->shard ? (int)left : feed->shard;
 }
 
-/* Runs shard j on a core whose turn it is. The caller sets the weights, state, gradients, statistics, metrics and outputs of
- * `bindings`. */
-void ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+/* Runs shard j on a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients, statistics, metrics and
+ * outputs of `bindings`. */
+bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user);
 
 #endif

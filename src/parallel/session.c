@@ -11,6 +11,7 @@
 #include "parallel/stream.h"
 
 enum { DEFAULT_SHARD = 64, MAX_SHARD = 1 << 20 };
+static const double usual_patience = 10; /* seconds */
 
 static ls_status check_options(ls_session *session)
 {
@@ -50,6 +51,7 @@ ls_session *ls_open(const ls_options *options)
     pthread_mutex_init(&session->feeds_lock, NULL);
     if (options)
         session->options = *options;
+    session->patience = usual_patience;
     check_options(session);
     return session;
 }

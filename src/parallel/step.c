@@ -37,8 +37,12 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     step->given = slices;
     step->combined = slices + buckets;
     step->reduced = slices + 2 * buckets;
+    pthread_condattr_t steady;
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_mutex_init(&step->lock, NULL);
-    pthread_cond_init(&step->changed, NULL);
+    pthread_cond_init(&step->changed, &steady);
+    pthread_condattr_destroy(&steady);
     return LS_OK;
 }
 
@@ -52,6 +56,7 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->parts);
     ls_release(context, step->order);
     ls_release(context, step->pulled);
+    ls_release(context, step->filled);
     ls_release(context, step->owed);
     ls_release(context, step->given);
     ls_release(context, step->statistics);
@@ -71,15 +76,17 @@ ls_status ls_step_reserve(ls_step_job *step, int shards)
     if (shards > step->shards_capacity) {
         ls_release(context, step->order);
         ls_release(context, step->pulled);
+        ls_release(context, step->filled);
         ls_release(context, step->statistics);
         ls_release(context, step->metrics);
         ls_release(context, step->losses);
         step->order = ls_alloc(context, n, sizeof *step->order, "a step's shards");
         step->pulled = ls_alloc(context, n, sizeof *step->pulled, "a step's shards");
+        step->filled = ls_alloc(context, n, sizeof *step->filled, "a step's shards");
         step->statistics = ls_alloc(context, n * network->flat.state, sizeof(float), "the shards' statistics");
         step->metrics = ls_alloc(context, n * LS_METRICS, sizeof(float), "the shards' metrics");
         step->losses = ls_alloc(context, n, sizeof *step->losses, "the shards' losses");
-        bool good = step->order && step->pulled && step->statistics && step->metrics && step->losses;
+        bool good = step->order && step->pulled && step->filled && step->statistics && step->metrics && step->losses;
         step->shards_capacity = good ? shards : 0;
     }
     return step->shards_capacity < shards ? LS_OUT_OF_MEMORY : ls_tree_reserve(&step->tree, context, shards);
@@ -299,8 +306,23 @@ static void fold(ls_step_job *step, int node, ls_core *core)
     pthread_cond_broadcast(&step->changed);
 }
 
-/* A buffer for shard j's gradient. Pulling pauses here while too many partial gradients are alive. */
-static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
+/* For something to change, with the lock held; whether a device is late changes by itself. */
+static void wait_a_little(ls_step_job *step)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&step->changed, &step->lock, &until);
+}
+
+static bool stand_in(ls_step_job *step, ls_worker *worker);
+static void give_up(ls_step_job *step, int shard, ls_device device);
+
+/* Begins a try at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients are alive. False
+ * where that came to nothing: the step was given up, or the device failed meanwhile, standing in for another. */
+static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_core_times *times = times_of(step, worker);
@@ -310,8 +332,15 @@ static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
         int node = ls_tree_foldable(&step->tree);
         if (node)
             fold(step, node, worker->core);
-        else
-            pthread_cond_wait(&step->changed, &step->lock);
+        else if (!stand_in(step, worker))
+            wait_a_little(step);
+        bool lost = atomic_load(&worker->lost);
+        if (lost || atomic_load(&step->complete)) {
+            pthread_mutex_unlock(&step->lock);
+            if (lost)
+                give_up(step, j, worker->device);
+            return false;
+        }
         if (times && node)
             ls_times_reduced(times, begin);
         else if (times)
@@ -320,8 +349,9 @@ static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->tree.buffer[step->tree.size + j] = buffer;
     step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
+    ls_try_begin(step, t, j, buffer);
     pthread_mutex_unlock(&step->lock);
-    return trainer->pool[buffer];
+    return true;
 }
 
 /* ---- Reduction and update ---- */
@@ -445,18 +475,69 @@ static bool reducible(ls_step_job *step)
 typedef struct running {
     ls_step_job *step;
     ls_worker *worker;
+    ls_try *t;
+    bool failed; /* the device */
 } running;
+
+/* One shard more has filled a bucket. The lock is held. */
+static void fill(ls_step_job *step, int bucket)
+{
+    if (atomic_fetch_sub(&step->owed[bucket], 1) == 1) {
+        atomic_store(&step->stage[bucket], ls_exchange_filled(step));
+        pthread_cond_broadcast(&step->changed);
+    }
+}
 
 static void bucket_is_whole(void *user, int bucket)
 {
     running *r = user;
-    if (atomic_fetch_sub(&r->step->owed[bucket], 1) == 1) {
-        atomic_store(&r->step->stage[bucket], ls_exchange_filled(r->step));
-        ls_step_wake(r->step);
-    }
+    pthread_mutex_lock(&r->step->lock);
+    bool counts = ls_try_fills(r->step, r->t);
+    if (counts)
+        fill(r->step, bucket);
+    pthread_mutex_unlock(&r->step->lock);
+    if (!counts)
+        return;
     if (atomic_load(&r->step->next) >= r->step->mine)
         reduce(r->step, r->worker);
     ls_exchange_advance(r->step);
+}
+
+static bool goes_on(void *user, int operation)
+{
+    running *r = user;
+    const ls_session *session = r->step->trainer->session;
+    r->failed = session->fault && session->fault(session->fault_user, r->worker->device, r->t->shard, operation);
+    return !r->failed && !atomic_load(&r->t->over);
+}
+
+/* No device can go on with a shard that this one was at. */
+static void give_up(ls_step_job *step, int shard, ls_device device)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_session *session = trainer->session;
+    ls_raise(&session->context, LS_NO_DEVICE, "step %lld: cpu(%d) failed in shard %d, and no other can go on with it",
+             (long long)step->number + 1, device.index, shard);
+    if (step->update)
+        atomic_store(&trainer->upset, 1);
+    lose_summaries(step);
+    atomic_store(&session->broken, true);
+    atomic_store(&step->complete, 1);
+    ls_step_wake(step);
+}
+
+static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
+    pthread_mutex_lock(&step->lock);
+    ls_try_lose(step, t);
+    int left = ls_engine_lose(engine, (int)(worker - engine->workers));
+    bool stuck = left == 0 || (atomic_load(&t->step) && !alone && step->filled[t->shard] > 0);
+    pthread_cond_broadcast(&step->changed);
+    pthread_mutex_unlock(&step->lock);
+    if (stuck)
+        give_up(step, t->shard, worker->device);
 }
 
 /* A clock that stands still while its core reduces or waits. */
@@ -465,36 +546,83 @@ static double computing_seconds(const ls_core_times *times)
     return ls_seconds() - times->aside;
 }
 
-/* `from`: when it was pulled, where somebody asked for balance. */
-static void run_shard(ls_step_job *step, int j, ls_worker *worker, double from)
+/* Runs the shard of a try that has begun, and takes what it computed as the shard's unless another was there first. `from`: when it
+ * was pulled, where somebody asked for balance. */
+static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from)
 {
     ls_network *network = step->trainer->network;
     ls_core_times *times = times_of(step, worker);
     double begin = times ? computing_seconds(times) : 0;
-    int local;
-    const ls_share *part = ls_step_share(step, j, &local);
-    float *metrics = step->metrics + (size_t)j * LS_METRICS;
-    ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = metrics, [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state}};
+    int local, bucket;
+    const ls_share *part = ls_step_share(step, t->shard, &local);
+    const ls_plan *plan = part->feed->plan;
+    float *metrics = t->row + network->flat.state;
+    ls_bindings bindings = {.base = {[LS_IN_METRICS] = metrics,
+                                     [LS_IN_STATISTICS] = t->row,
+                                     [LS_IN_GRADIENTS] = step->trainer->pool[t->buffer]},
+                            .goes_on = goes_on};
     ls_network_bind(network, &bindings);
     if (times)
-        bindings.tally = ls_profile_tally(step->profile, part->feed->plan, worker->place);
-    bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, worker);
-    running r = {step, worker};
+        bindings.tally = ls_profile_tally(step->profile, plan, worker->place);
+    running r = {step, worker, t, false};
     bindings.helpers = ls_offer_begin(worker, step->profile);
     ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     ls_offer_end(worker);
-    if (!isfinite(metrics[LS_METRIC_LOSS]))
-        atomic_store(&step->broken, 1);
     if (times)
         times->computed += computing_seconds(times) - begin;
+    if (r.failed) {
+        lose_device(step, t, worker);
+        return;
+    }
     if (step->trainer->paces)
         atomic_fetch_add(&step->computing, (long long)((ls_seconds() - from) * 1e9));
     pthread_mutex_lock(&step->lock);
-    step->tree.state[step->tree.size + j] = LS_NODE_DONE;
-    pthread_cond_broadcast(&step->changed);
+    bool first = ls_try_finish(step, t, &bucket);
+    if (first) {
+        if (!isfinite(metrics[LS_METRIC_LOSS]))
+            atomic_store(&step->broken, 1);
+        for (; bucket < network->flat.n_buckets; bucket++)
+            fill(step, plan->whole[bucket]);
+        pthread_cond_broadcast(&step->changed);
+    }
     pthread_mutex_unlock(&step->lock);
-    finish_part(step);
+    if (first)
+        finish_part(step);
+}
+
+static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
+{
+    return &step->trainer->tries.at[worker - worker->engine->workers];
+}
+
+/* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go meanwhile. */
+static bool stand_in(ls_step_job *step, ls_worker *worker)
+{
+    ls_try *late = ls_try_late(step), *own = try_of(step, worker);
+    if (!late)
+        return false;
+    bool begun = ls_try_stand_in(step, own, late), lost = late->lost;
+    pthread_mutex_unlock(&step->lock);
+    if (begun)
+        run_try(step, worker, own, step->trainer->paces ? ls_seconds() : 0);
+    else if (lost)
+        give_up(step, late->shard, worker->engine->workers[late - step->trainer->tries.at].device);
+    pthread_mutex_lock(&step->lock);
+    return begun;
+}
+
+/* The same for a worker that helps, which it does not while it has a shard. */
+static bool look_for_late(ls_step_job *step, ls_worker *worker)
+{
+    bool worked = false;
+    pthread_mutex_lock(&step->lock);
+    if (ls_try_late(step)) {
+        ls_offer_leave(worker);
+        worked = stand_in(step, worker);
+        ls_offer_enter(worker);
+    }
+    pthread_mutex_unlock(&step->lock);
+    return worked;
 }
 
 /* The first worker to come sets the step up, or drops it when what came before it has failed. */
@@ -507,8 +635,7 @@ static void begin(ls_step_job *step)
         if (step->profile)
             ls_profile_begin_step(step->profile);
         trainer->n_free = 0;
-        for (int i = 0; i < trainer->n_pool; i++)
-            free_buffer(trainer, i);
+        ls_tries_free_buffers(step, free_buffer, trainer);
         if (atomic_load(&trainer->network->session->broken)) {
             if (step->update)
                 atomic_store(&trainer->upset, 1);
@@ -531,7 +658,7 @@ static int pull(ls_step_job *step, const ls_worker *worker)
     for (int i = 0; i < step->mine; i++) {
         int j = step->order[i], local;
         ls_device device = ls_step_share(step, j, &local)->device;
-        if (device.type != LS_HOST && !ls_same_device(device, worker->device))
+        if (device.type != LS_HOST && !ls_same_device(device, worker->device) && !atomic_load(&worker->engine->n_lost))
             continue;
         if (atomic_exchange(&step->pulled[j], 1) == 0) {
             atomic_fetch_add(&step->next, 1);
@@ -557,19 +684,19 @@ static void rest(ls_step_job *step, ls_worker *worker)
     }
     ls_offer_leave(worker);
     pthread_mutex_lock(&step->lock);
-    while (!atomic_load(&step->complete) && !reducible(step) && !ls_exchange_under_way(step))
-        pthread_cond_wait(&step->changed, &step->lock);
+    while (!atomic_load(&step->complete) && !reducible(step) && !ls_exchange_under_way(step) && !ls_try_late(step))
+        wait_a_little(step);
     pthread_mutex_unlock(&step->lock);
     ls_offer_enter(worker);
 }
 
-/* What a worker without a shard can do: sums, or a part of what another is at. */
+/* What a worker without a shard can do: sums, a part of what another is at, or a shard in place of one that is late. */
 static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
 {
     if (!*helps)
         ls_offer_enter(worker);
     *helps = true;
-    return reduce(step, worker) || ls_offer_take(worker);
+    return reduce(step, worker) || ls_offer_take(worker) || look_for_late(step, worker);
 }
 
 static void work(ls_job *job, ls_worker *worker)
@@ -578,7 +705,7 @@ static void work(ls_job *job, ls_worker *worker)
     ls_core_times *times = times_of(step, worker);
     bool helps = false;
     begin(step);
-    while (!atomic_load(&step->complete)) {
+    while (!atomic_load(&step->complete) && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
         ls_core_enter(worker->core);
         int j = pull(step, worker);
@@ -588,10 +715,12 @@ static void work(ls_job *job, ls_worker *worker)
             ls_slow_down(worker);
         if (times)
             ls_times_begin_turn(times);
-        if (worked)
-            run_shard(step, j, worker, from);
-        else
+        if (worked) {
+            if (begin_try(step, j, worker, try_of(step, worker)))
+                run_try(step, worker, try_of(step, worker), from);
+        } else {
             worked = help(step, worker, &helps);
+        }
         if (times)
             ls_times_end_turn(times);
         ls_core_leave(worker->core);
@@ -616,8 +745,11 @@ void ls_step_submit(ls_step_job *step)
     }
     ls_tree_reset(&step->tree, step->shards);
     ls_exchange_begin(step);
-    for (int j = 0; j < step->shards; j++)
+    for (int j = 0; j < step->shards; j++) {
         atomic_store(&step->pulled[j], 0);
+        step->filled[j] = 0;
+    }
+    step->serial = step->trainer->handed_in;
     for (int i = 0; i < step->n_parts; i++) {
         ls_feed_locate(step->parts[i].feed);
     }

@@ -10,6 +10,7 @@
 
 #include "comm/route.h"
 #include "parallel/network.h"
+#include "parallel/tries.h"
 
 enum { LS_SLICE = 16 * LS_TREE_BLOCK, LS_DEPTH = 2, LS_REPORTS = 1024 };
 
@@ -58,18 +59,20 @@ typedef struct ls_step_job {
     int first_slot, slots; /* of the wire; how many a bucket has */
     int *order;            /* [mine] in which they are pulled */
     bool placed;           /* some shards belong to a device */
+    int64_t serial;        /* of all the trainer's steps */
     ls_sgd how;
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */
     bool update;                /* else the gradient is kept */
     int shards_capacity;
     /* while it runs */
-    pthread_mutex_t lock; /* guards tree.state and the pool */
+    pthread_mutex_t lock; /* guards tree.state, filled, the tries and the pool */
     pthread_cond_t changed;
     bool begun;
     ls_tree tree;
     atomic_int next;             /* how many were pulled: the next place in `order`, unless some are placed */
     atomic_char *pulled;         /* [shards] of placed ones */
+    int *filled;                 /* [shards] how many buckets it has filled, in the order they become whole */
     atomic_int *owed;            /* [buckets] this rank's shards that have not yet filled it */
     atomic_int *stage;           /* [buckets] ls_stage */
     ls_slices *given, *combined, *reduced; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
@@ -92,9 +95,10 @@ struct ls_trainer {
     ls_optim options;
     float *velocity; /* NULL without momentum; only this rank's pieces are kept up */
     float *gradient; /* when it was read; NULL before */
-    float **pool;    /* partial gradients */
+    float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
     int n_pool, pool_capacity;
     ls_groups groups;
+    ls_tries tries;
     float *rows; /* other ranks' partial gradients of this rank's stripes and pieces */
     size_t rows_floats;
     ls_pace *paces; /* [places] of the steps that were measured; NULL where nobody asked for balance */

@@ -21,8 +21,9 @@ static void free_trainer(void *object)
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
-    for (int i = 0; i < trainer->n_pool; i++)
+    for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->tries.n; i++)
         ls_release(context, trainer->pool[i]);
+    ls_tries_destroy(trainer);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
     ls_release(context, trainer->rows);
@@ -81,6 +82,7 @@ static ls_status prepare(ls_trainer *trainer)
     for (int i = 0; i < LS_DEPTH && good; i++)
         if (!trainer->steps[i].owed)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
+    good = good && ls_tries_init(trainer) == LS_OK;
     if (good && trainer->options.momentum != 0 && !trainer->velocity)
         trainer->velocity =
             ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the momentum");
@@ -140,15 +142,18 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
         return LS_OK;
     ls_engine_wait(network->engine);
     if (wanted > trainer->pool_capacity) {
-        float **pool = ls_alloc(context, (size_t)wanted, sizeof *pool, "the pool of gradients");
+        size_t spares = (size_t)trainer->tries.n;
+        float **pool = ls_alloc(context, (size_t)wanted + spares, sizeof *pool, "the pool of gradients");
         int *free_buffers = ls_alloc(context, (size_t)wanted, sizeof *free_buffers, "the pool of gradients");
         if (!pool || !free_buffers) {
             ls_release(context, pool);
             ls_release(context, free_buffers);
             return LS_OUT_OF_MEMORY;
         }
-        if (trainer->n_pool)
+        if (trainer->n_pool) {
             memcpy(pool, trainer->pool, (size_t)trainer->n_pool * sizeof *pool);
+            memcpy(pool + wanted, trainer->pool + trainer->pool_capacity, spares * sizeof *pool);
+        }
         ls_release(context, trainer->pool);
         ls_release(context, trainer->free_buffers);
         trainer->pool = pool;
@@ -307,6 +312,7 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     check_network(trainer, function);
+    ls_engine_check(network->engine);
     if (!network->n_pending)
         ls_raise(&session->context, LS_STALE,
                  "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);

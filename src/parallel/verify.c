@@ -100,6 +100,15 @@ typedef struct vote {
     size_t at;          /* where its sums differ first */
 } vote;
 
+/* A device that has failed computes nothing, and its sums stay zero. */
+static bool computed(const vote *v, int i)
+{
+    bool any = false;
+    for (size_t at = 0; at < v->width; at++)
+        any |= v->sums[(size_t)i * v->width + at] != 0;
+    return any;
+}
+
 static bool alike(const vote *v, int i, int k)
 {
     return memcmp(v->sums + (size_t)i * v->width, v->sums + (size_t)k * v->width, v->width * sizeof *v->sums) == 0;
@@ -110,7 +119,7 @@ static vote count(const uint64_t *sums, int n, size_t width)
     vote v = {.sums = sums, .n = n, .width = width, .other = -1};
     for (int i = 0; i < n; i++) {
         int agree = 0;
-        for (int k = 0; k < n; k++)
+        for (int k = 0; k < n && computed(&v, i); k++)
             agree += alike(&v, i, k);
         if (agree > v.agreeing) {
             v.agreeing = agree;
@@ -118,7 +127,7 @@ static vote count(const uint64_t *sums, int n, size_t width)
         }
     }
     for (int i = 0; i < n && v.other < 0; i++)
-        if (!alike(&v, v.best, i))
+        if (computed(&v, i) && !alike(&v, v.best, i))
             v.other = i;
     while (v.other >= 0 && sums[(size_t)v.best * width + v.at] == sums[(size_t)v.other * width + v.at])
         v.at++;

@@ -252,9 +252,27 @@ refused 1 'report: .*missing.jsonl: ' report "$work/missing.jsonl" --out "$work/
 refused 1 'report: .*bad.jsonl:1: ' report "$work/bad.jsonl" --out "$work/none"
 refused 1 'report: .*headless.jsonl: ' report "$work/headless.jsonl" --out "$work/none"
 refused 1 'report: .*file: .*empty' report "$work/file" --out "$work/none"
+mkfifo "$work/fifo.jsonl"
+refused 1 'report: .*fifo.jsonl: not a regular file' report "$work/fifo.jsonl" --out "$work/none"
+refused 1 'report: /dev/zero: not a regular file' report /dev/zero --out "$work/none"
+python3 -c 'print("{\"lockstep\":1%s}" % "".join(",\"s%d\":1" % i for i in range(1200)))' >"$work/endless.jsonl"
+refused 1 'report: .*endless.jsonl: .* no end of settings' report "$work/endless.jsonl" --out "$work/none"
 refused 1 'report: .*spoilt.jsonl:[0-9]+: ' report "$work/two.jsonl" "$work/spoilt.jsonl" --out "$work/none"
 [ ! -e "$work/none" ] || wrong "a refused report left a folder"
 mkdir "$work/blocked" "$work/blocked/curve.png"
 refused 1 'report: .*blocked/curve.png: ' report "$work/two.jsonl" --out "$work/blocked"
 [ -z "$(find "$work/blocked" -name '.*' -type f)" ] || wrong "a failed report left $(ls -A "$work/blocked")"
+
+# Numbers that no run can have, and names that mean something in HTML and to a terminal.
+head -n 1 "$work/two.jsonl" | sed 's/^{/{"<b>\\u001b[2J_x":0.5,/' >"$work/odd.jsonl"
+printf '%s\n' '{"step":9223372036854775807,"loss":1e308}' '{"step":1e300,"loss":1e308}' \
+    '{"epoch":1e99,"sec":1e308,"img_per_s":1e308}' '{"epoch":2,"sec":1e308,"img_per_s":1e-320,"test_acc":-1e308}' >>"$work/odd.jsonl"
+cp "$work/odd.jsonl" "$work/tiny.jsonl"
+sed -i 's/1e308/5e-324/g' "$work/tiny.jsonl"
+for name in odd tiny; do
+    runs 0 report "$work/$name.jsonl" "$work/two.jsonl" --out "$work/strange"
+    grep -q '<b>.*_x\|<th><b' "$work/strange/report.html" && wrong "$name.jsonl: a setting's name is markup in the page"
+    LC_ALL=C grep -q "$(printf '\033')" "$work/out" "$work/strange/report.html" && wrong "$name.jsonl: control characters come through"
+    grep -qE '"(-?nan|-?inf)|[ ,](-?nan|-?inf)[ ,]' "$work/strange/curve.svg" && wrong "$name.jsonl: a curve without places"
+done
 ends

@@ -90,6 +90,16 @@ runs 0 train --limit 256 --batch 64 --limit-test 10 --epochs 1 --shard 16 --devi
 grep -q 'batch 256 would feed all' "$work/err" || wrong "idle devices are not said"
 grep -qF 'on [cpu(0), ..., cpu(15)]' "$work/out" || wrong "16 devices are not shortened"
 
+# Single images, a last batch of one, and a shard that is larger than the batch.
+runs 0 train --limit 5 --batch 1 --limit-test 3 --epochs 1 --devices cpu:0-2 --quiet
+last_lines '\[cpu\(0\), cpu\(1\), cpu\(2\)\]'
+runs 0 train --model resnet18 --limit 5 --batch 4 --limit-test 1 --epochs 1 --quiet
+for shard in 65 100000; do
+    runs 0 train --limit 65 --batch 65 --shard $shard --limit-test 10 --epochs 1 --quiet
+    tail -n 1 "$work/out" >"$work/shard.$shard"
+done
+cmp -s "$work/shard.65" "$work/shard.100000" || wrong "a shard larger than the batch gives another fingerprint than the batch"
+
 runs 0 eval --weights "$work/w.safetensors" --devices cpu:0-1 --limit-test 100
 grep -qE '^test acc: [01]\.[0-9][0-9] on \[cpu\(0\), cpu\(1\)\]$' "$work/out" || wrong "eval's line"
 [ "$(wc -l <"$work/out")" = 1 ] || wrong "eval prints more than a line"

@@ -1,0 +1,60 @@
+/* Who is at which shard, so that another device can stand in for one that fails in the middle of it or does not come back. A shard
+ * can be computed again at any time: its weights stay until the step is done, and the bits are the same. So the first try that
+ * finishes a shard gives its gradient, statistics and metrics; whoever is at it still leaves at its next operation.
+ *
+ * A try writes to a partial gradient and a row of its own. Buckets that the first try has filled are counted as it goes, and may be
+ * summed from its buffer; a stand-in's buffer takes that one's place when it has finished, and both hold the same numbers there. With
+ * several ranks a node's sum is made in place, so only a shard that has filled no bucket yet can be taken over.
+ *
+ * What a try holds stays its own until its worker comes back, also beyond the step's end; the slot of its step is not used again
+ * before. */
+#ifndef LS_PARALLEL_TRIES_H
+#define LS_PARALLEL_TRIES_H
+
+#include <stdatomic.h>
+
+#include "base/context.h"
+
+struct ls_step_job;
+struct ls_trainer;
+
+typedef struct ls_try {
+    _Atomic(struct ls_step_job *) step; /* NULL: at none */
+    int shard, buffer;                  /* of the pool */
+    double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
+    bool lost;                          /* the device has failed: nobody comes back to this try */
+    atomic_bool over;                   /* another has finished the shard */
+    float *row;                         /* the shard's statistics, then its metrics */
+} ls_try;
+
+typedef struct ls_tries {
+    ls_try *at; /* [n], one a worker */
+    int n;
+    float *rows;
+    int64_t
+        *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
+    double longest; /* seconds that a finished try has taken, of late */
+} ls_tries;
+
+/* Once the parameters' shapes are known. */
+ls_status ls_tries_init(struct ls_trainer *trainer);
+void ls_tries_destroy(struct ls_trainer *trainer);
+
+/* With the step's lock held: */
+
+/* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does. */
+void ls_tries_free_buffers(struct ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
+void ls_try_begin(struct ls_step_job *step, ls_try *t, int shard, int buffer);
+/* A try at a shard of the step whose device has failed, or that has taken far longer than any before; NULL where there is none. */
+ls_try *ls_try_late(const struct ls_step_job *step);
+/* Begins `own` try at the same shard, with a buffer beside the pool. False without memory for it, which is raised. */
+bool ls_try_stand_in(struct ls_step_job *step, ls_try *own, const ls_try *late);
+/* The shard is computed: true for the first try at it, whose numbers are now the shard's, with the buckets that were not counted
+ * before from *bucket on. The try then holds nothing more. */
+bool ls_try_finish(struct ls_step_job *step, ls_try *t, int *bucket);
+/* The device has failed. */
+void ls_try_lose(struct ls_step_job *step, ls_try *t);
+/* Whether the bucket that the try has just filled counts. */
+bool ls_try_fills(struct ls_step_job *step, const ls_try *t);
+
+#endif
