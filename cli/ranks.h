@@ -12,7 +12,7 @@ void ranks_expect(void);
 int ranks_start(settings *chosen, int status);
 ls_cluster *ranks_cluster(void);
 
-/* Whether every rank came here with status 0, the same settings, data and weights. A line is said where not. */
+/* Whether every rank came here with status 0, the same settings, data and weights (NULL: a command without). A line is said where not. */
 int ranks_agree(int command, const run *r, const ls_data *train, const ls_data *test, int status);
 
 /* From here on nobody waits for this rank any more, but for the end. */

@@ -246,6 +246,88 @@ static void put_charts(sheet *s, view_boards *boards, const view_state *state, c
     }
 }
 
+/* ---- The devices ---- */
+
+/* Lines of bars for so many rows of the terminal. */
+static int bar_lines(int rows)
+{
+    return rows >= 40 ? 4 : rows >= 24 ? 2 : rows >= 8 ? 1 : 0;
+}
+
+static void put_load_legend(sheet *s, int content)
+{
+    static const struct {
+        const char *utf8, *ascii, *name;
+        ink with;
+    } parts[] = {{"\xe2\x94\x81", "=", "computing", INK_TEST},
+                 {"\xe2\x95\x8d", "+", "reducing", INK_TRAIN},
+                 {"\xe2\x94\x80", "-", "waiting", INK_QUIET}};
+    s->blanks += content >= TWO_PANELS ? LABELS : 1;
+    for (int i = 0; i < 3; i++) {
+        use_ink(s, parts[i].with);
+        put(s, "%s ", s->look->utf8 ? parts[i].utf8 : parts[i].ascii);
+        use_ink(s, INK_NONE);
+        put(s, "%s", parts[i].name);
+        s->blanks += LEGEND_GAP;
+    }
+    end_line(s);
+}
+
+/* Neighbours of the list as one: their mean. */
+static void put_load(sheet *s, const loads *devices, int first, int n, int width)
+{
+    bool utf8 = s->look->utf8, narrow = width < 30;
+    double computing = 0, reducing = 0;
+    char label[48], range[32];
+    for (int i = first; i < first + n; i++) {
+        computing += devices->each[i].computing / n;
+        reducing += devices->each[i].reducing / n;
+    }
+    const ls_device *device = &devices->devices.at[first];
+    snprintf(range, sizeof range, n > 1 ? "%d-%d" : "%d", device->index, device[n - 1].index);
+    if (narrow)
+        snprintf(label, sizeof label, "%s", range);
+    else
+        snprintf(label, sizeof label, "%s(%s)", device->type == LS_CUDA ? "gpu" : "cpu", range);
+    int bar = width - (int)strlen(label) - 7;
+    s->blanks += 1;
+    put(s, "%s", label);
+    if (bar < 3)
+        return;
+    use_ink(s, INK_QUIET);
+    put(s, " %3.0f%% ", 100 * computing);
+    int compute = (int)lrint(computing * bar), reduce = (int)lrint((computing + reducing) * bar) - compute;
+    use_ink(s, INK_TEST);
+    repeat(s, utf8 ? "\xe2\x94\x81" : "=", compute);
+    use_ink(s, INK_TRAIN);
+    repeat(s, utf8 ? "\xe2\x95\x8d" : "+", reduce);
+    use_ink(s, INK_QUIET);
+    repeat(s, utf8 ? "\xe2\x94\x80" : "-", bar - compute - reduce);
+    use_ink(s, INK_NONE);
+}
+
+/* A bar for each device, or for so many neighbours that the lines hold all. */
+static void put_loads(sheet *s, const loads *devices, int content, int rows)
+{
+    int lines = bar_lines(rows), gap = 3, across = content >= TWO_PANELS ? 2 : 1;
+    int n = devices->devices.n;
+    if (!lines || !devices->known)
+        return;
+    int group = (n - 1) / (lines * across) + 1, bars = (n - 1) / group + 1;
+    if (across > bars)
+        across = bars;
+    int width = across > 1 ? (content - gap) / 2 : content;
+    if (content >= ONE_PANEL && rows >= 16)
+        put_load_legend(s, content);
+    for (int i = 0; i < bars; i++) {
+        int first = i * group, left = n - first;
+        s->blanks += i % across ? gap : 0;
+        put_load(s, devices, first, left < group ? left : group, width);
+        if (i % across == across - 1 || i == bars - 1)
+            end_line(s);
+    }
+}
+
 static void put_bar(sheet *s, const view_state *state, int content)
 {
     bool utf8 = s->look->utf8;
@@ -342,7 +424,7 @@ static void put_figures(sheet *s, const view_state *state, int content)
 }
 
 int view_frame(char *out, int *length, view_boards *boards, const view_state *state, const history *h,
-               const terminal *look, int columns, int rows)
+               const loads *devices, const terminal *look, int columns, int rows)
 {
     sheet s = {.text = out, .look = look};
     int content =
@@ -363,6 +445,7 @@ int view_frame(char *out, int *length, view_boards *boards, const view_state *st
     if (charts)
         end_line(&s);
     if (!state->over) {
+        put_loads(&s, devices, content, rows);
         put_bar(&s, state, content);
         if (rows >= 3) {
             end_line(&s);

@@ -5,8 +5,10 @@
 
 #include "base/file.h"
 #include "base/lock.h"
+#include "base/timer.h"
 #include "data/data.h"
 #include "io/folder.h"
+#include "parallel/profile.h"
 #include "parallel/settings.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
@@ -129,7 +131,8 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
     else if (data && data->session != session)
         ls_raise(context, LS_BAD_ARGUMENT, "ls_checkpoints_open: the data are of another session");
     else if (ls_cluster_ranks(session->options.cluster) > 1)
-        ls_raise(context, LS_UNSUPPORTED, "ls_checkpoints_open: checkpoints work within one process so far, not over ranks");
+        ls_raise(context, LS_UNSUPPORTED,
+                 "ls_checkpoints_open: checkpoints work within one process so far, not over ranks");
     else if (not_built_in())
         ls_raise(context, LS_UNSUPPORTED,
                  "ls_checkpoints_open: this library was built without %s and has no checkpoints; see ls_features",
@@ -250,6 +253,7 @@ static void *write_checkpoint(void *argument)
 {
     ls_checkpoints *c = argument;
     int n = c->first[c->manifest.n_sections - 1];
+    double begin = ls_seconds();
     if (ls_folder_write(&c->context, c->directory, c->next, c->arrays, n, c->first, &c->manifest) == LS_OK) {
         for (int i = 0; i < c->n_damaged; i++)
             ls_folder_remove(&c->context, c->directory, c->damaged[i]);
@@ -257,6 +261,7 @@ static void *write_checkpoint(void *argument)
         ls_folder_prune(&c->context, c->directory, c->keep);
     }
     c->next++; /* also after a failure: nothing is ever written over */
+    ls_profile_checkpoint(c->trainer, c->manifest.step, begin, ls_seconds());
     return NULL;
 }
 

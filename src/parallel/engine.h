@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "parallel/core.h"
+#include "parallel/meter.h"
 #include "parallel/offer.h"
 
 typedef struct ls_worker {
@@ -18,6 +19,7 @@ typedef struct ls_worker {
     ls_device device;
     pthread_t thread;
     unsigned seen; /* jobs done */
+    ls_meter meter;
     ls_offer offer;
 } ls_worker;
 

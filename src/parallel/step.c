@@ -251,25 +251,20 @@ void ls_step_finish(ls_step_job *step)
         put_summaries(step);
     }
     if (step->profile)
-        ls_profile_end_step(step->profile, step->rows);
+        ls_profile_end_step(step->profile, step->number + 1, step->rows);
     atomic_store(&step->complete, 1);
     ls_step_wake(step);
 }
 
 /* One shard or slice is done; the last one ends this rank's part of the step. */
-static void finish_part(ls_step_job *step)
+static void finish_part(ls_step_job *step, ls_worker *worker)
 {
     atomic_fetch_add(&step->trainer->session->work, 1);
     if (atomic_fetch_sub(&step->left, 1) > 1)
         return;
+    ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
     sum_statistics(step);
     ls_exchange_end(step);
-}
-
-/* Of the worker's core; NULL where nobody measures. */
-static ls_core_times *times_of(const ls_step_job *step, const ls_worker *worker)
-{
-    return step->profile ? ls_profile_core(step->profile, worker->place) : NULL;
 }
 
 /* ---- Buffers for partial gradients ---- */
@@ -298,23 +293,19 @@ static void fold(ls_step_job *step, int node, ls_core *core)
 }
 
 /* A buffer for shard j's gradient. Pulling pauses here while too many partial gradients are alive. */
-static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
+static float *take_buffer(ls_step_job *step, int j, ls_worker *worker)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_core_times *times = times_of(step, worker);
     pthread_mutex_lock(&step->lock);
     while (trainer->n_free == 0) {
-        ls_aside begin = ls_times_aside(times);
         int node = ls_tree_foldable(&step->tree);
+        ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
         if (node)
             fold(step, node, worker->core);
         else
             pthread_cond_wait(&step->changed, &step->lock);
-        if (times && node)
-            ls_times_reduced(times, begin);
-        else if (times)
-            ls_times_waited(times, begin);
     }
+    ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->tree.buffer[step->tree.size + j] = buffer;
     step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
@@ -379,15 +370,16 @@ static void give_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *
 }
 
 /* Takes the slices of one bucket's stage until none is left; returns how many, and whether the stage's last one was among them. */
-static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *slices, bool reducing, ls_core *core,
-                       bool *last)
+static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *slices, bool reducing,
+                       ls_worker *worker, bool *last)
 {
     int n = slices_of(run), taken = 0;
     while (atomic_load(&slices->next) < n) {
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;
-        (reducing ? reduce_slice : give_slice)(step, bucket, slice_of(run, slice), core);
+        ls_meter_go(&worker->meter, reducing ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
+        (reducing ? reduce_slice : give_slice)(step, bucket, slice_of(run, slice), worker->core);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }
@@ -395,29 +387,25 @@ static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *
 }
 
 /* Works off what can be summed; true when there was something. */
-static bool reduce(ls_step_job *step, const ls_worker *worker)
+static bool reduce(ls_step_job *step, ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
-    ls_core_times *times = times_of(step, worker);
-    ls_aside begin = ls_times_aside(times);
     bool any = false;
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last = false;
         int stage = atomic_load(&step->stage[b]), taken = 0;
         if (stage == LS_GIVING)
-            taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, worker->core, &last);
+            taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, worker, &last);
         else if (stage == LS_REDUCING)
-            taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, worker->core, &last);
+            taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, worker, &last);
         if (last && step->runs.ranks > 1) {
             atomic_store(&step->stage[b], stage == LS_GIVING ? LS_TO_SEND : LS_TO_SPREAD);
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
         for (int i = 0; stage == LS_REDUCING && i < taken; i++)
-            finish_part(step);
+            finish_part(step, worker);
         any |= taken > 0;
     }
-    if (times && any)
-        ls_times_reduced(times, begin);
     return any;
 }
 
@@ -439,6 +427,7 @@ static bool reducible(ls_step_job *step)
 typedef struct running {
     ls_step_job *step;
     ls_worker *worker;
+    int shard;
 } running;
 
 static void bucket_is_whole(void *user, int bucket)
@@ -451,41 +440,35 @@ static void bucket_is_whole(void *user, int bucket)
     if (atomic_load(&r->step->next) >= r->step->mine)
         reduce(r->step, r->worker);
     ls_exchange_advance(r->step);
-}
-
-/* A clock that stands still while its core reduces or waits. */
-static double computing_seconds(const ls_core_times *times)
-{
-    return ls_seconds() - times->aside;
+    ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->shard);
 }
 
 static void run_shard(ls_step_job *step, int j, ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
-    ls_core_times *times = times_of(step, worker);
-    double begin = times ? computing_seconds(times) : 0;
+    double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
+    ls_slow_down(worker);
     int local;
     const ls_share *part = ls_step_share(step, j, &local);
     float *metrics = step->metrics + (size_t)j * LS_METRICS;
     ls_bindings bindings = {
         .base = {[LS_IN_METRICS] = metrics, [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state}};
     ls_network_bind(network, &bindings);
-    if (times)
-        bindings.tally = ls_profile_tally(step->profile, part->feed->plan, worker->place);
+    if (step->profile)
+        ls_profile_bind(step->profile, part->feed->plan, worker, &bindings.gauge);
     bindings.base[LS_IN_GRADIENTS] = take_buffer(step, j, worker);
-    running r = {step, worker};
+    running r = {step, worker, j};
     bindings.helpers = ls_offer_begin(worker, step->profile);
     ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     ls_offer_end(worker);
     if (!isfinite(metrics[LS_METRIC_LOSS]))
         atomic_store(&step->broken, 1);
-    if (times)
-        times->computed += computing_seconds(times) - begin;
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, j, ls_feed_count(part->feed, local), begun);
     pthread_mutex_lock(&step->lock);
     step->tree.state[step->tree.size + j] = LS_NODE_DONE;
     pthread_cond_broadcast(&step->changed);
     pthread_mutex_unlock(&step->lock);
-    finish_part(step);
+    finish_part(step, worker);
 }
 
 /* The first worker to come sets the step up, or drops it when what came before it has failed. */
@@ -535,7 +518,9 @@ static int pull(ls_step_job *step, const ls_worker *worker)
 /* Until there may be something to do: a moment, where other ranks are waited for. */
 static void rest(ls_step_job *step, ls_worker *worker)
 {
-    if (ls_exchange_under_way(step)) {
+    bool exchanging = ls_exchange_under_way(step);
+    ls_meter_go(&worker->meter, exchanging ? LS_SPAN_WAIT_RANKS : LS_SPAN_WAIT, -1);
+    if (exchanging) {
         atomic_store(&worker->engine->session->options.cluster->waiting, atomic_load(&step->busy) == 0);
         struct timespec moment = {0, 20000};
         nanosleep(&moment, NULL);
@@ -560,30 +545,31 @@ static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
     if (!*helps)
         ls_offer_enter(worker);
     *helps = true;
-    return reduce(step, worker) || ls_offer_take(worker);
+    if (reduce(step, worker))
+        return true;
+    if (!ls_offer_open(worker->engine))
+        return false;
+    ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
+    return ls_offer_take(worker);
 }
 
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
-    ls_core_times *times = times_of(step, worker);
     bool helps = false;
     begin(step);
+    ls_meter_enter(&worker->meter, step->number + 1);
     while (!atomic_load(&step->complete)) {
         atomic_fetch_add(&step->busy, 1);
+        if (worker->engine->crowded)
+            ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
         if (worked)
-            ls_slow_down(worker);
-        if (times)
-            ls_times_begin_turn(times);
-        if (worked)
             run_shard(step, j, worker);
         else
             worked = help(step, worker, &helps);
-        if (times)
-            ls_times_end_turn(times);
         ls_core_leave(worker->core);
         worked |= ls_exchange_advance(step);
         atomic_fetch_sub(&step->busy, 1);
@@ -592,6 +578,7 @@ static void work(ls_job *job, ls_worker *worker)
     }
     if (helps)
         ls_offer_leave(worker);
+    ls_meter_leave(&worker->meter);
 }
 
 void ls_step_submit(ls_step_job *step)
