@@ -371,6 +371,8 @@ int command_doctor(int argc, char **argv)
     if (!status)
         status = check_skipped(&chosen);
     status = ranks_start(&chosen, status);
+    if (!status && ls_cluster_rank(ranks_cluster()) == 0 && output_closed())
+        status = failed("standard output", "is closed, and the results would be lost");
     if (!status)
         status = run_open(&d.run, &chosen, ranks_cluster());
     watch_session(d.run.session);

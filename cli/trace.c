@@ -4,11 +4,12 @@
 #include "whole.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Of all devices together, 32 bytes each in memory and about 120 in the file; of the program's own spans. */
-enum { MOST_SPANS = 1000000, MOST_OWN = 4096 };
+enum { MOST_SPANS = 500000, MOST_OWN = 4096 };
 
 /* Lines of the picture: the program, the steps, the devices, and the writer of checkpoints. */
 enum { PROCESS = 1, PROGRAM = 0, STEPS = 1, FIRST_DEVICE = 2 };
@@ -110,9 +111,11 @@ static const struct {
 
 static void write_times(run_log *log, const trace *it, const char *category, double begin, double end)
 {
+    /* Whole nanoseconds of both ends: where one span begins as another ends they stay apart, and nested ones nested. */
+    long long from = llround(1e9 * (begin - it->begun)), to = llround(1e9 * (end - it->begun));
     log_text(log, "cat", category);
-    log_decimal(log, "ts", 1e6 * (begin - it->begun), 3);
-    log_decimal(log, "dur", 1e6 * (end - begin), 3);
+    log_decimal(log, "ts", (double)from / 1e3, 3);
+    log_decimal(log, "dur", (double)(to - from) / 1e3, 3);
 }
 
 static void name_span(char *name, size_t size, const ls_span *span, const ls_profile_row *row)
