@@ -131,23 +131,31 @@ static void log_speed(bench *b, int n, double images, double forecasted)
     log_item_end(b->json);
 }
 
-/* 1, 2, 4, ... as many as there are shards, or four times what was measured. */
+/* The next power of two, but no more than most. */
+static int next_forecast(int n, int most)
+{
+    int next = 1;
+    while (next <= n)
+        next *= 2;
+    return next < most ? next : most;
+}
+
+/* More than were measured, up to one for each shard. */
 static void print_forecast(bench *b, forecast *f, int measured)
 {
-    double first = forecast_images(f, 1);
-    int most = f->shards > 4 * measured ? f->shards : 4 * measured, next = 1;
-    while (next <= measured)
-        next *= 2;
+    int most = f->shards < LS_MAX_DEVICES ? f->shards : LS_MAX_DEVICES, next = next_forecast(measured, most);
     ls_devices all = ls_all_devices(b->run.session);
-    if (next <= all.n) { /* cores that were not asked for can tell how much they hinder each other */
+    if (next > measured && next <= all.n) { /* cores that were not asked for can tell how much they hinder each other */
         ls_speed speed;
         all.n = next;
         if (ls_measure_speed(b->run.session, all, &speed) == LS_OK)
             forecast_speed(f, next, &speed);
     }
-    for (; next <= most && next <= LS_MAX_DEVICES; next *= 2)
-        printf("%-10s %-28d %10.1f %8.2f   forecast\n", b->run.model, next, forecast_images(f, next),
-               forecast_images(f, next) / first);
+    for (int n = measured; n < most;) {
+        n = next_forecast(n, most);
+        printf("%-10s %-28d %10.1f %8.2f   forecast\n", b->run.model, n, forecast_images(f, n),
+               forecast_images(f, n) / forecast_images(f, 1));
+    }
     printf("%-10s recommended: %d device%s, for %d shard%s a step (%.3f ms a shard, %.3f ms of sums, %.3f ms a further "
            "device)\n",
            b->run.model, forecast_recommended(f), forecast_recommended(f) > 1 ? "s" : "", f->shards,

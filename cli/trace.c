@@ -78,7 +78,7 @@ static void write_line_name(run_log *log, int line, const char *name)
 
 static void write_names(run_log *log, const training *t)
 {
-    char name[64];
+    char name[96];
     begin_event(log, "M", PROGRAM, "process_name");
     log_object(log, "args");
     snprintf(name, sizeof name, "lockstep train, %s", t->run.model);
