@@ -273,27 +273,27 @@ static void put_load_legend(sheet *s, int content)
     end_line(s);
 }
 
-/* Neighbours of the list as one: their mean. */
-static void put_load(sheet *s, const loads *devices, int first, int n, int width)
+/* Of n neighbours of the list; returns its length. */
+static int load_label(char label[48], const loads *devices, int first, int n, bool narrow)
 {
-    bool utf8 = s->look->utf8, narrow = width < 30;
+    const ls_device *device = &devices->devices.at[first];
+    char range[32];
+    snprintf(range, sizeof range, n > 1 ? "%d-%d" : "%d", device->index, device[n - 1].index);
+    const char *kind = device->type == LS_CUDA ? "gpu" : "cpu";
+    return narrow ? snprintf(label, 48, "%s", range) : snprintf(label, 48, "%s(%s)", kind, range);
+}
+
+/* Neighbours as one: their mean. */
+static void put_load(sheet *s, const loads *devices, int first, int n, const char *label, int labels, int bar)
+{
+    bool utf8 = s->look->utf8;
     double computing = 0, reducing = 0;
-    char label[48], range[32];
     for (int i = first; i < first + n; i++) {
         computing += devices->each[i].computing / n;
         reducing += devices->each[i].reducing / n;
     }
-    const ls_device *device = &devices->devices.at[first];
-    snprintf(range, sizeof range, n > 1 ? "%d-%d" : "%d", device->index, device[n - 1].index);
-    if (narrow)
-        snprintf(label, sizeof label, "%s", range);
-    else
-        snprintf(label, sizeof label, "%s(%s)", device->type == LS_CUDA ? "gpu" : "cpu", range);
-    int bar = width - (int)strlen(label) - 7;
     s->blanks += 1;
-    put(s, "%s", label);
-    if (bar < 3)
-        return;
+    put(s, "%-*s", labels, label);
     use_ink(s, INK_QUIET);
     put(s, " %3.0f%% ", 100 * computing);
     int compute = (int)lrint(computing * bar), reduce = (int)lrint((computing + reducing) * bar) - compute;
@@ -309,20 +309,28 @@ static void put_load(sheet *s, const loads *devices, int first, int n, int width
 /* A bar for each device, or for so many neighbours that the lines hold all. */
 static void put_loads(sheet *s, const loads *devices, int content, int rows)
 {
-    int lines = bar_lines(rows), gap = 3, across = content >= TWO_PANELS ? 2 : 1;
-    int n = devices->devices.n;
+    const int lines = bar_lines(rows), gap = 3, percent = 7, n = devices->devices.n;
     if (!lines || !devices->known)
         return;
-    int group = (n - 1) / (lines * across) + 1, bars = (n - 1) / group + 1;
-    if (across > bars)
-        across = bars;
-    int width = across > 1 ? (content - gap) / 2 : content;
+    int across = content >= TWO_PANELS ? 2 : 1, group = (n - 1) / (lines * across) + 1, bars = (n - 1) / group + 1;
+    across = across > bars ? bars : across;
+    int width = across > 1 ? (content - gap) / 2 : content, labels = 0;
+    bool narrow = width < 30;
+    char label[48];
+    for (int i = 0; i < n; i += group) {
+        int length = load_label(label, devices, i, n - i < group ? n - i : group, narrow);
+        labels = length > labels ? length : labels;
+    }
+    int bar = width - labels - percent;
+    if (bar < 3)
+        return;
     if (content >= ONE_PANEL && rows >= 16)
         put_load_legend(s, content);
     for (int i = 0; i < bars; i++) {
-        int first = i * group, left = n - first;
+        int first = i * group, together = n - first < group ? n - first : group;
+        load_label(label, devices, first, together, narrow);
         s->blanks += i % across ? gap : 0;
-        put_load(s, devices, first, left < group ? left : group, width);
+        put_load(s, devices, first, together, label, labels, bar);
         if (i % across == across - 1 || i == bars - 1)
             end_line(s);
     }

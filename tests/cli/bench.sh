@@ -10,7 +10,7 @@ grep -q 'batch 24, shard 8, conv auto, isa ' "$work/out" || wrong "the settings 
 [ ! -s "$work/err" ] || wrong "bench says something on stderr"
 
 runs 0 bench --batch 1 --shard 1 --steps 1 --conv direct --devices cpu:0
-[ "$(grep -cE '^(lenet|resnet18) +\\[' "$work/out")" = 2 ] || wrong "not a line for each network"
+[ "$(grep -cE '^(lenet|resnet18) +\[' "$work/out")" = 2 ] || wrong "not a line for each network"
 # A device on a core of its own lets more be expected, and how many are worth it; shards that are shared out evenly gain.
 runs 0 bench --batch 64 --shard 4 --steps 6 --model lenet --devices cpu:0
 grep -qE '^lenet +recommended: [0-9]+ devices?, for 16 shards a step ' "$work/out" || wrong "no number of devices is recommended"

@@ -116,6 +116,15 @@ if [ "$(nproc)" -ge 2 ]; then
     grep -qE '^trace: to change: other programs had the core of cpu\(1\) for [1-9][0-9] % ' "$work/err" || wrong "a busy core is not named"
 fi
 
+# Over several processes it is refused by name.
+build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
+if [ -e "$build/lockstep-mpich.so" ] && command -v mpirun.mpich >/dev/null; then
+    timeout 120 mpirun.mpich -n 2 "$build/$(basename -- "$program")" train --quiet --trace "$work/ranks.json" >"$work/out" 2>"$work/err" &&
+        wrong "two ranks: --trace is taken"
+    grep -q '^lockstep: .*--trace: works within one process so far' "$work/err" || wrong "two ranks: --trace is not refused by name"
+    [ ! -e "$work/ranks.json" ] || wrong "two ranks: a trace all the same"
+fi
+
 # With nothing on stderr; stopped in the middle, what was there is written; what cannot be is refused or named.
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0 --quiet --trace "$work/quiet.json"
