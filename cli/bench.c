@@ -173,7 +173,7 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
     b->run.devices.n = n;
     const bool own_cores = has_own_cores(&b->run.devices);
     snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s", ls_devices_str(b->run.session, b->run.devices));
-    if (own_cores && ls_measure_speed(b->run.session, b->run.devices, &speed) == LS_OK) {
+    if (own_cores && c->batch > c->shard && ls_measure_speed(b->run.session, b->run.devices, &speed) == LS_OK) {
         forecast_speed(f, n, &speed);
         expected = n > 1 ? forecast_images(f, n) : NAN;
     }

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-enum { SIDE = 28, CLASSES = 10, MOST_IMAGES = 60000, COPIED = 1 << 20 /* numbers */, ALL_PAIRS = 8, KEPT = 4 };
+enum { SIDE = 28, CLASSES = 10, MOST_IMAGES = 60000, ALL_IMAGES = 70000 };
+enum { COPIED = 1 << 20 /* numbers */, ALL_PAIRS = 8, KEPT = 4 /* checkpoints, one of them being written */ };
 static const double free_core = 0.8; /* a core that gives less is another program's too */
 
 typedef struct doctor {
@@ -170,6 +171,7 @@ static void look_at_memory(doctor *d)
         found(d, "%s: %s; %s is to be had (%s)", d->run.model, ls_message(d->run.session), left, limited_by);
         return;
     }
+    bytes += (int64_t)ALL_IMAGES * (SIDE * SIDE + 1); /* the data set */
     memory_text(needed, sizeof needed, bytes);
     if (bytes > there)
         found(d,
@@ -296,7 +298,11 @@ static void look_at_checkpoints(doctor *d)
         d->findings++;
         return;
     }
-    for (int i = 0; d->trainer && i < ls_parameter_count(d->run.net); i++) {
+    if (!d->trainer && !make_network(d)) { /* the check of the memory was left out */
+        found(d, "%s", ls_message(d->run.session));
+        return;
+    }
+    for (int i = 0; i < ls_parameter_count(d->run.net); i++) {
         ls_parameter_info info;
         if (ls_parameter_at(d->run.net, i, &info) == LS_OK)
             numbers += info.numbers * (info.trainable && c->momentum > 0 ? 2 : 1);
