@@ -177,20 +177,33 @@ static int say_slow_devices(const sums *s)
     return said;
 }
 
+/* Devices that share a core take turns on it. */
+static int count_cores(const ls_devices *devices)
+{
+    int cores = 0;
+    for (int i = 0; i < devices->n; i++) {
+        int k = 0;
+        while (k < i && ls_device_core(devices->at[k]) != ls_device_core(devices->at[i]))
+            k++;
+        cores += k == i;
+    }
+    return cores;
+}
+
 /* Shards of a step that the devices cannot share evenly. */
 static int say_shards(const sums *s, int64_t rows)
 {
     const settings *c = s->r->chosen;
     int64_t batch = c->batch < rows ? c->batch : rows, shards = (batch - 1) / c->shard + 1;
-    int64_t rounds = (shards - 1) / s->devices + 1, fed = rounds * s->devices;
+    int64_t cores = count_cores(&s->r->devices), rounds = (shards - 1) / cores + 1, fed = rounds * cores;
     double unused = 1 - (double)shards / (double)fed;
     if (unused < worth_changing)
         return 0;
     char more[96] = "";
     if (fed * c->shard <= rows)
         snprintf(more, sizeof more, "; --batch %lld would feed all (and train otherwise)", (long long)(fed * c->shard));
-    note("trace: to change: %lld shards a step do not divide by %d devices, which idle %.0f %% of the time%s",
-         (long long)shards, s->devices, 100 * unused, more);
+    note("trace: to change: %lld shards a step do not divide by %lld %s, which idle %.0f %% of the time%s",
+         (long long)shards, (long long)cores, cores < s->devices ? "cores" : "devices", 100 * unused, more);
     return 1;
 }
 

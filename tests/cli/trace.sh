@@ -98,15 +98,19 @@ grep -qE '^trace: (no device waited|the longest wait: cpu\([01]\) )' "$work/err"
 grep -qE '^trace: to change: ' "$work/err" || wrong "what to change is not said"
 [ "$(find "$work" -maxdepth 1 -name '.t.json*')" = '' ] || wrong "something is left beside the trace"
 
-# Four shards for three devices: with a batch of another size all would have work.
+# Devices that share cores.
 # shellcheck disable=SC2086
-runs 0 train $small --devices cpu:0-2 --epochs 1 --trace "$work/three.json"
-python3 "$work/check.py" "$work/three.json" 3 5 || wrong "the trace of three devices"
-grep -q 'trace: to change: 4 shards a step do not divide by 3 devices, .*--batch 192 would feed all' "$work/err" ||
-    wrong "shards that do not divide are not said"
+runs 0 train $small --devices cpu:0-4 --epochs 1 --trace "$work/five.json"
+python3 "$work/check.py" "$work/five.json" 5 5 || wrong "the trace of five devices"
 
-# A device that another program has half of is named.
 if [ "$(nproc)" -ge 2 ]; then
+    # Five shards for two devices: with a batch of another size both would always have work.
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0-1 --epochs 1 --batch 160 --trace "$work/odd.json"
+    grep -q 'trace: to change: 5 shards a step do not divide by 2 devices, .* 17 % .*--batch 192 would feed all' "$work/err" ||
+        wrong "shards that do not divide are not said"
+
+    # A device that another program has half of is named.
     taskset -c "$(python3 -c 'import os; print(sorted(os.sched_getaffinity(0))[1])')" sh -c 'while :; do :; done' &
     spinner=$!
     # shellcheck disable=SC2086
