@@ -202,8 +202,8 @@ static int say_shards(const sums *s, int64_t rows)
     char more[96] = "";
     if (fed * c->shard <= rows)
         snprintf(more, sizeof more, "; --batch %lld would feed all (and train otherwise)", (long long)(fed * c->shard));
-    note("trace: to change: %lld shards a step do not divide by %lld %s, which idle %.0f %% of the time%s",
-         (long long)shards, (long long)cores, cores < s->devices ? "cores" : "devices", 100 * unused, more);
+    note("trace: to change: %lld shards a step do not divide by %lld %s: with the last ones some only help, or wait%s",
+         (long long)shards, (long long)cores, cores < s->devices ? "cores" : "devices", more);
     return 1;
 }
 

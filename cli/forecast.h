@@ -4,7 +4,8 @@
  *
  * `shard`, `sums` and `rest` are what one device was measured to take for a shard, for summing and updating, and for all else of a
  * step. f(n) and b(n) are how much slower a core computes, and reads memory, while n of them do: measured as far as there are
- * cores. `latency` is what the speeds measured on two and more devices leave over, by least squares. */
+ * cores. `latency` is what the speeds measured on two and more devices leave over, by least squares. Shards that are left over count
+ * as a whole round, though devices without one help with them: it is then a little faster than forecast. */
 #ifndef CLI_FORECAST_H
 #define CLI_FORECAST_H
 

@@ -102,6 +102,7 @@ static const struct {
              [LS_SPAN_WAIT_RANKS] = {"wait for ranks", "wait"},
              [LS_SPAN_SHARD] = {"shard", "shard"},
              [LS_SPAN_EVALUATE] = {"evaluate shard", "evaluation"},
+             [LS_SPAN_HELP] = {"help with another's shard", "help"},
              [LS_SPAN_FOLD] = {"fold", "reduce"},
              [LS_SPAN_GIVE] = {"sum for ranks", "reduce"},
              [LS_SPAN_REDUCE] = {"reduce and update bucket", "reduce"},
@@ -127,6 +128,8 @@ static void name_span(char *name, size_t size, const ls_span *span, const ls_pro
         snprintf(name, size, "step %lld", (long long)span->step);
     else if (span->kind == LS_SPAN_REDUCE && span->number < 0)
         snprintf(name, size, "end of the step");
+    else if (span->kind == LS_SPAN_EVALUATE && span->number < 0)
+        snprintf(name, size, "help to evaluate");
     else if (span->number >= 0)
         snprintf(name, size, "%s %d", kind, span->number);
     else
