@@ -555,7 +555,8 @@ ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
  * read after the stop; it lives until the innermost scope that was open at the start is left.
  *
  * With `spans` above 0 it also keeps when everything happened, for a picture: for each device up to so many spans (32 bytes each),
- * the newest. */
+ * the newest. Operations are then timed by the clock, which is read in a fraction of the time that processor time takes: what other
+ * programs had of the core is among them, and missing in `between`. */
 typedef struct ls_profile ls_profile;
 ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans); /* waits first; NULL after a failure */
 ls_status ls_profile_stop(ls_profile *profile);                   /* waits; a further one does nothing */

@@ -274,11 +274,12 @@ void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const l
         return;
     }
     ls_tally *tally = &gauge->tally[step];
-    double begun = gauge->spans ? ls_seconds() : 0, begin = ls_thread_seconds();
+    double (*const clock)(void) = gauge->spans ? ls_seconds : ls_thread_seconds, begin = clock();
     kernel(call);
-    tally->seconds += ls_thread_seconds() - begin;
+    double end = clock();
+    tally->seconds += end - begin;
     if (gauge->spans)
-        ls_spans_add(gauge->spans, LS_SPAN_OPERATION, step, begun, ls_seconds());
+        ls_spans_add(gauge->spans, LS_SPAN_OPERATION, step, begin, end);
     if (call->part > 0)
         return; /* the first part counts the call */
     tally->calls++;
