@@ -1,11 +1,13 @@
 /* bench: how fast training is on random images, and where a step's time goes. */
 #include "commands.h"
+#include "forecast.h"
 #include "log.h"
 #include "profile.h"
 #include "progress.h"
 #include "run.h"
 #include "say.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,14 +84,21 @@ static int begin(bench *b)
 
 /* ---- Images per second ---- */
 
-static int measure_images(bench *b, double *images)
+/* `first` is what the first device did meanwhile. */
+static int measure_steps(bench *b, double *seconds, ls_device_times *first)
 {
+    ls_device_times before;
     int64_t steps = steps_of(b);
     int status = begin(b);
+    if (status)
+        return status;
+    ls_device_times_at(b->trainer, 0, &before);
     double start = steady_seconds();
-    if (!status)
-        status = take_steps(b, steps);
-    *images = (double)(steps * b->run.chosen->batch) / (steady_seconds() - start);
+    status = take_steps(b, steps);
+    *seconds = (steady_seconds() - start) / (double)steps;
+    ls_device_times_at(b->trainer, 0, first);
+    first->computing -= before.computing;
+    first->reducing -= before.reducing;
     return status;
 }
 
@@ -100,29 +109,106 @@ static int next_count(int n, int all)
     return n < all && next > all ? all : next;
 }
 
+/* Whether each of the devices has a core of its own. */
+static bool has_own_cores(const ls_devices *devices)
+{
+    for (int i = 0; i < devices->n; i++)
+        for (int k = 0; k < i; k++)
+            if (ls_device_core(devices->at[i]) == ls_device_core(devices->at[k]))
+                return false;
+    return true;
+}
+
+static void log_speed(bench *b, int n, double images, double forecasted)
+{
+    log_item(b->json);
+    log_text(b->json, "model", b->run.model);
+    log_text(b->json, "devices", b->run.devices_text);
+    log_integer(b->json, "device_count", n);
+    log_integer(b->json, "steps", steps_of(b));
+    log_number(b->json, "images_per_second", images);
+    log_number(b->json, "forecast_images_per_second", forecasted); /* from fewer devices; null of the first */
+    log_item_end(b->json);
+}
+
+/* The next power of two, but no more than most. */
+static int next_forecast(int n, int most)
+{
+    int next = 1;
+    while (next <= n)
+        next *= 2;
+    return next < most ? next : most;
+}
+
+/* More than were measured, up to one for each shard. */
+static void print_forecast(bench *b, forecast *f, int measured)
+{
+    int most = f->shards < LS_MAX_DEVICES ? f->shards : LS_MAX_DEVICES, next = next_forecast(measured, most);
+    ls_devices all = ls_all_devices(b->run.session);
+    if (next > measured && next <= all.n) { /* cores that were not asked for can tell how much they hinder each other */
+        ls_speed speed;
+        all.n = next;
+        if (ls_measure_speed(b->run.session, all, &speed) == LS_OK)
+            forecast_speed(f, next, &speed);
+    }
+    for (int n = measured; n < most;) {
+        n = next_forecast(n, most);
+        printf("%-10s %-28d %10.1f %8.2f   forecast\n", b->run.model, n, forecast_images(f, n),
+               forecast_images(f, n) / forecast_images(f, 1));
+    }
+    printf("%-10s recommended: %d device%s, for %d shard%s a step (%.3f ms a shard, %.3f ms of sums, %.3f ms a further "
+           "device)\n",
+           b->run.model, forecast_recommended(f), forecast_recommended(f) > 1 ? "s" : "", f->shards,
+           f->shards > 1 ? "s" : "", 1e3 * f->shard, 1e3 * f->sums, 1e3 * f->latency);
+}
+
+/* One line: so many of the devices, measured, beside what fewer let expect. Updates the forecast. */
+static int bench_devices(bench *b, int n, forecast *f, double *first)
+{
+    const settings *c = b->run.chosen;
+    double seconds = 0, expected = NAN;
+    ls_speed speed;
+    ls_device_times times;
+    int scope = ls_enter(b->run.session);
+    b->run.devices.n = n;
+    const bool own_cores = has_own_cores(&b->run.devices);
+    snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s", ls_devices_str(b->run.session, b->run.devices));
+    if (own_cores && c->batch > c->shard && ls_measure_speed(b->run.session, b->run.devices, &speed) == LS_OK) {
+        forecast_speed(f, n, &speed);
+        expected = n > 1 ? forecast_images(f, n) : NAN;
+    }
+    int status = measure_steps(b, &seconds, &times);
+    if (status)
+        return status;
+    ls_leave(b->run.session, scope);
+    double images = (double)c->batch / seconds;
+    *first = n == 1 ? images : *first;
+    printf("%-10s %-28s %10.1f %8.2f", b->run.model, b->run.devices_text, images, images / *first);
+    if (!isnan(expected))
+        printf("   %.1f expected (%+.1f %%)", expected, 100 * (expected / images - 1));
+    printf("\n");
+    fflush(stdout);
+    log_speed(b, n, images, expected);
+    if (n == 1)
+        forecast_begin(f, (int)((c->batch - 1) / c->shard + 1), (int)c->batch, &times, steps_of(b),
+                       seconds * (double)steps_of(b));
+    else if (own_cores)
+        forecast_fit(f, n, seconds);
+    return 0;
+}
+
 static int bench_images(bench *b)
 {
-    double first = 0, images = 0;
-    for (int n = 1; n <= b->all.n; n = next_count(n, b->all.n)) {
-        int scope = ls_enter(b->run.session);
-        b->run.devices.n = n;
-        snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s", ls_devices_str(b->run.session, b->run.devices));
-        int status = measure_images(b, &images);
-        if (status)
-            return status;
-        ls_leave(b->run.session, scope);
-        first = n == 1 ? images : first;
-        printf("%-10s %-28s %10.1f %8.2f\n", b->run.model, b->run.devices_text, images, images / first);
-        fflush(stdout);
-        log_item(b->json);
-        log_text(b->json, "model", b->run.model);
-        log_text(b->json, "devices", b->run.devices_text);
-        log_integer(b->json, "device_count", n);
-        log_integer(b->json, "steps", steps_of(b));
-        log_number(b->json, "images_per_second", images);
-        log_item_end(b->json);
+    double first = 0;
+    forecast f = {.shards = 0};
+    int status = 0, measured = 0;
+    for (int n = 1; n <= b->all.n && !status; n = next_count(n, b->all.n)) {
+        status = bench_devices(b, n, &f, &first);
+        measured = n;
     }
-    return 0;
+    if (!status && has_own_cores(&b->all))
+        print_forecast(b, &f, measured);
+    return status;
 }
 
 /* ---- Profile ---- */
@@ -141,7 +227,7 @@ static int bench_profile(bench *b)
     if (status)
         return status;
     ls_measure_speed(session, b->run.devices, &before);
-    ls_profile *profile = ls_profile_start(b->trainer);
+    ls_profile *profile = ls_profile_start(b->trainer, 0);
     if ((status = take_steps(b, steps_of(b))) != 0)
         return status;
     if (ls_profile_stop(profile) != LS_OK || ls_measure_speed(session, b->run.devices, &after) != LS_OK)

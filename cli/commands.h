@@ -8,6 +8,7 @@ int command_predict(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_fingerprint(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_data(int argc, char **argv);
 

@@ -19,6 +19,7 @@ static const page pages[] = {
      "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
      "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"
      "  lockstep train --report look\n"
+     "  lockstep train --epochs 1 --trace trace.json\n"
      "  mpirun -n 4 lockstep train --checkpoint runs/a --resume\n"},
     {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]",
      "Prints the accuracy of trained weights on the test images.",
@@ -40,9 +41,9 @@ static const page pages[] = {
      "  lockstep train --devices cpu:0-1 --log two.jsonl\n"
      "  lockstep report one.jsonl two.jsonl --out compared\n"},
     {COMMAND_BENCH, "bench", "lockstep bench [options]",
-     "Measures training on random images: images per second on 1, 2, ... of the devices; with --profile where the "
-     "time\n"
-     "of a step on all of them goes.",
+     "Measures training on random images: images per second on 1, 2, ... of the devices, and what more would bring; "
+     "with\n"
+     "--profile where the time of a step on all of them goes.",
      "The profile lists the operations of a step, the longest first: their time on all cores together, their share of\n"
      "the step, and a core's speed in them beside what was measured as its most, in multiply-adds and in bytes from "
      "and\n"
@@ -56,6 +57,18 @@ static const page pages[] = {
      "  lockstep bench\n"
      "  lockstep bench --model resnet18 --devices cpu:0 --isa avx2\n"
      "  lockstep bench --profile --model lenet --steps 200 --json profile.json\n"},
+    {COMMAND_DOCTOR, "doctor", "lockstep doctor [options]",
+     "Looks at this machine before a long run: whether cores are free, the memory is enough, devices compute and copy "
+     "the "
+     "same\nnumbers, MPIs can be loaded, and the data are whole. Under mpirun it does so on each rank.",
+     "A line on stdout for what is sound, one on stderr for what is not, with how to mend it. The status is 0 where "
+     "nothing "
+     "was\nfound, else 1.\n"
+     "\n"
+     "Examples:\n"
+     "  lockstep doctor\n"
+     "  lockstep doctor --model resnet18 --batch 1024 --checkpoint kept\n"
+     "  mpirun -n 4 lockstep doctor\n"},
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
      "devices lists the devices of this machine; fingerprint prints the fingerprint of a weights file: SHA-256 over\n"
      "its tensors in byte order of their names, each as name, a zero byte, and the values as little-endian float32.",
@@ -93,6 +106,7 @@ void print_overview(void)
            "  eval               accuracy of trained weights\n"
            "  predict            logits of the test images\n"
            "  devices            the devices of this machine\n"
+           "  doctor             whether this machine is fit for a long run\n"
            "  fingerprint FILE   fingerprint of a weights file\n"
            "  report RUN...      runs side by side: a table, a page and a picture\n"
            "  bench              images per second, and where a step's time goes\n"

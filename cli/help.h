@@ -10,7 +10,8 @@ enum {
     COMMAND_FETCH = 8,
     COMMAND_PLAIN = 16,
     COMMAND_BENCH = 32,
-    COMMAND_REPORT = 64
+    COMMAND_REPORT = 64,
+    COMMAND_DOCTOR = 128
 };
 
 const char *command_name(int command);

@@ -18,6 +18,7 @@ struct run_log {
     char *path;
     record *record; /* in place of a file */
     bool first;     /* no member of this line yet */
+    bool lent;      /* the file is another's to close */
     bool broken;    /* said already */
 };
 
@@ -84,6 +85,17 @@ static run_log *new_log(FILE *file, const char *option, const char *path)
 run_log *log_open_for(const char *option, const char *path)
 {
     return new_log(fopen(path, "we"), option, path);
+}
+
+run_log *log_onto(FILE *file, const char *option, const char *path)
+{
+    run_log *log = calloc(1, sizeof *log);
+    char *copy = log ? strdup(path) : NULL;
+    if (copy)
+        *log = (run_log){.file = file, .option = option, .path = copy, .lent = true};
+    else
+        free(log);
+    return copy ? log : NULL;
 }
 
 run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun)
@@ -190,6 +202,13 @@ void log_number(run_log *log, const char *name, double value)
     put_member(log, name, text);
 }
 
+void log_decimal(run_log *log, const char *name, double value, int decimals)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*f", decimals, value);
+    put_member(log, name, text);
+}
+
 void log_bool(run_log *log, const char *name, bool value)
 {
     put_member(log, name, value ? "true" : "false");
@@ -202,6 +221,14 @@ void log_list(run_log *log, const char *name)
     put_name(log, name);
     putc('[', log->file);
     log->first = true;
+}
+
+void log_object(run_log *log, const char *name)
+{
+    if (!log)
+        return;
+    put_name(log, name);
+    log_begin(log);
 }
 
 void log_item(run_log *log)
@@ -254,7 +281,7 @@ bool log_close(run_log *log)
     if (!log)
         return true;
     errno = 0;
-    bool good = log->record ? !log->broken : check(log, fclose(log->file) == 0);
+    bool good = log->record || log->lent ? !log->broken : check(log, fclose(log->file) == 0);
     free(log->path);
     free(log);
     return good;

@@ -11,7 +11,7 @@
 
 typedef struct command {
     const char *name;
-    int (*run)(int argc, char **argv); /* NULL: built later */
+    int (*run)(int argc, char **argv);
 } command;
 
 static const command commands[] = {
@@ -23,7 +23,7 @@ static const command commands[] = {
     {"data", command_data},
     {"report", command_report},
     {"bench", command_bench},
-    {"doctor", NULL},
+    {"doctor", command_doctor},
 };
 
 /* A closed standard stream would give its number to the next file, and that file would get what is meant for the
@@ -60,6 +60,6 @@ int main(int argc, char **argv)
         return print_version();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run ? commands[i].run(argc - 1, argv + 1) : failed(name, "not built yet");
+            return commands[i].run(argc - 1, argv + 1);
     return wrong_usage(name, "no such command; 'lockstep --help' lists them");
 }

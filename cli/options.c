@@ -18,10 +18,10 @@ typedef enum kind {
     KIND_FLAG,
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
-    KIND_EVERY, /* steps, or a time with its unit */
     KIND_DTYPE,
-    KIND_NAMES, /* may be given several times */
-    KIND_LATER, /* known, and refused until its part is built */
+    KIND_EVERY,  /* steps, or a time with its unit */
+    KIND_NAMES,  /* may be given several times */
+    KIND_CHECKS, /* likewise */
     KIND_HELP
 } kind;
 
@@ -52,15 +52,16 @@ enum {
     TRAIN = COMMAND_TRAIN,
     RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
     FILES = COMMAND_EVAL | COMMAND_PREDICT,
-    BENCH = COMMAND_BENCH
+    BENCH = COMMAND_BENCH,
+    DOCTOR = COMMAND_DOCTOR
 };
-enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR };
 /* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their place. */
 enum { LOCAL = 1 << 16 };
 #define AT(member) offsetof(settings, member)
 
 static const row table[] = {
-    {"model", "M", TRAIN, KIND_TEXT, AT(model), "lenet or resnet18 (default lenet)", 0, 0, models},
+    {"model", "M", TRAIN | DOCTOR, KIND_TEXT, AT(model), "lenet or resnet18 (default lenet)", 0, 0, models},
     {"model", "M", FILES, KIND_TEXT, AT(model), "lenet or resnet18 (default: as the weights file says)", 0, 0, models},
     {"model", "M", BENCH, KIND_TEXT, AT(model), "lenet or resnet18 (default both)", 0, 0, models},
     {"profile", NULL, BENCH, KIND_FLAG, AT(profile), "where a step's time goes, operation by operation", 0, 0, NULL},
@@ -68,15 +69,15 @@ static const row table[] = {
     {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
     {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0,
      NULL},
-    {"data", "DIR", RUNS | LOCAL, KIND_TEXT, AT(data),
+    {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
      "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
      0, NULL},
-    {"devices", "LIST", RUNS | BENCH | LOCAL, KIND_TEXT, AT(devices),
+    {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
      "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0, NULL},
-    {"batch", "N", TRAIN | BENCH, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1, INT_MAX,
-     NULL},
-    {"shard", "N", RUNS | BENCH, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1, INT_MAX,
-     NULL},
+    {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1,
+     INT_MAX, NULL},
+    {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1,
+     INT_MAX, NULL},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
      INT64_MAX, NULL},
@@ -87,7 +88,7 @@ static const row table[] = {
     {"save", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
     {"optimizer", "NAME", TRAIN, KIND_CHOICE, AT(optimizer), "sgd (default sgd)", 0, 0, optimizers},
     {"lr", "X", TRAIN, KIND_REAL, AT(lr), "learning rate (default 0.2 for lenet, 0.1 for resnet18)", 0, 0, NULL},
-    {"momentum", "X", TRAIN, KIND_REAL, AT(momentum), "(default 0)", 0, 0, NULL},
+    {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum), "(default 0)", 0, 0, NULL},
     {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "Nesterov's momentum (default off)", 0, 0, NULL},
     {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0)", 0, 0, NULL},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
@@ -100,14 +101,18 @@ static const row table[] = {
      NULL},
     {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
      "training images in file order (default: a new order every epoch)", 0, 0, NULL},
-    {"conv", "HOW", RUNS | BENCH, KIND_CHOICE, AT(conv), "auto or direct (default auto: Winograd where it suits)", 0, 0,
-     convs},
-    {"isa", "NAME", RUNS | BENCH | LOCAL, KIND_CHOICE, AT(isa),
+    {"conv", "HOW", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(conv),
+     "auto or direct (default auto: Winograd where it suits)", 0, 0, convs},
+    {"isa", "NAME", RUNS | BENCH | DOCTOR | LOCAL, KIND_CHOICE, AT(isa),
      "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
      0, isas},
     {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
     {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint),
      "keep checkpoints of the run in this folder, the last three", 0, 0, NULL},
+    {"checkpoint", "DIR", DOCTOR | LOCAL, KIND_TEXT, AT(checkpoint),
+     "look at the room for checkpoints in this folder too", 0, 0, NULL},
+    {"skip", "CHECK", DOCTOR | LOCAL, KIND_CHECKS, 0,
+     "leave out: devices, cores, memory, canary, copies, mpi,\ndata or disk; several with commas", 0, 0, NULL},
     {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\none at the end besides (default 10m)", 0, 0, NULL},
     {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
@@ -123,22 +128,23 @@ static const row table[] = {
      "look at the run: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
      "images)",
      0, 0, NULL},
+    {"trace", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(trace),
+     "a timeline of the run for Perfetto (Chrome's trace format),\nand what it comes to in a few lines", 0, 0, NULL},
     {"out", "DIR", COMMAND_REPORT, KIND_TEXT, AT(out), "where page and pictures go (default report)", 0, 0, NULL},
     {"json", "FILE", BENCH, KIND_TEXT, AT(json), "the same figures as JSON, written anew", 0, 0, NULL},
     {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "where the four files lie (default: the data set's own address)",
      0, 0, NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "where they go (default: the user's cache)", 0, 0, NULL},
-    {"timeout", "SECONDS", RUNS | LOCAL, KIND_COUNT, AT(timeout),
+    {"timeout", "SECONDS", RUNS | DOCTOR | LOCAL, KIND_COUNT, AT(timeout),
      "end when a rank or a device does not go on for so long,\nand name it (default 300 with several ranks, else "
      "never)",
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
      "over ranks: shards by the speed that the first steps show\n(default: the same number to each rank)", 0, 0, NULL},
-    {"quiet", NULL, RUNS | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
+    {"quiet", NULL, RUNS | DOCTOR | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},
     {"shuffle-pulls", "N", RUNS | LOCAL, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
-    {"trace", "FILE", TRAIN | LOCAL, KIND_LATER, 0, NULL, 0, 0, NULL},
 };
 enum { ROWS = sizeof table / sizeof *table };
 
@@ -263,6 +269,16 @@ static int read_names(const char *option, char *text, settings *chosen)
     return chosen->n_allow_changed ? 0 : wrong_usage(option, "its value is empty");
 }
 
+static int read_checks(const char *option, char *text, settings *chosen)
+{
+    for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
+        if (chosen->n_skipped == MOST_ALLOWED)
+            return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
+        chosen->skipped[chosen->n_skipped++] = name;
+    }
+    return chosen->n_skipped ? 0 : wrong_usage(option, "its value is empty");
+}
+
 /* Puts one option's value where it belongs; 0, or the status to exit with once a line is said. */
 static int read_value(const row *r, char *text, settings *chosen)
 {
@@ -305,8 +321,8 @@ static int read_value(const row *r, char *text, settings *chosen)
         return read_every(option, text, chosen);
     case KIND_NAMES:
         return read_names(option, text, chosen);
-    case KIND_LATER:
-        return failed(option, "not built yet");
+    case KIND_CHECKS:
+        return read_checks(option, text, chosen);
     case KIND_HELP:
         break;
     }

@@ -10,7 +10,7 @@ enum { MOST_ALLOWED = 32 };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
-    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *url, *to, *json;
+    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json;
     int64_t batch, shard, epochs, steps, limit, limit_test, warmup, timeout, host_ranks;
     uint64_t seed, shuffle_pulls;
     ls_init init;
@@ -26,6 +26,8 @@ typedef struct settings {
     double every_seconds;
     const char *allow_changed[MOST_ALLOWED + 1]; /* ends with NULL */
     int n_allow_changed;
+    const char *skipped[MOST_ALLOWED]; /* checks of doctor */
+    int n_skipped;
 } settings;
 
 /* Reads argv[1..] for a command. On success returns 0 or more, the number of operands, which then stand in argv from

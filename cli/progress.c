@@ -22,6 +22,7 @@ typedef struct live {
     pthread_cond_t wake;
     view_state state;
     history history;
+    loads devices;
     double state_since, phase_since; /* of the steady clock */
     bool visible;                    /* false from a message to the next state */
     bool changed, ending;
@@ -49,7 +50,7 @@ static int make_frame(live *l, int *length, double now, int columns, int rows)
     if (stop_signal())
         state.phase = "stopping; Ctrl-C again ends at once";
     l->changed = false;
-    return view_frame(l->frame, length, &l->boards, &state, &l->history, &l->look, columns, rows);
+    return view_frame(l->frame, length, &l->boards, &state, &l->history, &l->devices, &l->look, columns, rows);
 }
 
 /* Draws, and puts the cursor back to the view's first line: whatever the terminal does to lines when its size changes, the
@@ -193,6 +194,16 @@ void progress_show(progress *bar, const view_state *state)
         l->visible = l->at_once = true;
         pthread_cond_signal(&l->wake);
     }
+    pthread_mutex_unlock(&l->lock);
+}
+
+void progress_loads(progress *bar, const loads *devices)
+{
+    live *l = bar->live;
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->devices = *devices;
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -14,6 +14,9 @@ void progress_begin(progress *bar, bool quiet);
 /* What the next drawing shows; brings the view back after a message. The phase shows once it has lasted. */
 void progress_show(progress *bar, const view_state *state);
 
+/* How busy the devices are. */
+void progress_loads(progress *bar, const loads *devices);
+
 /* A finished step, and a test after `step` steps, for the curves. */
 void progress_step(progress *bar, int64_t step, double loss, int64_t correct, int64_t rows);
 void progress_test(progress *bar, int64_t step, double acc);

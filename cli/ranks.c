@@ -68,8 +68,8 @@ int ranks_agree(int command, run *r, const ls_data *train, const ls_data *test, 
     n += options_list(command, r->chosen, list + n, texts, MOST_SETTINGS - 5);
     if (!status) {
         snprintf(sums[0], sizeof sums[0], "%016" PRIx64, train ? ls_data_checksum(train) : 0);
-        snprintf(sums[1], sizeof sums[1], "%016" PRIx64, ls_data_checksum(test));
-        snprintf(sums[2], sizeof sums[2], "%016" PRIx64, ls_checksum(r->net));
+        snprintf(sums[1], sizeof sums[1], "%016" PRIx64, test ? ls_data_checksum(test) : 0);
+        snprintf(sums[2], sizeof sums[2], "%016" PRIx64, r->net ? ls_checksum(r->net) : 0);
         snprintf(sums[3], sizeof sums[3], "%016" PRIx64, r->canary);
         list[n++] = (ls_setting){"what a canary step computes", sums[3]};
         list[n++] = (ls_setting){"the checksum of the training images", sums[0]};

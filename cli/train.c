@@ -6,6 +6,7 @@
 #include "report.h"
 #include "say.h"
 #include "stop.h"
+#include "trace.h"
 #include "training.h"
 #include "watch.h"
 #include "whole.h"
@@ -14,29 +15,16 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Saving at the end of a long run must not fail on what can be seen before it. */
 static int check_save(const char *path)
 {
-    char folder[4096];
-    struct stat about;
     if (!path)
         return 0;
     if (!run_has("weights files"))
         return failed("--save",
                       "this program is built without weights files; 'lockstep --version' shows what is missing");
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
-    int status = check_folder("--save", folder);
-    if (status)
-        return status;
-    if (slash && !slash[1])
-        return failed("--save", "%s: names a folder, not a file", path);
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-        return failed("--save", "%s: %s", path, strerror(EISDIR));
-    return 0;
+    return check_new_file("--save", path);
 }
 
 /* What ranks ask of each other. A stop, with its signal added, outweighs a checkpoint, which it makes too. */
@@ -204,6 +192,8 @@ static void show_progress(training *t, const char *phase)
                         .loss = t->last_loss,
                         .seconds_left = done ? (double)(t->steps - t->finished) * spent / (double)done : NAN,
                         .phase = phase};
+    if (loads_look(&t->devices, t->trainer, t->run.devices, steady_seconds()))
+        progress_loads(&t->bar, &t->devices.now);
     progress_show(&t->bar, &state);
 }
 
@@ -233,8 +223,13 @@ static int run_steps(training *t)
         if (!take_reports(t))
             return STATUS_FAILED;
         show_progress(t, NULL);
-        if (checkpoint_due(t) && (status = checkpoint_save(t)) != 0)
-            return status;
+        if (checkpoint_due(t)) {
+            double begun = steady_seconds();
+            status = checkpoint_save(t);
+            trace_span(t->trace, "checkpoint", 0, begun);
+            if (status)
+                return status;
+        }
     }
     watch_phase("step");
     ls_wait(t->run.session);
@@ -244,9 +239,11 @@ static int run_steps(training *t)
 static int evaluate(training *t)
 {
     ls_metrics metrics;
+    double begun = steady_seconds();
     watch_phase("evaluation");
     if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
         return session_failed(t->run.session, "evaluation");
+    trace_span(t->trace, "evaluation", 0, begun);
     t->test_acc = (double)metrics.correct / (double)metrics.rows;
     t->evaluated = true;
     progress_test(&t->bar, t->begun, t->test_acc);
@@ -348,6 +345,8 @@ static int leave_results(training *t, const judge *j)
         return session_failed(t->run.session, "--save");
     if (c->report && !j)
         return STATUS_FAILED;
+    if ((status = trace_end(&t->trace, t)) != 0)
+        return status;
     if (c->report && (status = report_run(&t->run, t->record, j, hash ? digits : "not built in")) != 0)
         return status;
     printf("%s\n", t->result);
@@ -443,10 +442,16 @@ static int train(training *t)
     }
     t->first_step = t->finished = t->begun;
     t->spent_before = spent_in_all(t);
+    if (c->trace && (status = trace_begin(&t->trace, c->trace, t)) != 0)
+        return status;
     progress_begin(&t->bar, c->quiet);
-    for (; t->epoch <= t->epochs && !*t->result; t->epoch++)
-        if ((status = run_epoch(t)) != 0)
+    for (; t->epoch <= t->epochs && !*t->result; t->epoch++) {
+        double begun = steady_seconds();
+        status = run_epoch(t);
+        trace_span(t->trace, "epoch", t->epoch, begun);
+        if (status)
             return status;
+    }
     progress_end(&t->bar);
     return finish(t);
 }
@@ -471,12 +476,18 @@ static int check(const settings *chosen)
     int status = check_together(chosen);
     if (status)
         return status;
+    if (chosen->trace && ls_cluster_ranks(ranks_cluster()) > 1)
+        return failed("--trace", "works within one process so far; leave it out, or start without a launcher");
     if (ls_cluster_rank(ranks_cluster()) > 0)
         return 0;
     if (output_closed())
         return failed("standard output", "is closed, and the results would be lost");
-    if ((status = check_save(chosen->save)) != 0 || !chosen->report)
+    if ((status = check_save(chosen->save)) != 0)
         return status;
+    if (chosen->trace && (status = check_new_file("--trace", chosen->trace)) != 0)
+        return status;
+    if (!chosen->report)
+        return 0;
     return check_report("--report", chosen->report);
 }
 
@@ -505,6 +516,9 @@ int command_train(int argc, char **argv)
     if (!status)
         status = train(&t);
     progress_end(&t.bar);
+    int traced = trace_end(&t.trace, &t); /* of a run that was stopped */
+    if (traced && status == STATUS_DONE)
+        status = traced;
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
     record_free(t.record);

@@ -13,7 +13,9 @@ typedef struct training {
     ls_optim optim;
     run_log *log;
     struct record *record; /* for --report; NULL without */
+    struct trace *trace;   /* for --trace; NULL without */
     progress bar;
+    loads_watch devices;   /* for the bar */
     int64_t rows, batches; /* of one epoch */
     int64_t steps;         /* of the whole run */
     int64_t begun;         /* steps handed in */

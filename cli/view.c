@@ -246,6 +246,96 @@ static void put_charts(sheet *s, view_boards *boards, const view_state *state, c
     }
 }
 
+/* ---- The devices ---- */
+
+/* Lines of bars for so many rows of the terminal. */
+static int bar_lines(int rows)
+{
+    return rows >= 40 ? 4 : rows >= 24 ? 2 : rows >= 8 ? 1 : 0;
+}
+
+static void put_load_legend(sheet *s, int content)
+{
+    static const struct {
+        const char *utf8, *ascii, *name;
+        ink with;
+    } parts[] = {{"\xe2\x94\x81", "=", "computing", INK_TEST},
+                 {"\xe2\x95\x8d", "+", "reducing", INK_TRAIN},
+                 {"\xe2\x94\x80", "-", "waiting", INK_QUIET}};
+    s->blanks += content >= TWO_PANELS ? LABELS : 1;
+    for (int i = 0; i < 3; i++) {
+        use_ink(s, parts[i].with);
+        put(s, "%s ", s->look->utf8 ? parts[i].utf8 : parts[i].ascii);
+        use_ink(s, INK_NONE);
+        put(s, "%s", parts[i].name);
+        s->blanks += LEGEND_GAP;
+    }
+    end_line(s);
+}
+
+/* Of n neighbours of the list; returns its length. */
+static int load_label(char label[48], const loads *devices, int first, int n, bool narrow)
+{
+    const ls_device *device = &devices->devices.at[first];
+    char range[32];
+    snprintf(range, sizeof range, n > 1 ? "%d-%d" : "%d", device->index, device[n - 1].index);
+    const char *kind = device->type == LS_CUDA ? "gpu" : "cpu";
+    return narrow ? snprintf(label, 48, "%s", range) : snprintf(label, 48, "%s(%s)", kind, range);
+}
+
+/* Neighbours as one: their mean. */
+static void put_load(sheet *s, const loads *devices, int first, int n, const char *label, int labels, int bar)
+{
+    bool utf8 = s->look->utf8;
+    double computing = 0, reducing = 0;
+    for (int i = first; i < first + n; i++) {
+        computing += devices->each[i].computing / n;
+        reducing += devices->each[i].reducing / n;
+    }
+    s->blanks += 1;
+    put(s, "%-*s", labels, label);
+    use_ink(s, INK_QUIET);
+    put(s, " %3.0f%% ", 100 * computing);
+    int compute = (int)lrint(computing * bar), reduce = (int)lrint((computing + reducing) * bar) - compute;
+    use_ink(s, INK_TEST);
+    repeat(s, utf8 ? "\xe2\x94\x81" : "=", compute);
+    use_ink(s, INK_TRAIN);
+    repeat(s, utf8 ? "\xe2\x95\x8d" : "+", reduce);
+    use_ink(s, INK_QUIET);
+    repeat(s, utf8 ? "\xe2\x94\x80" : "-", bar - compute - reduce);
+    use_ink(s, INK_NONE);
+}
+
+/* A bar for each device, or for so many neighbours that the lines hold all. */
+static void put_loads(sheet *s, const loads *devices, int content, int rows)
+{
+    const int lines = bar_lines(rows), gap = 3, percent = 7, n = devices->devices.n;
+    if (!lines || !devices->known)
+        return;
+    int across = content >= TWO_PANELS ? 2 : 1, group = (n - 1) / (lines * across) + 1, bars = (n - 1) / group + 1;
+    across = across > bars ? bars : across;
+    int width = across > 1 ? (content - gap) / 2 : content, labels = 0;
+    bool narrow = width < 30;
+    char label[48];
+    for (int i = 0; i < n; i += group) {
+        int length = load_label(label, devices, i, n - i < group ? n - i : group, narrow);
+        labels = length > labels ? length : labels;
+    }
+    int bar = width - labels - percent;
+    if (bar < 3)
+        return;
+    if (content >= ONE_PANEL && rows >= 16)
+        put_load_legend(s, content);
+    for (int i = 0; i < bars; i++) {
+        int first = i * group, together = n - first < group ? n - first : group;
+        load_label(label, devices, first, together, narrow);
+        s->blanks += i % across ? gap : 0;
+        put_load(s, devices, first, together, label, labels, bar);
+        if (i % across == across - 1 || i == bars - 1)
+            end_line(s);
+    }
+}
+
 static void put_bar(sheet *s, const view_state *state, int content)
 {
     bool utf8 = s->look->utf8;
@@ -342,7 +432,7 @@ static void put_figures(sheet *s, const view_state *state, int content)
 }
 
 int view_frame(char *out, int *length, view_boards *boards, const view_state *state, const history *h,
-               const terminal *look, int columns, int rows)
+               const loads *devices, const terminal *look, int columns, int rows)
 {
     sheet s = {.text = out, .look = look};
     int content =
@@ -363,6 +453,7 @@ int view_frame(char *out, int *length, view_boards *boards, const view_state *st
     if (charts)
         end_line(&s);
     if (!state->over) {
+        put_loads(&s, devices, content, rows);
         put_bar(&s, state, content);
         if (rows >= 3) {
             end_line(&s);

@@ -41,6 +41,38 @@ int make_folder(const char *option, const char *folder)
     return check_folder(option, folder);
 }
 
+/* The folder of a path, to be freed; NULL without memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+}
+
+int check_new_file(const char *option, const char *path)
+{
+    struct stat about;
+    size_t length = strlen(path);
+    if (length && path[length - 1] == '/')
+        return failed(option, "%s: names a folder, not a file", path);
+    char *folder = folder_of(path);
+    int status = folder ? check_folder(option, folder) : failed(option, "%s", strerror(ENOMEM));
+    free(folder);
+    if (!status && stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return failed(option, "%s: %s", path, strerror(EISDIR));
+    return status;
+}
+
+bool whole_begin_at(whole_file *f, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = folder_of(path);
+    bool good = folder && whole_begin(f, folder, slash ? slash + 1 : path);
+    int error = folder ? errno : ENOMEM;
+    free(folder);
+    errno = error;
+    return good;
+}
+
 bool whole_begin(whole_file *f, const char *folder, const char *name)
 {
     *f = (whole_file){0};

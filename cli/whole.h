@@ -12,12 +12,16 @@ int check_folder(const char *option, const char *folder);
 int check_new_folder(const char *option, const char *folder);
 int make_folder(const char *option, const char *folder);
 
-/* folder/name begun; NULL with errno where that fails. `path` is freed by the end. */
+/* Whether a file can be made under this path, or replaced. */
+int check_new_file(const char *option, const char *path);
+
+/* folder/name begun; false with errno where that fails. `path` is freed by the end. */
 typedef struct whole_file {
     FILE *file;
     char *path, *temporary;
 } whole_file;
 bool whole_begin(whole_file *f, const char *folder, const char *name);
+bool whole_begin_at(whole_file *f, const char *path);
 
 /* Under its name, and on the disk; where anything failed, before or now, nothing is left: false, with errno. */
 bool whole_end(whole_file *f, bool good);

@@ -141,6 +141,7 @@ ls_devices ls_try_devices(ls_session *session, int n);
 const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)" */
 const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
 const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set, memory */
+int ls_device_core(ls_device device); /* the operating system's number of a CPU device's core; of others -1 */
 
 /* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
  * ls_options.conv. Devices that disagree are LS_INTERNAL, by name. */
@@ -228,6 +229,9 @@ ls_cluster *ls_cluster_start(void);
 /* What the launcher's environment says, before anything is started: the rank, how many there are, and its number among those of
  * its host; 0, 1 and 0 where nothing did. */
 void ls_cluster_launched(int *rank, int *ranks, int *local);
+/* The i-th MPI that a plugin was built for, "openmpi" or "mpich"; NULL behind the last. Loads the plugin, without its MPI being
+ * initialised, and writes why that cannot be, or "", to why[size]. */
+const char *ls_cluster_plugin(int i, char *why, size_t size);
 
 /* How ranks reach each other, for what is not started by a launcher; lockstep_mpi.h makes one of an MPI_Comm. Messages from one
  * rank to another with equal tags arrive in the order sent. Transfers are known by slots, numbers below what `reserve` was last
@@ -320,6 +324,10 @@ uint64_t ls_data_checksum(const ls_data *data);
 
 /* Continue at batch `batch` of epoch `epoch`, both from 0. */
 ls_status ls_seek(ls_data *data, int64_t epoch, int batch);
+
+/* Reads the four files, wherever ls_fashion_mnist would find them, and compares their content with the data set's SHA-256 sums.
+ * LS_BAD_FILE names the first that differs. */
+ls_status ls_data_verify(ls_session *session, const char *directory);
 
 /* Downloads the four files from `url` (NULL: the data set's own address) into `directory` (NULL: the user's cache),
  * verifies their SHA-256 and puts each whole under its final name. `told` may be NULL; it gets one line a file. */
@@ -512,6 +520,10 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
  * see a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
+/* Bytes that training over `data` on the network's devices holds at once, besides the data set: weights, momentum, partial
+ * gradients, and the room in which each core computes. Nothing is allocated for it but a plan. */
+ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
+
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns
  * at once; at most two steps are in flight. */
 ls_status ls_step(ls_trainer *trainer);
@@ -535,12 +547,29 @@ typedef struct ls_report {
  * the oldest are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
 
+/* What a device of the trainer's network has done so far, in seconds by the clock and up to this moment; a few readings of the clock
+ * a shard count it, always. Does not wait. `i` is its place in the list of devices. */
+typedef struct ls_device_times {
+    ls_device device;
+    double computing; /* the shards of training steps, and parts of others', without what follows */
+    double reducing;  /* summing gradients, updating weights */
+    double waiting;   /* in training steps: for other devices and ranks, for its core, for room */
+    double idle;      /* no step was handed in; the network was evaluated */
+    int64_t shards, images;
+    double elsewhere; /* of computing and reducing: other programs had its core. Of ls_profile_device, else 0 */
+} ls_device_times;
+ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
+
 /* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is
  * timed, at the price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its numbers are
- * read after the stop; it lives until the innermost scope that was open at the start is left. */
+ * read after the stop; it lives until the innermost scope that was open at the start is left.
+ *
+ * With `spans` above 0 it also keeps when everything happened, for a picture: for each device up to so many spans (32 bytes each),
+ * the newest. Operations are then timed by the clock, which is read in a fraction of the time that processor time takes: what other
+ * programs had of the core is among them, and missing in `between`. */
 typedef struct ls_profile ls_profile;
-ls_profile *ls_profile_start(ls_trainer *trainer); /* waits first; NULL after a failure */
-ls_status ls_profile_stop(ls_profile *profile);    /* waits; a further one does nothing */
+ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans); /* waits first; NULL after a failure */
+ls_status ls_profile_stop(ls_profile *profile);                   /* waits; a further one does nothing */
 
 /* An operation of the step. Times, here and below, are seconds of all cores together, of processor time where they compute: other
  * programs on these cores show as a part of their own. */
@@ -574,8 +603,41 @@ typedef struct ls_profile_sum {
     /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did not
      * compute. With nothing to sum and update the steps would be so much shorter. */
     double unhidden;
+    int64_t dropped; /* steps whose spans are not there any more */
 } ls_profile_sum;
 ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum);
+ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *times); /* from start to stop */
+
+/* What happened, and when. A device is at one of the first kinds at any moment, from the first step on, but for waits of less than a
+ * microsecond; shards may have folds and reductions within them; these and parts of others have operations. */
+typedef enum ls_span_kind {
+    LS_SPAN_IDLE,        /* nothing was handed in */
+    LS_SPAN_WAIT,        /* for shards that other devices compute, and for the step's end */
+    LS_SPAN_WAIT_CORE,   /* for its core, which another device has */
+    LS_SPAN_WAIT_BUFFER, /* for room for one more gradient */
+    LS_SPAN_WAIT_RANKS,  /* for sums or weights of other ranks */
+    LS_SPAN_SHARD,       /* of a training step: forward and backward */
+    LS_SPAN_EVALUATE,    /* a shard of an evaluation or a prediction */
+    LS_SPAN_HELP,        /* without a shard of its own: a part of an operation of another device's */
+    LS_SPAN_FOLD,        /* sums finished shards, to make room */
+    LS_SPAN_GIVE,        /* sums this rank's shards of a bucket for the ranks that own its pieces */
+    LS_SPAN_REDUCE,      /* sums a bucket of gradients, and updates its weights; or ends the step */
+    LS_SPAN_OPERATION,
+    LS_SPAN_STEP,      /* from the first device's begin to the last one's end */
+    LS_SPAN_CHECKPOINT /* is written, beside the training */
+} ls_span_kind;
+typedef struct ls_span {
+    ls_span_kind kind;
+    int device;        /* its place in the list of devices; -1: of a step or checkpoint */
+    double begin, end; /* seconds of CLOCK_MONOTONIC */
+    int64_t step;      /* the training step, from 1, it belongs to; else 0 */
+    int number;        /* of the shard or the bucket; -1 without one */
+    int row;           /* of an operation: that of ls_profile_at; -1: it gathers images */
+} ls_span;
+/* From the beginning of a step on where older ones had to go; see `dropped`. One device after another, each in the order of their
+ * ends. */
+int64_t ls_profile_spans(const ls_profile *profile); /* 0 until the stop */
+ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span);
 
 /* What one core of these devices can do at most while the others do the same: flops a second in fused multiply-adds on
  * registers (0 where the kernels have no such measure), and bytes a second, read and written, in the sum of two vectors

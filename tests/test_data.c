@@ -531,6 +531,29 @@ static void limits_and_batches(void **state)
     test_context_done();
 }
 
+static void expect_not_verified(ls_status status, const char *message_part)
+{
+    ls_session *s = ls_open(NULL);
+    assert_int_equal(ls_data_verify(s, test_folder), status);
+    if (!strstr(ls_message(s), message_part))
+        fail_msg("%s", ls_message(s));
+    assert_int_equal(ls_close(s), status);
+}
+
+static void whether_it_is_the_data_set(void **state)
+{
+    (void)state;
+    write_part(9, 28, 9, 9);
+    expect_not_verified(LS_IO, "Fashion-MNIST is not in");
+    test_write_file("train-images-idx3-ubyte", "not a set", 9);
+#if LOCKSTEP_HAVE_CRYPTO
+    expect_not_verified(LS_BAD_FILE, "train-images-idx3-ubyte: the content is not that of the data set");
+#else
+    expect_not_verified(LS_UNSUPPORTED, "without");
+#endif
+    assert_int_equal(ls_data_verify(NULL, NULL), LS_OUT_OF_MEMORY);
+}
+
 int main(void)
 {
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
@@ -553,6 +576,7 @@ int main(void)
         test(every_allocation_fails),
         test(a_part),
         test(the_search),
+        test(whether_it_is_the_data_set),
         test(file_order),
         test(shuffled_order),
         test(limits_and_batches),

@@ -369,6 +369,20 @@ static void a_canary_sings_alike_on_all_devices(void **state)
     assert_true(sums[0] && sums[0] == sums[1] && sums[0] == sums[2]);
 }
 
+static void plugins_can_be_loaded(void **state)
+{
+    (void)state;
+    char why[512];
+    assert_null(ls_cluster_plugin(-1, why, sizeof why));
+    int n = 0;
+    for (const char *name; (name = ls_cluster_plugin(n, why, sizeof why)) != NULL; n++) {
+        assert_true(strcmp(name, "openmpi") == 0 || strcmp(name, "mpich") == 0);
+        /* The tests' folder is not the program's. */
+        assert_non_null(strstr(why, "beside this program"));
+    }
+    assert_true(n <= 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +396,7 @@ int main(void)
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(data_have_a_checksum),
         cmocka_unit_test(a_canary_sings_alike_on_all_devices),
+        cmocka_unit_test(plugins_can_be_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

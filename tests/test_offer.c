@@ -70,7 +70,7 @@ static void each_part_once(void **state)
         ls_op_call call = {.samples = &samples, .scratch = &scratch[0], .parts = 2 + n % (MOST - 1)};
         ls_tally tally = {0};
         memset(counts, 0, sizeof counts);
-        helpers->share(helpers, &plan, 0, &call, n % 2 ? &tally : NULL);
+        helpers->share(helpers, &plan, 0, &call, &(ls_gauge){.tally = n % 2 ? &tally : NULL});
         for (int part = 0; part < MOST; part++)
             assert_int_equal(counts[part], part < call.parts);
         assert_true(tally.calls <= 1);

@@ -106,7 +106,7 @@ static void every_operation_is_there(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setup t = open_setup(cases[i].devices, NULL);
         take_steps(&t, 3);
-        ls_profile *profile = ls_profile_start(t.trainer);
+        ls_profile *profile = ls_profile_start(t.trainer, 0);
         take_steps(&t, STEPS);
         assert_int_equal(ls_profile_rows(profile), 0);
         assert_int_equal(ls_profile_stop(profile), LS_OK);
@@ -146,13 +146,193 @@ static void every_operation_is_there(void **state)
     }
 }
 
+/* ---- Spans ---- */
+
+static int by_begin(const void *a, const void *b)
+{
+    const ls_span *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end < y->end) - (x->end > y->end);
+}
+
+static ls_span *read_spans(const ls_profile *profile, int *n)
+{
+    *n = (int)ls_profile_spans(profile);
+    ls_span *spans = calloc((size_t)*n + 1, sizeof *spans);
+    for (int i = 0; i < *n; i++) {
+        assert_int_equal(ls_profile_span_at(profile, i, &spans[i]), LS_OK);
+        assert_true(spans[i].begin <= spans[i].end);
+    }
+    qsort(spans, (size_t)*n, sizeof *spans, by_begin);
+    return spans;
+}
+
+/* Of each device: what begins within another ends within it, and no state lies within another but for those in a shard. */
+static void assert_nested(const ls_span *spans, int n)
+{
+    enum { DEEPEST = 8 };
+    const ls_span *open[DEEPEST];
+    int depth = 0;
+    for (int i = 0; i < n; i++) {
+        const ls_span *span = &spans[i];
+        while (depth && (open[depth - 1]->device != span->device || open[depth - 1]->end <= span->begin))
+            depth--;
+        if (depth && span->device >= 0) {
+            const ls_span *around = open[depth - 1];
+            assert_true(span->end <= around->end);
+            assert_true(around->kind >= LS_SPAN_SHARD && around->kind <= LS_SPAN_HELP);
+            assert_true(span->kind != LS_SPAN_SHARD && span->kind != LS_SPAN_EVALUATE);
+        }
+        assert_true(depth < DEEPEST);
+        open[depth++] = span;
+    }
+}
+
+static bool is_state(const ls_span *span, const ls_span *spans, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (&spans[i] != span && spans[i].device == span->device && spans[i].kind == LS_SPAN_SHARD &&
+            spans[i].begin <= span->begin && span->end <= spans[i].end)
+            return false;
+    return span->kind <= LS_SPAN_REDUCE;
+}
+
+/* What each device is at fills every step. */
+static int check_steps(const ls_span *spans, int n, int devices)
+{
+    int steps = 0;
+    for (int i = 0; i < n; i++) {
+        const ls_span *step = &spans[i];
+        if (step->kind != LS_SPAN_STEP)
+            continue;
+        steps++;
+        for (int d = 0; d < devices; d++) {
+            double filled = 0;
+            for (int k = 0; k < n; k++) {
+                const ls_span *span = &spans[k];
+                double begin = span->begin > step->begin ? span->begin : step->begin;
+                double end = span->end < step->end ? span->end : step->end;
+                if (span->device == d && begin < end && is_state(span, spans, n))
+                    filled += end - begin;
+            }
+            double length = step->end - step->begin;
+            if (!(filled > 0.98 * length - 2e-5 && filled < 1.02 * length))
+                fail_msg("step %d, device %d: %g of %g s", (int)step->step, d, filled, length);
+        }
+    }
+    return steps;
+}
+
+static void spans_nest_and_fill_the_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        int n;
+    } devices[] = {{"cpu:0", 1}, {"cpu:0-1", 2}, {"cpu:0-4", 5}};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        setup t = open_setup(devices[i].list, NULL);
+        ls_metrics metrics;
+        take_steps(&t, 1);
+        ls_profile *profile = ls_profile_start(t.trainer, 10000);
+        take_steps(&t, STEPS);
+        ls_evaluate(t.net, t.data, &metrics);
+        take_steps(&t, 1);
+        assert_int_equal(ls_profile_spans(profile), 0);
+        assert_int_equal(ls_profile_stop(profile), LS_OK);
+        int n, shards = 0, evaluated = 0, operations = 0, gathered = 0, reduced = 0;
+        ls_span *spans = read_spans(profile, &n);
+        assert_nested(spans, n);
+        assert_int_equal(check_steps(spans, n, devices[i].n), STEPS + 1);
+        for (int k = 0; k < n; k++) {
+            ls_profile_row row;
+            shards += spans[k].kind == LS_SPAN_SHARD;
+            evaluated += spans[k].kind == LS_SPAN_EVALUATE && spans[k].number >= 0;
+            reduced += spans[k].kind == LS_SPAN_REDUCE && spans[k].number >= 0;
+            if (spans[k].kind == LS_SPAN_OPERATION && spans[k].row < 0)
+                gathered++;
+            else if (spans[k].kind == LS_SPAN_OPERATION)
+                operations += ls_profile_at(profile, spans[k].row, &row) == LS_OK && *row.operation;
+        }
+        assert_int_equal(shards, (STEPS + 1) * SHARDS);
+        assert_int_equal(evaluated, (ROWS - 1) / SHARD + 1);
+        /* More where devices took parts. */
+        assert_true(gathered >= shards);
+        assert_true(operations >= shards * ls_profile_rows(profile));
+        assert_true(reduced >= STEPS + 1);
+        free(spans);
+        ls_profile_sum sum;
+        ls_profile_total(profile, &sum);
+        assert_int_equal(sum.dropped, 0);
+        ls_device_times all = {.shards = 0}, times;
+        for (int d = 0; d < devices[i].n; d++) {
+            assert_int_equal(ls_profile_device(profile, d, &times), LS_OK);
+            all.shards += times.shards;
+            all.images += times.images;
+            all.computing += times.computing;
+            all.reducing += times.reducing;
+        }
+        assert_int_equal(all.shards, (STEPS + 1) * SHARDS);
+        assert_int_equal(all.images, (STEPS + 1) * BATCH);
+        assert_true(all.computing > 0 && all.reducing > 0);
+        assert_int_equal(ls_close(t.s), LS_OK);
+    }
+}
+
+static void old_spans_give_way(void **state)
+{
+    (void)state;
+    setup t = open_setup("cpu:0-1", NULL);
+    ls_profile *profile = ls_profile_start(t.trainer, 300);
+    take_steps(&t, 40);
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    int n, steps;
+    ls_span *spans = read_spans(profile, &n);
+    ls_profile_sum sum;
+    ls_profile_total(profile, &sum);
+    assert_true(n <= 3 * 300);
+    assert_nested(spans, n);
+    steps = check_steps(spans, n, 2);
+    assert_true(steps >= 1 && steps + sum.dropped == 40);
+    assert_int_equal(spans[0].step, sum.dropped + 1); /* the steps come first: they are of no device */
+    for (int i = 0; i < n; i++)
+        assert_true(spans[i].begin >= spans[0].begin);
+    free(spans);
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
+static void devices_tell_their_times(void **state)
+{
+    (void)state;
+    setup t = open_setup("cpu:0-1", NULL);
+    ls_device_times before, after;
+    assert_int_equal(ls_device_times_at(t.trainer, 1, &before), LS_OK);
+    assert_int_equal(before.device.index, 1);
+    assert_true(before.shards == 0 && before.computing == 0);
+    take_steps(&t, 4);
+    int64_t shards = 0;
+    for (int i = 0; i < 2; i++) {
+        ls_wait(t.s);
+        assert_int_equal(ls_device_times_at(t.trainer, i, &after), LS_OK);
+        shards += after.shards;
+        assert_true(after.computing + after.reducing + after.waiting > 0 && after.idle > 0);
+    }
+    assert_int_equal(shards, 4 * SHARDS);
+    assert_int_equal(ls_device_times_at(t.trainer, 2, &after), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(t.s), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_device_times_at(NULL, 0, &after), LS_BAD_ARGUMENT);
+}
+
 static void train_in_turns(bool measured, char digits[65])
 {
     setup t = open_setup("cpu:0-1", NULL);
     take_epoch(&t);
     for (int round = 0; round < 2; round++) {
         int scope = ls_enter(t.s);
-        ls_profile *profile = measured ? ls_profile_start(t.trainer) : NULL;
+        ls_profile *profile = measured ? ls_profile_start(t.trainer, 500) : NULL;
         take_epoch(&t);
         if (measured && round == 0) /* the other one ends with its scope */
             ls_profile_stop(profile);
@@ -176,7 +356,7 @@ static void measuring_changes_no_bit(void **state)
 static ls_status measure_shortly(const ls_allocator *allocator)
 {
     setup t = open_setup("cpu:0-1", allocator);
-    ls_profile *profile = ls_profile_start(t.trainer);
+    ls_profile *profile = ls_profile_start(t.trainer, 100);
     take_steps(&t, 2);
     ls_profile_stop(profile);
     return ls_close(t.s);
@@ -201,26 +381,43 @@ static void misuse_is_refused(void **state)
     (void)state;
     ls_profile_row row;
     ls_profile_sum sum;
+    ls_span span;
+    ls_device_times times;
     setup t = open_setup("cpu:0", NULL);
-    ls_profile *profile = ls_profile_start(t.trainer);
+    ls_profile *profile = ls_profile_start(t.trainer, 0);
     assert_ptr_equal(ls_session_of(profile), t.s);
-    assert_null(ls_profile_start(t.trainer));
+    assert_null(ls_profile_start(t.trainer, 0));
     assert_refused(&t, "measured already");
 
     t = open_setup("cpu:0", NULL);
-    profile = ls_profile_start(t.trainer);
+    profile = ls_profile_start(t.trainer, 0);
     assert_int_equal(ls_profile_total(profile, &sum), LS_BAD_ARGUMENT);
     assert_refused(&t, "ls_profile_total: the profile runs still");
 
     t = open_setup("cpu:0", NULL);
-    profile = ls_profile_start(t.trainer);
+    profile = ls_profile_start(t.trainer, 0);
     assert_int_equal(ls_profile_stop(profile), LS_OK);
     assert_int_equal(ls_profile_total(profile, &sum), LS_OK); /* of no step at all */
     assert_true(sum.steps == 0 && sum.seconds == 0 && ls_profile_rows(profile) == 0);
     assert_int_equal(ls_profile_at(profile, 0, &row), LS_BAD_ARGUMENT);
     assert_refused(&t, "ls_profile_at: there is no such row");
 
-    assert_null(ls_profile_start(NULL));
+    t = open_setup("cpu:0", NULL);
+    profile = ls_profile_start(t.trainer, 10);
+    assert_int_equal(ls_profile_span_at(profile, 0, &span), LS_BAD_ARGUMENT);
+    assert_refused(&t, "ls_profile_span_at: the profile runs still");
+
+    t = open_setup("cpu:0", NULL);
+    profile = ls_profile_start(t.trainer, 0);
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    assert_int_equal(ls_profile_spans(profile), 0);
+    assert_int_equal(ls_profile_device(profile, 1, &times), LS_BAD_ARGUMENT);
+    assert_refused(&t, "ls_profile_device: there is no such device");
+
+    assert_int_equal(ls_profile_spans(NULL), 0);
+    assert_int_equal(ls_profile_span_at(NULL, 0, &span), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_profile_device(NULL, 0, &times), LS_BAD_ARGUMENT);
+    assert_null(ls_profile_start(NULL, 0));
     assert_int_equal(ls_profile_stop(NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_profile_rows(NULL), 0);
     assert_int_equal(ls_profile_at(NULL, 0, &row), LS_BAD_ARGUMENT);
@@ -249,7 +446,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_is_there),  cmocka_unit_test(measuring_changes_no_bit),
         cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(what_a_core_can_do),
+        cmocka_unit_test(what_a_core_can_do),        cmocka_unit_test(spans_nest_and_fill_the_steps),
+        cmocka_unit_test(old_spans_give_way),        cmocka_unit_test(devices_tell_their_times),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -60,7 +60,7 @@ static void a_step_allocates_nothing(void **state)
         assert_int_equal(ls_wait(t.s), LS_OK);
         assert_int_equal(test_made(&c), before);
 
-        ls_profile *profile = ls_profile_start(t.trainer);
+        ls_profile *profile = ls_profile_start(t.trainer, 0);
         take_epoch(&t);
         ls_wait(t.s);
         before = test_made(&c);

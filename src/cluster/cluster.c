@@ -250,8 +250,11 @@ ls_cluster *ls_cluster_start(void)
                  "%s started %d tasks without MPI, and each would train alone; start with srun --mpi=pmix or "
                  "--mpi=pmi2 ('srun --mpi=list' shows what is there), with mpirun, or a single task",
                  launch.launcher, launch.ranks);
-    if (cluster->plugin)
-        meet(cluster, true);
+    if (cluster->plugin && meet(cluster, true) == LS_OK && cluster->ranks == 1 && launch.ranks > 1)
+        ls_raise(&cluster->context, LS_UNSUPPORTED,
+                 "%s started %d ranks, but the MPI that lockstep-%s.so was built with sees one alone: it is another "
+                 "MPI or version; start with its own mpirun, or build Lockstep with this one",
+                 launch.launcher, launch.ranks, launch.plugin);
     return cluster;
 }
 

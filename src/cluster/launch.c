@@ -74,7 +74,7 @@ typedef void open_wire(ls_wire *wire);
 
 /* Beside the program or the library where it is built, and where it is installed. Open MPI's own plugins look for its symbols
  * among the process's, which is why this one's are opened to all. */
-static void *load(const char *plugin, char *why, size_t size)
+static void *load(const char *plugin, int scope, char *why, size_t size)
 {
     static const char *const places[] = {"%s/lockstep-%s.so", "%s/lockstep/lockstep-%s.so",
                                          LOCKSTEP_LIBDIR_FROM_BINDIR "/lockstep/lockstep-%s.so"};
@@ -84,7 +84,7 @@ static void *load(const char *plugin, char *why, size_t size)
         snprintf(path, sizeof path, places[i], folder, plugin);
         if (access(path, F_OK) != 0)
             continue;
-        void *loaded = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        void *loaded = dlopen(path, RTLD_NOW | scope);
         if (loaded)
             return loaded;
         snprintf(why, size, "%s", dlerror());
@@ -96,7 +96,7 @@ static void *load(const char *plugin, char *why, size_t size)
 void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
 {
     char why[512];
-    void *loaded = load(launch->plugin, why, sizeof why);
+    void *loaded = load(launch->plugin, RTLD_GLOBAL, why, sizeof why);
     open_wire *open = NULL;
     if (loaded) /* as POSIX has it: an object pointer that is a function's */
         *(void **)&open = dlsym(loaded, "lockstep_open_wire");
@@ -104,7 +104,30 @@ void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire
         open(wire);
         return loaded;
     }
-    ls_raise(context, LS_UNSUPPORTED, "started as rank %d of %d by %s, but its plugin cannot be had: %s", launch->rank,
-             launch->ranks, launch->launcher, loaded ? "it is of another version" : why);
+    ls_raise(context, LS_UNSUPPORTED,
+             "started as rank %d of %d by %s, but its plugin cannot be had: %s; build "
+             "Lockstep where that MPI is installed, or use the mpirun of one that 'lockstep --version' lists",
+             launch->rank, launch->ranks, launch->launcher, loaded ? "it is of another version" : why);
     return NULL;
+}
+
+const char *ls_cluster_plugin(int i, char *why, size_t size)
+{
+    static const char *const built[] = {
+#ifdef LOCKSTEP_HAVE_OPENMPI
+        "openmpi",
+#endif
+#ifdef LOCKSTEP_HAVE_MPICH
+        "mpich",
+#endif
+        NULL};
+    const int n = (int)(sizeof built / sizeof *built) - 1;
+    if (i < 0 || i >= n)
+        return NULL;
+    void *loaded = load(built[i], RTLD_LOCAL, why, size);
+    if (loaded && dlsym(loaded, "lockstep_open_wire"))
+        *why = '\0';
+    else if (loaded)
+        snprintf(why, size, "lockstep-%s.so is none of Lockstep's plugins", built[i]);
+    return built[i];
 }

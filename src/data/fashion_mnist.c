@@ -46,9 +46,9 @@ static void raise_absent(ls_context *context, const char *looked)
         looked);
 }
 
-/* Where the part lies; to be released by the caller. A directory that was named, by the caller or in the environment,
- * is the only one looked at: data from elsewhere would be a wrong result that nobody sees. */
-static char *find_directory(ls_context *context, ls_part part, const char *named)
+/* A directory that was named, by the caller or in the environment, is the only one looked at: data from elsewhere would be a wrong
+ * result that nobody sees. */
+char *ls_data_directory(ls_context *context, ls_part part, const char *named)
 {
     const char *variable = getenv("LOCKSTEP_DATA");
     const char *from = named ? "" : " ($LOCKSTEP_DATA)";
@@ -107,7 +107,7 @@ ls_data *ls_data_open_fashion_mnist(ls_context *context, uint64_t seed, ls_part 
         ls_raise(context, LS_BAD_ARGUMENT, "ls_fashion_mnist: part %d is neither LS_TRAIN nor LS_TEST", (int)part);
         return NULL;
     }
-    char *directory = find_directory(context, part, loader ? loader->directory : NULL);
+    char *directory = ls_data_directory(context, part, loader ? loader->directory : NULL);
     ls_idx images = {0}, labels = {0};
     ls_status status = ls_context_status(context); /* a search that ran out of memory may have found another place */
     if (status == LS_OK)

@@ -1,10 +1,8 @@
 #include "data/fetch.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/session.h"
 #include "data/fashion_mnist.h"
 #include "data/idx.h"
-#include "data/source.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -31,44 +29,6 @@ typedef struct fetching {
 
 /* ---- Is a file right? -------------------------------------------------------------------------------------------- */
 
-/* SHA-256 of the content, of which at most one byte more than `file` has is looked at. */
-static ls_status check_source(ls_context *context, ls_source *source, const char *path, const ls_pinned *file)
-{
-    enum { PIECE = 256 * 1024 };
-    unsigned char *piece = ls_alloc(context, PIECE, 1, "a file's checksum");
-    ls_sha256 *hash = piece ? ls_sha256_begin(context) : NULL;
-    ls_status status = hash ? LS_OK : ls_context_status(context);
-    int64_t total = 0;
-    size_t got = 1;
-    while (status == LS_OK && got > 0 && total <= file->bytes) {
-        int64_t most = file->bytes + 1 - total;
-        status = ls_source_read(source, piece, most < PIECE ? (size_t)most : PIECE, &got);
-        if (status == LS_OK)
-            status = ls_sha256_add(hash, piece, got);
-        total += (int64_t)got;
-    }
-    char digits[65] = "";
-    if (hash) {
-        ls_status ended = ls_sha256_end(hash, digits);
-        status = status != LS_OK ? status : ended;
-    }
-    ls_release(context, piece);
-    if (status != LS_OK)
-        return status;
-    if (total != file->bytes || strcmp(digits, file->digits) != 0)
-        return ls_raise(context, LS_BAD_FILE, "%s: the content is not that of the data set (its SHA-256 differs)",
-                        path);
-    return LS_OK;
-}
-
-static ls_status check_file(ls_context *context, const char *path, bool gzip, const ls_pinned *file)
-{
-    ls_source *source = ls_source_open(context, path, gzip);
-    ls_status status = source ? check_source(context, source, path, file) : ls_context_status(context);
-    ls_source_close(source);
-    return status;
-}
-
 /* A file that is already there may be wrong without the session failing, so it is looked at in a context of its own.
  * Sets *right; LS_OK also where it is wrong. */
 static ls_status look_at_file(const fetching *at, const char *path, bool gzip, const ls_pinned *file, bool *right)
@@ -76,7 +36,7 @@ static ls_status look_at_file(const fetching *at, const char *path, bool gzip, c
     ls_context aside;
     if (ls_context_init(&aside, &at->context->allocator) != LS_OK)
         return ls_raise(at->context, LS_OUT_OF_MEMORY, "%s: no memory to check it", path);
-    ls_status status = check_file(&aside, path, gzip, file);
+    ls_status status = ls_pinned_check(&aside, path, gzip, file);
     *right = status == LS_OK;
     bool wrong = status == LS_BAD_FILE || status == LS_IO;
     status = *right || wrong ? LS_OK : ls_raise(at->context, status, "%s", aside.message);
@@ -263,5 +223,27 @@ ls_status ls_data_fetch(ls_session *session, const char *url, const char *direct
     status = ls_fetch_files(context, url ? url : ADDRESS, directory ? directory : cache, FILES,
                             sizeof FILES / sizeof *FILES, told, user);
     ls_release(context, cache);
+    return status;
+}
+
+ls_status ls_data_verify(ls_session *session, const char *directory)
+{
+    if (!session)
+        return LS_OUT_OF_MEMORY;
+    ls_context *context = &session->context;
+    ls_status status = ls_context_status(context);
+    for (int i = 0; i < (int)(sizeof FILES / sizeof *FILES) && status == LS_OK; i++) {
+        char *folder = ls_data_directory(context, i < 2 ? LS_TRAIN : LS_TEST, directory);
+        char *plain = folder ? ls_format(context, "a path", "%s/%s", folder, FILES[i].name) : NULL;
+        char *found = plain ? ls_idx_find(context, plain) : NULL;
+        status = ls_context_status(context);
+        if (status == LS_OK && !found)
+            status = ls_raise(context, LS_IO, "ls_data_verify: %s: is not there, nor %s.gz", plain, FILES[i].name);
+        if (status == LS_OK)
+            status = ls_pinned_check(context, found, strcmp(found, plain) != 0, &FILES[i]);
+        ls_release(context, found);
+        ls_release(context, plain);
+        ls_release(context, folder);
+    }
     return status;
 }

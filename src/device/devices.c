@@ -203,6 +203,11 @@ const char *ls_device_about(ls_session *session, ls_device device)
     return ls_intern(session, text);
 }
 
+int ls_device_core(ls_device device)
+{
+    return device.type == LS_CPU && device.index >= 0 ? ls_core_number(device.index) : -1;
+}
+
 const char *ls_isa_name(const ls_session *session)
 {
     const char *name = session ? ls_cpu_isa_name(session->options.isa) : NULL;

@@ -266,15 +266,20 @@ void ls_plan_free(ls_plan *plan)
     ls_release(plan->context, plan);
 }
 
-void ls_plan_call(const ls_plan_step *step, const ls_op_call *call, ls_tally *tally)
+void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
 {
-    if (!tally) {
-        step->kernel(call);
+    ls_kernel *kernel = plan->steps[step].kernel;
+    if (!gauge->tally) {
+        kernel(call);
         return;
     }
-    double begin = ls_thread_seconds();
-    step->kernel(call);
-    tally->seconds += ls_thread_seconds() - begin;
+    ls_tally *tally = &gauge->tally[step];
+    double (*const clock)(void) = gauge->spans ? ls_seconds : ls_thread_seconds, begin = clock();
+    kernel(call);
+    double end = clock();
+    tally->seconds += end - begin;
+    if (gauge->spans)
+        ls_spans_add(gauge->spans, LS_SPAN_OPERATION, step, begin, end);
     if (call->part > 0)
         return; /* the first part counts the call */
     tally->calls++;
@@ -301,13 +306,12 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
         const ls_plan_step *step = &plan->steps[i];
         if (bindings->goes_on && !bindings->goes_on(user, i))
             return false;
-        ls_tally *tally = bindings->tally ? &bindings->tally[i] : NULL;
         set_call(&call, step, bindings);
         call.parts = parts_of(plan, bindings, &call);
         if (call.parts > 1)
-            bindings->helpers->share(bindings->helpers, plan, i, &call, tally);
+            bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->gauge);
         else
-            ls_plan_call(step, &call, tally);
+            ls_plan_call(plan, i, &call, &bindings->gauge);
         for (int b = 0; whole && b < step->buckets; b++)
             whole(user, plan->whole[step->first_bucket + b]);
     }

@@ -3,6 +3,7 @@
 #ifndef LS_GRAPH_PLAN_H
 #define LS_GRAPH_PLAN_H
 
+#include "base/spans.h"
 #include "device/backend.h"
 #include "graph/graph.h"
 
@@ -44,12 +45,18 @@ typedef struct ls_tally {
     double seconds;
 } ls_tally;
 
+/* Where the operations of a run are measured. */
+typedef struct ls_gauge {
+    ls_tally *tally; /* one for each step, to be added to; NULL: nobody measures */
+    ls_spans *spans; /* NULL: they are not kept */
+} ls_gauge;
+
 /* Other cores that may compute parts of a step's call. */
 typedef struct ls_helpers {
     int (*ready)(struct ls_helpers *helpers); /* how many would come now */
     /* Computes the call of step number `step`, which has its parts set, with their help. */
     void (*share)(struct ls_helpers *helpers, const struct ls_plan *plan, int step, const ls_op_call *call,
-                  ls_tally *tally);
+                  const ls_gauge *gauge);
 } ls_helpers;
 
 /* Where a run's numbers lie. */
@@ -58,8 +65,8 @@ typedef struct ls_bindings {
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
-    ls_tally *tally;                       /* one for each step, to be added to; NULL: nobody measures */
-    ls_helpers *helpers;                   /* NULL: none */
+    ls_gauge gauge;      /* where its operations are measured */
+    ls_helpers *helpers; /* NULL: none */
     bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always */
 } ls_bindings;
 
@@ -68,8 +75,8 @@ typedef struct ls_bindings {
 bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user);
 
-/* Computes a step's call, or the part of it that the call names; `tally` is the step's, NULL where nobody measures. */
-void ls_plan_call(const ls_plan_step *step, const ls_op_call *call, ls_tally *tally);
+/* Computes the call of step number `step`, or the part of it that the call names. */
+void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge);
 
 /* What a step reads and writes, without its scratch; and ls_op_flops of it. */
 typedef struct ls_cost {

@@ -7,8 +7,10 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "cluster/cluster.h"
+#include "base/timer.h"
 #include "data/data.h"
 #include "io/folder.h"
+#include "parallel/profile.h"
 #include "parallel/settings.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
@@ -265,6 +267,7 @@ static void *write_checkpoint(void *argument)
 {
     ls_checkpoints *c = argument;
     int n = c->first[c->manifest.n_sections - 1];
+    double begin = ls_seconds();
     if (ls_folder_write(&c->context, c->directory, c->next, c->arrays, n, c->first, &c->manifest) == LS_OK) {
         for (int i = 0; i < c->n_damaged; i++)
             ls_folder_remove(&c->context, c->directory, c->damaged[i]);
@@ -272,6 +275,7 @@ static void *write_checkpoint(void *argument)
         ls_folder_prune(&c->context, c->directory, c->keep);
     }
     c->next++; /* also after a failure: nothing is ever written over */
+    ls_profile_checkpoint(c->trainer, c->manifest.step, begin, ls_seconds());
     return NULL;
 }
 

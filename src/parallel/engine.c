@@ -70,6 +70,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
     }
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
+        ls_meter_start(&worker->meter);
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0)
             return ls_raise(engine->context, LS_OUT_OF_MEMORY,
                             "no thread for cpu:%d; the system's limit on threads is reached", devices->at[i].index);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "parallel/core.h"
+#include "parallel/meter.h"
 #include "parallel/offer.h"
 
 typedef struct ls_worker {
@@ -19,6 +20,7 @@ typedef struct ls_worker {
     pthread_t thread;
     unsigned seen;    /* jobs done */
     atomic_bool lost; /* its device has failed: it does nothing more */
+    ls_meter meter;
     ls_offer offer;
 } ls_worker;
 

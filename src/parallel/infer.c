@@ -37,9 +37,11 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_network_bind(network, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
+    double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
     bindings.helpers = ls_offer_begin(worker, NULL);
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
     ls_offer_end(worker);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, j, ls_feed_count(p->feed, j), begun);
     atomic_fetch_sub(&p->left, 1);
     atomic_fetch_add(&network->session->work, 1);
 }
@@ -47,26 +49,31 @@ static void run_shard(pass *p, int j, ls_worker *worker)
 static void work(ls_job *job, ls_worker *worker)
 {
     pass *p = (pass *)job;
-    for (;;) {
+    int j;
+    ls_meter_enter(&worker->meter, 0);
+    do {
+        if (worker->engine->crowded)
+            ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
         ls_core_enter(worker->core);
-        int j = atomic_fetch_add(&p->next, 1);
+        j = atomic_fetch_add(&p->next, 1);
         if (j < p->end)
             run_shard(p, j, worker);
         ls_core_leave(worker->core);
-        if (j >= p->end)
-            break;
-    }
+    } while (j < p->end);
     ls_offer_enter(worker);
     for (int i = ls_offer_patience(worker->engine); i > 0 && atomic_load(&p->left) > 0; i--) {
         if (ls_offer_open(worker->engine)) {
+            double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
             ls_core_enter(worker->core);
             ls_offer_take(worker);
             ls_core_leave(worker->core);
+            ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
             i = ls_offer_patience(worker->engine);
         }
         ls_pause();
     }
     ls_offer_leave(worker);
+    ls_meter_leave(&worker->meter);
 }
 
 /* The sum of the shards' losses, in the order of the tree, and of their right images. */

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "base/timer.h"
 #include "parallel/engine.h"
 #include "parallel/profile.h"
 
@@ -37,7 +38,7 @@ static int ready(ls_helpers *helpers)
     return idle > 0 && owners > 0 ? (idle + owners - 1) / owners : 0;
 }
 
-static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_op_call *call, ls_tally *tally)
+static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
 {
     ls_offer *offer = (ls_offer *)helpers;
     int parts = call->parts < MOST_PARTS ? call->parts : MOST_PARTS;
@@ -53,7 +54,7 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
     double begin = ls_seconds();
     for (int part; (part = claim(offer)) >= 0;) {
         mine.part = part;
-        ls_plan_call(&plan->steps[step], &mine, tally);
+        ls_plan_call(plan, step, &mine, gauge);
         atomic_fetch_add_explicit(&offer->done, 1, memory_order_release);
     }
     double alone = ls_seconds();
@@ -118,15 +119,13 @@ bool ls_offer_take(ls_worker *worker)
         int part = claim(offer);
         if (part < 0)
             continue;
-        ls_core_times *times = offer->profile ? ls_profile_core(offer->profile, worker->place) : NULL;
-        ls_tally *tally = times ? ls_profile_tally(offer->profile, offer->plan, worker->place) : NULL;
-        double begin = times ? ls_seconds() : 0;
+        ls_gauge gauge = {.tally = NULL};
+        if (offer->profile)
+            ls_profile_bind(offer->profile, offer->plan, worker, &gauge);
         ls_op_call call = *offer->call;
         call.part = part;
         call.scratch = worker->core->scratch;
-        ls_plan_call(&offer->plan->steps[offer->step], &call, tally ? &tally[offer->step] : NULL);
-        if (times)
-            times->computed += ls_seconds() - begin;
+        ls_plan_call(offer->plan, offer->step, &call, &gauge);
         atomic_fetch_add_explicit(&offer->done, 1, memory_order_release);
         return true;
     }

@@ -3,45 +3,25 @@
 #include <math.h>
 #include <string.h>
 
-/* A plan that was run, and for each of its steps the times of each core. */
-typedef struct measured {
-    struct measured *next;
-    const ls_plan *plan;
-    ls_plan_step *steps; /* a copy: what is read later needs no plan */
-    int n;
-    ls_tally *tally; /* [cores][n] */
-} measured;
-
-struct ls_profile {
-    ls_session *session;        /* first: ls_session_of reads it */
-    struct ls_trainer *trainer; /* NULL once stopped */
-    const ls_flat *flat;        /* the network's: it outlives the trainer */
-    int n_cores;
-    ls_core_times *cores;
-    measured *plans, **last;
-    bool begun;
-    double first, step_began, latest;
-    ls_profile_row *rows;
-    int n_rows;
-    ls_profile_sum sum;
-};
+#include "base/timer.h"
 
 /* ---- While steps run ---- */
 
-static measured *find(const ls_profile *profile, const ls_plan *plan)
+static ls_measured *find(const ls_profile *profile, const ls_plan *plan)
 {
-    measured *m = profile->plans;
+    ls_measured *m = profile->plans;
     while (m && m->plan != plan)
         m = m->next;
     return m;
 }
 
-static void free_measured(ls_context *context, measured *m)
+static void free_measured(ls_context *context, ls_measured *m)
 {
     if (!m)
         return;
     ls_release(context, m->steps);
     ls_release(context, m->tally);
+    ls_release(context, m->row);
     ls_release(context, m);
 }
 
@@ -51,59 +31,113 @@ ls_status ls_profile_reserve(ls_profile *profile, const ls_plan *plan)
         return LS_OK;
     ls_context *context = &profile->session->context;
     size_t n = (size_t)plan->n_steps;
-    measured *m = ls_alloc(context, 1, sizeof *m, "a profile");
+    ls_measured *m = ls_alloc(context, 1, sizeof *m, "a profile");
     if (m)
         m->steps = ls_alloc(context, n, sizeof *m->steps, "a profile");
     if (m && m->steps)
         m->tally = ls_alloc(context, n * (size_t)profile->n_cores, sizeof *m->tally, "a profile");
-    if (!m || !m->tally) {
+    if (m && m->tally)
+        m->row = ls_alloc(context, n, sizeof *m->row, "a profile");
+    if (!m || !m->row) {
         free_measured(context, m);
         return LS_OUT_OF_MEMORY;
     }
     memcpy(m->steps, plan->steps, n * sizeof *m->steps);
     m->plan = plan;
     m->n = plan->n_steps;
+    for (const ls_measured *before = profile->plans; before; before = before->next)
+        m->number = before->number + 1;
     *profile->last = m; /* workers at work look for the plans in front of it and go no further */
     profile->last = &m->next;
     return LS_OK;
 }
 
-ls_core_times *ls_profile_core(ls_profile *profile, int place)
+void ls_profile_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_gauge *gauge)
 {
-    return &profile->cores[place];
+    const ls_measured *m = find(profile, plan);
+    gauge->tally = m->tally + (size_t)worker->place * (size_t)m->n;
+    gauge->spans = worker->meter.spans;
+    if (gauge->spans)
+        gauge->spans->plan = m->number;
 }
 
-ls_tally *ls_profile_tally(ls_profile *profile, const ls_plan *plan, int place)
+static const ls_worker *workers_of(const ls_profile *profile)
 {
-    const measured *m = find(profile, plan);
-    return m->tally + (size_t)place * (size_t)m->n;
+    return profile->trainer->network->engine->workers;
+}
+
+/* By the clock, in shards and in parts of others', of each core so far. */
+static void add_computed(const ls_profile *profile, double *computed, double sign)
+{
+    const ls_worker *workers = workers_of(profile);
+    for (int i = 0; i < profile->n_workers; i++)
+        computed[workers[i].place] += sign * (atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
+                                              atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
 }
 
 void ls_profile_begin_step(ls_profile *profile)
 {
+    memset(profile->computed, 0, (size_t)profile->n_cores * sizeof *profile->computed);
+    add_computed(profile, profile->computed, -1);
     profile->step_began = ls_seconds();
-    for (int i = 0; i < profile->n_cores; i++) {
-        profile->cores[i].computed = 0;
-        if (!profile->begun)
-            profile->cores[i].turn_to = profile->step_began;
-    }
     if (!profile->begun)
-        profile->first = profile->latest = profile->step_began;
+        profile->first = profile->step_began;
     profile->begun = true;
 }
 
-void ls_profile_end_step(ls_profile *profile, int64_t rows)
+void ls_profile_end_step(ls_profile *profile, int64_t number, int64_t rows)
 {
     double longest = 0;
+    add_computed(profile, profile->computed, 1);
     for (int i = 0; i < profile->n_cores; i++)
-        longest = fmax(longest, profile->cores[i].computed);
+        longest = fmax(longest, profile->computed[i]);
     profile->latest = ls_seconds();
     profile->sum.unhidden += profile->latest - profile->step_began - longest;
     profile->sum.steps++;
     profile->sum.images += rows;
+    if (!profile->spans)
+        return;
+    ls_spans *steps = &profile->spans[profile->n_workers];
+    steps->step = number;
+    ls_spans_add(steps, LS_SPAN_STEP, -1, profile->step_began, profile->latest);
+}
+
+void ls_profile_checkpoint(struct ls_trainer *trainer, int64_t step, double begin, double end)
+{
+    pthread_mutex_lock(&trainer->lock);
+    ls_profile *profile = trainer->profile;
+    if (profile && profile->spans) {
+        ls_spans *checkpoints = &profile->spans[profile->n_workers + 1];
+        checkpoints->step = step;
+        ls_spans_add(checkpoints, LS_SPAN_CHECKPOINT, -1, begin, end);
+    }
+    pthread_mutex_unlock(&trainer->lock);
 }
 
 /* ---- Start and stop ---- */
+
+static void set_profile(struct ls_trainer *trainer, ls_profile *profile)
+{
+    pthread_mutex_lock(&trainer->lock);
+    trainer->profile = profile;
+    pthread_mutex_unlock(&trainer->lock);
+}
+
+/* The engine is idle: its meters begin, or cease, to serve the profile. */
+static void turn_meters(ls_profile *profile, bool on)
+{
+    ls_engine *engine = profile->trainer->network->engine;
+    for (int i = 0; i < profile->n_workers; i++) {
+        ls_meter *meter = &engine->workers[i].meter;
+        *(on ? &profile->before[i] : &profile->after[i]) = ls_meter_read(meter);
+        if (on)
+            memset(meter->worked, 0, sizeof meter->worked);
+        meter->measured = on;
+        meter->spans = on && profile->spans ? &profile->spans[i] : NULL;
+        profile->worked[i] = meter->worked[LS_SPAN_SHARD] + meter->worked[LS_SPAN_HELP];
+        profile->reduced[i] = meter->worked[LS_SPAN_FOLD] + meter->worked[LS_SPAN_GIVE] + meter->worked[LS_SPAN_REDUCE];
+    }
+}
 
 static void stop(ls_profile *profile)
 {
@@ -111,7 +145,8 @@ static void stop(ls_profile *profile)
     if (!trainer)
         return;
     ls_engine_wait(trainer->network->engine);
-    trainer->profile = NULL;
+    set_profile(trainer, NULL);
+    turn_meters(profile, false);
     profile->trainer = NULL;
 }
 
@@ -121,16 +156,32 @@ static void free_profile(void *object)
     ls_context *context = &profile->session->context;
     stop(profile);
     while (profile->plans) {
-        measured *m = profile->plans;
+        ls_measured *m = profile->plans;
         profile->plans = m->next;
         free_measured(context, m);
     }
-    ls_release(context, profile->cores);
+    ls_profile_free_spans(profile);
+    ls_release(context, profile->before);
+    ls_release(context, profile->worked);
     ls_release(context, profile->rows);
     ls_release(context, profile);
 }
 
-ls_profile *ls_profile_start(ls_trainer *trainer)
+static ls_status make_room(ls_profile *profile, int64_t spans)
+{
+    ls_context *context = &profile->session->context;
+    size_t workers = (size_t)profile->n_workers, cores = (size_t)profile->n_cores;
+    profile->before = ls_alloc(context, 2 * workers, sizeof *profile->before, "a profile");
+    profile->worked = ls_alloc(context, 2 * workers + cores, sizeof *profile->worked, "a profile");
+    if (!profile->before || !profile->worked)
+        return LS_OUT_OF_MEMORY;
+    profile->after = profile->before + workers;
+    profile->reduced = profile->worked + workers;
+    profile->computed = profile->reduced + workers;
+    return spans > 0 ? ls_profile_reserve_spans(profile, spans) : LS_OK;
+}
+
+ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
 {
     if (!trainer || ls_failed(trainer->session))
         return NULL;
@@ -148,19 +199,22 @@ ls_profile *ls_profile_start(ls_trainer *trainer)
     profile->last = &profile->plans;
     profile->flat = &trainer->network->flat;
     profile->n_cores = trainer->network->engine->n_cores;
-    profile->cores = ls_alloc(context, (size_t)profile->n_cores, sizeof *profile->cores, "a profile");
-    if (!profile->cores) {
+    profile->n_workers = trainer->network->engine->n_workers;
+    profile->devices = trainer->network->devices;
+    if (make_room(profile, spans) != LS_OK) {
         free_profile(profile);
         return NULL;
     }
     profile->trainer = trainer;
-    trainer->profile = profile;
+    profile->started = ls_seconds();
+    turn_meters(profile, true);
+    set_profile(trainer, profile);
     return ls_own(trainer->session, profile, free_profile);
 }
 
 /* ---- Adding up ---- */
 
-static ls_tally add_tallies(const ls_profile *profile, const measured *m, int step)
+static ls_tally add_tallies(const ls_profile *profile, const ls_measured *m, int step)
 {
     ls_tally all = {0};
     for (int i = 0; i < profile->n_cores; i++) {
@@ -173,116 +227,25 @@ static ls_tally add_tallies(const ls_profile *profile, const measured *m, int st
     return all;
 }
 
-static bool is_image(const ls_argument *a)
-{
-    return a->c && a->per_image;
-}
-
-/* In the backward pass what makes a number for each image passes the gradient on; what else writes into the gradient is the
- * parameters' own. */
-static ls_direction direction_of(const ls_plan_step *step, bool backward)
-{
-    if (backward && is_image(&step->out[0]))
-        return LS_BACKWARD_DATA;
-    for (int k = 0; k < LS_MAX_OUT; k++)
-        if (step->out[k].c && step->out[k].place == LS_IN_GRADIENTS)
-            return LS_BACKWARD_WEIGHT;
-    return LS_FORWARD;
-}
-
-static void set_shape(int shape[3], const ls_argument *a)
-{
-    shape[0] = a->c;
-    shape[1] = a->h;
-    shape[2] = a->w;
-}
-
-/* The gradient of parameters has as operands what went in and the gradient of what came out, or the latter alone. */
-static void set_shapes(ls_profile_row *row, const ls_plan_step *step)
-{
-    const ls_argument *in = &step->in[0], *out = &step->out[0];
-    if (row->direction == LS_BACKWARD_DATA) {
-        in = &step->out[0];
-        out = &step->in[0];
-    } else if (row->direction == LS_BACKWARD_WEIGHT) {
-        out = is_image(&step->in[1]) ? &step->in[1] : in;
-    }
-    set_shape(row->in, in->c ? in : out);
-    set_shape(row->out, out->c ? out : in);
-}
-
-/* The first parameter that the step reads, or writes the gradient of. */
-static const char *parameter_of(const ls_flat *flat, const ls_plan_step *step)
-{
-    for (int k = 0; k < LS_MAX_IN + LS_MAX_OUT; k++) {
-        const ls_argument *a = k < LS_MAX_IN ? &step->in[k] : &step->out[k - LS_MAX_IN];
-        for (int i = 0; a->c && i < flat->n_views; i++)
-            if ((a->place == LS_IN_WEIGHTS || a->place == LS_IN_GRADIENTS) && flat->views[i].trainable &&
-                flat->views[i].offset == a->offset)
-                return flat->views[i].name;
-    }
-    return "";
-}
-
-static bool has_windows(ls_op op)
-{
-    switch (op) {
-    case LS_OP_CONV:
-    case LS_OP_CONV_DATA:
-    case LS_OP_CONV_WEIGHT:
-    case LS_OP_WINOGRAD:
-    case LS_OP_WINOGRAD_DATA:
-    case LS_OP_WINOGRAD_WEIGHT:
-    case LS_OP_AVG_POOL:
-    case LS_OP_AVG_POOL_BACKWARD:
-    case LS_OP_MAX_POOL:
-    case LS_OP_MAX_POOL_BACKWARD:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static ls_profile_row row_of(const ls_plan_step *step, const ls_tally *all, bool backward, const ls_flat *flat)
-{
-    const ls_attributes *a = &step->attributes;
-    ls_cost cost = ls_plan_cost(step);
-    ls_profile_row row = {.layer = step->layer ? step->layer : "",
-                          .parameter = parameter_of(flat, step),
-                          .operation = ls_op_name(a->op),
-                          .direction = direction_of(step, backward),
-                          .fused_relu = a->fused_relu,
-                          .fused_add = a->fused_add,
-                          .calls = all->calls,
-                          .seconds = all->seconds,
-                          .flops = cost.flops * (double)all->images,
-                          .bytes = cost.group_bytes * (double)all->groups + cost.call_bytes * (double)all->calls};
-    if (has_windows(a->op)) {
-        row.kernel = a->kernel;
-        row.stride = a->stride;
-        row.padding = a->padding;
-    }
-    set_shapes(&row, step);
-    return row;
-}
-
 static ls_status make_rows(ls_profile *profile)
 {
     size_t n = 0;
-    for (const measured *m = profile->plans; m; m = m->next)
+    for (const ls_measured *m = profile->plans; m; m = m->next)
         n += (size_t)m->n;
     profile->rows = ls_alloc(&profile->session->context, n, sizeof *profile->rows, "a profile");
     if (!profile->rows)
         return LS_OUT_OF_MEMORY;
-    for (const measured *m = profile->plans; m; m = m->next) {
+    for (ls_measured *m = profile->plans; m; m = m->next) {
         bool backward = false;
         for (int i = 0; i < m->n; i++) {
             ls_tally all = add_tallies(profile, m, i);
             backward |= m->steps[i].attributes.op == LS_OP_ONES; /* the backward pass begins with it */
+            m->row[i] = -1;
             if (m->steps[i].attributes.op == LS_OP_IMAGES) {
                 profile->sum.gathering += all.seconds;
             } else if (all.calls) {
-                profile->rows[profile->n_rows++] = row_of(&m->steps[i], &all, backward, profile->flat);
+                m->row[i] = profile->n_rows;
+                profile->rows[profile->n_rows++] = ls_profile_row_of(&m->steps[i], &all, backward, profile->flat);
                 profile->sum.operations += all.seconds;
             }
         }
@@ -290,34 +253,52 @@ static ls_status make_rows(ls_profile *profile)
     return LS_OK;
 }
 
-/* From a core's last reading of the clock to the end of the last step, or back from it: a turn may end later than the step. */
-static void close_times(ls_core_times *core, double end)
+static double reducing_seconds(const double seconds[LS_METER_STATES])
 {
-    double past = core->turn_to - end, in_turn = fmin(past, core->turn_to - core->turn_from);
-    if (past <= 0) {
-        core->idle -= past;
-    } else {
-        core->turns -= in_turn;
-        core->idle -= past - in_turn;
-    }
+    return seconds[LS_SPAN_FOLD] + seconds[LS_SPAN_GIVE] + seconds[LS_SPAN_REDUCE];
+}
+
+static ls_device_times times_of(const ls_meter_reading *r, ls_device device)
+{
+    return (ls_device_times){.device = device,
+                             .computing = r->seconds[LS_SPAN_SHARD] + r->seconds[LS_SPAN_HELP],
+                             .reducing = reducing_seconds(r->seconds),
+                             .waiting = r->seconds[LS_SPAN_WAIT] + r->seconds[LS_SPAN_WAIT_CORE] +
+                                        r->seconds[LS_SPAN_WAIT_BUFFER] + r->seconds[LS_SPAN_WAIT_RANKS],
+                             .idle = r->seconds[LS_SPAN_IDLE] + r->seconds[LS_SPAN_EVALUATE],
+                             .shards = r->shards,
+                             .images = r->images};
+}
+
+/* While the profile ran. */
+static ls_device_times times_between(const ls_profile *profile, int i)
+{
+    ls_meter_reading r = profile->after[i];
+    const ls_meter_reading *before = &profile->before[i];
+    for (int k = 0; k < LS_METER_STATES; k++)
+        r.seconds[k] -= before->seconds[k];
+    r.shards -= before->shards;
+    r.images -= before->images;
+    ls_device_times times = times_of(&r, profile->devices.at[i]);
+    times.elsewhere = times.computing + times.reducing - profile->worked[i] - profile->reduced[i];
+    return times;
 }
 
 static void add_up(ls_profile *profile)
 {
     ls_profile_sum *sum = &profile->sum;
     double turns = 0, worked = 0;
-    for (int i = 0; i < profile->n_cores && profile->begun; i++) {
-        ls_core_times *core = &profile->cores[i];
-        close_times(core, profile->latest);
-        sum->reducing += core->reducing;
-        sum->waiting += core->idle + core->blocked;
-        turns += core->turns - core->blocked;
-        worked += core->worked;
+    for (int i = 0; i < profile->n_workers; i++) {
+        ls_device_times times = times_between(profile, i);
+        turns += times.computing + times.reducing;
+        worked += profile->worked[i] + profile->reduced[i];
+        sum->reducing += profile->reduced[i];
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;
     sum->between = worked - sum->operations - sum->gathering - sum->reducing;
     sum->elsewhere = turns - worked;
+    sum->waiting = sum->seconds * sum->cores - turns;
 }
 
 ls_status ls_profile_stop(ls_profile *profile)
@@ -327,10 +308,16 @@ ls_status ls_profile_stop(ls_profile *profile)
     ls_session *session = profile->session;
     bool running = profile->trainer != NULL;
     stop(profile);
-    if (!ls_failed(session) && running && make_rows(profile) == LS_OK)
+    if (ls_failed(session) || !running || make_rows(profile) != LS_OK)
+        return ls_status_of(session);
+    if (profile->begun)
         add_up(profile);
+    if (profile->spans)
+        ls_profile_arrange_spans(profile);
     return ls_status_of(session);
 }
+
+/* ---- Reading ---- */
 
 int ls_profile_rows(const ls_profile *profile)
 {
@@ -362,4 +349,63 @@ ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum)
     if (status == LS_OK)
         *sum = profile->sum;
     return status;
+}
+
+ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *times)
+{
+    bool good = profile && times && i >= 0 && i < profile->n_workers;
+    ls_status status =
+        check_reading(profile, good, "ls_profile_device", times ? "there is no such device" : "times is NULL");
+    if (status == LS_OK)
+        *times = times_between(profile, i);
+    return status;
+}
+
+int64_t ls_profile_spans(const ls_profile *profile)
+{
+    int64_t n = 0;
+    for (int i = 0; profile && !profile->trainer && profile->spans && i < profile->n_workers + 2; i++)
+        n += profile->spans[i].added;
+    return n;
+}
+
+ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span)
+{
+    bool good = span && i >= 0 && i < ls_profile_spans(profile);
+    ls_status status =
+        check_reading(profile, good, "ls_profile_span_at", span ? "there is no such span" : "span is NULL");
+    if (status != LS_OK)
+        return status;
+    int list = 0;
+    while (i >= profile->spans[list].added)
+        i -= profile->spans[list++].added;
+    const ls_kept_span *kept = &profile->spans[list].at[i];
+    *span = (ls_span){.kind = (ls_span_kind)kept->kind,
+                      .device = list < profile->n_workers ? list : -1,
+                      .begin = kept->begin,
+                      .end = kept->end,
+                      .step = kept->step,
+                      .number = kept->number,
+                      .row = -1};
+    if (span->kind == LS_SPAN_OPERATION) {
+        const ls_measured *m = profile->plans;
+        while (m->number != kept->plan)
+            m = m->next;
+        span->row = m->row[kept->number];
+        span->number = -1;
+    }
+    return LS_OK;
+}
+
+ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
+{
+    if (!trainer)
+        return LS_BAD_ARGUMENT;
+    const ls_network *network = trainer->network;
+    if (!times || i < 0 || i >= network->engine->n_workers)
+        return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT, "ls_device_times_at: %s",
+                        times ? "there is no such device" : "times is NULL");
+    ls_meter_reading r = ls_meter_read(&network->engine->workers[i].meter);
+    *times = times_of(&r, network->devices.at[i]);
+    return ls_status_of(trainer->session);
 }

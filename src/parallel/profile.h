@@ -1,71 +1,63 @@
-/* Where the steps of a trainer spend their time. Each core has times of its own, written by whoever has its turn, so that measuring
- * needs no lock; they are added up at the end.
+/* Where the steps of a trainer spend their time. Workers' meters (meter.h) say what each was at; a profile has them count processor
+ * time besides, and keep spans where it was asked to, and has the plans' operations timed. Each core has tallies of its own, written by
+ * whoever has its turn, so that measuring needs no lock; all is added up at the end.
  *
- * A core's time is that of its turns and that between them. A turn consists of operations, of reduction, of the code between the
- * operations, of waiting for a free buffer, and of the time that other programs have the core. What computes is measured in
- * processor time, so that the last comes out as the difference and sticks to nothing else. */
+ * What computes is measured in processor time, so that the time which other programs have the core comes out as the difference to the
+ * clock and sticks to nothing else. */
 #ifndef LS_PARALLEL_PROFILE_H
 #define LS_PARALLEL_PROFILE_H
 
-#include "base/timer.h"
 #include "parallel/step.h"
 
-typedef struct ls_core_times {
-    double turn_from, turn_to; /* of the latest turn */
-    double worked_from;        /* processor time */
-    double turns, idle;        /* in turns and between them */
-    double worked, reducing;   /* in turns, processor time: all of it; of summing and updating */
-    double blocked;            /* in turns, waiting for a buffer */
-    double aside;              /* of reducing and waiting, by the clock */
-    double computed;           /* by the clock, in shards of the step that runs, without what was aside */
-    char apart[64];            /* from the next core's */
-} ls_core_times;
+/* A plan that was run, and for each of its steps the times of each core. */
+typedef struct ls_measured {
+    struct ls_measured *next;
+    const ls_plan *plan;
+    int number;
+    ls_plan_step *steps; /* a copy: what is read later needs no plan */
+    int n;
+    ls_tally *tally; /* [cores][n] */
+    int *row;        /* [n] once it stopped: that of the profile, -1 without one */
+} ls_measured;
+
+struct ls_profile {
+    ls_session *session;        /* first: ls_session_of reads it */
+    struct ls_trainer *trainer; /* NULL once stopped */
+    const ls_flat *flat;        /* the network's: it outlives the trainer */
+    ls_devices devices;
+    int n_cores, n_workers;
+    ls_measured *plans, **last;
+    ls_meter_reading *before, *after; /* [workers] */
+    double *worked;                   /* [workers] processor time in shards, */
+    double *reduced;                  /* and in sums */
+    double *computed;                 /* [cores] of the step that runs: by the clock, before it and then in it */
+    bool begun;
+    double started, first, step_began, latest;
+    ls_spans *spans; /* [workers + 2]: of the steps and of checkpoints too; NULL: none are kept */
+    ls_profile_row *rows;
+    int n_rows;
+    ls_profile_sum sum;
+};
 
 /* Room for a plan's times, before a step that runs it is handed in. */
 ls_status ls_profile_reserve(struct ls_profile *profile, const ls_plan *plan);
 
-ls_core_times *ls_profile_core(struct ls_profile *profile, int place);
-ls_tally *ls_profile_tally(struct ls_profile *profile, const ls_plan *plan, int place);
+/* Where the operations of a plan that the worker computes, or parts of them, are noted from here on. */
+void ls_profile_bind(const struct ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_gauge *gauge);
 
 /* A step's first worker has come, its last one is done. Both before others may go on. */
 void ls_profile_begin_step(struct ls_profile *profile);
-void ls_profile_end_step(struct ls_profile *profile, int64_t rows);
+void ls_profile_end_step(struct ls_profile *profile, int64_t number, int64_t rows);
 
-static inline void ls_times_begin_turn(ls_core_times *times)
-{
-    times->turn_from = ls_seconds();
-    times->worked_from = ls_thread_seconds();
-    times->idle += times->turn_from - times->turn_to;
-}
+/* A checkpoint was written, by a thread of its own. */
+void ls_profile_checkpoint(struct ls_trainer *trainer, int64_t step, double begin, double end);
 
-static inline void ls_times_end_turn(ls_core_times *times)
-{
-    times->worked += ls_thread_seconds() - times->worked_from;
-    times->turn_to = ls_seconds();
-    times->turns += times->turn_to - times->turn_from;
-}
+/* `backward`: the step belongs to the backward pass. */
+ls_profile_row ls_profile_row_of(const ls_plan_step *step, const ls_tally *all, bool backward, const ls_flat *flat);
 
-/* What a turn does besides computing: from reading both clocks to adding the difference. */
-typedef struct ls_aside {
-    double clock, worked;
-} ls_aside;
-
-static inline ls_aside ls_times_aside(const ls_core_times *times)
-{
-    return times ? (ls_aside){ls_seconds(), ls_thread_seconds()} : (ls_aside){0, 0};
-}
-
-static inline void ls_times_reduced(ls_core_times *times, ls_aside begin)
-{
-    times->reducing += ls_thread_seconds() - begin.worked;
-    times->aside += ls_seconds() - begin.clock;
-}
-
-static inline void ls_times_waited(ls_core_times *times, ls_aside begin)
-{
-    double waited = ls_seconds() - begin.clock;
-    times->blocked += waited;
-    times->aside += waited;
-}
+/* Room for so many spans of each worker; and, once all is at rest, in order, from a step's begin on. */
+ls_status ls_profile_reserve_spans(struct ls_profile *profile, int64_t spans);
+void ls_profile_arrange_spans(struct ls_profile *profile);
+void ls_profile_free_spans(struct ls_profile *profile);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/timer.h"
 #include "cluster/cluster.h"
 #include "parallel/exchange.h"
 #include "parallel/profile.h"
@@ -260,25 +261,20 @@ void ls_step_finish(ls_step_job *step)
         put_summaries(step);
     }
     if (step->profile)
-        ls_profile_end_step(step->profile, step->rows);
+        ls_profile_end_step(step->profile, step->number + 1, step->rows);
     atomic_store(&step->complete, 1);
     ls_step_wake(step);
 }
 
 /* One shard or slice is done; the last one ends this rank's part of the step. */
-static void finish_part(ls_step_job *step)
+static void finish_part(ls_step_job *step, ls_worker *worker)
 {
     atomic_fetch_add(&step->trainer->session->work, 1);
     if (atomic_fetch_sub(&step->left, 1) > 1)
         return;
+    ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
     sum_statistics(step);
     ls_exchange_end(step);
-}
-
-/* Of the worker's core; NULL where nobody measures. */
-static ls_core_times *times_of(const ls_step_job *step, const ls_worker *worker)
-{
-    return step->profile ? ls_profile_core(step->profile, worker->place) : NULL;
 }
 
 /* ---- Buffers for partial gradients ---- */
@@ -325,11 +321,10 @@ static void give_up(ls_step_job *step, int shard, ls_device device);
 static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_core_times *times = times_of(step, worker);
     pthread_mutex_lock(&step->lock);
     while (trainer->n_free == 0) {
-        ls_aside begin = ls_times_aside(times);
         int node = ls_tree_foldable(&step->tree);
+        ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
         if (node)
             fold(step, node, worker->core);
         else if (!stand_in(step, worker))
@@ -341,11 +336,8 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
                 give_up(step, j, worker->device);
             return false;
         }
-        if (times && node)
-            ls_times_reduced(times, begin);
-        else if (times)
-            ls_times_waited(times, begin);
     }
+    ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->tree.buffer[step->tree.size + j] = buffer;
     step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
@@ -419,7 +411,7 @@ static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice,
 }
 
 /* Takes slices at a bucket's stage until none is left; returns how many, and whether the last one was among them. */
-static int take_slices(ls_step_job *step, int bucket, int stage, ls_core *core, bool *last)
+static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *worker, bool *last)
 {
     ls_bucket run;
     ls_slices *slices = summed(step, bucket, stage, &run);
@@ -429,7 +421,8 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_core *core, 
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;
-        sum_slice(step, bucket, stage, slice_of(run, slice), core);
+        ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
+        sum_slice(step, bucket, stage, slice_of(run, slice), worker->core);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }
@@ -437,25 +430,21 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_core *core, 
 }
 
 /* Works off what can be summed; true when there was something. */
-static bool reduce(ls_step_job *step, const ls_worker *worker)
+static bool reduce(ls_step_job *step, ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
-    ls_core_times *times = times_of(step, worker);
-    ls_aside begin = ls_times_aside(times);
     bool any = false;
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last;
-        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker->core, &last);
+        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
         if (last && step->runs.parts > 1) {
             atomic_store(&step->stage[b], stage + 1); /* to be sent */
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
         for (int i = 0; stage == LS_REDUCING && i < taken; i++)
-            finish_part(step);
+            finish_part(step, worker);
         any |= taken > 0;
     }
-    if (times && any)
-        ls_times_reduced(times, begin);
     return any;
 }
 
@@ -501,6 +490,7 @@ static void bucket_is_whole(void *user, int bucket)
     if (atomic_load(&r->step->next) >= r->step->mine)
         reduce(r->step, r->worker);
     ls_exchange_advance(r->step);
+    ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->t->shard);
 }
 
 static bool goes_on(void *user, int operation)
@@ -540,19 +530,12 @@ static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
         give_up(step, t->shard, worker->device);
 }
 
-/* A clock that stands still while its core reduces or waits. */
-static double computing_seconds(const ls_core_times *times)
-{
-    return ls_seconds() - times->aside;
-}
-
 /* Runs the shard of a try that has begun, and takes what it computed as the shard's unless another was there first. `from`: when it
  * was pulled, where somebody asked for balance. */
 static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from)
 {
     ls_network *network = step->trainer->network;
-    ls_core_times *times = times_of(step, worker);
-    double begin = times ? computing_seconds(times) : 0;
+    double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, t->shard);
     int local, bucket;
     const ls_share *part = ls_step_share(step, t->shard, &local);
     const ls_plan *plan = part->feed->plan;
@@ -562,14 +545,13 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from
                                      [LS_IN_GRADIENTS] = step->trainer->pool[t->buffer]},
                             .goes_on = goes_on};
     ls_network_bind(network, &bindings);
-    if (times)
-        bindings.tally = ls_profile_tally(step->profile, plan, worker->place);
+    if (step->profile)
+        ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
     running r = {step, worker, t, false};
     bindings.helpers = ls_offer_begin(worker, step->profile);
     ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     ls_offer_end(worker);
-    if (times)
-        times->computed += computing_seconds(times) - begin;
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, ls_feed_count(part->feed, local), begun);
     if (r.failed) {
         lose_device(step, t, worker);
         return;
@@ -587,7 +569,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from
     }
     pthread_mutex_unlock(&step->lock);
     if (first)
-        finish_part(step);
+        finish_part(step, worker);
 }
 
 static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
@@ -671,7 +653,9 @@ static int pull(ls_step_job *step, const ls_worker *worker)
 /* Until there may be something to do: a moment, where other ranks are waited for. */
 static void rest(ls_step_job *step, ls_worker *worker)
 {
-    if (ls_exchange_under_way(step)) {
+    bool exchanging = ls_exchange_under_way(step);
+    ls_meter_go(&worker->meter, exchanging ? LS_SPAN_WAIT_RANKS : LS_SPAN_WAIT, -1);
+    if (exchanging) {
         atomic_store(&worker->engine->session->options.cluster->waiting, atomic_load(&step->busy) == 0);
         struct timespec moment = {0, 20000};
         nanosleep(&moment, NULL);
@@ -696,33 +680,38 @@ static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
     if (!*helps)
         ls_offer_enter(worker);
     *helps = true;
-    return reduce(step, worker) || ls_offer_take(worker) || look_for_late(step, worker);
+    if (reduce(step, worker))
+        return true;
+    if (ls_offer_open(worker->engine)) {
+        ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
+        if (ls_offer_take(worker))
+            return true;
+    }
+    return look_for_late(step, worker);
 }
 
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
-    ls_core_times *times = times_of(step, worker);
     bool helps = false;
     begin(step);
+    ls_meter_enter(&worker->meter, step->number + 1);
     while (!atomic_load(&step->complete) && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
+        if (worker->engine->crowded)
+            ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
         double from = worked && step->trainer->paces ? ls_seconds() : 0;
-        if (worked)
-            ls_slow_down(worker);
-        if (times)
-            ls_times_begin_turn(times);
         if (worked) {
+            ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
+            ls_slow_down(worker);
             if (begin_try(step, j, worker, try_of(step, worker)))
                 run_try(step, worker, try_of(step, worker), from);
         } else {
             worked = help(step, worker, &helps);
         }
-        if (times)
-            ls_times_end_turn(times);
         ls_core_leave(worker->core);
         worked |= ls_exchange_advance(step);
         atomic_fetch_sub(&step->busy, 1);
@@ -731,6 +720,7 @@ static void work(ls_job *job, ls_worker *worker)
     }
     if (helps)
         ls_offer_leave(worker);
+    ls_meter_leave(&worker->meter);
 }
 
 void ls_step_submit(ls_step_job *step)

@@ -91,9 +91,9 @@ static ls_status prepare(ls_trainer *trainer)
 
 /* ---- The batch ---- */
 
-/* The plan that the batches of a data set would be trained by: a trace over its first images, and nothing run. */
-static const ls_plan *plan_for(ls_network *network, const ls_data *data, int rows)
+const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int rows)
 {
+    ls_network *network = trainer->network;
     ls_session *session = network->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *y, *loss = NULL;
@@ -116,7 +116,7 @@ ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
         return data ? ls_status_of(session)
                     : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_check_batches: data is NULL");
     int64_t rows = data->rows < data->batch ? data->rows : data->batch, last = data->rows % data->batch;
-    const ls_plan *plan = plan_for(network, data, (int)(rows < network->shard ? rows : network->shard));
+    const ls_plan *plan = ls_trainer_plan(trainer, data, (int)(rows < network->shard ? rows : network->shard));
     if (!plan || ls_check_rows(network, plan, rows, "ls_check_batches") != LS_OK)
         return ls_status_of(session);
     return last ? ls_check_rows(network, plan, last, "ls_check_batches") : LS_OK;
@@ -130,14 +130,18 @@ static int ceil_log2(int n)
     return levels;
 }
 
-/* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
+int ls_trainer_pool(const ls_trainer *trainer, int shards, int mine, bool any_order)
+{
+    int wanted = trainer->network->engine->n_cores + 2 * ceil_log2(shards);
+    return wanted > mine || any_order ? mine
+                                      : wanted; /* such pulls may leave no two finished neighbours until the end */
+}
+
 static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool any_order)
 {
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
-    int wanted = network->engine->n_cores + 2 * ceil_log2(shards);
-    if (wanted > mine || any_order)
-        wanted = mine; /* such pulls may leave no two finished neighbours until the end */
+    int wanted = ls_trainer_pool(trainer, shards, mine, any_order);
     if (wanted <= trainer->n_pool)
         return LS_OK;
     ls_engine_wait(network->engine);

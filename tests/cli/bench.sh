@@ -5,12 +5,18 @@ tiny="--batch 24 --shard 8 --steps 2"
 
 # shellcheck disable=SC2086 # options
 runs 0 bench $tiny --model lenet --devices cpu:0-2 --json "$work/speeds.json"
-[ "$(grep -cE '^lenet +\[cpu\(0\)(, cpu\([12]\))*\] +[0-9.]+ +[0-9.]+$' "$work/out")" = 3 ] || wrong "not a line for 1, 2 and 3 devices"
+[ "$(grep -cE '^lenet +\[cpu\(0\)(, cpu\([12]\))*\] +[0-9.]+ +[0-9.]+( +[0-9.]+ expected \([+-][0-9.]+ %\))?$' "$work/out")" = 3 ] || wrong "not a line for 1, 2 and 3 devices"
 grep -q 'batch 24, shard 8, conv auto, isa ' "$work/out" || wrong "the settings are not said"
 [ ! -s "$work/err" ] || wrong "bench says something on stderr"
 
 runs 0 bench --batch 1 --shard 1 --steps 1 --conv direct --devices cpu:0
-[ "$(grep -cE '^(lenet|resnet18) ' "$work/out")" = 2 ] || wrong "not a line for each network"
+[ "$(grep -cE '^(lenet|resnet18) +\[' "$work/out")" = 2 ] || wrong "not a line for each network"
+# A device on a core of its own lets more be expected, and how many are worth it; shards that are shared out evenly gain.
+runs 0 bench --batch 64 --shard 4 --steps 6 --model lenet --devices cpu:0
+grep -qE '^lenet +recommended: [0-9]+ devices?, for 16 shards a step ' "$work/out" || wrong "no number of devices is recommended"
+for devices in 2 4 8 16; do
+    grep -qE "^lenet +$devices +[0-9.]+ +[0-9.]+ +forecast\$" "$work/out" || wrong "no forecast for $devices devices"
+done
 runs 0 bench --batch 1 --shard 1 --steps 1 --isa plain --model lenet --devices cpu:0
 grep -q 'conv auto, isa plain' "$work/out" || wrong "--isa is not heeded"
 
@@ -35,6 +41,7 @@ work = sys.argv[1]
 speeds = json.load(open(work + "/speeds.json"))
 assert (speeds["batch"], speeds["shard"], speeds["conv"]) == (24, 8, "auto"), speeds
 assert [s["device_count"] for s in speeds["speeds"]] == [1, 2, 3]
+assert speeds["speeds"][0]["forecast_images_per_second"] is None
 assert all(s["images_per_second"] > 0 and s["model"] == "lenet" and s["steps"] == 2 for s in speeds["speeds"])
 for model, first in ("lenet", "W1"), ("resnet18", "0.weight"):
     (p,) = json.load(open(f"{work}/{model}.json"))["profiles"]

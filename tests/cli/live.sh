@@ -87,6 +87,12 @@ def at_size(columns, colour, utf8=True):
                 assert word in text, (word, text)
         assert bool(re.search("[\u2801-\u28ff]", text)) == (columns >= 80 and utf8), text
         assert bool(re.search(r"\033\[38;5;\d+m", painted)) == colour, painted
+        # What the device is at: a label, the part that it computes, and a bar of three signs.
+        signs = "\u2501\u254d\u2500" if utf8 else "=+-"
+        text = terminal.until(rf"^ {'cpu.0.' if columns >= 80 else '0'} +\d+% [{signs}]+$")
+        assert all(len(line) < columns for line in text.split("\n") if "% " in line), text
+        if columns >= 80:
+            assert re.search(rf"[{signs}] computing  [{signs}] reducing  [{signs}] waiting$", text, re.M), text
         terminal.keys("C-c")
         text = terminal.prompt(130)
         assert not re.search(r"\d%$|left *$", text, re.M), text
@@ -105,6 +111,12 @@ with Terminal(80, 24) as terminal:
     terminal.do(short)
     text = terminal.prompt(0)
     assert "%" not in text and "train loss" in text and re.search(r"\n\ntest acc: .*\nfingerprint: .*\n0#", text), text
+
+    # Many devices share lines.
+    terminal.do(f"{endless} --shard 4 --devices cpu:0-15")
+    terminal.until(r"^ cpu\(0-3\) +\d+% \S+ +cpu\(4-7\) +\d+% \S+\n cpu\(8-11\) +\d+% \S+ +cpu\(12-15\) +\d+% \S+$")
+    terminal.keys("C-c")
+    terminal.prompt(130)
 
     # A new size at any time: the view fills it. A terminal that becomes so small that the old view, wrapped, is larger than the
     # screen keeps its upper part in the scrolled lines; up to there nothing of the old one is left.

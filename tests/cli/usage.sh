@@ -69,9 +69,12 @@ refused '--devices: ' train --devices cuda:0
 refused '--devices: ' train --devices gpu:0
 refused '--dtype: tf32 .*GPU' train --dtype tf32
 refused '--dtype: bf16 .*GPU' train --dtype bf16
-for option in trace; do
-    refused "--$option: not built yet" train "--$option" 1
-done
+refused '--trace: .*nowhere' train --trace "$work/nowhere/t.json"
+refused '--trace: ' train --trace "$work"
+usage '--trace: ' train --trace ''
+usage 'doctor: .*extra' doctor extra
+usage "--skip: 'everything'" doctor --skip cores,everything
+usage '--skip: ' doctor --skip ''
 for value in 0 -1 5x m 0m 1.5h 10ms ''; do
     usage '--checkpoint-every: ' train --checkpoint "$work/none" --checkpoint-every "$value"
 done
@@ -81,9 +84,6 @@ usage '--checkpoint-every: needs --checkpoint' train --checkpoint-every 10m
 usage '--allow-changed: needs --checkpoint' train --allow-changed lr
 usage '--allow-changed: needs --resume' train --checkpoint "$work/none" --allow-changed lr
 [ ! -e "$work/none" ] || wrong "wrong usage made a folder"
-for command in doctor; do
-    refused "$command: not built yet" "$command"
-done
 refused 'data: .*nowhere' train --data "$work/nowhere" --devices cpu:0
 refused '--save: .*nowhere' train --save "$work/nowhere/w.safetensors"
 refused '--save: ' train --save "$work"
@@ -92,11 +92,11 @@ refused 'fingerprint: .*nothing' fingerprint "$work/nothing"
 
 runs 0 --help
 grep -q '^usage: lockstep ' "$work/out" || wrong "no usage in --help"
-for command in train eval predict bench devices fingerprint report 'data fetch'; do
+for command in train eval predict bench devices doctor fingerprint report 'data fetch'; do
     grep -q "  $command" "$work/out" || wrong "--help does not list $command"
 done
 # shellcheck disable=SC2086 # two words for data fetch
-for command in train eval predict bench 'data fetch' devices fingerprint report; do
+for command in train eval predict bench 'data fetch' devices doctor fingerprint report; do
     runs 0 $command --help
     grep -q 'xample' "$work/out" || wrong "$command --help has no example"
     [ ! -s "$work/err" ] || wrong "$command --help says something on stderr"

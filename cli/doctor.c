@@ -1,0 +1,391 @@
+/* doctor: looks at a machine before a long run. A line on stdout for each thing that is sound, a line on stderr for each that is
+ * not, with how to mend it. */
+#include "commands.h"
+#include "cores.h"
+#include "memory.h"
+#include "ranks.h"
+#include "run.h"
+#include "say.h"
+#include "watch.h"
+#include "whole.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+enum { SIDE = 28, CLASSES = 10, MOST_IMAGES = 60000, ALL_IMAGES = 70000 };
+enum { COPIED = 1 << 20 /* numbers */, ALL_PAIRS = 8, KEPT = 4 /* checkpoints, one of them being written */ };
+static const double free_core = 0.8; /* a core that gives less is another program's too */
+
+typedef struct doctor {
+    run run;
+    const char *checking;
+    ls_trainer *trainer;
+    ls_data *like; /* random images of the batch's size */
+    int findings;
+} doctor;
+
+/* ---- What is said ---- */
+
+static void sound(const doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void sound(const doctor *d, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!d->run.chosen->quiet)
+        printf("ok  %-11s %s\n", d->checking, text);
+}
+
+/* What there is nothing to say good or bad about. */
+static void without(const doctor *d, const char *why)
+{
+    if (!d->run.chosen->quiet)
+        printf("--  %-11s %s\n", d->checking, why);
+}
+
+static void found(doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void found(doctor *d, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fflush(stdout); /* in order with what was sound */
+    failed(d->checking, "%s", text);
+    d->findings++;
+}
+
+/* A failure that a session of its own had; it is closed. True where there was none. */
+static bool close_sound(doctor *d, ls_session *session, const char *mend)
+{
+    bool good = session && !ls_failed(session);
+    if (!good) {
+        fflush(stdout);
+        const char *message = session ? ls_message(session) : "no memory";
+        const char *behind = strncmp(message, "ls_", 3) == 0 ? strstr(message, ": ") : NULL;
+        found(d, "%s%s", behind ? behind + 2 : message, mend);
+    }
+    if (session)
+        ls_close(session);
+    return good;
+}
+
+static ls_session *open_own(const doctor *d)
+{
+    const settings *c = d->run.chosen;
+    return ls_open(&(ls_options){.isa = (ls_isa)c->isa, .conv = (ls_algorithm)c->conv, .shard = (int)c->shard});
+}
+
+/* ---- The checks ---- */
+
+static void look_at_devices(doctor *d)
+{
+    sound(d, "%s, %s kernels", d->run.devices_text, ls_isa_name(d->run.session));
+    if (!strstr(ls_features(), "CUDA"))
+        without(d, "no GPUs: CUDA and NCCL are not built in");
+}
+
+/* The different cores of the devices; returns how many. */
+static int list_cores(const ls_devices *devices, core_look *cores)
+{
+    int n = 0;
+    for (int i = 0; i < devices->n; i++) {
+        int number = ls_device_core(devices->at[i]), k = 0;
+        while (k < n && cores[k].number != number)
+            k++;
+        if (k == n && number >= 0)
+            cores[n++].number = number;
+    }
+    return n;
+}
+
+static const char *device_on(const doctor *d, int core)
+{
+    const ls_devices *devices = &d->run.devices;
+    int i = 0;
+    while (i < devices->n - 1 && ls_device_core(devices->at[i]) != core)
+        i++;
+    return ls_device_str(d->run.session, devices->at[i]);
+}
+
+static void look_at_cores(doctor *d)
+{
+    core_look cores[LS_MAX_DEVICES] = {{.number = 0}};
+    int n = list_cores(&d->run.devices, cores), before = d->findings;
+    double least = 1;
+    if (!cores_look(cores, n)) {
+        found(d, "no thread can be started on each of %d cores; raise the limit on processes (ulimit -u)", n);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const core_look *core = &cores[i];
+        const char *device = device_on(d, core->number);
+        least = core->share < least ? core->share : least;
+        if (!core->pinned)
+            found(d, "%s: a thread cannot be kept on core %d; allow the process that core (taskset, cpuset)", device,
+                  core->number);
+        else if (core->share < free_core)
+            found(d,
+                  "%s: core %d is busy: %.0f %% of it is to be had beside %s; end that, or leave %s out of --devices",
+                  device, core->number, 100 * core->share, *core->other ? core->other : "other work", device);
+    }
+    if (d->findings == before)
+        sound(d, "%d, each %.0f %% free, threads can be kept on them", n, 100 * least);
+}
+
+/* The network of the run on its devices, over random images of the batch's size; false after a finding. */
+static bool make_network(doctor *d)
+{
+    const settings *c = d->run.chosen;
+    int64_t rows = c->batch < MOST_IMAGES ? c->batch : MOST_IMAGES, bytes = rows * SIDE * SIDE;
+    uint8_t *images = malloc((size_t)bytes), *labels = calloc((size_t)rows, 1);
+    for (int64_t i = 0; images && i < bytes; i++)
+        images[i] = (uint8_t)(i * 7);
+    if (images && labels)
+        d->like = ls_data_from_memory(d->run.session, images, labels, rows, 1, SIDE, SIDE, CLASSES,
+                                      &(ls_loader){.batch = (int)rows});
+    free(images);
+    free(labels);
+    d->run.net = d->like ? ls_model(d->run.session, d->run.model) : NULL;
+    if (!d->run.net)
+        return false;
+    ls_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
+    d->trainer = ls_trainer_new(d->run.net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
+    return d->trainer && !ls_failed(d->run.session);
+}
+
+static void look_at_memory(doctor *d)
+{
+    const settings *c = d->run.chosen;
+    const char *limited_by;
+    char needed[32], left[32];
+    int64_t bytes = 0, there = memory_left(&limited_by);
+    memory_text(left, sizeof left, there);
+    if (!make_network(d) || ls_memory_needed(d->trainer, d->like, &bytes) != LS_OK) {
+        found(d, "%s: %s; %s is to be had (%s)", d->run.model, ls_message(d->run.session), left, limited_by);
+        return;
+    }
+    bytes += (int64_t)ALL_IMAGES * (SIDE * SIDE + 1); /* the data set */
+    memory_text(needed, sizeof needed, bytes);
+    if (bytes > there)
+        found(d,
+              "%s with a batch of %lld in shards of %lld on %d devices needs %s, and %s is to be had (%s); raise that, "
+              "or take a smaller --shard or fewer devices",
+              d->run.model, (long long)c->batch, (long long)c->shard, d->run.devices.n, needed, left, limited_by);
+    else
+        sound(d, "%s with a batch of %lld in shards of %lld needs %s of the %s to be had (%s)", d->run.model,
+              (long long)c->batch, (long long)c->shard, needed, left, limited_by);
+}
+
+static void look_at_canary(doctor *d)
+{
+    ls_session *session = open_own(d);
+    ls_canary(session, d->run.devices, &d->run.canary);
+    if (close_sound(d, session, "; leave it out, and have the machine looked at"))
+        sound(d, "a small training run comes to the same numbers on each device");
+}
+
+/* There and back between two devices by way of the host, and from one to the other; true where all arrived. */
+static bool copy_between(doctor *d, ls_session *s, const float *numbers, float *back, ls_device from, ls_device to)
+{
+    int scope = ls_enter(s);
+    ls_tensor *there = ls_clone(ls_to(ls_values(s, numbers, LS_SHAPE(COPIED)), from), to);
+    bool good = ls_read(there, back, COPIED) == LS_OK;
+    bool same = good && memcmp(numbers, back, COPIED * sizeof *numbers) == 0;
+    if (good && !same)
+        found(d,
+              "%s: %d bytes copied from the host to it and on to %s come back changed; leave it out, and have the "
+              "machine looked at",
+              ls_device_str(s, from), COPIED * (int)sizeof *numbers, ls_device_str(s, to));
+    ls_leave(s, scope);
+    return same;
+}
+
+static void look_at_copies(doctor *d)
+{
+    const ls_devices *devices = &d->run.devices;
+    ls_session *session = open_own(d);
+    float *numbers = malloc(2 * COPIED * sizeof *numbers);
+    int before = d->findings, copies = 0;
+    uint32_t state = 1;
+    for (int i = 0; numbers && i < COPIED; i++) {
+        state = state * 1664525u + 1013904223u;
+        numbers[i] = (float)(int32_t)state;
+    }
+    for (int i = 0; numbers && i < devices->n; i++)
+        for (int k = 0; k < devices->n; k++) /* of many devices each with the next */
+            if (devices->n <= ALL_PAIRS || k == (i + 1) % devices->n) {
+                copy_between(d, session, numbers, numbers + COPIED, devices->at[i], devices->at[k]);
+                copies++;
+            }
+    if (!numbers)
+        found(d, "no memory for %d bytes to copy", 2 * COPIED * (int)sizeof *numbers);
+    free(numbers);
+    if (close_sound(d, session, "") && d->findings == before)
+        sound(d, "%d, of 4 MiB each, from the host to the devices, between them and back", copies);
+}
+
+static void look_at_mpi(doctor *d)
+{
+    char why[512], plugins[128] = "";
+    const char *name;
+    int before = d->findings, ranks = ls_cluster_ranks(ranks_cluster());
+    for (int i = 0; (name = ls_cluster_plugin(i, why, sizeof why)) != NULL; i++) {
+        if (*why)
+            found(d, "the plugin for %s cannot be loaded: %s; install that MPI, or build Lockstep again", name, why);
+        size_t length = strlen(plugins);
+        snprintf(plugins + length, sizeof plugins - length, "%s%s", length ? ", " : "", name);
+    }
+    if (d->findings > before)
+        return;
+    if (!*plugins)
+        without(d, "not built in: there is no run over several processes");
+    else if (ranks > 1)
+        sound(d, "%d ranks, started by a launcher whose MPI is one of: %s", ranks, plugins);
+    else
+        sound(d, "the plugins can be loaded (%s); to try them, start this under mpirun", plugins);
+}
+
+static void look_at_data(doctor *d)
+{
+    ls_session *session = open_own(d);
+    if (!run_has("fingerprints")) {
+        without(d, "cannot be compared with their SHA-256 sums: built without libcrypto");
+        ls_close(session);
+        return;
+    }
+    ls_data_verify(session, d->run.chosen->data);
+    bool damaged = ls_status_of(session) == LS_BAD_FILE;
+    if (close_sound(d, session, damaged ? "; move it away and run 'lockstep data fetch'" : ""))
+        sound(d, "the four files of Fashion-MNIST, with the SHA-256 sums they should have");
+}
+
+/* Of the file system that a folder is on, or would be. */
+static bool free_bytes(const char *folder, int64_t *bytes)
+{
+    struct statvfs about;
+    char *place = strdup(folder), *slash = place;
+    while (place && statvfs(place, &about) != 0 && slash) {
+        slash = strrchr(place, '/');
+        if (slash && slash > place)
+            *slash = '\0';
+        else
+            strcpy(place, slash ? "/" : ".");
+    }
+    bool good = place && statvfs(place, &about) == 0;
+    free(place);
+    *bytes = good ? (int64_t)about.f_bavail * (int64_t)about.f_frsize : 0;
+    return good;
+}
+
+static void look_at_checkpoints(doctor *d)
+{
+    const settings *c = d->run.chosen;
+    char needed[32], left[32];
+    int64_t numbers = 0, there;
+    if (!c->checkpoint) {
+        without(d, "no --checkpoint DIR to look at");
+        return;
+    }
+    fflush(stdout);
+    if (check_new_folder("--checkpoint", c->checkpoint) != 0) {
+        d->findings++;
+        return;
+    }
+    if (!d->trainer && !make_network(d)) { /* the check of the memory was left out */
+        found(d, "%s", ls_message(d->run.session));
+        return;
+    }
+    for (int i = 0; i < ls_parameter_count(d->run.net); i++) {
+        ls_parameter_info info;
+        if (ls_parameter_at(d->run.net, i, &info) == LS_OK)
+            numbers += info.numbers * (info.trainable && c->momentum > 0 ? 2 : 1);
+    }
+    int64_t bytes = KEPT * numbers * (int64_t)sizeof(float);
+    if (!free_bytes(c->checkpoint, &there))
+        return;
+    memory_text(needed, sizeof needed, bytes);
+    memory_text(left, sizeof left, there);
+    if (bytes > there)
+        found(d,
+              "%s: three checkpoints and the one being written take %s, and %s is free; make room, or name another "
+              "folder",
+              c->checkpoint, needed, left);
+    else
+        sound(d, "%s: three and the one being written take %s of %s", c->checkpoint, needed, left);
+}
+
+/* ---- The command ---- */
+
+static const struct check {
+    const char *name;
+    void (*look)(doctor *d);
+} checks[] = {{"devices", look_at_devices}, {"cores", look_at_cores},     {"memory", look_at_memory},
+              {"canary", look_at_canary},   {"copies", look_at_copies},   {"mpi", look_at_mpi},
+              {"data", look_at_data},       {"disk", look_at_checkpoints}};
+enum { CHECKS = sizeof checks / sizeof *checks };
+
+static bool is_skipped(const settings *c, const char *name)
+{
+    for (int i = 0; i < c->n_skipped; i++)
+        if (strcmp(c->skipped[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int check_skipped(const settings *c)
+{
+    for (int i = 0; i < c->n_skipped; i++) {
+        int k = 0;
+        while (k < CHECKS && strcmp(c->skipped[i], checks[k].name) != 0)
+            k++;
+        if (k == CHECKS)
+            return wrong_usage("--skip", "'%s' is none of: devices, cores, memory, canary, copies, mpi, data, disk",
+                               c->skipped[i]);
+    }
+    return 0;
+}
+
+static int look(doctor *d)
+{
+    for (int i = 0; i < CHECKS; i++) {
+        d->checking = checks[i].name;
+        watch_phase(d->checking);
+        if (!is_skipped(d->run.chosen, d->checking))
+            checks[i].look(d);
+    }
+    return d->findings ? STATUS_FAILED : STATUS_DONE;
+}
+
+int command_doctor(int argc, char **argv)
+{
+    settings chosen;
+    doctor d = {.run.chosen = &chosen};
+    int first, status = 0;
+    ranks_expect();
+    int operands = read_options(COMMAND_DOCTOR, argc, argv, &chosen, &first, &status);
+    if (operands < 0 && !status)
+        return 0;
+    if (operands > 0)
+        status = wrong_usage("doctor", "takes options only, but got '%s'", argv[first]);
+    if (!status)
+        status = check_skipped(&chosen);
+    status = ranks_start(&chosen, status);
+    if (!status && ls_cluster_rank(ranks_cluster()) == 0 && output_closed())
+        status = failed("standard output", "is closed, and the results would be lost");
+    if (!status)
+        status = run_open(&d.run, &chosen, ranks_cluster());
+    watch_session(d.run.session);
+    if (!status)
+        status = look(&d);
+    status = ranks_agree(COMMAND_DOCTOR, &d.run, NULL, NULL, status);
+    ranks_parted();
+    int written = status ? 0 : finish_output();
+    return ranks_close(&d.run, status ? status : written);
+}

@@ -1,0 +1,32 @@
+/* A bounded list of spans of time, of which the newest stay. One thread at a time adds to it, without a lock and without an
+ * allocation. */
+#ifndef LS_BASE_SPANS_H
+#define LS_BASE_SPANS_H
+
+#include <lockstep.h>
+
+typedef struct ls_kept_span {
+    double begin, end;
+    int64_t step;
+    int32_t number; /* ls_span's; of an operation its place in the plan */
+    int16_t kind, plan;
+} ls_kept_span;
+
+typedef struct ls_spans {
+    ls_kept_span *at;
+    int64_t capacity, added; /* span i is at[i % capacity], the last `capacity` of them */
+    int64_t step;            /* of those that are added now, and the plan of the operations among them */
+    int plan;
+} ls_spans;
+
+static inline void ls_spans_add(ls_spans *spans, ls_span_kind kind, int number, double begin, double end)
+{
+    spans->at[spans->added++ % spans->capacity] = (ls_kept_span){.begin = begin,
+                                                                 .end = end,
+                                                                 .step = spans->step,
+                                                                 .number = number,
+                                                                 .kind = (int16_t)kind,
+                                                                 .plan = (int16_t)spans->plan};
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* Files whose content is known beforehand. */
+#ifndef LS_DATA_PINNED_H
+#define LS_DATA_PINNED_H
+
+#include "base/context.h"
+
+/* A file by its inflated content: the sums are those of the idx files, which are the same whoever compressed them. */
+typedef struct ls_pinned {
+    const char *name; /* without .gz */
+    int64_t bytes;
+    char digits[65]; /* SHA-256 */
+} ls_pinned;
+
+/* Reads all of it, inflating it where it is gzip'ed. LS_BAD_FILE where the content is another. */
+ls_status ls_pinned_check(ls_context *context, const char *path, bool gzip, const ls_pinned *file);
+
+#endif

@@ -1,0 +1,154 @@
+#!/bin/sh
+# --trace: Chrome's trace format as Perfetto takes it. Spans nest, what a device is at fills every step, nothing is lost or changed by
+# it; and what the run says it comes to.
+. "$(dirname -- "$0")/common.sh"
+python3 "$here/make_data.py" "$work/data" 640 64 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+small="--limit-test 64 --epochs 2 --batch 128 --shard 32 --lr 0.3"
+
+cat >"$work/check.py" <<'PY'
+"""check.py TRACE DEVICES STEPS: the format, and that all of it fits together."""
+import json, sys
+
+path, devices, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+trace = json.load(open(path, encoding="utf-8"))
+assert trace["displayTimeUnit"] in ("ms", "ns") and isinstance(trace["otherData"], dict)
+events = trace["traceEvents"]
+lines, spans = {}, {}
+for event in events:
+    assert isinstance(event["pid"], int) and isinstance(event["tid"], int) and isinstance(event["name"], str) and event["name"], event
+    assert event["ph"] in ("M", "X"), event
+    if event["ph"] == "M":
+        assert event["name"] in ("process_name", "thread_name", "thread_sort_index"), event
+        if event["name"] == "thread_name":
+            lines[event["tid"]] = event["args"]["name"]
+        continue
+    assert isinstance(event["ts"], (int, float)) and isinstance(event["dur"], (int, float)) and event["dur"] >= 0, event
+    assert event["cat"] in ("wait", "shard", "help", "evaluation", "reduce", "operation", "data", "step", "checkpoint", "program"), event
+    assert set(event.get("args", {})) <= {"step", "pass"}, event
+    spans.setdefault(lines[event["tid"]], []).append(event)
+assert len({event["pid"] for event in events}) == 1
+assert list(lines.values()) == ["program", "steps"] + [f"cpu({i})" for i in range(devices)] + ["checkpoint writer"], lines
+
+# On each line every span lies within the one around it, to the nanosecond: Perfetto drops what overlaps.
+for name, line in spans.items():
+    for event in line:
+        event["ts"], event["dur"] = round(1000 * event["ts"]), round(1000 * event["dur"])
+    line.sort(key=lambda e: (e["ts"], -e["dur"]))
+    around = []
+    for event in line:
+        while around and around[-1]["ts"] + around[-1]["dur"] <= event["ts"]:
+            around.pop()
+        assert not around or event["ts"] + event["dur"] <= around[-1]["ts"] + around[-1]["dur"], (name, event, around[-1])
+        event["top"] = not around
+        event["within"] = around[-1]["cat"] if around else None
+        around.append(event)
+
+# In every step each device's line is full.
+told = sorted(spans["steps"], key=lambda e: e["args"]["step"])
+assert len(told) == steps and [e["args"]["step"] for e in told] == list(range(told[0]["args"]["step"], told[0]["args"]["step"] + steps)), len(told)
+worst = 0
+for step in told:
+    begin, end = step["ts"], step["ts"] + step["dur"]
+    for i in range(devices):
+        filled = sum(max(0, min(end, e["ts"] + e["dur"]) - max(begin, e["ts"])) for e in spans[f"cpu({i})"] if e["top"])
+        worst = max(worst, abs(filled / step["dur"] - 1))
+assert worst < 0.02, worst
+print(f"{len(events)} events, {steps} steps; a step and what its devices are at differ by at most {100 * worst:.3f} %")
+
+of_devices = [e for i in range(devices) for e in spans[f"cpu({i})"]]
+names = {e["name"].split()[0] for e in of_devices if e["cat"] == "operation"}
+assert {"winograd", "conv_weight", "channel_sum"} <= names or {"conv", "conv_weight"} <= names, names
+assert all(e["within"] in ("shard", "help") for e in of_devices if e["cat"] in ("operation", "data"))
+assert {e["args"]["pass"] for e in of_devices if e["cat"] == "operation"} == {"forward", "backward to the data", "backward to the weights"}
+for category in ("shard", "data", "reduce"):
+    assert any(e["cat"] == category for e in of_devices), category
+# Operations take most of a shard.
+shards = sum(e["dur"] for e in of_devices if e["cat"] == "shard")
+inside = sum(e["dur"] for e in of_devices if e["cat"] in ("operation", "data") and e["within"] == "shard")
+assert 0.5 * shards < inside <= shards, (inside, shards)
+if len(sys.argv) > 4:
+    own = [e["name"] for e in spans["program"]]
+    assert [name for name in own if name.startswith("epoch")] == ["epoch 1", "epoch 2"], own
+    assert own.count("evaluation") == 2, own
+    assert sum(e["name"].startswith("evaluate shard") for e in of_devices) == 2 * 2, "shards of the evaluation"
+    assert sum(e["cat"] == "shard" for e in of_devices) == 2 * 20, "shards"
+    assert len(spans["checkpoint writer"]) >= 2 and own.count("checkpoint") >= 1, own
+PY
+
+if "$program" --version | grep -q '^weights files: jansson'; then
+    keep="--checkpoint $work/kept --checkpoint-every 5" all=all
+else
+    keep='' all=''
+fi
+# shellcheck disable=SC2086 # options
+runs 0 train $small --devices cpu:0 --quiet
+tail -n 1 "$work/out" >"$work/without"
+# shellcheck disable=SC2086
+runs 0 train $small $keep --devices cpu:0-1 --trace "$work/t.json"
+tail -n 1 "$work/out" | cmp -s - "$work/without" || wrong "--trace changes the fingerprint"
+[ "$(wc -l <"$work/out")" = 2 ] || wrong "not two lines on stdout"
+# shellcheck disable=SC2086
+python3 "$work/check.py" "$work/t.json" 2 10 $all || wrong "the trace"
+grep -qE '^trace: .*/t\.json: [0-9,]+ spans of 10 steps; ' "$work/err" || wrong "the trace is not said"
+grep -qE '^trace: a step takes [0-9.]+ ms; .* [0-9.]+ % went into computing, ' "$work/err" || wrong "where the time went is not said"
+grep -qE '^trace: [0-9]+ % of the reducing was hidden behind computing; ' "$work/err" || wrong "what was hidden is not said"
+grep -qE '^trace: (no device waited|the longest wait: cpu\([01]\) )' "$work/err" || wrong "who waited is not said"
+grep -qE '^trace: to change: ' "$work/err" || wrong "what to change is not said"
+[ "$(find "$work" -maxdepth 1 -name '.t.json*')" = '' ] || wrong "something is left beside the trace"
+
+# Devices that share cores.
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0-4 --epochs 1 --trace "$work/five.json"
+python3 "$work/check.py" "$work/five.json" 5 5 || wrong "the trace of five devices"
+
+if [ "$(nproc)" -ge 2 ]; then
+    # Five shards for two devices: with a batch of another size both would always have work.
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0-1 --epochs 1 --batch 160 --trace "$work/odd.json"
+    grep -q 'trace: to change: 5 shards a step do not divide by 2 devices: .*--batch 192 would feed all' "$work/err" ||
+        wrong "shards that do not divide are not said"
+
+    # A device that another program has half of is named.
+    taskset -c "$(python3 -c 'import os; print(sorted(os.sched_getaffinity(0))[1])')" sh -c 'while :; do :; done' &
+    spinner=$!
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices cpu:0-1 --epochs 6 --trace "$work/busy.json"
+    kill "$spinner"
+    wait "$spinner" 2>/dev/null
+    grep -qE '^trace: to change: other programs had the core of cpu\(1\) for [1-9][0-9] % ' "$work/err" || wrong "a busy core is not named"
+fi
+
+# Over several processes it is refused by name.
+build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
+if [ -e "$build/lockstep-mpich.so" ] && command -v mpirun.mpich >/dev/null; then
+    timeout 120 mpirun.mpich -n 2 "$build/$(basename -- "$program")" train --quiet --trace "$work/ranks.json" >"$work/out" 2>"$work/err" &&
+        wrong "two ranks: --trace is taken"
+    grep -q '^lockstep: .*--trace: works within one process so far' "$work/err" || wrong "two ranks: --trace is not refused by name"
+    [ ! -e "$work/ranks.json" ] || wrong "two ranks: a trace all the same"
+fi
+
+# With nothing on stderr; stopped in the middle, what was there is written; what cannot be is refused or named.
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0 --quiet --trace "$work/quiet.json"
+[ ! -s "$work/err" ] || wrong "--quiet says something"
+"$program" train --batch 64 --limit-test 10 --epochs 100000 --quiet --trace "$work/stopped.json" >"$work/out" 2>"$work/err" &
+running=$!
+sleep 2
+kill -TERM "$running"
+wait "$running"
+got=$?
+[ "$got" = 143 ] || wrong "SIGTERM: status $got, not 143"
+python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["traceEvents"]) > 100' "$work/stopped.json" || wrong "the trace of a stopped run"
+(trap '' XFSZ && ulimit -f 8 && exec "$program" train --limit-test 64 --epochs 2 --devices cpu:0 --quiet --trace "$work/full.json") >"$work/out" 2>"$work/err"
+got=$?
+called="--trace on a disk that is full"
+[ "$got" = 1 ] || wrong "$called: status $got, not 1"
+grep -q '^lockstep: --trace: .*full.json: File too large$' "$work/err" || wrong "$called: is not named"
+[ ! -e "$work/full.json" ] && [ "$(find "$work" -maxdepth 1 -name '.full.json*')" = '' ] || wrong "$called: something is left"
+# shellcheck disable=SC2086
+runs 1 train $small --devices cpu:0 --quiet --lr 1e30 --trace "$work/broken.json"
+[ ! -e "$work/broken.json" ] || wrong "a run that failed left a trace"
+[ "$(find "$work" -maxdepth 1 -name '.broken.json*')" = '' ] || wrong "a run that failed left something"
+ends

@@ -1,0 +1,111 @@
+/* What training is said to hold, beside what it is seen to hold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "training.h"
+
+enum { SIDE = 28, ROWS = 96, CLASSES = 10, HEADER = 4096 };
+
+/* Counts what is held, and the most of it. */
+typedef struct counting {
+    atomic_llong held, most;
+} counting;
+
+static void *allocate(size_t bytes, size_t alignment, void *user)
+{
+    counting *c = user;
+    char *memory = NULL;
+    (void)alignment;
+    if (posix_memalign((void **)&memory, HEADER, HEADER + bytes) != 0)
+        return NULL;
+    memcpy(memory, &bytes, sizeof bytes);
+    long long held = atomic_fetch_add(&c->held, (long long)bytes) + (long long)bytes, most = atomic_load(&c->most);
+    while (held > most && !atomic_compare_exchange_weak(&c->most, &most, held))
+        ;
+    return memory + HEADER;
+}
+
+static void release(void *memory, void *user)
+{
+    counting *c = user;
+    size_t bytes;
+    memcpy(&bytes, (char *)memory - HEADER, sizeof bytes);
+    atomic_fetch_sub(&c->held, (long long)bytes);
+    free((char *)memory - HEADER);
+}
+
+static void check(const char *model, const char *devices, int batch, int shard, double momentum)
+{
+    static uint8_t images[ROWS * SIDE * SIDE], labels[ROWS];
+    counting c = {0};
+    ls_allocator allocator = {allocate, release, &c};
+    test_make_images(images, sizeof images, labels, ROWS, CLASSES);
+    ls_session *s = ls_open(&(ls_options){.shard = shard, .allocator = &allocator});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = batch});
+    long long before = c.held;
+    ls_module *net = ls_model(s, model);
+    ls_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_HE, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01, .momentum = momentum});
+    int64_t needed = 0;
+    assert_int_equal(ls_memory_needed(trainer, data, &needed), LS_OK);
+    atomic_store(&c.most, 0);
+    ls_batch batch_of;
+    for (int epoch = 0; epoch < 2; epoch++)
+        while (ls_next(data, &batch_of))
+            test_step(net, trainer, &batch_of);
+    ls_wait(s);
+    assert_string_equal(ls_message(s), "");
+    double held = (double)(c.most - before);
+    print_message("%s on %s, batch %d, shard %d: said %.1f MB, held %.1f MB\n", model, devices, batch, shard,
+                  (double)needed / 1e6, held / 1e6);
+    assert_true((double)needed > 0.9 * held && (double)needed < 1.1 * held);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void it_is_what_is_held(void **state)
+{
+    (void)state;
+    check("lenet", "cpu:0", 48, 16, 0);
+    check("lenet", "cpu:0-1", 96, 16, 0.9);
+    check("lenet", "cpu:0-4", 96, 32, 0);
+    check("resnet18", "cpu:0-1", 32, 16, 0.9);
+}
+
+static void wrong_calls(void **state)
+{
+    (void)state;
+    int64_t bytes;
+    assert_int_equal(ls_memory_needed(NULL, NULL, &bytes), LS_BAD_ARGUMENT);
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_lenet(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    assert_int_equal(ls_memory_needed(trainer, NULL, &bytes), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
+}
+
+static void devices_have_cores(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    int cores = ls_all_devices(s).n;
+    assert_true(ls_device_core(ls_cpu(0)) >= 0);
+    assert_int_equal(ls_device_core(ls_cpu(cores)), ls_device_core(ls_cpu(0)));
+    assert_int_equal(ls_device_core(ls_host()), -1);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_what_is_held),
+        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(devices_have_cores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
