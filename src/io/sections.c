@@ -44,7 +44,8 @@ ls_status ls_sections_check(ls_context *context, const char *path, const ls_sect
     if (status == LS_OK && sum != size)
         status = ls_raise(context, LS_BAD_FILE, "%s: damaged: it has %lld bytes, not %lld", path, (long long)size,
                           (long long)sum);
-    unsigned char *piece = status == LS_OK ? ls_alloc(context, PIECE, 1, "a piece of a file") : NULL;
+    size_t room = size < PIECE ? (size_t)size : PIECE; /* no section is longer than all together */
+    unsigned char *piece = status == LS_OK ? ls_alloc(context, room, 1, "a piece of a file") : NULL;
     int64_t begin = 0;
     for (int i = 0; i < n && piece && status == LS_OK; begin += sections[i++].bytes)
         status = check_section(context, path, fd, begin, &sections[i], piece);
