@@ -418,9 +418,8 @@ typedef struct operands {
 
 static void free_all(buffer *buffers, int n)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         free(buffers[i].memory);
-    }
 }
 
 static void make_inputs(const test_case *one, operands *all, test_random *random)
@@ -503,9 +502,8 @@ static void compare_output(const ls_backend *backend, const test_case *one, int 
 static float *copy_of(const buffer *b)
 {
     float *copy = test_floats(b->n);
-    if (b->data) {
+    if (b->data)
         memcpy(copy, b->data, b->n * sizeof(float));
-    }
     return copy;
 }
 
@@ -515,17 +513,14 @@ static void check_backend(const ls_backend *backend, const test_case *one, const
     operands own;
     float *before[LS_MAX_IN];
     memcpy(own.in, all->in, sizeof own.in);
-    for (int i = 0; i < LS_MAX_IN; i++) {
+    for (int i = 0; i < LS_MAX_IN; i++)
         before[i] = copy_of(&own.in[i]);
-    }
     compute(backend, one, batch, &own, parts, 0xa5);
-    for (int i = 0; i < LS_MAX_OUT; i++) {
+    for (int i = 0; i < LS_MAX_OUT; i++)
         compare_output(backend, one, i, &all->out[i], &own.out[i], 0xa5);
-    }
     for (int i = 0; i < LS_MAX_IN; i++) {
-        if (own.in[i].data) {
+        if (own.in[i].data)
             assert_memory_equal(before[i], own.in[i].data, own.in[i].n * sizeof(float));
-        }
         free(before[i]);
     }
     free_all(own.out, LS_MAX_OUT);
@@ -555,9 +550,8 @@ static void run_case(const test_case *one)
     for (int i = 0; i < backend_count; i++) {
         change_garbage(one, &all, &random);
         check_backend(backends[i], one, &batch, &all, 1);
-        if (one->in_parts) {
+        if (one->in_parts)
             check_backend(backends[i], one, &batch, &all, 3);
-        }
     }
     free_all(all.in, LS_MAX_IN);
     free_all(all.out, LS_MAX_OUT);
@@ -642,9 +636,8 @@ static void run_family(int family)
 
 static void test_families(void **state)
 {
-    for (const int *family = *state; *family < FAMILIES; family++) {
+    for (const int *family = *state; *family < FAMILIES; family++)
         run_family(*family);
-    }
 }
 
 /* ---- Flat vectors ---- */
