@@ -9,14 +9,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO && LOCKSTEP_HAVE_ZLIB
-
-#include "data/data.h"
-#include "io/safetensors.h"
-
-#include <openssl/crypto.h>
-#include <zlib.h>
-
 /* ---- Faults ---- */
 
 typedef enum fault { NO_FAULT, FAILS, ENDS, INTERRUPTED, SHORT, FAULTS } fault;
@@ -40,6 +32,14 @@ ssize_t __wrap_pread(int fd, void *into, size_t count, off_t offset)
     }
     return __real_pread(fd, into, reading.kind == SHORT && count > 1 ? (count + 1) / 2 : count, offset);
 }
+
+#if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO && LOCKSTEP_HAVE_ZLIB
+
+#include "data/data.h"
+#include "io/safetensors.h"
+
+#include <openssl/crypto.h>
+#include <zlib.h>
 
 /* The allocations of libcrypto are counted with the session's. Those of jansson are not: its version 2.14 writes behind its memory
  * where one of them fails. */

@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "base/lock.h"
-#include "cluster/cluster.h"
 #include "base/timer.h"
+#include "cluster/cluster.h"
 #include "data/data.h"
 #include "io/folder.h"
 #include "parallel/profile.h"

@@ -535,7 +535,6 @@ static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
 static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from)
 {
     ls_network *network = step->trainer->network;
-    double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, t->shard);
     int local, bucket;
     const ls_share *part = ls_step_share(step, t->shard, &local);
     const ls_plan *plan = part->feed->plan;
@@ -551,7 +550,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from
     bindings.helpers = ls_offer_begin(worker, step->profile);
     ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     ls_offer_end(worker);
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, ls_feed_count(part->feed, local), begun);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
+                       t->measured);
     if (r.failed) {
         lose_device(step, t, worker);
         return;
@@ -585,9 +585,10 @@ static bool stand_in(ls_step_job *step, ls_worker *worker)
         return false;
     bool begun = ls_try_stand_in(step, own, late), lost = late->lost;
     pthread_mutex_unlock(&step->lock);
-    if (begun)
+    if (begun) {
+        own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
         run_try(step, worker, own, step->trainer->paces ? ls_seconds() : 0);
-    else if (lost)
+    } else if (lost)
         give_up(step, late->shard, worker->engine->workers[late - step->trainer->tries.at].device);
     pthread_mutex_lock(&step->lock);
     return begun;
@@ -705,10 +706,11 @@ static void work(ls_job *job, ls_worker *worker)
         bool worked = j >= 0;
         double from = worked && step->trainer->paces ? ls_seconds() : 0;
         if (worked) {
-            ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
+            ls_try *t = try_of(step, worker);
+            t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
             ls_slow_down(worker);
-            if (begin_try(step, j, worker, try_of(step, worker)))
-                run_try(step, worker, try_of(step, worker), from);
+            if (begin_try(step, j, worker, t))
+                run_try(step, worker, t, from);
         } else {
             worked = help(step, worker, &helps);
         }

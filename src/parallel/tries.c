@@ -100,7 +100,7 @@ static bool unfinished(const ls_step_job *step, const ls_try *t)
 ls_try *ls_try_late(const ls_step_job *step)
 {
     ls_tries *tries = &step->trainer->tries;
-    double patience = fmax(step->trainer->session->patience, FAR_LONGER * tries->longest), now = ls_seconds();
+    double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&tries->longest)), now = ls_seconds();
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
     for (ls_try *t = tries->at; t < tries->at + tries->n; t++)
         if (unfinished(step, t) && now - t->began > patience && (alone || step->filled[t->shard] == 0))
@@ -148,7 +148,7 @@ bool ls_try_finish(ls_step_job *step, ls_try *t, int *bucket)
         step->tree.buffer[leaf] = t->buffer;
         step->tree.state[leaf] = LS_NODE_DONE;
         *bucket = step->filled[t->shard];
-        tries->longest = fmax(forgets * tries->longest, ls_seconds() - t->began);
+        atomic_store(&tries->longest, fmax(forgets * atomic_load(&tries->longest), ls_seconds() - t->began));
         for (ls_try *other = tries->at; other < tries->at + tries->n; other++)
             if (other != t && atomic_load(&other->step) == step && other->shard == t->shard) {
                 atomic_store(&other->over, true);

@@ -22,6 +22,7 @@ typedef struct ls_try {
     _Atomic(struct ls_step_job *) step; /* NULL: at none */
     int shard, buffer;                  /* of the pool */
     double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
+    double measured;                    /* when the worker's meter began it */
     bool lost;                          /* the device has failed: nobody comes back to this try */
     atomic_bool over;                   /* another has finished the shard */
     float *row;                         /* the shard's statistics, then its metrics */
@@ -33,7 +34,7 @@ typedef struct ls_tries {
     float *rows;
     int64_t
         *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
-    double longest; /* seconds that a finished try has taken, of late */
+    _Atomic double longest; /* seconds that a finished try has taken, of late */
 } ls_tries;
 
 /* Once the parameters' shapes are known. */
