@@ -6,16 +6,16 @@
 #include <string.h>
 
 #include "comm/runs.h"
-#include "device/cpu/select.h"
+#include "device/cpu/unit.h"
 
 enum { FLOATS = 11175818 / 16 * 16, BUCKETS = (FLOATS + LS_BUCKET_FLOATS - 1) / LS_BUCKET_FLOATS, RUNS = 15 };
 
 typedef struct bench {
     ls_wire wire;
-    const ls_backend *backend;
+    ls_unit *unit;
     int nodes; /* of a rank */
     int slots; /* of a bucket */
-    float *mine[8], *rows, *out, *scratch;
+    float *mine[8], *rows, *out;
     ls_tree tree;
     int stage[BUCKETS];
 } bench;
@@ -57,13 +57,10 @@ static void sum_and_spread(bench *b, int bucket)
 {
     int slot = bucket * b->slots, me = b->wire.rank;
     ls_bucket own = piece(bucket, me, b->wire.ranks);
-    for (size_t at = own.begin; at < own.end; at += LS_TREE_BLOCK) {
-        size_t n = own.end - at < LS_TREE_BLOCK ? own.end - at : LS_TREE_BLOCK;
-        ls_partials from = {b->mine, at, rows_of(b, bucket) + (at - own.begin), own.end - own.begin};
-        const float *sum = ls_tree_sum(&b->tree, 1, &from, n, b->out + at, b->scratch, b->backend->add);
-        if (sum != b->out + at)
-            memcpy(b->out + at, sum, n * sizeof *sum);
-    }
+    const size_t n = own.end - own.begin;
+    ls_partials from = {b->mine, own.begin, rows_of(b, bucket), n};
+    ls_terms terms = ls_tree_terms(&b->tree, 1, &from, n, b->unit);
+    b->unit->type->sum(b->unit, &terms, b->out + own.begin, n);
     for (int r = 0; r < b->wire.ranks; r++) {
         ls_bucket p = piece(bucket, r, b->wire.ranks);
         if (r == me)
@@ -106,10 +103,10 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     ls_context context;
     ls_context_init(&context, NULL);
-    bench b = {.wire = ls_mpi_wire(MPI_COMM_WORLD), .backend = ls_cpu_backend(LS_ISA_AUTO)};
+    bench b = {.wire = ls_mpi_wire(MPI_COMM_WORLD), .unit = ls_cpu_unit_open(&context, LS_ISA_AUTO, 0)};
     int ranks = b.wire.ranks, me = b.wire.rank;
     b.nodes = argc > 1 ? atoi(argv[1]) : 1;
-    if (b.nodes < 1 || b.nodes > 8)
+    if (b.nodes < 1 || b.nodes > 8 || !b.unit)
         MPI_Abort(MPI_COMM_WORLD, 2);
     b.slots = 2 * b.nodes * ranks + 2 * ranks;
     b.wire.reserve(b.wire.user, b.slots * BUCKETS);
@@ -121,7 +118,6 @@ int main(int argc, char **argv)
         b.mine[i] = filled(me, i);
     b.rows = calloc((size_t)(b.nodes * ranks) * (FLOATS / (size_t)ranks + 16 * BUCKETS), sizeof(float));
     b.out = calloc(FLOATS, sizeof(float));
-    b.scratch = calloc(2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof(float));
     float *sum = calloc(FLOATS, sizeof(float));
     double ours = 1e9, theirs = 1e9;
     for (int k = 0; k < RUNS; k++) {

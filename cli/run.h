@@ -14,8 +14,9 @@ typedef struct run {
     uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
 
-/* Opens the session, of that cluster's or none's ranks, and finds the devices. Each of these returns 0, or the status to exit with once a line is said. */
-int run_open(run *r, const settings *chosen, ls_cluster *cluster);
+/* Opens the session, of that cluster's or none's ranks, finds the devices, and settles what depends on them (--shard). Each of these
+ * returns 0, or the status to exit with once a line is said. */
+int run_open(run *r, settings *chosen, ls_cluster *cluster);
 
 /* Where `--model` is not given, the name that the weights file carries. */
 int run_model_of_weights(run *r);

@@ -116,37 +116,59 @@ void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *u
     tree->state[node] = LS_NODE_DONE;
 }
 
+/* A list has as many terms as this many levels can have leaves. */
+enum { LISTED = 6 };
+_Static_assert(1 << LISTED <= (int)LS_MOST_TERMS && LISTED + 2 <= (int)LS_TERMS_DEPTH, "a list has room for its terms");
+
 typedef struct summing {
     const ls_tree *tree;
     const ls_partials *from;
     size_t n;
-    float *scratch;
-    ls_add_kernel *add;
+    ls_unit *unit;
 } summing;
 
-/* A subtree's sum lies in a buffer of its own or in scratch, one place for each level and side. */
-static const float *sum_below(const summing *s, int node, int level, int side, float *out)
+static float *place_of(const ls_partials *from, int buffer)
 {
-    int buffer = s->tree->buffer[node];
-    if (buffer >= LS_TREE_ROW)
-        return s->from->rows + (size_t)(buffer - LS_TREE_ROW) * s->from->stride;
-    if (buffer >= 0)
-        return s->from->buffers[buffer] + s->from->offset;
-    if (ls_tree_first_leaf(s->tree, 2 * node + 1) >= s->tree->leaves)
-        return sum_below(s, 2 * node, level, side, out);
-    const float *left = sum_below(s, 2 * node, level + 1, 0, NULL);
-    const float *right = sum_below(s, 2 * node + 1, level + 1, 1, NULL);
-    if (!out)
-        out = s->scratch + (size_t)(2 * level + side) * LS_TREE_BLOCK;
-    s->add(out, left, right, s->n);
-    return out;
+    return buffer >= LS_TREE_ROW ? from->rows + (size_t)(buffer - LS_TREE_ROW) * from->stride
+                                 : from->buffers[buffer] + from->offset;
 }
 
-const float *ls_tree_sum(const ls_tree *tree, int node, const ls_partials *from, size_t n, float *out, float *scratch,
-                         ls_add_kernel *add)
+/* Appends the sum below a node; what is deeper than `levels` lies in its first buffer already. */
+static void list(const summing *s, int node, int levels, ls_terms *terms)
 {
-    summing s = {tree, from, n, scratch, add};
-    return sum_below(&s, node, 0, 0, out);
+    const ls_tree *tree = s->tree;
+    if (tree->buffer[node] >= 0 || levels == 0) {
+        terms->at[terms->n++] = place_of(s->from, ls_tree_first_buffer(tree, node));
+        return;
+    }
+    list(s, 2 * node, levels - 1, terms);
+    if (ls_tree_first_leaf(tree, 2 * node + 1) >= tree->leaves)
+        return;
+    list(s, 2 * node + 1, levels - 1, terms);
+    terms->at[terms->n++] = NULL;
+}
+
+/* Sums each subtree that is so many levels below a node, where it holds several buffers, into its first one. */
+static void sum_deeper(const summing *s, int node, int levels)
+{
+    if (s->tree->buffer[node] >= 0 || node >= s->tree->size || ls_tree_first_leaf(s->tree, node) >= s->tree->leaves)
+        return;
+    if (levels > 0) {
+        sum_deeper(s, 2 * node, levels - 1);
+        sum_deeper(s, 2 * node + 1, levels - 1);
+        return;
+    }
+    ls_terms terms = ls_tree_terms(s->tree, node, s->from, s->n, s->unit);
+    s->unit->type->sum(s->unit, &terms, place_of(s->from, ls_tree_first_buffer(s->tree, node)), s->n);
+}
+
+ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_unit *unit)
+{
+    const summing s = {tree, from, n, unit};
+    ls_terms terms = {.n = 0};
+    sum_deeper(&s, node, LISTED);
+    list(&s, node, LISTED, &terms);
+    return terms;
 }
 
 int ls_tree_first_buffer(const ls_tree *tree, int node)

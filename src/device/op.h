@@ -150,6 +150,10 @@ typedef enum ls_op {
     /* in: the operands at 0 to 2, y at 3, dy at 4; out: the gradients of the operands, those of parameters summed over the
      * shard; absent where nobody wants one. */
     LS_OP_CUSTOM_BACKWARD,
+
+    /* in: x; out: the same numbers of each image, in C order, under the output's shape. In the lanes that is a copy, and no plan
+     * has it; see `reorders` of backend.h. */
+    LS_OP_RESHAPE,
     LS_OP_COUNT
 } ls_op;
 
@@ -177,7 +181,9 @@ typedef struct ls_operand {
 
 /* What a shard needs of its batch. */
 typedef struct ls_samples {
-    const uint8_t *images; /* all of the data set: sample i begins at images + i * c*h*w */
+    const uint8_t *images;            /* all of the data set: sample i begins at images + i * c*h*w */
+    size_t image_bytes;               /* of all of them */
+    struct ls_counted *owner;         /* of the images, for a backend that keeps a copy; NULL: there are none */
     const uint32_t *index;            /* [count] sample numbers */
     const uint8_t *labels;            /* [count], of this shard's images in order */
     int count;                        /* images in this shard */
@@ -191,7 +197,8 @@ typedef struct ls_op_call {
     const ls_samples *samples; /* never NULL; count is the number of images */
     int groups;                /* (count + 15) / 16 */
     ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
-    void *scratch; /* of the size that the backend asked for, aligned to 64, content undefined */
+    struct ls_unit *unit; /* that computes; NULL where the backend asks for none */
+    void *scratch;        /* of the size that the backend asked for, aligned to 64, content undefined */
     /* Where parts > 1: only part number `part` is wanted. All parts together, each with scratch of its own and in any order or at
      * once, write what the whole call writes. */
     int part, parts;

@@ -115,7 +115,7 @@ void ls_graph_fuse(ls_graph *graph)
     }
     for (int i = 0; i < graph->n_nodes; i++)
         crop(graph, &graph->nodes[i]);
-    if (graph->session->options.conv == LS_CONV_AUTO)
+    if (graph->session->options.conv == LS_CONV_AUTO && graph->backend->kernel[LS_OP_WINOGRAD])
         for (int i = 0; i < graph->n_nodes; i++)
             choose_winograd(&graph->nodes[i]);
 }

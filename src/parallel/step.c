@@ -9,9 +9,10 @@
 #include "parallel/profile.h"
 #include "parallel/stream.h"
 
-static int slices_of(ls_bucket run)
+static int slices_of(const ls_step_job *step, ls_bucket run)
 {
-    return (int)((run.end - run.begin + LS_SLICE - 1) / LS_SLICE);
+    size_t slice = step->trainer->network->unit->slice;
+    return (int)((run.end - run.begin + slice - 1) / slice);
 }
 
 /* This rank's piece of a bucket. */
@@ -115,7 +116,7 @@ static void sum_statistics(ls_step_job *step)
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
     }
-    ls_runs_sum_own(&step->runs, step->rank, step->statistics, n, network->backend->add);
+    ls_runs_sum_own(&step->runs, step->rank, step->statistics, n, ls_backend_ref()->add);
 }
 
 /* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
@@ -124,11 +125,12 @@ static void move_statistics(ls_step_job *step)
     ls_network *network = step->trainer->network;
     size_t n = network->flat.state;
     int current = atomic_load(&network->current);
-    ls_runs_sum_across(&step->runs, step->statistics, n, network->backend->add);
+    ls_runs_sum_across(&step->runs, step->statistics, n, ls_backend_ref()->add);
     const float *was = network->state[current];
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
         is[i] = fmaf(0.1f, step->statistics[i] / (float)step->rows, 0.9f * was[i]);
+    network->unit->type->put(network->unit, network->unit_state[1 - current], is, n * sizeof *is);
 }
 
 static ls_report report_of(const ls_step_job *step)
@@ -206,7 +208,11 @@ static void raise_broken(ls_step_job *step)
                      (long long)step->number + 1, j, (long long)step->number);
             return;
         }
-    const float *next = network->weights[1 - atomic_load(&network->current)];
+    const int other = 1 - atomic_load(&network->current);
+    float *next = network->weights[other];
+    if (step->update)
+        network->unit->type->get(network->unit, next, network->unit_weights[other],
+                                 network->flat.trainable * sizeof *next);
     const char *name = "the gradient";
     for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
         const ls_view *view = &network->flat.views[i];
@@ -256,12 +262,26 @@ void ls_step_finish(ls_step_job *step)
     ls_step_wake(step);
 }
 
-/* One shard or slice is done; the last one ends this rank's part of the step. */
+/* Until all that was handed in is done; then the shards' numbers can be looked at. */
+static void finish_units(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    bool finite = true;
+    if (ls_unit_finish(network->unit, &finite) != LS_OK)
+        atomic_store(&network->session->broken, true);
+    for (int j = step->first; j < step->first + step->mine; j++)
+        finite &= isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
+    if (!finite || atomic_load(&network->session->broken))
+        atomic_store(&step->broken, 1);
+}
+
+/* One shard or slice was handed in; the last one ends this rank's part of the step. */
 static void finish_part(ls_step_job *step)
 {
     atomic_fetch_add(&step->trainer->session->work, 1);
     if (atomic_fetch_sub(&step->left, 1) > 1)
         return;
+    finish_units(step);
     sum_statistics(step);
     ls_exchange_end(step);
 }
@@ -281,17 +301,15 @@ static void free_buffer(void *user, int buffer)
 }
 
 /* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
-static void fold(ls_step_job *step, int node, ls_core *core)
+static void fold(ls_step_job *step, int node, ls_unit *unit)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_network *network = trainer->network;
+    const size_t n = trainer->network->flat.trainable;
     int into = ls_tree_begin_fold(&step->tree, node);
     pthread_mutex_unlock(&step->lock);
-    for (size_t at = 0; at < network->flat.trainable; at += LS_TREE_BLOCK) {
-        size_t n = network->flat.trainable - at < LS_TREE_BLOCK ? network->flat.trainable - at : LS_TREE_BLOCK;
-        ls_partials from = {.buffers = trainer->pool, .offset = at};
-        ls_tree_sum(&step->tree, node, &from, n, trainer->pool[into] + at, core->sums, network->backend->add);
-    }
+    ls_partials from = {.buffers = trainer->pool};
+    ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, unit);
+    unit->type->sum(unit, &terms, trainer->pool[into], n);
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
     pthread_cond_broadcast(&step->changed);
@@ -307,7 +325,7 @@ static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
         ls_aside begin = ls_times_aside(times);
         int node = ls_tree_foldable(&step->tree);
         if (node)
-            fold(step, node, worker->core);
+            fold(step, node, worker->core->unit);
         else
             pthread_cond_wait(&step->changed, &step->lock);
         if (times && node)
@@ -327,67 +345,64 @@ static float *take_buffer(ls_step_job *step, int j, const ls_worker *worker)
 float *ls_step_target(const ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    return step->update ? network->weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+    return step->update ? network->unit_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 
-static ls_bucket slice_of(ls_bucket run, int slice)
+static ls_bucket slice_of(const ls_step_job *step, ls_bucket run, int slice)
 {
-    size_t begin = run.begin + (size_t)slice * LS_SLICE;
-    return (ls_bucket){begin, begin + LS_SLICE < run.end ? begin + LS_SLICE : run.end};
+    size_t floats = step->trainer->network->unit->slice, begin = run.begin + (size_t)slice * floats;
+    return (ls_bucket){begin, begin + floats < run.end ? begin + floats : run.end};
 }
 
 /* Sums one slice of this rank's piece over all shards and updates its weights. */
-static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *core)
+static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit *unit)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    const float *weights = network->weights[atomic_load(&network->current)];
-    float *target = ls_step_target(step);
-    for (size_t at = slice.begin; at < slice.end; at += LS_TREE_BLOCK) {
-        size_t n = slice.end - at < LS_TREE_BLOCK ? slice.end - at : LS_TREE_BLOCK;
-        ls_partials from = ls_exchange_partials(step, bucket, at);
-        const float *sum = ls_tree_sum(&step->tree, 1, &from, n, NULL, core->sums, network->backend->add);
-        if (!step->update)
-            memcpy(target + at, sum, n * sizeof *sum);
-        else if (!network->backend->sgd(target + at, weights + at, trainer->velocity ? trainer->velocity + at : NULL,
-                                        sum, n, &step->how))
-            atomic_store(&step->broken, 1);
-    }
+    const size_t at = slice.begin, n = slice.end - slice.begin;
+    const float *weights = network->unit_weights[atomic_load(&network->current)] + at;
+    float *target = ls_step_target(step) + at;
+    ls_partials from = ls_exchange_partials(step, bucket, at);
+    ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
+    if (!step->update)
+        unit->type->sum(unit, &terms, target, n);
+    else if (!unit->type->update(unit, &terms, target, weights, trainer->velocity ? trainer->velocity + at : NULL, n,
+                                 &step->how))
+        atomic_store(&step->broken, 1);
 }
 
-/* Sums one slice of a bucket over this rank's nodes, each in place, but for this rank's own piece: that takes in other ranks'
- * nodes too. */
-static void give_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *core)
+/* Sums floats [begin, end) over one of this rank's nodes, in place. */
+static void give_run(ls_step_job *step, int node, size_t begin, size_t end, ls_unit *unit)
 {
+    if (begin >= end)
+        return;
     struct ls_trainer *trainer = step->trainer;
+    ls_partials from = {.buffers = trainer->pool, .offset = begin};
+    ls_terms terms = ls_tree_terms(&step->tree, node, &from, end - begin, unit);
+    unit->type->sum(unit, &terms, trainer->pool[ls_tree_first_buffer(&step->tree, node)] + begin, end - begin);
+}
+
+/* One slice of a bucket over this rank's nodes, but for this rank's own piece: that takes in other ranks' nodes too. */
+static void give_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit *unit)
+{
     ls_bucket mine = own_piece(step, bucket);
     for (int i = step->runs.first_node[step->rank]; i < step->runs.first_node[step->rank + 1]; i++) {
         int node = step->runs.nodes[i];
-        float *into = trainer->pool[ls_tree_first_buffer(&step->tree, node)];
-        for (size_t at = slice.begin; at < slice.end;) {
-            if (at >= mine.begin && at < mine.end) {
-                at = mine.end;
-                continue;
-            }
-            size_t end = at < mine.begin && mine.begin < slice.end ? mine.begin : slice.end;
-            size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
-            ls_partials from = {.buffers = trainer->pool, .offset = at};
-            ls_tree_sum(&step->tree, node, &from, n, into + at, core->sums, trainer->network->backend->add);
-            at += n;
-        }
+        give_run(step, node, slice.begin, mine.begin < slice.end ? mine.begin : slice.end, unit);
+        give_run(step, node, mine.end > slice.begin ? mine.end : slice.begin, slice.end, unit);
     }
 }
 
 /* Takes the slices of one bucket's stage until none is left; returns how many, and whether the stage's last one was among them. */
-static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *slices, bool reducing, ls_core *core,
+static int take_slices(ls_step_job *step, int bucket, ls_bucket run, ls_slices *slices, bool reducing, ls_unit *unit,
                        bool *last)
 {
-    int n = slices_of(run), taken = 0;
+    int n = slices_of(step, run), taken = 0;
     while (atomic_load(&slices->next) < n) {
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;
-        (reducing ? reduce_slice : give_slice)(step, bucket, slice_of(run, slice), core);
+        (reducing ? reduce_slice : give_slice)(step, bucket, slice_of(step, run, slice), unit);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }
@@ -405,9 +420,9 @@ static bool reduce(ls_step_job *step, const ls_worker *worker)
         bool last = false;
         int stage = atomic_load(&step->stage[b]), taken = 0;
         if (stage == LS_GIVING)
-            taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, worker->core, &last);
+            taken = take_slices(step, b, flat->buckets[b], &step->given[b], false, worker->core->unit, &last);
         else if (stage == LS_REDUCING)
-            taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, worker->core, &last);
+            taken = take_slices(step, b, own_piece(step, b), &step->reduced[b], true, worker->core->unit, &last);
         if (last && step->runs.ranks > 1) {
             atomic_store(&step->stage[b], stage == LS_GIVING ? LS_TO_SEND : LS_TO_SPREAD);
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
@@ -426,9 +441,9 @@ static bool reducible(ls_step_job *step)
     const ls_flat *flat = &step->trainer->network->flat;
     for (int b = 0; b < flat->n_buckets; b++) {
         int stage = atomic_load(&step->stage[b]);
-        if (stage == LS_GIVING && atomic_load(&step->given[b].next) < slices_of(flat->buckets[b]))
+        if (stage == LS_GIVING && atomic_load(&step->given[b].next) < slices_of(step, flat->buckets[b]))
             return true;
-        if (stage == LS_REDUCING && atomic_load(&step->reduced[b].next) < slices_of(own_piece(step, b)))
+        if (stage == LS_REDUCING && atomic_load(&step->reduced[b].next) < slices_of(step, own_piece(step, b)))
             return true;
     }
     return false;
@@ -467,8 +482,10 @@ static void run_shard(ls_step_job *step, int j, ls_worker *worker)
     int local;
     const ls_share *part = ls_step_share(step, j, &local);
     float *metrics = step->metrics + (size_t)j * LS_METRICS;
-    ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = metrics, [LS_IN_STATISTICS] = step->statistics + (size_t)j * network->flat.state}};
+    float *statistics = step->statistics + (size_t)j * network->flat.state;
+    ls_unit *unit = worker->core->unit;
+    ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, metrics, LS_METRICS),
+                                     [LS_IN_STATISTICS] = unit->type->lend(unit, statistics, network->flat.state)}};
     ls_network_bind(network, &bindings);
     if (times)
         bindings.tally = ls_profile_tally(step->profile, part->feed->plan, worker->place);
@@ -477,8 +494,6 @@ static void run_shard(ls_step_job *step, int j, ls_worker *worker)
     bindings.helpers = ls_offer_begin(worker, step->profile);
     ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
     ls_offer_end(worker);
-    if (!isfinite(metrics[LS_METRIC_LOSS]))
-        atomic_store(&step->broken, 1);
     if (times)
         times->computed += computing_seconds(times) - begin;
     pthread_mutex_lock(&step->lock);
@@ -602,7 +617,7 @@ void ls_step_submit(ls_step_job *step)
         atomic_store(&step->owed[b], step->mine);
         atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
         step->given[b] = step->reduced[b] = (ls_slices){0};
-        parts += slices_of(own_piece(step, b));
+        parts += slices_of(step, own_piece(step, b));
     }
     ls_tree_reset(&step->tree, step->shards);
     ls_exchange_begin(step);

@@ -11,7 +11,7 @@
 #include "comm/runs.h"
 #include "parallel/network.h"
 
-enum { LS_SLICE = 16 * LS_TREE_BLOCK, LS_DEPTH = 2, LS_REPORTS = 1024 };
+enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
 
 /* Of a bucket, see exchange.h. The step's end goes from filling to moved by way of sending alone. */
 typedef enum ls_stage {
@@ -77,9 +77,11 @@ struct ls_trainer {
     ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
     ls_optim options;
+    /* In the memory of the network's unit: */
     float *velocity; /* NULL without momentum; only this rank's pieces are kept up */
     float *gradient; /* when it was read; NULL before */
     float **pool;    /* partial gradients */
+    float *seen;     /* a copy on the host of what was asked for last */
     int n_pool, pool_capacity;
     float *rows; /* other ranks' partial gradients of this rank's pieces */
     size_t rows_floats;

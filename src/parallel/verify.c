@@ -5,15 +5,17 @@
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
+enum { METRICS = 16 }; /* floats in front of what follows the metrics */
+
 typedef struct verifying {
     ls_job job;
     struct ls_trainer *trainer;
     const ls_feed *feed;
-    int shard;            /* of the feed */
-    int rounds;           /* a single device computes twice */
-    size_t row;           /* floats of one device's statistics and metrics */
-    float *rows;          /* [workers][row] */
-    uint64_t *sums;       /* [workers][rounds][views + 1]: of each tensor, and of the loss */
+    int shard;      /* of the feed */
+    int rounds;     /* a single device computes twice */
+    size_t row;     /* floats of one device's statistics and metrics, and its gradient where that is not the host's */
+    float *rows;    /* [workers][row] */
+    uint64_t *sums; /* [workers][rounds][views + 1]: of each tensor, and of the loss */
     pthread_mutex_t lock; /* guards the trainer's free buffers */
     pthread_cond_t changed;
 } verifying;
@@ -54,13 +56,18 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
 {
     const ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
+    ls_unit *unit = core->unit;
     int buffer = take_buffer(v);
-    const float *gradient = v->trainer->pool[buffer];
-    ls_bindings bindings = {.base = {[LS_IN_METRICS] = row + flat->state,
-                                     [LS_IN_STATISTICS] = row,
-                                     [LS_IN_GRADIENTS] = v->trainer->pool[buffer]}};
+    float *computed = v->trainer->pool[buffer];
+    float *gradient = ls_network_apart(network) ? row + flat->state + METRICS : computed;
+    ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
+                                     [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
+                                     [LS_IN_GRADIENTS] = computed}};
     ls_network_bind(network, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->updates, NULL, NULL);
+    unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
+    if (ls_unit_finish(unit, NULL) != LS_OK)
+        atomic_store(&network->session->broken, true);
     for (int i = 0; i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
         sums[i] = sum_of((view->trainable ? gradient : row) + view->offset, view->numbers);
@@ -90,6 +97,11 @@ static int agreeing(const uint64_t *sums, int n, size_t views, int i)
     return agree;
 }
 
+static const char *name_of(const ls_network *network, int device)
+{
+    return ls_device_str(network->session, network->devices.at[device]);
+}
+
 static ls_status raise_difference(const verifying *v, int shard, int best, int other, int agree)
 {
     const ls_network *network = v->trainer->network;
@@ -103,16 +115,14 @@ static ls_status raise_difference(const verifying *v, int shard, int best, int o
                                    : "the statistics ",
                *name = loss ? "" : network->flat.views[at].name;
     char who[256];
-    const ls_device *devices = network->devices.at;
     int n = network->devices.n;
     if (n == 1)
-        snprintf(who, sizeof who, "cpu(%d) computes other bits the second time", devices[0].index);
+        snprintf(who, sizeof who, "%s computes other bits the second time", name_of(network, 0));
     else if (2 * agree > n)
-        snprintf(who, sizeof who, "cpu(%d) computes other bits than %d of the %d devices", devices[other].index, agree,
+        snprintf(who, sizeof who, "%s computes other bits than %d of the %d devices", name_of(network, other), agree,
                  n);
     else
-        snprintf(who, sizeof who, "cpu(%d) and cpu(%d) compute different bits", devices[best].index,
-                 devices[other].index);
+        snprintf(who, sizeof who, "%s and %s compute different bits", name_of(network, best), name_of(network, other));
     return ls_raise(&network->session->context, LS_DIFFERS,
                     "ls_verify: step %lld, shard %d: %s, first in %s%s; leave it out, and have the machine looked at",
                     (long long)v->trainer->updates + 1, shard, who, kind, name);
@@ -160,8 +170,8 @@ ls_status ls_verify(ls_trainer *trainer)
     if (ls_trainer_idle(trainer, "ls_verify") != LS_OK)
         return ls_status_of(network->session);
     size_t workers = (size_t)network->devices.n;
-    verifying v = {
-        .job = {.work = work}, .trainer = trainer, .rounds = workers == 1 ? 2 : 1, .row = network->flat.state + 16};
+    verifying v = {.job = {.work = work}, .trainer = trainer, .rounds = workers == 1 ? 2 : 1};
+    v.row = network->flat.state + METRICS + (ls_network_apart(network) ? network->flat.trainable : 0);
     int shard;
     choose(&v, network, &shard);
     v.rows = ls_alloc(context, workers * v.row, sizeof *v.rows, "what devices compute");
@@ -175,6 +185,7 @@ ls_status ls_verify(ls_trainer *trainer)
         }
         pthread_mutex_init(&v.lock, NULL);
         pthread_cond_init(&v.changed, NULL);
+        ls_network_publish(network);
         ls_engine_submit(network->engine, &v.job);
         ls_engine_wait_job(network->engine, &v.job);
         pthread_cond_destroy(&v.changed);
