@@ -64,6 +64,14 @@ static size_t weights_of(const ls_cuda_conv *v)
     return (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel;
 }
 
+/* Whether there are places that no window reads. */
+static bool is_cut(const ls_cuda_conv *v)
+{
+    const ls_cuda_window *k = &v->window;
+    return ls_cuda_axis_of(v->x.h, v->y.h, k->kernel, k->stride, k->padding).input < v->x.h ||
+           ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding).input < v->x.w;
+}
+
 /* Scratch: weights as the libraries read them, then a workspace. */
 static size_t conv_scratch(const ls_op_call *call, size_t number)
 {
@@ -96,7 +104,7 @@ static void convolve(const ls_op_call *call, ls_card_direction direction)
         return;
     }
     if (!is_thin(&v)) {
-        if (direction == LS_CARD_DATA) /* what no window reads has no gradient, and cuDNN does not see it */
+        if (direction == LS_CARD_DATA && is_cut(&v)) /* what no window reads has no gradient, and cuDNN does not see it */
             ls_card_good(card,
                          cudaMemsetAsync(x->data, 0, ls_cuda_numbers(v.x) * ls_card_number_bytes(card), card->stream),
                          "a gradient of images");

@@ -62,6 +62,7 @@ typedef struct ls_card {
     ls_dtype dtype;
     cudaStream_t stream, side; /* side: memory is zeroed there, from any thread */
     cudnnHandle_t dnn;
+    cudnnBackendDescriptor_t elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
     cublasHandle_t blas;
     void *blas_workspace;
     int *broken, *pinned_broken; /* the card's, the host's */
@@ -121,6 +122,8 @@ typedef enum ls_card_direction { LS_CARD_FORWARD, LS_CARD_DATA, LS_CARD_WEIGHT }
  * this the same way every time. */
 bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
                       void *workspace);
+/* Whether there is one, and the bytes of workspace that it takes. */
+bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, int64_t *bytes);
 void ls_card_close_convs(ls_card *card);
 
 /* ---- linear.c: cuBLAS ---- */

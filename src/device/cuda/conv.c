@@ -16,6 +16,7 @@ typedef struct ls_card_conv_plan {
     descriptor made[DESCRIPTORS];
     int n_made;
     descriptor plan; /* NULL: there is no engine */
+    int64_t bytes;   /* of its workspace */
 } conv_plan;
 
 /* ---- Making descriptors: the first failure makes all that follows fail ---- */
@@ -146,13 +147,19 @@ static descriptor operation(maker *m, ls_card_direction direction, const ls_cuda
 
 /* ---- Choosing an engine ---- */
 
+/* The engines of the first algorithms add atomically, as these were documented, and bear no note that says so. */
+static bool is_atomic(ls_card_direction direction, int64_t engine)
+{
+    return (direction == LS_CARD_DATA && engine == 0) || (direction == LS_CARD_WEIGHT && (engine == 0 || engine == 3));
+}
+
 /* Whether an engine's results are the same every time, and as exact as the dtype says. */
-static bool is_allowed(descriptor config, ls_dtype dtype)
+static bool is_allowed(descriptor config, ls_card_direction direction, ls_dtype dtype)
 {
     descriptor engine = NULL;
     cudnnBackendNumericalNote_t notes[NOTES];
     cudnnBackendBehaviorNote_t ways[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
-    int64_t n = 0, n_ways = 0;
+    int64_t n = 0, n_ways = 0, number = 0;
     bool allowed = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
                    cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
                                             &engine) == CUDNN_STATUS_SUCCESS &&
@@ -160,6 +167,11 @@ static bool is_allowed(descriptor config, ls_dtype dtype)
                                             &n, notes) == CUDNN_STATUS_SUCCESS &&
                    cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
                                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n_ways, ways) == CUDNN_STATUS_SUCCESS;
+    int64_t numbers;
+    allowed = allowed &&
+              cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &numbers, &number) ==
+                  CUDNN_STATUS_SUCCESS &&
+              !is_atomic(direction, number);
     for (int64_t i = 0; allowed && i < n && i < NOTES; i++)
         allowed = notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
                   (dtype != LS_F32 || (notes[i] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE &&
@@ -172,20 +184,29 @@ static bool is_allowed(descriptor config, ls_dtype dtype)
     return allowed;
 }
 
+/* Tells a descriptor which card it is for. */
+static cudnnStatus_t tell_card(descriptor d, ls_card *card, cudnnBackendAttributeName_t by_handle,
+                               cudnnBackendAttributeName_t by_properties)
+{
+    if (card->elsewhere)
+        return cudnnBackendSetAttribute(d, by_properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &card->elsewhere);
+    return cudnnBackendSetAttribute(d, by_handle, CUDNN_TYPE_HANDLE, 1, &card->dnn);
+}
+
 /* An execution plan of an engine, where it has one and its workspace is not too large. */
-static descriptor plan_of(ls_card *card, descriptor config)
+static descriptor plan_of(ls_card *card, descriptor config, int64_t *bytes)
 {
     descriptor plan = NULL;
-    int64_t n, bytes = 0;
+    int64_t n;
     bool good = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) == CUDNN_STATUS_SUCCESS &&
-                cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &card->dnn) ==
+                tell_card(plan, card, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP) ==
                     CUDNN_STATUS_SUCCESS &&
                 cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                          1, &config) == CUDNN_STATUS_SUCCESS &&
                 cudnnBackendFinalize(plan) == CUDNN_STATUS_SUCCESS &&
                 cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
-                                         &bytes) == CUDNN_STATUS_SUCCESS &&
-                bytes <= LS_CARD_DNN;
+                                         bytes) == CUDNN_STATUS_SUCCESS &&
+                *bytes <= LS_CARD_DNN;
     if (good)
         return plan;
     destroy(plan);
@@ -200,6 +221,8 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
     int64_t n = 0;
     set(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
     set(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (card->elsewhere)
+        set(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &card->elsewhere);
     finalize(&m, heuristics);
     for (int i = 0; i < CONFIGS && m.status == CUDNN_STATUS_SUCCESS; i++)
         m.status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
@@ -207,8 +230,8 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
         m.status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                             CONFIGS, &n, configs);
     for (int64_t i = 0; m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan; i++)
-        if (is_allowed(configs[i], card->dtype))
-            plan = plan_of(card, configs[i]);
+        if (is_allowed(configs[i], made->direction, card->dtype))
+            plan = plan_of(card, configs[i], &made->bytes);
     for (int i = 0; i < CONFIGS; i++)
         destroy(configs[i]);
     return plan;
@@ -220,7 +243,8 @@ static void build(ls_card *card, conv_plan *made)
     descriptor op = operation(&m, made->direction, &made->conv, ls_card_half(card));
     descriptor graph = make(&m, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(&m, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &op);
-    set(&m, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &card->dnn);
+    if (!card->elsewhere)
+        set(&m, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &card->dnn);
     finalize(&m, graph);
     if (m.status == CUDNN_STATUS_SUCCESS)
         made->plan = choose(card, made, graph, CUDNN_HEUR_MODE_A);
@@ -279,6 +303,13 @@ bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_
     if (status != CUDNN_STATUS_SUCCESS)
         ls_card_fail(card, LS_INTERNAL, "a convolution by cuDNN", cudnnGetErrorString(status));
     return true;
+}
+
+bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, int64_t *bytes)
+{
+    const conv_plan *found = find(card, direction, conv);
+    *bytes = found ? found->bytes : 0;
+    return found && found->plan;
 }
 
 void ls_card_close_convs(ls_card *card)
