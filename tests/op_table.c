@@ -23,8 +23,8 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_MAX_POOL_BACKWARD] = {{Y_SLOPE, X}, {X_SLOPE}},
     [LS_OP_GLOBAL_AVG_POOL] = {{X}, {FEATURES}},
     [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = {{FEATURES_SLOPE}, {X_SLOPE}},
-    [LS_OP_BATCH_NORM] = {{X, CHANNEL, CHANNEL, X}, {X, STATISTICS, STATISTICS}},
-    [LS_OP_BATCH_NORM_INFER] = {{X, CHANNEL, CHANNEL, X, STATISTICS}, {X}},
+    [LS_OP_BATCH_NORM] = {{X, CHANNEL, CHANNEL, X, NONE, CHANNEL}, {X, STATISTICS, STATISTICS}},
+    [LS_OP_BATCH_NORM_INFER] = {{X, CHANNEL, CHANNEL, X, STATISTICS, CHANNEL}, {X}},
     [LS_OP_BATCH_NORM_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS, X}, {X_SLOPE, STATISTICS, X_SLOPE}},
     [LS_OP_DROPOUT] = {{X}, {X_SLOPE}},
     [LS_OP_CROSS_ENTROPY] = {{X}, {ONE_SLOPE, X_SLOPE}},
@@ -312,7 +312,7 @@ int present(const test_case *one, kind what, int i)
         return i != 1 || how->fused_relu;
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
-        return i != 3 || how->fused_add;
+        return i == 3 ? how->fused_add : i != 5 || one->bias;
     case LS_OP_BATCH_NORM_BACKWARD:
         return i != 4 || how->fused_relu;
     case LS_OP_CONCAT:
@@ -335,7 +335,7 @@ int takes_add(ls_op op)
 
 int takes_bias(ls_op op)
 {
-    return op == LS_OP_CONV || op == LS_OP_WINOGRAD;
+    return op == LS_OP_CONV || op == LS_OP_WINOGRAD || op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER;
 }
 
 int suits(const row *r, ls_op op)

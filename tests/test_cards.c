@@ -203,6 +203,12 @@ static void plans_fit_a_card(void **state)
                 assert_int_equal(steps_of(plan, LS_OP_WINOGRAD), 0);
                 /* LeNet's maps are flattened in front of a linear layer, and its gradient back; ResNet's are single places. */
                 assert_int_equal(steps_of(plan, LS_OP_RESHAPE), m == 0 ? 2 : 0);
+                for (int i = 0; i < plan->n_steps; i++) { /* a bias in front of a BatchNorm is no pass over the maps */
+                    const ls_plan_step *step = &plan->steps[i];
+                    assert_true(step->attributes.op != LS_OP_BATCH_NORM || step->in[5].c > 0);
+                    assert_true(m == 0 || step->attributes.op != LS_OP_CONV || step->in[0].h == 1 ||
+                                step->in[2].c == 0);
+                }
                 ls_plan_free(plan);
                 assert_int_equal(ls_close(s), LS_OK);
             }

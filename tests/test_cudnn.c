@@ -19,11 +19,14 @@ bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char 
 
 /* What cuDNN 9 asks of a card, as an H100 answers it. */
 static const char h100[] =
-    "{\"deviceName\": \"NVIDIA H100 80GB HBM3\", \"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], "
+    "{\"deviceName\": \"NVIDIA H100 80GB HBM3\", \"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, "
+    "1024, 64], "
     "\"regsPerBlock\": 65536, \"multiProcessorCount\": 132, \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152, "
     "\"maxSharedMemoryPerBlockOptin\": 232448, \"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, "
-    "\"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"pciDeviceId\": 0, \"isTccDriver\": 0, "
-    "\"supportCoopLaunch\": 1, \"totalGlobalMem\": 85000000000, \"smClockRateKHz\": 1980000, \"memClockRateKHz\": 2619000, "
+    "\"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"pciDeviceId\": 0, "
+    "\"isTccDriver\": 0, "
+    "\"supportCoopLaunch\": 1, \"totalGlobalMem\": 85000000000, \"smClockRateKHz\": 1980000, \"memClockRateKHz\": "
+    "2619000, "
     "\"l2CacheSize\": 52428800, \"cudaDeviceId\": 0, \"deviceVer\": 900, \"driverVer\": 13000}";
 
 static cudnnBackendDescriptor_t description(void)
@@ -85,7 +88,8 @@ static void every_convolution_has_an_engine(void **state)
                     }
                     most = bytes > most ? bytes : most;
                 }
-            print_message("%s, %d images: the largest workspace %.1f MB\n", dtypes[dtype], counts[n], (double)most * 1e-6);
+            print_message("%s, %d images: the largest workspace %.1f MB\n", dtypes[dtype], counts[n],
+                          (double)most * 1e-6);
             assert_true(most <= LS_CARD_DNN);
             ls_card_close_convs(&card);
         }

@@ -21,6 +21,7 @@ typedef struct ls_backend {
     ls_kernel *kernel[LS_OP_COUNT]; /* NULL: this backend has no such operation, and no plan with it */
     int group;                      /* images are laid out in groups of so many, the last one padded */
     int reorders;                   /* 1: an image's numbers are not in C order, so that reshaping has to move them */
+    int shifts;                     /* 1: a bias in front of a BatchNorm is the BatchNorm's shift */
     /* Bytes of a number of the activation that an operation makes as output k, or reads as operand k. NULL: 4. */
     size_t (*made)(ls_op op, int k), (*read)(ls_op op, int k);
     /* Bytes of scratch that a call needs; data pointers are not read. NULL: none ever. */

@@ -78,10 +78,12 @@ typedef enum ls_op {
     /* in: x, gamma[C], beta[C], residual where fused_add; out: y, saved[2C] (mean, then 1/sqrt(var + eps)),
      * statistics[2C] (mean, then unbiased variance). With N = n*h*w as float: mean = plane sum of x / N;
      * sq = plane sum of d*d with d = x - mean; var = sq / N; inv = 1 / sqrtf(var + eps); unbiased = sq / (N - 1).
-     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused. */
+     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused.
+     * in[5], where there: shift[C], a constant that x lacks: the mean in `statistics` is then mean + shift, and nothing else
+     * changes. It is how a backend that `shifts` leaves out the bias of a convolution in front. */
     LS_OP_BATCH_NORM,
     /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance); out: y.
-     * inv = 1 / sqrtf(variance + eps), then as above. */
+     * inv = 1 / sqrtf(variance + eps), then as above; with a shift, in[5], the mean is mean - shift. */
     LS_OP_BATCH_NORM_INFER,
     /* in: dy, x, gamma, saved, y where fused_relu; out: dx, dgb[2C] (dgamma, then dbeta), and where fused_add dresidual.
      * d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;

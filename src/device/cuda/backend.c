@@ -104,7 +104,8 @@ static void convolve(const ls_op_call *call, ls_card_direction direction)
         return;
     }
     if (!is_thin(&v)) {
-        if (direction == LS_CARD_DATA && is_cut(&v)) /* what no window reads has no gradient, and cuDNN does not see it */
+        if (direction == LS_CARD_DATA &&
+            is_cut(&v)) /* what no window reads has no gradient, and cuDNN does not see it */
             ls_card_good(card,
                          cudaMemsetAsync(x->data, 0, ls_cuda_numbers(v.x) * ls_card_number_bytes(card), card->stream),
                          "a gradient of images");
@@ -169,6 +170,7 @@ static ls_cuda_norm norm_of(const ls_op_call *call)
                           .x = call->in[0].data,
                           .gamma = call->in[1].data,
                           .beta = call->in[2].data,
+                          .shift = call->in[5].data,
                           .residual = call->attributes->fused_add ? call->in[3].data : NULL,
                           .y = call->out[0].data,
                           .relu = call->attributes->fused_relu,
@@ -449,11 +451,14 @@ static size_t read_as(ls_op op, int k)
 
 const ls_backend *ls_card_backend(ls_dtype dtype)
 {
-    static const ls_backend f32 = {.name = "cuda f32", .group = 1, .reorders = 1, .scratch = scratch, TABLE};
-    static const ls_backend tf32 = {.name = "cuda tf32", .group = 1, .reorders = 1, .scratch = scratch, TABLE};
+    static const ls_backend f32 = {
+        .name = "cuda f32", .group = 1, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
+    static const ls_backend tf32 = {
+        .name = "cuda tf32", .group = 1, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
     static const ls_backend bf16 = {.name = "cuda bf16",
                                     .group = 1,
                                     .reorders = 1,
+                                    .shifts = 1,
                                     .made = made_as,
                                     .read = read_as,
                                     .scratch = half_scratch,

@@ -62,7 +62,8 @@ typedef struct ls_card {
     ls_dtype dtype;
     cudaStream_t stream, side; /* side: memory is zeroed there, from any thread */
     cudnnHandle_t dnn;
-    cudnnBackendDescriptor_t elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
+    cudnnBackendDescriptor_t
+        elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
     cublasHandle_t blas;
     void *blas_workspace;
     int *broken, *pinned_broken; /* the card's, the host's */

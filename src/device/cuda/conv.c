@@ -169,8 +169,8 @@ static bool is_allowed(descriptor config, ls_card_direction direction, ls_dtype 
                                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n_ways, ways) == CUDNN_STATUS_SUCCESS;
     int64_t numbers;
     allowed = allowed &&
-              cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &numbers, &number) ==
-                  CUDNN_STATUS_SUCCESS &&
+              cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &numbers,
+                                       &number) == CUDNN_STATUS_SUCCESS &&
               !is_atomic(direction, number);
     for (int64_t i = 0; allowed && i < n && i < NOTES; i++)
         allowed = notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&

@@ -11,25 +11,29 @@ __device__ size_t weight_at(const ls_cuda_conv &v, int o, int c, int ky, int kx)
     return (pair * v.window.kernel + ky) * v.window.kernel + kx;
 }
 
-/* A thread for each number of y; neighbours have neighbouring output channels, and read the same x. */
+/* LS_CUDA_COLUMN threads have neighbouring output channels of one place, and read the same x. */
 template <typename T> __global__ void forward(T *y, const T *x, const float *w, const __grid_constant__ ls_cuda_conv v)
 {
     const int kernel = v.window.kernel;
-    for (size_t i = ls_thread(); i < ls_cuda_numbers(v.y); i += ls_threads()) {
-        const int o = (int)(i % v.y.c);
-        const size_t row = i / v.y.c, image = row / ((size_t)v.y.h * v.y.w);
-        const int top = (int)(row / v.y.w % v.y.h) * v.window.stride - v.window.padding;
-        const int left = (int)(row % v.y.w) * v.window.stride - v.window.padding;
-        const T *from = x + image * v.x.h * v.x.w * v.x.c;
-        float sum = 0;
-        for (int c = 0; c < v.x.c; c++)
-            for (int k = 0; k < kernel * kernel; k++) {
-                const int r = top + k / kernel, q = left + k % kernel;
-                if (r >= 0 && r < v.x.h && q >= 0 && q < v.x.w)
-                    sum = fmaf(w[weight_at(v, o, c, k / kernel, k % kernel)],
-                               ls_load(from + ((size_t)r * v.x.w + q) * v.x.c + c), sum);
-            }
-        ls_store(y + i, sum);
+    const size_t places = (size_t)v.y.h * v.y.w, rows = ls_cuda_rows(v.y);
+    for (size_t row = (size_t)blockIdx.x * blockDim.y + threadIdx.y; row < rows;
+         row += (size_t)gridDim.x * blockDim.y) {
+        const unsigned place = (unsigned)(row % places);
+        const int top = (int)(place / v.y.w) * v.window.stride - v.window.padding;
+        const int left = (int)(place % v.y.w) * v.window.stride - v.window.padding;
+        const T *from = x + row / places * v.x.h * v.x.w * v.x.c;
+        for (int o = threadIdx.x; o < v.y.c; o += blockDim.x) {
+            float sum = 0;
+            for (int c = 0; c < v.x.c; c++)
+                for (int ky = 0; ky < kernel; ky++)
+                    for (int kx = 0; kx < kernel; kx++) {
+                        const int r = top + ky, q = left + kx;
+                        if (r >= 0 && r < v.x.h && q >= 0 && q < v.x.w)
+                            sum = fmaf(w[weight_at(v, o, c, ky, kx)],
+                                       ls_load(from + ((size_t)r * v.x.w + q) * v.x.c + c), sum);
+                    }
+            ls_store(y + row * v.y.c + o, sum);
+        }
     }
 }
 
@@ -67,13 +71,22 @@ __global__ void weight_chunks(float *sums, const T *x, const T *dy, const __grid
     if (i >= weights)
         return;
     const int o = (int)(i % v.y.c), tap = (int)(i / v.y.c % taps), c = (int)(i / v.y.c / taps);
+    const int down = tap / kernel - v.window.padding, right = tap % kernel - v.window.padding;
+    const size_t places = (size_t)v.y.h * v.y.w;
+    const T *image = x + begin / places * v.x.h * v.x.w * v.x.c + c, *slope = dy + begin * v.y.c + o;
+    int y_row = (int)(begin % places / v.y.w), y_column = (int)(begin % places % v.y.w);
     float sum = 0;
-    for (size_t row = begin; row < end; row++) {
-        const size_t image = row / ((size_t)v.y.h * v.y.w);
-        const int r = (int)(row / v.y.w % v.y.h) * v.window.stride - v.window.padding + tap / kernel;
-        const int q = (int)(row % v.y.w) * v.window.stride - v.window.padding + tap % kernel;
+    for (size_t row = begin; row < end; row++, slope += v.y.c) {
+        const int r = y_row * v.window.stride + down, q = y_column * v.window.stride + right;
         if (r >= 0 && r < v.x.h && q >= 0 && q < v.x.w)
-            sum = fmaf(ls_load(dy + row * v.y.c + o), ls_load(x + ((image * v.x.h + r) * v.x.w + q) * v.x.c + c), sum);
+            sum = fmaf(ls_load(slope), ls_load(image + (r * v.x.w + q) * v.x.c), sum);
+        if (++y_column == v.y.w) {
+            y_column = 0;
+            if (++y_row == v.y.h) {
+                y_row = 0;
+                image += (size_t)v.x.h * v.x.w * v.x.c;
+            }
+        }
     }
     sums[blockIdx.y * weights + weight_at(v, o, c, tap / kernel, tap % kernel)] = sum;
 }
@@ -91,7 +104,9 @@ __global__ void add_chunks(float *dw, const float *sums, size_t weights, int chu
 template <typename T>
 void launch_forward(cudaStream_t stream, void *y, const void *x, const float *w, const ls_cuda_conv *v)
 {
-    forward<T><<<ls_cuda_blocks(ls_cuda_numbers(v->y)), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, w, *v);
+    const dim3 threads(LS_CUDA_COLUMN, LS_CUDA_ROWS);
+    forward<T>
+        <<<ls_cuda_blocks(ls_cuda_rows(v->y) * LS_CUDA_COLUMN), threads, 0, stream>>>((T *)y, (const T *)x, w, *v);
 }
 
 template <typename T>

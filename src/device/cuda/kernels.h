@@ -62,6 +62,7 @@ typedef struct ls_cuda_norm {
     ls_cuda_shape shape;
     const void *x, *residual; /* residual NULL: none is added */
     const float *gamma, *beta;
+    const float *shift;        /* NULL: none */
     float *saved, *statistics; /* [2c] mean and 1/sqrt(var + eps); mean and unbiased variance */
     const float *running;      /* of inference: [2c] mean and variance */
     void *y;

@@ -91,15 +91,15 @@ __global__ void finish_sum(float *out, const float *sums, int chunks, int channe
         out[c] = total / divisor;
 }
 
-__global__ void finish_variance(float *saved, float *statistics, const float *sums, int chunks, int channels, float n,
-                                float eps)
+__global__ void finish_variance(float *saved, float *statistics, const float *shift, const float *sums, int chunks,
+                                int channels, float n, float eps)
 {
     const int c = blockIdx.x * LS_CUDA_COLUMN + threadIdx.x;
     float squares = sum_of(sums, chunks, channels, c);
     if (threadIdx.y > 0 || c >= channels)
         return;
     saved[channels + c] = 1.0f / sqrtf(squares / n + eps);
-    statistics[c] = saved[c];
+    statistics[c] = shift ? saved[c] + shift[c] : saved[c];
     statistics[channels + c] = squares / (n - 1.0f);
 }
 
@@ -121,18 +121,20 @@ __global__ void finish_slopes(float *dgb, float *k, const float *sums, const flo
 
 /* `saved` is mean and 1/sqrt(var + eps); where `running`, mean and variance. */
 template <typename T, int V>
-__global__ void normalize(T *y, const T *x, const T *residual, const float *saved, const float *gamma,
-                          const float *beta, size_t n, unsigned channels, int relu, int running, float eps)
+__global__ void normalize(T *y, const T *x, const T *residual, const float *saved, const float *shift,
+                          const float *gamma, const float *beta, size_t n, unsigned channels, int relu, int running,
+                          float eps)
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         ls_some<T, V> in = ((const ls_some<T, V> *)x)[i], more = in;
         if (residual)
             more = ((const ls_some<T, V> *)residual)[i];
-        const unsigned first = (unsigned)(i * V % channels);
+        const unsigned first = ls_channel(i * V, channels);
         for (int k = 0; k < V; k++) {
             const unsigned c = first + k;
             const float second = saved[channels + c], inv = running ? 1.0f / sqrtf(second + eps) : second;
-            float out = fmaf(ls_load(&in.at[k]) - saved[c], gamma[c] * inv, beta[c]);
+            const float mean = shift ? saved[c] - shift[c] : saved[c];
+            float out = fmaf(ls_load(&in.at[k]) - mean, gamma[c] * inv, beta[c]);
             out = residual ? out + ls_load(&more.at[k]) : out;
             ls_store(&in.at[k], relu ? ls_relu_of(out) : out);
         }
@@ -148,7 +150,7 @@ __global__ void differentiate(T *dx, T *dresidual, const T *dy, const T *x, cons
         ls_some<T, V> d = ((const ls_some<T, V> *)dy)[i], in = ((const ls_some<T, V> *)x)[i], out = in;
         if (y)
             out = ((const ls_some<T, V> *)y)[i];
-        const unsigned first = (unsigned)(i * V % channels);
+        const unsigned first = ls_channel(i * V, channels);
         for (int k = 0; k < V; k++) {
             const unsigned c = first + k;
             const float slope = !y || ls_load(&out.at[k]) > 0 ? ls_load(&d.at[k]) : 0;
@@ -183,8 +185,8 @@ void launch_normalize(cudaStream_t stream, const ls_cuda_norm *norm, const float
 {
     const size_t n = ls_cuda_numbers(norm->shape) / V;
     normalize<T, V><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
-        (T *)norm->y, (const T *)norm->x, (const T *)norm->residual, saved, norm->gamma, norm->beta, n,
-        (unsigned)norm->shape.c, norm->relu, running, norm->eps);
+        (T *)norm->y, (const T *)norm->x, (const T *)norm->residual, saved, running ? norm->shift : NULL, norm->gamma,
+        norm->beta, n, (unsigned)norm->shape.c, norm->relu, running, norm->eps);
 }
 
 template <typename T> void launch_apply(cudaStream_t stream, const ls_cuda_norm *norm, const float *saved, int running)
@@ -204,8 +206,8 @@ template <typename T> void launch_train(cudaStream_t stream, const ls_cuda_norm 
     ls_cuda_sums cut = launch_sums(stream, plain<T>{x}, sums, shape, 0);
     finish_sum<<<cut.columns, column, 0, stream>>>(norm->saved, sums, cut.chunks, shape.c, n);
     launch_sums(stream, squares<T>{x, norm->saved}, sums, shape, 0);
-    finish_variance<<<cut.columns, column, 0, stream>>>(norm->saved, norm->statistics, sums, cut.chunks, shape.c, n,
-                                                        norm->eps);
+    finish_variance<<<cut.columns, column, 0, stream>>>(norm->saved, norm->statistics, norm->shift, sums, cut.chunks,
+                                                        shape.c, n, norm->eps);
     launch_apply<T>(stream, norm, norm->saved, 0);
 }
 

@@ -44,6 +44,12 @@ __device__ inline size_t ls_threads(void)
     return (size_t)gridDim.x * blockDim.x;
 }
 
+/* i % channels; most maps are small enough for the quicker division. */
+__device__ inline unsigned ls_channel(size_t i, unsigned channels)
+{
+    return i <= 0xffffffffu ? (unsigned)i % channels : (unsigned)(i % channels);
+}
+
 /* (NaN and -0 pass through.) */
 __device__ inline float ls_relu_of(float x)
 {

@@ -61,7 +61,7 @@ template <typename T>
 __global__ void add_bias(T *out, const T *x, const float *bias, size_t n, unsigned channels, int relu)
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        float y = ls_load(x + i) + bias[i % channels];
+        float y = ls_load(x + i) + bias[ls_channel(i, channels)];
         ls_store(out + i, relu ? ls_relu_of(y) : y);
     }
 }

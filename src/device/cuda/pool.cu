@@ -10,16 +10,22 @@ struct place {
     int row, column, c;
 };
 
-__device__ place place_of(size_t i, ls_cuda_shape s)
+template <typename N> __device__ place split(N i, ls_cuda_shape s)
 {
     place p;
-    p.c = (int)(i % s.c);
-    i /= s.c;
-    p.column = (int)(i % s.w);
-    i /= s.w;
-    p.row = (int)(i % s.h);
-    p.image = i / s.h;
+    p.c = (int)(i % (N)s.c);
+    i /= (N)s.c;
+    p.column = (int)(i % (N)s.w);
+    i /= (N)s.w;
+    p.row = (int)(i % (N)s.h);
+    p.image = i / (N)s.h;
     return p;
+}
+
+/* Divisions of 32 bits are several times as quick, and mostly do. */
+__device__ place place_of(size_t i, ls_cuda_shape s)
+{
+    return i <= 0xffffffffu ? split((unsigned)i, s) : split(i, s);
 }
 
 __device__ size_t at(ls_cuda_shape s, size_t image, int row, int column, int c)
@@ -122,8 +128,10 @@ template <typename T> __global__ void global_pool(T *y, const T *x, ls_cuda_shap
 template <typename T> __global__ void global_pool_backward(T *dx, const T *dy, ls_cuda_shape in)
 {
     const size_t places = (size_t)in.h * in.w;
-    for (size_t i = ls_thread(); i < ls_cuda_numbers(in); i += ls_threads())
-        ls_store(dx + i, ls_load(dy + i / (places * in.c) * in.c + i % in.c) / (float)places);
+    for (size_t i = ls_thread(); i < ls_cuda_numbers(in); i += ls_threads()) {
+        const place p = place_of(i, in);
+        ls_store(dx + i, ls_load(dy + p.image * in.c + p.c) / (float)places);
+    }
 }
 
 template <typename T>

@@ -5,16 +5,18 @@ namespace
 {
 
 /* packed[o][tap][i] from w[o][i][tap], or the other way. */
-template <typename T, bool packing> __global__ void turn(T *packed, float *w, int in, int taps, size_t n)
+template <typename T, bool packing> __global__ void turn(T *packed, float *w, int out, unsigned in, unsigned taps)
 {
-    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        const size_t row = (size_t)in * taps, o = i / row, left = i % row;
-        float *at = w + o * row + left % in * taps + left / in;
-        if (packing)
-            ls_store(packed + i, *at);
-        else
-            *at = ls_load(packed + i);
-    }
+    const unsigned row = in * taps;
+    for (unsigned o = blockIdx.y; o < (unsigned)out; o += gridDim.y)
+        for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < row; i += gridDim.x * blockDim.x) {
+            float *at = w + (size_t)o * row + i % in * taps + i / in;
+            T *there = packed + (size_t)o * row + i;
+            if (packing)
+                ls_store(there, *at);
+            else
+                *at = ls_load(there);
+        }
 }
 
 __global__ void to_half(ls_half *to, const float *x, size_t n)
@@ -26,9 +28,9 @@ __global__ void to_half(ls_half *to, const float *x, size_t n)
 template <typename T, bool packing>
 void launch_turn(cudaStream_t stream, void *packed, float *w, int out, int in, int kernel)
 {
-    const int taps = kernel * kernel;
-    const size_t n = (size_t)out * in * taps;
-    turn<T, packing><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, in, taps, n);
+    const unsigned taps = (unsigned)(kernel * kernel);
+    const dim3 blocks(ls_cuda_blocks((size_t)in * taps), (unsigned)(out < 65535 ? out : 65535));
+    turn<T, packing><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, out, (unsigned)in, taps);
 }
 
 } // namespace
