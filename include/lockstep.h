@@ -129,7 +129,7 @@ typedef struct ls_devices {
  * well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
  * cores share them and take turns. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
-/* All GPUs; where there are none one CPU device for each core of the affinity mask. */
+/* The first GPU (a network is trained on one, so far); where there is none one CPU device for each core of the affinity mask. */
 ls_devices ls_all_devices(ls_session *session);
 /* How many there are of a type; of GPUs with 0 also why, as ls_notice. */
 int ls_device_count(ls_session *session, ls_device_type type);
@@ -138,7 +138,8 @@ ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);
 /* What the last call below had to make do with, such as "there is no gpu(0) here: cpu(0) in its place"; "" where nothing. */
 const char *ls_notice(const ls_session *session);
-/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. */
+/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. GPUs do not compute with
+ * tensors of one's own yet: CPUs stand in for them here. */
 ls_device ls_try_gpu(ls_session *session, int i);
 ls_devices ls_try_all_gpus(ls_session *session);
 ls_devices ls_try_devices(ls_session *session, int n);

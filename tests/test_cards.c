@@ -88,7 +88,7 @@ static void an_axis_has_as_many_windows_as_asked(void **state)
 static const ls_cards *plugin(void)
 {
     char why[256] = "";
-    const ls_cards *cards = ls_cards_load(why, sizeof why);
+    const ls_cards *cards = ls_cards_plugin(why, sizeof why);
     if (!cards)
         print_message("skipped: %s\n", why);
     return cards;

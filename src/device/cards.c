@@ -7,7 +7,24 @@
 #include "base/plugin.h"
 #include "base/session.h"
 
+/* The vendor's libraries take a while to load: without a driver there is no need to. */
+static bool has_driver(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver)
+        dlclose(driver);
+    return driver != NULL;
+}
+
 const ls_cards *ls_cards_load(char *why, size_t size)
+{
+    if (has_driver())
+        return ls_cards_plugin(why, size);
+    snprintf(why, size, "there is no NVIDIA driver here");
+    return NULL;
+}
+
+const ls_cards *ls_cards_plugin(char *why, size_t size)
 {
     ls_open_cards *open = NULL;
     void *plugin = ls_plugin_load("cuda", false, why, size);

@@ -32,8 +32,9 @@ typedef struct ls_cards {
 typedef const ls_cards *ls_open_cards(void);
 #define LS_OPEN_CARDS "lockstep_open_cards"
 
-/* NULL where the plugin cannot be had, with why. */
+/* NULL where there is no driver or the plugin cannot be had, with why. */
 const ls_cards *ls_cards_load(char *why, size_t size);
+const ls_cards *ls_cards_plugin(char *why, size_t size); /* the plugin whether there is a driver or not */
 
 /* How many cards this process may use: none where there is no plugin, no driver or no card, and then why. */
 int ls_card_count(char *why, size_t size);

@@ -159,14 +159,14 @@ int ls_device_count(ls_session *session, ls_device_type type)
     return n < LS_MAX_DEVICES ? n : LS_MAX_DEVICES;
 }
 
-/* Ranks have no way yet from card to card. */
+/* There is no way yet from card to card, be it of one process or of several ranks. */
 ls_devices ls_all_devices(ls_session *session)
 {
     if (!session || ls_failed(session))
         return none();
     char why[256];
     int cards = ls_cluster_ranks(session->options.cluster) > 1 ? 0 : ls_card_count(why, sizeof why);
-    return cards > 0 ? first_of(LS_CUDA, cards) : first_of(LS_CPU, ls_core_count());
+    return cards > 0 ? first_of(LS_CUDA, 1) : first_of(LS_CPU, ls_core_count());
 }
 
 ls_device ls_host(void)
@@ -189,14 +189,17 @@ const char *ls_notice(const ls_session *session)
     return session && session->notice ? session->notice : "";
 }
 
-/* CPUs from `first` on, in place of GPUs that are not there, which is noted. */
+/* CPUs from `first` on, in place of GPUs that are not there, or do not do yet what they may be asked for here; which is noted. */
 static ls_devices fall_back(ls_session *session, int first, int n)
 {
     ls_devices devices = {.n = n};
     for (int i = 0; i < n; i++)
         devices.at[i] = ls_cpu(first + i);
-    char text[96];
-    if (n > 1)
+    char text[128], why[256];
+    if (ls_card_count(why, sizeof why) > 0)
+        snprintf(text, sizeof text, "GPUs run networks and no tensors of one's own yet: cpu(%d) in place of gpu(%d)",
+                 first, first);
+    else if (n > 1)
         snprintf(text, sizeof text, "there are no GPUs here: cpu(%d) to cpu(%d) in their place", first, first + n - 1);
     else
         snprintf(text, sizeof text, "there is no gpu(%d) here: cpu(%d) in its place", first, first);
@@ -212,15 +215,13 @@ ls_device ls_try_gpu(ls_session *session, int i)
             ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device %d", i);
         return ls_cpu(0);
     }
-    char why[256];
-    return i < ls_card_count(why, sizeof why) ? ls_gpu(i) : fall_back(session, i, 1).at[0];
+    return fall_back(session, i, 1).at[0];
 }
 
 ls_devices ls_try_devices(ls_session *session, int n)
 {
-    char why[256];
     if (n >= 1 && n <= LS_MAX_DEVICES)
-        return n <= ls_card_count(why, sizeof why) ? first_of(LS_CUDA, n) : fall_back(session, 0, n);
+        return fall_back(session, 0, n);
     if (session)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_devices: %d devices; 1 to %d are possible", n,
                  LS_MAX_DEVICES);
@@ -229,9 +230,7 @@ ls_devices ls_try_devices(ls_session *session, int n)
 
 ls_devices ls_try_all_gpus(ls_session *session)
 {
-    char why[256];
-    int n = ls_card_count(why, sizeof why);
-    return n > 0 ? first_of(LS_CUDA, n) : ls_try_devices(session, 1);
+    return ls_try_devices(session, 1);
 }
 
 /* "cpu(0)", "gpu(0)", and of a card that is several devices "gpu(0.1)". */
