@@ -32,6 +32,7 @@ static const char h100[] =
 static cudnnBackendDescriptor_t description(void)
 {
     cudnnBackendDescriptor_t d = NULL;
+#if CUDNN_VERSION >= 90800
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d) == CUDNN_STATUS_SUCCESS &&
         cudnnBackendSetAttribute(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, sizeof h100, h100) ==
             CUDNN_STATUS_SUCCESS &&
@@ -39,7 +40,9 @@ static cudnnBackendDescriptor_t description(void)
         return d;
     if (d)
         cudnnBackendDestroyDescriptor(d);
-    return NULL;
+    d = NULL;
+#endif
+    return d;
 }
 
 /* All but LeNet's and ResNet's first ones, which have one channel and are the plugin's own. */

@@ -106,6 +106,7 @@ typedef struct emulated {
 static void *allocate(ls_unit *unit, size_t bytes)
 {
     (void)unit;
+    /* cuDNN's workspace, which nobody uses here, must not become real memory. */
     void *memory = aligned_alloc(LS_CUDA_ALIGNMENT, ls_cuda_aligned(bytes + 1));
     return memory ? memset(memory, 0, bytes + 1 < (size_t)1 << 28 ? ls_cuda_aligned(bytes + 1) : 1) : NULL;
 }

@@ -4,6 +4,11 @@
 
 #include "device/cuda/card.h"
 
+#if CUDNN_VERSION < 90800 /* which cannot be told of a card that is not here, and is not */
+#define CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP CUDNN_ATTR_EXECUTION_PLAN_HANDLE
+#define CUDNN_ATTR_ENGINEHEUR_DEVICEPROP     CUDNN_ATTR_ENGINEHEUR_MODE
+#endif
+
 enum { DESCRIPTORS = 16, CONFIGS = 32, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
 typedef cudnnBackendDescriptor_t descriptor;
