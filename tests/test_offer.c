@@ -4,8 +4,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "base/spin.h"
+#include "base/timer.h"
 #include "parallel/engine.h"
 
 enum { WORKERS = 4, OPERATIONS = 20000, MOST = 7 };
@@ -110,8 +113,44 @@ static void who_is_ready(void **state)
     assert_int_equal(atomic_load(&engine.owners), 0);
 }
 
+static void late(const ls_op_call *call)
+{
+    (void)call;
+    if (!is_owner)
+        usleep(5000);
+}
+
+/* Where helpers cost more than they save, their owner goes on alone for a while, and then tries again. */
+static void helping_must_pay(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    ls_plan_step step = {.kernel = late};
+    ls_plan plan = {.steps = &step, .n_steps = 1};
+    ls_samples samples = {.count = 1};
+    ls_gauge gauge = {.tally = NULL};
+    make_workers(false);
+    is_owner = true;
+    assert_int_equal(pthread_create(&thread, NULL, helper, &workers[1]), 0);
+    ls_helpers *helpers = ls_offer_begin(&workers[0], NULL);
+    while (helpers->ready(helpers) == 0)
+        ls_pause();
+    for (int n = 0; n < 100000 && helpers->ready(helpers) > 0; n++)
+        helpers->share(helpers, &plan, 0, &(ls_op_call){.samples = &samples, .scratch = &scratch[0], .parts = 64}, &gauge);
+    assert_int_equal(helpers->ready(helpers), 0);
+    assert_int_equal(atomic_load(&engine.idle), 1);
+    double begin = ls_seconds();
+    while (helpers->ready(helpers) == 0 && ls_seconds() < begin + 10)
+        usleep(1000);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_end(&workers[0]);
+    atomic_store(&ended, true);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_part_once), cmocka_unit_test(who_is_ready)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_part_once), cmocka_unit_test(who_is_ready),
+                                       cmocka_unit_test(helping_must_pay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

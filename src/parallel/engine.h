@@ -40,7 +40,6 @@ typedef struct ls_engine {
     atomic_int n_lost;
     bool crowded;            /* more threads than cores: waiting must not spin */
     atomic_int idle, owners; /* workers that would help with a shard, and that are at one */
-    atomic_int alone;        /* operations that are not shared from here on, as cores are contested */
     pthread_mutex_t lock;
     pthread_cond_t submitted, finished;
     ls_job *queue[LS_QUEUE];
@@ -67,13 +66,5 @@ void ls_engine_wait(ls_engine *engine); /* until all are */
 
 /* Sleeps where the session's options make this worker's device a slow one, without its core's turn, which it must have. */
 void ls_slow_down(const ls_worker *worker);
-
-/* Tells the processor that a loop waits for another core. */
-static inline void ls_pause(void)
-{
-#if defined __x86_64__
-    __builtin_ia32_pause();
-#endif
-}
 
 #endif

@@ -46,6 +46,12 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     atomic_fetch_add(&network->session->work, 1);
 }
 
+static bool is_done(void *user)
+{
+    pass *p = user;
+    return atomic_load(&p->left) == 0;
+}
+
 static void work(ls_job *job, ls_worker *worker)
 {
     pass *p = (pass *)job;
@@ -61,16 +67,12 @@ static void work(ls_job *job, ls_worker *worker)
         ls_core_leave(worker->core);
     } while (j < p->end);
     ls_offer_enter(worker);
-    for (int i = ls_offer_patience(worker->engine); i > 0 && atomic_load(&p->left) > 0; i--) {
-        if (ls_offer_open(worker->engine)) {
-            double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
-            ls_core_enter(worker->core);
-            ls_offer_take(worker);
-            ls_core_leave(worker->core);
-            ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
-            i = ls_offer_patience(worker->engine);
-        }
-        ls_pause();
+    while (ls_offer_await(worker, is_done, p) && !is_done(p)) {
+        double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
+        ls_core_enter(worker->core);
+        ls_offer_take(worker);
+        ls_core_leave(worker->core);
+        ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
     }
     ls_offer_leave(worker);
     ls_meter_leave(&worker->meter);

@@ -2,11 +2,16 @@
 
 #include <sched.h>
 
+#include "base/spin.h"
 #include "base/timer.h"
 #include "parallel/engine.h"
 #include "parallel/profile.h"
 
-enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000, ALONE = 2000, SHORT = 1 << 12, LONG = 1 << 17 };
+enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000 };
+
+/* Seconds. An owner's account may have debts of some turns that another program has of a core, and no more savings than would soon
+ * be lost by it. */
+static const double MOST_CREDIT = 0.01, MOST_DEBT = 0.002, FIRST_PAUSE = 0.02, LAST_PAUSE = 2, SHORT = 5e-5, LONG = 0.05;
 
 static bool is_open(uint_fast64_t state)
 {
@@ -28,14 +33,27 @@ static int claim(ls_offer *offer)
 /* The workers without a shard, dealt out among those that have one, rounded up. */
 static int ready(ls_helpers *helpers)
 {
-    ls_engine *engine = ((ls_offer *)helpers)->engine;
-    if (atomic_load_explicit(&engine->alone, memory_order_relaxed) > 0) {
-        atomic_fetch_sub_explicit(&engine->alone, 1, memory_order_relaxed);
-        return 0;
-    }
+    ls_offer *offer = (ls_offer *)helpers;
+    ls_engine *engine = offer->engine;
     int idle = atomic_load_explicit(&engine->idle, memory_order_relaxed);
     int owners = atomic_load_explicit(&engine->owners, memory_order_relaxed);
-    return idle > 0 && owners > 0 ? (idle + owners - 1) / owners : 0;
+    if (idle <= 0 || owners <= 0 || ls_seconds() < atomic_load_explicit(&offer->resume, memory_order_relaxed))
+        return 0;
+    return (idle + owners - 1) / owners;
+}
+
+/* Enters one operation into its owner's account. */
+static void settle(ls_offer *offer, double saved, double waited)
+{
+    offer->credit += saved - waited;
+    if (offer->credit > MOST_CREDIT) {
+        offer->credit = MOST_CREDIT;
+        offer->pause = FIRST_PAUSE;
+    } else if (offer->credit < -MOST_DEBT) {
+        offer->credit = 0;
+        atomic_store_explicit(&offer->resume, ls_seconds() + offer->pause, memory_order_relaxed);
+        offer->pause = 2 * offer->pause < LAST_PAUSE ? 2 * offer->pause : LAST_PAUSE;
+    }
 }
 
 static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
@@ -52,7 +70,8 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
     atomic_store_explicit(&offer->state, (serial + 1) << 2 * PARTS_BITS | (uint_fast64_t)parts, memory_order_release);
     ls_op_call mine = whole;
     double begin = ls_seconds();
-    for (int part; (part = claim(offer)) >= 0;) {
+    int own = 0;
+    for (int part; (part = claim(offer)) >= 0; own++) {
         mine.part = part;
         ls_plan_call(plan, step, &mine, gauge);
         atomic_fetch_add_explicit(&offer->done, 1, memory_order_release);
@@ -63,8 +82,7 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
             sched_yield(); /* a helper's core has something else to do */
         else
             ls_pause();
-    if (ls_seconds() - alone > alone - begin) /* longer than the parts that it took itself */
-        atomic_store_explicit(&offer->engine->alone, ALONE, memory_order_relaxed);
+    settle(offer, own ? (alone - begin) * (parts - own) / own : 0, ls_seconds() - alone);
 }
 
 ls_helpers *ls_offer_begin(ls_worker *worker, struct ls_profile *profile)
@@ -75,6 +93,8 @@ ls_helpers *ls_offer_begin(ls_worker *worker, struct ls_profile *profile)
     worker->offer.helpers = (ls_helpers){ready, share};
     worker->offer.engine = engine;
     worker->offer.profile = profile;
+    if (worker->offer.pause == 0)
+        worker->offer.pause = FIRST_PAUSE;
     atomic_fetch_add(&engine->owners, 1);
     return &worker->offer.helpers;
 }
@@ -95,19 +115,43 @@ void ls_offer_leave(ls_worker *worker)
     atomic_fetch_sub(&worker->engine->idle, 1);
 }
 
-int ls_offer_patience(const ls_engine *engine)
-{
-    if (engine->crowded)
-        return 0;
-    return atomic_load_explicit(&engine->alone, memory_order_relaxed) > 0 ? SHORT : LONG;
-}
-
 bool ls_offer_open(const ls_engine *engine)
 {
     for (int i = 0; i < engine->n_workers; i++)
         if (is_open(atomic_load_explicit(&engine->workers[i].offer.state, memory_order_relaxed)))
             return true;
     return false;
+}
+
+/* Whether any other does not go on alone. */
+static bool would_offer(const ls_worker *worker)
+{
+    double now = ls_seconds();
+    const ls_engine *engine = worker->engine;
+    for (int i = 0; i < engine->n_workers; i++) {
+        const ls_worker *other = &engine->workers[i];
+        if (other != worker && now >= atomic_load_explicit(&other->offer.resume, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+typedef struct look {
+    const ls_engine *engine;
+    bool (*found)(void *user);
+    void *user;
+} look;
+
+static bool is_found(void *user)
+{
+    const look *l = user;
+    return ls_offer_open(l->engine) || l->found(l->user);
+}
+
+bool ls_offer_await(const ls_worker *worker, bool (*found)(void *user), void *user)
+{
+    look l = {worker->engine, found, user};
+    return !worker->engine->crowded && ls_spin(would_offer(worker) ? LONG : SHORT, is_found, &l);
 }
 
 bool ls_offer_take(ls_worker *worker)

@@ -2,8 +2,8 @@
  * shard, and where there are fewer shards than cores most of them would only wait for it.
  *
  * An operation's parts are numbered, and taken one by one by whoever is free, its owner among them; the owner goes on when all are
- * done. Which core computes a part cannot matter. Where a helper lets its owner wait for long, because its core has other programs to
- * run, all owners go on alone for a while. */
+ * done. Which core computes a part cannot matter. Helping must pay: an owner that waited for helpers longer than they saved it, because
+ * their cores have other programs to run, goes on alone for a while, each time for twice as long. */
 #ifndef LS_PARALLEL_OFFER_H
 #define LS_PARALLEL_OFFER_H
 
@@ -22,6 +22,10 @@ typedef struct ls_offer {
     const ls_plan *plan;
     const ls_op_call *call;
     int step;
+    /* The owner's account, in seconds: what helpers saved it less what it waited for them, within bounds; for how long it goes on
+     * alone next time, and until when it does now, which those who would help look at. */
+    double credit, pause;
+    _Atomic double resume;
     char apart[64]; /* from the next worker's */
 } ls_offer;
 
@@ -35,8 +39,9 @@ void ls_offer_end(struct ls_worker *worker);
 void ls_offer_enter(struct ls_worker *worker);
 void ls_offer_leave(struct ls_worker *worker);
 
-/* For how many rounds a worker without work looks for some before it sleeps: some milliseconds, fewer where cores are contested. */
-int ls_offer_patience(const struct ls_engine *engine);
+/* Lets a worker without work look for some, for longer where somebody would offer parts: true when there is a part to take, or `found`
+ * says that something else is to be done. Other programs may have the core meanwhile. */
+bool ls_offer_await(const struct ls_worker *worker, bool (*found)(void *user), void *user);
 
 /* Whether there is a part to take. */
 bool ls_offer_open(const struct ls_engine *engine);

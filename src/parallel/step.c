@@ -651,6 +651,12 @@ static int pull(ls_step_job *step, const ls_worker *worker)
     return -1;
 }
 
+static bool changed(void *user)
+{
+    ls_step_job *step = user;
+    return atomic_load(&step->complete) || reducible(step);
+}
+
 /* Until there may be something to do: a moment, where other ranks are waited for. */
 static void rest(ls_step_job *step, ls_worker *worker)
 {
@@ -662,11 +668,8 @@ static void rest(ls_step_job *step, ls_worker *worker)
         nanosleep(&moment, NULL);
         return;
     }
-    for (int i = ls_offer_patience(worker->engine); i > 0; i--) {
-        if (atomic_load(&step->complete) || ls_offer_open(worker->engine) || reducible(step))
-            return;
-        ls_pause();
-    }
+    if (ls_offer_await(worker, changed, step))
+        return;
     ls_offer_leave(worker);
     pthread_mutex_lock(&step->lock);
     while (!atomic_load(&step->complete) && !reducible(step) && !ls_exchange_under_way(step) && !ls_try_late(step))

@@ -4,10 +4,22 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/spin.h"
+#include "cluster/cluster.h"
 
 /* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon allocates
  * nothing. */
 enum { LEAST_PAYLOAD = 2048, LEAST_ROOM = 64 };
+
+static const uint64_t NOBODY = UINT64_MAX;
+
+/* Seconds for which a thread waits awake. */
+static const double PATIENCE = 5e-4;
+
+typedef struct point {
+    ls_stream *stream;
+    uint64_t ticket;
+} point;
 
 static void recycle(ls_streams *streams, ls_task *task)
 {
@@ -19,26 +31,54 @@ static void recycle(ls_streams *streams, ls_task *task)
     pthread_mutex_lock(&streams->lock);
     task->next = streams->free;
     streams->free = task;
-    if (task->stream)
-        task->stream->done++;
-    pthread_cond_broadcast(&streams->changed);
+    ls_stream *stream = task->stream;
+    if (stream && ++stream->done >= stream->awaited) {
+        stream->awaited = NOBODY;
+        pthread_cond_broadcast(&streams->changed);
+    }
     pthread_mutex_unlock(&streams->lock);
 }
 
-static bool is_done(const ls_streams *streams, ls_mark mark)
+/* Not where more threads than cores wait. */
+static bool may_spin(const ls_streams *streams)
 {
-    for (const ls_stream *stream = streams->list; stream; stream = stream->next_stream)
-        if (stream->number == mark.stream)
-            return stream->done >= mark.ticket;
-    return true;
+    const ls_cluster *cluster = streams->session->options.cluster;
+    return atomic_load(&streams->n) <= ls_core_count() && !(cluster && cluster->crowded);
 }
 
-static void await(ls_streams *streams, const ls_task *task)
+static bool is_done(void *user)
 {
+    const point *p = user;
+    return atomic_load(&p->stream->done) >= p->ticket;
+}
+
+/* Until the stream's task with that ticket is done; the lock is held. */
+static void await(ls_streams *streams, point p)
+{
+    while (!is_done(&p)) {
+        if (p.ticket < p.stream->awaited)
+            p.stream->awaited = p.ticket;
+        pthread_cond_wait(&streams->changed, &streams->lock);
+    }
+}
+
+/* Awake at first, as the devices of one step wait for each other for microseconds. */
+static void await_others(ls_streams *streams, const ls_task *task)
+{
+    bool awake = task->stream && may_spin(streams);
     pthread_mutex_lock(&streams->lock);
     for (int i = 0; i < task->n_waits; i++)
-        while (!is_done(streams, task->waits[i]))
-            pthread_cond_wait(&streams->changed, &streams->lock);
+        for (ls_stream *stream = streams->list; stream; stream = stream->next_stream) {
+            point p = {stream, task->waits[i].ticket};
+            if (stream->number != task->waits[i].stream || is_done(&p))
+                continue;
+            if (awake) {
+                pthread_mutex_unlock(&streams->lock);
+                ls_spin(PATIENCE, is_done, &p);
+                pthread_mutex_lock(&streams->lock);
+            }
+            await(streams, p);
+        }
     pthread_mutex_unlock(&streams->lock);
 }
 
@@ -53,7 +93,7 @@ static void lose(ls_task *task)
 
 static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
 {
-    await(streams, task);
+    await_others(streams, task);
     if (core)
         ls_core_enter(core);
     if (!task->dropped && !atomic_load(&streams->session->broken))
@@ -65,6 +105,12 @@ static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
     recycle(streams, task);
 }
 
+static bool has_task(void *user)
+{
+    ls_stream *stream = user;
+    return atomic_load(&stream->first) != NULL;
+}
+
 static void *stream_main(void *argument)
 {
     ls_stream *stream = argument;
@@ -73,8 +119,13 @@ static void *stream_main(void *argument)
     ls_set_arithmetic();
     pthread_mutex_lock(&streams->lock);
     for (;;) {
+        if (!stream->first && !streams->stopping && may_spin(streams)) {
+            pthread_mutex_unlock(&streams->lock);
+            ls_spin(PATIENCE, has_task, stream);
+            pthread_mutex_lock(&streams->lock);
+        }
         while (!stream->first && !streams->stopping)
-            pthread_cond_wait(&streams->changed, &streams->lock);
+            pthread_cond_wait(&stream->handed, &streams->lock);
         ls_task *task = stream->first;
         if (!task)
             break;
@@ -100,22 +151,14 @@ ls_streams *ls_streams_of(ls_session *session)
     return session->streams = streams;
 }
 
-static bool idle(const ls_streams *streams)
-{
-    for (const ls_stream *stream = streams->list; stream; stream = stream->next_stream)
-        if (stream->done < stream->handed_in)
-            return false;
-    return true;
-}
-
 void ls_streams_wait(ls_session *session)
 {
     ls_streams *streams = session->streams;
     if (!streams)
         return;
     pthread_mutex_lock(&streams->lock);
-    while (!idle(streams))
-        pthread_cond_wait(&streams->changed, &streams->lock);
+    for (ls_stream *stream = streams->list; stream; stream = stream->next_stream)
+        await(streams, (point){stream, stream->handed_in});
     pthread_mutex_unlock(&streams->lock);
 }
 
@@ -127,12 +170,14 @@ void ls_streams_free(ls_session *session)
     ls_context *context = &session->context;
     pthread_mutex_lock(&streams->lock);
     streams->stopping = true;
-    pthread_cond_broadcast(&streams->changed);
+    for (ls_stream *stream = streams->list; stream; stream = stream->next_stream)
+        pthread_cond_signal(&stream->handed);
     pthread_mutex_unlock(&streams->lock);
     while (streams->list) {
         ls_stream *stream = streams->list;
         pthread_join(stream->thread, NULL);
         streams->list = stream->next_stream;
+        pthread_cond_destroy(&stream->handed);
         ls_release(context, stream);
     }
     while (streams->free) {
@@ -176,10 +221,13 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
         ls_release(&session->context, stream);
         return NULL;
     }
-    *stream = (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core};
+    *stream =
+        (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core, .awaited = NOBODY};
+    pthread_cond_init(&stream->handed, NULL);
     if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
         ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for cpu:%d; the system's limit on threads is reached",
                  device.index);
+        pthread_cond_destroy(&stream->handed);
         ls_release(&session->context, stream);
         return NULL;
     }
@@ -300,13 +348,13 @@ void ls_task_hand_in(ls_task *task)
     }
     stream->handed_in++;
     pthread_mutex_lock(&streams->lock);
-    while (stream->handed_in - stream->done > LS_IN_FLIGHT)
-        pthread_cond_wait(&streams->changed, &streams->lock);
+    if (stream->handed_in - stream->done > LS_IN_FLIGHT)
+        await(streams, (point){stream, stream->handed_in - LS_IN_FLIGHT / 2}); /* not woken for every task */
     if (stream->first)
         stream->last->next = task;
     else
         stream->first = task;
     stream->last = task;
-    pthread_cond_broadcast(&streams->changed);
+    pthread_cond_signal(&stream->handed);
     pthread_mutex_unlock(&streams->lock);
 }

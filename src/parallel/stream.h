@@ -18,17 +18,21 @@ typedef struct ls_stream {
     int number; /* from 1 */
     ls_core *core;
     pthread_t thread;
-    ls_task *first, *last; /* guarded by the streams' lock */
+    /* Written under the streams' lock: */
+    _Atomic(ls_task *) first;
+    ls_task *last;
+    _Atomic uint64_t done; /* tasks */
+    uint64_t awaited;      /* the first ticket that somebody sleeps for */
+    pthread_cond_t handed; /* the thread sleeps for a task */
     uint64_t handed_in;    /* known to the session's thread */
-    uint64_t done;         /* guarded */
 } ls_stream;
 
 typedef struct ls_streams {
     ls_session *session;
     ls_stream *list;
-    int n;
+    atomic_int n;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t changed; /* an awaited task is done */
     ls_task *free; /* guarded */
     bool stopping;
     _Atomic uint64_t moved; /* bytes copied from one device to another */
