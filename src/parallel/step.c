@@ -744,7 +744,6 @@ void ls_step_submit(ls_step_job *step)
         atomic_store(&step->pulled[j], 0);
         step->filled[j] = 0;
     }
-    step->serial = step->trainer->handed_in;
     for (int i = 0; i < step->n_parts; i++) {
         ls_feed_locate(step->parts[i].feed);
     }

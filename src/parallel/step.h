@@ -59,7 +59,6 @@ typedef struct ls_step_job {
     int first_slot, slots; /* of the wire; how many a bucket has */
     int *order;            /* [mine] in which they are pulled */
     bool placed;           /* some shards belong to a device */
-    int64_t serial;        /* of all the trainer's steps */
     ls_sgd how;
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */

@@ -57,7 +57,7 @@ static int take_spare(ls_step_job *step)
     struct ls_trainer *trainer = step->trainer;
     ls_tries *tries = &trainer->tries;
     int i = 0;
-    while (i < tries->n && (tries->spares[i] == step->serial || held(tries, trainer->pool_capacity + i)))
+    while (i < tries->n && (tries->spares[i] == step->turn || held(tries, trainer->pool_capacity + i)))
         i++;
     if (i == tries->n)
         return -1;
@@ -67,7 +67,7 @@ static int take_spare(ls_step_job *step)
                           "a partial gradient");
     if (!*spare)
         return -1;
-    tries->spares[i] = step->serial;
+    tries->spares[i] = step->turn;
     return trainer->pool_capacity + i;
 }
 
