@@ -530,9 +530,8 @@ static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
         give_up(step, t->shard, worker->device);
 }
 
-/* Runs the shard of a try that has begun, and takes what it computed as the shard's unless another was there first. `from`: when it
- * was pulled, where somebody asked for balance. */
-static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from)
+/* Runs the shard of a try that has begun, and takes what it computed as the shard's unless another was there first. */
+static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
 {
     ls_network *network = step->trainer->network;
     int local, bucket;
@@ -557,7 +556,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t, double from
         return;
     }
     if (step->trainer->paces)
-        atomic_fetch_add(&step->computing, (long long)((ls_seconds() - from) * 1e9));
+        atomic_fetch_add(&step->computing, (long long)((ls_seconds() - t->measured) * 1e9));
     pthread_mutex_lock(&step->lock);
     bool first = ls_try_finish(step, t, &bucket);
     if (first) {
@@ -586,8 +585,10 @@ static bool stand_in(ls_step_job *step, ls_worker *worker)
     bool begun = ls_try_stand_in(step, own, late), lost = late->lost;
     pthread_mutex_unlock(&step->lock);
     if (begun) {
+        const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
         own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-        run_try(step, worker, own, step->trainer->paces ? ls_seconds() : 0);
+        run_try(step, worker, own);
+        own->measured = pulled;
     } else if (lost)
         give_up(step, late->shard, worker->engine->workers[late - step->trainer->tries.at].device);
     pthread_mutex_lock(&step->lock);
@@ -707,13 +708,12 @@ static void work(ls_job *job, ls_worker *worker)
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
-        double from = worked && step->trainer->paces ? ls_seconds() : 0;
         if (worked) {
             ls_try *t = try_of(step, worker);
             t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
             ls_slow_down(worker);
             if (begin_try(step, j, worker, t))
-                run_try(step, worker, t, from);
+                run_try(step, worker, t);
         } else {
             worked = help(step, worker, &helps);
         }

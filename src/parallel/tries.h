@@ -22,7 +22,7 @@ typedef struct ls_try {
     _Atomic(struct ls_step_job *) step; /* NULL: at none */
     int shard, buffer;                  /* of the pool */
     double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
-    double measured;                    /* when the worker's meter began it */
+    double measured;                    /* when the worker's meter began it: when its shard was pulled */
     bool lost;                          /* the device has failed: nobody comes back to this try */
     atomic_bool over;                   /* another has finished the shard */
     float *row;                         /* the shard's statistics, then its metrics */
