@@ -60,10 +60,10 @@ static int units(const ls_op_call *call)
 static int parts(const ls_op_call *call)
 {
     enum { FLOPS = 2 << 20, NUMBERS = 64 << 10 };
-    double flops = 0, numbers = 0;
+    double numbers = 0;
     for (int i = 0; i < LS_MAX_IN; i++)
         numbers += (double)call->in[i].c * call->in[i].h * call->in[i].w;
-    flops = ls_op_flops(call) * call->samples->count;
+    const double flops = ls_op_flops(call) * call->samples->count;
     const double worth = flops > 0 ? flops / FLOPS : numbers * call->groups * LS_LANES / NUMBERS;
     const int most = units(call);
     return worth < most ? (int)worth : most;
