@@ -66,9 +66,17 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
     }
 }
 
+/* The array whose numbers may be replaced by others under the tensor; NULL where they stay what they are. */
+static const ls_array *written_array(const ls_tensor *tensor)
+{
+    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient
+           : tensor->kind == LS_TENSOR_ARRAY  ? tensor->array
+                                              : NULL;
+}
+
 uint64_t ls_version_of(const ls_tensor *operand)
 {
-    const ls_array *array = ls_written_array(operand);
+    const ls_array *array = written_array(operand);
     return operand->changes ? *operand->changes : array ? array->version : 0;
 }
 

@@ -123,14 +123,6 @@ int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w); /* number
 bool ls_same_shape(const ls_shape *a, const ls_shape *b);
 void ls_shape_text(char *text, size_t size, const ls_shape *shape); /* "(2, 5)" */
 
-/* The array whose numbers may be replaced by others under the tensor; NULL where they stay what they are. */
-static inline const ls_array *ls_written_array(const ls_tensor *tensor)
-{
-    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient
-           : tensor->kind == LS_TENSOR_ARRAY  ? tensor->array
-                                              : NULL;
-}
-
 bool ls_same_device(ls_device a, ls_device b);
 const char *ls_tensor_name(const ls_tensor *tensor, char text[96]); /* for messages: W1 on cpu(0) */
 
