@@ -1,9 +1,9 @@
 /* bench: how fast training is on random images, and where a step's time goes. */
+#include "clock.h"
 #include "commands.h"
 #include "forecast.h"
 #include "log.h"
 #include "profile.h"
-#include "progress.h"
 #include "run.h"
 #include "say.h"
 

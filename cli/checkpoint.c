@@ -1,4 +1,5 @@
 #include "checkpoint.h"
+#include "clock.h"
 #include "ranks.h"
 #include "say.h"
 #include "watch.h"

@@ -1,4 +1,5 @@
 #include "cores.h"
+#include "clock.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -7,17 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double looking = 0.2; /* seconds */
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- Who runs where ---- */
 
@@ -116,10 +109,10 @@ static void *spin(void *argument)
     CPU_ZERO(&one);
     CPU_SET(core->number, &one);
     core->pinned = pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
-    double begin = seconds_of(CLOCK_MONOTONIC), worked = seconds_of(CLOCK_THREAD_CPUTIME_ID), now = begin;
+    double begin = steady_seconds(), worked = thread_seconds(), now = begin;
     while (now - begin < looking)
-        now = seconds_of(CLOCK_MONOTONIC);
-    core->share = (seconds_of(CLOCK_THREAD_CPUTIME_ID) - worked) / (now - begin);
+        now = steady_seconds();
+    core->share = (thread_seconds() - worked) / (now - begin);
     return NULL;
 }
 

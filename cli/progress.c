@@ -1,4 +1,5 @@
 #include "progress.h"
+#include "clock.h"
 #include "say.h"
 #include "stop.h"
 
@@ -31,13 +32,6 @@ typedef struct live {
     view_boards boards;
     char frame[VIEW_BYTES];
 } live;
-
-double steady_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* The frame of this moment, with `screen` and `lock` held. Returns its lines. */
 static int make_frame(live *l, int *length, double now, int columns, int rows)

@@ -27,6 +27,4 @@ void progress_end(progress *bar);
 /* Columns for a line of text on stderr: the terminal's while there is a view, else no limit. */
 int progress_columns(const progress *bar);
 
-double steady_seconds(void);
-
 #endif

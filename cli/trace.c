@@ -1,5 +1,6 @@
 #include "trace.h"
 #include "advice.h"
+#include "clock.h"
 #include "say.h"
 #include "whole.h"
 

@@ -1,4 +1,5 @@
 #include "checkpoint.h"
+#include "clock.h"
 #include "commands.h"
 #include "judge.h"
 #include "ranks.h"

@@ -1,5 +1,5 @@
 #include "watch.h"
-#include "progress.h"
+#include "clock.h"
 #include "say.h"
 
 #include <pthread.h>
