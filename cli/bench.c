@@ -290,8 +290,8 @@ int command_bench(int argc, char **argv)
         return status;
     if (operands > 0)
         return wrong_usage("bench", "takes options only, but got '%s'", argv[first]);
-    if (output_closed())
-        return failed("standard output", "is closed, and the results would be lost");
+    if ((status = check_output()) != 0)
+        return status;
     if ((status = run_open(&b.run, &chosen, NULL)) == 0) {
         b.all = b.run.devices;
         status = measure(&b);

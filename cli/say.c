@@ -119,8 +119,10 @@ int finish_output(void)
     return failed("standard output", "%s", errno ? strerror(errno) : "cannot be written");
 }
 
-bool output_closed(void)
+int check_output(void)
 {
     int flags = fcntl(STDOUT_FILENO, F_GETFL);
-    return flags == -1 || (flags & O_ACCMODE) == O_RDONLY;
+    if (flags == -1 || (flags & O_ACCMODE) == O_RDONLY)
+        return failed("standard output", "is closed, and the results would be lost");
+    return 0;
 }

@@ -32,7 +32,7 @@ void say_after(void (*make_room)(bool last, void *user), void *user);
 /* Writes out what stdout still holds; a full disk or a closed stdout is an error like any other. */
 int finish_output(void);
 
-/* Whether stdout takes nothing from the start: a run that would lose its results at the end need not begin. */
-bool output_closed(void);
+/* Refuses a stdout that takes nothing from the start: a run that would lose its results at the end need not begin. */
+int check_output(void);
 
 #endif

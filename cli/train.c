@@ -481,9 +481,7 @@ static int check(const settings *chosen)
         return failed("--trace", "works within one process so far; leave it out, or start without a launcher");
     if (ls_cluster_rank(ranks_cluster()) > 0)
         return 0;
-    if (output_closed())
-        return failed("standard output", "is closed, and the results would be lost");
-    if ((status = check_save(chosen->save)) != 0)
+    if ((status = check_output()) != 0 || (status = check_save(chosen->save)) != 0)
         return status;
     if (chosen->trace && (status = check_new_file("--trace", chosen->trace)) != 0)
         return status;
