@@ -284,13 +284,8 @@ int command_bench(int argc, char **argv)
 {
     settings chosen;
     bench b = {0};
-    int first, status = 0;
-    int operands = read_options(COMMAND_BENCH, argc, argv, &chosen, &first, &status);
-    if (operands < 0)
-        return status;
-    if (operands > 0)
-        return wrong_usage("bench", "takes options only, but got '%s'", argv[first]);
-    if ((status = check_output()) != 0)
+    int status = 0;
+    if (!read_options_only(COMMAND_BENCH, argc, argv, &chosen, &status) || status || (status = check_output()) != 0)
         return status;
     if ((status = run_open(&b.run, &chosen, NULL)) == 0) {
         b.all = b.run.devices;

@@ -367,13 +367,10 @@ int command_doctor(int argc, char **argv)
 {
     settings chosen;
     doctor d = {.run.chosen = &chosen};
-    int first, status = 0;
+    int status = 0;
     ranks_expect();
-    int operands = read_options(COMMAND_DOCTOR, argc, argv, &chosen, &first, &status);
-    if (operands < 0 && !status)
-        return 0;
-    if (operands > 0)
-        status = wrong_usage("doctor", "takes options only, but got '%s'", argv[first]);
+    if (!read_options_only(COMMAND_DOCTOR, argc, argv, &chosen, &status))
+        return status;
     if (!status)
         status = check_skipped(&chosen);
     status = ranks_start(&chosen, status);

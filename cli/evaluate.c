@@ -29,21 +29,16 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
     return status;
 }
 
-/* -1 where there is nothing more to do than to exit with *status. */
-static int read_own_options(int command, int argc, char **argv, settings *chosen, int *status)
+static bool read_own_options(int command, int argc, char **argv, settings *chosen, int *status)
 {
-    int first;
     ranks_expect();
-    int operands = read_options(command, argc, argv, chosen, &first, status);
-    if (operands < 0)
-        return *status ? 0 : -1;
-    if (operands > 0)
-        *status = wrong_usage(argv[0], "takes options only, but got '%s'", argv[first]);
-    else if (!chosen->weights)
+    if (!read_options_only(command, argc, argv, chosen, status))
+        return false;
+    if (!*status && !chosen->weights)
         *status = wrong_usage("--weights", "is needed: the file with the trained weights");
-    else if (command == COMMAND_PREDICT && !chosen->out)
+    else if (!*status && command == COMMAND_PREDICT && !chosen->out)
         *status = wrong_usage("--out", "is needed: the file for the logits");
-    return 0;
+    return true;
 }
 
 int command_eval(int argc, char **argv)
@@ -53,7 +48,7 @@ int command_eval(int argc, char **argv)
     ls_data *test = NULL;
     ls_metrics metrics;
     int status = 0;
-    if (read_own_options(COMMAND_EVAL, argc, argv, &chosen, &status) < 0)
+    if (!read_own_options(COMMAND_EVAL, argc, argv, &chosen, &status))
         return status;
     if ((status = begin(COMMAND_EVAL, &r, &chosen, &test, status)) != 0)
         return ranks_close(&r, status);
@@ -94,7 +89,7 @@ int command_predict(int argc, char **argv)
     run r = {.chosen = &chosen};
     ls_data *test = NULL;
     int status = 0;
-    if (read_own_options(COMMAND_PREDICT, argc, argv, &chosen, &status) < 0)
+    if (!read_own_options(COMMAND_PREDICT, argc, argv, &chosen, &status))
         return status;
     if ((status = begin(COMMAND_PREDICT, &r, &chosen, &test, status)) == 0)
         status = write_logits(&r, test);

@@ -391,6 +391,14 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
     return argc - optind;
 }
 
+bool read_options_only(int command, int argc, char **argv, settings *chosen, int *status)
+{
+    int first, operands = read_options(command, argc, argv, chosen, &first, status);
+    if (operands > 0)
+        *status = wrong_usage(argv[0], "takes options only, but got '%s'", argv[first]);
+    return operands >= 0 || *status;
+}
+
 /* How many digits tell it from all others. */
 static int digits_of(double value)
 {

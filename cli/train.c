@@ -494,13 +494,10 @@ int command_train(int argc, char **argv)
 {
     settings chosen;
     training t = {.run.chosen = &chosen};
-    int first, status = 0;
+    int status = 0;
     ranks_expect();
-    int operands = read_options(COMMAND_TRAIN, argc, argv, &chosen, &first, &status);
-    if (operands < 0 && !status)
-        return 0;
-    if (operands > 0)
-        status = wrong_usage("train", "takes options only, but got '%s'", argv[first]);
+    if (!read_options_only(COMMAND_TRAIN, argc, argv, &chosen, &status))
+        return status;
     stop_on_signals();
     status = ranks_start(&chosen, status);
     if (!status)
