@@ -45,13 +45,7 @@ ls_status begin(run *r, const how *h)
 
 ls_status train(run *r, int steps)
 {
-    ls_batch batch;
-    while (r->steps < steps && !ls_failed(r->s))
-        if (ls_next(r->data, &batch)) {
-            test_step(r->net, r->trainer, &batch);
-            r->steps++;
-        }
-    return ls_status_of(r->s);
+    return test_train(r->s, r->net, r->trainer, r->data, &r->steps, steps);
 }
 
 ls_status end(run *r)

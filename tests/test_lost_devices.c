@@ -46,13 +46,7 @@ static run begin(const char *devices, const ls_options *options)
 
 static ls_status train(run *r, int steps)
 {
-    ls_batch batch;
-    while (r->steps < steps && !ls_failed(r->s))
-        if (ls_next(r->data, &batch)) {
-            test_step(r->net, r->trainer, &batch);
-            r->steps++;
-        }
-    return ls_status_of(r->s);
+    return test_train(r->s, r->net, r->trainer, r->data, &r->steps, steps);
 }
 
 /* The rest of the run gives the bits of a run without a fault. */

@@ -1,4 +1,4 @@
-/* One step of training, as most tests take it. */
+/* Training, as most tests take its steps. */
 #ifndef TEST_TRAINING_H
 #define TEST_TRAINING_H
 
@@ -24,6 +24,19 @@ static inline ls_status test_step(ls_module *net, ls_trainer *trainer, const ls_
 {
     ls_backward(test_losses(net, batch));
     return ls_step(trainer);
+}
+
+/* Steps until so many are done, counted in *done. */
+static inline ls_status test_train(ls_session *session, ls_module *net, ls_trainer *trainer, ls_data *data, int *done,
+                                   int steps)
+{
+    ls_batch batch;
+    while (*done < steps && !ls_failed(session))
+        if (ls_next(data, &batch)) {
+            test_step(net, trainer, &batch);
+            ++*done;
+        }
+    return ls_status_of(session);
 }
 
 /* Of the backward passes since the last step. */
