@@ -16,7 +16,9 @@ import glob, json, os, re, shutil, signal, subprocess, sys, time
 import run_logs
 
 program, work = sys.argv[1:3]
-folder, log = work + "/kept", work + "/run.jsonl"
+files = run_logs.Kept(work)
+folder, log, kept = files.folder, files.log, files.options
+clean, checkpoints, numbers = files.clean, files.checkpoints, files.numbers
 small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 3 --lr 0.1 --momentum 0.9".split()  # 5 steps an epoch
 
 
@@ -36,23 +38,6 @@ def refused(status, pattern, *options, **more):
     got, out, err = call("--quiet", *options, **more)
     assert (got, out) == (status, ""), (options, got, out, err)
     assert re.fullmatch("lockstep: " + pattern + "[^\n]*\n", err), (options, pattern, err)
-
-
-def numbers(path=log):
-    return run_logs.numbers(path)
-
-
-def clean():
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.exists(log):
-        os.remove(log)
-
-
-def checkpoints():
-    return sorted(glob.glob(folder + "/*.json"))
-
-
-kept = ["--checkpoint", folder, "--log", log]
 PY
 part() { # WHAT: the Python on stdin, after runs.py
     cat "$work/runs.py" - >"$work/part.py"

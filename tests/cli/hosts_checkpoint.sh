@@ -10,14 +10,15 @@ openmpi) heedless="$launcher --enable-recovery" ;;
 *) heedless="$launcher -disable-auto-cleanup" ;;
 esac
 cat >"$work/ranks.py" <<'PY'
-import glob, json, os, re, shutil, signal, subprocess, sys, time
+import glob, json, os, re, signal, subprocess, sys, time
 
 import run_logs
 
 program, work, mpi, launcher, heedless = sys.argv[1:6]
-folder, log = work + "/kept", work + "/run.jsonl"
+files = run_logs.Kept(work)
+folder, log, kept = files.folder, files.log, files.options
+clean, checkpoints, numbers = files.clean, files.checkpoints, files.numbers
 small = "--limit 300 --limit-test 100 --batch 64 --shard 16 --lr 0.1 --momentum 0.9 --quiet".split()  # five steps an epoch
-kept = ["--checkpoint", folder, "--log", log]
 
 
 def command(ranks, *options, by=launcher):
@@ -54,20 +55,6 @@ def refused(ranks, pattern, *options, **more):
     status, out, err = call(ranks, *options, **more)
     assert status != 0 and "fingerprint" not in out, (options, status, out, err)
     assert len(ours(err)) == 1 and re.match("lockstep: " + pattern, ours(err)[0]), (options, pattern, err)
-
-
-def numbers(path=log):
-    return run_logs.numbers(path)
-
-
-def clean():
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.exists(log):
-        os.remove(log)
-
-
-def checkpoints():
-    return sorted(glob.glob(folder + "/*.json"))
 
 
 def living():
@@ -313,7 +300,6 @@ for number, to in ((signal.SIGUSR1, None), (signal.SIGTERM, 2)) if mpi == "openm
     stops(number, to)
 # By the clock of rank 0, at a step that all agree on.
 run = under_way(3, *endless, *kept, "--resume", "--checkpoint-every", "1s")
-there = len(checkpoints())
 newest = checkpoints()[-1]
 while checkpoints()[-1] == newest:
     assert run.poll() is None, run.communicate()

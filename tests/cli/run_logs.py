@@ -1,5 +1,8 @@
-"""Logs, as the tests of interrupted runs compare them."""
+"""Logs and checkpoints, as the tests of interrupted runs look at them."""
+import glob
 import json
+import os
+import shutil
 
 
 def numbers(path):
@@ -9,3 +12,22 @@ def numbers(path):
     lines = [json.loads(line) for line in lines]
     assert "lockstep" in lines[0] and all("lockstep" not in line for line in lines[1:])
     return [{k: v for k, v in line.items() if k not in ("sec", "img_per_s")} for line in lines[1:]]
+
+
+class Kept:
+    """What a run keeps in a test's folder, and its options for that."""
+
+    def __init__(self, work):
+        self.folder, self.log = work + "/kept", work + "/run.jsonl"
+        self.options = ["--checkpoint", self.folder, "--log", self.log]
+
+    def clean(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if os.path.exists(self.log):
+            os.remove(self.log)
+
+    def checkpoints(self):
+        return sorted(glob.glob(self.folder + "/*.json"))
+
+    def numbers(self, path=None):
+        return numbers(path or self.log)
