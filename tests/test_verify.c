@@ -8,70 +8,38 @@
 #include <cmocka.h>
 
 #include "training.h"
+#include "verify_run.h"
 
-enum { IMAGES = 24, SIDE = 6, CLASSES = 3 };
-
-/* An operation that passes on what it gets, but for the last bits on one thread: a device whose arithmetic is broken. */
+/* A device whose arithmetic is broken, or that errs once. */
 static enum { RIGHT, ONE_THREAD, ONE_CALL } fault;
 static atomic_int threads, calls;
 static _Thread_local int thread_number;
 
-static void copy(const ls_custom_call *call, const float *const in[], float *out)
+static bool is_wrong(void *user)
 {
-    size_t n = (size_t)call->rows * call->out[0] * call->out[1] * call->out[2];
-    memcpy(out, in[0], n * sizeof *out);
+    (void)user;
     if (!thread_number)
         thread_number = ++threads;
-    if ((fault == ONE_THREAD && thread_number == 1) || (fault == ONE_CALL && ++calls == 2))
-        for (size_t i = 0; i < n; i++)
-            out[i] *= 1 + 0x1p-20f; /* a few of the last bits */
-}
-
-static void copy_back(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
-                      float *const din[])
-{
-    (void)in, (void)out;
-    size_t n = (size_t)call->rows * call->out[0] * call->out[1] * call->out[2];
-    if (din[0])
-        memcpy(din[0], dout, n * sizeof *dout);
-}
-
-static ls_tensor *passed_on(ls_tensor *x)
-{
-    return ls_custom_op(&(ls_custom){.name = "pass", .inputs = 1, .forward = copy, .backward = copy_back},
-                        (ls_tensor *[]){x});
+    return (fault == ONE_THREAD && thread_number == 1) || (fault == ONE_CALL && ++calls == 2);
 }
 
 /* Trains six steps on a list of devices, comparing before each where asked to. The session, open. */
 static ls_session *run(const char *devices, int kind, bool verify, char digits[65])
 {
-    static uint8_t images[IMAGES * SIDE * SIDE], labels[IMAGES];
-    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
     threads = calls = 0;
     fault = kind;
-    ls_session *s = ls_open(&(ls_options){.shard = 4});
-    ls_data *data = ls_data_from_memory(s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 10});
-    ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_conv2d(s, 4, 3, NULL));
-    ls_append(net, NULL, ls_nn_batch_norm(s));
-    ls_append(net, NULL, ls_nn_fn(s, ls_relu));
-    ls_append(net, NULL, ls_nn_fn(s, passed_on));
-    ls_append(net, NULL, ls_nn_dropout(s, 0.2));
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, CLASSES));
-    ls_initialize(net, ls_parse_devices(s, devices), &(ls_init){.like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
+    verify_run r = verify_begin(devices, NULL, is_wrong, NULL);
     ls_batch batch;
-    for (int step = 0; step < 6 && !ls_failed(s);)
-        if (ls_next(data, &batch)) {
-            ls_backward(test_losses(net, &batch));
+    for (int step = 0; step < 6 && !ls_failed(r.s);)
+        if (ls_next(r.data, &batch)) {
+            ls_backward(test_losses(r.net, &batch));
             if (verify)
-                ls_verify(trainer);
-            ls_step(trainer);
+                ls_verify(r.trainer);
+            ls_step(r.trainer);
             step++;
         }
-    ls_fingerprint(net, digits);
-    return s;
+    ls_fingerprint(r.net, digits);
+    return r.s;
 }
 
 static void they_agree(void **state)
