@@ -146,6 +146,16 @@ static int out_size(int in, int kernel, int stride, int padding)
     return span < 0 ? 0 : (int)(span / stride + 1);
 }
 
+static ls_tensor *with_windows(ls_tensor *y, int kernel, int stride, int padding)
+{
+    if (!y)
+        return NULL;
+    y->attributes.kernel = kernel;
+    y->attributes.stride = stride;
+    y->attributes.padding = padding;
+    return y;
+}
+
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options)
 {
     ls_tensor *in[] = {x, weight, bias};
@@ -164,13 +174,7 @@ ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_
     int k = (int)w->dim[2], h = out_size(height, k, stride, padding), wide = out_size(width, k, stride, padding);
     if (h < 1 || wide < 1)
         return ls_bad_shape(x, "ls_conv2d", "the kernel is larger than the padded map");
-    ls_tensor *y = ls_record(LS_OP_CONV, in, n, (int)w->dim[0], h, wide, false);
-    if (!y)
-        return NULL;
-    y->attributes.kernel = k;
-    y->attributes.stride = stride;
-    y->attributes.padding = padding;
-    return y;
+    return with_windows(ls_record(LS_OP_CONV, in, n, (int)w->dim[0], h, wide, false), k, stride, padding);
 }
 
 /* A product over features is a convolution of one tap over maps of one place. */
@@ -245,13 +249,7 @@ static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const cha
     int h = out_size(height, k, stride, padding), w = out_size(width, k, stride, padding);
     if (h < 1 || w < 1)
         return ls_bad_shape(x, function, "the window is larger than the padded map");
-    ls_tensor *y = ls_record(op, &x, 1, c, h, w, false);
-    if (!y)
-        return NULL;
-    y->attributes.kernel = k;
-    y->attributes.stride = stride;
-    y->attributes.padding = padding;
-    return y;
+    return with_windows(ls_record(op, &x, 1, c, h, w, false), k, stride, padding);
 }
 
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options)
