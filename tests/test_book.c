@@ -1,5 +1,6 @@
 /* What the book's chapters show of data, parts, networks on several devices and trainers, row by row of docs/book.md. */
 #include "support.h"
+#include "training.h"
 
 #include <lockstep.h>
 #include <math.h>
@@ -11,13 +12,7 @@ static uint8_t images[IMAGES * SIZE * SIZE], labels[IMAGES];
 static int make_images(void **state)
 {
     (void)state;
-    test_random random = {.state = 11};
-    for (size_t i = 0; i < sizeof images; i++) {
-        images[i] = (uint8_t)test_u64(&random);
-    }
-    for (int i = 0; i < IMAGES; i++) {
-        labels[i] = (uint8_t)(i * 7 % CLASSES);
-    }
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
     return 0;
 }
 

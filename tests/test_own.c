@@ -17,13 +17,7 @@ static uint8_t images[ROWS * CHANNELS * SIZE * SIZE], labels[ROWS];
 static int make_images(void **state)
 {
     (void)state;
-    test_random random = {.state = 3};
-    for (size_t i = 0; i < sizeof images; i++) {
-        images[i] = (uint8_t)test_u64(&random);
-    }
-    for (int i = 0; i < ROWS; i++) {
-        labels[i] = (uint8_t)(i * 7 % CLASSES);
-    }
+    test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     return 0;
 }
 
