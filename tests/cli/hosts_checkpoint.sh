@@ -121,7 +121,9 @@ def stops(number, to):
     nobody_left(number)
     said = ours(err)
     print(mpi, number.name, "to", "the launcher" if to is None else f"rank {to}", "status", run.returncode, said, flush=True)
-    assert len(said) == 1 and run.returncode != 0, err
+    assert len(said) == 1, err
+    # MPICH's launcher may forget the statuses of ranks that it has sent a signal to.
+    assert run.returncode != 0 or (to is None and mpi == "mpich"), err
     heard = number.name if to is not None else f"({number.name}|SIGTERM)"  # Open MPI's launcher makes a SIGTERM of a SIGINT
     stopped = re.fullmatch(rf"lockstep: {heard}: stopped after step (?P<step>\d+) of \d+; saved in {folder}, --resume goes on from there", said[0])
     assert stopped and (run.returncode == 128 + number or to is None), (run.returncode, err)
