@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,17 @@ void test_fill_normal(test_random *random, float *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         x[i] = (float)test_normal(random);
     }
+}
+
+float test_salt(test_random *random, float x, int finite)
+{
+    static const float mild[] = {0.0f, -0.0f, 0x1p-149f, -0x1p-149f, 1e-39f, -1e-39f, 1, -1};
+    static const float wild[] = {NAN, INFINITY, -INFINITY, FLT_MAX};
+    uint64_t draw = test_u64(random);
+    if (draw % 8 == 0) {
+        return mild[draw / 8 % 8];
+    }
+    return !finite && draw % 257 == 1 ? wild[draw / 257 % 4] : x;
 }
 
 static void *zeroed(size_t bytes)

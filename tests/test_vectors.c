@@ -1,0 +1,134 @@
+/* What a backend does with flat vectors, against the reference, bit for bit: sums and updates, of any length. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ls_backend *backends[8];
+static int backend_count;
+
+static const size_t lengths[] = {0, 1, 15, 16, 17, 63, 1000};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+static float *salted_vector(test_random *random, size_t n, int finite)
+{
+    float *x = test_floats(n + 1);
+    test_fill_normal(random, x, n);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = test_salt(random, x[i], finite);
+    }
+    return x;
+}
+
+static void assert_same_vector(const char *what, const ls_backend *backend, const float *want, const float *got,
+                               size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!test_same_bits(want[i], got[i])) {
+            fail_msg("%s: %s of %zu: number %zu: %a, not %a", backend->name, what, n, i, (double)got[i],
+                     (double)want[i]);
+        }
+    }
+}
+
+static void add_once(const ls_backend *backend, size_t n, int alias, test_random *random)
+{
+    float *a = salted_vector(random, n + 1, 0), *b = salted_vector(random, n + 1, 0);
+    float *want = test_floats(n + 1), *other = test_floats(n + 2);
+    ls_backend_ref()->add(want, a + 1, b, n);
+    float *out = alias == 1 ? a + 1 : alias == 2 ? b : other + 1;
+    out[n] = 42;
+    backend->add(out, a + 1, b, n);
+    assert_same_vector("add", backend, want, out, n);
+    assert_true(out[n] == 42);
+    free(a);
+    free(b);
+    free(want);
+    free(other);
+}
+
+static void test_vector_add(void **state)
+{
+    (void)state;
+    test_random random = {.state = 5};
+    for (int k = 0; k < backend_count; k++) {
+        for (int i = 0; i < LENGTHS; i++) {
+            for (int alias = 0; alias < 3; alias++) {
+                add_once(backends[k], lengths[i], alias, &random);
+            }
+        }
+    }
+}
+
+static void sgd_once(const ls_backend *backend, size_t n, const ls_sgd *how, int finite, test_random *random)
+{
+    float *w = salted_vector(random, n + 1, 1), *g = salted_vector(random, n + 1, finite);
+    float *v = salted_vector(random, n + 1, 1), *own_v = test_floats(n + 1);
+    float *want = test_floats(n + 1), *out = test_floats(n + 2);
+    memcpy(own_v, v, n * sizeof(float));
+    int without = how->momentum == 0;
+    int fine = ls_backend_ref()->sgd(want, w + 1, without ? NULL : v, g, n, how);
+    int own_fine = backend->sgd(out + 1, w + 1, without ? NULL : own_v, g, n, how);
+    assert_same_vector("sgd", backend, want, out + 1, n);
+    assert_same_vector("sgd's v", backend, v, own_v, n);
+    assert_int_equal(!!fine, !!own_fine);
+    int really = 1;
+    for (size_t i = 0; i < n; i++) {
+        really = really && isfinite(want[i]);
+    }
+    assert_int_equal(!!fine, really);
+    free(w);
+    free(g);
+    free(v);
+    free(own_v);
+    free(want);
+    free(out);
+}
+
+static void test_vector_sgd(void **state)
+{
+    (void)state;
+    test_random random = {.state = 6};
+    for (int k = 0; k < backend_count; k++) {
+        for (int i = 0; i < LENGTHS; i++) {
+            for (int variant = 0; variant < 32; variant++) {
+                ls_sgd how = {.rows = 96, .lr = 0.2f};
+                how.momentum = variant & 1 ? 0.9f : 0;
+                how.weight_decay = variant & 2 ? 5e-4f : 0;
+                how.nesterov = variant >> 2 & 1;
+                how.first = variant >> 3 & 1;
+                sgd_once(backends[k], lengths[i], &how, variant >> 4 & 1, &random);
+            }
+        }
+    }
+}
+
+/* A number that is not finite is found wherever it stands. */
+static void test_vector_sgd_finds(void **state)
+{
+    (void)state;
+    enum { N = 83 };
+    float w[N] = {0}, g[N] = {0}, v[N], out[N];
+    const ls_sgd how = {.rows = 1, .lr = 0.1f, .momentum = 0.9f, .first = 1};
+    for (int k = -1; k < backend_count; k++) {
+        const ls_backend *backend = k < 0 ? ls_backend_ref() : backends[k];
+        for (int i = 0; i < N; i++) {
+            g[i] = i % 2 ? NAN : -INFINITY;
+            assert_false(backend->sgd(out, w, v, g, N, &how));
+            g[i] = 0;
+            assert_true(backend->sgd(out, w, v, g, N, &how));
+        }
+    }
+}
+
+int main(void)
+{
+    backend_count = test_backends(backends);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vector_add),
+        cmocka_unit_test(test_vector_sgd),
+        cmocka_unit_test(test_vector_sgd_finds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
