@@ -10,7 +10,7 @@
 
 #include "cluster/cluster.h"
 #include "comm/route.h"
-#include "device/cpu/select.h"
+#include "device/cpu/unit.h"
 
 enum { FLOATS = 11175818, RUNS = 15, MOST_SHARDS = 8 };
 
@@ -19,26 +19,25 @@ typedef enum stage { JOINING, SENDING, SPREADING, SHARING, MOVED } stage;
 
 typedef struct bench {
     const ls_wire *wire;
-    const ls_backend *backend;
+    ls_unit *unit;
     size_t floats, bucket;     /* of all, of a bucket */
     int buckets, first, slots; /* of the wire: the first, and how many a bucket has */
     ls_groups groups;
     ls_runs ranks, hosts;
     ls_tree tree;
-    float *sums[MOST_SHARDS], *rows, *out, *scratch;
+    float *sums[MOST_SHARDS], *rows, *out;
     ls_route *routes; /* [buckets] */
     stage *stages;
 } bench;
 
 static void reduce(const bench *b, const ls_route *route)
 {
-    for (size_t at = route->piece.begin; at < route->piece.end; at += LS_TREE_BLOCK) {
-        size_t n = route->piece.end - at < LS_TREE_BLOCK ? route->piece.end - at : LS_TREE_BLOCK;
-        ls_partials from = ls_route_partials(route, at);
-        const float *sum = ls_tree_sum(&b->tree, 1, &from, n, b->out + at, b->scratch, b->backend->add);
-        if (sum != b->out + at)
-            memcpy(b->out + at, sum, n * sizeof *sum);
-    }
+    const size_t at = route->piece.begin, n = route->piece.end - at;
+    if (!n)
+        return;
+    ls_partials from = ls_route_partials(route, at);
+    ls_terms terms = ls_tree_terms(&b->tree, 1, &from, n, b->unit);
+    b->unit->type->sum(b->unit, &terms, b->out + at, n);
 }
 
 static void begin(bench *b, int bucket, stage next)
@@ -48,10 +47,10 @@ static void begin(bench *b, int bucket, stage next)
     b->stages[bucket] = next;
     if (next == JOINING) {
         if (ls_groups_members(&b->groups, b->groups.group) > 1)
-            ls_route_give(route, route->bucket, b->scratch, b->backend->add);
+            ls_route_give(route, route->bucket, b->unit);
         ls_route_join(route, posting);
     } else if (next == SENDING) {
-        ls_route_combine(route, route->stripe, b->scratch, b->backend->add);
+        ls_route_combine(route, route->stripe, b->unit);
         ls_route_send(route, posting);
     } else if (next == SPREADING) {
         reduce(b, route);
@@ -96,7 +95,11 @@ static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shar
 {
     int ranks = ls_cluster_ranks(cluster), leaves = ranks * shards;
     b->wire = &cluster->wire;
-    b->backend = ls_cpu_backend(LS_ISA_AUTO);
+    b->unit = ls_cpu_unit_open(context, LS_ISA_AUTO, 0);
+    if (!b->unit) {
+        fprintf(stderr, "bench_exchange: %s\n", context->message);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     b->buckets = (int)((b->floats + b->bucket - 1) / b->bucket);
     ls_groups_make(&b->groups, context, cluster, host_ranks);
     ls_runs_reserve(&b->ranks, context, ranks, leaves);
@@ -114,7 +117,6 @@ static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shar
     b->routes = memory((size_t)b->buckets, sizeof *b->routes);
     b->stages = memory((size_t)b->buckets, sizeof *b->stages);
     b->out = memory(b->floats, sizeof *b->out);
-    b->scratch = memory(2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof *b->scratch);
     for (int pass = 0; pass < 2; pass++) {
         size_t rows = 0;
         for (int i = 0; i < b->buckets; i++) {

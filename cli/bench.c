@@ -112,10 +112,13 @@ static int next_count(int n, int all)
 /* Whether each of the devices has a core of its own. */
 static bool has_own_cores(const ls_devices *devices)
 {
-    for (int i = 0; i < devices->n; i++)
+    for (int i = 0; i < devices->n; i++) {
+        if (devices->at[i].type != LS_CPU)
+            return false;
         for (int k = 0; k < i; k++)
             if (ls_device_core(devices->at[i]) == ls_device_core(devices->at[k]))
                 return false;
+    }
     return true;
 }
 

@@ -42,10 +42,16 @@ static void sound(const doctor *d, const char *format, ...)
 }
 
 /* What there is nothing to say good or bad about. */
-static void without(const doctor *d, const char *why)
+static void without(const doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void without(const doctor *d, const char *format, ...)
 {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (!d->run.chosen->quiet)
-        printf("--  %-11s %s\n", d->checking, why);
+        printf("--  %-11s %s\n", d->checking, text);
 }
 
 static void found(doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -79,16 +85,23 @@ static bool close_sound(doctor *d, ls_session *session, const char *mend)
 static ls_session *open_own(const doctor *d)
 {
     const settings *c = d->run.chosen;
-    return ls_open(&(ls_options){.isa = (ls_isa)c->isa, .conv = (ls_algorithm)c->conv, .shard = (int)c->shard});
+    return ls_open(&(ls_options){
+        .isa = (ls_isa)c->isa, .conv = (ls_algorithm)c->conv, .dtype = (ls_dtype)c->dtype, .shard = (int)c->shard});
+}
+
+static bool on_gpus(const doctor *d)
+{
+    return d->run.devices.at[0].type == LS_CUDA;
 }
 
 /* ---- The checks ---- */
 
 static void look_at_devices(doctor *d)
 {
-    sound(d, "%s, %s kernels", d->run.devices_text, ls_isa_name(d->run.session));
-    if (!strstr(ls_features(), "CUDA"))
-        without(d, "no GPUs: CUDA and NCCL are not built in");
+    sound(d, "%s, %s kernels", d->run.devices_text,
+          on_gpus(d) ? dtype_choice(d->run.chosen->dtype) : ls_isa_name(d->run.session));
+    if (ls_device_count(d->run.session, LS_CUDA) == 0)
+        without(d, "no GPUs: %s", ls_notice(d->run.session));
 }
 
 /* The different cores of the devices; returns how many. */
@@ -119,6 +132,10 @@ static void look_at_cores(doctor *d)
     core_look cores[LS_MAX_DEVICES] = {{.number = 0}};
     int n = list_cores(&d->run.devices, cores), before = d->findings;
     double least = 1;
+    if (n == 0) {
+        without(d, "the devices are GPUs");
+        return;
+    }
     if (!cores_look(cores, n)) {
         found(d, "no thread can be started on each of %d cores; raise the limit on processes (ulimit -u)", n);
         return;
@@ -210,6 +227,10 @@ static bool copy_between(doctor *d, ls_session *s, const float *numbers, float *
 static void look_at_copies(doctor *d)
 {
     const ls_devices *devices = &d->run.devices;
+    if (on_gpus(d)) {
+        without(d, "tensors of one's own lie with the CPUs; the small training run has copied to the GPUs and back");
+        return;
+    }
     ls_session *session = open_own(d);
     float *numbers = malloc(2 * COPIED * sizeof *numbers);
     int before = d->findings, copies = 0;

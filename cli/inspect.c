@@ -6,6 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool print_device(ls_session *session, ls_device_type type, int i)
+{
+    const char *about = ls_device_about(session, type == LS_CPU ? ls_cpu(i) : ls_gpu(i));
+    if (!about || ls_failed(session))
+        return false;
+    printf("%s:%d  %s\n", type == LS_CPU ? "cpu" : "cuda", i, about);
+    return true;
+}
+
 int command_devices(int argc, char **argv)
 {
     settings chosen;
@@ -18,12 +27,13 @@ int command_devices(int argc, char **argv)
         return wrong_usage("devices", "takes no argument, but got '%s'", argv[first]);
     if ((status = run_open(&r, &chosen, NULL)) != 0)
         return run_close(&r, status);
-    for (int i = 0; i < r.devices.n; i++) {
-        const char *about = ls_device_about(r.session, r.devices.at[i]);
-        if (!about || ls_failed(r.session))
-            return run_close(&r, session_failed(r.session, "devices"));
-        printf("%s:%d  %s\n", r.devices.at[i].type == LS_CPU ? "cpu" : "cuda", r.devices.at[i].index, about);
-    }
+    const ls_device_type types[] = {LS_CPU, LS_CUDA};
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        for (int i = 0; i < ls_device_count(r.session, types[k]); i++)
+            if (!print_device(r.session, types[k], i))
+                return run_close(&r, session_failed(r.session, "devices"));
+    if (*ls_notice(r.session))
+        note("no GPUs: %s", ls_notice(r.session));
     return run_close(&r, finish_output());
 }
 

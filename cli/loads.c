@@ -16,7 +16,7 @@ static void compare(loads_watch *w, const ls_device_times *times)
     w->now.known = true;
 }
 
-bool loads_look(loads_watch *w, ls_trainer *trainer, ls_devices devices, double seconds)
+bool loads_look(loads_watch *w, ls_session *session, ls_trainer *trainer, ls_devices devices, double seconds)
 {
     ls_device_times times[LS_MAX_DEVICES];
     bool first = w->taken[0] == 0;
@@ -24,6 +24,8 @@ bool loads_look(loads_watch *w, ls_trainer *trainer, ls_devices devices, double 
         return false;
     w->looked = seconds;
     w->now.devices = devices;
+    for (int i = 0; i < devices.n && first; i++)
+        w->now.names[i] = ls_device_str(session, devices.at[i]);
     for (int i = 0; i < devices.n; i++)
         if (ls_device_times_at(trainer, i, &times[i]) != LS_OK)
             return false;

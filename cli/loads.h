@@ -11,6 +11,7 @@ typedef struct load {
 
 typedef struct loads {
     ls_devices devices;
+    const char *names[LS_MAX_DEVICES]; /* as ls_device_str */
     load each[LS_MAX_DEVICES];
     bool known; /* not before the first moments are over */
 } loads;
@@ -22,6 +23,6 @@ typedef struct loads_watch {
 } loads_watch;
 
 /* Looks at the trainer's devices, not too often; true where there is something new. */
-bool loads_look(loads_watch *w, ls_trainer *trainer, ls_devices devices, double seconds);
+bool loads_look(loads_watch *w, ls_session *session, ls_trainer *trainer, ls_devices devices, double seconds);
 
 #endif

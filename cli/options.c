@@ -18,7 +18,6 @@ typedef enum kind {
     KIND_FLAG,
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
-    KIND_DTYPE,
     KIND_EVERY,  /* steps, or a time with its unit */
     KIND_NAMES,  /* may be given several times */
     KIND_CHECKS, /* likewise */
@@ -35,6 +34,7 @@ static const choice optimizers[] = {{"sgd", LS_SGD}, {NULL, 0}};
 static const choice schedules[] = {
     {"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
 static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT}, {NULL, 0}};
+static const choice dtypes[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
 
@@ -73,11 +73,12 @@ static const row table[] = {
      "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
      0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
-     "such as cpu:0,cpu:1 or cpu:0-15 (default: every core)", 0, 0, NULL},
+     "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: the first GPU, or where there is none every core)",
+     0, 0, NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
-    {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard), "images to a shard, the unit of work (default 64)", 1,
-     INT_MAX, NULL},
+    {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
+     "images to a shard, the unit of work (default 64, on GPUs 256)", 1, INT_MAX, NULL},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
      INT64_MAX, NULL},
@@ -106,7 +107,8 @@ static const row table[] = {
     {"isa", "NAME", RUNS | BENCH | DOCTOR | LOCAL, KIND_CHOICE, AT(isa),
      "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; same bits, other speed (default auto)", 0,
      0, isas},
-    {"dtype", "TYPE", TRAIN, KIND_DTYPE, 0, "f32; tf32 and bf16 are for GPUs (default f32)", 0, 0, NULL},
+    {"dtype", "TYPE", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(dtype), "f32; tf32 and bf16 are for GPUs (default f32)", 0,
+     0, dtypes},
     {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint),
      "keep checkpoints of the run in this folder, the last three", 0, 0, NULL},
     {"checkpoint", "DIR", DOCTOR | LOCAL, KIND_TEXT, AT(checkpoint),
@@ -148,18 +150,19 @@ static const row table[] = {
 };
 enum { ROWS = sizeof table / sizeof *table };
 
-static const settings defaults = {.batch = 256,
-                                  .shard = 64,
-                                  .epochs = 10,
-                                  .init = {.kind = LS_NORMAL, .scale = 0.01},
-                                  .init_text = "normal:0.01",
-                                  .lr = -1};
+static const settings defaults = {
+    .batch = 256, .epochs = 10, .init = {.kind = LS_NORMAL, .scale = 0.01}, .init_text = "normal:0.01", .lr = -1};
 
 static const char *choice_name(const choice *choices, int value)
 {
     while (choices->name && choices->value != value)
         choices++;
     return choices->name ? choices->name : "?";
+}
+
+const char *dtype_choice(int dtype)
+{
+    return choice_name(dtypes, dtype);
 }
 
 const char *isa_choice(int isa)
@@ -215,15 +218,6 @@ static int read_init(const char *option, const char *text, settings *chosen)
     chosen->init = init;
     chosen->init_text = strcmp(text, "normal") == 0 ? defaults.init_text : text;
     return 0;
-}
-
-static int read_dtype(const char *option, const char *text)
-{
-    if (strcmp(text, "f32") == 0)
-        return 0;
-    if (strcmp(text, "tf32") == 0 || strcmp(text, "bf16") == 0)
-        return failed(option, "%s is for GPUs; a CPU computes in f32", text);
-    return wrong_usage(option, "'%s' is none of: f32, tf32, bf16", text);
 }
 
 /* 500 is steps; 90s, 10m and 2h are times. */
@@ -315,8 +309,6 @@ static int read_value(const row *r, char *text, settings *chosen)
     }
     case KIND_INIT:
         return read_init(option, text, chosen);
-    case KIND_DTYPE:
-        return read_dtype(option, text);
     case KIND_EVERY:
         return read_every(option, text, chosen);
     case KIND_NAMES:
@@ -415,7 +407,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
     for (int i = 0; i < ROWS && n < most; i++) {
         const row *r = &table[i];
         const void *place = (const char *)chosen + r->place;
-        if (!(r->commands & command) || r->commands & LOCAL || r->kind >= KIND_DTYPE)
+        if (!(r->commands & command) || r->commands & LOCAL || r->kind > KIND_EVERY)
             continue;
         char *text = texts[n];
         list[n++] = (ls_setting){r->name, text};

@@ -11,12 +11,12 @@ enum { MOST_ALLOWED = 32 };
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
     const char *model, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json;
-    int64_t batch, shard, epochs, steps, limit, limit_test, warmup, timeout, host_ranks;
+    int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks;
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
-    int optimizer, schedule, conv, isa; /* as in the header's enums */
-    double lr;                          /* negative: the model's default */
+    int optimizer, schedule, conv, isa, dtype; /* as in the header's enums */
+    double lr;                                 /* negative: the model's default */
     double momentum, weight_decay;
     bool nesterov, no_shuffle, balance, quiet, profile;
     const char *checkpoint;
@@ -41,6 +41,7 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 /* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
+const char *dtype_choice(int dtype);
 const char *isa_choice(int isa);
 const char *schedule_choice(int schedule);
 const char *conv_choice(int conv);

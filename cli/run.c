@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int run_open(run *r, const settings *chosen, ls_cluster *cluster)
+enum { CPU_SHARD = 64, GPU_SHARD = 256 };
+
+static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
 {
-    *r = (run){.chosen = chosen, .cluster = cluster};
     ls_options options = {.seed = chosen->seed,
                           .shard = (int)chosen->shard,
                           .isa = (ls_isa)chosen->isa,
                           .conv = (ls_algorithm)chosen->conv,
+                          .dtype = (ls_dtype)chosen->dtype,
                           .cluster = cluster,
                           .balance = chosen->balance,
                           .host_ranks = (int)chosen->host_ranks,
@@ -24,6 +26,25 @@ int run_open(run *r, const settings *chosen, ls_cluster *cluster)
         int status = session_failed(r->session, "--devices");
         return ls_status_of(r->session) == LS_BAD_ARGUMENT ? STATUS_USAGE : status;
     }
+    return 0;
+}
+
+int run_open(run *r, settings *chosen, ls_cluster *cluster)
+{
+    *r = (run){.chosen = chosen, .cluster = cluster};
+    int status = find_devices(r, chosen, cluster);
+    if (status)
+        return status;
+    const bool gpus = r->devices.at[0].type == LS_CUDA;
+    if (!gpus && chosen->dtype != LS_F32)
+        return failed("--dtype", "%s is for GPUs; a CPU computes in f32", dtype_choice(chosen->dtype));
+    if (!chosen->shard && gpus) { /* known only now, and the session's from its start */
+        chosen->shard = GPU_SHARD;
+        ls_close(r->session);
+        if ((status = find_devices(r, chosen, cluster)) != 0)
+            return status;
+    }
+    chosen->shard = chosen->shard ? chosen->shard : CPU_SHARD;
     snprintf(r->devices_text, sizeof r->devices_text, "%s", ls_devices_str(r->session, r->devices));
     snprintf(r->model, sizeof r->model, "%s", chosen->model ? chosen->model : "lenet");
     return 0;

@@ -17,9 +17,9 @@ typedef struct run {
     uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
 
-/* Opens the session, of that cluster's or none's ranks, and finds the devices. Each of these returns 0, or the status to exit with
- * once a line is said. */
-int run_open(run *r, const settings *chosen, ls_cluster *cluster);
+/* Opens the session, of that cluster's or none's ranks, finds the devices, and settles what depends on them (--shard). Each of these
+ * returns 0, or the status to exit with once a line is said. */
+int run_open(run *r, settings *chosen, ls_cluster *cluster);
 
 /* Finds out which devices the other ranks have, once all are here. */
 int run_meet(run *r);

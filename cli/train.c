@@ -65,16 +65,17 @@ static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
     char limits[160] = "";
+    const bool gpus = t->run.devices.at[0].type == LS_CUDA;
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
     note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, sgd, lr %g, "
          "momentum %g%s, "
-         "weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s%s",
+         "weight decay %g, schedule %s, warmup %lld, %s, conv %s, %s %s%s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
          (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, t->optim.lr,
          c->momentum, c->nesterov ? " (Nesterov)" : "", c->weight_decay, schedule_choice(c->schedule),
-         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv),
-         ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
+         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv), gpus ? "dtype" : "isa",
+         gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
 
 static void say_idle_devices(const training *t)
@@ -127,7 +128,7 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "conv", conv_choice(c->conv));
     log_text(log, "isa", isa_choice(c->isa));
     log_text(log, "isa_in_use", ls_isa_name(t->run.session));
-    log_text(log, "dtype", "f32");
+    log_text(log, "dtype", dtype_choice(c->dtype));
     return log_end(log);
 }
 
@@ -193,7 +194,7 @@ static void show_progress(training *t, const char *phase)
                         .loss = t->last_loss,
                         .seconds_left = done ? (double)(t->steps - t->finished) * spent / (double)done : NAN,
                         .phase = phase};
-    if (loads_look(&t->devices, t->trainer, t->run.devices, steady_seconds()))
+    if (loads_look(&t->devices, t->run.session, t->trainer, t->run.devices, steady_seconds()))
         progress_loads(&t->bar, &t->devices.now);
     progress_show(&t->bar, &state);
 }

@@ -278,9 +278,12 @@ static int load_label(char label[48], const loads *devices, int first, int n, bo
 {
     const ls_device *device = &devices->devices.at[first];
     char range[32];
-    snprintf(range, sizeof range, n > 1 ? "%d-%d" : "%d", device->index, device[n - 1].index);
-    const char *kind = device->type == LS_CUDA ? "gpu" : "cpu";
-    return narrow ? snprintf(label, 48, "%s", range) : snprintf(label, 48, "%s(%s)", kind, range);
+    if (device->type == LS_CUDA && !narrow) /* a card may be several devices */
+        return snprintf(label, 48, "%s%s%s", devices->names[first], n > 1 ? " - " : "",
+                        n > 1 ? devices->names[first + n - 1] : "");
+    const int from = device->type == LS_CUDA ? first : device->index;
+    snprintf(range, sizeof range, n > 1 ? "%d-%d" : "%d", from, from + device[n - 1].index - device->index);
+    return narrow ? snprintf(label, 48, "%s", range) : snprintf(label, 48, "cpu(%s)", range);
 }
 
 /* Neighbours as one: their mean. */

@@ -68,12 +68,15 @@ typedef struct ls_allocator {
 
 typedef enum ls_isa { LS_ISA_AUTO = 0, LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_REFERENCE } ls_isa;
 typedef enum ls_algorithm { LS_CONV_AUTO = 0, LS_CONV_DIRECT } ls_algorithm;
+/* What GPUs compute in; parameters and their gradients are float32 with each. CPUs compute in LS_F32 alone. */
+typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
     uint64_t seed;                 /* of everything random */
     int shard;                     /* images to a shard; 0: 64 */
     ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
+    ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
     const ls_allocator *allocator; /* NULL: the C library's */
     struct ls_cluster
         *cluster; /* the ranks to work with; NULL: this process alone. One session at a time, which it outlives */
@@ -124,23 +127,27 @@ typedef struct ls_devices {
     ls_device at[LS_MAX_DEVICES];
 } ls_devices;
 
-/* Reads a list such as "cpu:0,cpu:1" or "cpu:0-15". A malformed list or a device named twice is LS_BAD_ARGUMENT, a
+/* Reads a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2" (card 0 as two devices; gpu: is cuda:). A malformed list or a device named twice is LS_BAD_ARGUMENT, a
  * well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
  * cores share them and take turns. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
-ls_devices ls_all_devices(ls_session *session); /* one CPU device for each core of the affinity mask */
-ls_device ls_host(void);                        /* where data and files are, no device that computes */
+/* The first GPU (a network is trained on one, so far); where there is none one CPU device for each core of the affinity mask. */
+ls_devices ls_all_devices(ls_session *session);
+/* How many there are of a type; of GPUs with 0 also why, as ls_notice. */
+int ls_device_count(ls_session *session, ls_device_type type);
+ls_device ls_host(void); /* where data and files are, no device that computes */
 ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);
 /* What the last call below had to make do with, such as "there is no gpu(0) here: cpu(0) in its place"; "" where nothing. */
 const char *ls_notice(const ls_session *session);
-/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. */
+/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. GPUs do not compute with
+ * tensors of one's own yet: CPUs stand in for them here. */
 ls_device ls_try_gpu(ls_session *session, int i);
 ls_devices ls_try_all_gpus(ls_session *session);
 ls_devices ls_try_devices(ls_session *session, int n);
-const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)" */
+const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)", "gpu(0)", "gpu(0.1)" */
 const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
-const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set, memory */
+const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set; card, memory */
 int ls_device_core(ls_device device); /* the operating system's number of a CPU device's core; of others -1 */
 
 /* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
@@ -520,8 +527,9 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
  * see a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
-/* Bytes that training over `data` on the network's devices holds at once, besides the data set: weights, momentum, partial
- * gradients, and the room in which each core computes. Nothing is allocated for it but a plan. */
+/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set: weights, momentum,
+ * partial gradients, and the room in which each core computes; of GPUs, which have most of that in their own memory, what the host
+ * keeps. Nothing is allocated for it but a plan. */
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
 
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns

@@ -167,6 +167,11 @@ const char *ls_features(void)
 #else
            "data fetch: not built in (libcurl)\n"
 #endif
+#ifdef LOCKSTEP_HAVE_CUDA
+           "GPUs: a plugin for CUDA\n"
+#else
+           "GPUs: not built in (CUDA, cuDNN and cuBLAS)\n"
+#endif
 #ifdef LOCKSTEP_HAVE_OPENMPI
            "ranks under Open MPI: a plugin\n"
 #else

@@ -28,6 +28,7 @@ struct ls_session {
     struct ls_streams *streams;     /* what the devices have been handed (parallel/stream.h) */
     struct ls_trace *trace;         /* of the computation being handed in (graph/lower.h) */
     struct ls_program *programs;    /* computations met before (parallel/program.h) */
+    uint64_t plans;                 /* made so far: numbers them (graph/plan.h) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
     atomic_ullong work;   /* pieces done, see ls_work_done */

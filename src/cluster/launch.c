@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/plugin.h"
 #include "cluster/cluster.h"
 
 static int number_of(const char *name, int otherwise)
@@ -49,54 +49,13 @@ bool ls_launch_find(ls_launch *launch)
     return false;
 }
 
-/* The folder that this code was loaded from, the library's or the program's. */
-static bool own_folder(char *folder, size_t size)
-{
-    Dl_info info;
-    char path[4096];
-    ssize_t length = -1;
-    /* A program's name may be relative to where it was started; the system knows better. */
-    if (dladdr((const void *)signs, &info) && info.dli_fname && strstr(info.dli_fname, "liblockstep.so"))
-        length = snprintf(path, sizeof path, "%s", info.dli_fname);
-    else
-        length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0 || length >= (ssize_t)sizeof path)
-        return false;
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    return snprintf(folder, size, "%s", path) < (int)size;
-}
-
 typedef void open_wire(ls_wire *wire);
-
-/* Beside the program or the library where it is built, and where it is installed. Open MPI's own plugins look for its symbols
- * among the process's, which is why this one's are opened to all. */
-static void *load(const char *plugin, int scope, char *why, size_t size)
-{
-    static const char *const places[] = {"%s/lockstep-%s.so", "%s/lockstep/lockstep-%s.so",
-                                         LOCKSTEP_LIBDIR_FROM_BINDIR "/lockstep/lockstep-%s.so"};
-    char folder[4096] = "", path[4500];
-    snprintf(why, size, "there is no lockstep-%s.so beside this program", plugin);
-    for (size_t i = 0; i < sizeof places / sizeof *places && (*folder || own_folder(folder, sizeof folder)); i++) {
-        snprintf(path, sizeof path, places[i], folder, plugin);
-        if (access(path, F_OK) != 0)
-            continue;
-        void *loaded = dlopen(path, RTLD_NOW | scope);
-        if (loaded)
-            return loaded;
-        snprintf(why, size, "%s", dlerror());
-        return NULL;
-    }
-    return NULL;
-}
 
 void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
 {
     char why[512];
-    void *loaded = load(launch->plugin, RTLD_GLOBAL, why, sizeof why);
+    /* Open MPI's own plugins look for its symbols among the process's. */
+    void *loaded = ls_plugin_load(launch->plugin, true, why, sizeof why);
     open_wire *open = NULL;
     if (loaded) /* as POSIX has it: an object pointer that is a function's */
         *(void **)&open = dlsym(loaded, "lockstep_open_wire");
@@ -124,7 +83,7 @@ const char *ls_cluster_plugin(int i, char *why, size_t size)
     const int n = (int)(sizeof built / sizeof *built) - 1;
     if (i < 0 || i >= n)
         return NULL;
-    void *loaded = load(built[i], RTLD_LOCAL, why, size);
+    void *loaded = ls_plugin_load(built[i], false, why, size);
     if (loaded && dlsym(loaded, "lockstep_open_wire"))
         *why = '\0';
     else if (loaded)

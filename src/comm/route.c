@@ -99,34 +99,37 @@ ls_partials ls_route_partials(const ls_route *route, size_t at)
 
 /* ---- Sums ---- */
 
-/* Over each node of a part, in place, but for the run that a later sum takes in. */
-static void sum_nodes(const ls_route *route, const ls_runs *runs, int part, ls_bucket slice, ls_bucket later,
-                      float *scratch, ls_add_kernel *add)
+/* Floats [begin, end) over a node, in place. */
+static void sum_run(const ls_route *route, int node, size_t begin, size_t end, ls_unit *unit)
 {
+    if (begin >= end)
+        return;
+    float *into = floats_at(route, ls_tree_first_buffer(route->tree, node), begin);
+    ls_partials from = ls_route_partials(route, begin);
+    ls_terms terms = ls_tree_terms(route->tree, node, &from, end - begin, unit);
+    unit->type->sum(unit, &terms, into, end - begin);
+}
+
+/* Over each node of a part, but for the run that a later sum takes in. */
+static void sum_nodes(const ls_route *route, const ls_runs *runs, int part, ls_bucket slice, ls_bucket later,
+                      ls_unit *unit)
+{
+    if (later.begin >= later.end || later.end <= slice.begin || later.begin >= slice.end)
+        later = (ls_bucket){slice.end, slice.end}; /* not here */
     for (int i = runs->first_node[part]; i < runs->first_node[part + 1]; i++) {
-        int into = ls_tree_first_buffer(route->tree, runs->nodes[i]);
-        for (size_t at = slice.begin; at < slice.end;) {
-            if (holds(later, at)) {
-                at = later.end;
-                continue;
-            }
-            size_t end = at < later.begin && later.begin < slice.end ? later.begin : slice.end;
-            size_t n = end - at < LS_TREE_BLOCK ? end - at : LS_TREE_BLOCK;
-            ls_partials from = ls_route_partials(route, at);
-            ls_tree_sum(route->tree, runs->nodes[i], &from, n, floats_at(route, into, at), scratch, add);
-            at += n;
-        }
+        sum_run(route, runs->nodes[i], slice.begin, later.begin, unit);
+        sum_run(route, runs->nodes[i], later.end, slice.end, unit);
     }
 }
 
-void ls_route_give(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add)
+void ls_route_give(const ls_route *route, ls_bucket slice, ls_unit *unit)
 {
-    sum_nodes(route, route->ranks, route->groups->place, slice, route->stripe, scratch, add);
+    sum_nodes(route, route->ranks, route->groups->place, slice, route->stripe, unit);
 }
 
-void ls_route_combine(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add)
+void ls_route_combine(const ls_route *route, ls_bucket slice, ls_unit *unit)
 {
-    sum_nodes(route, route->hosts, route->groups->group, slice, route->piece, scratch, add);
+    sum_nodes(route, route->hosts, route->groups->group, slice, route->piece, unit);
 }
 
 /* ---- Transfers ---- */

@@ -44,9 +44,9 @@ size_t ls_route_lay(ls_route *route, float *rows);
 /* How many slots the transfers of any one stage of a bucket need. */
 int ls_route_slots(const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts);
 
-/* Within a slice, one of the bucket and one of the stripe. `scratch` as for ls_tree_sum. */
-void ls_route_give(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add);
-void ls_route_combine(const ls_route *route, ls_bucket slice, float *scratch, ls_add_kernel *add);
+/* Within a slice, one of the bucket and one of the stripe. */
+void ls_route_give(const ls_route *route, ls_bucket slice, ls_unit *unit);
+void ls_route_combine(const ls_route *route, ls_bucket slice, ls_unit *unit);
 
 /* Where the sums are for floats from `at` on, in stripe or piece. */
 ls_partials ls_route_partials(const ls_route *route, size_t at);

@@ -116,39 +116,53 @@ void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *u
     tree->state[node] = LS_NODE_DONE;
 }
 
+/* A list has as many terms as this many levels can have leaves. */
+enum { LISTED = 6 };
+_Static_assert(1 << LISTED <= (int)LS_MOST_TERMS && LISTED + 2 <= (int)LS_TERMS_DEPTH, "a list has room for its terms");
+
 typedef struct summing {
     const ls_tree *tree;
     const ls_partials *from;
     size_t n;
-    float *scratch;
-    ls_add_kernel *add;
+    ls_unit *unit;
 } summing;
 
-/* A subtree's sum lies in a buffer of its own or in scratch, one place for each level and side. */
-static const float *sum_below(const summing *s, int node, int level, int side, float *out)
+static float *place_of(const ls_partials *from, int buffer)
 {
-    int buffer = s->tree->buffer[node];
-    if (buffer >= LS_TREE_ROW) {
-        const ls_received *rows = &s->from->rows[buffer >= LS_TREE_FAR];
-        return rows->at + (size_t)(buffer % LS_TREE_ROW) * rows->stride;
-    }
-    if (buffer >= 0)
-        return s->from->buffers[buffer] + s->from->offset;
-    if (ls_tree_first_leaf(s->tree, 2 * node + 1) >= s->tree->leaves)
-        return sum_below(s, 2 * node, level, side, out);
-    const float *left = sum_below(s, 2 * node, level + 1, 0, NULL);
-    const float *right = sum_below(s, 2 * node + 1, level + 1, 1, NULL);
-    if (!out)
-        out = s->scratch + (size_t)(2 * level + side) * LS_TREE_BLOCK;
-    s->add(out, left, right, s->n);
-    return out;
+    if (buffer < LS_TREE_ROW)
+        return from->buffers[buffer] + from->offset;
+    const ls_received *rows = &from->rows[buffer >= LS_TREE_FAR];
+    return rows->at + (size_t)(buffer % LS_TREE_ROW) * rows->stride;
 }
 
-const float *ls_tree_sum(const ls_tree *tree, int node, const ls_partials *from, size_t n, float *out, float *scratch,
-                         ls_add_kernel *add)
+/* Appends the sum below a node. What is deeper than `levels` is summed first, in its first buffer; which that is is asked once, as a
+ * leaf may get another meanwhile, with the same numbers. */
+static void list(const summing *s, int node, int levels, ls_terms *terms)
 {
-    summing s = {tree, from, n, scratch, add};
-    return sum_below(&s, node, 0, 0, out);
+    const ls_tree *tree = s->tree;
+    const bool whole = tree->buffer[node] >= 0;
+    if (whole || levels == 0) {
+        float *place = place_of(s->from, ls_tree_first_buffer(tree, node));
+        if (!whole) {
+            ls_terms below = ls_tree_terms(tree, node, s->from, s->n, s->unit);
+            s->unit->type->sum(s->unit, &below, place, s->n);
+        }
+        terms->at[terms->n++] = place;
+        return;
+    }
+    list(s, 2 * node, levels - 1, terms);
+    if (ls_tree_first_leaf(tree, 2 * node + 1) >= tree->leaves)
+        return;
+    list(s, 2 * node + 1, levels - 1, terms);
+    terms->at[terms->n++] = NULL;
+}
+
+ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_unit *unit)
+{
+    const summing s = {tree, from, n, unit};
+    ls_terms terms = {.n = 0};
+    list(&s, node, LISTED, &terms);
+    return terms;
 }
 
 int ls_tree_first_buffer(const ls_tree *tree, int node)

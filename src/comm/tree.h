@@ -6,9 +6,9 @@
 
 #include <stdatomic.h>
 
-#include "base/context.h"
+#include "device/unit.h"
 
-enum { LS_TREE_BLOCK = 2048, LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24, LS_TREE_FAR = 2 * LS_TREE_ROW };
+enum { LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24, LS_TREE_FAR = 2 * LS_TREE_ROW };
 
 typedef enum ls_node_state { LS_NODE_EMPTY, LS_NODE_RUNNING, LS_NODE_DONE, LS_NODE_FOLDING } ls_node_state;
 
@@ -37,7 +37,7 @@ void ls_tree_end_fold(ls_tree *tree, int node, int buffer, void (*freed)(void *u
 
 /* Sums that came from other ranks. */
 typedef struct ls_received {
-    const float *at;
+    float *at;
     size_t stride;
 } ls_received;
 
@@ -49,11 +49,9 @@ typedef struct ls_partials {
     ls_received rows[2];
 } ls_partials;
 
-/* The sum over the subtree of `node` of n floats, n <= LS_TREE_BLOCK: written to `out`, or found where the returned pointer
- * says. `scratch` has 2 * LS_TREE_LEVELS * LS_TREE_BLOCK floats. `out` may be the same run of the subtree's first buffer; then the
- * sum is always there. */
-const float *ls_tree_sum(const ls_tree *tree, int node, const ls_partials *from, size_t n, float *out, float *scratch,
-                         ls_add_kernel *add);
+/* The sum over the subtree of `node` of n floats, as the unit that is to make it takes it. What lies too deep for the list is
+ * summed by the unit at once, each subtree in its first buffer. */
+ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_unit *unit);
 int ls_tree_first_buffer(const ls_tree *tree,
                          int node); /* of its leftmost leaf, or of the subtree that was folded there */
 

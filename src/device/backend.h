@@ -18,12 +18,18 @@ typedef struct ls_sgd {
 
 typedef struct ls_backend {
     const char *name;
-    ls_kernel *kernel[LS_OP_COUNT];
+    ls_kernel *kernel[LS_OP_COUNT]; /* NULL: this backend has no such operation, and no plan with it */
+    int group;                      /* images are laid out in groups of so many, the last one padded */
+    int reorders;                   /* 1: an image's numbers are not in C order, so that reshaping has to move them */
+    int shifts;                     /* 1: a bias in front of a BatchNorm is the BatchNorm's shift */
+    /* Bytes of a number of the activation that an operation makes as output k, or reads as operand k. NULL: 4. */
+    size_t (*made)(ls_op op, int k), (*read)(ls_op op, int k);
     /* Bytes of scratch that a call needs; data pointers are not read. NULL: none ever. */
     size_t (*scratch)(const ls_op_call *call);
     /* Into how many parts a call may be cut at most, so that each is still worth a core's while; data pointers are not read.
      * NULL: into one. */
     int (*parts)(const ls_op_call *call);
+    /* Of backends that compute in the host's memory; others have their unit's. */
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
     /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and nothing

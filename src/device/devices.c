@@ -6,6 +6,7 @@
 
 #include "base/cores.h"
 #include "base/session.h"
+#include "device/cards.h"
 #include "device/cpu/select.h"
 
 enum { SHOWN = 8 };
@@ -29,47 +30,90 @@ static bool read_number(const char **text, int *number)
     return true;
 }
 
+static bool same_place(ls_device a, ls_device b)
+{
+    return a.type == b.type && (a.type == LS_CUDA ? ls_card_number(a) == ls_card_number(b) : a.index == b.index);
+}
+
 static ls_status add_device(ls_context *context, ls_devices *devices, ls_device device, const char *list)
 {
-    for (int i = 0; i < devices->n; i++)
-        if (devices->at[i].type == device.type && devices->at[i].index == device.index)
-            return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": cpu:%d is named twice", list, device.index);
+    const bool part = device.type == LS_CUDA && ls_card_part(device) > 0; /* of the card that was added just now */
+    for (int i = 0; i < devices->n && !part; i++)
+        if (same_place(devices->at[i], device))
+            return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": %s:%d is named twice", list,
+                            device.type == LS_CUDA ? "cuda" : "cpu",
+                            device.type == LS_CUDA ? ls_card_number(device) : device.index);
+    if (devices->n == LS_MAX_DEVICES)
+        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": there are more than %d", list, LS_MAX_DEVICES);
     devices->at[devices->n++] = device;
     return LS_OK;
 }
 
-/* One item, "cpu:0" or "cpu:0-15"; moves *text past it. */
-static ls_status read_item(ls_context *context, ls_devices *devices, const char **text, const char *list)
+/* One item of a list. */
+typedef struct item {
+    bool cuda;
+    int first, last, parts;
+} item;
+
+static ls_status malformed(ls_context *context, const char *list, const char *text)
+{
+    return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0", list,
+                    text);
+}
+
+/* "cpu:0", "cpu:0-15", "cuda:0x2"; moves *text past it. */
+static ls_status read_item(ls_context *context, item *found, const char **text, const char *list)
 {
     const char *p = *text;
-    bool cuda = strncmp(p, "cuda:", 5) == 0 || strncmp(p, "gpu:", 4) == 0;
-    if (!cuda && strncmp(p, "cpu:", 4) != 0)
-        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0",
-                        list, p);
+    *found = (item){.cuda = strncmp(p, "cuda:", 5) == 0 || strncmp(p, "gpu:", 4) == 0, .parts = 1};
+    if (!found->cuda && strncmp(p, "cpu:", 4) != 0)
+        return malformed(context, list, p);
     p = strchr(p, ':') + 1;
-    int first = 0, last = 0;
-    bool good = read_number(&p, &first);
-    last = first;
+    bool good = read_number(&p, &found->first);
+    found->last = found->first;
     if (good && *p == '-') {
         p++;
-        good = read_number(&p, &last) && last >= first;
+        good = read_number(&p, &found->last) && found->last >= found->first;
     }
-    if (good && cuda && *p == 'x') {
-        int parts = 0;
+    if (good && found->cuda && *p == 'x') {
         p++;
-        good = read_number(&p, &parts) && parts >= 1;
+        good = read_number(&p, &found->parts) && found->parts >= 1;
     }
     if (!good || (*p && *p != ','))
-        return ls_raise(context, LS_BAD_ARGUMENT, "devices \"%s\": \"%s\" should be like cpu:0, cpu:0-3 or cuda:0",
-                        list, *text);
-    if (cuda)
-        return ls_raise(context, LS_NO_DEVICE,
-                        "devices \"%s\": there is no cuda:%d; this library was built for CPUs alone", list, first);
-    if (last >= LS_MAX_DEVICES)
-        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cpu:%d; the last is cpu:%d", list, last,
-                        LS_MAX_DEVICES - 1);
+        return malformed(context, list, *text);
     *text = p;
-    for (int i = first; i <= last; i++)
+    return LS_OK;
+}
+
+static ls_status add_cards(ls_context *context, ls_devices *devices, const item *of, const char *list)
+{
+    char why[256] = "";
+    const int n = ls_card_count(why, sizeof why);
+    if (n == 0)
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cuda:%d: %s", list, of->first, why);
+    if (of->last >= n)
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cuda:%d; the last is cuda:%d", list,
+                        of->last, n - 1);
+    if (of->parts > LS_MOST_PARTS)
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": a card can be at most %d devices", list, LS_MOST_PARTS);
+    for (int card = of->first; card <= of->last; card++)
+        for (int part = 0; part < of->parts; part++)
+            if (add_device(context, devices, ls_card_device(card, part, of->parts), list) != LS_OK)
+                return LS_BAD_ARGUMENT;
+    return LS_OK;
+}
+
+static ls_status add_item(ls_context *context, ls_devices *devices, const char **text, const char *list)
+{
+    item of;
+    if (read_item(context, &of, text, list) != LS_OK)
+        return LS_BAD_ARGUMENT;
+    if (of.cuda)
+        return add_cards(context, devices, &of, list);
+    if (of.last >= LS_MAX_DEVICES)
+        return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cpu:%d; the last is cpu:%d", list, of.last,
+                        LS_MAX_DEVICES - 1);
+    for (int i = of.first; i <= of.last; i++)
         if (add_device(context, devices, (ls_device){LS_CPU, (int16_t)i}, list) != LS_OK)
             return LS_BAD_ARGUMENT;
     return LS_OK;
@@ -87,7 +131,7 @@ ls_devices ls_parse_devices(ls_session *session, const char *list)
     }
     const char *p = list;
     for (;;) {
-        if (read_item(context, &devices, &p, list) != LS_OK)
+        if (add_item(context, &devices, &p, list) != LS_OK)
             return none();
         if (!*p)
             return devices;
@@ -95,16 +139,34 @@ ls_devices ls_parse_devices(ls_session *session, const char *list)
     }
 }
 
+/* The first n of a type. */
+static ls_devices first_of(ls_device_type type, int n)
+{
+    ls_devices devices = {.n = n < LS_MAX_DEVICES ? n : LS_MAX_DEVICES};
+    for (int i = 0; i < devices.n; i++)
+        devices.at[i] = (ls_device){(int16_t)type, (int16_t)i};
+    return devices;
+}
+
+int ls_device_count(ls_session *session, ls_device_type type)
+{
+    char why[256] = "";
+    if (!session || ls_failed(session) || type == LS_HOST)
+        return 0;
+    int n = type == LS_CUDA ? ls_card_count(why, sizeof why) : ls_core_count();
+    if (n == 0)
+        session->notice = ls_intern(session, why);
+    return n < LS_MAX_DEVICES ? n : LS_MAX_DEVICES;
+}
+
+/* There is no way yet from card to card, be it of one process or of several ranks. */
 ls_devices ls_all_devices(ls_session *session)
 {
-    ls_devices devices = none();
     if (!session || ls_failed(session))
-        return devices;
-    int cores = ls_core_count();
-    devices.n = cores < LS_MAX_DEVICES ? cores : LS_MAX_DEVICES;
-    for (int i = 0; i < devices.n; i++)
-        devices.at[i] = (ls_device){LS_CPU, (int16_t)i};
-    return devices;
+        return none();
+    char why[256];
+    int cards = ls_cluster_ranks(session->options.cluster) > 1 ? 0 : ls_card_count(why, sizeof why);
+    return cards > 0 ? first_of(LS_CUDA, 1) : first_of(LS_CPU, ls_core_count());
 }
 
 ls_device ls_host(void)
@@ -127,14 +189,17 @@ const char *ls_notice(const ls_session *session)
     return session && session->notice ? session->notice : "";
 }
 
-/* CPUs from `first` on, in place of GPUs that are not there, which is noted. */
+/* CPUs from `first` on, in place of GPUs that are not there, or do not do yet what they may be asked for here; which is noted. */
 static ls_devices fall_back(ls_session *session, int first, int n)
 {
     ls_devices devices = {.n = n};
     for (int i = 0; i < n; i++)
         devices.at[i] = ls_cpu(first + i);
-    char text[96];
-    if (n > 1)
+    char text[128], why[256];
+    if (ls_card_count(why, sizeof why) > 0)
+        snprintf(text, sizeof text, "GPUs run networks and no tensors of one's own yet: cpu(%d) in place of gpu(%d)",
+                 first, first);
+    else if (n > 1)
         snprintf(text, sizeof text, "there are no GPUs here: cpu(%d) to cpu(%d) in their place", first, first + n - 1);
     else
         snprintf(text, sizeof text, "there is no gpu(%d) here: cpu(%d) in its place", first, first);
@@ -168,11 +233,21 @@ ls_devices ls_try_all_gpus(ls_session *session)
     return ls_try_devices(session, 1);
 }
 
+int ls_device_write(char *text, size_t size, ls_device device)
+{
+    if (device.type == LS_HOST)
+        return snprintf(text, size, "the host");
+    if (device.type != LS_CUDA)
+        return snprintf(text, size, "cpu(%d)", device.index);
+    if (ls_card_parts(device) > 1)
+        return snprintf(text, size, "gpu(%d.%d)", ls_card_number(device), ls_card_part(device));
+    return snprintf(text, size, "gpu(%d)", ls_card_number(device));
+}
+
 const char *ls_device_str(ls_session *session, ls_device device)
 {
-    char text[32] = "the host";
-    if (device.type != LS_HOST)
-        snprintf(text, sizeof text, "%s(%d)", device.type == LS_CUDA ? "gpu" : "cpu", device.index);
+    char text[32];
+    ls_device_write(text, sizeof text, device);
     return session ? ls_intern(session, text) : "";
 }
 
@@ -180,15 +255,13 @@ const char *ls_devices_str(ls_session *session, ls_devices devices)
 {
     if (!session)
         return "[]";
-    char text[SHOWN * 16 + 8] = "[";
+    char text[SHOWN * 32 + 8] = "[";
     size_t length = 1;
     bool all = devices.n <= SHOWN;
-    for (int i = 0; i < devices.n; i += all || i > 0 ? 1 : devices.n - 1)
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s(%d)",
-                                   i == 0 ? ""
-                                   : all  ? ", "
-                                          : ", ..., ",
-                                   devices.at[i].type == LS_CUDA ? "gpu" : "cpu", devices.at[i].index);
+    for (int i = 0; i < devices.n; i += all || i > 0 ? 1 : devices.n - 1) {
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s", i == 0 ? "" : all ? ", " : ", ..., ");
+        length += (size_t)ls_device_write(text + length, sizeof text - length, devices.at[i]);
+    }
     snprintf(text + length, sizeof text - length, "]");
     return ls_intern(session, text);
 }
@@ -197,9 +270,13 @@ const char *ls_device_about(ls_session *session, ls_device device)
 {
     if (!session)
         return "";
-    char text[128];
+    char text[256];
     const char *isa = ls_cpu_isa_name(session->options.isa);
-    snprintf(text, sizeof text, "core %d, %s kernels", ls_core_number(device.index), isa ? isa : "no");
+    const ls_cards *cards = device.type == LS_CUDA ? ls_cards_load(text, sizeof text) : NULL;
+    if (cards)
+        cards->about(ls_card_number(device), text, sizeof text);
+    else if (device.type != LS_CUDA)
+        snprintf(text, sizeof text, "core %d, %s kernels", ls_core_number(device.index), isa ? isa : "no");
     return ls_intern(session, text);
 }
 
@@ -212,4 +289,22 @@ const char *ls_isa_name(const ls_session *session)
 {
     const char *name = session ? ls_cpu_isa_name(session->options.isa) : NULL;
     return name ? name : "";
+}
+
+ls_status ls_check_device(ls_session *session, ls_device device, const char *function)
+{
+    ls_context *context = &session->context;
+    if (device.type == LS_HOST || (device.type == LS_CPU && device.index >= 0 && device.index < LS_MAX_DEVICES))
+        return LS_OK;
+    if (device.type == LS_CPU)
+        return ls_raise(context, LS_NO_DEVICE, "%s: there is no cpu(%d); CPU devices go from 0 to %d", function,
+                        device.index, LS_MAX_DEVICES - 1);
+    if (device.type == LS_CUDA) {
+        char why[256] = "";
+        if (device.index >= 0 && ls_card_number(device) < ls_card_count(why, sizeof why))
+            return LS_OK;
+        return ls_raise(context, LS_NO_DEVICE, "%s: there is no %s here%s%s", function, ls_device_str(session, device),
+                        *why ? ": " : "", why);
+    }
+    return ls_raise(context, LS_BAD_ARGUMENT, "%s: type %d is no type of device", function, device.type);
 }

@@ -47,6 +47,7 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_SQUARED_ERROR_BACKWARD] = "squared_error_backward",
     [LS_OP_CUSTOM] = "custom",
     [LS_OP_CUSTOM_BACKWARD] = "custom_backward",
+    [LS_OP_RESHAPE] = "reshape",
 };
 
 const char *ls_op_name(ls_op op)

@@ -78,10 +78,12 @@ typedef enum ls_op {
     /* in: x, gamma[C], beta[C], residual where fused_add; out: y, saved[2C] (mean, then 1/sqrt(var + eps)),
      * statistics[2C] (mean, then unbiased variance). With N = n*h*w as float: mean = plane sum of x / N;
      * sq = plane sum of d*d with d = x - mean; var = sq / N; inv = 1 / sqrtf(var + eps); unbiased = sq / (N - 1).
-     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused. */
+     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused.
+     * in[5], where there: shift[C], a constant that x lacks: the mean in `statistics` is then mean + shift, and nothing else
+     * changes. It is how a backend that `shifts` leaves out the bias of a convolution in front. */
     LS_OP_BATCH_NORM,
     /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance); out: y.
-     * inv = 1 / sqrtf(variance + eps), then as above. */
+     * inv = 1 / sqrtf(variance + eps), then as above; with a shift, in[5], the mean is mean - shift. */
     LS_OP_BATCH_NORM_INFER,
     /* in: dy, x, gamma, saved, y where fused_relu; out: dx, dgb[2C] (dgamma, then dbeta), and where fused_add dresidual.
      * d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
@@ -150,6 +152,10 @@ typedef enum ls_op {
     /* in: the operands at 0 to 2, y at 3, dy at 4; out: the gradients of the operands, those of parameters summed over the
      * shard; absent where nobody wants one. */
     LS_OP_CUSTOM_BACKWARD,
+
+    /* in: x; out: the same numbers of each image, in C order, under the output's shape. In the lanes that is a copy, and no plan
+     * has it; see `reorders` of backend.h. */
+    LS_OP_RESHAPE,
     LS_OP_COUNT
 } ls_op;
 
@@ -177,7 +183,9 @@ typedef struct ls_operand {
 
 /* What a shard needs of its batch. */
 typedef struct ls_samples {
-    const uint8_t *images; /* all of the data set: sample i begins at images + i * c*h*w */
+    const uint8_t *images;            /* all of the data set: sample i begins at images + i * c*h*w */
+    size_t image_bytes;               /* of all of them */
+    struct ls_counted *owner;         /* of the images, for a backend that keeps a copy; NULL: there are none */
     const uint32_t *index;            /* [count] sample numbers */
     const uint8_t *labels;            /* [count], of this shard's images in order */
     int count;                        /* images in this shard */
@@ -191,7 +199,8 @@ typedef struct ls_op_call {
     const ls_samples *samples; /* never NULL; count is the number of images */
     int groups;                /* (count + 15) / 16 */
     ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
-    void *scratch; /* of the size that the backend asked for, aligned to 64, content undefined */
+    struct ls_unit *unit; /* that computes; NULL where the backend asks for none */
+    void *scratch;        /* of the size that the backend asked for, aligned to 64, content undefined */
     /* Where parts > 1: only part number `part` is wanted. All parts together, each with scratch of its own and in any order or at
      * once, write what the whole call writes. */
     int part, parts;

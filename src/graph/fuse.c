@@ -69,6 +69,18 @@ static bool fuse_relu(ls_graph *graph, int i)
     return true;
 }
 
+/* The bias of a convolution that goes into a BatchNorm and nowhere else changes the running mean alone. */
+static void shift(ls_graph *graph, ls_node *norm)
+{
+    if (norm->attributes.op != norm_op(graph))
+        return;
+    ls_node *product = sole_producer(graph, norm->in[0], LS_OP_CONV);
+    if (!product || !product->in[2])
+        return;
+    norm->in[5] = product->in[2];
+    product->in[2] = NULL;
+}
+
 static int least(int a, int b)
 {
     return a < b ? a : b;
@@ -113,9 +125,11 @@ void ls_graph_fuse(ls_graph *graph)
         else if (fuse_add(graph, i))
             i--;
     }
+    for (int i = 0; i < graph->n_nodes && graph->backend->shifts; i++)
+        shift(graph, &graph->nodes[i]);
     for (int i = 0; i < graph->n_nodes; i++)
         crop(graph, &graph->nodes[i]);
-    if (graph->session->options.conv == LS_CONV_AUTO)
+    if (graph->session->options.conv == LS_CONV_AUTO && graph->backend->kernel[LS_OP_WINOGRAD])
         for (int i = 0; i < graph->n_nodes; i++)
             choose_winograd(&graph->nodes[i]);
 }

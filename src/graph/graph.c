@@ -4,11 +4,11 @@
 
 enum { LEAST_ROOM = 64 };
 
-ls_graph *ls_graph_new(ls_session *session, ls_flat *flat, bool training)
+ls_graph *ls_graph_new(ls_session *session, const ls_backend *backend, ls_flat *flat, bool training)
 {
     ls_graph *graph = ls_alloc(&session->context, 1, sizeof *graph, "a graph");
     if (graph)
-        *graph = (ls_graph){.session = session, .flat = flat, .training = training};
+        *graph = (ls_graph){.session = session, .backend = backend, .flat = flat, .training = training};
     return graph;
 }
 

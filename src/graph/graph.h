@@ -3,7 +3,7 @@
 #define LS_GRAPH_GRAPH_H
 
 #include "base/session.h"
-#include "device/op.h"
+#include "device/backend.h"
 #include "tensor/flat.h"
 
 /* Where a value's numbers lie while a shard runs. */
@@ -41,6 +41,7 @@ typedef struct ls_node {
 
 typedef struct ls_graph {
     ls_session *session;
+    const ls_backend *backend; /* that is to compute it */
     ls_flat *flat;
     ls_node *nodes;
     int n_nodes, node_capacity;
@@ -49,7 +50,7 @@ typedef struct ls_graph {
     bool training;
 } ls_graph;
 
-ls_graph *ls_graph_new(ls_session *session, ls_flat *flat, bool training);
+ls_graph *ls_graph_new(ls_session *session, const ls_backend *backend, ls_flat *flat, bool training);
 void ls_graph_free(ls_graph *graph);
 
 /* NULL, with the session's sticky error, when memory runs out. */
@@ -67,9 +68,12 @@ int ls_graph_producer(const ls_graph *graph, const ls_value *value);
 int ls_graph_uses(const ls_graph *graph, const ls_value *value);
 void ls_graph_remove(ls_graph *graph, int node);
 
+/* Where the backend's layout is not in C order: has values that are read under another shape made by an operation. */
+ls_status ls_graph_reshape(ls_graph *graph);
+
 /* Rewrites a recorded forward graph: a bias added to a product becomes the product's start, ReLU and addition join the
  * operation in front of them, convolutions leave out what the pool behind them never reads, and those that suit it become
- * Winograd's (unless the session says direct). */
+ * Winograd's (unless the session says direct, or the backend has none). */
 void ls_graph_fuse(ls_graph *graph);
 
 /* Appends the backward pass from `y`, whose gradient is `dy` (NULL: that of a sum over images). Gradients of parameters land in

@@ -374,7 +374,7 @@ static void differentiate(lowering *l, const ls_tensor *root, unsigned *flowing)
 ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *flowing)
 {
     lowering l = {.trace = trace, .request = request};
-    l.graph = ls_graph_new(trace->session, request->flat, request->training);
+    l.graph = ls_graph_new(trace->session, request->backend, request->flat, request->training);
     if (!l.graph)
         return NULL;
     for (int i = 0; i < trace->n && !l.failed; i++) {
@@ -395,6 +395,8 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
         ls_graph_fuse(l.graph);
     if (!l.failed && request->wanted == LS_WANT_GRADIENT)
         differentiate(&l, root, flowing);
+    if (!l.failed)
+        l.failed = ls_graph_reshape(l.graph) != LS_OK;
     if (!l.failed && !ls_failed(trace->session))
         return l.graph;
     ls_graph_free(l.graph);

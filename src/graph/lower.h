@@ -41,6 +41,7 @@ typedef enum ls_wanted {
 } ls_wanted;
 
 typedef struct ls_request {
+    const ls_backend *backend;
     ls_wanted wanted;
     bool has_dy; /* the gradient of the root is the input after the trace's own; else it is that of a sum */
     ls_flat

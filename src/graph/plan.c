@@ -8,18 +8,27 @@
 typedef struct life {
     size_t floats, offset;
     int from, to;
+    size_t number; /* bytes of one */
 } life;
 
-static size_t round_up(size_t n)
+/* Places in the arena begin at multiples of so many floats: what a core's vectors and a card's loads ask for. */
+enum { PLACE = 64 };
+
+static size_t round_up(size_t n, size_t to)
 {
-    return (n + LS_LANES - 1) / LS_LANES * LS_LANES;
+    return (n + to - 1) / to * to;
 }
 
-static size_t floats_of(const ls_value *value, int capacity)
+/* Of output `k` of a node, in the layout of a backend. */
+static size_t floats_of(const ls_node *node, int k, int capacity, const ls_backend *backend)
 {
+    const ls_value *value = node->out[k];
     size_t image = (size_t)value->c * (size_t)value->h * (size_t)value->w;
-    size_t groups = ((size_t)capacity + LS_LANES - 1) / LS_LANES;
-    return value->per_image ? groups * image * LS_LANES : round_up(image);
+    if (!value->per_image)
+        return round_up(image, PLACE);
+    size_t bytes = backend->made ? backend->made(node->attributes.op, k) : sizeof(float);
+    size_t images = round_up((size_t)capacity, (size_t)backend->group);
+    return round_up((images * image * bytes + sizeof(float) - 1) / sizeof(float), PLACE);
 }
 
 /* Whether the node may write its first output over an operand: it reads each number before it writes that one, and no other. */
@@ -41,14 +50,17 @@ static bool may_overwrite(ls_op op)
     return may[op];
 }
 
-static void find_lives(const ls_graph *graph, life *lives, int capacity)
+static void find_lives(const ls_graph *graph, life *lives, int capacity, const ls_backend *backend)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
         const ls_node *node = &graph->nodes[i];
         for (int k = 0; k < LS_MAX_OUT; k++)
             if (node->out[k] && node->out[k]->place == LS_IN_ARENA) {
                 life *l = &lives[node->out[k]->id];
-                *l = (life){.floats = floats_of(node->out[k], capacity), .from = i, .to = i};
+                *l = (life){.floats = floats_of(node, k, capacity, backend),
+                            .from = i,
+                            .to = i,
+                            .number = backend->made ? backend->made(node->attributes.op, k) : sizeof(float)};
             }
         for (int k = 0; k < LS_MAX_IN; k++)
             if (node->in[k])
@@ -173,6 +185,11 @@ static void set_call(ls_op_call *call, const ls_plan_step *step, const ls_bindin
         call->out[k] = operand(&step->out[k], bindings);
 }
 
+static int groups_of(int images)
+{
+    return (images + LS_LANES - 1) / LS_LANES;
+}
+
 static void measure_scratch(ls_plan *plan)
 {
     static float somewhere[1]; /* the backend asks which operands are there, and reads none */
@@ -181,7 +198,7 @@ static void measure_scratch(ls_plan *plan)
     for (int i = 0; i < LS_PLACES; i++)
         nowhere.base[i] = somewhere;
     ls_samples samples = {.count = plan->capacity};
-    ls_op_call call = {.samples = &samples, .groups = (plan->capacity + LS_LANES - 1) / LS_LANES};
+    ls_op_call call = {.samples = &samples, .groups = groups_of(plan->capacity)};
     for (int i = 0; i < plan->n_steps && plan->backend->scratch; i++) {
         ls_plan_step step = plan->steps[i];
         for (int k = 0; k < LS_MAX_IN; k++)
@@ -193,6 +210,20 @@ static void measure_scratch(ls_plan *plan)
         if (bytes > plan->scratch_bytes)
             plan->scratch_bytes = bytes;
     }
+}
+
+/* Numbers of one width must not be read as numbers of another. */
+static ls_status check_numbers(const ls_plan *plan, const ls_node *node, const life *lives)
+{
+    ls_op op = node->attributes.op;
+    for (int k = 0; k < LS_MAX_IN && plan->backend->read; k++) {
+        const ls_value *value = node->in[k] ? ls_graph_root(node->in[k]) : NULL;
+        if (value && value->place == LS_IN_ARENA && value->per_image &&
+            lives[value->id].number != plan->backend->read(op, k))
+            return ls_raise(plan->context, LS_UNSUPPORTED, "%s: %s of such operands cannot be computed by %s",
+                            node->layer, ls_op_name(op), plan->backend->name);
+    }
+    return LS_OK;
 }
 
 static void note_norm(ls_plan *plan, const ls_node *node)
@@ -217,7 +248,7 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
     plan->whole = ls_alloc(context, (size_t)graph->flat->n_buckets + 1, sizeof *plan->whole, "a plan");
     ls_status status = lives && heir && order && plan->steps && plan->whole ? LS_OK : LS_OUT_OF_MEMORY;
     if (status == LS_OK) {
-        find_lives(graph, lives, plan->capacity);
+        find_lives(graph, lives, plan->capacity, plan->backend);
         join_lives(graph, lives, heir);
         plan->arena_floats = place_lives(lives, n, order);
         plan->n_steps = graph->n_nodes;
@@ -231,8 +262,10 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
             for (int k = 0; k < LS_MAX_OUT; k++)
                 step->out[k] = argument(node->out[k], lives, heir);
             note_norm(plan, node);
-            if (!step->kernel)
-                status = ls_raise(context, LS_UNSUPPORTED, "%s: no %s on backend %s", node->layer,
+            if (check_numbers(plan, node, lives) != LS_OK)
+                status = ls_status_of(graph->session);
+            else if (!step->kernel)
+                status = ls_raise(context, LS_UNSUPPORTED, "%s: there is no %s on %s", node->layer,
                                   ls_op_name(node->attributes.op), plan->backend->name);
         }
         find_whole(plan, graph->flat);
@@ -244,13 +277,14 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
     return status;
 }
 
-ls_plan *ls_plan_new(const ls_graph *graph, const ls_backend *backend, int capacity)
+ls_plan *ls_plan_new(const ls_graph *graph, int capacity)
 {
     ls_context *context = &graph->session->context;
     ls_plan *plan = ls_alloc(context, 1, sizeof *plan, "a plan");
     if (!plan)
         return NULL;
-    *plan = (ls_plan){.context = context, .backend = backend, .capacity = capacity};
+    *plan = (ls_plan){
+        .context = context, .number = ++graph->session->plans, .backend = graph->backend, .capacity = capacity};
     if (build(plan, graph) == LS_OK)
         return plan;
     ls_plan_free(plan);
@@ -264,6 +298,13 @@ void ls_plan_free(ls_plan *plan)
     ls_release(plan->context, plan->steps);
     ls_release(plan->context, plan->whole);
     ls_release(plan->context, plan);
+}
+
+/* Tells of the buckets that a step completes. */
+static void complete(const ls_plan *plan, const ls_plan_step *step, void (*whole)(void *user, int bucket), void *user)
+{
+    for (int b = 0; whole && b < step->buckets; b++)
+        whole(user, plan->whole[step->first_bucket + b]);
 }
 
 void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
@@ -297,24 +338,50 @@ static int parts_of(const ls_plan *plan, const ls_bindings *bindings, const ls_o
     return most < ready + 1 ? most : ready + 1;
 }
 
+_Static_assert((int)LS_FORM_PLACES == (int)LS_PLACES, "a form has room for every place");
+
+static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples)
+{
+    ls_form form = {.plan = plan->number, .count = samples->count, .scratch = bindings->scratch};
+    for (int i = 0; i < LS_IN_ARRAYS; i++)
+        form.at[i] = bindings->base[i];
+    if (bindings->outputs)
+        form.at[LS_IN_OUTPUTS] = bindings->outputs[0];
+    return form;
+}
+
 bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user)
 {
+    ls_unit *unit = bindings->unit;
+    ls_samples there = *samples;
+    bool kept = false;
+    if (unit->type->begin) {
+        ls_form form = form_of(plan, bindings, samples);
+        kept = unit->type->begin(unit, &form, samples, &there);
+    }
     ls_op_call call = {
-        .samples = samples, .groups = (samples->count + LS_LANES - 1) / LS_LANES, .scratch = bindings->scratch};
+        .samples = &there, .groups = groups_of(samples->count), .unit = unit, .scratch = bindings->scratch};
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
         if (bindings->goes_on && !bindings->goes_on(user, i))
             return false;
-        set_call(&call, step, bindings);
-        call.parts = parts_of(plan, bindings, &call);
-        if (call.parts > 1)
-            bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->gauge);
-        else
-            ls_plan_call(plan, i, &call, &bindings->gauge);
-        for (int b = 0; whole && b < step->buckets; b++)
-            whole(user, plan->whole[step->first_bucket + b]);
+        if (!kept) {
+            set_call(&call, step, bindings);
+            call.parts = parts_of(plan, bindings, &call);
+            if (call.parts > 1)
+                bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->gauge);
+            else
+                ls_plan_call(plan, i, &call, &bindings->gauge);
+        }
+        if (!unit->type->begin)
+            complete(plan, step, whole, user);
     }
+    if (!unit->type->begin)
+        return true;
+    unit->type->end(unit);
+    for (int i = 0; i < plan->n_steps; i++)
+        complete(plan, &plan->steps[i], whole, user);
     return true;
 }
 

@@ -4,7 +4,7 @@
 #define LS_GRAPH_PLAN_H
 
 #include "base/spans.h"
-#include "device/backend.h"
+#include "device/unit.h"
 #include "graph/graph.h"
 
 typedef struct ls_argument {
@@ -24,6 +24,7 @@ typedef struct ls_plan_step {
 
 typedef struct ls_plan {
     ls_context *context;
+    uint64_t number; /* no other plan of the session ever has it */
     const ls_backend *backend;
     ls_plan_step *steps;
     int n_steps;
@@ -35,8 +36,8 @@ typedef struct ls_plan {
     struct ls_plan *older; /* the holder's: a plan for smaller shards that this one replaces */
 } ls_plan;
 
-/* Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */
-ls_plan *ls_plan_new(const ls_graph *graph, const ls_backend *backend, int capacity);
+/* For the graph's backend. Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */
+ls_plan *ls_plan_new(const ls_graph *graph, int capacity);
 void ls_plan_free(ls_plan *plan);
 
 /* What a step has taken over all its calls; seconds of processor time. */
@@ -59,19 +60,20 @@ typedef struct ls_helpers {
                   const ls_gauge *gauge);
 } ls_helpers;
 
-/* Where a run's numbers lie. */
+/* Where a run's numbers lie, and who computes. */
 typedef struct ls_bindings {
+    ls_unit *unit;
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
     void *scratch;
-    ls_gauge gauge;      /* where its operations are measured */
-    ls_helpers *helpers; /* NULL: none */
-    bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always */
+    ls_gauge gauge;                        /* where its operations are measured */
+    ls_helpers *helpers;                   /* NULL: none */
+    bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always, as for units that keep runs */
 } ls_bindings;
 
-/* Runs one shard. `whole` (may be NULL) is called after a step that completes a bucket of gradients. False where it was ended by
- * `goes_on`. */
+/* Hands one shard in. `whole` (may be NULL) is called once the step that completes a bucket of gradients was handed in. False where
+ * it was ended by `goes_on`. */
 bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user);
 

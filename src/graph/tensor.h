@@ -28,8 +28,9 @@ typedef enum ls_freshness { LS_EMPTY, LS_FRESH, LS_CONSUMED } ls_freshness;
 /* The samples of one batch, shared by the tensors made from it. */
 typedef struct ls_sample_list {
     const uint8_t *images, *labels;
-    ls_counted *owner; /* of those */
-    ls_array *index;   /* sample numbers, as bits */
+    size_t image_bytes; /* of all images there */
+    ls_counted *owner;  /* of those */
+    ls_array *index;    /* sample numbers, as bits */
 } ls_sample_list;
 
 void ls_samples_hold(const ls_sample_list *list);

@@ -8,8 +8,12 @@ static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_sha
     ls_tensor *tensor = ls_tensor_new(session, kind, shape, (ls_device){LS_HOST, 0});
     if (!tensor)
         return NULL;
-    tensor->samples = (ls_sample_list){
-        .images = data->images, .labels = data->labels, .owner = (ls_counted *)&data->counted, .index = index};
+    tensor->samples = (ls_sample_list){.images = data->images,
+                                       .labels = data->labels,
+                                       .image_bytes = (size_t)data->rows * (size_t)data->channels *
+                                                      (size_t)data->height * (size_t)data->width,
+                                       .owner = (ls_counted *)&data->counted,
+                                       .index = index};
     ls_samples_hold(&tensor->samples);
     tensor->name = kind == LS_TENSOR_IMAGES ? "a batch's images" : "a batch's labels";
     return tensor;

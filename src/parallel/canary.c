@@ -1,7 +1,7 @@
-/* A tiny training run on each core: a device that computes other numbers than its neighbours is found before the work begins. */
-#include "base/cores.h"
+/* A tiny training run on each core or card: a device that computes other numbers than its neighbours is found before the work begins. */
 #include "base/random.h"
 #include "base/session.h"
+#include "device/unit.h"
 
 enum { IMAGES = 32, CHANNELS = 3, SIDE = 12, CLASSES = 10 };
 
@@ -44,6 +44,15 @@ static ls_data *images(ls_session *s)
     return ls_data_from_memory(s, pixels, labels, IMAGES, CHANNELS, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 16});
 }
 
+/* Devices may share a core, or a card. */
+static bool is_tried(const int tried[], int n, int unit)
+{
+    for (int i = 0; i < n; i++)
+        if (tried[i] == unit)
+            return true;
+    return false;
+}
+
 ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
 {
     if (!session || ls_failed(session))
@@ -53,15 +62,16 @@ ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
     ls_options options = {.shard = 8,
                           .isa = session->options.isa,
                           .conv = session->options.conv,
+                          .dtype = session->options.dtype,
                           .allocator = session->options.allocator};
     ls_session *own = ls_open(&options);
     ls_data *data = images(own);
-    bool tried[LS_MAX_CORES] = {false}; /* devices may share a core */
-    int cores = ls_core_count();
+    int tried[LS_MAX_DEVICES], n_tried = 0;
     for (int d = 0; d < devices.n && !ls_failed(own); d++) {
-        if (tried[devices.at[d].index % cores])
+        const int unit = ls_unit_number(devices.at[d]);
+        if (is_tried(tried, n_tried, unit))
             continue;
-        tried[devices.at[d].index % cores] = true;
+        tried[n_tried++] = unit;
         uint64_t found = train_on(own, data, devices.at[d]);
         if (d == 0)
             *sum = found;

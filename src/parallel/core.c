@@ -1,18 +1,18 @@
 #include "parallel/core.h"
 
-#include "base/cores.h"
-#include "comm/tree.h"
-
-ls_core *ls_core_of(ls_session *session, int index)
+ls_core *ls_core_of(ls_session *session, ls_device device)
 {
-    int number = index % ls_core_count();
+    const int number = ls_unit_number(device);
     for (ls_core *core = session->cores; core; core = core->next_core)
         if (core->number == number)
             return core;
     ls_core *core = ls_alloc(&session->context, 1, sizeof *core, "a core");
-    if (!core)
+    ls_unit *unit = core ? ls_unit_open(&session->context, &session->options, device) : NULL;
+    if (!unit) {
+        ls_release(&session->context, core);
         return NULL;
-    *core = (ls_core){.context = &session->context, .number = number, .next_core = session->cores};
+    }
+    *core = (ls_core){.context = &session->context, .number = number, .unit = unit, .next_core = session->cores};
     pthread_mutex_init(&core->lock, NULL);
     pthread_cond_init(&core->turn, NULL);
     return session->cores = core;
@@ -23,11 +23,11 @@ void ls_cores_free(ls_session *session)
     while (session->cores) {
         ls_core *core = session->cores;
         session->cores = core->next_core;
-        ls_release(core->context, core->arena);
-        ls_release(core->context, core->scratch);
+        ls_unit_release(core->unit, core->arena);
+        ls_unit_release(core->unit, core->scratch);
+        ls_unit_close(core->unit);
         ls_release(core->context, core->index);
         ls_release(core->context, core->labels);
-        ls_release(core->context, core->sums);
         pthread_cond_destroy(&core->turn);
         pthread_mutex_destroy(&core->lock);
         ls_release(core->context, core);
@@ -52,17 +52,23 @@ void ls_core_leave(ls_core *core)
     pthread_mutex_unlock(&core->lock);
 }
 
-/* Replaces a block by a larger one; the content need not survive. */
+/* Replace a block by a larger one, the unit's and the host's; the content need not survive. */
 static void *enlarge(ls_core *core, void *block, size_t count, size_t size)
 {
+    ls_unit_release(core->unit, block);
+    return ls_unit_alloc(core->unit, count, size, "an arena");
+}
+
+static void *enlarge_host(ls_core *core, void *block, size_t count, size_t size)
+{
     ls_release(core->context, block);
-    return ls_alloc(core->context, count, size, "a core's arena");
+    return ls_alloc(core->context, count, size, "a shard's samples");
 }
 
 static bool has_room(const ls_core *core, const ls_plan *plan)
 {
     return core->arena && plan->arena_floats <= core->arena_floats && core->scratch &&
-           plan->scratch_bytes <= core->scratch_bytes && (size_t)plan->capacity <= core->shard_images && core->sums;
+           plan->scratch_bytes <= core->scratch_bytes && (size_t)plan->capacity <= core->shard_images;
 }
 
 static ls_status make_room(ls_core *core, const ls_plan *plan)
@@ -77,12 +83,10 @@ static ls_status make_room(ls_core *core, const ls_plan *plan)
         core->scratch_bytes = core->scratch ? plan->scratch_bytes : 0;
     }
     if (images > core->shard_images) {
-        core->index = enlarge(core, core->index, images, sizeof *core->index);
-        core->labels = enlarge(core, core->labels, images, 1);
+        core->index = enlarge_host(core, core->index, images, sizeof *core->index);
+        core->labels = enlarge_host(core, core->labels, images, 1);
         core->shard_images = core->index && core->labels ? images : 0;
     }
-    if (!core->sums)
-        core->sums = ls_alloc(core->context, 2 * LS_TREE_LEVELS * LS_TREE_BLOCK, sizeof(float), "a core's sums");
     return has_room(core, plan) ? LS_OK : LS_OUT_OF_MEMORY;
 }
 

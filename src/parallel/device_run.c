@@ -21,6 +21,7 @@ static void fold_top(ls_device_run *r, pile *p, size_t n, const ls_backend *back
 
 static void run_shards(ls_device_run *r, ls_core *core)
 {
+    ls_unit *unit = core->unit;
     const ls_program *program = r->feed->program;
     const ls_backend *backend = r->feed->plan->backend;
     struct ls_network *network = program->network;
@@ -28,21 +29,24 @@ static void run_shards(ls_device_run *r, ls_core *core)
     ls_bindings bindings = {.scratch = NULL};
     if (network)
         ls_network_bind(network, &bindings);
-    if (r->statistics)
-        bindings.base[LS_IN_STATISTICS] = r->statistics->data;
     pile p = {.n = 0};
     if (r->n_partial && !r->feed->shards)
         memset(r->partial[0]->data, 0, trainable * sizeof(float)); /* the sum over an empty part of a batch */
     for (int j = 0; j < r->feed->shards; j++) {
         float *outputs[LS_MAX_INPUTS] = {NULL};
         size_t first = (size_t)j * (size_t)r->feed->shard;
+        size_t images = (size_t)ls_feed_count(r->feed, j), row = (size_t)program->output_numbers;
         if (r->rows)
-            outputs[0] = r->rows->data + first * (size_t)program->output_numbers;
+            outputs[0] = unit->type->lend(unit, r->rows->data + first * row, images * row);
         for (int k = 0; k < LS_MAX_INPUTS; k++)
             if (r->inputs[k].fresh)
-                outputs[k] = r->inputs[k].fresh->data + first * r->feed->input_numbers[k];
+                outputs[k] = unit->type->lend(unit, r->inputs[k].fresh->data + first * r->feed->input_numbers[k],
+                                              images * r->feed->input_numbers[k]);
         if (r->metrics)
-            bindings.base[LS_IN_METRICS] = r->metrics->data + (size_t)j * LS_METRICS;
+            bindings.base[LS_IN_METRICS] =
+                unit->type->lend(unit, r->metrics->data + (size_t)j * LS_METRICS, LS_METRICS);
+        if (r->statistics)
+            bindings.base[LS_IN_STATISTICS] = unit->type->lend(unit, r->statistics->data, r->statistics->n);
         if (r->n_partial) {
             p.level[p.n++] = 0;
             bindings.base[LS_IN_GRADIENTS] = r->partial[p.n - 1]->data;
@@ -102,6 +106,10 @@ static void work(ls_task *task, ls_core *core)
     ls_device_run *r = task->payload;
     ls_feed_locate(r->feed);
     run_shards(r, core);
+    if (ls_unit_finish(core->unit, NULL) != LS_OK) {
+        atomic_store(&task->session->broken, true);
+        return;
+    }
     if (r->summary)
         sum_metrics(r);
     put_gradients(r);
@@ -142,6 +150,13 @@ ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_t
     ls_stream *stream = ls_stream_for(session, device);
     if (!stream || ls_core_reserve(stream->core, program->plan) != LS_OK)
         return NULL;
+    if (stream->core->unit->backend != program->backend) {
+        ls_raise(&session->context, LS_UNSUPPORTED,
+                 "%s runs networks; computations with tensors of one's own run on CPUs", stream->core->unit->name);
+        return NULL;
+    }
+    if (program->network)
+        ls_network_publish(program->network);
     const ls_tensor *over = root->fold ? root->in[0] : root;
     ls_feed *feed = ls_feed_new(program, trace, over->shape.dim[0], dy);
     size_t payload = sizeof(ls_device_run) + (size_t)trace->n_arrays * sizeof(ls_target);

@@ -8,7 +8,7 @@
 void ls_slow_down(const ls_worker *worker)
 {
     const ls_options *options = &worker->engine->session->options;
-    if (options->slow_seconds <= 0 || worker->device.index != options->slow_cpu)
+    if (options->slow_seconds <= 0 || worker->device.type != LS_CPU || worker->device.index != options->slow_cpu)
         return;
     struct timespec time = {(time_t)options->slow_seconds,
                             (long)((options->slow_seconds - (double)(time_t)options->slow_seconds) * 1e9)};
@@ -21,7 +21,8 @@ static void *worker_main(void *argument)
 {
     ls_worker *worker = argument;
     ls_engine *engine = worker->engine;
-    ls_pin_to_core(worker->core->number);
+    if (worker->core->unit->core >= 0)
+        ls_pin_to_core(worker->core->unit->core);
     ls_set_arithmetic();
     pthread_mutex_lock(&engine->lock);
     for (;;) {
@@ -60,10 +61,13 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         return LS_OUT_OF_MEMORY;
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
-        *worker =
-            (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i].index), .device = devices->at[i]};
+        *worker = (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i]), .device = devices->at[i]};
         if (!worker->core)
-            return LS_OUT_OF_MEMORY;
+            return ls_status_of(session);
+        if (worker->core->unit->memory != engine->workers[0].core->unit->memory)
+            return ls_raise(engine->context, LS_UNSUPPORTED,
+                            "%s and %s have memories of their own; one network is trained in one memory, so far",
+                            engine->workers[0].core->unit->name, worker->core->unit->name);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
         engine->crowded |= first < i;
@@ -73,7 +77,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         ls_meter_start(&worker->meter);
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0)
             return ls_raise(engine->context, LS_OUT_OF_MEMORY,
-                            "no thread for cpu:%d; the system's limit on threads is reached", devices->at[i].index);
+                            "no thread for %s; the system's limit on threads is reached", worker->core->unit->name);
         engine->n_workers++;
     }
     return LS_OK;

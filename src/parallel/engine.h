@@ -1,5 +1,5 @@
-/* The workers of a list of devices, and the jobs they run. A CPU device is one thread on one core. Devices that share a core take
- * turns by whole pieces of work, and share the core's arena, so that their number costs no memory.
+/* The workers of a list of devices, and the jobs they run. A device is one thread: on a CPU that of its core, of a card one that hands
+ * work in. Devices that share a core or a card take turns by whole pieces of work (core.h).
  *
  * Every worker runs every job, in the order handed in; a job's `work` returns when the whole job needs this worker no more. */
 #ifndef LS_PARALLEL_ENGINE_H

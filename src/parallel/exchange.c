@@ -266,7 +266,7 @@ static void sum_end(ls_step_job *step, bool across)
     int end = across ? step->shards : step->hosts.begin[groups->group + 1];
     if (leads(groups))
         ls_runs_sum(begin, end, step->shards, across ? &step->hosts : &step->runs, step->statistics,
-                    network->flat.state, network->backend->add);
+                    network->flat.state, ls_backend_ref()->add);
 }
 
 /* ---- Stages; the caller holds the cluster's lock ---- */

@@ -18,8 +18,8 @@ typedef struct pass {
     float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     uint64_t step;
-    atomic_int next;   /* of this rank's */
-    atomic_int left;   /* that are not finished */
+    atomic_int next; /* of this rank's */
+    atomic_int left; /* that are not finished */
     int end;
     ls_runs runs;
     size_t *begin; /* [ranks + 1] of what is gathered */
@@ -28,15 +28,18 @@ typedef struct pass {
 static void run_shard(pass *p, int j, ls_worker *worker)
 {
     ls_network *network = p->network;
+    ls_unit *unit = worker->core->unit;
     float *outputs[LS_MAX_INPUTS] = {NULL};
+    const size_t row = (size_t)p->feed->program->output_numbers;
     if (p->rows)
-        outputs[0] = p->rows + (size_t)j * (size_t)p->feed->shard * (size_t)p->feed->program->output_numbers;
-    size_t number = (size_t)(worker - worker->engine->workers);
-    ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = p->statistics + number * network->flat.state},
+        outputs[0] = unit->type->lend(unit, p->rows + (size_t)j * (size_t)p->feed->shard * row,
+                                      (size_t)ls_feed_count(p->feed, j) * row);
+    float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
+    ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = unit->type->lend(unit, statistics, network->flat.state)},
                             .outputs = outputs};
     ls_network_bind(network, &bindings);
     if (p->metrics)
-        bindings.base[LS_IN_METRICS] = p->metrics + (size_t)j * LS_METRICS;
+        bindings.base[LS_IN_METRICS] = unit->type->lend(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
     bindings.helpers = ls_offer_begin(worker, NULL);
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
@@ -64,6 +67,8 @@ static void work(ls_job *job, ls_worker *worker)
         j = atomic_fetch_add(&p->next, 1);
         if (j < p->end)
             run_shard(p, j, worker);
+        else if (ls_unit_finish(worker->core->unit, NULL) != LS_OK)
+            atomic_store(&p->network->session->broken, true);
         ls_core_leave(worker->core);
     } while (j < p->end);
     ls_offer_enter(worker);
@@ -147,6 +152,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     ls_cluster *cluster = session->options.cluster;
     if (p.feed && losses && p.statistics && (p.metrics || !metrics) && cut(&p, context, cluster) == LS_OK) {
         ls_streams_wait(session); /* operands that devices are still at */
+        ls_network_publish(network);
         ls_feed_locate(p.feed);
         ls_engine_submit(network->engine, &p.job);
         ls_engine_wait_job(network->engine, &p.job);

@@ -5,11 +5,10 @@
 #include "parallel/trainer.h"
 
 /* A core's room for one shard, as ls_core_reserve makes it. */
-static size_t core_bytes(const ls_plan *plan)
+static size_t core_bytes(const ls_plan *plan, const ls_network *network)
 {
-    size_t images = (size_t)plan->capacity;
-    return plan->arena_floats * sizeof(float) + plan->scratch_bytes + images * (sizeof(uint32_t) + 1) +
-           2 * LS_TREE_LEVELS * LS_TREE_BLOCK * sizeof(float);
+    size_t unit = ls_network_apart(network) ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
+    return unit + (size_t)plan->capacity * (sizeof(uint32_t) + 1) + network->unit->held;
 }
 
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
@@ -32,8 +31,9 @@ ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *by
     bool any_order = session->options.shuffle_pulls != 0;
     size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (trainer->options.momentum != 0) +
                        (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
-    size_t floats = 2 * (flat->trainable + flat->state) + gradients * flat->trainable +
+    size_t floats = 2 * (flat->trainable + flat->state) +
+                    (ls_network_apart(network) ? 0 : gradients * flat->trainable) +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);
-    *bytes = (int64_t)(floats * sizeof(float) + (size_t)network->engine->n_cores * core_bytes(plan));
+    *bytes = (int64_t)(floats * sizeof(float) + (size_t)network->engine->n_cores * core_bytes(plan, network));
     return LS_OK;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "data/data.h"
-#include "device/cpu/select.h"
 #include "nn/init.h"
 #include "parallel/stream.h"
 
@@ -16,6 +15,25 @@ void ls_share_drop(ls_share *part)
     *part = (ls_share){.feed = NULL};
 }
 
+bool ls_network_apart(const ls_network *network)
+{
+    return network->unit->memory != 0;
+}
+
+static void release_values(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    for (int i = 0; i < 2; i++) { /* without a unit there are none */
+        if (network->unit_weights[i] != network->weights[i])
+            ls_unit_release(network->unit, network->unit_weights[i]);
+        if (network->unit_state[i] != network->state[i])
+            ls_unit_release(network->unit, network->unit_state[i]);
+        ls_release(context, network->weights[i]);
+        ls_release(context, network->state[i]);
+        network->weights[i] = network->state[i] = network->unit_weights[i] = network->unit_state[i] = NULL;
+    }
+}
+
 static void free_network(void *object)
 {
     ls_network *network = object;
@@ -24,7 +42,7 @@ static void free_network(void *object)
     if (network->engine)
         ls_engine_wait(network->engine);
     ls_streams_wait(session);
-    ls_engine_free(network->engine);
+    ls_engine_free(network->engine); /* its cores, and with them the unit, are the session's */
     for (int i = 0; i < network->n_pending; i++)
         ls_share_drop(&network->pending[i]);
     ls_release(context, network->pending);
@@ -32,10 +50,7 @@ static void free_network(void *object)
     ls_tensors_forget(session, network);
     ls_recorded_release(&network->inference);
     ls_recorded_release(&network->training);
-    for (int i = 0; i < 2; i++) {
-        ls_release(context, network->weights[i]);
-        ls_release(context, network->state[i]);
-    }
+    release_values(network);
     ls_release(context, network->summary);
     ls_flat_destroy(&network->flat);
     if (network->root->network == network)
@@ -73,9 +88,71 @@ bool ls_network_has(const ls_network *network, ls_device device)
     return false;
 }
 
+/* A device that shares the unit may be at something else there; in the host's memory nobody's turn is waited for. */
+static void enter(const ls_network *network)
+{
+    if (ls_network_apart(network))
+        ls_core_enter(network->engine->workers[0].core);
+}
+
+static void leave(const ls_network *network)
+{
+    if (ls_network_apart(network))
+        ls_core_leave(network->engine->workers[0].core);
+}
+
+/* The unit's numbers to the host, or the other way. */
+static void get(ls_network *network, float *to, const float *from, size_t n)
+{
+    enter(network);
+    network->unit->type->get(network->unit, to, from, n * sizeof *to);
+    leave(network);
+    if (ls_unit_check(network->unit) != LS_OK)
+        atomic_store(&network->session->broken, true);
+}
+
+void ls_network_put(ls_network *network, float *memory, const float *from, size_t n)
+{
+    enter(network);
+    network->unit->type->put(network->unit, memory, from, n * sizeof *memory);
+    leave(network);
+}
+
+const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room)
+{
+    if (!ls_network_apart(network))
+        return memory;
+    if (!*room)
+        *room = ls_alloc(&network->session->context, n, sizeof **room, "a copy of a device's numbers");
+    if (*room)
+        get(network, *room, memory, n);
+    return *room;
+}
+
+void ls_network_publish(ls_network *network)
+{
+    int current = atomic_load(&network->current);
+    if (!network->changed)
+        return;
+    network->changed = false;
+    ls_network_put(network, network->unit_weights[current], network->weights[current], network->flat.trainable);
+    ls_network_put(network, network->unit_state[current], network->state[current], network->flat.state);
+}
+
+/* The running statistics are moved by the host, which always has them. */
+static void fetch(ls_network *network)
+{
+    int current = atomic_load(&network->current);
+    if (!network->behind)
+        return;
+    network->behind = false;
+    get(network, network->weights[current], network->unit_weights[current], network->flat.trainable);
+}
+
 ls_status ls_network_settle(ls_network *network)
 {
     ls_engine_wait(network->engine);
+    fetch(network);
     return ls_status_of(network->session);
 }
 
@@ -102,14 +179,16 @@ ls_status ls_network_change(ls_network *network, const char *function)
                         function);
     network->version++;
     ls_streams_wait(network->session);
-    return ls_network_settle(network);
+    ls_network_settle(network);
+    network->changed = true;
+    return ls_status_of(network->session);
 }
 
 void ls_network_bind(const ls_network *network, ls_bindings *bindings)
 {
     int current = atomic_load(&network->current);
-    bindings->base[LS_IN_WEIGHTS] = network->weights[current];
-    bindings->base[LS_IN_STATE] = network->state[current];
+    bindings->base[LS_IN_WEIGHTS] = network->unit_weights[current];
+    bindings->base[LS_IN_STATE] = network->unit_state[current];
 }
 
 ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
@@ -127,10 +206,16 @@ ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t 
 static ls_status allocate_values(ls_network *network)
 {
     ls_context *context = &network->session->context;
+    size_t trainable = network->flat.trainable, state = network->flat.state;
+    const bool apart = ls_network_apart(network);
     for (int i = 0; i < 2; i++) {
-        network->weights[i] = ls_alloc(context, network->flat.trainable, sizeof(float), "the weights");
-        network->state[i] = ls_alloc(context, network->flat.state, sizeof(float), "the running statistics");
-        if (!network->weights[i] || !network->state[i])
+        network->weights[i] = ls_alloc(context, trainable, sizeof(float), "the weights");
+        network->state[i] = ls_alloc(context, state, sizeof(float), "the running statistics");
+        network->unit_weights[i] =
+            apart ? ls_unit_alloc(network->unit, trainable, sizeof(float), "the weights") : network->weights[i];
+        network->unit_state[i] =
+            apart ? ls_unit_alloc(network->unit, state, sizeof(float), "the running statistics") : network->state[i];
+        if (!network->weights[i] || !network->state[i] || !network->unit_weights[i] || !network->unit_state[i])
             return LS_OUT_OF_MEMORY;
     }
     return LS_OK;
@@ -183,11 +268,7 @@ static void forget(ls_network *network)
 {
     ls_recorded_release(&network->inference);
     ls_recorded_release(&network->training);
-    for (int i = 0; i < 2; i++) {
-        ls_release(&network->session->context, network->weights[i]);
-        ls_release(&network->session->context, network->state[i]);
-        network->weights[i] = network->state[i] = NULL;
-    }
+    release_values(network);
     ls_flat_destroy(&network->flat);
     ls_flat_init(&network->flat, &network->session->context);
 }
@@ -219,7 +300,22 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     network->images = shape;
     network->defined = true;
     draw(network);
+    network->changed = true;
     return ls_status_of(session);
+}
+
+static ls_status check_unit(const ls_network *network)
+{
+    const ls_options *options = &network->session->options;
+    ls_context *context = &network->session->context;
+    const char *name = ls_device_str(network->session, network->devices.at[0]);
+    if (!ls_network_apart(network) && options->dtype != LS_F32)
+        return ls_raise(context, LS_UNSUPPORTED, "ls_initialize: %s computes in f32; other dtypes are for GPUs", name);
+    if (ls_network_apart(network) && ls_cluster_ranks(options->cluster) > 1)
+        return ls_raise(context, LS_UNSUPPORTED,
+                        "ls_initialize: %s has a memory of its own, and ranks have no way from one to another yet",
+                        name);
+    return LS_OK;
 }
 
 static ls_network *build(ls_module *root, ls_devices devices)
@@ -232,9 +328,12 @@ static ls_network *build(ls_module *root, ls_devices devices)
     network->root = root;
     network->devices = devices;
     network->shard = session->options.shard;
-    network->backend = ls_cpu_backend(session->options.isa);
     ls_flat_init(&network->flat, &session->context);
     network->engine = ls_engine_new(session, &devices);
+    if (network->engine)
+        network->unit = network->engine->workers[0].core->unit;
+    if (network->unit)
+        check_unit(network);
     return ls_own(session, network, free_network);
 }
 

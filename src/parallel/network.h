@@ -1,7 +1,8 @@
-/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
+/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices that compute in one memory.
  *
- * Step k reads copy `current` and writes the other, which becomes current when the whole step is finished and finite. CPU devices
- * of one process share both copies. */
+ * Step k reads copy `current` and writes the other, which becomes current when the whole step is finished and finite. Where the
+ * devices compute in the host's memory, these are the values that everybody reads and writes; else the host has copies, which are
+ * brought up to date when somebody looks at them, and sent when somebody changed them. */
 #ifndef LS_PARALLEL_NETWORK_H
 #define LS_PARALLEL_NETWORK_H
 
@@ -23,10 +24,12 @@ typedef struct ls_network {
     ls_module *root;
     ls_devices devices;
     ls_init init;
-    const ls_backend *backend;
     ls_engine *engine;
+    ls_unit *unit; /* the first device's: all have its memory and its kernels */
     ls_flat flat;
-    float *weights[2], *state[2];
+    float *weights[2], *state[2];           /* the host's */
+    float *unit_weights[2], *unit_state[2]; /* the unit's: the same ones where it computes in the host's memory */
+    bool behind, changed;                   /* the host's weights are older than the unit's; newer */
     atomic_int current;
     bool defined;    /* the shapes are known, and everything has values */
     ls_shape images; /* dim[0] is -1 */
@@ -56,8 +59,16 @@ bool ls_network_has(const ls_network *network, ls_device device);
 /* Waits for the work in hand, then the vectors may be read and written by the caller's thread. */
 ls_status ls_network_settle(ls_network *network);
 
-float *ls_network_values(ls_network *network, const ls_view *view);     /* of the current copy */
+float *ls_network_values(ls_network *network, const ls_view *view);     /* of the current copy, on the host */
 void ls_network_bind(const ls_network *network, ls_bindings *bindings); /* the current weights and state */
+
+bool ls_network_apart(const ls_network *network); /* the unit's memory is not the host's */
+/* Sends values that were changed on the host, before work that reads them is handed in. */
+void ls_network_publish(ls_network *network);
+/* Numbers in the unit's memory as the host can read them: themselves, or a copy in *room, made large enough at the first call. Nothing may
+ * be in hand. NULL when memory runs out. */
+const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
+void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
 
 ls_status ls_network_clear(ls_network *network); /* drops the pending parts */
 /* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */

@@ -4,6 +4,7 @@
 
 #include "comm/tree.h"
 #include "device/cpu/select.h"
+#include "parallel/network.h"
 
 enum { MOST_PROGRAMS = 256 };
 
@@ -74,13 +75,13 @@ static void forget_oldest(ls_session *session)
 static ls_status make_plan(ls_program *program, const ls_trace *trace, int images)
 {
     ls_session *session = trace->session;
-    ls_request request = {.wanted = program->wanted,
+    ls_request request = {.backend = program->backend,
+                          .wanted = program->wanted,
                           .has_dy = program->has_dy,
                           .flat = program->network ? trace->call->flat : &program->own_flat,
                           .training = program->network && trace->call->training};
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
-    const ls_backend *backend = ls_cpu_backend(session->options.isa);
-    ls_plan *plan = graph ? ls_plan_new(graph, backend, images) : NULL;
+    ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
     ls_graph_free(graph);
     if (!plan)
         return ls_status_of(session);
@@ -100,11 +101,13 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
         return NULL;
     }
     memcpy(key, trace->key, (size_t)trace->key_length * sizeof *key);
+    struct ls_network *network = trace->call ? trace->call->network : NULL;
     *program = (ls_program){.session = session,
                             .next = session->programs,
                             .key = key,
                             .key_length = trace->key_length,
-                            .network = trace->call ? trace->call->network : NULL,
+                            .network = network,
+                            .backend = network ? network->unit->backend : ls_cpu_backend(session->options.isa),
                             .wanted = wanted,
                             .has_dy = has_dy};
     ls_flat_init(&program->own_flat, context);
@@ -332,6 +335,8 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     int count = ls_feed_count(feed, j);
     gather(feed, first, count, core);
     ls_samples samples = {.images = feed->images.images,
+                          .image_bytes = feed->images.image_bytes,
+                          .owner = feed->images.owner,
                           .index = core->index,
                           .labels = core->labels,
                           .count = count,
@@ -340,6 +345,7 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
                           .one = feed->one};
     for (int k = 0; k < feed->n_inputs; k++)
         samples.rows[k] = feed->inputs[k]->data + feed->input_offset[k] + (size_t)first * feed->input_numbers[k];
+    bindings->unit = core->unit;
     bindings->base[LS_IN_ARENA] = core->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = core->scratch;

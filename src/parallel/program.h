@@ -11,6 +11,7 @@ typedef struct ls_program {
     uint32_t *key;
     int key_length;
     struct ls_network *network; /* whose weights it reads; NULL: it reads arrays alone */
+    const ls_backend *backend;  /* the network's; arrays alone are computed with by CPUs */
     ls_wanted wanted;
     bool has_dy;
     ls_flat own_flat; /* of the tracked arrays' gradients, where there is no network */
@@ -65,7 +66,7 @@ static inline int ls_feed_count(const ls_feed *feed, int j)
     return left < feed->shard ? (int)left : feed->shard;
 }
 
-/* Runs shard j on a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients, statistics, metrics and
+/* Hands shard j in at a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients, statistics, metrics and
  * outputs of `bindings`. */
 bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user);

@@ -23,6 +23,8 @@ static ls_status check_options(ls_session *session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: shard is %d; it must be from 1 to %d", o->shard, MAX_SHARD);
     if ((int)o->conv < LS_CONV_AUTO || (int)o->conv > LS_CONV_DIRECT)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such algorithm for convolutions");
+    if ((int)o->dtype < LS_F32 || (int)o->dtype > LS_BF16)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such dtype");
     if ((int)o->isa < LS_ISA_AUTO || (int)o->isa > LS_ISA_REFERENCE)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such instruction set");
     if (o->host_ranks < 0)

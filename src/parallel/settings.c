@@ -37,6 +37,7 @@ static void set_number(ls_settings *s, const char *name, double value)
 
 static void set_trainer(ls_settings *s, const ls_trainer *trainer)
 {
+    static const char *const dtypes[] = {"f32", "tf32", "bf16"};
     static const char *const inits[] = {"normal", "xavier", "he"}, *const schedules[] = {"constant", "step", "cosine"};
     const ls_network *network = trainer->network;
     const ls_options *options = &s->session->options;
@@ -50,7 +51,7 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     set(s, "seed", "%llu", (unsigned long long)options->seed);
     set(s, "shard", "%d", network->shard);
     set(s, "conv", "%s", options->conv == LS_CONV_DIRECT ? "direct" : "auto");
-    set(s, "dtype", "f32");
+    set(s, "dtype", "%s", dtypes[options->dtype]);
     set(s, "optimizer", "sgd");
     set_number(s, "lr", o->lr);
     set_number(s, "momentum", o->momentum);

@@ -8,18 +8,8 @@
 #include "cluster/cluster.h"
 #include "parallel/exchange.h"
 #include "parallel/profile.h"
+#include "parallel/slices.h"
 #include "parallel/stream.h"
-
-static int slices_of(ls_bucket run)
-{
-    return (int)((run.end - run.begin + LS_SLICE - 1) / LS_SLICE);
-}
-
-/* This rank's piece of a bucket. */
-static ls_bucket own_piece(const ls_step_job *step, int bucket)
-{
-    return step->routes[bucket].piece;
-}
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
 {
@@ -109,6 +99,12 @@ void ls_step_wake(ls_step_job *step)
     pthread_mutex_unlock(&step->lock);
 }
 
+float *ls_step_target(const ls_step_job *step)
+{
+    const ls_network *network = step->trainer->network;
+    return step->update ? network->unit_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+}
+
 /* ---- The end of a step ---- */
 
 /* This rank's nodes of the statistics, weighted by their images. */
@@ -124,7 +120,7 @@ static void sum_statistics(ls_step_job *step)
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
     }
-    ls_runs_sum(step->first, step->first + step->mine, step->shards, NULL, step->statistics, n, network->backend->add);
+    ls_runs_sum(step->first, step->first + step->mine, step->shards, NULL, step->statistics, n, ls_backend_ref()->add);
 }
 
 /* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
@@ -137,6 +133,7 @@ static void move_statistics(ls_step_job *step)
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
         is[i] = fmaf(0.1f, step->statistics[i] / (float)step->rows, 0.9f * was[i]);
+    network->unit->type->put(network->unit, network->unit_state[1 - current], is, n * sizeof *is);
 }
 
 static ls_report report_of(const ls_step_job *step)
@@ -215,7 +212,11 @@ static void raise_broken(ls_step_job *step)
                      (long long)step->number + 1, j, (long long)step->number);
             return;
         }
-    const float *next = network->weights[1 - atomic_load(&network->current)];
+    const int other = 1 - atomic_load(&network->current);
+    float *next = network->weights[other];
+    if (step->update)
+        network->unit->type->get(network->unit, next, network->unit_weights[other],
+                                 network->flat.trainable * sizeof *next);
     const char *name = "the gradient";
     for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
         const ls_view *view = &network->flat.views[i];
@@ -266,13 +267,26 @@ void ls_step_finish(ls_step_job *step)
     ls_step_wake(step);
 }
 
-/* One shard or slice is done; the last one ends this rank's part of the step. */
-static void finish_part(ls_step_job *step, ls_worker *worker)
+/* Until all that was handed in is done; then the shards' numbers can be looked at. */
+static void finish_units(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    bool finite = true;
+    if (ls_unit_finish(network->unit, &finite) != LS_OK)
+        atomic_store(&network->session->broken, true);
+    for (int j = step->first; j < step->first + step->mine; j++)
+        finite &= isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
+    if (!finite || atomic_load(&network->session->broken))
+        atomic_store(&step->broken, 1);
+}
+
+void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
 {
     atomic_fetch_add(&step->trainer->session->work, 1);
     if (atomic_fetch_sub(&step->left, 1) > 1)
         return;
     ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
+    finish_units(step);
     sum_statistics(step);
     ls_exchange_end(step);
 }
@@ -286,17 +300,15 @@ static void free_buffer(void *user, int buffer)
 }
 
 /* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
-static void fold(ls_step_job *step, int node, ls_core *core)
+static void fold(ls_step_job *step, int node, ls_unit *unit)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_network *network = trainer->network;
+    const size_t n = trainer->network->flat.trainable;
     int into = ls_tree_begin_fold(&step->tree, node);
     pthread_mutex_unlock(&step->lock);
-    for (size_t at = 0; at < network->flat.trainable; at += LS_TREE_BLOCK) {
-        size_t n = network->flat.trainable - at < LS_TREE_BLOCK ? network->flat.trainable - at : LS_TREE_BLOCK;
-        ls_partials from = {.buffers = trainer->pool, .offset = at};
-        ls_tree_sum(&step->tree, node, &from, n, trainer->pool[into] + at, core->sums, network->backend->add);
-    }
+    ls_partials from = {.buffers = trainer->pool};
+    ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, unit);
+    unit->type->sum(unit, &terms, trainer->pool[into], n);
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
     pthread_cond_broadcast(&step->changed);
@@ -326,7 +338,7 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
         int node = ls_tree_foldable(&step->tree);
         ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
         if (node)
-            fold(step, node, worker->core);
+            fold(step, node, worker->core->unit);
         else if (!stand_in(step, worker))
             wait_a_little(step);
         bool lost = atomic_load(&worker->lost);
@@ -344,119 +356,6 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
     ls_try_begin(step, t, j, buffer);
     pthread_mutex_unlock(&step->lock);
     return true;
-}
-
-/* ---- Reduction and update ---- */
-
-float *ls_step_target(const ls_step_job *step)
-{
-    const ls_network *network = step->trainer->network;
-    return step->update ? network->weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
-}
-
-static ls_bucket slice_of(ls_bucket run, int slice)
-{
-    size_t begin = run.begin + (size_t)slice * LS_SLICE;
-    return (ls_bucket){begin, begin + LS_SLICE < run.end ? begin + LS_SLICE : run.end};
-}
-
-/* Sums one slice of this rank's piece over all shards and updates its weights. */
-static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core *core)
-{
-    struct ls_trainer *trainer = step->trainer;
-    ls_network *network = trainer->network;
-    const float *weights = network->weights[atomic_load(&network->current)];
-    float *target = ls_step_target(step);
-    for (size_t at = slice.begin; at < slice.end; at += LS_TREE_BLOCK) {
-        size_t n = slice.end - at < LS_TREE_BLOCK ? slice.end - at : LS_TREE_BLOCK;
-        ls_partials from = ls_route_partials(&step->routes[bucket], at);
-        const float *sum = ls_tree_sum(&step->tree, 1, &from, n, NULL, core->sums, network->backend->add);
-        if (!step->update)
-            memcpy(target + at, sum, n * sizeof *sum);
-        else if (!network->backend->sgd(target + at, weights + at, trainer->velocity ? trainer->velocity + at : NULL,
-                                        sum, n, &step->how))
-            atomic_store(&step->broken, 1);
-    }
-}
-
-/* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */
-static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_bucket *run)
-{
-    const ls_route *route = &step->routes[bucket];
-    switch (stage) {
-    case LS_GIVING:
-        *run = route->bucket;
-        return &step->given[bucket];
-    case LS_COMBINING:
-        *run = route->stripe;
-        return &step->combined[bucket];
-    case LS_REDUCING:
-        *run = route->piece;
-        return &step->reduced[bucket];
-    default:
-        return NULL;
-    }
-}
-
-static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_core *core)
-{
-    const ls_route *route = &step->routes[bucket];
-    ls_add_kernel *add = step->trainer->network->backend->add;
-    if (stage == LS_GIVING)
-        ls_route_give(route, slice, core->sums, add);
-    else if (stage == LS_COMBINING)
-        ls_route_combine(route, slice, core->sums, add);
-    else
-        reduce_slice(step, bucket, slice, core);
-}
-
-/* Takes slices at a bucket's stage until none is left; returns how many, and whether the last one was among them. */
-static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *worker, bool *last)
-{
-    ls_bucket run;
-    ls_slices *slices = summed(step, bucket, stage, &run);
-    int n = slices ? slices_of(run) : 0, taken = 0;
-    *last = false;
-    while (n && atomic_load(&slices->next) < n) {
-        int slice = atomic_fetch_add(&slices->next, 1);
-        if (slice >= n)
-            break;
-        ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
-        sum_slice(step, bucket, stage, slice_of(run, slice), worker->core);
-        taken++;
-        *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
-    }
-    return taken;
-}
-
-/* Works off what can be summed; true when there was something. */
-static bool reduce(ls_step_job *step, ls_worker *worker)
-{
-    const ls_flat *flat = &step->trainer->network->flat;
-    bool any = false;
-    for (int b = 0; b < flat->n_buckets; b++) {
-        bool last;
-        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
-        if (last && step->runs.parts > 1) {
-            atomic_store(&step->stage[b], stage + 1); /* to be sent */
-            ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
-        }
-        for (int i = 0; stage == LS_REDUCING && i < taken; i++)
-            finish_part(step, worker);
-        any |= taken > 0;
-    }
-    return any;
-}
-
-static bool reducible(ls_step_job *step)
-{
-    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
-        ls_bucket run;
-        const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);
-        if (slices && atomic_load(&slices->next) < slices_of(run))
-            return true;
-    }
-    return false;
 }
 
 /* ---- Shards ---- */
@@ -488,7 +387,7 @@ static void bucket_is_whole(void *user, int bucket)
     if (!counts)
         return;
     if (atomic_load(&r->step->next) >= r->step->mine)
-        reduce(r->step, r->worker);
+        ls_slices_take(r->step, r->worker);
     ls_exchange_advance(r->step);
     ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->t->shard);
 }
@@ -501,13 +400,25 @@ static bool goes_on(void *user, int operation)
     return !r->failed && !atomic_load(&r->t->over);
 }
 
-/* No device can go on with a shard that this one was at. */
+/* What a card is handed it computes: nothing ends a run there halfway, so that all its operations are asked for before. */
+static bool may_hand_in(running *r, const ls_plan *plan)
+{
+    bool may = true;
+    for (int i = 0; i < plan->n_steps && may; i++)
+        may = goes_on(r, i);
+    return may;
+}
+
+/* No device can go on with a shard that this one was at. Results of other shards may still be on their way to the step. */
 static void give_up(ls_step_job *step, int shard, ls_device device)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_session *session = trainer->session;
-    ls_raise(&session->context, LS_NO_DEVICE, "step %lld: cpu(%d) failed in shard %d, and no other can go on with it",
-             (long long)step->number + 1, device.index, shard);
+    char name[32];
+    ls_device_write(name, sizeof name, device);
+    ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
+             (long long)step->number + 1, name, shard);
+    ls_unit_finish(trainer->network->unit, NULL);
     if (step->update)
         atomic_store(&trainer->upset, 1);
     lose_summaries(step);
@@ -537,18 +448,23 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     int local, bucket;
     const ls_share *part = ls_step_share(step, t->shard, &local);
     const ls_plan *plan = part->feed->plan;
-    float *metrics = t->row + network->flat.state;
-    ls_bindings bindings = {.base = {[LS_IN_METRICS] = metrics,
-                                     [LS_IN_STATISTICS] = t->row,
-                                     [LS_IN_GRADIENTS] = step->trainer->pool[t->buffer]},
-                            .goes_on = goes_on};
-    ls_network_bind(network, &bindings);
-    if (step->profile)
-        ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
     running r = {step, worker, t, false};
-    bindings.helpers = ls_offer_begin(worker, step->profile);
-    ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
-    ls_offer_end(worker);
+    const bool whole = ls_network_apart(network);
+    if (!whole || may_hand_in(&r, plan)) {
+        ls_try_rows rows = ls_try_rows_of(step, t);
+        ls_unit *unit = worker->core->unit;
+        ls_bindings bindings = {
+            .base = {[LS_IN_METRICS] = unit->type->lend(unit, rows.metrics, LS_METRICS),
+                     [LS_IN_STATISTICS] = unit->type->lend(unit, rows.statistics, network->flat.state),
+                     [LS_IN_GRADIENTS] = step->trainer->pool[t->buffer]},
+            .goes_on = whole ? NULL : goes_on};
+        ls_network_bind(network, &bindings);
+        if (step->profile)
+            ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
+        bindings.helpers = ls_offer_begin(worker, step->profile);
+        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
+        ls_offer_end(worker);
+    }
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
                        t->measured);
     if (r.failed) {
@@ -560,15 +476,13 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     pthread_mutex_lock(&step->lock);
     bool first = ls_try_finish(step, t, &bucket);
     if (first) {
-        if (!isfinite(metrics[LS_METRIC_LOSS]))
-            atomic_store(&step->broken, 1);
         for (; bucket < network->flat.n_buckets; bucket++)
             fill(step, plan->whole[bucket]);
         pthread_cond_broadcast(&step->changed);
     }
     pthread_mutex_unlock(&step->lock);
     if (first)
-        finish_part(step, worker);
+        ls_step_finish_part(step, worker);
 }
 
 static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
@@ -655,7 +569,7 @@ static int pull(ls_step_job *step, const ls_worker *worker)
 static bool changed(void *user)
 {
     ls_step_job *step = user;
-    return atomic_load(&step->complete) || reducible(step);
+    return atomic_load(&step->complete) || ls_slices_left(step);
 }
 
 /* Until there may be something to do: a moment, where other ranks are waited for. */
@@ -673,7 +587,7 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     ls_offer_leave(worker);
     pthread_mutex_lock(&step->lock);
-    while (!atomic_load(&step->complete) && !reducible(step) && !ls_exchange_under_way(step) && !ls_try_late(step))
+    while (!atomic_load(&step->complete) && !ls_slices_left(step) && !ls_exchange_under_way(step) && !ls_try_late(step))
         wait_a_little(step);
     pthread_mutex_unlock(&step->lock);
     ls_offer_enter(worker);
@@ -685,7 +599,7 @@ static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
     if (!*helps)
         ls_offer_enter(worker);
     *helps = true;
-    if (reduce(step, worker))
+    if (ls_slices_take(step, worker))
         return true;
     if (ls_offer_open(worker->engine)) {
         ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
@@ -736,7 +650,7 @@ void ls_step_submit(ls_step_job *step)
         atomic_store(&step->owed[b], step->mine);
         atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
         step->given[b] = step->combined[b] = step->reduced[b] = (ls_slices){0};
-        parts += slices_of(own_piece(step, b));
+        parts += ls_slices_to_reduce(step, b);
     }
     ls_tree_reset(&step->tree, step->shards);
     ls_exchange_begin(step);

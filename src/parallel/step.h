@@ -12,7 +12,7 @@
 #include "parallel/network.h"
 #include "parallel/tries.h"
 
-enum { LS_SLICE = 16 * LS_TREE_BLOCK, LS_DEPTH = 2, LS_REPORTS = 1024 };
+enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
 
 /* Of a bucket, in this order; see exchange.h. What is to be sent is being sent in the next. */
 typedef enum ls_stage {
@@ -69,32 +69,34 @@ typedef struct ls_step_job {
     pthread_cond_t changed;
     bool begun;
     ls_tree tree;
-    atomic_int next;             /* how many were pulled: the next place in `order`, unless some are placed */
-    atomic_char *pulled;         /* [shards] of placed ones */
-    int *filled;                 /* [shards] how many buckets it has filled, in the order they become whole */
-    atomic_int *owed;            /* [buckets] this rank's shards that have not yet filled it */
-    atomic_int *stage;           /* [buckets] ls_stage */
+    atomic_int next;                       /* how many were pulled: the next place in `order`, unless some are placed */
+    atomic_char *pulled;                   /* [shards] of placed ones */
+    int *filled;                           /* [shards] how many buckets it has filled, in the order they become whole */
+    atomic_int *owed;                      /* [buckets] this rank's shards that have not yet filled it */
+    atomic_int *stage;                     /* [buckets] ls_stage */
     ls_slices *given, *combined, *reduced; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
-    atomic_int left;             /* this rank's shards and slices to finish */
-    atomic_int end;              /* ls_stage of the exchange at the step's end */
-    int to_move;                 /* buckets and ends on their way; guarded by the cluster's lock */
-    atomic_int busy;             /* workers that are at something */
-    atomic_llong computing;      /* nanoseconds of this rank's shards, where somebody asked for balance */
-    int asked;                   /* the largest of all ranks */
-    ls_told *told;               /* [places] */
-    atomic_int complete, broken; /* broken: a number was not finite */
-    float *statistics;           /* [shards][state] */
-    float *metrics;              /* [shards][LS_METRICS] */
-    double *losses;              /* [shards] */
+    atomic_int left;                       /* this rank's shards and slices to finish */
+    atomic_int end;                        /* ls_stage of the exchange at the step's end */
+    int to_move;                           /* buckets and ends on their way; guarded by the cluster's lock */
+    atomic_int busy;                       /* workers that are at something */
+    atomic_llong computing;                /* nanoseconds of this rank's shards, where somebody asked for balance */
+    int asked;                             /* the largest of all ranks */
+    ls_told *told;                         /* [places] */
+    atomic_int complete, broken;           /* broken: a number was not finite */
+    float *statistics;                     /* [shards][state] */
+    float *metrics;                        /* [shards][LS_METRICS] */
+    double *losses;                        /* [shards] */
 } ls_step_job;
 
 struct ls_trainer {
     ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
     ls_optim options;
+    /* In the memory of the network's unit: */
     float *velocity; /* NULL without momentum; only this rank's pieces are kept up */
     float *gradient; /* when it was read; NULL before */
-    float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
+    float **pool; /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
+    float *seen;  /* a copy on the host of what was asked for last */
     int n_pool, pool_capacity;
     ls_groups groups;
     ls_tries tries;
@@ -125,6 +127,8 @@ void ls_step_submit(ls_step_job *step);
 
 float *ls_step_target(const ls_step_job *step); /* where the reduced pieces go: the next weights, or the gradient */
 void ls_step_wake(ls_step_job *step);           /* idle workers look again */
-void ls_step_finish(ls_step_job *step);         /* all is summed, on all ranks: decides and completes */
+/* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core is. */
+void ls_step_finish_part(ls_step_job *step, ls_worker *worker);
+void ls_step_finish(ls_step_job *step); /* all is summed, on all ranks: decides and completes */
 
 #endif

@@ -115,7 +115,8 @@ static void *stream_main(void *argument)
 {
     ls_stream *stream = argument;
     ls_streams *streams = stream->streams;
-    ls_pin_to_core(stream->core->number);
+    if (stream->core->unit->core >= 0)
+        ls_pin_to_core(stream->core->unit->core);
     ls_set_arithmetic();
     pthread_mutex_lock(&streams->lock);
     for (;;) {
@@ -194,19 +195,6 @@ void ls_streams_free(ls_session *session)
     session->streams = NULL;
 }
 
-ls_status ls_check_device(ls_session *session, ls_device device, const char *function)
-{
-    ls_context *context = &session->context;
-    if (device.type == LS_HOST || (device.type == LS_CPU && device.index >= 0 && device.index < LS_MAX_DEVICES))
-        return LS_OK;
-    if (device.type == LS_CPU)
-        return ls_raise(context, LS_NO_DEVICE, "%s: there is no cpu(%d); CPU devices go from 0 to %d", function,
-                        device.index, LS_MAX_DEVICES - 1);
-    if (device.type == LS_CUDA)
-        return ls_raise(context, LS_NO_DEVICE, "%s: there is no gpu(%d) here", function, device.index);
-    return ls_raise(context, LS_BAD_ARGUMENT, "%s: type %d is no type of device", function, device.type);
-}
-
 ls_stream *ls_stream_for(ls_session *session, ls_device device)
 {
     ls_streams *streams = ls_streams_of(session);
@@ -216,7 +204,7 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
         if (ls_same_device(stream->device, device))
             return stream;
     ls_stream *stream = ls_alloc(&session->context, 1, sizeof *stream, "a device's queue");
-    ls_core *core = stream ? ls_core_of(session, device.index) : NULL;
+    ls_core *core = stream ? ls_core_of(session, device) : NULL;
     if (!core) {
         ls_release(&session->context, stream);
         return NULL;
@@ -225,8 +213,8 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
         (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core, .awaited = NOBODY};
     pthread_cond_init(&stream->handed, NULL);
     if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
-        ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for cpu:%d; the system's limit on threads is reached",
-                 device.index);
+        ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for %s; the system's limit on threads is reached",
+                 core->unit->name);
         pthread_cond_destroy(&stream->handed);
         ls_release(&session->context, stream);
         return NULL;

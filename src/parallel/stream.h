@@ -66,9 +66,6 @@ ls_streams *ls_streams_of(ls_session *session); /* NULL when memory runs out */
 void ls_streams_wait(ls_session *session);      /* until every task is done */
 void ls_streams_free(ls_session *session);
 
-/* Raises LS_NO_DEVICE or LS_UNSUPPORTED for what is no device of this process. */
-ls_status ls_check_device(ls_session *session, ls_device device, const char *function);
-
 /* A task for `device` (the host: done at once by the caller), with room for `payload` bytes; NULL after a failure. */
 ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, size_t payload);
 void ls_task_reads(ls_task *task, ls_array *array);

@@ -21,14 +21,16 @@ static void free_trainer(void *object)
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
+    ls_unit *unit = trainer->network->unit;
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->tries.n; i++)
-        ls_release(context, trainer->pool[i]);
+        ls_unit_release(unit, trainer->pool[i]);
     ls_tries_destroy(trainer);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
     ls_release(context, trainer->rows);
-    ls_release(context, trainer->velocity);
-    ls_release(context, trainer->gradient);
+    ls_unit_release(unit, trainer->velocity);
+    ls_unit_release(unit, trainer->gradient);
+    ls_release(context, trainer->seen);
     pthread_mutex_destroy(&trainer->lock);
     ls_release(context, trainer);
 }
@@ -84,8 +86,7 @@ static ls_status prepare(ls_trainer *trainer)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_tries_init(trainer) == LS_OK;
     if (good && trainer->options.momentum != 0 && !trainer->velocity)
-        trainer->velocity =
-            ls_alloc(&network->session->context, network->flat.trainable, sizeof(float), "the momentum");
+        trainer->velocity = ls_unit_alloc(network->unit, network->flat.trainable, sizeof(float), "the momentum");
     return ls_status_of(network->session);
 }
 
@@ -166,7 +167,7 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
     }
     for (; trainer->n_pool < wanted; trainer->n_pool++) {
         trainer->pool[trainer->n_pool] =
-            ls_alloc(context, network->flat.trainable, sizeof(float), "a partial gradient");
+            ls_unit_alloc(network->unit, network->flat.trainable, sizeof(float), "a partial gradient");
         if (!trainer->pool[trainer->n_pool])
             return LS_OUT_OF_MEMORY;
     }
@@ -291,9 +292,12 @@ ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
     return network->defined ? prepare(trainer) : LS_OK;
 }
 
-const float *ls_trainer_velocity(const ls_trainer *trainer)
+const float *ls_trainer_velocity(ls_trainer *trainer)
 {
-    return trainer->updates > 0 && !trainer->restart ? trainer->velocity : NULL;
+    if (!trainer->velocity || trainer->updates == 0 || trainer->restart)
+        return NULL;
+    ls_network *network = trainer->network;
+    return ls_network_seen(network, trainer->velocity, network->flat.trainable, &trainer->seen);
 }
 
 ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *velocity)
@@ -301,8 +305,8 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *vel
     ls_network *network = trainer->network;
     if (prepare(trainer) != LS_OK)
         return ls_status_of(network->session);
-    if (trainer->velocity && velocity && velocity != trainer->velocity)
-        memcpy(trainer->velocity, velocity, network->flat.trainable * sizeof *velocity);
+    if (trainer->velocity && velocity)
+        ls_network_put(network, trainer->velocity, velocity, network->flat.trainable);
     pthread_mutex_lock(&trainer->lock);
     trainer->updates = trainer->reported = trainer->taken = step;
     pthread_mutex_unlock(&trainer->lock);
@@ -364,6 +368,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     trainer->handed_in++;
     trainer->updates += update;
     network->version += update;
+    ls_network_publish(network);
+    network->behind |= update && ls_network_apart(network);
     ls_step_submit(step);
     return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
 }
@@ -390,6 +396,12 @@ int ls_asked(ls_trainer *trainer)
     return older->asked;
 }
 
+static const float *seen_gradient(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    return ls_network_seen(network, trainer->gradient, network->flat.trainable, &trainer->seen);
+}
+
 const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
 {
     ls_context *context = &network->session->context;
@@ -398,16 +410,16 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         return NULL;
     }
     if (!trainer->gradient && prepare(trainer) == LS_OK)
-        trainer->gradient = ls_alloc(context, network->flat.trainable, sizeof(float), "the gradient");
+        trainer->gradient = ls_unit_alloc(network->unit, network->flat.trainable, sizeof(float), "the gradient");
     if (!trainer->gradient || ls_network_settle(network) != LS_OK)
         return NULL;
     if (network->gradient_is_there && network->n_pending)
-        return trainer->gradient;
+        return seen_gradient(trainer);
     if (hand_in(trainer, false, "ls_grad") != LS_OK)
         return NULL;
     network->gradient_is_there = ls_network_settle(network) == LS_OK;
     trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
-    return network->gradient_is_there ? trainer->gradient : NULL;
+    return network->gradient_is_there ? seen_gradient(trainer) : NULL;
 }
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)

@@ -22,7 +22,7 @@ ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 
 /* Waits; then the network's values and the momentum are those of the last update. LS_STALE with gradients that none has used. */
 ls_status ls_trainer_settle(struct ls_trainer *trainer, const char *function);
-const float *ls_trainer_velocity(const struct ls_trainer *trainer); /* NULL where the next update begins it anew */
+const float *ls_trainer_velocity(struct ls_trainer *trainer); /* NULL where the next update begins it anew */
 /* Goes on after `step` updates. `velocity` is laid out like the weights, or is the trainer's own; NULL: the next update begins it
  * anew. */
 ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *velocity);

@@ -63,8 +63,8 @@ static int take_spare(ls_step_job *step)
         return -1;
     float **spare = &trainer->pool[trainer->pool_capacity + i];
     if (!*spare)
-        *spare = ls_alloc(&trainer->session->context, trainer->network->flat.trainable, sizeof **spare,
-                          "a partial gradient");
+        *spare = ls_unit_alloc(trainer->network->unit, trainer->network->flat.trainable, sizeof **spare,
+                               "a partial gradient");
     if (!*spare)
         return -1;
     tries->spares[i] = step->turn;
@@ -90,6 +90,21 @@ void ls_try_begin(ls_step_job *step, ls_try *t, int shard, int buffer)
     t->began = ls_seconds();
     atomic_store(&t->over, false);
     atomic_store(&t->step, step);
+}
+
+/* A shard's, of the step. */
+static ls_try_rows rows_of(const ls_step_job *step, int shard)
+{
+    return (ls_try_rows){step->statistics + (size_t)shard * step->trainer->network->flat.state,
+                         step->metrics + (size_t)shard * LS_METRICS};
+}
+
+ls_try_rows ls_try_rows_of(const ls_step_job *step, const ls_try *t)
+{
+    const ls_network *network = step->trainer->network;
+    if (ls_network_apart(network))
+        return rows_of(step, t->shard);
+    return (ls_try_rows){t->row, t->row + network->flat.state};
 }
 
 static bool unfinished(const ls_step_job *step, const ls_try *t)
@@ -143,8 +158,11 @@ bool ls_try_finish(ls_step_job *step, ls_try *t, int *bucket)
     size_t state = step->trainer->network->flat.state;
     bool first = unfinished(step, t);
     if (first) {
-        memcpy(step->statistics + (size_t)t->shard * state, t->row, state * sizeof(float));
-        memcpy(step->metrics + (size_t)t->shard * LS_METRICS, t->row + state, LS_METRICS * sizeof(float));
+        ls_try_rows from = ls_try_rows_of(step, t), to = rows_of(step, t->shard);
+        if (from.statistics != to.statistics) {
+            memcpy(to.statistics, from.statistics, state * sizeof(float));
+            memcpy(to.metrics, from.metrics, LS_METRICS * sizeof(float));
+        }
         step->tree.buffer[leaf] = t->buffer;
         step->tree.state[leaf] = LS_NODE_DONE;
         *bucket = step->filled[t->shard];

@@ -2,7 +2,8 @@
  * can be computed again at any time: its weights stay until the step is done, and the bits are the same. So the first try that
  * finishes a shard gives its gradient, statistics and metrics; whoever is at it still leaves at its next operation.
  *
- * A try writes to a partial gradient and a row of its own. Buckets that the first try has filled are counted as it goes, and may be
+ * A try writes to a partial gradient and a row of its own; devices with a memory of their own, which compute later than they are handed
+ * work, write the step's rows, and fail before a shard or not at all. Buckets that the first try has filled are counted as it goes, and may be
  * summed from its buffer; a stand-in's buffer takes that one's place when it has finished, and both hold the same numbers there. With
  * several ranks a node's sum is made in place, so only a shard that has filled no bucket yet can be taken over.
  *
@@ -25,7 +26,7 @@ typedef struct ls_try {
     double measured;                    /* when the worker's meter began it: when its shard was pulled */
     bool lost;                          /* the device has failed: nobody comes back to this try */
     atomic_bool over;                   /* another has finished the shard */
-    float *row;                         /* the shard's statistics, then its metrics */
+    float *row;                         /* the shard's statistics, then its metrics; see ls_try_rows_of */
 } ls_try;
 
 typedef struct ls_tries {
@@ -46,6 +47,12 @@ void ls_tries_destroy(struct ls_trainer *trainer);
 /* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does. */
 void ls_tries_free_buffers(struct ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
 void ls_try_begin(struct ls_step_job *step, ls_try *t, int shard, int buffer);
+/* Where the try's statistics and metrics belong, from any thread: in its row, or at once in the step's, where they are known when all
+ * that was handed in is done. There a shard is handed in once, as a whole, so that no two tries write them. */
+typedef struct ls_try_rows {
+    float *statistics, *metrics;
+} ls_try_rows;
+ls_try_rows ls_try_rows_of(const struct ls_step_job *step, const ls_try *t);
 /* A try at a shard of the step whose device has failed, or that has taken far longer than any before; NULL where there is none. */
 ls_try *ls_try_late(const struct ls_step_job *step);
 /* Begins `own` try at the same shard, with a buffer beside the pool. False without memory for it, which is raised. */

@@ -8,16 +8,18 @@
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
+enum { METRICS = 16 }; /* floats in front of what follows the metrics */
+
 typedef struct verifying {
     ls_job job;
     struct ls_trainer *trainer;
     const ls_feed *feed;
-    int shard;            /* of the feed */
-    int rounds;           /* a single device computes twice */
-    size_t row;           /* floats of one device's statistics and metrics */
-    float *rows;          /* [workers][row] */
-    size_t width;         /* sums of one run: of each tensor, and of the loss */
-    uint64_t *sums;       /* [runs][width], rank after rank; in each [workers][rounds] */
+    int shard;      /* of the feed */
+    int rounds;     /* a single device computes twice */
+    size_t row;     /* floats of one device's statistics and metrics, and its gradient where that is not the host's */
+    float *rows;    /* [workers][row] */
+    size_t width;   /* sums of one run: of each tensor, and of the loss */
+    uint64_t *sums; /* [runs][width], rank after rank; in each [workers][rounds] */
     ls_devices *devices;  /* [ranks] */
     size_t *begin;        /* [ranks + 1] of their sums, in bytes */
     pthread_mutex_t lock; /* guards the trainer's free buffers */
@@ -60,13 +62,18 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
 {
     const ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
+    ls_unit *unit = core->unit;
     int buffer = take_buffer(v);
-    const float *gradient = v->trainer->pool[buffer];
-    ls_bindings bindings = {.base = {[LS_IN_METRICS] = row + flat->state,
-                                     [LS_IN_STATISTICS] = row,
-                                     [LS_IN_GRADIENTS] = v->trainer->pool[buffer]}};
+    float *computed = v->trainer->pool[buffer];
+    float *gradient = ls_network_apart(network) ? row + flat->state + METRICS : computed;
+    ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
+                                     [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
+                                     [LS_IN_GRADIENTS] = computed}};
     ls_network_bind(network, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->updates, NULL, NULL);
+    unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
+    if (ls_unit_finish(unit, NULL) != LS_OK)
+        atomic_store(&network->session->broken, true);
     atomic_fetch_add(&network->session->work, 1);
     for (int i = 0; i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
@@ -149,7 +156,7 @@ static ls_status raise_together(struct ls_trainer *trainer, const char *format, 
     return ls_status_of(trainer->session);
 }
 
-/* "cpu(1)", of several ranks "rank 2 on host b, cpu(1)". */
+/* "cpu(1)"; of several ranks "rank 2 on host b, cpu(1)". */
 static void name_run(const verifying *v, int run, char *name, size_t size)
 {
     const ls_cluster *cluster = v->trainer->session->options.cluster;
@@ -159,7 +166,7 @@ static void name_run(const verifying *v, int run, char *name, size_t size)
     int length = 0;
     if (ls_cluster_ranks(cluster) > 1)
         length = snprintf(name, size, "rank %d on host %s, ", rank, ls_cluster_host(cluster, rank));
-    snprintf(name + length, size - (size_t)length, "cpu(%d)", v->devices[rank].at[device].index);
+    ls_device_write(name + length, size - (size_t)length, v->devices[rank].at[device]);
 }
 
 static ls_status judge(const verifying *v, int shard)
@@ -293,11 +300,12 @@ ls_status ls_verify(ls_trainer *trainer)
     verifying v = {.job = {.work = work},
                    .trainer = trainer,
                    .rounds = network->devices.n == 1 && ls_cluster_ranks(cluster) == 1 ? 2 : 1,
-                   .row = network->flat.state + 16,
+                   .row = network->flat.state + METRICS + (ls_network_apart(network) ? network->flat.trainable : 0),
                    .width = (size_t)network->flat.n_views + 1};
     int shard;
     choose(&v, network, &shard);
     if (reserve(&v) == LS_OK) {
+        ls_network_publish(network);
         run_on_all(&v);
         if (!cluster || ls_cluster_gather(cluster, &session->context, v.sums, v.begin) == LS_OK)
             judge(&v, shard);

@@ -98,6 +98,7 @@ ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
             return status;
     }
     atomic_store(&network->current, next);
+    network->changed = true;
     return LS_OK;
 }
 

@@ -49,7 +49,9 @@ ls_status ls_whole_spread(struct ls_trainer *trainer, bool momentum)
         status = spread(cluster, context, network->weights[copy], network->flat.buckets[b]);
     if (status == LS_OK && momentum)
         status = move_momentum(trainer, ls_cluster_deal);
-    if (status == LS_OK)
+    if (status == LS_OK) {
         atomic_store(&network->current, copy);
+        network->changed = true;
+    }
     return status;
 }

@@ -65,8 +65,6 @@ cpu:1'; do
 done
 
 refused '--devices: ' train --devices cpu:256
-refused '--devices: ' train --devices cuda:0
-refused '--devices: ' train --devices gpu:0
 refused '--dtype: tf32 .*GPU' train --dtype tf32
 refused '--dtype: bf16 .*GPU' train --dtype bf16
 refused '--trace: .*nowhere' train --trace "$work/nowhere/t.json"

@@ -18,6 +18,7 @@ static size_t scratch(const ls_op_call *call)
 
 static const ls_backend reference = {
     .name = "reference",
+    .group = LS_LANES,
     .kernel =
         {
             [LS_OP_IMAGES] = ls_ref_images,
@@ -66,6 +67,7 @@ static const ls_backend reference = {
             [LS_OP_SQUARED_ERROR_BACKWARD] = ls_ref_squared_error_backward,
             [LS_OP_CUSTOM] = ls_ref_custom,
             [LS_OP_CUSTOM_BACKWARD] = ls_ref_custom_backward,
+            [LS_OP_RESHAPE] = ls_ref_reshape,
         },
     .scratch = scratch,
     .add = ls_ref_vector_add,

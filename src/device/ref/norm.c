@@ -63,12 +63,14 @@ void ls_ref_batch_norm(const ls_op_call *call)
     const ls_operand *x = &call->in[0];
     float n = images_and_places(call, x);
     float *saved = call->out[1].data, *statistics = call->out[2].data;
+    const float *shift = call->in[5].data;
     for (int channel = 0; channel < x->c; channel++) {
         channel_sums of = {.x = x->data};
         of.mean = ls_ref_plane_sum(call, x, channel, number, &of) / n;
         float squares = ls_ref_plane_sum(call, x, channel, square, &of);
         float inv = 1 / sqrtf(squares / n + call->attributes->eps);
-        saved[channel] = statistics[channel] = of.mean;
+        saved[channel] = of.mean;
+        statistics[channel] = shift ? of.mean + shift[channel] : of.mean;
         saved[x->c + channel] = inv;
         statistics[x->c + channel] = squares / (n - 1);
         normalize(call, channel, of.mean, inv);
@@ -78,10 +80,10 @@ void ls_ref_batch_norm(const ls_op_call *call)
 void ls_ref_batch_norm_infer(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[0];
-    const float *running = call->in[4].data;
+    const float *running = call->in[4].data, *shift = call->in[5].data;
     for (int channel = 0; channel < x->c; channel++) {
         float inv = 1 / sqrtf(running[x->c + channel] + call->attributes->eps);
-        normalize(call, channel, running[channel], inv);
+        normalize(call, channel, shift ? running[channel] - shift[channel] : running[channel], inv);
     }
 }
 

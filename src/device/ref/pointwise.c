@@ -58,3 +58,11 @@ void ls_ref_dropout(const ls_op_call *call)
         }
     }
 }
+
+/* The lanes are in C order, whatever the shape. */
+void ls_ref_reshape(const ls_op_call *call)
+{
+    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++) {
+        call->out[0].data[i] = call->in[0].data[i];
+    }
+}

@@ -23,6 +23,7 @@ ls_kernel ls_ref_softmax, ls_ref_softmax_backward;
 ls_kernel ls_ref_concat, ls_ref_slice;
 ls_kernel ls_ref_sum, ls_ref_sum_backward, ls_ref_squared_error, ls_ref_squared_error_backward;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
+ls_kernel ls_ref_reshape;
 
 size_t ls_ref_winograd_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);

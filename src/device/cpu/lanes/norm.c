@@ -59,6 +59,7 @@ static void batch_norm(const ls_op_call *call)
     const plane p = plane_of(call, x);
     const float n = images_and_places(call, x);
     float *saved = call->out[1].data, *statistics = call->out[2].data;
+    const float *shift = call->in[5].data;
     const range mine = range_of(call, x->c);
     for (int c = mine.from; c < mine.to; c++) {
         float sum[2];
@@ -66,7 +67,8 @@ static void batch_norm(const ls_op_call *call)
         const float mean = sum[0] / n;
         plane_sum(PLANE_SQUARES, &p, c, mean, sum);
         const float inv = 1.0f / sqrtf(sum[0] / n + call->attributes->eps);
-        saved[c] = statistics[c] = mean;
+        saved[c] = mean;
+        statistics[c] = shift ? mean + shift[c] : mean;
         saved[x->c + c] = inv;
         statistics[x->c + c] = sum[0] / (n - 1.0f);
         normalize(call, c, mean, inv);
@@ -77,10 +79,11 @@ static void batch_norm(const ls_op_call *call)
 static void batch_norm_infer(const ls_op_call *call)
 {
     const int channels = call->in[0].c;
-    const float *running = call->in[4].data;
+    const float *running = call->in[4].data, *shift = call->in[5].data;
     const range mine = range_of(call, channels);
     for (int c = mine.from; c < mine.to; c++)
-        normalize(call, c, running[c], 1.0f / sqrtf(running[channels + c] + call->attributes->eps));
+        normalize(call, c, shift ? running[c] - shift[c] : running[c],
+                  1.0f / sqrtf(running[channels + c] + call->attributes->eps));
     lanes_streamed();
 }
 

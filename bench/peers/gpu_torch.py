@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""How fast PyTorch trains the book's networks on a card: rows for tools/gpu-check.
+
+Images lie on the card as bytes and are gathered and normalised there, as Lockstep does it; only whole training steps are timed.
+"""
+import time
+
+import torch
+from networks import lenet_layers, resnet18
+from torch import nn
+
+MODES = ("eager", "channels_last", "compile", "graph")
+
+
+def step_of(model, dtype, batch, mode):
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+    net = (resnet18() if model == "resnet18" else lenet_layers()).cuda()
+    last = mode != "eager"
+    if last:
+        net = net.to(memory_format=torch.channels_last)
+    forward = torch.compile(net) if mode == "compile" else net
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loss_of = nn.CrossEntropyLoss()
+    images = torch.randint(0, 256, (60000, 1, 28, 28), dtype=torch.uint8, device="cuda")
+    labels = torch.randint(0, 10, (60000,), device="cuda")
+    index = torch.randint(0, 60000, (batch,), device="cuda")
+
+    def step():
+        x = images[index].float() / 255
+        if last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        optimizer.zero_grad(set_to_none=mode != "graph")
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=dtype == "bf16"):
+            loss = loss_of(forward(x), labels[index])
+        loss.backward()
+        optimizer.step()
+
+    if mode != "graph":
+        return step
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(5):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def measure(step, steps):
+    for _ in range(15):
+        step()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(steps):
+        step()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / steps
+
+
+def main():
+    for model, batch, steps in (("lenet", 256, 500), ("lenet", 1024, 300), ("resnet18", 1024, 20)):
+        for dtype in ("f32", "tf32", "bf16"):
+            for mode in MODES:
+                name = f"{model}, {dtype}, batch {batch}, {mode}"
+                try:
+                    torch.cuda.reset_peak_memory_stats()
+                    seconds = measure(step_of(model, dtype, batch, mode), steps)
+                    memory = torch.cuda.max_memory_allocated() / 2**20
+                    print(f"row {name}|{batch / seconds:.0f} images/s, {memory:.0f} MiB", flush=True)
+                except Exception as error:  # one mode that fails must not cost the others
+                    print(f"row {name}|failed: {type(error).__name__}: {str(error)[:100]}", flush=True)
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+#include "device/cpu/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cpu/select.h"
+
+/* Floats of a vector that are summed at once: what is between stays in the first cache. A slice is some of them, so that
+ * workers seldom ask for the next. */
+enum { BLOCK = 2048, SLICE = 16 * BLOCK, ALIGNMENT = 64, FLOATS = LS_TERMS_DEPTH * BLOCK };
+
+typedef struct cpu_unit {
+    ls_unit unit;
+    float *sums; /* [LS_TERMS_DEPTH][BLOCK], FLOATS in all */
+    char name[16];
+} cpu_unit;
+
+static void *allocate(ls_unit *unit, size_t bytes)
+{
+    const ls_allocator *allocator = &unit->context->allocator;
+    size_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+    void *memory = bytes > PTRDIFF_MAX - ALIGNMENT ? NULL : allocator->allocate(rounded, ALIGNMENT, allocator->user);
+    return memory ? memset(memory, 0, rounded) : NULL;
+}
+
+static void release(ls_unit *unit, void *memory)
+{
+    ls_release(unit->context, memory);
+}
+
+/* A network's values have one place only where the host computes: copying them is copying to themselves. */
+static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    (void)unit;
+    if (to != from && bytes)
+        memcpy(to, from, bytes);
+}
+
+static float *lend(ls_unit *unit, float *host, size_t n)
+{
+    (void)unit;
+    (void)n;
+    return host;
+}
+
+/* The sum of floats [at, at + n), n <= BLOCK: in `out`, or with a single vector where that lies. */
+static const float *sum_block(cpu_unit *u, const ls_terms *terms, size_t at, float *out, size_t n)
+{
+    const float *stack[LS_TERMS_DEPTH];
+    int depth = 0;
+    for (int i = 0; i < terms->n; i++) {
+        if (terms->at[i]) {
+            stack[depth++] = terms->at[i] + at;
+            continue;
+        }
+        depth--;
+        float *to = i == terms->n - 1 ? out : u->sums + (size_t)(depth - 1) * BLOCK;
+        u->unit.backend->add(to, stack[depth - 1], stack[depth], n);
+        stack[depth - 1] = to;
+    }
+    return stack[0];
+}
+
+static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
+{
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t floats = n - at < BLOCK ? n - at : BLOCK;
+        copy(unit, out + at, sum_block((cpu_unit *)unit, terms, at, out + at, floats), floats * sizeof *out);
+    }
+}
+
+static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
+                   const ls_sgd *how)
+{
+    cpu_unit *u = (cpu_unit *)unit;
+    bool finite = true;
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t floats = n - at < BLOCK ? n - at : BLOCK;
+        const float *g = sum_block(u, terms, at, u->sums, floats);
+        finite &= unit->backend->sgd(out + at, w + at, v ? v + at : NULL, g, floats, how) != 0;
+    }
+    return finite;
+}
+
+static bool finish(ls_unit *unit)
+{
+    (void)unit;
+    return true;
+}
+
+static void close_unit(ls_unit *unit)
+{
+    cpu_unit *u = (cpu_unit *)unit;
+    ls_release(unit->context, u->sums);
+    ls_release(unit->context, u);
+}
+
+static const ls_unit_type type = {.allocate = allocate,
+                                  .release = release,
+                                  .put = copy,
+                                  .get = copy,
+                                  .lend = lend,
+                                  .sum = sum,
+                                  .update = update,
+                                  .finish = finish,
+                                  .close = close_unit};
+
+ls_unit *ls_cpu_unit_open(ls_context *context, ls_isa isa, int core)
+{
+    cpu_unit *u = ls_alloc(context, 1, sizeof *u, "a core");
+    float *sums = u ? ls_alloc(context, FLOATS, sizeof *sums, "a core's sums") : NULL;
+    if (!sums) {
+        ls_release(context, u);
+        return NULL;
+    }
+    snprintf(u->name, sizeof u->name, "cpu:%d", core);
+    u->sums = sums;
+    u->unit = (ls_unit){.type = &type,
+                        .backend = ls_cpu_backend(isa),
+                        .context = context,
+                        .name = u->name,
+                        .core = core,
+                        .slice = SLICE,
+                        .held = FLOATS * sizeof *sums};
+    return &u->unit;
+}

@@ -1,0 +1,467 @@
+/* The table of the card's operations. An activation is [image][row][column][channel], in float or, with bf16, in bfloat16; parameters,
+ * gradients, statistics, losses and probabilities are float. What stands in op.h about the order of sums is the CPU's: here
+ * every sum has an order of its own, always the same for a shape. */
+#include <string.h>
+
+#include "device/cuda/card.h"
+
+static ls_cuda_shape shape_of(const ls_op_call *call, const ls_operand *t)
+{
+    return (ls_cuda_shape){call->samples->count, t->c, t->h, t->w};
+}
+
+static ls_card *card_of(const ls_op_call *call)
+{
+    return (ls_card *)call->unit;
+}
+
+static int half_of(const ls_op_call *call)
+{
+    return ls_card_half(card_of(call));
+}
+
+/* ---- Convolutions and linear layers ---- */
+
+static ls_cuda_window window_of(const ls_attributes *how)
+{
+    return (ls_cuda_window){how->kernel, how->stride, how->padding};
+}
+
+/* Of any direction: x and y are the forward pass's. */
+static ls_cuda_conv conv_of(const ls_op_call *call, const ls_operand *x, const ls_operand *y)
+{
+    return (ls_cuda_conv){.x = shape_of(call, x),
+                          .y = shape_of(call, y),
+                          .window = window_of(call->attributes),
+                          .in_out = call->attributes->weight_in_out};
+}
+
+static const ls_operand *input_of(const ls_op_call *call)
+{
+    return call->attributes->op == LS_OP_CONV_DATA ? &call->out[0] : &call->in[0];
+}
+
+static const ls_operand *output_of(const ls_op_call *call)
+{
+    return call->attributes->op == LS_OP_CONV_DATA     ? &call->in[0]
+           : call->attributes->op == LS_OP_CONV_WEIGHT ? &call->in[1]
+                                                       : &call->out[0];
+}
+
+static bool is_linear(const ls_cuda_conv *v)
+{
+    return v->window.kernel == 1 && v->x.h == 1 && v->x.w == 1 && v->y.h == 1 && v->y.w == 1 && v->window.padding == 0;
+}
+
+/* With so few channels cuDNN's tiles are all but empty. */
+static bool is_thin(const ls_cuda_conv *v)
+{
+    return v->x.c < 4 || v->in_out;
+}
+
+static size_t weights_of(const ls_cuda_conv *v)
+{
+    return (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel;
+}
+
+/* Whether there are places that no window reads. */
+static bool is_cut(const ls_cuda_conv *v)
+{
+    const ls_cuda_window *k = &v->window;
+    return ls_cuda_axis_of(v->x.h, v->y.h, k->kernel, k->stride, k->padding).input < v->x.h ||
+           ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding).input < v->x.w;
+}
+
+/* Scratch: weights as the libraries read them, then a workspace. */
+static size_t conv_scratch(const ls_op_call *call, size_t number)
+{
+    const ls_cuda_conv v = conv_of(call, input_of(call), output_of(call));
+    const size_t packed = ls_cuda_aligned(weights_of(&v) * number), direct = ls_cuda_direct_scratch(&v);
+    if (is_linear(&v))
+        return packed;
+    if (is_thin(&v))
+        return direct;
+    return packed + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
+}
+
+static void *workspace_of(const ls_op_call *call, const ls_cuda_conv *v)
+{
+    return (char *)call->scratch + ls_cuda_aligned(weights_of(v) * ls_card_number_bytes(card_of(call)));
+}
+
+/* Forward, or the gradient of the input: y or x from the other and w. */
+static void convolve(const ls_op_call *call, ls_card_direction direction)
+{
+    ls_card *card = card_of(call);
+    const int half = ls_card_half(card);
+    const ls_operand *x = input_of(call), *y = output_of(call);
+    const ls_cuda_conv v = conv_of(call, x, y);
+    float *w = call->in[1].data;
+    if (is_linear(&v)) {
+        if (half)
+            ls_cuda_round(card->stream, call->scratch, w, weights_of(&v));
+        ls_card_linear(card, direction, &v, x->data, half ? call->scratch : w, y->data);
+        return;
+    }
+    if (!is_thin(&v)) {
+        if (direction == LS_CARD_DATA &&
+            is_cut(&v)) /* what no window reads has no gradient, and cuDNN does not see it */
+            ls_card_good(card,
+                         cudaMemsetAsync(x->data, 0, ls_cuda_numbers(v.x) * ls_card_number_bytes(card), card->stream),
+                         "a gradient of images");
+        ls_cuda_pack(card->stream, half, call->scratch, w, v.y.c, v.x.c, v.window.kernel);
+        if (ls_card_convolve(card, direction, &v, x->data, call->scratch, y->data, workspace_of(call, &v)))
+            return;
+    }
+    if (direction == LS_CARD_FORWARD)
+        ls_cuda_direct(card->stream, half, y->data, x->data, w, &v);
+    else
+        ls_cuda_direct_data(card->stream, half, x->data, y->data, w, &v);
+}
+
+static void conv(const ls_op_call *call)
+{
+    const ls_operand *y = &call->out[0];
+    const ls_cuda_shape shape = shape_of(call, y);
+    const float *bias = call->in[2].data;
+    const int relu = call->attributes->fused_relu, half = half_of(call);
+    cudaStream_t stream = card_of(call)->stream;
+    convolve(call, LS_CARD_FORWARD);
+    if (bias)
+        ls_cuda_bias(stream, half, y->data, y->data, bias, shape, relu);
+    else if (relu)
+        ls_cuda_each(stream, half, LS_CUDA_RELU, y->data, y->data, NULL, ls_cuda_numbers(shape), 0);
+}
+
+static void conv_data(const ls_op_call *call)
+{
+    convolve(call, LS_CARD_DATA);
+}
+
+static void conv_weight(const ls_op_call *call)
+{
+    ls_card *card = card_of(call);
+    const int half = ls_card_half(card);
+    void *x = call->in[0].data, *dy = call->in[1].data;
+    float *dw = call->out[0].data;
+    const ls_cuda_conv v = conv_of(call, &call->in[0], &call->in[1]);
+    if (is_linear(&v)) {
+        ls_card_linear(card, LS_CARD_WEIGHT, &v, x, dw, dy);
+    } else if (is_thin(&v)) {
+        ls_cuda_direct_weight(card->stream, half, dw, x, dy, &v, call->scratch);
+    } else if (ls_card_convolve(card, LS_CARD_WEIGHT, &v, x, call->scratch, dy, workspace_of(call, &v))) {
+        ls_cuda_unpack(card->stream, half, dw, call->scratch, v.y.c, v.x.c, v.window.kernel);
+    } else {
+        ls_cuda_direct_weight(card->stream, half, dw, x, dy, &v, workspace_of(call, &v));
+    }
+}
+
+/* ---- Norms, pools ---- */
+
+static void channel_sum(const ls_op_call *call)
+{
+    ls_cuda_channel_sum(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                        shape_of(call, &call->in[0]), call->scratch);
+}
+
+static ls_cuda_norm norm_of(const ls_op_call *call)
+{
+    return (ls_cuda_norm){.shape = shape_of(call, &call->in[0]),
+                          .x = call->in[0].data,
+                          .gamma = call->in[1].data,
+                          .beta = call->in[2].data,
+                          .shift = call->in[5].data,
+                          .residual = call->attributes->fused_add ? call->in[3].data : NULL,
+                          .y = call->out[0].data,
+                          .relu = call->attributes->fused_relu,
+                          .eps = call->attributes->eps};
+}
+
+static void batch_norm(const ls_op_call *call)
+{
+    ls_cuda_norm norm = norm_of(call);
+    norm.saved = call->out[1].data;
+    norm.statistics = call->out[2].data;
+    ls_cuda_norm_train(card_of(call)->stream, half_of(call), &norm, call->scratch);
+}
+
+static void batch_norm_infer(const ls_op_call *call)
+{
+    ls_cuda_norm norm = norm_of(call);
+    norm.running = call->in[4].data;
+    ls_cuda_norm_infer(card_of(call)->stream, half_of(call), &norm);
+}
+
+static void batch_norm_backward(const ls_op_call *call)
+{
+    const ls_cuda_norm_slope norm = {.shape = shape_of(call, &call->in[1]),
+                                     .dy = call->in[0].data,
+                                     .x = call->in[1].data,
+                                     .gamma = call->in[2].data,
+                                     .saved = call->in[3].data,
+                                     .y = call->attributes->fused_relu ? call->in[4].data : NULL,
+                                     .dx = call->out[0].data,
+                                     .dgb = call->out[1].data,
+                                     .dresidual = call->attributes->fused_add ? call->out[2].data : NULL};
+    ls_cuda_norm_backward(card_of(call)->stream, half_of(call), &norm, call->scratch);
+}
+
+static void pool(const ls_op_call *call)
+{
+    ls_cuda_pool(card_of(call)->stream, half_of(call), call->attributes->op == LS_OP_MAX_POOL, call->out[0].data,
+                 call->in[0].data, shape_of(call, &call->in[0]), shape_of(call, &call->out[0]),
+                 window_of(call->attributes));
+}
+
+static void pool_backward(const ls_op_call *call)
+{
+    ls_cuda_pool_backward(card_of(call)->stream, half_of(call), call->attributes->op == LS_OP_MAX_POOL_BACKWARD,
+                          call->attributes->fused_relu, call->out[0].data, call->in[0].data, call->in[1].data,
+                          shape_of(call, &call->out[0]), shape_of(call, &call->in[0]), window_of(call->attributes));
+}
+
+static void global_pool(const ls_op_call *call)
+{
+    ls_cuda_global_pool(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                        shape_of(call, &call->in[0]));
+}
+
+static void global_pool_backward(const ls_op_call *call)
+{
+    ls_cuda_global_pool_backward(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                                 shape_of(call, &call->out[0]));
+}
+
+/* ---- Number by number ---- */
+
+static void each(const ls_op_call *call)
+{
+    static const ls_cuda_pointwise kinds[LS_OP_COUNT] = {
+        [LS_OP_ADD] = LS_CUDA_ADD,           [LS_OP_SUBTRACT] = LS_CUDA_SUBTRACT,
+        [LS_OP_MULTIPLY] = LS_CUDA_MULTIPLY, [LS_OP_SCALE] = LS_CUDA_SCALE,
+        [LS_OP_RELU] = LS_CUDA_RELU,         [LS_OP_RELU_BACKWARD] = LS_CUDA_RELU_BACKWARD,
+        [LS_OP_TANH] = LS_CUDA_TANH,         [LS_OP_TANH_BACKWARD] = LS_CUDA_TANH_BACKWARD,
+        [LS_OP_SIGMOID] = LS_CUDA_SIGMOID,   [LS_OP_SIGMOID_BACKWARD] = LS_CUDA_SIGMOID_BACKWARD};
+    ls_cuda_each(card_of(call)->stream, half_of(call), kinds[call->attributes->op], call->out[0].data, call->in[0].data,
+                 call->in[1].data, ls_cuda_numbers(shape_of(call, &call->out[0])), call->attributes->factor);
+}
+
+static void add_bias(const ls_op_call *call)
+{
+    ls_cuda_bias(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, call->in[1].data,
+                 shape_of(call, &call->out[0]), 0);
+}
+
+static void concat(const ls_op_call *call)
+{
+    for (int k = 0, first = 0; k < LS_MAX_IN && call->in[k].data; first += call->in[k++].c)
+        ls_cuda_copy_channels(card_of(call)->stream, half_of(call), call->out[0].data, call->in[k].data,
+                              shape_of(call, &call->in[k]), call->out[0].c, first, 1);
+}
+
+static void slice(const ls_op_call *call)
+{
+    ls_cuda_copy_channels(card_of(call)->stream, half_of(call), call->in[0].data, call->out[0].data,
+                          shape_of(call, &call->out[0]), call->in[0].c, call->attributes->first, 0);
+}
+
+static void reshape(const ls_op_call *call)
+{
+    ls_cuda_reshape(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                    shape_of(call, &call->out[0]), shape_of(call, &call->in[0]));
+}
+
+/* ---- Losses and metrics ---- */
+
+static void cross_entropy(const ls_op_call *call)
+{
+    ls_cuda_cross_entropy(card_of(call)->stream, half_of(call), call->out[0].data, call->out[1].data, call->in[0].data,
+                          call->samples->labels, call->samples->count, call->in[0].c);
+}
+
+static void cross_entropy_backward(const ls_op_call *call)
+{
+    ls_cuda_cross_entropy_backward(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                                   call->in[1].data, call->samples->labels, call->samples->count, call->out[0].c);
+}
+
+static void softmax(const ls_op_call *call)
+{
+    ls_cuda_softmax(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, call->samples->count,
+                    call->in[0].c);
+}
+
+static void softmax_backward(const ls_op_call *call)
+{
+    ls_cuda_softmax_backward(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                             call->in[1].data, call->samples->count, call->in[1].c);
+}
+
+static void ones(const ls_op_call *call)
+{
+    ls_cuda_fill(card_of(call)->stream, call->out[0].data, card_of(call)->one, call->samples->count);
+}
+
+static void sum_images(const ls_op_call *call)
+{
+    ls_cuda_sum_images(card_of(call)->stream, call->out[0].data, call->in[0].data, call->samples->count);
+}
+
+static void count_correct(const ls_op_call *call)
+{
+    ls_cuda_count_correct(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                          call->samples->labels, call->samples->count, call->in[0].c);
+}
+
+static void sum_each(const ls_op_call *call)
+{
+    ls_cuda_sum_each(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, call->in[1].data,
+                     shape_of(call, &call->in[0]), call->attributes->factor);
+}
+
+static void sum_each_backward(const ls_op_call *call)
+{
+    ls_cuda_sum_each_backward(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                              call->in[1].data, call->in[2].data, shape_of(call, &call->out[0]),
+                              call->attributes->factor);
+}
+
+/* ---- From the host, and back ---- */
+
+static void images(const ls_op_call *call)
+{
+    if (call->samples->images)
+        ls_cuda_images(card_of(call)->stream, half_of(call), call->out[0].data, call->samples->images,
+                       call->samples->index, shape_of(call, &call->out[0]));
+}
+
+/* The rows are copied from memory that is not pinned: the driver has a copy when that returns. */
+static void input(const ls_op_call *call)
+{
+    ls_card *card = card_of(call);
+    const ls_cuda_shape shape = shape_of(call, &call->out[0]);
+    const float *rows = call->samples->rows[call->attributes->input];
+    if (ls_card_good(card,
+                     cudaMemcpyAsync(call->scratch, rows, ls_cuda_numbers(shape) * sizeof *rows, cudaMemcpyHostToDevice,
+                                     card->stream),
+                     "a copy to the card"))
+        ls_cuda_from_rows(card->stream, half_of(call), call->out[0].data, call->scratch, shape);
+}
+
+static void rows(const ls_op_call *call)
+{
+    ls_cuda_to_rows(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
+                    shape_of(call, &call->in[0]));
+}
+
+/* ---- The tables ---- */
+
+static size_t scratch_of(const ls_op_call *call, size_t number)
+{
+    switch (call->attributes->op) {
+    case LS_OP_CONV:
+    case LS_OP_CONV_DATA:
+    case LS_OP_CONV_WEIGHT:
+        return conv_scratch(call, number);
+    case LS_OP_CHANNEL_SUM:
+    case LS_OP_BATCH_NORM:
+        return ls_cuda_norm_scratch(shape_of(call, &call->in[0]));
+    case LS_OP_BATCH_NORM_BACKWARD:
+        return ls_cuda_norm_scratch(shape_of(call, &call->in[1]));
+    case LS_OP_INPUT:
+        return ls_cuda_numbers(shape_of(call, &call->out[0])) * sizeof(float);
+    default:
+        return 0;
+    }
+}
+
+static size_t scratch(const ls_op_call *call)
+{
+    return scratch_of(call, sizeof(float));
+}
+
+static size_t half_scratch(const ls_op_call *call)
+{
+    return scratch_of(call, 2);
+}
+
+/* In bfloat16 all activations are but these. */
+static size_t made_as(ls_op op, int k)
+{
+    (void)k; /* both of a cross-entropy */
+    return op == LS_OP_CROSS_ENTROPY || op == LS_OP_ONES || op == LS_OP_SUM || op == LS_OP_SQUARED_ERROR ? 4 : 2;
+}
+
+static size_t read_as(ls_op op, int k)
+{
+    switch (op) {
+    case LS_OP_CROSS_ENTROPY_BACKWARD:
+    case LS_OP_SUM_IMAGES:
+        return 4;
+    case LS_OP_SUM_BACKWARD:
+    case LS_OP_SQUARED_ERROR_BACKWARD:
+        return k == 0 ? 4 : 2;
+    default:
+        return 2;
+    }
+}
+
+#define TABLE                                                                                                          \
+    .kernel = {[LS_OP_IMAGES] = images,                                                                                \
+               [LS_OP_CONV] = conv,                                                                                    \
+               [LS_OP_CONV_DATA] = conv_data,                                                                          \
+               [LS_OP_CONV_WEIGHT] = conv_weight,                                                                      \
+               [LS_OP_CHANNEL_SUM] = channel_sum,                                                                      \
+               [LS_OP_ADD] = each,                                                                                     \
+               [LS_OP_ADD_BIAS] = add_bias,                                                                            \
+               [LS_OP_RELU] = each,                                                                                    \
+               [LS_OP_RELU_BACKWARD] = each,                                                                           \
+               [LS_OP_AVG_POOL] = pool,                                                                                \
+               [LS_OP_AVG_POOL_BACKWARD] = pool_backward,                                                              \
+               [LS_OP_MAX_POOL] = pool,                                                                                \
+               [LS_OP_MAX_POOL_BACKWARD] = pool_backward,                                                              \
+               [LS_OP_GLOBAL_AVG_POOL] = global_pool,                                                                  \
+               [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = global_pool_backward,                                                \
+               [LS_OP_BATCH_NORM] = batch_norm,                                                                        \
+               [LS_OP_BATCH_NORM_INFER] = batch_norm_infer,                                                            \
+               [LS_OP_BATCH_NORM_BACKWARD] = batch_norm_backward,                                                      \
+               [LS_OP_CROSS_ENTROPY] = cross_entropy,                                                                  \
+               [LS_OP_CROSS_ENTROPY_BACKWARD] = cross_entropy_backward,                                                \
+               [LS_OP_ONES] = ones,                                                                                    \
+               [LS_OP_SUM_IMAGES] = sum_images,                                                                        \
+               [LS_OP_COUNT_CORRECT] = count_correct,                                                                  \
+               [LS_OP_ROWS] = rows,                                                                                    \
+               [LS_OP_INPUT] = input,                                                                                  \
+               [LS_OP_MULTIPLY] = each,                                                                                \
+               [LS_OP_SUBTRACT] = each,                                                                                \
+               [LS_OP_SCALE] = each,                                                                                   \
+               [LS_OP_TANH] = each,                                                                                    \
+               [LS_OP_TANH_BACKWARD] = each,                                                                           \
+               [LS_OP_SIGMOID] = each,                                                                                 \
+               [LS_OP_SIGMOID_BACKWARD] = each,                                                                        \
+               [LS_OP_SOFTMAX] = softmax,                                                                              \
+               [LS_OP_SOFTMAX_BACKWARD] = softmax_backward,                                                            \
+               [LS_OP_CONCAT] = concat,                                                                                \
+               [LS_OP_SLICE] = slice,                                                                                  \
+               [LS_OP_SUM] = sum_each,                                                                                 \
+               [LS_OP_SUM_BACKWARD] = sum_each_backward,                                                               \
+               [LS_OP_SQUARED_ERROR] = sum_each,                                                                       \
+               [LS_OP_SQUARED_ERROR_BACKWARD] = sum_each_backward,                                                     \
+               [LS_OP_RESHAPE] = reshape}
+
+const ls_backend *ls_card_backend(ls_dtype dtype)
+{
+    static const ls_backend f32 = {
+        .name = "cuda f32", .group = 1, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
+    static const ls_backend tf32 = {
+        .name = "cuda tf32", .group = 1, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
+    static const ls_backend bf16 = {.name = "cuda bf16",
+                                    .group = 1,
+                                    .reorders = 1,
+                                    .shifts = 1,
+                                    .made = made_as,
+                                    .read = read_as,
+                                    .scratch = half_scratch,
+                                    TABLE};
+    return dtype == LS_BF16 ? &bf16 : dtype == LS_TF32 ? &tf32 : &f32;
+}

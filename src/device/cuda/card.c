@@ -1,0 +1,289 @@
+/* A card's memory, copies, sums and updates; opening and closing it. */
+#include "device/cuda/card.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Errors after which the card computes no more, whatever is tried. */
+static bool is_lost(cudaError_t error)
+{
+    return error == cudaErrorNoDevice || error == cudaErrorECCUncorrectable || error == cudaErrorHardwareStackError ||
+           error == cudaErrorLaunchTimeout || error == cudaErrorDevicesUnavailable ||
+           error == cudaErrorNvlinkUncorrectable || error == cudaErrorContained || error == cudaErrorSystemNotReady;
+}
+
+bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why)
+{
+    if (card->unit.status == LS_OK) {
+        snprintf(card->message, sizeof card->message, "%s failed: %s", what, why);
+        card->unit.status = status;
+    }
+    return false;
+}
+
+bool ls_card_good(ls_card *card, cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return card->unit.status == LS_OK;
+    cudaGetLastError(); /* it would be reported again */
+    char why[160];
+    snprintf(why, sizeof why, "%s%s", is_lost(error) ? "the card is lost: " : "", cudaGetErrorString(error));
+    return ls_card_fail(card,
+                        error == cudaErrorMemoryAllocation ? LS_OUT_OF_MEMORY
+                        : is_lost(error)                   ? LS_NO_DEVICE
+                                                           : LS_INTERNAL,
+                        what, why);
+}
+
+ls_card *ls_card_of(ls_unit *unit)
+{
+    ls_card *card = (ls_card *)unit;
+    cudaError_t error = cudaSetDevice(card->number);
+    ls_card_good(card, error, "choosing the card");
+    return card;
+}
+
+/* ---- Memory ---- */
+
+static void *allocate(ls_unit *unit, size_t bytes)
+{
+    ls_card *card = ls_card_of(unit);
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
+        cudaGetLastError();
+        return NULL;
+    }
+    if (cudaMemsetAsync(memory, 0, bytes ? bytes : 1, card->side) == cudaSuccess &&
+        cudaStreamSynchronize(card->side) == cudaSuccess)
+        return memory;
+    cudaGetLastError();
+    cudaFree(memory);
+    return NULL;
+}
+
+static void release(ls_unit *unit, void *memory)
+{
+    ls_card_of(unit);
+    cudaFree(memory); /* waits for what is under way */
+    cudaGetLastError();
+}
+
+/* From memory that is not pinned: the driver has taken a copy when this returns. */
+static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    ls_card *card = ls_card_of(unit);
+    if (bytes && card->unit.status == LS_OK)
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->stream),
+                     "a copy to the card");
+}
+
+static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->unit.status == LS_OK && bytes)
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->stream),
+                     "a copy from the card");
+    if (card->unit.status == LS_OK)
+        ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card");
+    if (card->unit.status != LS_OK)
+        memset(to, 0, bytes);
+}
+
+/* ---- Sums and updates ---- */
+
+static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->unit.status != LS_OK || !n || (terms->n == 1 && terms->at[0] == out))
+        return;
+    ls_cuda_sum(card->stream, terms, out, n);
+    ls_card_good(card, cudaPeekAtLastError(), "a sum of gradients");
+}
+
+static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
+                   const ls_sgd *how)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->unit.status == LS_OK && n) {
+        ls_cuda_update(card->stream, terms, out, w, v, n, how, card->broken);
+        ls_card_good(card, cudaPeekAtLastError(), "an update of weights");
+    }
+    return true; /* `finish` tells */
+}
+
+/* ---- Opening and closing ---- */
+
+static void close_card(ls_unit *unit)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->stream)
+        cudaStreamSynchronize(card->stream);
+    ls_card_close_runs(card);
+    ls_card_close_convs(card);
+    if (card->blas)
+        cublasDestroy(card->blas);
+    if (card->dnn)
+        cudnnDestroy(card->dnn);
+    cudaFree(card->blas_workspace);
+    cudaFree(card->broken);
+    cudaFreeHost(card->pinned_broken);
+    if (card->stream)
+        cudaStreamDestroy(card->stream);
+    if (card->side)
+        cudaStreamDestroy(card->side);
+    cudaGetLastError();
+    free(card->pending);
+    free(card);
+}
+
+static const ls_unit_type type = {.allocate = allocate,
+                                  .release = release,
+                                  .put = put,
+                                  .get = get,
+                                  .lend = ls_card_lend,
+                                  .begin = ls_card_begin,
+                                  .end = ls_card_end,
+                                  .sum = sum,
+                                  .update = update,
+                                  .finish = ls_card_finish,
+                                  .close = close_card};
+
+/* cuDNN and cuBLAS of today need these; older cards are left out. */
+static bool is_able(const struct cudaDeviceProp *properties)
+{
+    return properties->major * 10 + properties->minor >= 75;
+}
+
+static bool open_libraries(ls_card *card)
+{
+    cudnnStatus_t dnn = cudnnCreate(&card->dnn);
+    if (dnn == CUDNN_STATUS_SUCCESS)
+        dnn = cudnnSetStream(card->dnn, card->stream);
+    if (dnn != CUDNN_STATUS_SUCCESS)
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting cuDNN", cudnnGetErrorString(dnn));
+    cublasStatus_t blas = cublasCreate(&card->blas);
+    if (blas == CUBLAS_STATUS_SUCCESS)
+        blas = cublasSetStream(card->blas, card->stream);
+    /* A workspace of its own: with the library's, products in a captured run would allocate. */
+    if (blas == CUBLAS_STATUS_SUCCESS)
+        blas = cublasSetWorkspace(card->blas, card->blas_workspace, LS_CARD_BLAS);
+    if (blas == CUBLAS_STATUS_SUCCESS)
+        blas = cublasSetMathMode(card->blas, CUBLAS_DEFAULT_MATH);
+    return blas == CUBLAS_STATUS_SUCCESS ||
+           ls_card_fail(card, LS_UNSUPPORTED, "starting cuBLAS", cublasGetStatusString(blas));
+}
+
+static bool open_card(ls_card *card)
+{
+    struct cudaDeviceProp properties;
+    if (!ls_card_good(card, cudaSetDevice(card->number), "choosing the card") ||
+        !ls_card_good(card, cudaGetDeviceProperties(&properties, card->number), "asking the card"))
+        return false;
+    if (!is_able(&properties))
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting the card",
+                            "compute capability 7.5 is the least that will do");
+    return ls_card_good(card, cudaStreamCreateWithFlags(&card->stream, cudaStreamNonBlocking), "making a stream") &&
+           ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
+           ls_card_good(card, cudaMalloc(&card->blas_workspace, LS_CARD_BLAS), "taking memory") &&
+           ls_card_good(card, cudaMalloc((void **)&card->broken, sizeof *card->broken), "taking memory") &&
+           ls_card_good(card, cudaMemset(card->broken, 0, sizeof *card->broken), "taking memory") &&
+           ls_card_good(card, cudaMallocHost((void **)&card->pinned_broken, sizeof *card->pinned_broken),
+                        "pinning memory") &&
+           ls_card_good(card, cudaDeviceSynchronize(), "starting the card") && open_libraries(card);
+}
+
+static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
+                          size_t size)
+{
+    ls_card *card = calloc(1, sizeof *card);
+    if (card)
+        card->pending = calloc(LS_CARD_PENDING, sizeof *card->pending);
+    if (!card || !card->pending) {
+        free(card);
+        *status = LS_OUT_OF_MEMORY;
+        snprintf(why, size, "no memory on the host");
+        return NULL;
+    }
+    card->number = number;
+    card->dtype = dtype;
+    card->callbacks = *callbacks;
+    snprintf(card->name, sizeof card->name, "cuda:%d", number);
+    card->unit = (ls_unit){.type = &type,
+                           .backend = ls_card_backend(dtype),
+                           .name = card->name,
+                           .memory = 1 + number,
+                           .core = -1,
+                           .slice = (size_t)1 << 40,
+                           .message = card->message};
+    if (open_card(card))
+        return &card->unit;
+    *status = card->unit.status;
+    snprintf(why, size, "%s", card->message);
+    close_card(&card->unit);
+    return NULL;
+}
+
+/* ---- Which cards there are ---- */
+
+static int count(char *why, size_t size)
+{
+    int n = 0, driver = 0;
+    cudaError_t error = cudaGetDeviceCount(&n);
+    if (error == cudaSuccess && n > 0)
+        return n;
+    cudaGetLastError();
+    cudaDriverGetVersion(&driver);
+    if (driver == 0)
+        snprintf(why, size, "there is no NVIDIA driver here");
+    else if (error == cudaErrorInsufficientDriver)
+        snprintf(why, size, "the NVIDIA driver is for CUDA %d.%d, and this program needs %d.%d", driver / 1000,
+                 driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    else
+        snprintf(why, size, "there is no NVIDIA card here%s%s", error == cudaErrorNoDevice ? "" : ": ",
+                 error == cudaErrorNoDevice || error == cudaSuccess ? "" : cudaGetErrorString(error));
+    return 0;
+}
+
+static void about(int card, char *text, size_t size)
+{
+    struct cudaDeviceProp p;
+    int n = 0, reaches = 0;
+    if (cudaGetDeviceProperties(&p, card) != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(text, size, "does not answer");
+        return;
+    }
+    int length = snprintf(text, size, "%s, %.1f GiB, compute capability %d.%d%s", p.name,
+                          (double)p.totalGlobalMem / (1 << 30), p.major, p.minor, is_able(&p) ? "" : ", too old");
+    cudaGetDeviceCount(&n);
+    for (int i = 0; i < n && length > 0 && (size_t)length < size; i++)
+        if (i != card && cudaDeviceCanAccessPeer(&reaches, card, i) == cudaSuccess && reaches)
+            length += snprintf(text + length, size - (size_t)length, ", reaches cuda:%d", i);
+}
+
+static void versions(char *text, size_t size)
+{
+    const size_t dnn = cudnnGetVersion();
+    int major = 0, minor = 0, patch = 0;
+    cublasGetProperty(MAJOR_VERSION, &major);
+    cublasGetProperty(MINOR_VERSION, &minor);
+    cublasGetProperty(PATCH_LEVEL, &patch);
+    snprintf(text, size, "CUDA %d.%d, cuDNN %zu.%zu.%zu, cuBLAS %d.%d.%d", CUDART_VERSION / 1000,
+             CUDART_VERSION % 1000 / 10, dnn / 10000, dnn / 100 % 100, dnn % 100, major, minor, patch);
+}
+
+__attribute__((visibility("default"))) const ls_cards *lockstep_open_cards(void);
+
+const ls_cards *lockstep_open_cards(void)
+{
+    static const ls_cards cards = {.version = LOCKSTEP_VERSION,
+                                   .size = sizeof(ls_cards),
+                                   .unit_size = sizeof(ls_unit),
+                                   .count = count,
+                                   .about = about,
+                                   .backend = ls_card_backend,
+                                   .open = open_unit,
+                                   .versions = versions};
+    return &cards;
+}

@@ -1,0 +1,133 @@
+/* A card as a unit: one stream that everything goes through in the order handed in, and what is kept beside it. For this folder.
+ *
+ * Nothing here calls the library: the plugin stands alone, and says what went wrong in `status` and `message`. */
+#ifndef LS_DEVICE_CUDA_CARD_H
+#define LS_DEVICE_CUDA_CARD_H
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "device/cards.h"
+#include "device/cuda/geometry.h"
+#include "device/cuda/kernels.h"
+
+enum {
+    LS_CARD_LENT = 8,        /* results of one run */
+    LS_CARD_RESIDENTS = 4,   /* data sets on the card */
+    LS_CARD_STAGES = 4,      /* runs whose samples may be on their way: no more are in flight */
+    LS_CARD_KEPT = 128,      /* runs kept as graphs; others are handed in kernel by kernel */
+    LS_CARD_PENDING = 4096,  /* results on their way to the host */
+    LS_CARD_BLAS = 32 << 20, /* bytes of cuBLAS's workspace */
+    LS_CARD_DNN = 256 << 20  /* the largest workspace of cuDNN's engines that is taken */
+};
+
+/* Results of one run: `host` stands for this memory of the card's. */
+typedef struct ls_card_lent {
+    float *host, *device;
+    size_t n, capacity;
+} ls_card_lent;
+
+/* On their way: in pinned memory once the stream is there. */
+typedef struct ls_card_pending {
+    float *host;
+    const float *pinned;
+    size_t n;
+} ls_card_pending;
+
+typedef struct ls_card_resident {
+    struct ls_counted *owner; /* held */
+    const uint8_t *host;
+    uint8_t *device;
+    uint64_t used;
+} ls_card_resident;
+
+/* Samples of a run in pinned memory, and when they are there no more needed. */
+typedef struct ls_card_stage {
+    unsigned char *pinned;
+    cudaEvent_t copied;
+} ls_card_stage;
+
+typedef struct ls_card_kept {
+    ls_form form;
+    const void *images;
+    cudaGraphExec_t graph; /* NULL: it was run once, kernel by kernel, which has everything loaded and chosen */
+} ls_card_kept;
+
+typedef struct ls_card {
+    ls_unit unit; /* first */
+    char name[16], message[256];
+    ls_card_callbacks callbacks;
+    int number;
+    ls_dtype dtype;
+    cudaStream_t stream, side; /* side: memory is zeroed there, from any thread */
+    cudnnHandle_t dnn;
+    cudnnBackendDescriptor_t
+        elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
+    cublasHandle_t blas;
+    void *blas_workspace;
+    int *broken, *pinned_broken; /* the card's, the host's */
+
+    ls_card_lent lent[LS_CARD_LENT];
+    int n_lent;
+    ls_card_pending *pending; /* [LS_CARD_PENDING] */
+    int n_pending;
+    float *pinned; /* of pending results */
+    size_t pinned_floats, pinned_used;
+
+    ls_card_resident residents[LS_CARD_RESIDENTS];
+    uint64_t uses;
+    ls_card_stage stages[LS_CARD_STAGES];
+    uint64_t runs;
+    int images;             /* that the samples' memory has room for */
+    unsigned char *samples; /* the card's: index, then labels, then the float `one` */
+    float *one;
+
+    ls_card_kept kept[LS_CARD_KEPT];
+    int n_kept;
+    ls_card_kept *capturing;
+
+    struct ls_card_conv_plan *convs; /* conv.c */
+} ls_card;
+
+/* The card that a call is for, made the thread's current one. */
+ls_card *ls_card_of(ls_unit *unit);
+
+/* Notes what went wrong first; true where nothing did. */
+bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
+bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why); /* false */
+
+/* The kernels of a dtype. */
+const ls_backend *ls_card_backend(ls_dtype dtype);
+
+static inline int ls_card_half(const ls_card *card)
+{
+    return card->dtype == LS_BF16;
+}
+
+static inline size_t ls_card_number_bytes(const ls_card *card)
+{
+    return ls_card_half(card) ? 2 : 4;
+}
+
+/* ---- run.c ---- */
+bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);
+void ls_card_end(ls_unit *unit);
+float *ls_card_lend(ls_unit *unit, float *host, size_t n);
+bool ls_card_finish(ls_unit *unit);
+void ls_card_close_runs(ls_card *card);
+
+/* ---- conv.c: cuDNN ---- */
+typedef enum ls_card_direction { LS_CARD_FORWARD, LS_CARD_DATA, LS_CARD_WEIGHT } ls_card_direction;
+/* x, w and y are those of the forward pass, or their gradients; w as cuDNN has it. False where there is no engine that computes
+ * this the same way every time. */
+bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
+                      void *workspace);
+/* Whether there is one, and the bytes of workspace that it takes. */
+bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, int64_t *bytes);
+void ls_card_close_convs(ls_card *card);
+
+/* ---- linear.c: cuBLAS ---- */
+void ls_card_linear(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y);
+
+#endif

@@ -1,0 +1,225 @@
+/* Losses and what is counted: a thread for an image where the classes are few, a block where all images are summed. */
+#include "device/cuda/numbers.cuh"
+
+namespace
+{
+
+template <typename T> __device__ float largest(const T *z, int classes)
+{
+    float m = ls_load(z);
+    for (int c = 1; c < classes; c++) {
+        const float x = ls_load(z + c);
+        m = x > m ? x : m;
+    }
+    return m;
+}
+
+/* p = softmax of z; returns the sum of the exponentials. */
+template <typename T, typename P> __device__ float softmax_of(P *p, const T *z, float m, int classes)
+{
+    float s = 0;
+    for (int c = 0; c < classes; c++)
+        s += expf(ls_load(z + c) - m);
+    for (int c = 0; c < classes; c++)
+        ls_store(p + c, expf(ls_load(z + c) - m) / s);
+    return s;
+}
+
+template <typename T>
+__global__ void cross_entropy(float *loss, float *p, const T *logits, const uint8_t *labels, size_t images, int classes)
+{
+    for (size_t i = ls_thread(); i < images; i += ls_threads()) {
+        const T *z = logits + i * classes;
+        const float m = largest(z, classes), s = softmax_of(p + i * classes, z, m, classes);
+        loss[i] = logf(s) - (ls_load(z + labels[i]) - m);
+    }
+}
+
+template <typename T>
+__global__ void cross_entropy_backward(T *dlogits, const float *dloss, const float *p, const uint8_t *labels, size_t n,
+                                       int classes)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
+        const size_t image = i / classes;
+        ls_store(dlogits + i, (p[i] - ((int)(i % classes) == labels[image] ? 1.0f : 0.0f)) * dloss[image]);
+    }
+}
+
+template <typename T> __global__ void softmax(T *y, const T *x, size_t images, int classes)
+{
+    for (size_t i = ls_thread(); i < images; i += ls_threads())
+        softmax_of(y + i * classes, x + i * classes, largest(x + i * classes, classes), classes);
+}
+
+template <typename T> __global__ void softmax_backward(T *dx, const T *dy, const T *y, size_t images, int classes)
+{
+    for (size_t i = ls_thread(); i < images; i += ls_threads()) {
+        const size_t first = i * classes;
+        float s = 0;
+        for (int c = 0; c < classes; c++)
+            s = fmaf(ls_load(dy + first + c), ls_load(y + first + c), s);
+        for (int c = 0; c < classes; c++)
+            ls_store(dx + first + c, ls_load(y + first + c) * (ls_load(dy + first + c) - s));
+    }
+}
+
+__global__ void fill(float *out, const float *value, size_t n)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads())
+        out[i] = *value;
+}
+
+/* One block. */
+__global__ void sum_images(float *out, const float *x, int images)
+{
+    float sum = 0;
+    for (int i = threadIdx.x; i < images; i += blockDim.x)
+        sum += x[i];
+    sum = ls_block_sum(sum);
+    if (threadIdx.x == 0)
+        *out = sum;
+}
+
+template <typename T>
+__global__ void count_correct(float *out, const T *logits, const uint8_t *labels, int images, int classes)
+{
+    float right = 0; /* whole numbers below 2^24, in any order the same */
+    for (int i = threadIdx.x; i < images; i += blockDim.x) {
+        const T *z = logits + (size_t)i * classes;
+        int best = 0;
+        for (int c = 1; c < classes; c++)
+            if (ls_load(z + c) > ls_load(z + best))
+                best = c;
+        right += best == labels[i];
+    }
+    right = ls_block_sum(right);
+    if (threadIdx.x == 0)
+        *out = right;
+}
+
+/* A block for each image. */
+template <typename T> __global__ void sum_each(float *y, const T *a, const T *b, size_t numbers, float factor)
+{
+    const size_t first = blockIdx.x * numbers;
+    float sum = 0;
+    for (size_t i = threadIdx.x; i < numbers; i += blockDim.x) {
+        const float d = b ? ls_load(a + first + i) - ls_load(b + first + i) : ls_load(a + first + i);
+        sum = b ? fmaf(d, d, sum) : sum + d;
+    }
+    sum = ls_block_sum(sum);
+    if (threadIdx.x == 0)
+        y[blockIdx.x] = sum * factor;
+}
+
+template <typename T>
+__global__ void sum_each_backward(T *d, const float *dy, const T *a, const T *b, size_t numbers, size_t n, float factor)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
+        const float slope = dy[i / numbers];
+        ls_store(d + i, b ? (ls_load(a + i) - ls_load(b + i)) * (2 * factor) * slope : slope * factor);
+    }
+}
+
+template <typename T>
+void launch_cross_entropy(cudaStream_t stream, float *loss, float *p, const void *logits, const uint8_t *labels,
+                          int images, int classes)
+{
+    cross_entropy<T>
+        <<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(loss, p, (const T *)logits, labels, images, classes);
+}
+
+template <typename T>
+void launch_cross_entropy_backward(cudaStream_t stream, void *dlogits, const float *dloss, const float *p,
+                                   const uint8_t *labels, int images, int classes)
+{
+    const size_t n = (size_t)images * classes;
+    cross_entropy_backward<T>
+        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)dlogits, dloss, p, labels, n, classes);
+}
+
+template <typename T> void launch_softmax(cudaStream_t stream, void *y, const void *x, int images, int classes)
+{
+    softmax<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, images, classes);
+}
+
+template <typename T>
+void launch_softmax_backward(cudaStream_t stream, void *dx, const void *dy, const void *y, int images, int classes)
+{
+    softmax_backward<T>
+        <<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, (const T *)y, images, classes);
+}
+
+template <typename T>
+void launch_count(cudaStream_t stream, float *out, const void *logits, const uint8_t *labels, int images, int classes)
+{
+    count_correct<T><<<1, LS_CUDA_THREADS, 0, stream>>>(out, (const T *)logits, labels, images, classes);
+}
+
+template <typename T>
+void launch_sum_each(cudaStream_t stream, float *y, const void *a, const void *b, ls_cuda_shape shape, float factor)
+{
+    const size_t numbers = ls_cuda_numbers(shape) / shape.images;
+    sum_each<T><<<shape.images, LS_CUDA_THREADS, 0, stream>>>(y, (const T *)a, (const T *)b, numbers, factor);
+}
+
+template <typename T>
+void launch_sum_each_backward(cudaStream_t stream, void *d, const float *dy, const void *a, const void *b,
+                              ls_cuda_shape shape, float factor)
+{
+    const size_t n = ls_cuda_numbers(shape);
+    sum_each_backward<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)d, dy, (const T *)a, (const T *)b,
+                                                                            n / shape.images, n, factor);
+}
+
+} // namespace
+
+void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
+                           const uint8_t *labels, int images, int classes)
+{
+    LS_BY_TYPE(half, launch_cross_entropy, stream, loss, probabilities, logits, labels, images, classes);
+}
+
+void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
+                                    const float *probabilities, const uint8_t *labels, int images, int classes)
+{
+    LS_BY_TYPE(half, launch_cross_entropy_backward, stream, dlogits, dloss, probabilities, labels, images, classes);
+}
+
+void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes)
+{
+    LS_BY_TYPE(half, launch_softmax, stream, y, x, images, classes);
+}
+
+void ls_cuda_softmax_backward(cudaStream_t stream, int half, void *dx, const void *dy, const void *y, int images,
+                              int classes)
+{
+    LS_BY_TYPE(half, launch_softmax_backward, stream, dx, dy, y, images, classes);
+}
+
+void ls_cuda_fill(cudaStream_t stream, float *out, const float *value, int images)
+{
+    fill<<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(out, value, images);
+}
+
+void ls_cuda_sum_images(cudaStream_t stream, float *out, const float *x, int images)
+{
+    sum_images<<<1, LS_CUDA_THREADS, 0, stream>>>(out, x, images);
+}
+
+void ls_cuda_count_correct(cudaStream_t stream, int half, float *out, const void *logits, const uint8_t *labels,
+                           int images, int classes)
+{
+    LS_BY_TYPE(half, launch_count, stream, out, logits, labels, images, classes);
+}
+
+void ls_cuda_sum_each(cudaStream_t stream, int half, float *y, const void *a, const void *b, ls_cuda_shape shape,
+                      float factor)
+{
+    LS_BY_TYPE(half, launch_sum_each, stream, y, a, b, shape, factor);
+}
+
+void ls_cuda_sum_each_backward(cudaStream_t stream, int half, void *d, const float *dy, const void *a, const void *b,
+                               ls_cuda_shape shape, float factor)
+{
+    LS_BY_TYPE(half, launch_sum_each_backward, stream, d, dy, a, b, shape, factor);
+}

@@ -1,0 +1,116 @@
+/* Kernels that treat every number alone. */
+#include "device/cuda/numbers.cuh"
+
+namespace
+{
+
+__device__ float apply(ls_cuda_pointwise what, float a, float b, float factor)
+{
+    switch (what) {
+    case LS_CUDA_ADD:
+        return a + b;
+    case LS_CUDA_SUBTRACT:
+        return a - b;
+    case LS_CUDA_MULTIPLY:
+        return a * b;
+    case LS_CUDA_SCALE:
+        return a * factor;
+    case LS_CUDA_RELU:
+        return ls_relu_of(a);
+    case LS_CUDA_RELU_BACKWARD:
+        return b > 0 ? a : 0;
+    case LS_CUDA_TANH:
+        return tanhf(a);
+    case LS_CUDA_TANH_BACKWARD:
+        return a * fmaf(-b, b, 1.0f);
+    case LS_CUDA_SIGMOID:
+        return 1.0f / (1.0f + expf(-a));
+    case LS_CUDA_SIGMOID_BACKWARD:
+        return a * (b * (1.0f - b));
+    }
+    return 0;
+}
+
+template <typename T, int V>
+__global__ void each(ls_cuda_pointwise what, T *out, const T *a, const T *b, size_t n, float factor)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
+        ls_some<T, V> x = ((const ls_some<T, V> *)a)[i], z = x;
+        if (b)
+            z = ((const ls_some<T, V> *)b)[i];
+        for (int k = 0; k < V; k++)
+            ls_store(&x.at[k], apply(what, ls_load(&x.at[k]), ls_load(&z.at[k]), factor));
+        ((ls_some<T, V> *)out)[i] = x;
+    }
+}
+
+template <typename T>
+void launch_each(cudaStream_t stream, ls_cuda_pointwise what, void *out, const void *a, const void *b, size_t n,
+                 float factor)
+{
+    const int most = 16 / sizeof(T);
+    if (n % most == 0)
+        each<T, most><<<ls_cuda_blocks(n / most), LS_CUDA_THREADS, 0, stream>>>(what, (T *)out, (const T *)a,
+                                                                                (const T *)b, n / most, factor);
+    else
+        each<T, 1>
+            <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(what, (T *)out, (const T *)a, (const T *)b, n, factor);
+}
+
+template <typename T>
+__global__ void add_bias(T *out, const T *x, const float *bias, size_t n, unsigned channels, int relu)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
+        float y = ls_load(x + i) + bias[ls_channel(i, channels)];
+        ls_store(out + i, relu ? ls_relu_of(y) : y);
+    }
+}
+
+template <typename T>
+void launch_bias(cudaStream_t stream, void *out, const void *x, const float *bias, ls_cuda_shape shape, int relu)
+{
+    const size_t n = ls_cuda_numbers(shape);
+    add_bias<T>
+        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)out, (const T *)x, bias, n, (unsigned)shape.c, relu);
+}
+
+template <typename T>
+__global__ void copy_channels(T *whole, T *part, size_t rows, int c, int whole_c, int first, int to_whole)
+{
+    for (size_t i = ls_thread(); i < rows * c; i += ls_threads()) {
+        T *at = whole + i / c * whole_c + first + i % c;
+        if (to_whole)
+            *at = part[i];
+        else
+            part[i] = *at;
+    }
+}
+
+template <typename T>
+void launch_copy(cudaStream_t stream, void *whole, void *part, ls_cuda_shape shape, int whole_c, int first,
+                 int to_whole)
+{
+    const size_t rows = ls_cuda_rows(shape);
+    copy_channels<T><<<ls_cuda_blocks(rows * shape.c), LS_CUDA_THREADS, 0, stream>>>((T *)whole, (T *)part, rows,
+                                                                                     shape.c, whole_c, first, to_whole);
+}
+
+} // namespace
+
+void ls_cuda_each(cudaStream_t stream, int half, ls_cuda_pointwise what, void *out, const void *a, const void *b,
+                  size_t n, float factor)
+{
+    LS_BY_TYPE(half, launch_each, stream, what, out, a, b, n, factor);
+}
+
+void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, const float *bias, ls_cuda_shape shape,
+                  int relu)
+{
+    LS_BY_TYPE(half, launch_bias, stream, out, x, bias, shape, relu);
+}
+
+void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,
+                           int first, int to_whole)
+{
+    LS_BY_TYPE(half, launch_copy, stream, whole, part, shape, whole_c, first, to_whole);
+}

@@ -1,0 +1,290 @@
+/* Runs of a plan: their samples to the card, their kernels as a graph that is replayed, their results back. */
+#include "device/cuda/card.h"
+
+#include <string.h>
+
+/* ---- Results ---- */
+
+float *ls_card_lend(ls_unit *unit, float *host, size_t n)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->n_lent == LS_CARD_LENT) {
+        ls_card_fail(card, LS_INTERNAL, "lending memory", "a run has too many results");
+        return NULL;
+    }
+    ls_card_lent *lent = &card->lent[card->n_lent++];
+    if (n > lent->capacity || !lent->device) {
+        cudaStreamSynchronize(card->stream);
+        cudaFree(lent->device);
+        lent->device = NULL;
+        lent->capacity = 0;
+        size_t bytes = ls_cuda_aligned((n ? n : 1) * sizeof *host);
+        if (ls_card_good(card, cudaMalloc((void **)&lent->device, bytes), "memory for results"))
+            lent->capacity = n;
+    }
+    lent->host = host;
+    lent->n = n;
+    return lent->device;
+}
+
+/* Waits, and puts every result where it belongs. */
+static void bring_home(ls_card *card)
+{
+    bool good = ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card");
+    for (int i = 0; i < card->n_pending; i++) {
+        const ls_card_pending *p = &card->pending[i];
+        if (good)
+            memcpy(p->host, p->pinned, p->n * sizeof *p->host);
+        else
+            memset(p->host, 0, p->n * sizeof *p->host);
+    }
+    card->n_pending = 0;
+    card->pinned_used = 0;
+}
+
+/* Pinned memory for n floats, until the results are brought home. */
+static float *pinned_room(ls_card *card, size_t n)
+{
+    enum { LEAST = 1 << 20 };
+    if (card->n_pending == LS_CARD_PENDING || card->pinned_used + n > card->pinned_floats)
+        bring_home(card);
+    if (n > card->pinned_floats) {
+        cudaFreeHost(card->pinned);
+        card->pinned = NULL;
+        card->pinned_floats = 0;
+        size_t floats = n < LEAST ? LEAST : n;
+        if (!ls_card_good(card, cudaMallocHost((void **)&card->pinned, floats * sizeof(float)), "pinning memory"))
+            return NULL;
+        card->pinned_floats = floats;
+    }
+    float *room = card->pinned + card->pinned_used;
+    card->pinned_used += (n + 15) / 16 * 16 <= card->pinned_floats - card->pinned_used ? (n + 15) / 16 * 16 : n;
+    return room;
+}
+
+static void send_results(ls_card *card)
+{
+    for (int i = 0; i < card->n_lent && card->unit.status == LS_OK; i++) {
+        const ls_card_lent *lent = &card->lent[i];
+        if (!lent->n)
+            continue;
+        float *pinned = pinned_room(card, lent->n);
+        if (pinned && ls_card_good(card,
+                                   cudaMemcpyAsync(pinned, lent->device, lent->n * sizeof *pinned,
+                                                   cudaMemcpyDeviceToHost, card->stream),
+                                   "a copy from the card"))
+            card->pending[card->n_pending++] = (ls_card_pending){lent->host, pinned, lent->n};
+    }
+    card->n_lent = 0;
+}
+
+bool ls_card_finish(ls_unit *unit)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->unit.status == LS_OK)
+        ls_card_good(card,
+                     cudaMemcpyAsync(card->pinned_broken, card->broken, sizeof *card->broken, cudaMemcpyDeviceToHost,
+                                     card->stream),
+                     "a copy from the card");
+    bring_home(card);
+    if (card->unit.status != LS_OK)
+        return true; /* that is said otherwise */
+    bool finite = *card->pinned_broken == 0;
+    if (!finite)
+        ls_card_good(card, cudaMemsetAsync(card->broken, 0, sizeof *card->broken, card->stream), "a copy to the card");
+    return finite;
+}
+
+/* ---- Samples ---- */
+
+/* Of a stage, and of the samples on the card: sample numbers, labels, the float `one`. */
+static size_t labels_at(int images)
+{
+    return ls_cuda_aligned((size_t)images * sizeof(uint32_t));
+}
+
+static size_t one_at(int images)
+{
+    return labels_at(images) + ls_cuda_aligned((size_t)images);
+}
+
+static size_t stage_bytes(int images)
+{
+    return one_at(images) + LS_CUDA_ALIGNMENT;
+}
+
+static void drop_kept(ls_card *card)
+{
+    for (int i = 0; i < card->n_kept; i++)
+        if (card->kept[i].graph)
+            cudaGraphExecDestroy(card->kept[i].graph);
+    card->n_kept = 0;
+}
+
+/* Makes room for the samples of a run. What was kept knows the old place. */
+static bool reserve(ls_card *card, int images)
+{
+    if (images <= card->images)
+        return true;
+    cudaStreamSynchronize(card->stream);
+    drop_kept(card);
+    cudaFree(card->samples);
+    card->samples = NULL;
+    card->images = 0;
+    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, stage_bytes(images)), "memory for samples");
+    for (int i = 0; i < LS_CARD_STAGES && good; i++) {
+        ls_card_stage *stage = &card->stages[i];
+        cudaFreeHost(stage->pinned);
+        stage->pinned = NULL;
+        good = ls_card_good(card, cudaMallocHost((void **)&stage->pinned, stage_bytes(images)), "pinning memory") &&
+               (stage->copied || ls_card_good(card, cudaEventCreateWithFlags(&stage->copied, cudaEventDisableTiming),
+                                              "making an event"));
+    }
+    card->images = good ? images : 0;
+    return good;
+}
+
+/* The data set's images on the card; a data set that was used longest ago makes room. NULL where there are none. */
+static const uint8_t *resident(ls_card *card, const ls_samples *samples)
+{
+    if (!samples->images || !samples->owner)
+        return NULL;
+    ls_card_resident *place = &card->residents[0];
+    for (int i = 0; i < LS_CARD_RESIDENTS; i++) {
+        ls_card_resident *r = &card->residents[i];
+        if (r->owner == samples->owner && r->host == samples->images) {
+            r->used = ++card->uses;
+            return r->device;
+        }
+        if (r->used < place->used)
+            place = r;
+    }
+    if (place->owner) {
+        cudaStreamSynchronize(card->stream);
+        drop_kept(card);
+        cudaFree(place->device);
+        card->callbacks.drop(place->owner);
+        *place = (ls_card_resident){.owner = NULL};
+    }
+    uint8_t *device = NULL;
+    if (!ls_card_good(card, cudaMalloc((void **)&device, samples->image_bytes), "memory for the images") ||
+        !ls_card_good(card, cudaMemcpy(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice),
+                      "a copy to the card") ||
+        !ls_card_good(card, cudaDeviceSynchronize(), "a copy to the card")) {
+        cudaFree(device);
+        return NULL;
+    }
+    card->callbacks.hold(samples->owner);
+    *place = (ls_card_resident){samples->owner, samples->images, device, ++card->uses};
+    return device;
+}
+
+/* Sends a run's samples, and waits where too many runs are in hand. */
+static bool send_samples(ls_card *card, const ls_samples *samples)
+{
+    ls_card_stage *stage = &card->stages[card->runs++ % LS_CARD_STAGES];
+    const size_t count = (size_t)samples->count;
+    if (!ls_card_good(card, cudaEventSynchronize(stage->copied), "waiting for the card"))
+        return false;
+    memcpy(stage->pinned, samples->index, count * sizeof *samples->index);
+    memcpy(stage->pinned + labels_at(card->images), samples->labels, count);
+    memcpy(stage->pinned + one_at(card->images), &samples->one, sizeof samples->one);
+    return ls_card_good(card,
+                        cudaMemcpyAsync(card->samples, stage->pinned, stage_bytes(card->images), cudaMemcpyHostToDevice,
+                                        card->stream),
+                        "a copy to the card") &&
+           ls_card_good(card, cudaEventRecord(stage->copied, card->stream), "an event");
+}
+
+/* ---- Graphs ---- */
+
+static bool same_form(const ls_form *a, const ls_form *b)
+{
+    bool same = a->plan == b->plan && a->count == b->count && a->scratch == b->scratch;
+    for (int i = 0; i < LS_FORM_PLACES; i++)
+        same &= a->at[i] == b->at[i];
+    return same;
+}
+
+/* The place of a form among those kept: the second time it comes it is captured. NULL where it never will be. */
+static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *there, bool *first)
+{
+    *first = false;
+    if (card->unit.plain)
+        return NULL;
+    for (int k = 0; k < LS_MAX_INPUTS; k++)
+        if (there->rows[k]) /* these lie elsewhere each time */
+            return NULL;
+    for (int i = 0; i < card->n_kept; i++)
+        if (same_form(&card->kept[i].form, form) && card->kept[i].images == there->images)
+            return &card->kept[i];
+    if (card->n_kept == LS_CARD_KEPT)
+        return NULL;
+    *first = true;
+    card->kept[card->n_kept] = (ls_card_kept){.form = *form, .images = there->images};
+    return &card->kept[card->n_kept++];
+}
+
+bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there)
+{
+    ls_card *card = ls_card_of(unit);
+    bool first = false;
+    card->capturing = NULL;
+    if (card->unit.status != LS_OK || !reserve(card, samples->count))
+        return true; /* nothing is handed in any more */
+    there->images = resident(card, samples);
+    if (!send_samples(card, samples))
+        return true;
+    there->index = (const uint32_t *)(const void *)card->samples;
+    there->labels = card->samples + labels_at(card->images);
+    card->one = (float *)(void *)(card->samples + one_at(card->images));
+    ls_card_kept *kept = find(card, form, there, &first);
+    if (kept && kept->graph) {
+        ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");
+        return true;
+    }
+    if (kept && !first &&
+        ls_card_good(card, cudaStreamBeginCapture(card->stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
+        card->capturing = kept;
+    return false;
+}
+
+static void end_capture(ls_card *card)
+{
+    ls_card_kept *kept = card->capturing;
+    cudaGraph_t graph = NULL;
+    card->capturing = NULL;
+    if (ls_card_good(card, cudaStreamEndCapture(card->stream, &graph), "capturing a graph") &&
+        ls_card_good(card, cudaGraphInstantiate(&kept->graph, graph, 0), "making a graph"))
+        ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");
+    if (graph)
+        cudaGraphDestroy(graph);
+}
+
+void ls_card_end(ls_unit *unit)
+{
+    ls_card *card = ls_card_of(unit);
+    if (card->capturing)
+        end_capture(card);
+    ls_card_good(card, cudaPeekAtLastError(), "a kernel");
+    send_results(card);
+}
+
+void ls_card_close_runs(ls_card *card)
+{
+    drop_kept(card);
+    for (int i = 0; i < LS_CARD_LENT; i++)
+        cudaFree(card->lent[i].device);
+    for (int i = 0; i < LS_CARD_RESIDENTS; i++)
+        if (card->residents[i].owner) {
+            cudaFree(card->residents[i].device);
+            card->callbacks.drop(card->residents[i].owner);
+        }
+    for (int i = 0; i < LS_CARD_STAGES; i++) {
+        cudaFreeHost(card->stages[i].pinned);
+        if (card->stages[i].copied)
+            cudaEventDestroy(card->stages[i].copied);
+    }
+    cudaFree(card->samples);
+    cudaFreeHost(card->pinned);
+}

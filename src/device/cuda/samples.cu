@@ -1,0 +1,94 @@
+/* What comes from the host and goes there: images from bytes, rows of floats in C order; and reshaping by that order. */
+#include "device/cuda/numbers.cuh"
+
+namespace
+{
+
+/* Where, in C order, number i of an activation is. */
+__device__ size_t in_c_order(size_t i, ls_cuda_shape s)
+{
+    const size_t places = (size_t)s.h * s.w, numbers = places * s.c;
+    const size_t image = i / numbers, left = i % numbers;
+    return image * numbers + left % s.c * places + left / s.c;
+}
+
+template <typename T>
+__global__ void gather(T *x, const uint8_t *images, const uint32_t *index, ls_cuda_shape s, size_t n)
+{
+    const size_t numbers = (size_t)s.c * s.h * s.w;
+    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
+        const size_t image = i / numbers, at = in_c_order(i, s) % numbers;
+        ls_store(x + i, (float)images[index[image] * numbers + at] / 255.0f);
+    }
+}
+
+template <typename T> __global__ void from_rows(T *x, const float *rows, ls_cuda_shape s, size_t n)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads())
+        ls_store(x + i, rows[in_c_order(i, s)]);
+}
+
+template <typename T> __global__ void to_rows(float *rows, const T *x, ls_cuda_shape s, size_t n)
+{
+    for (size_t i = ls_thread(); i < n; i += ls_threads())
+        rows[in_c_order(i, s)] = ls_load(x + i);
+}
+
+/* Number i of the result is the number of x that has its place in C order. */
+template <typename T> __global__ void reshape(T *to, const T *from, ls_cuda_shape is, ls_cuda_shape was, size_t n)
+{
+    const size_t places = (size_t)was.h * was.w, numbers = places * was.c;
+    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
+        const size_t at = in_c_order(i, is), image = at / numbers, left = at % numbers;
+        to[i] = from[image * numbers + left % places * was.c + left / places];
+    }
+}
+
+template <typename T>
+void launch_gather(cudaStream_t stream, void *x, const uint8_t *images, const uint32_t *index, ls_cuda_shape s)
+{
+    const size_t n = ls_cuda_numbers(s);
+    gather<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, images, index, s, n);
+}
+
+template <typename T> void launch_from_rows(cudaStream_t stream, void *x, const float *rows, ls_cuda_shape s)
+{
+    const size_t n = ls_cuda_numbers(s);
+    from_rows<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, rows, s, n);
+}
+
+template <typename T> void launch_to_rows(cudaStream_t stream, float *rows, const void *x, ls_cuda_shape s)
+{
+    const size_t n = ls_cuda_numbers(s);
+    to_rows<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(rows, (const T *)x, s, n);
+}
+
+template <typename T>
+void launch_reshape(cudaStream_t stream, void *to, const void *from, ls_cuda_shape is, ls_cuda_shape was)
+{
+    const size_t n = ls_cuda_numbers(is);
+    reshape<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)to, (const T *)from, is, was, n);
+}
+
+} // namespace
+
+void ls_cuda_images(cudaStream_t stream, int half, void *x, const uint8_t *images, const uint32_t *index,
+                    ls_cuda_shape shape)
+{
+    LS_BY_TYPE(half, launch_gather, stream, x, images, index, shape);
+}
+
+void ls_cuda_from_rows(cudaStream_t stream, int half, void *x, const float *rows, ls_cuda_shape shape)
+{
+    LS_BY_TYPE(half, launch_from_rows, stream, x, rows, shape);
+}
+
+void ls_cuda_to_rows(cudaStream_t stream, int half, float *rows, const void *x, ls_cuda_shape shape)
+{
+    LS_BY_TYPE(half, launch_to_rows, stream, rows, x, shape);
+}
+
+void ls_cuda_reshape(cudaStream_t stream, int half, void *to, const void *from, ls_cuda_shape is, ls_cuda_shape was)
+{
+    LS_BY_TYPE(half, launch_reshape, stream, to, from, is, was);
+}

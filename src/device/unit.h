@@ -1,0 +1,94 @@
+/* A place that computes, a core of the CPU or a card: its memory, and what can be done there. What a unit is handed happens in the
+ * order handed in. A core has done it when the call returns; a card does it later, and the host may look at nothing of it before
+ * `finish`. Whoever uses units is written for the card, and loses nothing on a core.
+ *
+ * One thread at a time uses a unit. */
+#ifndef LS_DEVICE_UNIT_H
+#define LS_DEVICE_UNIT_H
+
+#include "base/context.h"
+#include "device/backend.h"
+
+enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16 };
+
+/* A sum of vectors in a fixed order, worked off from the left on a stack that is never deeper than LS_TERMS_DEPTH: an address puts the
+ * vector there on it; NULL puts the sum of the two upper ones in their place, the lower one being the left operand. */
+typedef struct ls_terms {
+    int n;
+    const float *at[2 * LS_MOST_TERMS];
+} ls_terms;
+
+/* What makes one run of a plan the same as another but for the samples: where everything lies. */
+enum { LS_FORM_PLACES = 8 };
+typedef struct ls_form {
+    uint64_t plan; /* its number */
+    int count;     /* images */
+    const void *at[LS_FORM_PLACES], *scratch;
+} ls_form;
+
+typedef struct ls_unit ls_unit;
+typedef struct ls_unit_type {
+    /* Zeroed memory, aligned to 64 bytes; NULL where there is none. These two may be called by any thread at any time. */
+    void *(*allocate)(ls_unit *unit, size_t bytes);
+    void (*release)(ls_unit *unit, void *memory);
+    /* From the host's memory to the unit's and back. What was put may be changed at once; what was gotten is there at once. */
+    void (*put)(ls_unit *unit, void *to, const void *from, size_t bytes);
+    void (*get)(ls_unit *unit, void *to, const void *from, size_t bytes);
+
+    /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan that they
+     * are of has to come, and nobody may free or use them. */
+    float *(*lend)(ls_unit *unit, float *host, size_t n);
+    /* Begins a run of a plan. True: one of this form was kept, and has been handed in again, with these samples. False: the
+     * operations are to be handed in now, with `there` as the samples. `end` ends it in both cases. `begin` is NULL
+     * where samples are read as they are, and nothing is kept. */
+    bool (*begin)(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);
+    void (*end)(ls_unit *unit);
+
+    /* n floats of the sum. `out` may be one of the vectors. */
+    void (*sum)(ls_unit *unit, const ls_terms *terms, float *out, size_t n);
+    /* The sum as the gradient of an update, see ls_sgd. False: a new number is not finite; it may be `finish` that tells. */
+    bool (*update)(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
+                   const ls_sgd *how);
+
+    /* Waits until everything is done. False where an update since the last time made a number that is not finite, and `update` has
+     * not said so. */
+    bool (*finish)(ls_unit *unit);
+    void (*close)(ls_unit *unit);
+} ls_unit_type;
+
+struct ls_unit {
+    const ls_unit_type *type;
+    const ls_backend *backend;
+    ls_context *context;
+    const char *name; /* "cpu:0", "cuda:0" */
+    int memory;       /* units of equal numbers compute in one memory; 0 is the host's */
+    int core;         /* that its threads are to be pinned to; -1: none */
+    size_t slice;     /* floats that are summed and updated at once, by one thread */
+    size_t held;      /* bytes of the host's memory that it takes for itself */
+    bool plain;       /* for tests: no run is kept */
+    ls_status status; /* what went wrong there, and stays so */
+    const char *message;
+};
+
+/* The unit of a device, by options->isa and dtype. NULL after a failure. */
+ls_unit *ls_unit_open(ls_context *context, const ls_options *options, ls_device device);
+void ls_unit_close(ls_unit *unit); /* NULL is fine */
+
+/* Equal for devices that have one unit between them: those of one core, or of one card. */
+int ls_unit_number(ls_device device);
+
+/* Raises LS_NO_DEVICE, or LS_BAD_ARGUMENT, for what is no device of this process. */
+ls_status ls_check_device(ls_session *session, ls_device device, const char *function);
+
+/* "cpu(0)", "gpu(0)", and of a card that is several devices "gpu(0.1)"; from any thread. Returns as snprintf. */
+int ls_device_write(char *text, size_t size, ls_device device);
+
+/* As ls_alloc, in the unit's memory. */
+void *ls_unit_alloc(ls_unit *unit, size_t count, size_t size, const char *what);
+void ls_unit_release(ls_unit *unit, void *memory); /* NULL is fine */
+
+/* Waits, and raises what went wrong. *finite (may be NULL) becomes false where an update made a number that is not. */
+ls_status ls_unit_finish(ls_unit *unit, bool *finite);
+ls_status ls_unit_check(const ls_unit *unit); /* raises what is known to have gone wrong */
+
+#endif

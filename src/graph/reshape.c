@@ -1,0 +1,45 @@
+/* Reshaping where it has to move numbers. In the lanes an image's numbers are in C order, and a flattened map is the map; where
+ * channels lie innermost it is a copy, made once in front of whoever first reads it. */
+#include <string.h>
+
+#include "graph/graph.h"
+
+/* The same image in any order of its numbers: one place, or one channel, on both sides. */
+static bool is_same(const ls_value *a, const ls_value *b)
+{
+    bool places = a->h * a->w == 1 && b->h * b->w == 1, channels = a->c == 1 && b->c == 1;
+    return places || channels || (a->c == b->c && a->h == b->h);
+}
+
+static bool is_moved(const ls_value *value)
+{
+    return value && value->base && value->per_image && !is_same(value, value->base);
+}
+
+/* Puts a node that makes `value` from its base in front of node `at`. */
+static ls_status insert(ls_graph *graph, int at, ls_value *value)
+{
+    const char *layer = graph->nodes[at].layer;
+    if (!ls_graph_node(graph, LS_OP_RESHAPE, layer))
+        return LS_OUT_OF_MEMORY;
+    ls_node made = graph->nodes[graph->n_nodes - 1];
+    made.in[0] = value->base;
+    made.out[0] = value;
+    memmove(&graph->nodes[at + 1], &graph->nodes[at], (size_t)(graph->n_nodes - 1 - at) * sizeof made);
+    graph->nodes[at] = made;
+    value->base = NULL;
+    value->place = LS_IN_ARENA;
+    return LS_OK;
+}
+
+ls_status ls_graph_reshape(ls_graph *graph)
+{
+    for (int i = 0; i < graph->n_nodes && graph->backend->reorders; i++)
+        for (int k = 0; k < LS_MAX_IN; k++)
+            if (is_moved(graph->nodes[i].in[k])) {
+                if (insert(graph, i, graph->nodes[i].in[k]) != LS_OK)
+                    return LS_OUT_OF_MEMORY;
+                i++; /* the reader moved on by one */
+            }
+    return LS_OK;
+}

@@ -1,0 +1,118 @@
+#include "parallel/slices.h"
+
+/* A slice is as long as one thread of a unit is to be given at once. */
+static size_t slice_floats(const ls_step_job *step)
+{
+    return step->trainer->network->unit->slice;
+}
+
+static int slices_of(const ls_step_job *step, ls_bucket run)
+{
+    return (int)((run.end - run.begin + slice_floats(step) - 1) / slice_floats(step));
+}
+
+static ls_bucket slice_of(const ls_step_job *step, ls_bucket run, int slice)
+{
+    size_t floats = slice_floats(step), begin = run.begin + (size_t)slice * floats;
+    return (ls_bucket){begin, begin + floats < run.end ? begin + floats : run.end};
+}
+
+int ls_slices_to_reduce(const ls_step_job *step, int bucket)
+{
+    return slices_of(step, step->routes[bucket].piece);
+}
+
+/* Sums one slice of this rank's piece over all shards and updates its weights. */
+static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit *unit)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    const size_t at = slice.begin, n = slice.end - slice.begin;
+    const float *weights = network->unit_weights[atomic_load(&network->current)] + at;
+    float *target = ls_step_target(step) + at;
+    ls_partials from = ls_route_partials(&step->routes[bucket], at);
+    ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
+    if (!step->update)
+        unit->type->sum(unit, &terms, target, n);
+    else if (!unit->type->update(unit, &terms, target, weights, trainer->velocity ? trainer->velocity + at : NULL, n,
+                                 &step->how))
+        atomic_store(&step->broken, 1);
+}
+
+/* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */
+static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_bucket *run)
+{
+    const ls_route *route = &step->routes[bucket];
+    switch (stage) {
+    case LS_GIVING:
+        *run = route->bucket;
+        return &step->given[bucket];
+    case LS_COMBINING:
+        *run = route->stripe;
+        return &step->combined[bucket];
+    case LS_REDUCING:
+        *run = route->piece;
+        return &step->reduced[bucket];
+    default:
+        return NULL;
+    }
+}
+
+static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_unit *unit)
+{
+    const ls_route *route = &step->routes[bucket];
+    if (stage == LS_GIVING)
+        ls_route_give(route, slice, unit);
+    else if (stage == LS_COMBINING)
+        ls_route_combine(route, slice, unit);
+    else
+        reduce_slice(step, bucket, slice, unit);
+}
+
+/* Takes slices at a bucket's stage until none is left; returns how many, and whether the last one was among them. */
+static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *worker, bool *last)
+{
+    ls_bucket run;
+    ls_slices *slices = summed(step, bucket, stage, &run);
+    int n = slices ? slices_of(step, run) : 0, taken = 0;
+    *last = false;
+    while (n && atomic_load(&slices->next) < n) {
+        int slice = atomic_fetch_add(&slices->next, 1);
+        if (slice >= n)
+            break;
+        ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
+        sum_slice(step, bucket, stage, slice_of(step, run, slice), worker->core->unit);
+        taken++;
+        *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
+    }
+    return taken;
+}
+
+bool ls_slices_take(ls_step_job *step, ls_worker *worker)
+{
+    const ls_flat *flat = &step->trainer->network->flat;
+    bool any = false;
+    for (int b = 0; b < flat->n_buckets; b++) {
+        bool last;
+        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
+        if (last && step->runs.parts > 1) {
+            atomic_store(&step->stage[b], stage + 1); /* to be sent */
+            ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
+        }
+        for (int i = 0; stage == LS_REDUCING && i < taken; i++)
+            ls_step_finish_part(step, worker);
+        any |= taken > 0;
+    }
+    return any;
+}
+
+bool ls_slices_left(const ls_step_job *step)
+{
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
+        ls_bucket run;
+        const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);
+        if (slices && atomic_load(&slices->next) < slices_of(step, run))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,226 @@
+/* The plugin for cards with a card that is the host: the table of operations and the launches are the plugin's own, the kernels run
+ * by emulate.h, cuBLAS is a loop, and cuDNN has no engine, so that the plugin's own convolutions are taken for all of them.
+ * What is not tested this way is said in docs/gpu.md. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/card.h"
+
+/* ---- What the operations call ---- */
+
+bool ls_card_good(ls_card *card, cudaError_t error, const char *what)
+{
+    return error == cudaSuccess || ls_card_fail(card, LS_INTERNAL, what, "");
+}
+
+bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why)
+{
+    (void)what;
+    (void)why;
+    card->unit.status = status;
+    return false;
+}
+
+bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
+                      void *workspace)
+{
+    (void)card, (void)direction, (void)conv, (void)x, (void)w, (void)y, (void)workspace;
+    return false;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(to, value, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    (void)kind;
+    (void)stream;
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+const char *cublasGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "" : "unsupported";
+}
+
+static float number(const void *at, cudaDataType type, size_t i)
+{
+    uint32_t bits = 0;
+    float x;
+    if (type == CUDA_R_32F)
+        return ((const float *)at)[i];
+    bits = (uint32_t)((const uint16_t *)at)[i] << 16;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void put_number(void *at, cudaDataType type, size_t i, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (type == CUDA_R_32F)
+        ((float *)at)[i] = x;
+    else
+        ((uint16_t *)at)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* As cuBLAS documents it: column by column, c[m][n] = a[m][k] b[k][n], each turned where so said. */
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
+                            int k, const void *alpha, const void *A, cudaDataType Atype, int lda, const void *B,
+                            cudaDataType Btype, int ldb, const void *beta, void *C, cudaDataType Ctype, int ldc,
+                            cublasComputeType_t type, cublasGemmAlgo_t algo)
+{
+    (void)handle, (void)type, (void)algo;
+    if (*(const float *)alpha != 1 || *(const float *)beta != 0 || lda < (transa == CUBLAS_OP_N ? m : k) ||
+        ldb < (transb == CUBLAS_OP_N ? k : n) || ldc < m)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    for (size_t j = 0; j < (size_t)n; j++)
+        for (size_t i = 0; i < (size_t)m; i++) {
+            float sum = 0;
+            for (size_t l = 0; l < (size_t)k; l++)
+                sum += number(A, Atype, transa == CUBLAS_OP_N ? l * (size_t)lda + i : i * (size_t)lda + l) *
+                       number(B, Btype, transb == CUBLAS_OP_N ? j * (size_t)ldb + l : l * (size_t)ldb + j);
+            put_number(C, Ctype, j * (size_t)ldc + i, sum);
+        }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- The unit: a memory apart from the host's, in which what was handed in is not seen on the host before `finish` ---- */
+
+typedef struct emulated {
+    ls_card card; /* first */
+    struct {
+        float *host, *there;
+        size_t n;
+    } pending[LS_CARD_PENDING];
+    int n_pending, broken;
+    float one;
+} emulated;
+
+static void *allocate(ls_unit *unit, size_t bytes)
+{
+    (void)unit;
+    /* cuDNN's workspace, which nobody uses here, must not become real memory. */
+    void *memory = aligned_alloc(LS_CUDA_ALIGNMENT, ls_cuda_aligned(bytes + 1));
+    return memory ? memset(memory, 0, bytes + 1 < (size_t)1 << 28 ? ls_cuda_aligned(bytes + 1) : 1) : NULL;
+}
+
+static void release(ls_unit *unit, void *memory)
+{
+    (void)unit;
+    free(memory);
+}
+
+static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    (void)unit;
+    if (bytes)
+        memcpy(to, from, bytes);
+}
+
+static float *lend(ls_unit *unit, float *host, size_t n)
+{
+    emulated *e = (emulated *)unit;
+    float *there = allocate(unit, n * sizeof *there);
+    e->pending[e->n_pending].host = host;
+    e->pending[e->n_pending].there = there;
+    e->pending[e->n_pending++].n = n;
+    return there;
+}
+
+static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there)
+{
+    emulated *e = (emulated *)unit;
+    (void)form;
+    *there = *samples;
+    e->one = samples->one;
+    e->card.one = &e->one;
+    return false;
+}
+
+static void end(ls_unit *unit)
+{
+    (void)unit;
+}
+
+static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
+{
+    (void)unit;
+    ls_cuda_sum(NULL, terms, out, n);
+}
+
+static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
+                   const ls_sgd *how)
+{
+    ls_cuda_update(NULL, terms, out, w, v, n, how, &((emulated *)unit)->broken);
+    return true;
+}
+
+static bool finish(ls_unit *unit)
+{
+    emulated *e = (emulated *)unit;
+    for (int i = 0; i < e->n_pending; i++) {
+        memcpy(e->pending[i].host, e->pending[i].there, e->pending[i].n * sizeof(float));
+        free(e->pending[i].there);
+    }
+    e->n_pending = 0;
+    const bool finite = !e->broken;
+    e->broken = 0;
+    return finite;
+}
+
+static void close_unit(ls_unit *unit)
+{
+    finish(unit);
+    free(unit);
+}
+
+static const ls_unit_type type = {allocate, release, copy, copy, lend, begin, end, sum, update, finish, close_unit};
+
+static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
+                          size_t size)
+{
+    (void)callbacks, (void)status, (void)why, (void)size;
+    emulated *e = calloc(1, sizeof *e);
+    e->card.dtype = dtype;
+    e->card.unit = (ls_unit){.type = &type,
+                             .backend = ls_card_backend(dtype),
+                             .name = "cuda:0",
+                             .memory = 1 + number,
+                             .core = -1,
+                             .slice = (size_t)1 << 40,
+                             .message = "emulated"};
+    return &e->card.unit;
+}
+
+static int count(char *why, size_t size)
+{
+    (void)why, (void)size;
+    return 1;
+}
+
+static void about(int card, char *text, size_t size)
+{
+    (void)card;
+    snprintf(text, size, "the host");
+}
+
+static void versions(char *text, size_t size)
+{
+    snprintf(text, size, "none");
+}
+
+const ls_cards *lockstep_open_cards(void);
+
+const ls_cards *lockstep_open_cards(void)
+{
+    static const ls_cards cards = {LOCKSTEP_VERSION, sizeof cards, sizeof(ls_unit), count, about,
+                                   ls_card_backend,  open_unit,    versions};
+    return &cards;
+}

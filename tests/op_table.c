@@ -1,0 +1,360 @@
+#include "op_table.h"
+
+#include <lockstep.h>
+
+#include "device/winograd.h"
+
+const op_operands operands_of[LS_OP_COUNT] = {
+    [LS_OP_IMAGES] = {{NONE}, {X_SLOPE}},
+    [LS_OP_CONV] = {{X, WEIGHTS, BIAS}, {Y}},
+    [LS_OP_CONV_DATA] = {{Y_SLOPE, WEIGHTS}, {X_SLOPE}},
+    [LS_OP_CONV_WEIGHT] = {{X, Y_SLOPE}, {WEIGHTS}},
+    [LS_OP_WINOGRAD] = {{X, WEIGHTS, BIAS}, {Y}},
+    [LS_OP_WINOGRAD_DATA] = {{Y_SLOPE, WEIGHTS}, {X_SLOPE}},
+    [LS_OP_WINOGRAD_WEIGHT] = {{X, Y_SLOPE}, {WEIGHTS}},
+    [LS_OP_CHANNEL_SUM] = {{X_SLOPE}, {CHANNEL}},
+    [LS_OP_ADD] = {{X, X}, {X}},
+    [LS_OP_ADD_BIAS] = {{X, CHANNEL}, {X}},
+    [LS_OP_RELU] = {{X}, {X}},
+    [LS_OP_RELU_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_AVG_POOL] = {{X}, {Y}},
+    [LS_OP_AVG_POOL_BACKWARD] = {{Y_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_MAX_POOL] = {{X}, {Y}},
+    [LS_OP_MAX_POOL_BACKWARD] = {{Y_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_GLOBAL_AVG_POOL] = {{X}, {FEATURES}},
+    [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = {{FEATURES_SLOPE}, {X_SLOPE}},
+    [LS_OP_BATCH_NORM] = {{X, CHANNEL, CHANNEL, X, NONE, CHANNEL}, {X, STATISTICS, STATISTICS}},
+    [LS_OP_BATCH_NORM_INFER] = {{X, CHANNEL, CHANNEL, X, STATISTICS, CHANNEL}, {X}},
+    [LS_OP_BATCH_NORM_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS, X}, {X_SLOPE, STATISTICS, X_SLOPE}},
+    [LS_OP_DROPOUT] = {{X}, {X_SLOPE}},
+    [LS_OP_CROSS_ENTROPY] = {{X}, {ONE_SLOPE, X_SLOPE}},
+    [LS_OP_CROSS_ENTROPY_BACKWARD] = {{ONE_SLOPE, X_SLOPE}, {X_SLOPE}},
+    [LS_OP_ONES] = {{NONE}, {ONE_SLOPE}},
+    [LS_OP_SUM_IMAGES] = {{FEATURES}, {NUMBER}},
+    [LS_OP_COUNT_CORRECT] = {{X}, {NUMBER}},
+    [LS_OP_ROWS] = {{X}, {ROWS}},
+    [LS_OP_INPUT] = {{NONE}, {X_SLOPE}},
+    [LS_OP_MULTIPLY] = {{X, X}, {X_SLOPE}},
+    [LS_OP_SUBTRACT] = {{X, X}, {X_SLOPE}},
+    [LS_OP_SCALE] = {{X}, {X_SLOPE}},
+    [LS_OP_TANH] = {{X}, {X_SLOPE}},
+    [LS_OP_TANH_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_SIGMOID] = {{X}, {X_SLOPE}},
+    [LS_OP_SIGMOID_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_SOFTMAX] = {{X}, {X_SLOPE}},
+    [LS_OP_SOFTMAX_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_CONCAT] = {{X, PART, X, PART}, {WHOLE}},
+    [LS_OP_SLICE] = {{WHOLE_SLOPE}, {PART_SLOPE}},
+    [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
+    [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
+    [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
+    [LS_OP_SQUARED_ERROR_BACKWARD] = {{ONE_SLOPE, X, X}, {X_SLOPE}},
+    [LS_OP_CUSTOM] = {{X, CHANNEL, X}, {X_SLOPE}},
+    [LS_OP_RESHAPE] = {{X}, {FLAT}},
+    [LS_OP_CUSTOM_BACKWARD] = {{X, CHANNEL, X, X, X_SLOPE}, {X_SLOPE, CHANNEL, X_SLOPE}},
+};
+
+/* y = w of the channel * a * b, w being a parameter. */
+static size_t channel_of(const ls_custom_call *call, size_t i)
+{
+    return i / ((size_t)call->out[1] * call->out[2]) % call->out[0];
+}
+
+static size_t numbers_in(const ls_custom_call *call)
+{
+    return (size_t)call->rows * call->out[0] * call->out[1] * call->out[2];
+}
+
+static void weighted_product(const ls_custom_call *call, const float *const in[], float *out)
+{
+    for (size_t i = 0; i < numbers_in(call); i++) {
+        out[i] = in[1][channel_of(call, i)] * in[0][i] * in[2][i];
+    }
+}
+
+static void weighted_product_backward(const ls_custom_call *call, const float *const in[], const float *out,
+                                      const float *dout, float *const din[])
+{
+    (void)out;
+    for (size_t i = 0; i < numbers_in(call); i++) {
+        float w = in[1][channel_of(call, i)];
+        din[0][i] = w * in[2][i] * dout[i];
+        din[1][channel_of(call, i)] += in[0][i] * in[2][i] * dout[i];
+        din[2][i] = w * in[0][i] * dout[i];
+    }
+}
+
+static const ls_custom weighted = {
+    .name = "weighted product", .inputs = 3, .forward = weighted_product, .backward = weighted_product_backward};
+
+const ls_op families[FAMILIES][32] = {
+    [CONVS] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
+               LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
+    [CROPPED] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
+                 LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
+    [POOLS] = {LS_OP_AVG_POOL, LS_OP_AVG_POOL_BACKWARD, LS_OP_MAX_POOL, LS_OP_MAX_POOL_BACKWARD, LS_OP_COUNT},
+    [MAPS] = {LS_OP_IMAGES,
+              LS_OP_CHANNEL_SUM,
+              LS_OP_ADD,
+              LS_OP_ADD_BIAS,
+              LS_OP_RELU,
+              LS_OP_RELU_BACKWARD,
+              LS_OP_GLOBAL_AVG_POOL,
+              LS_OP_GLOBAL_AVG_POOL_BACKWARD,
+              LS_OP_BATCH_NORM,
+              LS_OP_BATCH_NORM_INFER,
+              LS_OP_BATCH_NORM_BACKWARD,
+              LS_OP_DROPOUT,
+              LS_OP_ROWS,
+              LS_OP_INPUT,
+              LS_OP_MULTIPLY,
+              LS_OP_SUBTRACT,
+              LS_OP_SCALE,
+              LS_OP_TANH,
+              LS_OP_TANH_BACKWARD,
+              LS_OP_SIGMOID,
+              LS_OP_SIGMOID_BACKWARD,
+              LS_OP_SUM,
+              LS_OP_SUM_BACKWARD,
+              LS_OP_SQUARED_ERROR,
+              LS_OP_SQUARED_ERROR_BACKWARD,
+              LS_OP_CUSTOM,
+              LS_OP_CUSTOM_BACKWARD,
+              LS_OP_RESHAPE,
+              LS_OP_COUNT},
+    [CLASSES] = {LS_OP_CROSS_ENTROPY, LS_OP_CROSS_ENTROPY_BACKWARD, LS_OP_COUNT_CORRECT, LS_OP_ROWS, LS_OP_SOFTMAX,
+                 LS_OP_SOFTMAX_BACKWARD, LS_OP_COUNT},
+    [COUNTS] = {LS_OP_ONES, LS_OP_SUM_IMAGES, LS_OP_COUNT},
+    [CONCATS] = {LS_OP_CONCAT, LS_OP_SLICE, LS_OP_COUNT},
+};
+
+const row op_table[] = {
+    /* LeNet */
+    {CONVS, 20, 1, 28, 28, 20, 3, 1, 0, 0},
+    {CONVS, 5, 20, 13, 13, 50, 5, 1, 0, 0},
+    {CONVS, 37, 800, 1, 1, 128, 1, 1, 0, 1},
+    {CONVS, 37, 128, 1, 1, 10, 1, 1, 0, 1},
+    {POOLS, 5, 20, 26, 26, 20, 2, 2, 0, 0},
+    {POOLS, 20, 50, 9, 9, 50, 2, 2, 0, 0},
+    /* ResNet-18 */
+    {CONVS, 5, 1, 28, 28, 64, 3, 1, 1, 0},
+    {CONVS, 20, 64, 28, 28, 64, 3, 1, 1, 0}, /* y goes around the caches */
+    {CONVS, 2, 64, 28, 28, 128, 3, 2, 1, 0},
+    {CONVS, 5, 64, 28, 28, 128, 1, 2, 0, 0},
+    {CONVS, 1, 128, 14, 14, 128, 3, 1, 1, 0},
+    {CONVS, 1, 128, 14, 14, 256, 3, 2, 1, 0},
+    {CONVS, 1, 256, 7, 7, 256, 3, 1, 1, 0},
+    {CONVS, 1, 256, 7, 7, 512, 3, 2, 1, 0},
+    {CONVS, 5, 256, 7, 7, 512, 1, 2, 0, 0},
+    {CONVS, 1, 512, 4, 4, 512, 3, 1, 1, 0},
+    {CONVS, 37, 512, 1, 1, 10, 1, 1, 0, 0},
+    {MAPS, 37, 64, 28, 28, 0, 0, 0, 0, 0}, /* so does this */
+    {MAPS, 20, 512, 4, 4, 0, 0, 0, 0, 0},
+    /* Odd ones: each kernel, stride and padding, with channels and maps that fill no block. */
+    {CONVS, 1, 3, 5, 7, 17, 3, 1, 1, 0},
+    {CONVS, 16, 3, 5, 7, 17, 3, 2, 1, 0},
+    {CONVS, 37, 3, 5, 7, 4, 3, 3, 2, 0},
+    {CONVS, 20, 17, 5, 7, 3, 3, 1, 1, 0},
+    {CONVS, 5, 1, 1, 1, 1, 3, 1, 1, 0},
+    {CONVS, 17, 1, 1, 1, 3, 1, 1, 0, 0},
+    {CONVS, 5, 3, 1, 1, 17, 1, 1, 0, 1},
+    {CONVS, 20, 3, 5, 7, 5, 1, 1, 0, 0},
+    {CONVS, 5, 3, 5, 7, 5, 1, 2, 0, 0},
+    {CONVS, 5, 3, 6, 7, 5, 1, 3, 1, 0},
+    {CONVS, 16, 2, 5, 7, 9, 2, 1, 0, 0},
+    {CONVS, 5, 2, 5, 7, 9, 2, 2, 1, 0},
+    {CONVS, 5, 2, 5, 7, 9, 2, 3, 1, 0},
+    {CONVS, 5, 3, 5, 7, 6, 5, 1, 2, 0},
+    {CONVS, 20, 3, 6, 7, 6, 5, 2, 1, 0},
+    {CONVS, 5, 3, 8, 7, 6, 5, 3, 0, 0},
+    {CONVS, 37, 2, 4, 4, 3, 3, 1, 1, 0},
+    {CONVS, 20, 5, 9, 11, 7, 3, 1, 1, 0},
+    {CONVS, 5, 17, 2, 13, 18, 3, 1, 1, 0},
+    {CONVS, 37, 70, 9, 6, 13, 3, 1, 1, 0},
+    {CONVS, 20, 16, 10, 11, 67, 3, 1, 1, 0},
+    {CONVS, 1, 3, 5, 6, 17, 5, 1, 0, 0},
+    {CONVS, 37, 5, 8, 9, 3, 5, 1, 0, 0},
+    {CONVS, 20, 17, 9, 8, 18, 5, 1, 1, 0},
+    {CONVS, 1, 2, 1, 1, 3, 5, 1, 2, 0},
+    {CONVS, 5, 4, 3, 13, 70, 5, 1, 3, 0},
+    {CONVS, 37, 3, 1, 2, 5, 5, 1, 4, 0},
+    {CONVS, 5, 37, 6, 5, 7, 5, 1, 4, 0},
+    {CONVS, 1, 70, 14, 14, 40, 5, 1, 2, 0},
+    {CROPPED, 20, 20, 13, 13, 50, 5, 1, 0, 0},
+    {CROPPED, 5, 3, 6, 10, 7, 5, 1, 2, 0},
+    {CROPPED, 37, 3, 9, 7, 5, 3, 1, 1, 0},
+    {CROPPED, 5, 3, 9, 7, 5, 3, 2, 1, 0},
+    {POOLS, 37, 3, 5, 7, 3, 2, 2, 0, 0},
+    {POOLS, 20, 3, 5, 7, 3, 3, 2, 1, 0},
+    {POOLS, 5, 17, 5, 7, 17, 3, 1, 1, 0},
+    {POOLS, 16, 2, 5, 7, 2, 2, 3, 1, 0},
+    {POOLS, 1, 1, 7, 5, 1, 5, 1, 2, 0},
+    {POOLS, 5, 3, 1, 1, 3, 1, 1, 0, 0},
+    {POOLS, 5, 3, 4, 4, 3, 1, 2, 0, 0},
+    {POOLS, 5, 3, 1, 1, 3, 3, 1, 1, 0},
+    {MAPS, 1, 3, 5, 7, 0, 0, 0, 0, 0},
+    {MAPS, 5, 17, 1, 1, 0, 0, 0, 0, 0},
+    {MAPS, 16, 1, 7, 5, 0, 0, 0, 0, 0},
+    {MAPS, 20, 3, 5, 7, 0, 0, 0, 0, 0},
+    {MAPS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
+    {MAPS, 1, 1, 1, 1, 0, 0, 0, 0, 0},
+    {CLASSES, 1, 10, 1, 1, 0, 0, 0, 0, 0},
+    {CLASSES, 16, 10, 1, 1, 0, 0, 0, 0, 0},
+    {CLASSES, 37, 10, 1, 1, 0, 0, 0, 0, 0},
+    {CLASSES, 5, 1, 1, 1, 0, 0, 0, 0, 0},
+    {CLASSES, 20, 17, 1, 1, 0, 0, 0, 0, 0},
+    {COUNTS, 1, 1, 1, 1, 0, 0, 0, 0, 0},
+    {COUNTS, 16, 1, 1, 1, 0, 0, 0, 0, 0},
+    {COUNTS, 37, 1, 1, 1, 0, 0, 0, 0, 0},
+    {CONCATS, 5, 3, 5, 7, 2, 2, 0, 0, 0},
+    {CONCATS, 37, 1, 2, 3, 17, 3, 0, 0, 0},
+    {CONCATS, 16, 4, 1, 1, 1, 4, 0, 0, 0},
+};
+
+const size_t op_rows = sizeof op_table / sizeof *op_table;
+
+static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny"};
+
+test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int values)
+{
+    test_case one = {.row = r, .bias = bias, .values = values};
+    one.attributes = (ls_attributes){.op = op, .kernel = r->kernel, .stride = r->stride, .padding = r->padding};
+    one.attributes.fused_relu = relu;
+    one.attributes.fused_add = add;
+    one.attributes.weight_in_out = r->in_out;
+    one.attributes.eps = 1e-5f;
+    one.attributes.rate = 0.3f;
+    one.attributes.key = 0x123456789abcdefu;
+    one.attributes.factor = 0.7f;
+    one.attributes.first = r->c;
+    one.attributes.input = 2;
+    one.attributes.custom = &weighted;
+    one.attributes.parameters = 1u << 1;
+    return one;
+}
+
+void describe_row(const row *r, ls_op op, char *text, size_t size)
+{
+    snprintf(text, size, "%s of %d images %dx%dx%d to %d, kernel %d stride %d padding %d", ls_op_name(op), r->count,
+             r->c, r->h, r->w, r->o, r->kernel, r->stride, r->padding);
+}
+
+void describe(const test_case *one, char *text, size_t size)
+{
+    const ls_attributes *how = &one->attributes;
+    char row_text[160];
+    describe_row(one->row, how->op, row_text, sizeof row_text);
+    snprintf(text, size, "%s%s%s%s%s, %s numbers", row_text, how->fused_relu ? ", relu" : "",
+             how->fused_add ? ", add" : "", how->weight_in_out ? ", in_out" : "", one->bias ? ", bias" : "",
+             values_name[one->values]);
+}
+
+int by_image(kind what)
+{
+    return what >= X && what <= ONE_SLOPE;
+}
+
+int is_slope(kind what)
+{
+    return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
+           what != WHOLE;
+}
+
+ls_operand shape_of(const row *r, kind what)
+{
+    int windows = r->kernel && r->stride, parts = r->kernel;
+    int y_h = windows ? test_windows(r->h, r->kernel, r->stride, r->padding) - (r->family == CROPPED) : 0;
+    int y_w = windows ? test_windows(r->w, r->kernel, r->stride, r->padding) - (r->family == CROPPED) : 0;
+    switch (what) {
+    case X:
+    case X_SLOPE:
+        return (ls_operand){NULL, r->c, r->h, r->w};
+    case Y:
+    case Y_SLOPE:
+        return (ls_operand){NULL, r->o, y_h, y_w};
+    case FLAT:
+        return (ls_operand){NULL, r->c * r->h * r->w, 1, 1};
+    case FEATURES:
+    case FEATURES_SLOPE:
+    case CHANNEL:
+        return (ls_operand){NULL, r->c, 1, 1};
+    case PART:
+    case PART_SLOPE:
+        return (ls_operand){NULL, r->o, r->h, r->w};
+    case WHOLE:
+    case WHOLE_SLOPE:
+        return (ls_operand){NULL, (parts + 1) / 2 * r->c + parts / 2 * r->o, r->h, r->w};
+    case ONE_SLOPE:
+    case NUMBER:
+        return (ls_operand){NULL, 1, 1, 1};
+    case WEIGHTS:
+        return (ls_operand){NULL, r->o * r->c * r->kernel * r->kernel, 1, 1};
+    case BIAS:
+        return (ls_operand){NULL, r->o, 1, 1};
+    case STATISTICS:
+        return (ls_operand){NULL, 2 * r->c, 1, 1};
+    case ROWS:
+        return (ls_operand){NULL, r->count * r->c * r->h * r->w, 1, 1};
+    case NONE:
+        break;
+    }
+    return (ls_operand){NULL, 0, 0, 0};
+}
+
+size_t size_of(const row *r, kind what)
+{
+    ls_operand shape = shape_of(r, what);
+    return by_image(what) ? test_lane_numbers(&shape, r->count) : test_numbers(&shape);
+}
+
+int present(const test_case *one, kind what, int i)
+{
+    const ls_attributes *how = &one->attributes;
+    switch (how->op) {
+    case LS_OP_CONV:
+    case LS_OP_WINOGRAD:
+        return what != BIAS || one->bias;
+    case LS_OP_AVG_POOL_BACKWARD:
+        return i != 1 || how->fused_relu;
+    case LS_OP_BATCH_NORM:
+    case LS_OP_BATCH_NORM_INFER:
+        return i == 3 ? how->fused_add : i != 5 || one->bias;
+    case LS_OP_BATCH_NORM_BACKWARD:
+        return i != 4 || how->fused_relu;
+    case LS_OP_CONCAT:
+        return i < one->row->kernel;
+    default:
+        return 1;
+    }
+}
+
+int takes_relu(ls_op op)
+{
+    return op == LS_OP_CONV || op == LS_OP_WINOGRAD || op == LS_OP_AVG_POOL_BACKWARD || op == LS_OP_MAX_POOL_BACKWARD ||
+           op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER || op == LS_OP_BATCH_NORM_BACKWARD;
+}
+
+int takes_add(ls_op op)
+{
+    return op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER || op == LS_OP_BATCH_NORM_BACKWARD;
+}
+
+int takes_bias(ls_op op)
+{
+    return op == LS_OP_CONV || op == LS_OP_WINOGRAD || op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER;
+}
+
+int suits(const row *r, ls_op op)
+{
+    int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
+    return !winograd || (ls_winograd_defined(r->kernel, r->stride, r->padding) && !r->in_out);
+}
+
+double work_of(const row *r)
+{
+    double places = r->kernel && r->stride ? test_windows(r->h, r->kernel, r->stride, r->padding) *
+                                                 (double)test_windows(r->w, r->kernel, r->stride, r->padding)
+                                           : (double)r->h * r->w;
+    double taps = r->family <= CROPPED ? (double)r->o * r->kernel * r->kernel : 1;
+    return places * taps * r->c * r->count;
+}

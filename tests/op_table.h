@@ -1,0 +1,82 @@
+/* The table of operations that backends are tested by: shapes, operands, flags. */
+#ifndef LOCKSTEP_TESTS_OP_TABLE_H
+#define LOCKSTEP_TESTS_OP_TABLE_H
+
+#include "support.h"
+
+/* ---- What goes in, what comes out ---- */
+
+/* Gradients, and what must be zero where there is no image, are slopes. Activations hold garbage there. */
+typedef enum kind {
+    NONE,
+    X,        /* an activation of c x h x w */
+    Y,        /* an activation of o channels, one number for each window */
+    FEATURES, /* an activation of c x 1 x 1 */
+    FLAT,     /* X as features */
+    X_SLOPE,
+    Y_SLOPE,
+    FEATURES_SLOPE,
+    PART,  /* an activation of o x h x w */
+    WHOLE, /* X, PART, X, PART, as many as `kernel` says, one after another */
+    PART_SLOPE,
+    WHOLE_SLOPE,
+    ONE_SLOPE,  /* one number an image */
+    WEIGHTS,    /* o x c x kernel x kernel numbers */
+    BIAS,       /* o */
+    CHANNEL,    /* c */
+    STATISTICS, /* 2 c, the second half positive */
+    NUMBER,
+    ROWS, /* c x h x w for each image, no padded lanes */
+} kind;
+
+typedef struct op_operands {
+    kind in[LS_MAX_IN], out[LS_MAX_OUT];
+} op_operands;
+extern const op_operands operands_of[LS_OP_COUNT];
+
+/* ---- The table ---- */
+
+enum { CONVS, CROPPED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
+
+/* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows of
+ * each row and column are left out. */
+extern const ls_op families[FAMILIES][32];
+
+/* Of CONCATS `kernel` is how many operands there are. */
+typedef struct row {
+    int family, count, c, h, w, o, kernel, stride, padding, in_out;
+} row;
+
+extern const row op_table[];
+extern const size_t op_rows;
+
+/* ---- One case: a row's operation, with flags and a kind of numbers ---- */
+
+enum { ORDINARY, SALTED, TINY, VALUES }; /* with zeros, denormals, NaN, infinities; all denormal */
+
+typedef struct test_case {
+    const row *row;
+    ls_attributes attributes;
+    int bias, values, in_parts;
+} test_case;
+
+test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int values);
+void describe_row(const row *r, ls_op op, char *text, size_t size);
+void describe(const test_case *one, char *text, size_t size);
+
+int by_image(kind what);
+int is_slope(kind what);
+ls_operand shape_of(const row *r, kind what);
+size_t size_of(const row *r, kind what); /* numbers in the lanes layout */
+int present(const test_case *one, kind what, int i);
+
+int takes_relu(ls_op op);
+int takes_add(ls_op op);
+int takes_bias(ls_op op);
+int suits(const row *r, ls_op op);
+
+/* Products of the row's convolution, or numbers of its map: every variant runs where that is SMALL. */
+enum { SMALL = 2000000, LARGE = 12000000 };
+double work_of(const row *r);
+
+#endif

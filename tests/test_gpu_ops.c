@@ -1,0 +1,332 @@
+/* Every operation of a card against the reference, to rounding, from the table of shapes that the CPU's backends are tested by.
+ * Exit status 77 where there is no card. */
+#include "op_table.h"
+
+#include <lockstep.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/session.h"
+#include "device/cards.h"
+
+/* How far a result may be off, as the norm of the difference relative to the norm: f32 adds in other orders, TF32 has 10 bits behind the
+ * point, bfloat16 7, and what goes in is rounded alike. */
+static const double allowed[] = {[LS_F32] = 5e-5, [LS_TF32] = 3e-3, [LS_BF16] = 1.5e-2};
+static const char *const dtype_name[] = {"f32", "tf32", "bf16"};
+
+typedef struct bench {
+    ls_context context;
+    ls_unit *unit;
+    ls_dtype dtype;
+    long cases;
+    double worst;
+    char worst_of[256];
+} bench;
+
+/* ---- Numbers, there and back ---- */
+
+static float to_half(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* One activation: as rows of images in C order, in lanes, and on the card. */
+typedef struct value {
+    float *rows, *lanes; /* of what is no activation the same numbers twice */
+    void *card;
+    size_t n, bytes; /* numbers without padding; of one on the card */
+    ls_operand shape;
+} value;
+
+static size_t turned(const ls_operand *s, size_t i)
+{
+    const size_t places = (size_t)s->h * s->w, numbers = places * s->c, left = i % numbers;
+    return i / numbers * numbers + left % s->c * places + left / s->c;
+}
+
+/* The card's order: channels innermost. */
+static void put(bench *b, const value *v, int activation)
+{
+    unsigned char *memory = malloc(v->n * v->bytes + 1);
+    for (size_t i = 0; i < v->n; i++) {
+        const float x = v->rows[activation ? turned(&v->shape, i) : i];
+        memcpy(memory + i * v->bytes, (const unsigned char *)&x + 4 - v->bytes, v->bytes);
+    }
+    b->unit->type->put(b->unit, v->card, memory, v->n * v->bytes);
+    assert_true(b->unit->type->finish(b->unit));
+    free(memory);
+}
+
+static void get(bench *b, const value *v, int activation)
+{
+    unsigned char *memory = malloc(v->n * v->bytes + 1);
+    b->unit->type->get(b->unit, memory, v->card, v->n * v->bytes);
+    for (size_t i = 0; i < v->n; i++) {
+        float x = 0;
+        memcpy((unsigned char *)&x + 4 - v->bytes, memory + i * v->bytes, v->bytes);
+        v->rows[activation ? turned(&v->shape, i) : i] = x;
+    }
+    free(memory);
+}
+
+static value value_new(bench *b, const row *r, kind what, size_t bytes)
+{
+    value v = {.shape = shape_of(r, what), .bytes = by_image(what) ? bytes : sizeof(float)};
+    v.n = test_numbers(&v.shape) * (by_image(what) ? (size_t)r->count : 1);
+    v.rows = test_floats(v.n + 1);
+    v.lanes = test_floats(size_of(r, what) + 1);
+    v.card = ls_unit_alloc(b->unit, v.n + 64, sizeof(float), "a test");
+    assert_non_null(v.card);
+    return v;
+}
+
+static void value_free(bench *b, value *v)
+{
+    free(v->rows);
+    free(v->lanes);
+    ls_unit_release(b->unit, v->card);
+    *v = (value){.rows = NULL};
+}
+
+static void fill(bench *b, const row *r, kind what, value *v, test_random *random)
+{
+    test_fill_normal(random, v->rows, v->n);
+    for (size_t i = 0; i < v->n; i++) {
+        if (what == STATISTICS && i >= v->n / 2)
+            v->rows[i] = 0.5f + fabsf(v->rows[i]);
+        if (v->bytes == 2)
+            v->rows[i] = to_half(v->rows[i]);
+    }
+    if (by_image(what))
+        test_pack(v->lanes, v->rows, &v->shape, r->count, 0);
+    else
+        memcpy(v->lanes, v->rows, v->n * sizeof(float));
+    put(b, v, by_image(what));
+}
+
+/* ---- One case ---- */
+
+static void compare(bench *b, const test_case *one, const value *v, kind what, int k)
+{
+    char text[256];
+    double difference = 0, norm = 0;
+    float *expected = test_floats(v->n + 1);
+    if (by_image(what))
+        test_unpack(expected, v->lanes, &v->shape, one->row->count);
+    else
+        memcpy(expected, v->lanes, v->n * sizeof(float));
+    for (size_t i = 0; i < v->n; i++) {
+        if (isnan(expected[i]) && isnan(v->rows[i])) /* the variance of a single number */
+            continue;
+        difference += ((double)v->rows[i] - expected[i]) * ((double)v->rows[i] - expected[i]);
+        norm += (double)expected[i] * expected[i];
+    }
+    free(expected);
+    describe(one, text, sizeof text);
+    const double off = difference > 0 ? sqrt(difference / (norm > 0 ? norm : 1e-30)) : 0;
+    if (!(off <= allowed[b->dtype])) /* NaN too */
+        fail_msg("%s: %s: out[%d] is off by %.2g, more than %.2g", dtype_name[b->dtype], text, k, off,
+                 allowed[b->dtype]);
+    if (off > b->worst) {
+        b->worst = off;
+        snprintf(b->worst_of, sizeof b->worst_of, "%s", text);
+    }
+}
+
+static void run_case(bench *b, const test_case *one)
+{
+    const row *r = one->row;
+    const ls_op op = one->attributes.op;
+    const ls_backend *backend = b->unit->backend;
+    test_random random = {.state = (uint64_t)b->cases * 1000 + op};
+    const size_t image = (size_t)r->c * r->h * r->w;
+    test_batch batch = test_batch_new(r->count, image, r->c);
+    ls_counted owner = {.holders = 1000000}; /* never the last */
+    batch.samples.image_bytes = (size_t)r->count * image;
+    batch.samples.owner = &owner;
+    float *rows = test_floats((size_t)r->count * image);
+    test_fill_normal(&random, rows, (size_t)r->count * image);
+    for (size_t i = 0; b->dtype == LS_BF16 && i < (size_t)r->count * image; i++)
+        rows[i] = to_half(rows[i]);
+    batch.samples.rows[one->attributes.input] = op == LS_OP_INPUT ? rows : NULL;
+
+    value in[LS_MAX_IN] = {{0}}, out[LS_MAX_OUT] = {{0}};
+    ls_op_call reference = {.attributes = &one->attributes, .samples = &batch.samples}, call = reference;
+    for (int k = 0; k < LS_MAX_IN; k++) {
+        const kind what = operands_of[op].in[k];
+        reference.in[k] = call.in[k] = shape_of(r, what);
+        if (what == NONE || !present(one, what, k))
+            continue;
+        in[k] = value_new(b, r, what, backend->read ? backend->read(op, k) : 4);
+        fill(b, r, what, &in[k], &random);
+        reference.in[k].data = in[k].lanes;
+        call.in[k].data = in[k].card;
+    }
+    for (int k = 0; k < LS_MAX_OUT; k++) {
+        const kind what = operands_of[op].out[k];
+        reference.out[k] = call.out[k] = shape_of(r, what);
+        if (what == NONE)
+            continue;
+        out[k] = value_new(b, r, what, backend->made ? backend->made(op, k) : 4);
+        reference.out[k].data = out[k].lanes;
+        call.out[k].data = out[k].card;
+    }
+    test_run(ls_backend_ref(), &reference);
+
+    ls_samples there = batch.samples;
+    const ls_form form = {.plan = 1, .count = r->count};
+    call.unit = b->unit;
+    call.groups = reference.groups;
+    const size_t bytes = backend->scratch(&call);
+    void *scratch = bytes ? ls_unit_alloc(b->unit, bytes, 1, "a test") : NULL;
+    call.scratch = scratch;
+    if (b->unit->type->begin(b->unit, &form, &batch.samples, &there))
+        fail_msg("%s", b->unit->message);
+    call.samples = &there;
+    backend->kernel[op](&call);
+    b->unit->type->end(b->unit);
+    b->unit->type->finish(b->unit);
+    if (b->unit->status != LS_OK) {
+        char text[256];
+        describe(one, text, sizeof text);
+        fail_msg("%s: %s: %s", dtype_name[b->dtype], text, b->unit->message);
+    }
+    for (int k = 0; k < LS_MAX_OUT; k++) {
+        const kind what = operands_of[op].out[k];
+        const int dresidual = op == LS_OP_BATCH_NORM_BACKWARD && k == 2;
+        if (what == NONE || (dresidual && !one->attributes.fused_add))
+            continue;
+        get(b, &out[k], by_image(what));
+        compare(b, one, &out[k], what, k);
+    }
+    ls_unit_release(b->unit, scratch);
+    for (int k = 0; k < LS_MAX_IN; k++)
+        value_free(b, &in[k]);
+    for (int k = 0; k < LS_MAX_OUT; k++)
+        value_free(b, &out[k]);
+    free(rows);
+    test_batch_free(&batch);
+    b->cases++;
+}
+
+/* ---- The table ---- */
+
+static void run_op(bench *b, ls_op op, int family)
+{
+    for (size_t i = 0; i < op_rows; i++) {
+        const row *r = &op_table[i];
+        for (int variant = 0; r->family == family && variant < 8; variant++) {
+            int relu = variant & 1, add = variant >> 1 & 1, bias = variant >> 2 & 1;
+            const int full = relu == takes_relu(op) && add == takes_add(op) && bias == takes_bias(op);
+            if ((relu && !takes_relu(op)) || (add && !takes_add(op)) || (bias && !takes_bias(op)) ||
+                (!full && work_of(r) >= SMALL))
+                continue;
+            const test_case one = case_of(r, op, relu, add, bias, ORDINARY);
+            run_case(b, &one);
+        }
+    }
+}
+
+static void operations_agree(void **state)
+{
+    bench b = {.dtype = (ls_dtype)(intptr_t)*state};
+    assert_int_equal(ls_context_init(&b.context, NULL), LS_OK);
+    b.unit = ls_unit_open(&b.context, &(ls_options){.dtype = b.dtype}, ls_gpu(0));
+    if (!b.unit)
+        fail_msg("%s", b.context.message);
+    b.unit->plain = true;
+    for (int family = 0; family < FAMILIES; family++)
+        for (int k = 0; families[family][k] != LS_OP_COUNT; k++) {
+            const ls_op op = families[family][k];
+            if (!b.unit->backend->kernel[op]) {
+                if (family != CROPPED)
+                    print_message("%s: not there on a card, and refused in a plan: %s\n", dtype_name[b.dtype],
+                                  ls_op_name(op));
+                continue;
+            }
+            const long before = b.cases;
+            b.worst = 0;
+            snprintf(b.worst_of, sizeof b.worst_of, "no number is another");
+            run_op(&b, op, family);
+            print_message("%s: %-24s %4ld cases, the worst off by %.1e: %s\n", dtype_name[b.dtype], ls_op_name(op),
+                          b.cases - before, b.worst, b.worst_of);
+        }
+    assert_true(b.cases > 0);
+    ls_unit_close(b.unit);
+    ls_context_destroy(&b.context);
+}
+
+/* ---- Sums in the tree's order, and updates: bit for bit, because both add the same numbers in the same order ---- */
+
+static void sums_and_updates_have_the_cpus_bits(void **state)
+{
+    (void)state;
+    enum { N = 5000, VECTORS = 5 };
+    ls_context context;
+    assert_int_equal(ls_context_init(&context, NULL), LS_OK);
+    ls_unit *units[2] = {ls_unit_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
+                         ls_unit_open(&context, &(ls_options){.shard = 1}, ls_cpu(0))};
+    float *results[2][3];
+    if (!units[0] || !units[1])
+        fail_msg("%s", context.message);
+    for (int u = 0; u < 2; u++) {
+        test_random random = {.state = 5};
+        ls_unit *unit = units[u];
+        float *there[VECTORS + 3], *host = test_floats(N);
+        for (int i = 0; i < VECTORS + 3; i++) {
+            there[i] = ls_unit_alloc(unit, N, sizeof *host, "a test");
+            test_fill_normal(&random, host, N);
+            unit->type->put(unit, there[i], host, N * sizeof *host);
+        }
+        /* ((0 + 1) + (2 + 3)) + 4, as five shards are summed */
+        const ls_terms terms = {9, {there[0], there[1], NULL, there[2], there[3], NULL, NULL, there[4], NULL}};
+        const ls_sgd how = {.rows = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1};
+        float *w = there[VECTORS], *v = there[VECTORS + 1], *out = there[VECTORS + 2];
+        assert_true(unit->type->update(unit, &terms, out, w, v, N, &how));
+        unit->type->sum(unit, &terms, there[0], N);
+        float *const seen[] = {out, v, there[0]};
+        for (int i = 0; i < 3; i++) {
+            results[u][i] = test_floats(N);
+            unit->type->get(unit, results[u][i], seen[i], N * sizeof *host);
+        }
+        /* What is not finite is told, once. */
+        host[17] = INFINITY;
+        unit->type->put(unit, there[2], host, N * sizeof *host);
+        bool told = !unit->type->update(unit, &terms, out, w, v, N, &how);
+        told |= !unit->type->finish(unit);
+        assert_true(told);
+        assert_true(unit->type->finish(unit));
+        for (int i = 0; i < VECTORS + 3; i++)
+            ls_unit_release(unit, there[i]);
+        free(host);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(results[0][i], results[1][i], N * sizeof(float));
+        free(results[0][i]);
+        free(results[1][i]);
+    }
+    ls_unit_close(units[0]);
+    ls_unit_close(units[1]);
+    ls_context_destroy(&context);
+}
+
+int main(void)
+{
+    char why[256] = "";
+    if (ls_card_count(why, sizeof why) == 0) {
+        printf("skipped: %s\n", why);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_updates_have_the_cpus_bits),
+        {"operations in f32", operations_agree, NULL, NULL, (void *)LS_F32},
+        {"operations in tf32", operations_agree, NULL, NULL, (void *)LS_TF32},
+        {"operations in bf16", operations_agree, NULL, NULL, (void *)LS_BF16},
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

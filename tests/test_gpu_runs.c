@@ -1,0 +1,272 @@
+/* Training on a card: the same bits on 1, 2 and 4 logical devices, in any order of pulls, with graphs and without, and when
+ * some of them fail; close to the CPU's numbers; errors by name. Exit status 77 where there is no card. With the argument `small` a
+ * network of a few channels stands in for ResNet-18, for a card that is the host (tests/emulated). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "device/cards.h"
+#include "parallel/network.h"
+#include "tensors.h"
+#include "training.h"
+
+enum { SIZE = 28, ROWS = 200, BATCH = 72, CLASSES = 10, STEPS = 6, SHARD = 16 };
+
+static const char *models[] = {"lenet", "resnet18"};
+static bool small; /* TF32 is then as exact as f32 */
+
+/* What ResNet-18 consists of, with few channels, and a max pool besides. */
+static ls_tensor *residual(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_relu(ls_call(self, "bn1", ls_call(self, "conv1", x)));
+    y = ls_call(self, "bn2", ls_call(self, "conv2", y));
+    return ls_relu(ls_add(y, ls_child(self, "conv3") ? ls_call(self, "conv3", x) : x));
+}
+
+static ls_module *residual_block(ls_session *s, int channels, int strides)
+{
+    ls_module *block = ls_block(s, residual, NULL);
+    ls_append(block, "conv1", ls_nn_conv2d(s, channels, 3, &(ls_conv){.padding = 1, .stride = strides}));
+    ls_append(block, "bn1", ls_nn_batch_norm(s));
+    ls_append(block, "conv2", ls_nn_conv2d(s, channels, 3, &(ls_conv){.padding = 1}));
+    ls_append(block, "bn2", ls_nn_batch_norm(s));
+    if (strides > 1)
+        ls_append(block, "conv3", ls_nn_conv2d(s, channels, 1, &(ls_conv){.stride = strides}));
+    return block;
+}
+
+static ls_module *network_of(ls_session *s, const char *name)
+{
+    if (strcmp(name, "small") != 0)
+        return ls_model(s, name);
+    ls_module *net = ls_sequential(
+        s, LS_LIST(ls_nn_conv2d(s, 8, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu)));
+    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_append(net, "block1", residual_block(s, 8, 1));
+    ls_append(net, "block2", residual_block(s, 12, 2));
+    ls_append(net, "average", ls_nn_fn(s, ls_global_avg_pool2d));
+    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
+    return net;
+}
+
+typedef struct how {
+    const char *model, *devices;
+    ls_dtype dtype;
+    bool plain;
+    uint64_t shuffle;
+    int lost; /* so many of the card's devices fail, each in its first shard */
+} how;
+
+typedef struct result {
+    uint64_t sum;
+    double losses[STEPS];
+    float *logits; /* [ROWS][CLASSES]; to be freed */
+} result;
+
+static ls_data *images(ls_session *s, int batch)
+{
+    static uint8_t pixels[ROWS * SIZE * SIZE], labels[ROWS];
+    test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
+    return ls_data_from_memory(s, pixels, labels, ROWS, 1, SIZE, SIZE, CLASSES,
+                               &(ls_loader){.batch = batch, .shuffle = true});
+}
+
+static bool fails(void *user, ls_device device, int shard, int operation)
+{
+    (void)shard;
+    return ls_card_part(device) < *(const int *)user && operation == 5;
+}
+
+static result train(how h)
+{
+    result r = {.sum = 0};
+    ls_session *s =
+        ls_open(&(ls_options){.shard = SHARD, .dtype = h.dtype, .shuffle_pulls = h.shuffle, .conv = LS_CONV_DIRECT});
+    ls_data *data = images(s, BATCH);
+    ls_module *net = network_of(s, h.model);
+    ls_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
+    for (ls_core *core = s->cores; core; core = core->next_core)
+        core->unit->plain = h.plain;
+    s->fault_user = &h.lost;
+    s->fault = h.lost ? fails : NULL;
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4});
+    for (int step = 0; step < STEPS && !ls_failed(s);) {
+        ls_batch b; /* the last of an epoch is smaller, and so is its last shard */
+        while (step < STEPS && ls_next(data, &b)) {
+            test_step(net, trainer, &b);
+            step++;
+        }
+    }
+    ls_wait(s);
+    ls_report report;
+    while (ls_next_report(trainer, &report))
+        r.losses[report.step - 1] = report.loss;
+    r.sum = ls_checksum(net);
+    r.logits = calloc(ROWS * CLASSES, sizeof *r.logits);
+    ls_predict(net, data, r.logits, CLASSES);
+    if (ls_failed(s))
+        fail_msg("%s on %s: %s", h.model, h.devices, ls_message(s));
+    assert_int_equal(ls_close(s), LS_OK);
+    return r;
+}
+
+static void assert_same(const char *what, result a, result b)
+{
+    if (a.sum != b.sum || memcmp(a.losses, b.losses, sizeof a.losses) != 0 ||
+        memcmp(a.logits, b.logits, ROWS * CLASSES * sizeof *a.logits) != 0)
+        fail_msg("%s: other bits; losses %.9g and %.9g at the end", what, a.losses[STEPS - 1], b.losses[STEPS - 1]);
+    free(b.logits);
+}
+
+static void logical_devices_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < 2; m++)
+        for (int dtype = LS_F32; dtype <= LS_BF16; dtype += small ? 2 : 1) {
+            const how one = {.model = models[m], .devices = "cuda:0", .dtype = (ls_dtype)dtype};
+            how other = one;
+            result first = train(one);
+            assert_same("again", first, train(one));
+            other.devices = "cuda:0x2";
+            assert_same("two devices", first, train(other));
+            other.devices = "cuda:0x4";
+            assert_same("four devices", first, train(other));
+            other.shuffle = 5;
+            assert_same("four devices, shuffled", first, train(other));
+            other.shuffle = 0;
+            other.lost = 3;
+            assert_same("four devices of which three fail", first, train(other));
+            other = one;
+            other.plain = true;
+            assert_same("without graphs", first, train(other));
+            print_message("%s, dtype %d: loss %.6f to %.6f, sum %016llx\n", models[m], dtype, first.losses[0],
+                          first.losses[STEPS - 1], (unsigned long long)first.sum);
+            free(first.logits);
+        }
+}
+
+static double distance(const float *a, const float *b, size_t n)
+{
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(difference / norm);
+}
+
+static void numbers_are_close_to_the_cpus(void **state)
+{
+    (void)state;
+    static const double allowed[] = {[LS_F32] = 2e-3, [LS_TF32] = 0.05, [LS_BF16] = 0.3};
+    for (size_t m = 0; m < 2; m++) {
+        result cpu = train((how){.model = models[m], .devices = "cpu:0-1"});
+        for (int dtype = LS_F32; dtype <= LS_BF16; dtype += small ? 2 : 1) {
+            result gpu = train((how){.model = models[m], .devices = "cuda:0", .dtype = (ls_dtype)dtype});
+            double first = fabs(gpu.losses[0] / cpu.losses[0] - 1),
+                   last = fabs(gpu.losses[STEPS - 1] / cpu.losses[STEPS - 1] - 1);
+            double logits = distance(gpu.logits, cpu.logits, ROWS * CLASSES);
+            print_message("%s, dtype %d: off from the CPU: loss %.1e at first, %.1e at the end; logits %.1e\n",
+                          models[m], dtype, first, last, logits);
+            if (!(first <= allowed[dtype] / 20 && logits <= allowed[dtype]))
+                fail_msg("%s, dtype %d: further from the CPU's numbers than rounding", models[m], dtype);
+            free(gpu.logits);
+        }
+        free(cpu.logits);
+    }
+}
+
+static void values_go_there_and_back(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s, BATCH);
+    ls_module *net = ls_model(s, "lenet");
+    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
+    static float bias[10], seen[10];
+    for (int i = 0; i < 10; i++)
+        bias[i] = (float)i;
+    ls_write_parameter(net, "b4", bias, 10);
+    ls_read_parameter(net, "b4", seen, 10);
+    assert_memory_equal(bias, seen, sizeof bias);
+    ls_metrics before, after;
+    ls_evaluate(net, data, &before);
+    assert_true(before.loss > 4); /* the bias counts: most images are taken for the last class */
+    ls_batch b;
+    assert_true(ls_next(data, &b));
+    ls_backward(test_losses(net, &b));
+    assert_int_equal(ls_verify(trainer), LS_OK);
+    static float gradient[10];
+    assert_int_equal(test_read_gradient(net, "b4", gradient, 10), LS_OK);
+    ls_step(trainer);
+    ls_read_parameter(net, "b4", seen, 10);
+    for (int i = 0; i < 10; i++)
+        assert_true(fabs(seen[i] - (bias[i] - 0.05 * gradient[i] / BATCH)) < 1e-3);
+    ls_evaluate(net, data, &after);
+    assert_true(after.loss < before.loss);
+    if (ls_failed(s))
+        fail_msg("%s", ls_message(s));
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* The step fails by name, the weights of the step before stay, and training goes on. */
+static void what_is_not_finite_is_an_error(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s, BATCH);
+    ls_module *net = ls_model(s, "lenet");
+    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1e29});
+    uint64_t before = ls_checksum(net);
+    ls_batch b;
+    for (int i = 0; i < 4 && !ls_failed(s) && ls_next(data, &b); i++) {
+        test_step(net, trainer, &b);
+        ls_wait(s);
+        if (!ls_failed(s))
+            before = ls_checksum(net);
+    }
+    assert_true(ls_failed(s));
+    print_message("%s\n", ls_message(s));
+    assert_true(ls_catch(s, LS_NOT_FINITE));
+    assert_int_equal(ls_checksum(net), before);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void what_a_card_does_not_do_is_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_module *net = ls_model(s, "lenet");
+    ls_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), NULL);
+    assert_caught(s, LS_UNSUPPORTED, "memories of their own");
+    ls_tensor *a = ls_to(ls_zeros(s, LS_SHAPE(4, 3)), ls_gpu(0));
+    if (a)
+        ls_read(ls_relu(a), (float[12]){0}, 12);
+    assert_caught(s, LS_UNSUPPORTED, "run on CPUs");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(int argc, char **argv)
+{
+    char why[256] = "";
+    if (argc > 1) {
+        models[1] = argv[1];
+        small = true;
+    }
+    if (ls_card_count(why, sizeof why) == 0) {
+        print_message("skipped: %s\n", why);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_go_there_and_back),           cmocka_unit_test(numbers_are_close_to_the_cpus),
+        cmocka_unit_test(logical_devices_have_the_same_bits), cmocka_unit_test(what_is_not_finite_is_an_error),
+        cmocka_unit_test(what_a_card_does_not_do_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
