@@ -29,29 +29,31 @@ typedef struct doctor {
 
 /* ---- What is said ---- */
 
+static void say(const doctor *d, const char *mark, const char *format, va_list arguments)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    if (!d->run.chosen->quiet)
+        printf("%s  %-11s %s\n", mark, d->checking, text);
+}
+
 static void sound(const doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void sound(const doctor *d, const char *format, ...)
 {
-    char text[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    say(d, "ok", format, arguments);
     va_end(arguments);
-    if (!d->run.chosen->quiet)
-        printf("ok  %-11s %s\n", d->checking, text);
 }
 
 /* What there is nothing to say good or bad about. */
 static void without(const doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void without(const doctor *d, const char *format, ...)
 {
-    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    say(d, "--", format, arguments);
     va_end(arguments);
-    if (!d->run.chosen->quiet)
-        printf("--  %-11s %s\n", d->checking, text);
 }
 
 static void found(doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));

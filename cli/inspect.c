@@ -6,13 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool print_device(ls_session *session, ls_device_type type, int i)
+static bool print_devices(ls_session *session, ls_device_type type)
 {
-    const char *about = ls_device_about(session, type == LS_CPU ? ls_cpu(i) : ls_gpu(i));
-    if (!about || ls_failed(session))
-        return false;
-    printf("%s:%d  %s\n", type == LS_CPU ? "cpu" : "cuda", i, about);
-    return true;
+    const int n = ls_device_count(session, type);
+    for (int i = 0; i < n && !ls_failed(session); i++) {
+        const char *about = ls_device_about(session, type == LS_CPU ? ls_cpu(i) : ls_gpu(i));
+        if (!ls_failed(session))
+            printf("%s:%d  %s\n", type == LS_CPU ? "cpu" : "cuda", i, about);
+    }
+    return !ls_failed(session);
 }
 
 int command_devices(int argc, char **argv)
@@ -27,11 +29,8 @@ int command_devices(int argc, char **argv)
         return wrong_usage("devices", "takes no argument, but got '%s'", argv[first]);
     if ((status = run_open(&r, &chosen, NULL)) != 0)
         return run_close(&r, status);
-    const ls_device_type types[] = {LS_CPU, LS_CUDA};
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
-        for (int i = 0; i < ls_device_count(r.session, types[k]); i++)
-            if (!print_device(r.session, types[k], i))
-                return run_close(&r, session_failed(r.session, "devices"));
+    if (!print_devices(r.session, LS_CPU) || !print_devices(r.session, LS_CUDA))
+        return run_close(&r, session_failed(r.session, "devices"));
     if (*ls_notice(r.session))
         note("no GPUs: %s", ls_notice(r.session));
     return run_close(&r, finish_output());

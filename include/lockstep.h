@@ -127,11 +127,12 @@ typedef struct ls_devices {
     ls_device at[LS_MAX_DEVICES];
 } ls_devices;
 
-/* Reads a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2" (card 0 as two devices; gpu: is cuda:). A malformed list or a device named twice is LS_BAD_ARGUMENT, a
- * well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
+/* Reads a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2" (card 0 as two devices; gpu: is cuda:). A malformed
+ * list or a device named twice is LS_BAD_ARGUMENT, a well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
  * cores share them and take turns. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
-/* The first GPU (a network is trained on one, so far); where there is none one CPU device for each core of the affinity mask. */
+/* All GPUs; where there are none one CPU device for each core of the affinity mask. Of GPUs the ranks of a host have a share each, here
+ * and in lists, where cuda:0 is the first of the rank's own; ranks that are more than GPUs share them. */
 ls_devices ls_all_devices(ls_session *session);
 /* How many there are of a type; of GPUs with 0 also why, as ls_notice. */
 int ls_device_count(ls_session *session, ls_device_type type);

@@ -18,6 +18,7 @@ typedef struct ls_owned {
 struct ls_session {
     ls_context context;
     ls_options options;             /* defaults filled in */
+    int place, sharers;             /* this process among the ranks of its host, and how many they are */
     const char *notice;             /* interned */
     ls_owned *owned;                /* from the youngest on */
     ls_owned *kept;                 /* plain memory that lives until ls_close */

@@ -20,6 +20,7 @@ typedef struct ls_backend {
     const char *name;
     ls_kernel *kernel[LS_OP_COUNT]; /* NULL: this backend has no such operation, and no plan with it */
     int group;                      /* images are laid out in groups of so many, the last one padded */
+    int place;                      /* values in a plan's memory begin at multiples of so many floats */
     int reorders;                   /* 1: an image's numbers are not in C order, so that reshaping has to move them */
     int shifts;                     /* 1: a bias in front of a BatchNorm is the BatchNorm's shift */
     /* Bytes of a number of the activation that an operation makes as output k, or reads as operand k. NULL: 4. */

@@ -85,10 +85,28 @@ static ls_status read_item(ls_context *context, item *found, const char **text, 
     return LS_OK;
 }
 
-static ls_status add_cards(ls_context *context, ls_devices *devices, const item *of, const char *list)
+/* Cards that this process uses: [first, first + n). The ranks of a host deal them out; where they are too few, ranks share them. */
+typedef struct card_share {
+    int first, n;
+} card_share;
+
+static card_share share_of_cards(const ls_session *session, char *why, size_t size)
 {
+    const int cards = ls_card_count(why, size), place = session->place, sharers = session->sharers;
+    if (cards == 0)
+        return (card_share){0, 0};
+    if (cards < sharers)
+        return (card_share){place % cards, 1};
+    const int first = cards * place / sharers;
+    return (card_share){first, cards * (place + 1) / sharers - first};
+}
+
+static ls_status add_cards(ls_session *session, ls_devices *devices, const item *of, const char *list)
+{
+    ls_context *context = &session->context;
     char why[256] = "";
-    const int n = ls_card_count(why, sizeof why);
+    const card_share mine = share_of_cards(session, why, sizeof why);
+    const int n = mine.n;
     if (n == 0)
         return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cuda:%d: %s", list, of->first, why);
     if (of->last >= n)
@@ -98,18 +116,19 @@ static ls_status add_cards(ls_context *context, ls_devices *devices, const item 
         return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": a card can be at most %d devices", list, LS_MOST_PARTS);
     for (int card = of->first; card <= of->last; card++)
         for (int part = 0; part < of->parts; part++)
-            if (add_device(context, devices, ls_card_device(card, part, of->parts), list) != LS_OK)
+            if (add_device(context, devices, ls_card_device(mine.first + card, part, of->parts), list) != LS_OK)
                 return LS_BAD_ARGUMENT;
     return LS_OK;
 }
 
-static ls_status add_item(ls_context *context, ls_devices *devices, const char **text, const char *list)
+static ls_status add_item(ls_session *session, ls_devices *devices, const char **text, const char *list)
 {
+    ls_context *context = &session->context;
     item of;
     if (read_item(context, &of, text, list) != LS_OK)
         return LS_BAD_ARGUMENT;
     if (of.cuda)
-        return add_cards(context, devices, &of, list);
+        return add_cards(session, devices, &of, list);
     if (of.last >= LS_MAX_DEVICES)
         return ls_raise(context, LS_NO_DEVICE, "devices \"%s\": there is no cpu:%d; the last is cpu:%d", list, of.last,
                         LS_MAX_DEVICES - 1);
@@ -131,7 +150,7 @@ ls_devices ls_parse_devices(ls_session *session, const char *list)
     }
     const char *p = list;
     for (;;) {
-        if (add_item(context, &devices, &p, list) != LS_OK)
+        if (add_item(session, &devices, &p, list) != LS_OK)
             return none();
         if (!*p)
             return devices;
@@ -139,12 +158,12 @@ ls_devices ls_parse_devices(ls_session *session, const char *list)
     }
 }
 
-/* The first n of a type. */
-static ls_devices first_of(ls_device_type type, int n)
+/* n of a type. */
+static ls_devices devices_of(ls_device_type type, int first, int n)
 {
     ls_devices devices = {.n = n < LS_MAX_DEVICES ? n : LS_MAX_DEVICES};
     for (int i = 0; i < devices.n; i++)
-        devices.at[i] = (ls_device){(int16_t)type, (int16_t)i};
+        devices.at[i] = (ls_device){(int16_t)type, (int16_t)(first + i)};
     return devices;
 }
 
@@ -159,14 +178,13 @@ int ls_device_count(ls_session *session, ls_device_type type)
     return n < LS_MAX_DEVICES ? n : LS_MAX_DEVICES;
 }
 
-/* There is no way yet from card to card, be it of one process or of several ranks. */
 ls_devices ls_all_devices(ls_session *session)
 {
     if (!session || ls_failed(session))
         return none();
     char why[256];
-    int cards = ls_cluster_ranks(session->options.cluster) > 1 ? 0 : ls_card_count(why, sizeof why);
-    return cards > 0 ? first_of(LS_CUDA, 1) : first_of(LS_CPU, ls_core_count());
+    const card_share mine = share_of_cards(session, why, sizeof why);
+    return mine.n > 0 ? devices_of(LS_CUDA, mine.first, mine.n) : devices_of(LS_CPU, 0, ls_core_count());
 }
 
 ls_device ls_host(void)

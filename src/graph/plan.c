@@ -11,9 +11,6 @@ typedef struct life {
     size_t number; /* bytes of one */
 } life;
 
-/* Places in the arena begin at multiples of so many floats: what a core's vectors and a card's loads ask for. */
-enum { PLACE = 64 };
-
 static size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
@@ -24,11 +21,12 @@ static size_t floats_of(const ls_node *node, int k, int capacity, const ls_backe
 {
     const ls_value *value = node->out[k];
     size_t image = (size_t)value->c * (size_t)value->h * (size_t)value->w;
+    const size_t place = (size_t)backend->place;
     if (!value->per_image)
-        return round_up(image, PLACE);
+        return round_up(image, place);
     size_t bytes = backend->made ? backend->made(node->attributes.op, k) : sizeof(float);
     size_t images = round_up((size_t)capacity, (size_t)backend->group);
-    return round_up((images * image * bytes + sizeof(float) - 1) / sizeof(float), PLACE);
+    return round_up((images * image * bytes + sizeof(float) - 1) / sizeof(float), place);
 }
 
 /* Whether the node may write its first output over an operand: it reads each number before it writes that one, and no other. */

@@ -8,11 +8,14 @@ ls_core *ls_core_of(ls_session *session, ls_device device)
             return core;
     ls_core *core = ls_alloc(&session->context, 1, sizeof *core, "a core");
     ls_unit *unit = core ? ls_unit_open(&session->context, &session->options, device) : NULL;
-    if (!unit) {
+    ls_unit *host = unit && unit->memory ? ls_unit_open(&session->context, &session->options, ls_cpu(0)) : unit;
+    if (!host) {
+        ls_unit_close(unit);
         ls_release(&session->context, core);
         return NULL;
     }
-    *core = (ls_core){.context = &session->context, .number = number, .unit = unit, .next_core = session->cores};
+    *core = (ls_core){
+        .context = &session->context, .number = number, .unit = unit, .host = host, .next_core = session->cores};
     pthread_mutex_init(&core->lock, NULL);
     pthread_cond_init(&core->turn, NULL);
     return session->cores = core;
@@ -25,6 +28,8 @@ void ls_cores_free(ls_session *session)
         session->cores = core->next_core;
         ls_unit_release(core->unit, core->arena);
         ls_unit_release(core->unit, core->scratch);
+        if (core->host != core->unit)
+            ls_unit_close(core->host);
         ls_unit_close(core->unit);
         ls_release(core->context, core->index);
         ls_release(core->context, core->labels);

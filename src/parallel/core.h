@@ -11,6 +11,7 @@ typedef struct ls_core {
     struct ls_core *next_core;
     int number; /* ls_unit_number */
     ls_unit *unit;
+    ls_unit *host; /* sums of what lies in the host's memory: the same one, or of a card one beside it */
     pthread_mutex_t lock;
     pthread_cond_t turn;
     unsigned next, serving; /* tickets: turns are taken in the order asked for */

@@ -23,12 +23,12 @@ static void run_shards(ls_device_run *r, ls_core *core)
 {
     ls_unit *unit = core->unit;
     const ls_program *program = r->feed->program;
-    const ls_backend *backend = r->feed->plan->backend;
+    const ls_backend *backend = core->host->backend;
     struct ls_network *network = program->network;
     size_t trainable = program->own_flat.trainable;
     ls_bindings bindings = {.scratch = NULL};
     if (network)
-        ls_network_bind(network, &bindings);
+        ls_network_bind(network, core, &bindings);
     pile p = {.n = 0};
     if (r->n_partial && !r->feed->shards)
         memset(r->partial[0]->data, 0, trainable * sizeof(float)); /* the sum over an empty part of a batch */
@@ -86,10 +86,9 @@ static void settle(const ls_target *t, const float *from, size_t n, const ls_bac
         memcpy(t->gradient->data, from, n * sizeof *from);
 }
 
-static void put_gradients(const ls_device_run *r)
+static void put_gradients(const ls_device_run *r, const ls_backend *backend)
 {
     const ls_flat *flat = &r->feed->program->own_flat;
-    const ls_backend *backend = r->feed->plan->backend;
     int view = 0;
     for (int k = 0; k < r->feed->n_arrays; k++)
         if (r->weights[k].gradient) {
@@ -112,7 +111,7 @@ static void work(ls_task *task, ls_core *core)
     }
     if (r->summary)
         sum_metrics(r);
-    put_gradients(r);
+    put_gradients(r, core->host->backend);
 }
 
 /* ---- Handing in ---- */

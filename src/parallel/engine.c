@@ -64,9 +64,9 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         *worker = (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i]), .device = devices->at[i]};
         if (!worker->core)
             return ls_status_of(session);
-        if (worker->core->unit->memory != engine->workers[0].core->unit->memory)
+        if (worker->core->unit->backend != engine->workers[0].core->unit->backend)
             return ls_raise(engine->context, LS_UNSUPPORTED,
-                            "%s and %s have memories of their own; one network is trained in one memory, so far",
+                            "%s and %s have different kernels; the devices of one network are of one kind, so far",
                             engine->workers[0].core->unit->name, worker->core->unit->name);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;

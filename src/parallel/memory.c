@@ -7,8 +7,8 @@
 /* A core's room for one shard, as ls_core_reserve makes it. */
 static size_t core_bytes(const ls_plan *plan, const ls_network *network)
 {
-    size_t unit = ls_network_apart(network) ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
-    return unit + (size_t)plan->capacity * (sizeof(uint32_t) + 1) + network->unit->held;
+    size_t unit = ls_network_on_cards(network) ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
+    return unit + (size_t)plan->capacity * (sizeof(uint32_t) + 1) + network->home->held;
 }
 
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)

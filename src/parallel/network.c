@@ -4,6 +4,7 @@
 
 #include "data/data.h"
 #include "nn/init.h"
+#include "parallel/mirror.h"
 #include "parallel/stream.h"
 
 void ls_share_drop(ls_share *part)
@@ -17,20 +18,31 @@ void ls_share_drop(ls_share *part)
 
 bool ls_network_apart(const ls_network *network)
 {
-    return network->unit->memory != 0;
+    return network->home->memory != 0;
+}
+
+bool ls_network_on_cards(const ls_network *network)
+{
+    return network->engine->workers[0].core->unit->memory != 0;
+}
+
+ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
+{
+    return ls_network_apart(network) ? core->unit : core->host;
 }
 
 static void release_values(ls_network *network)
 {
     ls_context *context = &network->session->context;
-    for (int i = 0; i < 2; i++) { /* without a unit there are none */
-        if (network->unit_weights[i] != network->weights[i])
-            ls_unit_release(network->unit, network->unit_weights[i]);
-        if (network->unit_state[i] != network->state[i])
-            ls_unit_release(network->unit, network->unit_state[i]);
+    ls_mirrors_release(network);
+    for (int i = 0; i < 2; i++) { /* without a home there are none */
+        if (network->home_weights[i] != network->weights[i])
+            ls_unit_release(network->home, network->home_weights[i]);
+        if (network->home_state[i] != network->state[i])
+            ls_unit_release(network->home, network->home_state[i]);
         ls_release(context, network->weights[i]);
         ls_release(context, network->state[i]);
-        network->weights[i] = network->state[i] = network->unit_weights[i] = network->unit_state[i] = NULL;
+        network->weights[i] = network->state[i] = network->home_weights[i] = network->home_state[i] = NULL;
     }
 }
 
@@ -101,20 +113,20 @@ static void leave(const ls_network *network)
         ls_core_leave(network->engine->workers[0].core);
 }
 
-/* The unit's numbers to the host, or the other way. */
+/* The home's numbers to the host. */
 static void get(ls_network *network, float *to, const float *from, size_t n)
 {
     enter(network);
-    network->unit->type->get(network->unit, to, from, n * sizeof *to);
-    leave(network);
-    if (ls_unit_check(network->unit) != LS_OK)
+    network->home->type->get(network->home, to, from, n * sizeof *to);
+    if (ls_unit_check(network->home) != LS_OK)
         atomic_store(&network->session->broken, true);
+    leave(network);
 }
 
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n)
 {
     enter(network);
-    network->unit->type->put(network->unit, memory, from, n * sizeof *memory);
+    network->home->type->put(network->home, memory, from, n * sizeof *memory);
     leave(network);
 }
 
@@ -129,14 +141,20 @@ const float *ls_network_seen(ls_network *network, const float *memory, size_t n,
     return *room;
 }
 
+void ls_network_changed(ls_network *network)
+{
+    network->changed = true;
+    atomic_fetch_add(&network->changes, 1);
+}
+
 void ls_network_publish(ls_network *network)
 {
     int current = atomic_load(&network->current);
     if (!network->changed)
         return;
     network->changed = false;
-    ls_network_put(network, network->unit_weights[current], network->weights[current], network->flat.trainable);
-    ls_network_put(network, network->unit_state[current], network->state[current], network->flat.state);
+    ls_network_put(network, network->home_weights[current], network->weights[current], network->flat.trainable);
+    ls_network_put(network, network->home_state[current], network->state[current], network->flat.state);
 }
 
 /* The running statistics are moved by the host, which always has them. */
@@ -146,7 +164,7 @@ static void fetch(ls_network *network)
     if (!network->behind)
         return;
     network->behind = false;
-    get(network, network->weights[current], network->unit_weights[current], network->flat.trainable);
+    get(network, network->weights[current], network->home_weights[current], network->flat.trainable);
 }
 
 ls_status ls_network_settle(ls_network *network)
@@ -180,15 +198,18 @@ ls_status ls_network_change(ls_network *network, const char *function)
     network->version++;
     ls_streams_wait(network->session);
     ls_network_settle(network);
-    network->changed = true;
+    ls_network_changed(network);
     return ls_status_of(network->session);
 }
 
-void ls_network_bind(const ls_network *network, ls_bindings *bindings)
+void ls_network_bind(const ls_network *network, const ls_core *core, ls_bindings *bindings)
 {
     int current = atomic_load(&network->current);
-    bindings->base[LS_IN_WEIGHTS] = network->unit_weights[current];
-    bindings->base[LS_IN_STATE] = network->unit_state[current];
+    ls_mirror *mirror = ls_mirror_of(network, core);
+    if (mirror)
+        ls_mirror_refresh(mirror, network);
+    bindings->base[LS_IN_WEIGHTS] = mirror ? mirror->weights : network->home_weights[current];
+    bindings->base[LS_IN_STATE] = mirror ? mirror->state : network->home_state[current];
 }
 
 ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
@@ -211,14 +232,14 @@ static ls_status allocate_values(ls_network *network)
     for (int i = 0; i < 2; i++) {
         network->weights[i] = ls_alloc(context, trainable, sizeof(float), "the weights");
         network->state[i] = ls_alloc(context, state, sizeof(float), "the running statistics");
-        network->unit_weights[i] =
-            apart ? ls_unit_alloc(network->unit, trainable, sizeof(float), "the weights") : network->weights[i];
-        network->unit_state[i] =
-            apart ? ls_unit_alloc(network->unit, state, sizeof(float), "the running statistics") : network->state[i];
-        if (!network->weights[i] || !network->state[i] || !network->unit_weights[i] || !network->unit_state[i])
+        network->home_weights[i] =
+            apart ? ls_unit_alloc(network->home, trainable, sizeof(float), "the weights") : network->weights[i];
+        network->home_state[i] =
+            apart ? ls_unit_alloc(network->home, state, sizeof(float), "the running statistics") : network->state[i];
+        if (!network->weights[i] || !network->state[i] || !network->home_weights[i] || !network->home_state[i])
             return LS_OUT_OF_MEMORY;
     }
-    return LS_OK;
+    return ls_mirrors_make(network);
 }
 
 /* The first numbers are drawn by all devices: pieces of the views, pulled one by one. */
@@ -300,22 +321,25 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     network->images = shape;
     network->defined = true;
     draw(network);
-    network->changed = true;
+    ls_network_changed(network);
     return ls_status_of(session);
 }
 
-static ls_status check_unit(const ls_network *network)
+/* A card is a home for itself alone: among several memories, or ranks, sums are made in the host's. */
+static void settle_in(ls_network *network)
 {
     const ls_options *options = &network->session->options;
-    ls_context *context = &network->session->context;
-    const char *name = ls_device_str(network->session, network->devices.at[0]);
-    if (!ls_network_apart(network) && options->dtype != LS_F32)
-        return ls_raise(context, LS_UNSUPPORTED, "ls_initialize: %s computes in f32; other dtypes are for GPUs", name);
-    if (ls_network_apart(network) && ls_cluster_ranks(options->cluster) > 1)
-        return ls_raise(context, LS_UNSUPPORTED,
-                        "ls_initialize: %s has a memory of its own, and ranks have no way from one to another yet",
-                        name);
-    return LS_OK;
+    const ls_engine *engine = network->engine;
+    const ls_core *core = engine->workers[0].core;
+    bool alone = ls_cluster_ranks(options->cluster) == 1;
+    for (int i = 1; i < engine->n_workers; i++)
+        alone &= engine->workers[i].core->unit->memory == core->unit->memory;
+    network->home = alone ? core->unit : core->host;
+    network->backend = core->unit->backend;
+    if (!ls_network_on_cards(network) && options->dtype != LS_F32)
+        ls_raise(&network->session->context, LS_UNSUPPORTED,
+                 "ls_initialize: %s computes in f32; other dtypes are for GPUs",
+                 ls_device_str(network->session, network->devices.at[0]));
 }
 
 static ls_network *build(ls_module *root, ls_devices devices)
@@ -331,9 +355,7 @@ static ls_network *build(ls_module *root, ls_devices devices)
     ls_flat_init(&network->flat, &session->context);
     network->engine = ls_engine_new(session, &devices);
     if (network->engine)
-        network->unit = network->engine->workers[0].core->unit;
-    if (network->unit)
-        check_unit(network);
+        settle_in(network);
     return ls_own(session, network, free_network);
 }
 

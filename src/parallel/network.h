@@ -1,8 +1,9 @@
-/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices that compute in one memory.
+/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices of one kind.
  *
- * Step k reads copy `current` and writes the other, which becomes current when the whole step is finished and finite. Where the
- * devices compute in the host's memory, these are the values that everybody reads and writes; else the host has copies, which are
- * brought up to date when somebody looks at them, and sent when somebody changed them. */
+ * The values, gradients and their sums have a home: a card's memory where all devices are on that card and no other rank trains the
+ * network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
+ * finished and finite. Of a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
+ * somebody changed them; of a home on the host cards have theirs (mirror.h). */
 #ifndef LS_PARALLEL_NETWORK_H
 #define LS_PARALLEL_NETWORK_H
 
@@ -25,11 +26,15 @@ typedef struct ls_network {
     ls_devices devices;
     ls_init init;
     ls_engine *engine;
-    ls_unit *unit; /* the first device's: all have its memory and its kernels */
+    const ls_backend *backend; /* the devices' */
+    ls_unit *home;             /* by which the home's memory is taken, copied and waited for */
     ls_flat flat;
     float *weights[2], *state[2];           /* the host's */
-    float *unit_weights[2], *unit_state[2]; /* the unit's: the same ones where it computes in the host's memory */
-    bool behind, changed;                   /* the host's weights are older than the unit's; newer */
+    float *home_weights[2], *home_state[2]; /* the home's: the same ones where that is the host's memory */
+    bool behind, changed;                   /* the host's weights are older than the home's; newer */
+    struct ls_mirror *mirrors;
+    int n_mirrors;
+    atomic_ullong changes; /* of the current values, so far */
     atomic_int current;
     bool defined;    /* the shapes are known, and everything has values */
     ls_shape images; /* dim[0] is -1 */
@@ -59,13 +64,18 @@ bool ls_network_has(const ls_network *network, ls_device device);
 /* Waits for the work in hand, then the vectors may be read and written by the caller's thread. */
 ls_status ls_network_settle(ls_network *network);
 
-float *ls_network_values(ls_network *network, const ls_view *view);     /* of the current copy, on the host */
-void ls_network_bind(const ls_network *network, ls_bindings *bindings); /* the current weights and state */
+float *ls_network_values(ls_network *network, const ls_view *view); /* of the current copy, on the host */
+/* The current weights and state, where a core whose turn it is computes. */
+void ls_network_bind(const ls_network *network, const ls_core *core, ls_bindings *bindings);
 
-bool ls_network_apart(const ls_network *network); /* the unit's memory is not the host's */
+bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
+bool ls_network_on_cards(const ls_network *network); /* the devices' is not, wherever the home is */
+/* That makes sums at home in a core's turn. */
+ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
+void ls_network_changed(ls_network *network); /* on the host there are other values than before */
 /* Sends values that were changed on the host, before work that reads them is handed in. */
 void ls_network_publish(ls_network *network);
-/* Numbers in the unit's memory as the host can read them: themselves, or a copy in *room, made large enough at the first call. Nothing may
+/* Numbers in the home's memory as the host can read them: themselves, or a copy in *room, made large enough at the first call. Nothing may
  * be in hand. NULL when memory runs out. */
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);

@@ -123,9 +123,11 @@ bool ls_offer_open(const ls_engine *engine)
     return false;
 }
 
-/* Whether any other does not go on alone. */
+/* Whether any other does not go on alone, as cards do. */
 static bool would_offer(const ls_worker *worker)
 {
+    if (!worker->core->unit->backend->parts)
+        return false;
     double now = ls_seconds();
     const ls_engine *engine = worker->engine;
     for (int i = 0; i < engine->n_workers; i++) {

@@ -190,9 +190,9 @@ ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
         ls_raise(context, LS_BAD_ARGUMENT, "ls_profile_start: the trainer is being measured already");
         return NULL;
     }
-    if (ls_network_apart(trainer->network)) {
+    if (ls_network_on_cards(trainer->network)) {
         ls_raise(context, LS_UNSUPPORTED, "ls_profile_start: operations of %s are not timed",
-                 trainer->network->unit->name);
+                 trainer->network->engine->workers[0].core->unit->name);
         return NULL;
     }
     if (ls_network_settle(trainer->network) != LS_OK)

@@ -94,6 +94,13 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
 {
     ls_session *session = trace->session;
     ls_context *context = &session->context;
+    struct ls_network *network = trace->call ? trace->call->network : NULL;
+    if (network && trace->n_arrays && ls_network_on_cards(network)) {
+        ls_raise(context, LS_UNSUPPORTED,
+                 "a network on %s computes with its own parameters; tensors of one's own are computed with by CPUs",
+                 ls_device_str(session, network->devices.at[0]));
+        return NULL;
+    }
     ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
     uint32_t *key = program ? ls_alloc(context, (size_t)trace->key_length, sizeof *key, "a computation") : NULL;
     if (!key) {
@@ -101,13 +108,12 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
         return NULL;
     }
     memcpy(key, trace->key, (size_t)trace->key_length * sizeof *key);
-    struct ls_network *network = trace->call ? trace->call->network : NULL;
     *program = (ls_program){.session = session,
                             .next = session->programs,
                             .key = key,
                             .key_length = trace->key_length,
                             .network = network,
-                            .backend = network ? network->unit->backend : ls_cpu_backend(session->options.isa),
+                            .backend = network ? network->backend : ls_cpu_backend(session->options.isa),
                             .wanted = wanted,
                             .has_dy = has_dy};
     ls_flat_init(&program->own_flat, context);

@@ -37,6 +37,18 @@ static ls_status check_options(ls_session *session)
     return LS_OK;
 }
 
+/* Among the ranks of this host, which share its cards. */
+static void find_place(ls_session *session)
+{
+    const ls_cluster *cluster = session->options.cluster;
+    session->sharers = 1;
+    for (int r = 0; cluster && r < cluster->ranks; r++)
+        if (r != cluster->rank && strcmp(cluster->hosts[r], cluster->hosts[cluster->rank]) == 0) {
+            session->place += r < cluster->rank;
+            session->sharers++;
+        }
+}
+
 ls_session *ls_open(const ls_options *options)
 {
     ls_context context;
@@ -54,7 +66,8 @@ ls_session *ls_open(const ls_options *options)
     if (options)
         session->options = *options;
     session->patience = usual_patience;
-    check_options(session);
+    if (check_options(session) == LS_OK)
+        find_place(session);
     return session;
 }
 

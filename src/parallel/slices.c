@@ -3,7 +3,7 @@
 /* A slice is as long as one thread of a unit is to be given at once. */
 static size_t slice_floats(const ls_step_job *step)
 {
-    return step->trainer->network->unit->slice;
+    return step->trainer->network->home->slice;
 }
 
 static int slices_of(const ls_step_job *step, ls_bucket run)
@@ -28,7 +28,7 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
     const size_t at = slice.begin, n = slice.end - slice.begin;
-    const float *weights = network->unit_weights[atomic_load(&network->current)] + at;
+    const float *weights = network->home_weights[atomic_load(&network->current)] + at;
     float *target = ls_step_target(step) + at;
     ls_partials from = ls_route_partials(&step->routes[bucket], at);
     ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
@@ -75,13 +75,14 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     ls_bucket run;
     ls_slices *slices = summed(step, bucket, stage, &run);
     int n = slices ? slices_of(step, run) : 0, taken = 0;
+    ls_unit *adder = ls_network_adder(step->trainer->network, worker->core);
     *last = false;
     while (n && atomic_load(&slices->next) < n) {
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;
         ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
-        sum_slice(step, bucket, stage, slice_of(step, run, slice), worker->core->unit);
+        sum_slice(step, bucket, stage, slice_of(step, run, slice), adder);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }

@@ -7,6 +7,7 @@
 #include "base/timer.h"
 #include "cluster/cluster.h"
 #include "parallel/exchange.h"
+#include "parallel/mirror.h"
 #include "parallel/profile.h"
 #include "parallel/slices.h"
 #include "parallel/stream.h"
@@ -102,7 +103,7 @@ void ls_step_wake(ls_step_job *step)
 float *ls_step_target(const ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    return step->update ? network->unit_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+    return step->update ? network->home_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 
 /* ---- The end of a step ---- */
@@ -133,7 +134,7 @@ static void move_statistics(ls_step_job *step)
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
         is[i] = fmaf(0.1f, step->statistics[i] / (float)step->rows, 0.9f * was[i]);
-    network->unit->type->put(network->unit, network->unit_state[1 - current], is, n * sizeof *is);
+    network->home->type->put(network->home, network->home_state[1 - current], is, n * sizeof *is);
 }
 
 static ls_report report_of(const ls_step_job *step)
@@ -215,7 +216,7 @@ static void raise_broken(ls_step_job *step)
     const int other = 1 - atomic_load(&network->current);
     float *next = network->weights[other];
     if (step->update)
-        network->unit->type->get(network->unit, next, network->unit_weights[other],
+        network->home->type->get(network->home, next, network->home_weights[other],
                                  network->flat.trainable * sizeof *next);
     const char *name = "the gradient";
     for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
@@ -255,8 +256,10 @@ void ls_step_finish(ls_step_job *step)
         lose_summaries(step);
         atomic_store(&network->session->broken, true);
     } else {
-        if (step->update)
+        if (step->update) {
             atomic_store(&network->current, 1 - atomic_load(&network->current));
+            atomic_fetch_add(&network->changes, 1);
+        }
         if (step->update)
             put_report(trainer, report_of(step));
         put_summaries(step);
@@ -272,7 +275,7 @@ static void finish_units(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
     bool finite = true;
-    if (ls_unit_finish(network->unit, &finite) != LS_OK)
+    if (ls_unit_finish(network->home, &finite) != LS_OK)
         atomic_store(&network->session->broken, true);
     for (int j = step->first; j < step->first + step->mine; j++)
         finite &= isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
@@ -338,7 +341,7 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
         int node = ls_tree_foldable(&step->tree);
         ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
         if (node)
-            fold(step, node, worker->core->unit);
+            fold(step, node, ls_network_adder(trainer->network, worker->core));
         else if (!stand_in(step, worker))
             wait_a_little(step);
         bool lost = atomic_load(&worker->lost);
@@ -418,7 +421,7 @@ static void give_up(ls_step_job *step, int shard, ls_device device)
     ls_device_write(name, sizeof name, device);
     ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
              (long long)step->number + 1, name, shard);
-    ls_unit_finish(trainer->network->unit, NULL);
+    ls_unit_finish(trainer->network->home, NULL);
     if (step->update)
         atomic_store(&trainer->upset, 1);
     lose_summaries(step);
@@ -449,21 +452,26 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     const ls_share *part = ls_step_share(step, t->shard, &local);
     const ls_plan *plan = part->feed->plan;
     running r = {step, worker, t, false};
-    const bool whole = ls_network_apart(network);
+    const bool whole = ls_network_on_cards(network);
+    const ls_mirror *mirror = ls_mirror_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
         ls_try_rows rows = ls_try_rows_of(step, t);
         ls_unit *unit = worker->core->unit;
+        float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
             .base = {[LS_IN_METRICS] = unit->type->lend(unit, rows.metrics, LS_METRICS),
                      [LS_IN_STATISTICS] = unit->type->lend(unit, rows.statistics, network->flat.state),
-                     [LS_IN_GRADIENTS] = step->trainer->pool[t->buffer]},
+                     [LS_IN_GRADIENTS] = mirror ? mirror->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
-        ls_network_bind(network, &bindings);
+        ls_network_bind(network, worker->core, &bindings);
         if (step->profile)
             ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
         bindings.helpers = ls_offer_begin(worker, step->profile);
-        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, bucket_is_whole, &r);
+        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, mirror ? NULL : bucket_is_whole,
+                    &r);
         ls_offer_end(worker);
+        if (mirror && ls_mirror_bring_home(mirror, network, gradient) != LS_OK)
+            atomic_store(&network->session->broken, true);
     }
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
                        t->measured);

@@ -7,6 +7,7 @@
 #include "optim/schedule.h"
 #include "parallel/batches.h"
 #include "parallel/exchange.h"
+#include "parallel/mirror.h"
 #include "parallel/profile.h"
 #include "parallel/trainer.h"
 #include "parallel/stream.h"
@@ -21,7 +22,7 @@ static void free_trainer(void *object)
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
-    ls_unit *unit = trainer->network->unit;
+    ls_unit *unit = trainer->network->home;
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->tries.n; i++)
         ls_unit_release(unit, trainer->pool[i]);
     ls_tries_destroy(trainer);
@@ -86,7 +87,9 @@ static ls_status prepare(ls_trainer *trainer)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_tries_init(trainer) == LS_OK;
     if (good && trainer->options.momentum != 0 && !trainer->velocity)
-        trainer->velocity = ls_unit_alloc(network->unit, network->flat.trainable, sizeof(float), "the momentum");
+        trainer->velocity = ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "the momentum");
+    if (good)
+        ls_mirrors_take_gradients(network);
     return ls_status_of(network->session);
 }
 
@@ -167,7 +170,7 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
     }
     for (; trainer->n_pool < wanted; trainer->n_pool++) {
         trainer->pool[trainer->n_pool] =
-            ls_unit_alloc(network->unit, network->flat.trainable, sizeof(float), "a partial gradient");
+            ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "a partial gradient");
         if (!trainer->pool[trainer->n_pool])
             return LS_OUT_OF_MEMORY;
     }
@@ -410,7 +413,7 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         return NULL;
     }
     if (!trainer->gradient && prepare(trainer) == LS_OK)
-        trainer->gradient = ls_unit_alloc(network->unit, network->flat.trainable, sizeof(float), "the gradient");
+        trainer->gradient = ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "the gradient");
     if (!trainer->gradient || ls_network_settle(network) != LS_OK)
         return NULL;
     if (network->gradient_is_there && network->n_pending)

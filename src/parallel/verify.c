@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cluster/cluster.h"
+#include "parallel/mirror.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
@@ -63,13 +64,14 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
     const ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
     ls_unit *unit = core->unit;
+    const ls_mirror *mirror = ls_mirror_of(network, core);
     int buffer = take_buffer(v);
-    float *computed = v->trainer->pool[buffer];
-    float *gradient = ls_network_apart(network) ? row + flat->state + METRICS : computed;
+    float *computed = mirror ? mirror->gradient : v->trainer->pool[buffer];
+    float *gradient = ls_network_on_cards(network) ? row + flat->state + METRICS : computed;
     ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
                                      [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
                                      [LS_IN_GRADIENTS] = computed}};
-    ls_network_bind(network, &bindings);
+    ls_network_bind(network, core, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->updates, NULL, NULL);
     unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
     if (ls_unit_finish(unit, NULL) != LS_OK)
@@ -300,7 +302,7 @@ ls_status ls_verify(ls_trainer *trainer)
     verifying v = {.job = {.work = work},
                    .trainer = trainer,
                    .rounds = network->devices.n == 1 && ls_cluster_ranks(cluster) == 1 ? 2 : 1,
-                   .row = network->flat.state + METRICS + (ls_network_apart(network) ? network->flat.trainable : 0),
+                   .row = network->flat.state + METRICS + (ls_network_on_cards(network) ? network->flat.trainable : 0),
                    .width = (size_t)network->flat.n_views + 1};
     int shard;
     choose(&v, network, &shard);

@@ -98,7 +98,7 @@ ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
             return status;
     }
     atomic_store(&network->current, next);
-    network->changed = true;
+    ls_network_changed(network);
     return LS_OK;
 }
 

@@ -51,7 +51,7 @@ ls_status ls_whole_spread(struct ls_trainer *trainer, bool momentum)
         status = move_momentum(trainer, ls_cluster_deal);
     if (status == LS_OK) {
         atomic_store(&network->current, copy);
-        network->changed = true;
+        ls_network_changed(network);
     }
     return status;
 }

@@ -91,6 +91,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
     return CUBLAS_STATUS_SUCCESS;
 }
 
+enum { CARDS = 3 };
+
 /* ---- The unit: a memory apart from the host's, in which what was handed in is not seen on the host before `finish` ---- */
 
 typedef struct emulated {
@@ -187,11 +189,12 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
                           size_t size)
 {
     (void)callbacks, (void)status, (void)why, (void)size;
+    static const char *const names[CARDS] = {"cuda:0", "cuda:1", "cuda:2"};
     emulated *e = calloc(1, sizeof *e);
     e->card.dtype = dtype;
     e->card.unit = (ls_unit){.type = &type,
                              .backend = ls_card_backend(dtype),
-                             .name = "cuda:0",
+                             .name = names[number],
                              .memory = 1 + number,
                              .core = -1,
                              .slice = (size_t)1 << 40,
@@ -202,7 +205,7 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
 static int count(char *why, size_t size)
 {
     (void)why, (void)size;
-    return 1;
+    return CARDS;
 }
 
 static void about(int card, char *text, size_t size)

@@ -2,6 +2,7 @@
 
 #include <ucontext.h>
 
+#include <mutex>
 #include <vector>
 
 emulate_index threadIdx, blockIdx;
@@ -21,6 +22,7 @@ struct fiber {
 
 std::vector<fiber> fibers;
 ucontext_t scheduler;
+std::mutex busy; /* one card at a time */
 const std::function<void()> *running;
 size_t current;
 
@@ -71,6 +73,7 @@ void emulate_barrier()
 
 void emulate_launch(dim3 grid, dim3 block, bool together, const std::function<void()> &kernel)
 {
+    const std::lock_guard<std::mutex> one(busy);
     const size_t threads = (size_t)block.x * block.y * block.z;
     if (fibers.size() < threads)
         fibers.resize(threads);

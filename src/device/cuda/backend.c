@@ -335,7 +335,7 @@ static void images(const ls_op_call *call)
                        call->samples->index, shape_of(call, &call->out[0]));
 }
 
-/* The rows are copied from memory that is not pinned: the driver has a copy when that returns. */
+/* The rows stay where they are until the run is finished. */
 static void input(const ls_op_call *call)
 {
     ls_card *card = card_of(call);
@@ -451,12 +451,14 @@ static size_t read_as(ls_op op, int k)
 
 const ls_backend *ls_card_backend(ls_dtype dtype)
 {
+    enum { PLACE = LS_CUDA_ALIGNMENT / sizeof(float) };
     static const ls_backend f32 = {
-        .name = "cuda f32", .group = 1, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
+        .name = "cuda f32", .group = 1, .place = PLACE, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
     static const ls_backend tf32 = {
-        .name = "cuda tf32", .group = 1, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
+        .name = "cuda tf32", .group = 1, .place = PLACE, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
     static const ls_backend bf16 = {.name = "cuda bf16",
                                     .group = 1,
+                                    .place = PLACE,
                                     .reorders = 1,
                                     .shifts = 1,
                                     .made = made_as,

@@ -46,11 +46,12 @@ ls_card *ls_card_of(ls_unit *unit)
 
 /* ---- Memory ---- */
 
+/* This and the next are for any thread, and leave the card's status alone. */
 static void *allocate(ls_unit *unit, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
+    const ls_card *card = (const ls_card *)unit;
     void *memory = NULL;
-    if (cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
+    if (cudaSetDevice(card->number) != cudaSuccess || cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
         cudaGetLastError();
         return NULL;
     }
@@ -64,18 +65,19 @@ static void *allocate(ls_unit *unit, size_t bytes)
 
 static void release(ls_unit *unit, void *memory)
 {
-    ls_card_of(unit);
+    cudaSetDevice(((const ls_card *)unit)->number);
     cudaFree(memory); /* waits for what is under way */
     cudaGetLastError();
 }
 
-/* From memory that is not pinned: the driver has taken a copy when this returns. */
+/* The host's memory is not pinned, and may be changed at once: a driver that reads it where it lies is waited for. */
 static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
     ls_card *card = ls_card_of(unit);
-    if (bytes && card->unit.status == LS_OK)
+    if (bytes && card->unit.status == LS_OK &&
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->stream),
-                     "a copy to the card");
+                     "a copy to the card"))
+        ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card");
 }
 
 static void get(ls_unit *unit, void *to, const void *from, size_t bytes)

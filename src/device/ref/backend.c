@@ -19,6 +19,7 @@ static size_t scratch(const ls_op_call *call)
 static const ls_backend reference = {
     .name = "reference",
     .group = LS_LANES,
+    .place = LS_LANES,
     .kernel =
         {
             [LS_OP_IMAGES] = ls_ref_images,

@@ -1,0 +1,71 @@
+#include "parallel/mirror.h"
+
+ls_status ls_mirrors_make(ls_network *network)
+{
+    ls_engine *engine = network->engine;
+    if (engine->workers[0].core->unit->memory == network->home->memory)
+        return LS_OK;
+    network->mirrors =
+        ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->mirrors, "copies of a network");
+    for (int i = 0; i < engine->n_workers && network->mirrors; i++) {
+        ls_core *core = engine->workers[i].core;
+        if (ls_mirror_of(network, core))
+            continue;
+        ls_mirror *mirror = &network->mirrors[network->n_mirrors++];
+        mirror->core = core;
+        mirror->weights = ls_unit_alloc(core->unit, network->flat.trainable, sizeof(float), "the weights");
+        mirror->state = ls_unit_alloc(core->unit, network->flat.state, sizeof(float), "the running statistics");
+    }
+    return ls_status_of(network->session);
+}
+
+ls_status ls_mirrors_take_gradients(ls_network *network)
+{
+    for (int i = 0; i < network->n_mirrors; i++) {
+        ls_mirror *mirror = &network->mirrors[i];
+        if (!mirror->gradient)
+            mirror->gradient =
+                ls_unit_alloc(mirror->core->unit, network->flat.trainable, sizeof(float), "a partial gradient");
+    }
+    return ls_status_of(network->session);
+}
+
+void ls_mirrors_release(ls_network *network)
+{
+    for (int i = 0; i < network->n_mirrors; i++) {
+        ls_mirror *mirror = &network->mirrors[i];
+        ls_unit_release(mirror->core->unit, mirror->weights);
+        ls_unit_release(mirror->core->unit, mirror->state);
+        ls_unit_release(mirror->core->unit, mirror->gradient);
+    }
+    ls_release(&network->session->context, network->mirrors);
+    network->mirrors = NULL;
+    network->n_mirrors = 0;
+}
+
+ls_mirror *ls_mirror_of(const ls_network *network, const ls_core *core)
+{
+    for (int i = 0; i < network->n_mirrors; i++)
+        if (network->mirrors[i].core == core)
+            return &network->mirrors[i];
+    return NULL;
+}
+
+void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network)
+{
+    const uint64_t changes = atomic_load(&network->changes);
+    const int current = atomic_load(&network->current);
+    ls_unit *unit = mirror->core->unit;
+    if (mirror->changes == changes)
+        return;
+    unit->type->put(unit, mirror->weights, network->weights[current], network->flat.trainable * sizeof(float));
+    unit->type->put(unit, mirror->state, network->state[current], network->flat.state * sizeof(float));
+    mirror->changes = changes;
+}
+
+ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *network, float *gradient)
+{
+    ls_unit *unit = mirror->core->unit;
+    unit->type->get(unit, gradient, mirror->gradient, network->flat.trainable * sizeof *gradient);
+    return ls_unit_finish(unit, NULL);
+}

@@ -1,0 +1,29 @@
+/* What a card holds of a network whose home is the host's memory: because the network's devices have several memories, or because
+ * other ranks train it too. The values go there before the first shard that reads them, and a shard's gradient goes home behind it;
+ * sums, updates and what goes to other ranks are made at home, as for cores. */
+#ifndef LS_PARALLEL_MIRROR_H
+#define LS_PARALLEL_MIRROR_H
+
+#include "parallel/network.h"
+
+typedef struct ls_mirror {
+    const ls_core *core;
+    float *weights, *state;
+    float *gradient;  /* of the shard at hand; NULL before a trainer asked for it */
+    uint64_t changes; /* of the network's values that these are */
+} ls_mirror;
+
+/* One for each core of the network's that needs it, once the parameters' shapes are known. */
+ls_status ls_mirrors_make(ls_network *network);
+ls_status ls_mirrors_take_gradients(ls_network *network);
+void ls_mirrors_release(ls_network *network);
+
+/* NULL where the core computes at the network's home. */
+ls_mirror *ls_mirror_of(const ls_network *network, const ls_core *core);
+
+/* The next two by whoever has the core's turn. */
+void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network);
+/* Waits for all that the core was handed in, and puts the shard's gradient into the home's memory. */
+ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *network, float *gradient);
+
+#endif

@@ -1,0 +1,215 @@
+/* Several cards in one process, and ranks that have cards: the bits of one card, wherever sums are made. Exit status 77 where there
+ * is no card; where there is one, it is shared by the ranks, and several in one process are not tested, which is said. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cards.h"
+#include "parallel/mirror.h"
+#include "support.h"
+#include "tensors.h"
+#include "thread_wire.h"
+#include "training.h"
+
+enum { SIZE = 8, ROWS = 60, BATCH = 24, CLASSES = 5, SHARD = 4, STEPS = 5, RANKS = 3 };
+
+static int cards;
+
+typedef struct how {
+    const char *devices; /* NULL: all there are */
+    ls_dtype dtype;
+    uint64_t shuffle;
+    int lost; /* so many of the devices fail, each in its first shard */
+    int mirrors;
+} how;
+
+typedef struct result {
+    uint64_t sum;
+    double losses[STEPS];
+    ls_metrics metrics;
+    float logits[ROWS * CLASSES], gradient[CLASSES];
+} result;
+
+static ls_module *network_of(ls_session *s)
+{
+    ls_module *net = ls_sequential(
+        s, LS_LIST(ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu)));
+    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
+    return net;
+}
+
+static ls_data *images(ls_session *s)
+{
+    uint8_t pixels[ROWS * SIZE * SIZE], labels[ROWS];
+    test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
+    return ls_data_from_memory(s, pixels, labels, ROWS, 1, SIZE, SIZE, CLASSES,
+                               &(ls_loader){.batch = BATCH, .shuffle = true});
+}
+
+/* The first devices of the list: cards, or parts of one. */
+static bool fails(void *user, ls_device device, int shard, int operation)
+{
+    (void)shard;
+    return ls_card_number(device) + ls_card_part(device) < *(const int *)user && operation == 3;
+}
+
+static result train(how h, ls_cluster *cluster)
+{
+    result r = {.sum = 0};
+    ls_session *s =
+        ls_open(&(ls_options){.shard = SHARD, .dtype = h.dtype, .shuffle_pulls = h.shuffle, .cluster = cluster});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    ls_initialize(net, h.devices ? ls_parse_devices(s, h.devices) : ls_all_devices(s),
+                  &(ls_init){.kind = LS_XAVIER, .like = data});
+    if (ls_failed(s))
+        fail_msg("%s", ls_message(s));
+    assert_int_equal(net->network->n_mirrors, h.mirrors);
+    s->fault_user = &h.lost;
+    s->fault = h.lost ? fails : NULL;
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4});
+    float bias[CLASSES] = {0.5f, -0.5f};
+    for (int step = 0; step < STEPS && !ls_failed(s);) {
+        ls_batch b;
+        while (step < STEPS && ls_next(data, &b)) {
+            if (step == 2) /* values that somebody writes reach every memory */
+                ls_write_parameter(net, "fc.1.bias", bias, CLASSES);
+            ls_backward(test_losses(net, &b));
+            if (step == 3 && !h.lost)
+                ls_verify(trainer);
+            if (step == STEPS - 1)
+                test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
+            ls_step(trainer);
+            step++;
+        }
+    }
+    ls_wait(s);
+    ls_report report;
+    while (ls_next_report(trainer, &report))
+        r.losses[report.step - 1] = report.loss;
+    ls_evaluate(net, data, &r.metrics);
+    ls_predict(net, data, r.logits, CLASSES);
+    r.sum = ls_checksum(net);
+    if (ls_failed(s))
+        fail_msg("%s: %s", h.devices ? h.devices : "all", ls_message(s));
+    assert_int_equal(ls_close(s), LS_OK);
+    return r;
+}
+
+static void assert_same(const char *what, const result *a, const result *b)
+{
+    if (a->sum != b->sum || memcmp(a->losses, b->losses, sizeof a->losses) != 0 ||
+        memcmp(a->logits, b->logits, sizeof a->logits) != 0 || a->metrics.loss != b->metrics.loss)
+        fail_msg("%s: other bits; losses %.9g and %.9g at the end", what, a->losses[STEPS - 1], b->losses[STEPS - 1]);
+    if (memcmp(a->gradient, b->gradient, sizeof a->gradient) != 0)
+        fail_msg("%s: another gradient", what);
+}
+
+static void several_cards_have_the_bits_of_one(void **state)
+{
+    (void)state;
+    if (cards < 3) {
+        print_message("there are %d cards: not tested\n", cards);
+        skip();
+    }
+    for (int dtype = LS_F32; dtype <= LS_BF16; dtype += 2) {
+        const ls_dtype type = (ls_dtype)dtype;
+        const how ways[] = {{.devices = "cuda:0-1", .mirrors = 2},
+                            {.devices = "cuda:0-2", .mirrors = 3},
+                            {.mirrors = 3},
+                            {.devices = "cuda:1x2,cuda:2", .mirrors = 2},
+                            {.devices = "cuda:0-2", .shuffle = 5, .mirrors = 3},
+                            {.devices = "cuda:0-2", .lost = 2, .mirrors = 3}};
+        const result one = train((how){.devices = "cuda:0", .dtype = type}, NULL);
+        assert_true(one.losses[0] > 0 && one.losses[STEPS - 1] > 0);
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            how h = ways[i];
+            h.dtype = type;
+            const result many = train(h, NULL);
+            assert_same(h.devices ? h.devices : "all", &one, &many);
+        }
+    }
+}
+
+typedef struct rank {
+    how h;
+    result result;
+} rank;
+
+static void rank_main(ls_cluster *cluster, int number, void *user)
+{
+    rank *me = (rank *)user + number;
+    me->result = train(me->h, cluster);
+    ls_cluster_part(cluster);
+}
+
+static void ranks_with_cards_have_the_bits_of_one(void **state)
+{
+    (void)state;
+    const result one = train((how){.devices = "cuda:0"}, NULL);
+    for (int ranks = 2; ranks <= RANKS; ranks++) {
+        rank each[RANKS] = {{.result = {.sum = 0}}};
+        for (int r = 0; r < ranks; r++) /* of three cards the second of two ranks has two */
+            each[r].h = (how){.devices = r ? NULL : "cuda:0", .mirrors = ranks == 2 && r && cards == 3 ? 2 : 1};
+        wire_run(ranks, rank_main, each);
+        for (int r = 0; r < ranks; r++)
+            assert_same("a rank", &one, &each[r].result);
+    }
+}
+
+static void every_device_fails(void **state)
+{
+    (void)state;
+    if (cards < 2)
+        skip();
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    ls_initialize(net, ls_parse_devices(s, "cuda:0-1"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
+    const int all = 100;
+    s->fault_user = (void *)&all;
+    s->fault = fails;
+    ls_batch b;
+    assert_true(ls_next(data, &b));
+    test_step(net, trainer, &b);
+    ls_wait(s);
+    assert_caught(s, LS_NO_DEVICE, "no other can go on");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* Numbers of one's own lie with the CPUs, and no card reads them there. */
+static void own_numbers_in_a_loss_are_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
+    ls_tensor *own = ls_zeros(s, LS_SHAPE(CLASSES));
+    ls_track(own);
+    ls_batch b;
+    assert_true(ls_next(data, &b));
+    ls_tensor *logits = ls_add(ls_infer(net, b.X), own);
+    float values[BATCH * CLASSES];
+    ls_read(logits, values, BATCH * CLASSES);
+    assert_caught(s, LS_UNSUPPORTED, "one's own");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    char why[256] = "";
+    cards = ls_card_count(why, sizeof why);
+    if (cards == 0) {
+        print_message("skipped: %s\n", why);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_cards_have_the_bits_of_one),
+        cmocka_unit_test(ranks_with_cards_have_the_bits_of_one),
+        cmocka_unit_test(every_device_fails),
+        cmocka_unit_test(own_numbers_in_a_loss_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
