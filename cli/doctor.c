@@ -339,19 +339,6 @@ static bool is_skipped(const settings *c, const char *name)
     return false;
 }
 
-static int check_skipped(const settings *c)
-{
-    for (int i = 0; i < c->n_skipped; i++) {
-        int k = 0;
-        while (k < CHECKS && strcmp(c->skipped[i], checks[k].name) != 0)
-            k++;
-        if (k == CHECKS)
-            return wrong_usage("--skip", "'%s' is none of: devices, cores, memory, canary, copies, mpi, data, disk",
-                               c->skipped[i]);
-    }
-    return 0;
-}
-
 static int look(doctor *d)
 {
     for (int i = 0; i < CHECKS; i++) {
@@ -371,8 +358,6 @@ int command_doctor(int argc, char **argv)
     ranks_expect();
     if (!read_options_only(COMMAND_DOCTOR, argc, argv, &chosen, &status))
         return status;
-    if (!status)
-        status = check_skipped(&chosen);
     status = ranks_start(&chosen, status);
     if (!status && ls_cluster_rank(ranks_cluster()) == 0)
         status = check_output();
