@@ -233,10 +233,14 @@ static void look_at_copies(doctor *d)
 
 static void look_at_mpi(doctor *d)
 {
+    static const char absent[] = "there is no ";
     char why[512], plugins[128] = "";
     const char *name;
-    int before = d->findings, ranks = ls_cluster_ranks(ranks_cluster());
+    int before = d->findings, built = 0, ranks = ls_cluster_ranks(ranks_cluster());
     for (int i = 0; (name = ls_cluster_plugin(i, why, sizeof why)) != NULL; i++) {
+        built++;
+        if (strncmp(why, absent, sizeof absent - 1) == 0)
+            continue; /* each is a package of its own, and who needs no MPI has none of them */
         if (*why)
             found(d, "the plugin for %s cannot be loaded: %s; install that MPI, or build Lockstep again", name, why);
         size_t length = strlen(plugins);
@@ -244,7 +248,9 @@ static void look_at_mpi(doctor *d)
     }
     if (d->findings > before)
         return;
-    if (!*plugins)
+    if (!*plugins && built)
+        without(d, "no plugin is installed: there is no run over several processes");
+    else if (!*plugins)
         without(d, "not built in: there is no run over several processes");
     else if (ranks > 1)
         sound(d, "%d ranks, started by a launcher whose MPI is one of: %s", ranks, plugins);

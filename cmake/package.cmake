@@ -1,14 +1,19 @@
 # Debian packages by CPack: `lockstep`, and one for each MPI's plugin, so that the program asks for no MPI. The folders of a package
 # are those of the build, so it has to be configured for /usr.
-set(maintainer_name "")
 file(STRINGS ${PROJECT_SOURCE_DIR}/LICENSE maintainer_name REGEX "^Copyright")
 string(REGEX REPLACE "^Copyright \\(c\\) [0-9, -]+ " "" maintainer_name "${maintainer_name}")
 set(LOCKSTEP_MAINTAINER "${maintainer_name} <lockstep@lockstep.invalid>" CACHE STRING "Who maintains the Debian package, with an address")
 
-set(CPACK_GENERATOR DEB)
+if(CMAKE_CROSSCOMPILING)
+  return() # dpkg would take this machine's architecture for the package's
+endif()
+find_program(LOCKSTEP_SHLIBDEPS dpkg-shlibdeps)
+set(CPACK_GENERATOR TGZ)
+if(LOCKSTEP_SHLIBDEPS)
+  set(CPACK_GENERATOR DEB)
+endif()
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_CONTACT "${LOCKSTEP_MAINTAINER}")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_VENDOR "${maintainer_name}")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/package-check.cmake)
@@ -28,11 +33,14 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_LOCKSTEP_PACKAGE_NAME lockstep)
 set(CPACK_DEBIAN_LOCKSTEP_PACKAGE_SECTION science)
-set(CPACK_COMPONENT_LOCKSTEP_DESCRIPTION
-    "Lockstep trains neural networks on several devices at once. The result is the same, bit for bit, on any number of devices, "
-    "in one process or under mpirun on several hosts. This package holds the program, the C library, shared and static, with its "
-    "header, and what pkg-config and CMake need to find it.")
-string(REPLACE ";" "" CPACK_COMPONENT_LOCKSTEP_DESCRIPTION "${CPACK_COMPONENT_LOCKSTEP_DESCRIPTION}")
+# The first line is the summary.
+set(CPACK_DEBIAN_LOCKSTEP_DESCRIPTION "${PROJECT_DESCRIPTION}
+Lockstep trains neural networks on several devices at once. The result is
+the same, bit for bit, on any number of devices, in one process or under
+mpirun on several hosts.
+.
+This package holds the program, and the C library, shared and static, with
+what a compiler, pkg-config and CMake need to find it.")
 # Programs that link with the shared library ask for a package as new as this one, by the soname.
 file(WRITE ${PROJECT_BINARY_DIR}/package/shlibs "liblockstep ${PROJECT_VERSION_MAJOR} lockstep (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_LOCKSTEP_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/shlibs)
@@ -50,7 +58,9 @@ foreach(mpi ${lockstep_mpis})
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME lockstep-${mpi})
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION science)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION})")
-  set(CPACK_DEBIAN_${upper}_DESCRIPTION "Lockstep's processes under ${mpi}\nThe plugin that the program loads where mpirun or srun started it.")
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${PROJECT_DESCRIPTION} (${mpi})
+The plugin that lockstep loads where mpirun or srun has started it as
+several processes with ${mpi}.")
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/lockstep-${mpi} RENAME copyright
           COMPONENT ${mpi} EXCLUDE_FROM_ALL)
 endforeach()

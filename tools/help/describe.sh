@@ -1,6 +1,6 @@
 #!/bin/sh
-# describe.sh PROGRAM...: what --help says, as lines of fields with tabs between, for the awk scripts beside this one. The program may
-# be several words, such as an emulator with its options. Fails where a text is not laid out as these lines need it.
+# describe.sh PROGRAM: what --help says, as lines of fields with tabs between, for the awk scripts beside this one. Fails where a text
+# is not laid out as these lines need it.
 #
 #   version  VERSION
 #   overview LINE                                   of `lockstep --help`, each line
@@ -10,6 +10,7 @@
 #
 # KIND is flag, file, folder, devices, choice (one of VALUES), list (several of VALUES, with commas between) or text.
 set -eu
+program=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
@@ -22,8 +23,8 @@ fail() {
 
 # The values that an option takes, asked of the program: it answers one that it cannot take with the list of those it can. Capital
 # letters stand for what the user has to write. The --help behind it stops the program where the value is taken after all.
-values_of() { # PROGRAM... COMMAND... --OPTION
-    "$@" '?' --help </dev/null 2>&1 >/dev/null | sed -n "s/^lockstep: .* is none of: //p" | sed 's/[A-Z]*//g; s/,//g'
+values_of() { # COMMAND... --OPTION
+    "$program" "$@" '?' --help </dev/null 2>&1 >/dev/null | sed -n "s/^lockstep: .* is none of: //p" | sed 's/[A-Z]*//g; s/,//g'
 }
 
 # COMMAND, SUMMARY and OPERAND of each line of the overview's table.
@@ -49,15 +50,15 @@ options() { # COMMAND's help
         END { flush() }' "$1"
 }
 
-"$@" --help >"$work/overview" </dev/null || fail "--help failed"
-"$@" --version </dev/null | sed -n '1s/^lockstep /version\t/p'
+"$program" --help >"$work/overview" </dev/null || fail "--help failed"
+"$program" --version </dev/null | sed -n '1s/^lockstep /version\t/p'
 sed 's/^/overview\t/' "$work/overview"
 commands >"$work/commands"
 [ -s "$work/commands" ] || fail "--help lists no commands"
 while IFS=$tab read -r command summary operand; do
     printf 'command\t%s\t%s\t%s\n' "$command" "$summary" "$operand"
     # shellcheck disable=SC2086 # a command may be two words
-    "$@" $command --help >"$work/page" </dev/null || fail "$command --help failed"
+    "$program" $command --help >"$work/page" </dev/null || fail "$command --help failed"
     sed "s/^/page$tab$command$tab/" "$work/page"
     options "$work/page" >"$work/options"
     grep -q "^--help$tab" "$work/options" || fail "$command --help has no options"
@@ -72,7 +73,7 @@ while IFS=$tab read -r command summary operand; do
         LIST) kind=devices ;;
         *)
             # shellcheck disable=SC2086
-            values=$(values_of "$@" $command "$name")
+            values=$(values_of $command "$name")
             [ -z "$values" ] || kind=choice
             case $kind,$help in choice,*'several with commas'*) kind=list ;; esac
             ;;

@@ -13,8 +13,19 @@ function described(name, about) { # for _describe
     return quoted(name ":" about)
 }
 
+# Values that end at a colon go on, so no space may follow them.
+function choices(values,    n, i, value, open, whole) {
+    n = split(values, value, " ")
+    for (i = 1; i <= n; i++)
+        if (value[i] ~ /:$/)
+            open = open " " value[i]
+        else
+            whole = whole " " value[i]
+    gsub(/:/, "\\:", open)
+    return open == "" ? "(" substr(whole, 2) ")" : "{compadd -S \"\" --" open "; compadd --" whole "}"
+}
+
 function action(kind, values) { # for _arguments
-    gsub(/:/, "\\:", values)
     if (kind == "file")
         return "_files"
     if (kind == "folder")
@@ -22,7 +33,7 @@ function action(kind, values) { # for _arguments
     if (kind == "devices")
         return "_lockstep_devices"
     if (kind == "choice")
-        return "(" values ")"
+        return choices(values)
     return kind == "list" ? "_sequence compadd - " values : " "
 }
 
