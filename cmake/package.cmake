@@ -2,7 +2,8 @@
 # are those of the build, so it has to be configured for /usr.
 file(STRINGS ${PROJECT_SOURCE_DIR}/LICENSE maintainer_name REGEX "^Copyright")
 string(REGEX REPLACE "^Copyright \\(c\\) [0-9, -]+ " "" maintainer_name "${maintainer_name}")
-set(LOCKSTEP_MAINTAINER "${maintainer_name} <lockstep@lockstep.invalid>" CACHE STRING "Who maintains the Debian package, with an address")
+set(LOCKSTEP_MAINTAINER "${maintainer_name} <lockstep@lockstep.invalid>" CACHE STRING
+    "Who answers for the Debian packages: a name, and an address in <>")
 
 if(CMAKE_CROSSCOMPILING)
   return() # dpkg would take this machine's architecture for the package's
@@ -33,9 +34,8 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_LOCKSTEP_PACKAGE_NAME lockstep)
 set(CPACK_DEBIAN_LOCKSTEP_PACKAGE_SECTION science)
-# The first line is the summary.
-set(CPACK_DEBIAN_LOCKSTEP_DESCRIPTION "${PROJECT_DESCRIPTION}
-Lockstep trains neural networks on several devices at once. The result is
+# CPack puts the project's own line before each as the summary.
+set(CPACK_DEBIAN_LOCKSTEP_DESCRIPTION "Lockstep trains neural networks on several devices at once. The result is
 the same, bit for bit, on any number of devices, in one process or under
 mpirun on several hosts.
 .
@@ -58,8 +58,7 @@ foreach(mpi ${lockstep_mpis})
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME lockstep-${mpi})
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION science)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION})")
-  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${PROJECT_DESCRIPTION} (${mpi})
-The plugin that lockstep loads where mpirun or srun has started it as
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "The plugin that lockstep loads where mpirun or srun has started it as
 several processes with ${mpi}.")
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/lockstep-${mpi} RENAME copyright
           COMPONENT ${mpi} EXCLUDE_FROM_ALL)
