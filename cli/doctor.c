@@ -256,10 +256,14 @@ static void look_at_copies(doctor *d)
 
 static void look_at_mpi(doctor *d)
 {
+    static const char absent[] = "there is no ";
     char why[512], plugins[128] = "";
     const char *name;
-    int before = d->findings, ranks = ls_cluster_ranks(ranks_cluster());
+    int before = d->findings, built = 0, ranks = ls_cluster_ranks(ranks_cluster());
     for (int i = 0; (name = ls_cluster_plugin(i, why, sizeof why)) != NULL; i++) {
+        built++;
+        if (strncmp(why, absent, sizeof absent - 1) == 0)
+            continue; /* each is a package of its own, and who needs no MPI has none of them */
         if (*why)
             found(d, "the plugin for %s cannot be loaded: %s; install that MPI, or build Lockstep again", name, why);
         size_t length = strlen(plugins);
@@ -267,7 +271,9 @@ static void look_at_mpi(doctor *d)
     }
     if (d->findings > before)
         return;
-    if (!*plugins)
+    if (!*plugins && built)
+        without(d, "no plugin is installed: there is no run over several processes");
+    else if (!*plugins)
         without(d, "not built in: there is no run over several processes");
     else if (ranks > 1)
         sound(d, "%d ranks, started by a launcher whose MPI is one of: %s", ranks, plugins);
@@ -362,19 +368,6 @@ static bool is_skipped(const settings *c, const char *name)
     return false;
 }
 
-static int check_skipped(const settings *c)
-{
-    for (int i = 0; i < c->n_skipped; i++) {
-        int k = 0;
-        while (k < CHECKS && strcmp(c->skipped[i], checks[k].name) != 0)
-            k++;
-        if (k == CHECKS)
-            return wrong_usage("--skip", "'%s' is none of: devices, cores, memory, canary, copies, mpi, data, disk",
-                               c->skipped[i]);
-    }
-    return 0;
-}
-
 static int look(doctor *d)
 {
     for (int i = 0; i < CHECKS; i++) {
@@ -394,8 +387,6 @@ int command_doctor(int argc, char **argv)
     ranks_expect();
     if (!read_options_only(COMMAND_DOCTOR, argc, argv, &chosen, &status))
         return status;
-    if (!status)
-        status = check_skipped(&chosen);
     status = ranks_start(&chosen, status);
     if (!status && ls_cluster_rank(ranks_cluster()) == 0)
         status = check_output();

@@ -37,6 +37,8 @@ static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT
 static const choice dtypes[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
+static const choice checks[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},
+                                {"mpi", 0},     {"data", 0},  {"disk", 0},   {NULL, 0}};
 
 typedef struct row {
     const char *name, *argument; /* argument NULL: the option takes none */
@@ -45,7 +47,7 @@ typedef struct row {
     size_t place;          /* in `settings` */
     const char *help;      /* NULL: for tests, not shown */
     int64_t least, most;   /* of KIND_COUNT */
-    const choice *choices; /* of KIND_CHOICE, and of a KIND_TEXT that takes these alone */
+    const choice *choices; /* of KIND_CHOICE and KIND_CHECKS, and of a KIND_TEXT that takes these alone */
 } row;
 
 enum {
@@ -114,7 +116,7 @@ static const row table[] = {
     {"checkpoint", "DIR", DOCTOR | LOCAL, KIND_TEXT, AT(checkpoint),
      "look at the room for checkpoints in this folder too", 0, 0, NULL},
     {"skip", "CHECK", DOCTOR | LOCAL, KIND_CHECKS, 0,
-     "leave out: devices, cores, memory, canary, copies, mpi,\ndata or disk; several with commas", 0, 0, NULL},
+     "leave out: devices, cores, memory, canary, copies, mpi,\ndata or disk; several with commas", 0, 0, checks},
     {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\none at the end besides (default 10m)", 0, 0, NULL},
     {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
@@ -263,9 +265,11 @@ static int read_names(const char *option, char *text, settings *chosen)
     return chosen->n_allow_changed ? 0 : wrong_usage(option, "its value is empty");
 }
 
-static int read_checks(const char *option, char *text, settings *chosen)
+static int read_checks(const char *option, const choice *choices, char *text, settings *chosen)
 {
     for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
+        if (!choose(option, choices, name))
+            return STATUS_USAGE;
         if (chosen->n_skipped == MOST_ALLOWED)
             return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
         chosen->skipped[chosen->n_skipped++] = name;
@@ -314,7 +318,7 @@ static int read_value(const row *r, char *text, settings *chosen)
     case KIND_NAMES:
         return read_names(option, text, chosen);
     case KIND_CHECKS:
-        return read_checks(option, text, chosen);
+        return read_checks(option, r->choices, text, chosen);
     case KIND_HELP:
         break;
     }

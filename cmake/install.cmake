@@ -1,6 +1,8 @@
-# What `cmake --install` puts in place: both libraries, the header, lockstep.pc and a CMake package.
+# What `cmake --install` puts in place: both libraries, the header, lockstep.pc and a CMake package, and the pages to read. The
+# program, the plugins and what is written from --help are put in place where they are defined.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME lockstep) # all but the plugins
 
 # The shared library exports what the header declares, and no more.
 set_target_properties(lockstep_shared PROPERTIES OUTPUT_NAME lockstep VERSION ${PROJECT_VERSION}
@@ -33,3 +35,8 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake ${PROJECT_BINARY_DIR}/
 file(RELATIVE_PATH to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Side by side as in the source: the pages refer to each other and to the examples.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -19,11 +19,28 @@ strict='-Wall -Wextra -Wpedantic -Werror'
 # The soname is a link beside the library, and nothing is exported but what the header declares.
 soname=$(find "$LD_LIBRARY_PATH" -name 'liblockstep.so.[0-9]' -type l)
 [ -e "$soname" ] || wrong "no versioned soname in $(ls "$LD_LIBRARY_PATH")"
+if command -v readelf >/dev/null 2>&1; then
+    readelf -d "$soname" | grep -qF "Library soname: [${soname##*/}]" || wrong "the soname is not ${soname##*/}"
+fi
 if command -v nm >/dev/null 2>&1; then
     nm -D --defined-only "$soname" | awk '{print $3}' | sort >"$work/exported"
     grep -oE '[ *]ls_[a-z0-9_]+\(' "$prefix/include/lockstep.h" | tr -d ' *(' | sort -u >"$work/declared"
     [ -z "$(comm -23 "$work/exported" "$work/declared")" ] || wrong "exported: $(comm -23 "$work/exported" "$work/declared")"
+    [ "$(wc -l <"$work/exported")" -gt 100 ] || wrong "only $(wc -l <"$work/exported") functions are exported"
 fi
+
+# The program stands alone, finds its plugins from where it is, and has its pages beside it.
+env -u LD_LIBRARY_PATH "$prefix/bin/lockstep" --version >"$work/out" 2>"$work/err" || wrong "the installed program does not run"
+"$prefix/bin/lockstep" doctor --skip devices,cores,memory,canary,copies,data,disk >"$work/out" 2>"$work/err" ||
+    wrong "the installed program does not load its plugins"
+for plugin in "$build"/lockstep-*.so; do
+    [ ! -e "$plugin" ] || [ -s "$LD_LIBRARY_PATH/lockstep/${plugin##*/}" ] || wrong "no ${plugin##*/} in $LD_LIBRARY_PATH/lockstep"
+done
+for name in man/man1/lockstep.1 bash-completion/completions/lockstep doc/lockstep/copyright doc/lockstep/README.md \
+    doc/lockstep/docs/install.md doc/lockstep/examples/memory.c; do
+    [ -s "$prefix/share/$name" ] || wrong "no share/$name"
+done
+[ -n "$(find "$prefix/share/zsh" -name _lockstep -size +0)" ] || wrong "no completion for zsh"
 
 prints() { # PATTERN: what the last program printed
     grep -qE "$1" "$work/out" || wrong "$called does not print '$1'"
@@ -56,6 +73,11 @@ for compiler in gcc clang; do
         try $compiler -std=c11 -O2 $strict "$root/examples/$name.c" -o "$work/$compiler/$name" \
             $(pkg-config --cflags --libs lockstep) -lm
     done
+    run_both "$work/$compiler"
+    try $compiler -std=c11 -O2 $strict "$root/examples/memory.c" -o "$work/$compiler/memory" -Wl,-Bstatic \
+        $(pkg-config --cflags --libs-only-L --libs-only-l lockstep) -Wl,-Bdynamic \
+        $(pkg-config --static --libs lockstep | sed 's/-llockstep//')
+    ! readelf -d "$work/$compiler/memory" | grep -q liblockstep || wrong "$called: still needs the shared library"
     run_both "$work/$compiler"
 done
 # shellcheck disable=SC2086,SC2046
