@@ -16,8 +16,8 @@ typedef struct settings {
     ls_init init;
     const char *init_text;
     int optimizer, schedule, conv, isa; /* as in the header's enums */
-    double lr;                          /* negative: the model's default */
-    double momentum, weight_decay;
+    double lr;                          /* negative: the default of model and optimizer */
+    double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
     bool nesterov, no_shuffle, balance, quiet, profile;
     const char *checkpoint;
     bool resume;
@@ -42,6 +42,7 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
 const char *isa_choice(int isa);
+const char *optimizer_choice(int optimizer);
 const char *schedule_choice(int schedule);
 const char *conv_choice(int conv);
 

@@ -64,15 +64,19 @@ static int stopped(training *t)
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
-    char limits[160] = "";
+    char limits[160] = "", moments[96];
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
-    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, sgd, lr %g, "
-         "momentum %g%s, "
+    if (c->optimizer == LS_SGD)
+        snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
+    else
+        snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
+    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, %s, lr %g, "
+         "%s, "
          "weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s%s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
-         (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, t->optim.lr,
-         c->momentum, c->nesterov ? " (Nesterov)" : "", c->weight_decay, schedule_choice(c->schedule),
+         (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
+         optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, schedule_choice(c->schedule),
          (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv),
          ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
@@ -114,11 +118,16 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "init", c->init_text);
     log_text(log, "weights", c->weights);
     log_text(log, "save", c->save);
-    log_text(log, "optimizer", "sgd");
+    log_text(log, "optimizer", optimizer_choice(c->optimizer));
     log_number(log, "lr", t->optim.lr);
     log_number(log, "momentum", c->momentum);
     log_bool(log, "nesterov", c->nesterov);
-    log_number(log, "weight_decay", c->weight_decay);
+    if (c->optimizer != LS_SGD) {
+        log_number(log, "beta1", t->optim.beta1);
+        log_number(log, "beta2", t->optim.beta2);
+        log_number(log, "eps", t->optim.eps);
+    }
+    log_number(log, "weight_decay", t->optim.weight_decay);
     log_text(log, "schedule", schedule_choice(c->schedule));
     log_integer(log, "warmup", c->warmup);
     log_integer(log, "limit", c->limit);
@@ -384,6 +393,24 @@ static int finish(training *t)
     return status;
 }
 
+/* The optimizer's settings, with the usual values where none were given. */
+static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
+{
+    const bool adam = c->optimizer != LS_SGD;
+    double lr = adam ? 0.001 : strcmp(model, "resnet18") == 0 ? 0.1 : 0.2;
+    double decay = c->optimizer == LS_ADAMW ? 0.01 : 0;
+    return (ls_optim){.lr = c->lr >= 0 ? c->lr : lr,
+                      .momentum = c->momentum,
+                      .beta1 = !adam ? 0 : c->beta1 > 0 ? c->beta1 : 0.9,
+                      .beta2 = !adam ? 0 : c->beta2 > 0 ? c->beta2 : 0.999,
+                      .eps = !adam ? 0 : c->eps > 0 ? c->eps : 1e-8,
+                      .weight_decay = c->weight_decay >= 0 ? c->weight_decay : decay,
+                      .nesterov = c->nesterov,
+                      .schedule = (ls_schedule)c->schedule,
+                      .warmup = c->warmup,
+                      .total = steps};
+}
+
 /* Data, network and trainer: everything that can be refused before the first step. */
 static int prepare(training *t)
 {
@@ -401,14 +428,7 @@ static int prepare(training *t)
     t->epochs = (t->steps - 1) / t->batches + 1;
     t->epoch = 1;
     t->last_loss = NAN;
-    double usual_lr = strcmp(t->run.model, "resnet18") == 0 ? 0.1 : 0.2;
-    t->optim = (ls_optim){.lr = c->lr >= 0 ? c->lr : usual_lr,
-                          .momentum = c->momentum,
-                          .weight_decay = c->weight_decay,
-                          .nesterov = c->nesterov,
-                          .schedule = (ls_schedule)c->schedule,
-                          .warmup = c->warmup,
-                          .total = t->steps};
+    t->optim = optim_of(c, t->run.model, t->steps);
     t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
     if (!t->trainer || ls_check_batches(t->trainer, t->train) != LS_OK)
         return session_failed(t->run.session, "train");
@@ -457,11 +477,28 @@ static int train(training *t)
     return finish(t);
 }
 
+/* Options that go with some optimizers only. */
+static int check_optimizer(const settings *c)
+{
+    const char *adams = c->beta1 >= 0 ? "--beta1" : c->beta2 >= 0 ? "--beta2" : c->eps >= 0 ? "--eps" : NULL;
+    if (c->optimizer == LS_SGD && adams)
+        return wrong_usage(adams, "needs --optimizer adam or adamw");
+    if (c->optimizer != LS_SGD && c->momentum > 0)
+        return wrong_usage("--momentum", "is of sgd; adam and adamw have --beta1");
+    if (c->beta1 == 0 || c->beta1 >= 1 || c->beta2 == 0 || c->beta2 >= 1)
+        return wrong_usage(c->beta1 == 0 || c->beta1 >= 1 ? "--beta1" : "--beta2", "must be above 0 and below 1");
+    if (c->eps >= 0 && (float)c->eps == 0)
+        return wrong_usage("--eps", "must be above 0, and no smaller than a float can be");
+    if (c->nesterov && c->momentum == 0)
+        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    return 0;
+}
+
 /* Options that need others. */
 static int check_together(const settings *c)
 {
-    if (c->nesterov && c->momentum == 0)
-        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    if (check_optimizer(c) != 0)
+        return STATUS_USAGE;
     if (c->checkpoint)
         return c->n_allow_changed && !c->resume ? wrong_usage("--allow-changed", "needs --resume") : 0;
     const char *without = c->resume                                ? "--resume"

@@ -373,8 +373,8 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core
         const float *sum = ls_tree_sum(&step->tree, 1, &from, n, NULL, core->sums, network->backend->add);
         if (!step->update)
             memcpy(target + at, sum, n * sizeof *sum);
-        else if (!network->backend->sgd(target + at, weights + at, trainer->velocity ? trainer->velocity + at : NULL,
-                                        sum, n, &step->how))
+        else if (!ls_backend_update(network->backend, target + at, weights + at,
+                                    trainer->moments ? trainer->moments + at : NULL, sum, n, &step->how))
             atomic_store(&step->broken, 1);
     }
 }

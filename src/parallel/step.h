@@ -59,7 +59,7 @@ typedef struct ls_step_job {
     int first_slot, slots; /* of the wire; how many a bucket has */
     int *order;            /* [mine] in which they are pulled */
     bool placed;           /* some shards belong to a device */
-    ls_sgd how;
+    ls_update how;
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */
     bool update;                /* else the gradient is kept */
@@ -91,8 +91,10 @@ typedef struct ls_step_job {
 struct ls_trainer {
     ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
+    ls_optimizer kind;
     ls_optim options;
-    float *velocity; /* NULL without momentum; only this rank's pieces are kept up */
+    int n_moments;
+    float *moments; /* [n_moments][trainable], of which only this rank's pieces are kept up; NULL where the optimizer has none */
     float *gradient; /* when it was read; NULL before */
     float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
     int n_pool, pool_capacity;
@@ -109,7 +111,8 @@ struct ls_trainer {
     struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
     uint32_t verified;          /* shards that all devices were compared on */
     atomic_int asked;           /* by this rank */
-    bool restart;               /* the next update is the first of its momentum */
+    bool restart;               /* the next update begins the moments anew */
+    int64_t began;              /* the update that did last, from 0 */
     pthread_mutex_t lock;       /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;
