@@ -100,6 +100,10 @@ static const row table[] = {
      0, 0, schedules},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0,
      INT64_MAX, NULL},
+    {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),
+     "so much of each label goes to all classes alike, from 0 to 1\n(default 0)", 0, 0, NULL},
+    {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
+     "end after N epochs without a better test accuracy\n(default: never)", 1, INT_MAX, NULL},
     {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "the first N training images only (default all)", 1, INT64_MAX, NULL},
     {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "the first N test images only (default all)", 1, INT64_MAX,
      NULL},
@@ -267,6 +271,7 @@ static int read_every(const char *option, const char *text, settings *chosen)
 static int read_names(const char *option, char *text, settings *chosen)
 {
     static const char *const others[][2] = {{"weight-decay", "weight_decay"},
+                                            {"label-smoothing", "label_smoothing"},
                                             {"no-shuffle", "shuffle"},
                                             {"limit", "data"},
                                             {"epochs", "total"},

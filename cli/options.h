@@ -18,9 +18,11 @@ typedef struct settings {
     int optimizer, schedule, conv, isa; /* as in the header's enums */
     double lr;                          /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
+    double label_smoothing;
     bool nesterov, no_shuffle, balance, quiet, profile;
     const char *checkpoint;
     bool resume;
+    int64_t patience;    /* epochs without a better test accuracy; 0: the run goes to its end */
     int64_t verify;      /* steps between; 0: never */
     int64_t every_steps; /* between checkpoints; 0: by time */
     double every_seconds;

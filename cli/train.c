@@ -64,19 +64,22 @@ static int stopped(training *t)
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
-    char limits[160] = "", moments[96];
+    char limits[64] = "", moments[96], smoothing[48] = "", patience[48] = "";
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
+    if (c->patience)
+        snprintf(patience, sizeof patience, ", patience %lld", (long long)c->patience);
+    if (c->label_smoothing > 0)
+        snprintf(smoothing, sizeof smoothing, "label smoothing %g, ", c->label_smoothing);
     if (c->optimizer == LS_SGD)
         snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
     else
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
-    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, %s, lr %g, "
-         "%s, "
-         "weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s%s",
+    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, lr "
+         "%g, %s, weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s%s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
-         (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
-         optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, schedule_choice(c->schedule),
+         (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
+         smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, schedule_choice(c->schedule),
          (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv),
          ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
@@ -130,6 +133,8 @@ static bool log_settings(const training *t, run_log *log)
     log_number(log, "weight_decay", t->optim.weight_decay);
     log_text(log, "schedule", schedule_choice(c->schedule));
     log_integer(log, "warmup", c->warmup);
+    log_number(log, "label_smoothing", c->label_smoothing);
+    log_integer(log, "patience", c->patience);
     log_integer(log, "limit", c->limit);
     log_integer(log, "limit_test", c->limit_test);
     log_bool(log, "shuffle", !c->no_shuffle);
@@ -217,7 +222,7 @@ static int run_steps(training *t)
         if (t->begun >= t->steps || t->done >= t->batches || !ls_next(t->train, &batch))
             break;
         watch_phase("step");
-        ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
+        ls_backward(ls_cross_entropy_smooth(ls_train(t->run.net, batch.X), batch.y, t->run.chosen->label_smoothing));
         if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0) {
             watch_phase("verify");
             ls_verify(t->trainer);
@@ -312,6 +317,25 @@ static void begin_epoch(training *t)
     t->epoch_start = steady_seconds();
 }
 
+/* Ends the run with this epoch where no better one came for too long. Every rank has the same accuracy. A resumed run may see an
+ * epoch again, which changes nothing. */
+static void look_at_patience(training *t)
+{
+    const settings *c = t->run.chosen;
+    if (t->best_epoch == 0 || t->test_acc > t->best_acc) {
+        t->best_acc = t->test_acc;
+        t->best_epoch = t->epoch;
+    }
+    if (!c->patience || t->epoch - t->best_epoch < c->patience || t->begun == t->steps)
+        return;
+    t->ended_early = true;
+    t->steps = t->begun;
+    t->epochs = t->epoch;
+    if (!c->quiet)
+        note("note: no test accuracy above that of epoch %lld, %.4f, in %lld epochs: the run ends",
+             (long long)t->best_epoch, t->best_acc, (long long)(t->epoch - t->best_epoch));
+}
+
 static int run_epoch(training *t)
 {
     begin_epoch(t);
@@ -334,6 +358,7 @@ static int run_epoch(training *t)
         return status;
     if ((status = report_epoch(t, t->epoch_seconds)) != 0)
         return status;
+    look_at_patience(t);
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;
         if (ls_seek(t->train, t->epoch, 0) != LS_OK)
@@ -499,6 +524,8 @@ static int check_together(const settings *c)
 {
     if (check_optimizer(c) != 0)
         return STATUS_USAGE;
+    if (c->label_smoothing > 1)
+        return wrong_usage("--label-smoothing", "must be from 0 to 1");
     if (c->checkpoint)
         return c->n_allow_changed && !c->resume ? wrong_usage("--allow-changed", "needs --resume") : 0;
     const char *without = c->resume                                ? "--resume"

@@ -396,6 +396,9 @@ ls_tensor *ls_mean_each(ls_tensor *x);
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each image: (images); equal shapes */
 /* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
+/* The same with smooth labels, as PyTorch's label_smoothing: each image's target is 1 - smoothing of its label and smoothing of all
+ * classes alike. From 0 to 1; with 0 it is ls_cross_entropy. */
+ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing);
 ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 

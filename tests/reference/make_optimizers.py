@@ -43,7 +43,7 @@ def cosine(optimizer, case):
     return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=case["total"])
 
 
-#        name, optimizer, its options, schedule, that one's options
+#        name, optimizer, its options, schedule, what this and the loss are told
 CASES = [("sgd", SGD, {"lr": 0.5}, constant, {}),
          ("sgd_momentum", SGD, {"lr": 0.2, "momentum": 0.9}, constant, {}),
          ("sgd_nesterov", SGD, {"lr": 0.2, "momentum": 0.8, "nesterov": True, "weight_decay": 0.05}, constant, {}),
@@ -53,6 +53,7 @@ CASES = [("sgd", SGD, {"lr": 0.5}, constant, {}),
          ("adam_betas", ADAM, {"lr": 0.05, "betas": [0.7, 0.95], "eps": 0.01}, constant, {}),
          ("adamw", ADAMW, {"lr": 0.02, "weight_decay": 0.01}, constant, {}),
          ("adamw_decay", ADAMW, {"lr": 0.05, "betas": [0.8, 0.9], "eps": 0.001, "weight_decay": 0.5}, constant, {}),
+         ("adamw_smooth", ADAMW, {"lr": 0.05, "weight_decay": 0.01}, constant, {"label_smoothing": 0.2}),
          ("sgd_warmup", SGD, {"lr": 0.5}, warmup, {"warmup": 8}),
          ("sgd_step", SGD, {"lr": 0.5, "momentum": 0.5}, step, {"total": 20}),
          ("sgd_cosine", SGD, {"lr": 0.5}, cosine, {"total": 24}),
@@ -75,16 +76,17 @@ def start():
 
 
 def train(case, dtype):
-    _, make, options, schedule, timing = case
+    _, make, options, schedule, more = case
     parameters = [torch.tensor(v, dtype=dtype, requires_grad=True) for v in start()]
     optimizer = make(parameters, **options)
-    scheduler = schedule(optimizer, timing)
+    scheduler = schedule(optimizer, more)
     X, y = torch.tensor(images(), dtype=dtype), torch.arange(ROWS) * 7 % CLASSES
     losses = []
     for k in range(STEPS):
         rows = slice(k * BATCH % ROWS, k * BATCH % ROWS + BATCH)
         optimizer.zero_grad()
-        loss = F.cross_entropy(F.linear(X[rows], *parameters), y[rows])
+        logits = F.linear(X[rows], *parameters)
+        loss = F.cross_entropy(logits, y[rows], label_smoothing=more.get("label_smoothing", 0))
         loss.backward()
         optimizer.step()
         scheduler.step()
@@ -93,12 +95,12 @@ def train(case, dtype):
 
 
 def make(case):
-    name, optimizer, options, schedule, timing = case
+    name, optimizer, options, schedule, more = case
     losses, final = train(case, torch.float64)
     _, single = train(case, torch.float32)
     size = max(np.abs(v).max() for v in final)
     off = max(np.abs(a - b).max() for a, b in zip(final, single)) / size
-    return {"name": name, "optimizer": optimizer.__name__, **options, "schedule": schedule.__name__, **timing,
+    return {"name": name, "optimizer": optimizer.__name__, **options, "schedule": schedule.__name__, **more,
             "losses": losses, "weight": final[0].ravel().tolist(), "bias": final[1].tolist(),
             "float32_yardstick": float(off)}
 
