@@ -156,7 +156,8 @@ static bool make_network(doctor *d)
     if (!d->run.net)
         return false;
     ls_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
-    d->trainer = ls_trainer_new(d->run.net, (ls_optimizer)c->optimizer, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
+    d->trainer =
+        ls_trainer_new(d->run.net, (ls_optimizer)c->optimizer, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
     return d->trainer && !ls_failed(d->run.session);
 }
 

@@ -86,8 +86,9 @@ static const row table[] = {
     {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
     {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
     {"save", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
-    {"optimizer", "NAME", TRAIN | DOCTOR, KIND_CHOICE, AT(optimizer), "sgd, adam or adamw (default sgd)", 0, 0, optimizers},
-    {"lr", "X", TRAIN, KIND_REAL, AT(lr), 
+    {"optimizer", "NAME", TRAIN | DOCTOR, KIND_CHOICE, AT(optimizer), "sgd, adam or adamw (default sgd)", 0, 0,
+     optimizers},
+    {"lr", "X", TRAIN, KIND_REAL, AT(lr),
      "learning rate (default 0.2 for lenet, 0.1 for resnet18;\n0.001 with adam and adamw)", 0, 0, NULL},
     {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum), "of sgd (default 0)", 0, 0, NULL},
     {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "Nesterov's momentum (default off)", 0, 0, NULL},
@@ -95,6 +96,8 @@ static const row table[] = {
     {"beta2", "X", TRAIN, KIND_REAL, AT(beta2), "of adam and adamw (default 0.999)", 0, 0, NULL},
     {"eps", "X", TRAIN, KIND_REAL, AT(eps), "of adam and adamw (default 1e-8)", 0, 0, NULL},
     {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0; 0.01 with adamw)", 0, 0, NULL},
+    {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm), "scale gradients whose norm is larger to it (default: never)",
+     0, 0, NULL},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
      0, 0, schedules},
@@ -271,6 +274,7 @@ static int read_every(const char *option, const char *text, settings *chosen)
 static int read_names(const char *option, char *text, settings *chosen)
 {
     static const char *const others[][2] = {{"weight-decay", "weight_decay"},
+                                            {"clip-norm", "clip_norm"},
                                             {"label-smoothing", "label_smoothing"},
                                             {"no-shuffle", "shuffle"},
                                             {"limit", "data"},

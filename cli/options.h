@@ -15,10 +15,10 @@ typedef struct settings {
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
-    int optimizer, schedule, conv, isa; /* as in the header's enums */
-    double lr;                          /* negative: the default of model and optimizer */
+    int optimizer, schedule, conv, isa;               /* as in the header's enums */
+    double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
-    double label_smoothing;
+    double label_smoothing, clip_norm;
     bool nesterov, no_shuffle, balance, quiet, profile;
     const char *checkpoint;
     bool resume;

@@ -64,7 +64,9 @@ static int stopped(training *t)
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
-    char limits[64] = "", moments[96], smoothing[48] = "", patience[48] = "";
+    char limits[64] = "", moments[96], smoothing[48] = "", patience[48] = "", clip[48] = "";
+    if (c->clip_norm > 0)
+        snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
     if (c->patience)
@@ -76,12 +78,12 @@ static void say_settings(const training *t)
     else
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
     note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, lr "
-         "%g, %s, weight decay %g, schedule %s, warmup %lld, %s, conv %s, isa %s%s",
+         "%g, %s, weight decay %g, %sschedule %s, warmup %lld, %s, conv %s, isa %s%s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
          (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
-         smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, schedule_choice(c->schedule),
-         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv),
-         ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
+         smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
+         schedule_choice(c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled",
+         conv_choice(c->conv), ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
 
 static void say_idle_devices(const training *t)
@@ -131,6 +133,8 @@ static bool log_settings(const training *t, run_log *log)
         log_number(log, "eps", t->optim.eps);
     }
     log_number(log, "weight_decay", t->optim.weight_decay);
+    if (c->clip_norm > 0)
+        log_number(log, "clip_norm", c->clip_norm);
     log_text(log, "schedule", schedule_choice(c->schedule));
     log_integer(log, "warmup", c->warmup);
     log_number(log, "label_smoothing", c->label_smoothing);
@@ -179,6 +183,8 @@ bool take_reports(training *t)
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
         log_number(t->log, "loss", report.loss);
+        if (t->optim.clip_norm > 0)
+            log_number(t->log, "grad_norm", report.norm);
         if (!log_end(t->log))
             return false;
     }
@@ -418,22 +424,29 @@ static int finish(training *t)
     return status;
 }
 
+static double or_usual(double given, double usual)
+{
+    return given >= 0 ? given : usual;
+}
+
 /* The optimizer's settings, with the usual values where none were given. */
 static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
 {
-    const bool adam = c->optimizer != LS_SGD;
-    double lr = adam ? 0.001 : strcmp(model, "resnet18") == 0 ? 0.1 : 0.2;
-    double decay = c->optimizer == LS_ADAMW ? 0.01 : 0;
-    return (ls_optim){.lr = c->lr >= 0 ? c->lr : lr,
+    ls_optim optim = {.lr = or_usual(c->lr, strcmp(model, "resnet18") == 0 ? 0.1 : 0.2),
                       .momentum = c->momentum,
-                      .beta1 = !adam ? 0 : c->beta1 > 0 ? c->beta1 : 0.9,
-                      .beta2 = !adam ? 0 : c->beta2 > 0 ? c->beta2 : 0.999,
-                      .eps = !adam ? 0 : c->eps > 0 ? c->eps : 1e-8,
-                      .weight_decay = c->weight_decay >= 0 ? c->weight_decay : decay,
+                      .weight_decay = or_usual(c->weight_decay, c->optimizer == LS_ADAMW ? 0.01 : 0),
                       .nesterov = c->nesterov,
+                      .clip_norm = c->clip_norm,
                       .schedule = (ls_schedule)c->schedule,
                       .warmup = c->warmup,
                       .total = steps};
+    if (c->optimizer != LS_SGD) {
+        optim.lr = or_usual(c->lr, 0.001);
+        optim.beta1 = or_usual(c->beta1, 0.9);
+        optim.beta2 = or_usual(c->beta2, 0.999);
+        optim.eps = or_usual(c->eps, 1e-8);
+    }
+    return optim;
 }
 
 /* Data, network and trainer: everything that can be refused before the first step. */

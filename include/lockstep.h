@@ -513,14 +513,17 @@ typedef struct ls_optim {
     int64_t warmup;       /* steps of linear rise to lr */
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
     double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
+    double clip_norm;         /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
 } ls_optim;
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided by the
  * number of images since the last update. As PyTorch defines them, with t updates so far, this one included:
- *   LS_SGD:   g = gradient + weight_decay*w, v = momentum*v + g (the first time v = g), w -= lr*v (nesterov: lr*(g + momentum*v));
+ *   LS_SGD:   g = gradient + weight_decay*w, v = momentum*v + g (the first time v = g),
+ *             w -= lr*v (nesterov: w -= lr*(g + momentum*v));
  *   LS_ADAM:  g = gradient + weight_decay*w, m = beta1*m + (1 - beta1)*g, v = beta2*v + (1 - beta2)*g*g,
  *             w -= lr * m/(1 - beta1^t) / (sqrt(v/(1 - beta2^t)) + eps);
- *   LS_ADAMW: the same with g = gradient, after w -= lr*weight_decay*w. */
+ *   LS_ADAMW: the same with g = gradient, after w -= lr*weight_decay*w.
+ * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap with none of it. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
 /* Refuses by name what a data set's batches would make impossible, before the first step: a shard whose BatchNorm would
@@ -549,6 +552,7 @@ typedef struct ls_report {
     double loss;     /* mean over the batch, before the update */
     int64_t correct; /* images whose largest logit is the label's, before the update */
     int rows;
+    double norm; /* of the gradient before it is clipped; 0 without clip_norm */
 } ls_report;
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait to be taken; then
  * the oldest are dropped. */
@@ -663,13 +667,14 @@ ls_status ls_verify(ls_trainer *trainer);
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, and the optimizer's
- * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`) and checkpoint-NUMBER.json: the step, the data's position, the settings that define the result, the
- * caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all, and the newest number is the newest.
+ * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`) and checkpoint-NUMBER.json: the step, the data's position, the
+ * settings that define the result, the caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all, and
+ * the newest number is the newest.
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
  * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,
- * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, schedule, warmup, total (with the step and
- * cosine schedules), and the caller's own.
+ * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, clip_norm (above 0), schedule, warmup, total
+ * (with the step and cosine schedules), and the caller's own.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the others'
  * disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank meets is then

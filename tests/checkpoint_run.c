@@ -6,7 +6,8 @@
 enum { IMAGES = 22, SIDE = 6, BATCH = 5, CLASSES = 3 };
 
 const how usual = {.momentum = 0.9};
-const how rules[RULES] = {{.momentum = 0}, {.momentum = 0.9}, {.optimizer = LS_ADAM, .lr = 0.01}};
+const how rules[RULES] = {
+    {.momentum = 0}, {.momentum = 0.9}, {.optimizer = LS_ADAM, .lr = 0.01}, {.momentum = 0.9, .clip = 0.5}};
 
 static void told(const char *line, void *user)
 {
@@ -35,6 +36,7 @@ ls_status begin(run *r, const how *h)
     r->trainer = ls_trainer_new(r->net, h->optimizer,
                                 &(ls_optim){.lr = h->lr ? h->lr : 0.1,
                                             .momentum = h->momentum,
+                                            .clip_norm = h->clip,
                                             .schedule = LS_COSINE,
                                             .warmup = 2,
                                             .total = STEPS + 3});
@@ -72,7 +74,7 @@ bool load(run *r)
 const char *reference(const how *h)
 {
     static char digits[RULES][65];
-    const int rule = h->optimizer != LS_SGD ? 2 : h->momentum != 0;
+    const int rule = h->clip > 0 ? 3 : h->optimizer != LS_SGD ? 2 : h->momentum != 0;
     char *to = digits[rule];
     if (!*to) {
         run r;

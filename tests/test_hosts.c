@@ -28,7 +28,7 @@ typedef struct plan {
     int ranks, batch, shard, rows, devices;
     int epochs; /* 0: 2 */
     ls_optimizer optimizer;
-    double lr, momentum;
+    double lr, momentum, clip;
     int ask_rank; /* asks to stop from the start; -1: none */
     uint64_t shuffle;
     int host_ranks; /* pretended by the option */
@@ -82,7 +82,8 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     for (int d = 0; d < p->devices; d++)
         devices.at[d] = ls_cpu(d);
     ls_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
-    ls_trainer *trainer = ls_trainer_new(net, p->optimizer, &(ls_optim){.lr = p->lr, .momentum = p->momentum});
+    ls_trainer *trainer =
+        ls_trainer_new(net, p->optimizer, &(ls_optim){.lr = p->lr, .momentum = p->momentum, .clip_norm = p->clip});
     ls_module *other = small_net(s); /* a second network, whose steps come between */
     ls_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
@@ -154,6 +155,7 @@ static void any_number_of_ranks_gives_the_bits_of_one(void **state)
         {.batch = 40, .shard = 3, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.5, .ask_rank = -1, .shuffle = 3},
         {.batch = 3, .shard = 64, .rows = 7, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
         {.batch = 14, .shard = 2, .rows = 38, .devices = 1, .optimizer = LS_ADAMW, .lr = 0.01, .ask_rank = -1},
+        {.batch = 24, .shard = 4, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.9, .clip = 0.4, .ask_rank = -1},
     };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         result alone = {0};
@@ -177,6 +179,7 @@ static void any_number_of_hosts_gives_the_bits_of_one(void **state)
         {.batch = 24, .shard = 2, .rows = 40, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
         {.batch = 14, .shard = 3, .rows = 38, .devices = 2, .lr = 0.1, .momentum = 0.5, .ask_rank = -1, .shuffle = 5},
         {.batch = 14, .shard = 2, .rows = 38, .devices = 1, .optimizer = LS_ADAM, .lr = 0.01, .ask_rank = -1},
+        {.batch = 24, .shard = 4, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.9, .clip = 0.4, .ask_rank = -1},
     };
     static const struct shape {
         int ranks, host_ranks, hosts;

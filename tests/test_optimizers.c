@@ -44,7 +44,8 @@ static ls_optim optim_of(const json_t *figures)
                       .total = (int64_t)number_at(figures, "total"),
                       .beta1 = json_number_value(json_array_get(betas, 0)),
                       .beta2 = json_number_value(json_array_get(betas, 1)),
-                      .eps = number_at(figures, "eps")};
+                      .eps = number_at(figures, "eps"),
+                      .clip_norm = number_at(figures, "clip_norm")};
 }
 
 static void start_at(ls_module *net, const char *name, const json_t *list)
@@ -75,14 +76,15 @@ static void run_case(const json_t *start, const json_t *figures)
     uint8_t images[ROWS * INPUTS], labels[ROWS];
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     ls_session *s = ls_open(&(ls_options){.shard = 8});
-    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = BATCH});
+    ls_data *data =
+        ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = BATCH});
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
     ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
     start_at(net, "1.weight", json_object_get(start, "weight"));
     start_at(net, "1.bias", json_object_get(start, "bias"));
     ls_optim optim = optim_of(figures);
     ls_trainer *trainer = ls_trainer_new(net, (ls_optimizer)choice_at(figures, "optimizer", optimizers), &optim);
-    const json_t *losses = json_object_get(figures, "losses");
+    const json_t *losses = json_object_get(figures, "losses"), *norms = json_object_get(figures, "norms");
     double smoothing = number_at(figures, "label_smoothing"), worst = 0, off = 0, largest = 0;
     ls_batch batch;
     ls_report report;
@@ -96,6 +98,8 @@ static void run_case(const json_t *start, const json_t *figures)
     for (size_t k = 0; k < STEPS; k++) {
         assert_true(ls_next_report(trainer, &report));
         worst = fmax(worst, fabs(report.loss - json_number_value(json_array_get(losses, k))));
+        if (norms)
+            worst = fmax(worst, fabs(report.norm - json_number_value(json_array_get(norms, k))));
     }
     compare(net, "1.weight", json_object_get(figures, "weight"), &off, &largest);
     compare(net, "1.bias", json_object_get(figures, "bias"), &off, &largest);
@@ -115,7 +119,7 @@ static void as_in_pytorch(void **state)
     assert_non_null(whole);
     size_t i;
     const json_t *figures, *cases = json_object_get(whole, "cases");
-    assert_int_equal(json_array_size(cases), 16);
+    assert_int_equal(json_array_size(cases), 18);
     json_array_foreach(cases, i, figures) run_case(json_object_get(whole, "start"), figures);
     json_decref(whole);
 }

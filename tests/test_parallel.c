@@ -53,6 +53,7 @@ typedef struct setup {
     bool wait; /* after every step */
     double lr;
     ls_optimizer optimizer;
+    double clip;
     const ls_allocator *allocator;
 } setup;
 
@@ -75,7 +76,7 @@ static outcome train(setup how)
     ls_initialize(net, ls_parse_devices(s, how.devices), &(ls_init){.kind = LS_HE, .like = data});
     double momentum = how.optimizer == LS_SGD ? 0.9 : 0;
     ls_trainer *trainer =
-        ls_trainer_new(net, how.optimizer, &(ls_optim){.lr = how.lr, .momentum = momentum, .weight_decay = 1e-3});
+        ls_trainer_new(net, how.optimizer, &(ls_optim){.lr = how.lr, .momentum = momentum, .weight_decay = 1e-3, .clip_norm = how.clip});
     ls_check_batches(trainer, data);
     ls_batch batch;
     ls_report report;
@@ -109,16 +110,20 @@ static void assert_same(const outcome *a, const outcome *b)
 
 /* ---- The same bits ---- */
 
-static const ls_optimizer optimizers[] = {LS_SGD, LS_ADAM, LS_ADAMW};
-enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
+static const struct rule {
+    ls_optimizer optimizer;
+    double clip;
+} rules[] = {{LS_SGD, 0}, {LS_ADAM, 0}, {LS_ADAMW, 0}, {LS_SGD, 0.5}};
+enum { RULES = sizeof rules / sizeof *rules };
 
 static void same_bits_on_any_devices(void **state)
 {
     (void)state;
     static const char *const lists[] = {"cpu:0", "cpu:1", "cpu:0-1", "cpu:0-2", "cpu:3,cpu:1", "cpu:0-6", "cpu:0-15"};
-    for (int k = 0; k < OPTIMIZERS; k++) {
+    for (int k = 0; k < RULES; k++) {
         setup how = usual;
-        how.optimizer = optimizers[k];
+        how.optimizer = rules[k].optimizer;
+        how.clip = rules[k].clip;
         outcome one = train(how);
         assert_string_equal(one.message, "");
         assert_int_equal(one.steps, 6);
@@ -159,9 +164,10 @@ static void same_bits_with_any_instructions(void **state)
 {
     (void)state;
     static const ls_isa all[] = {LS_ISA_REFERENCE, LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512};
-    for (int k = 0; k < OPTIMIZERS; k++) {
+    for (int k = 0; k < RULES; k++) {
         setup how = usual;
-        how.optimizer = optimizers[k];
+        how.optimizer = rules[k].optimizer;
+        how.clip = rules[k].clip;
         outcome one = train(how);
         int ran = 0;
         how.devices = "cpu:0-1";

@@ -485,7 +485,8 @@ static void judge_cross_entropy(float smoothing, test_random *random)
         }
         add_error(&losses, loss.data[i], log(sum) - (1.0 - smoothing) * logits[label * LS_LANES] - smoothing * mean);
         for (int c = 0; c < 10; c++) {
-            double want = (exp(logits[c * LS_LANES]) / sum - (1.0 - smoothing) * (c == label) - smoothing / 10.0) * dloss.data[i];
+            double want =
+                (exp(logits[c * LS_LANES]) / sum - (1.0 - smoothing) * (c == label) - smoothing / 10.0) * dloss.data[i];
             add_error(&slopes, at(&dz, i / LS_LANES, c, 0, 0)[i % LS_LANES], want);
         }
     }

@@ -194,10 +194,8 @@ int main(void)
 {
     backend_count = test_backends(backends);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vector_add),
-        cmocka_unit_test(test_vector_sgd),
-        cmocka_unit_test(test_vector_sgd_finds),
-        cmocka_unit_test(test_vector_adam),
+        cmocka_unit_test(test_vector_add),        cmocka_unit_test(test_vector_sgd),
+        cmocka_unit_test(test_vector_sgd_finds),  cmocka_unit_test(test_vector_adam),
         cmocka_unit_test(test_vector_adam_roots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

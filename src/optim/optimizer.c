@@ -32,6 +32,8 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "beta1 and beta2 must be at least 0 and below 1";
     if (!(o->eps >= 0 && o->eps < 1e30) || (o->eps > 0 && (float)o->eps == 0))
         return "eps must be finite, at least 0, and no smaller than a float can be";
+    if (!(o->clip_norm >= 0 && o->clip_norm < 1e30))
+        return "clip_norm must be finite and at least 0";
     if ((int)o->schedule < LS_CONSTANT || (int)o->schedule > LS_COSINE)
         return "there is no such schedule";
     if (o->warmup < 0 || o->total < 0 || (o->schedule != LS_CONSTANT && o->total == 0))
@@ -115,4 +117,12 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step
                                .weight_decay = (float)o->weight_decay,
                                .nesterov = o->nesterov,
                                .first = age == 0}};
+}
+
+void ls_update_divide(ls_update *how, float rows)
+{
+    if (how->rule == LS_RULE_ADAM)
+        how->adam.rows = rows;
+    else
+        how->sgd.rows = rows;
 }

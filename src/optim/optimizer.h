@@ -25,4 +25,7 @@ double ls_optimizer_eps(const ls_optim *options);
 /* Of step `step`, from 0, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but the stride. */
 ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, int64_t step, int64_t age, int64_t rows);
 
+/* Divides the gradient's sum by this, in place of the batch's rows. */
+void ls_update_divide(ls_update *how, float rows);
+
 #endif

@@ -230,7 +230,8 @@ static ls_status reserve(ls_checkpoints *c, const char *function)
     const int moments = c->trainer->n_moments;
     size_t weights = flat->trainable, both = weights + flat->state, views = (size_t)flat->n_views;
     c->copy = ls_alloc(context, both + (size_t)moments * weights, sizeof *c->copy, "a copy of the weights");
-    c->arrays = c->copy ? ls_alloc(context, (size_t)(1 + moments) * views, sizeof *c->arrays, "a list of arrays") : NULL;
+    c->arrays =
+        c->copy ? ls_alloc(context, (size_t)(1 + moments) * views, sizeof *c->arrays, "a list of arrays") : NULL;
     bool good = c->arrays && name_section(c, 1, true, c->copy, NULL) == LS_OK &&
                 name_section(c, 2, false, c->copy + weights, NULL) == LS_OK;
     for (int i = 0; i < moments && good; i++)

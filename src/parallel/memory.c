@@ -1,6 +1,7 @@
 /* What a training run will hold, told before it holds it. */
 #include "cluster/cluster.h"
 #include "data/data.h"
+#include "parallel/clip.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
@@ -31,7 +32,7 @@ ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *by
     int mine = (shards - 1) / ranks + 1;
     bool any_order = session->options.shuffle_pulls != 0;
     size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (size_t)trainer->n_moments +
-                       (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
+                       ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
     size_t floats = 2 * (flat->trainable + flat->state) + gradients * flat->trainable +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);
     *bytes = (int64_t)(floats * sizeof(float) + (size_t)network->engine->n_cores * core_bytes(plan));

@@ -6,6 +6,7 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
+#include "parallel/clip.h"
 #include "parallel/exchange.h"
 #include "parallel/profile.h"
 #include "parallel/stream.h"
@@ -141,7 +142,7 @@ static void move_statistics(ls_step_job *step)
 
 static ls_report report_of(const ls_step_job *step)
 {
-    ls_report report = {.step = step->number + 1, .rows = (int)step->rows};
+    ls_report report = {.step = step->number + 1, .rows = (int)step->rows, .norm = step->norm};
     for (int j = 0; j < step->shards; j++) {
         const float *metrics = step->metrics + (size_t)j * LS_METRICS;
         step->losses[j] = metrics[LS_METRIC_LOSS];
@@ -241,6 +242,8 @@ void ls_step_finish(ls_step_job *step)
             atomic_store(&step->broken, 1);
     }
     ls_exchange_learn(step);
+    if (step->update && ls_clips(trainer) && !atomic_load(&step->broken) && !ls_clip_update(step))
+        atomic_store(&step->broken, 1);
     if (step->update && !atomic_load(&step->broken)) {
         move_statistics(step);
         if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))
@@ -351,7 +354,8 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
 float *ls_step_target(const ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    return step->update ? network->weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+    bool updates = step->update && !ls_clips(step->trainer);
+    return updates ? network->weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 
 static ls_bucket slice_of(ls_bucket run, int slice)
@@ -371,7 +375,7 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_core
         size_t n = slice.end - at < LS_TREE_BLOCK ? slice.end - at : LS_TREE_BLOCK;
         ls_partials from = ls_route_partials(&step->routes[bucket], at);
         const float *sum = ls_tree_sum(&step->tree, 1, &from, n, NULL, core->sums, network->backend->add);
-        if (!step->update)
+        if (!step->update || ls_clips(trainer))
             memcpy(target + at, sum, n * sizeof *sum);
         else if (!ls_backend_update(network->backend, target + at, weights + at,
                                     trainer->moments ? trainer->moments + at : NULL, sum, n, &step->how))

@@ -63,6 +63,7 @@ typedef struct ls_step_job {
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */
     bool update;                /* else the gradient is kept */
+    double norm;                /* of the gradient, where it is clipped */
     int shards_capacity;
     /* while it runs */
     pthread_mutex_t lock; /* guards tree.state, filled, the tries and the pool */
@@ -94,8 +95,9 @@ struct ls_trainer {
     ls_optimizer kind;
     ls_optim options;
     int n_moments;
-    float *moments; /* [n_moments][trainable], of which only this rank's pieces are kept up; NULL where the optimizer has none */
-    float *gradient; /* when it was read; NULL before */
+    float *moments;  /* [n_moments][trainable]; only this rank's pieces are kept up, where it does not clip; NULL without any */
+    float *gradient; /* when it was read, or is clipped; NULL before */
+    double *squares; /* where the gradient is clipped: of its blocks; else NULL */
     float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
     int n_pool, pool_capacity;
     ls_groups groups;
@@ -126,7 +128,8 @@ ls_status ls_step_reserve(ls_step_job *step, int shards);
 ls_share *ls_step_share(const ls_step_job *step, int j, int *local);
 void ls_step_submit(ls_step_job *step);
 
-float *ls_step_target(const ls_step_job *step); /* where the reduced pieces go: the next weights, or the gradient */
+/* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
+float *ls_step_target(const ls_step_job *step);
 void ls_step_wake(ls_step_job *step);           /* idle workers look again */
 void ls_step_finish(ls_step_job *step);         /* all is summed, on all ranks: decides and completes */
 

@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "optim/optimizer.h"
 #include "parallel/batches.h"
+#include "parallel/clip.h"
 #include "parallel/exchange.h"
 #include "parallel/profile.h"
 #include "parallel/trainer.h"
@@ -29,6 +30,7 @@ static void free_trainer(void *object)
     ls_release(context, trainer->rows);
     ls_release(context, trainer->moments);
     ls_release(context, trainer->gradient);
+    ls_release(context, trainer->squares);
     pthread_mutex_destroy(&trainer->lock);
     ls_release(context, trainer);
 }
@@ -71,6 +73,8 @@ static ls_status prepare(ls_trainer *trainer)
     if (good && trainer->n_moments && !trainer->moments)
         trainer->moments = ls_alloc(&network->session->context, (size_t)trainer->n_moments * network->flat.trainable,
                                     sizeof(float), "the optimizer's moments");
+    if (good && ls_clips(trainer))
+        ls_clip_init(trainer);
     return ls_status_of(network->session);
 }
 
@@ -339,8 +343,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (update && trainer->restart)
         trainer->began = step->number;
     trainer->restart &= !update;
-    step->how = ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began,
-                                    step->rows);
+    step->how =
+        ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began, step->rows);
     step->how.stride = network->flat.trainable;
     order_pulls(step, session->options.shuffle_pulls);
     step->n_parts = network->n_pending;

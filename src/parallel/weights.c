@@ -79,8 +79,7 @@ ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file
     }
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         const char *name = ls_safetensors_at(file, i)->name;
-        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) &&
-            !(besides && besides(name)))
+        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) && !(besides && besides(name)))
             return ls_raise(context, LS_BAD_FILE,
                             "%s: the network has no parameter %s; is this a file of another model?", path, name);
     }

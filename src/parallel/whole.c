@@ -1,6 +1,7 @@
 #include "parallel/whole.h"
 
 #include "cluster/cluster.h"
+#include "parallel/clip.h"
 #include "parallel/exchange.h"
 
 typedef ls_status move(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[], const size_t end[]);
@@ -38,6 +39,19 @@ static ls_status spread(ls_cluster *cluster, ls_context *context, float *values,
     return status == LS_OK ? ls_cluster_gather(cluster, context, values, begin) : status;
 }
 
+/* Every rank that clips updates all weights, and needs all moments. */
+static ls_status spread_moments(struct ls_trainer *trainer)
+{
+    const ls_flat *flat = &trainer->network->flat;
+    ls_cluster *cluster = trainer->session->options.cluster;
+    ls_status status = LS_OK;
+    for (int i = 0; i < trainer->n_moments * flat->n_buckets && status == LS_OK; i++)
+        status = spread(cluster, &trainer->session->context,
+                        trainer->moments + (size_t)(i / flat->n_buckets) * flat->trainable,
+                        flat->buckets[i % flat->n_buckets]);
+    return status;
+}
+
 ls_status ls_whole_spread(struct ls_trainer *trainer, bool moments)
 {
     ls_network *network = trainer->network;
@@ -50,7 +64,7 @@ ls_status ls_whole_spread(struct ls_trainer *trainer, bool moments)
     for (int b = 0; b < network->flat.n_buckets && status == LS_OK; b++)
         status = spread(cluster, context, network->weights[copy], network->flat.buckets[b]);
     if (status == LS_OK && moments)
-        status = move_moments(trainer, ls_cluster_deal);
+        status = ls_clips(trainer) ? spread_moments(trainer) : move_moments(trainer, ls_cluster_deal);
     if (status == LS_OK)
         atomic_store(&network->current, copy);
     return status;

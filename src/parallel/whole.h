@@ -7,7 +7,8 @@
 /* The moments live in pieces with their owners: makes them whole on rank 0. Every rank comes here, its trainer idle. */
 ls_status ls_whole_moments(struct ls_trainer *trainer);
 
-/* Rank 0's weights and statistics become every rank's, and of its whole moments each rank gets its pieces. */
+/* Rank 0's weights and statistics become every rank's, and of its whole moments each rank gets its pieces, or all where
+ * the gradient is clipped. */
 ls_status ls_whole_spread(struct ls_trainer *trainer, bool moments);
 
 #endif

@@ -8,8 +8,8 @@ output, made with PyTorch 2.15; tests/test_optimizers.c reads it.
 
 The network is one linear layer of 12 numbers to 5 classes, trained on 60 images in batches of 20 that come in order, three times and
 two thirds over. Byte i of the images is x >> 24 of the i-th number of x = x*1664525 + 1013904223 (modulo 2**32), from x = 1, used as
-byte/255; image i has the label 7*i % 5. Where the weights start is written with the results: the loss of each step, and the weights and
-biases after the last one. `float32_yardstick` is how far PyTorch's own float32 run is from them, the largest difference relative to
+byte/255; image i has the label 7*i % 5. Where the weights start is written with the results: the loss of each step, the norm of each
+gradient where these are clipped, and the weights and biases after the last step. `float32_yardstick` is how far PyTorch's own float32 run is from them, the largest difference relative to
 the largest weight.
 """
 import json
@@ -54,6 +54,8 @@ CASES = [("sgd", SGD, {"lr": 0.5}, constant, {}),
          ("adamw", ADAMW, {"lr": 0.02, "weight_decay": 0.01}, constant, {}),
          ("adamw_decay", ADAMW, {"lr": 0.05, "betas": [0.8, 0.9], "eps": 0.001, "weight_decay": 0.5}, constant, {}),
          ("adamw_smooth", ADAMW, {"lr": 0.05, "weight_decay": 0.01}, constant, {"label_smoothing": 0.2}),
+         ("sgd_clip", SGD, {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.02}, constant, {"clip_norm": 0.25}),
+         ("adam_clip", ADAM, {"lr": 0.05, "eps": 0.01}, constant, {"clip_norm": 0.25}),
          ("sgd_warmup", SGD, {"lr": 0.5}, warmup, {"warmup": 8}),
          ("sgd_step", SGD, {"lr": 0.5, "momentum": 0.5}, step, {"total": 20}),
          ("sgd_cosine", SGD, {"lr": 0.5}, cosine, {"total": 24}),
@@ -81,27 +83,29 @@ def train(case, dtype):
     optimizer = make(parameters, **options)
     scheduler = schedule(optimizer, more)
     X, y = torch.tensor(images(), dtype=dtype), torch.arange(ROWS) * 7 % CLASSES
-    losses = []
+    losses, norms = [], []
     for k in range(STEPS):
         rows = slice(k * BATCH % ROWS, k * BATCH % ROWS + BATCH)
         optimizer.zero_grad()
         logits = F.linear(X[rows], *parameters)
         loss = F.cross_entropy(logits, y[rows], label_smoothing=more.get("label_smoothing", 0))
         loss.backward()
+        if "clip_norm" in more:
+            norms.append(torch.nn.utils.clip_grad_norm_(parameters, more["clip_norm"]).item())
         optimizer.step()
         scheduler.step()
         losses.append(loss.item())
-    return losses, [p.detach().double().numpy() for p in parameters]
+    return losses, norms, [p.detach().double().numpy() for p in parameters]
 
 
 def make(case):
     name, optimizer, options, schedule, more = case
-    losses, final = train(case, torch.float64)
-    _, single = train(case, torch.float32)
+    losses, norms, final = train(case, torch.float64)
+    *_, single = train(case, torch.float32)
     size = max(np.abs(v).max() for v in final)
     off = max(np.abs(a - b).max() for a, b in zip(final, single)) / size
     return {"name": name, "optimizer": optimizer.__name__, **options, "schedule": schedule.__name__, **more,
-            "losses": losses, "weight": final[0].ravel().tolist(), "bias": final[1].tolist(),
+            "losses": losses, **({"norms": norms} if norms else {}), "weight": final[0].ravel().tolist(), "bias": final[1].tolist(),
             "float32_yardstick": float(off)}
 
 
