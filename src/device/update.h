@@ -1,6 +1,6 @@
-/* What an update does to a run of weights. g is the gradient's sum, `rows` the number of images in the batch as float; every formula is
- * in float, and what is computed once a step is computed in double and rounded. The functions return whether every new number is
- * finite. */
+/* What an update does to a run of weights. g is the gradient's sum, `rows` what it is divided by: the number of images in the batch as
+ * float, or more where the gradient is clipped. Every formula is in float, and what is computed once a step is computed in double and
+ * rounded. The functions return whether every new number is finite. */
 #ifndef LS_DEVICE_UPDATE_H
 #define LS_DEVICE_UPDATE_H
 
