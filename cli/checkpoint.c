@@ -14,7 +14,7 @@ static const double usual_seconds = 600;
 
 /* ---- Notes: what the run's own lines need, besides what the library keeps ---- */
 
-enum { NOTES = 12, WIDTH = 48 };
+enum { NOTES = 13, WIDTH = 48 };
 
 typedef struct notes {
     ls_note list[NOTES + 1];
@@ -57,9 +57,12 @@ static void put_notes(const training *t, notes *n)
     put_integer(n, "correct", t->correct);
     put_integer(n, "reported", t->reported);
     put_number(n, "last_loss", t->last_loss);
+    put_number(n, "best_acc", t->best_acc);
+    put_integer(n, "best_epoch", t->best_epoch);
     if (!*t->result)
         return;
     put_integer(n, "steps", t->steps);
+    put_integer(n, "patience", t->ended_early ? t->run.chosen->patience : 0);
     put_integer(n, "test_images", ls_data_rows(t->test));
     n->list[n->n++] = (ls_note){"result", t->result};
 }
@@ -74,8 +77,17 @@ static void get_notes(training *t)
     t->correct = get_integer(t, "correct");
     t->reported = get_integer(t, "reported");
     t->last_loss = get_number(t, "last_loss");
-    if (result && t->begun == t->steps && get_integer(t, "steps") == t->steps &&
-        get_integer(t, "test_images") == ls_data_rows(t->test))
+    t->best_acc = get_number(t, "best_acc");
+    t->best_epoch = get_integer(t, "best_epoch");
+    if (!result || get_integer(t, "steps") != t->begun || get_integer(t, "test_images") != ls_data_rows(t->test))
+        return;
+    const int64_t patience = get_integer(t, "patience"); /* that ended it; 0 where the steps did */
+    if (patience && patience == t->run.chosen->patience) {
+        t->ended_early = true;
+        t->steps = t->begun;
+        t->epochs = t->epoch;
+    }
+    if (t->begun == t->steps && !patience == !t->ended_early)
         snprintf(t->result, sizeof t->result, "%s", result);
 }
 
@@ -153,7 +165,9 @@ int checkpoint_open(training *t)
         return 0;
     if ((status = describe_weights(t, weights)) != 0)
         return status;
-    const ls_note own[] = {{"weights", weights}, {NULL, NULL}};
+    char smoothing[WIDTH];
+    snprintf(smoothing, sizeof smoothing, "%.9g", t->run.chosen->label_smoothing);
+    const ls_note own[] = {{"weights", weights}, {"label_smoothing", smoothing}, {NULL, NULL}};
     ls_checkpoint_options options = {.settings = own, .allow_changed = c->allow_changed, .told = told};
     t->checkpoints = ls_checkpoints_open(t->trainer, t->train, c->checkpoint, &options);
     t->saved_at = steady_seconds();

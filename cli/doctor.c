@@ -175,7 +175,8 @@ static bool make_network(doctor *d)
     if (!d->run.net)
         return false;
     ls_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
-    d->trainer = ls_trainer_new(d->run.net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
+    d->trainer =
+        ls_trainer_new(d->run.net, (ls_optimizer)c->optimizer, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
     return d->trainer && !ls_failed(d->run.session);
 }
 
@@ -331,10 +332,11 @@ static void look_at_checkpoints(doctor *d)
         found(d, "%s", ls_message(d->run.session));
         return;
     }
+    const int moments = c->optimizer == LS_SGD ? c->momentum > 0 : 2;
     for (int i = 0; i < ls_parameter_count(d->run.net); i++) {
         ls_parameter_info info;
         if (ls_parameter_at(d->run.net, i, &info) == LS_OK)
-            numbers += info.numbers * (info.trainable && c->momentum > 0 ? 2 : 1);
+            numbers += info.numbers * (info.trainable ? 1 + moments : 1);
     }
     int64_t bytes = KEPT * numbers * (int64_t)sizeof(float);
     if (!free_bytes(c->checkpoint, &there))

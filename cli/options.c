@@ -30,7 +30,7 @@ typedef struct choice {
 } choice;
 
 static const choice models[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
-static const choice optimizers[] = {{"sgd", LS_SGD}, {NULL, 0}};
+static const choice optimizers[] = {{"sgd", LS_SGD}, {"adam", LS_ADAM}, {"adamw", LS_ADAMW}, {NULL, 0}};
 static const choice schedules[] = {
     {"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
 static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT}, {NULL, 0}};
@@ -89,16 +89,27 @@ static const row table[] = {
     {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
     {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
     {"save", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
-    {"optimizer", "NAME", TRAIN, KIND_CHOICE, AT(optimizer), "sgd (default sgd)", 0, 0, optimizers},
-    {"lr", "X", TRAIN, KIND_REAL, AT(lr), "learning rate (default 0.2 for lenet, 0.1 for resnet18)", 0, 0, NULL},
-    {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum), "(default 0)", 0, 0, NULL},
+    {"optimizer", "NAME", TRAIN | DOCTOR, KIND_CHOICE, AT(optimizer), "sgd, adam or adamw (default sgd)", 0, 0,
+     optimizers},
+    {"lr", "X", TRAIN, KIND_REAL, AT(lr),
+     "learning rate (default 0.2 for lenet, 0.1 for resnet18;\n0.001 with adam and adamw)", 0, 0, NULL},
+    {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum), "of sgd (default 0)", 0, 0, NULL},
     {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "Nesterov's momentum (default off)", 0, 0, NULL},
-    {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0)", 0, 0, NULL},
+    {"beta1", "X", TRAIN, KIND_REAL, AT(beta1), "of adam and adamw (default 0.9)", 0, 0, NULL},
+    {"beta2", "X", TRAIN, KIND_REAL, AT(beta2), "of adam and adamw (default 0.999)", 0, 0, NULL},
+    {"eps", "X", TRAIN, KIND_REAL, AT(eps), "of adam and adamw (default 1e-8)", 0, 0, NULL},
+    {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0; 0.01 with adamw)", 0, 0, NULL},
+    {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm), "scale gradients whose norm is larger to it (default: never)",
+     0, 0, NULL},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
      0, 0, schedules},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0,
      INT64_MAX, NULL},
+    {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),
+     "so much of each label goes to all classes alike, from 0 to 1\n(default 0)", 0, 0, NULL},
+    {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
+     "end after N epochs without a better test accuracy\n(default: never)", 1, INT_MAX, NULL},
     {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "the first N training images only (default all)", 1, INT64_MAX, NULL},
     {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "the first N test images only (default all)", 1, INT64_MAX,
      NULL},
@@ -152,8 +163,15 @@ static const row table[] = {
 };
 enum { ROWS = sizeof table / sizeof *table };
 
-static const settings defaults = {
-    .batch = 256, .epochs = 10, .init = {.kind = LS_NORMAL, .scale = 0.01}, .init_text = "normal:0.01", .lr = -1};
+static const settings defaults = {.batch = 256,
+                                  .epochs = 10,
+                                  .init = {.kind = LS_NORMAL, .scale = 0.01},
+                                  .init_text = "normal:0.01",
+                                  .lr = -1,
+                                  .beta1 = -1,
+                                  .beta2 = -1,
+                                  .eps = -1,
+                                  .weight_decay = -1};
 
 static const char *choice_name(const choice *choices, int value)
 {
@@ -170,6 +188,11 @@ const char *dtype_choice(int dtype)
 const char *isa_choice(int isa)
 {
     return choice_name(isas, isa);
+}
+
+const char *optimizer_choice(int optimizer)
+{
+    return choice_name(optimizers, optimizer);
 }
 
 const char *schedule_choice(int schedule)
@@ -250,6 +273,8 @@ static int read_every(const char *option, const char *text, settings *chosen)
 static int read_names(const char *option, char *text, settings *chosen)
 {
     static const char *const others[][2] = {{"weight-decay", "weight_decay"},
+                                            {"clip-norm", "clip_norm"},
+                                            {"label-smoothing", "label_smoothing"},
                                             {"no-shuffle", "shuffle"},
                                             {"limit", "data"},
                                             {"epochs", "total"},
@@ -430,7 +455,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
         else if (r->kind == KIND_SEED)
             snprintf(text, 64, "%llu", (unsigned long long)*(const uint64_t *)place);
         else if (r->kind == KIND_REAL && *(const double *)place < 0)
-            snprintf(text, 64, "the model's");
+            snprintf(text, 64, "the usual");
         else if (r->kind == KIND_REAL)
             snprintf(text, 64, "%.*g", digits_of(*(const double *)place), *(const double *)place);
         else if (r->kind == KIND_FLAG)

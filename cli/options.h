@@ -15,12 +15,14 @@ typedef struct settings {
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
-    int optimizer, schedule, conv, isa, dtype; /* as in the header's enums */
-    double lr;                                 /* negative: the model's default */
-    double momentum, weight_decay;
+    int optimizer, schedule, conv, isa, dtype;        /* as in the header's enums */
+    double lr;                                        /* negative: the default of model and optimizer */
+    double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
+    double label_smoothing, clip_norm;
     bool nesterov, no_shuffle, balance, quiet, profile;
     const char *checkpoint;
     bool resume;
+    int64_t patience;    /* epochs without a better test accuracy; 0: the run goes to its end */
     int64_t verify;      /* steps between; 0: never */
     int64_t every_steps; /* between checkpoints; 0: by time */
     double every_seconds;
@@ -43,6 +45,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
 
 const char *dtype_choice(int dtype);
 const char *isa_choice(int isa);
+const char *optimizer_choice(int optimizer);
 const char *schedule_choice(int schedule);
 const char *conv_choice(int conv);
 

@@ -64,17 +64,27 @@ static int stopped(training *t)
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
-    char limits[160] = "";
     const bool gpus = t->run.devices.at[0].type == LS_CUDA;
+    char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", clip[48] = "";
+    if (c->clip_norm > 0)
+        snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
-    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s, seed %llu, init %s, sgd, lr %g, "
-         "momentum %g%s, "
-         "weight decay %g, schedule %s, warmup %lld, %s, conv %s, %s %s%s",
+    if (c->patience)
+        snprintf(patience, sizeof patience, ", patience %lld", (long long)c->patience);
+    if (c->label_smoothing > 0)
+        snprintf(smoothing, sizeof smoothing, "label smoothing %g, ", c->label_smoothing);
+    if (c->optimizer == LS_SGD)
+        snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
+    else
+        snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
+    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, lr "
+         "%g, %s, weight decay %g, %sschedule %s, warmup %lld, %s, conv %s, %s %s%s",
          ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
-         (long long)c->epochs, limits, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, t->optim.lr,
-         c->momentum, c->nesterov ? " (Nesterov)" : "", c->weight_decay, schedule_choice(c->schedule),
-         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", conv_choice(c->conv), gpus ? "dtype" : "isa",
+         (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
+         smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
+         schedule_choice(c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled",
+         conv_choice(c->conv), gpus ? "dtype" : "isa",
          gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
 
@@ -115,13 +125,22 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "init", c->init_text);
     log_text(log, "weights", c->weights);
     log_text(log, "save", c->save);
-    log_text(log, "optimizer", "sgd");
+    log_text(log, "optimizer", optimizer_choice(c->optimizer));
     log_number(log, "lr", t->optim.lr);
     log_number(log, "momentum", c->momentum);
     log_bool(log, "nesterov", c->nesterov);
-    log_number(log, "weight_decay", c->weight_decay);
+    if (c->optimizer != LS_SGD) {
+        log_number(log, "beta1", t->optim.beta1);
+        log_number(log, "beta2", t->optim.beta2);
+        log_number(log, "eps", t->optim.eps);
+    }
+    log_number(log, "weight_decay", t->optim.weight_decay);
+    if (c->clip_norm > 0)
+        log_number(log, "clip_norm", c->clip_norm);
     log_text(log, "schedule", schedule_choice(c->schedule));
     log_integer(log, "warmup", c->warmup);
+    log_number(log, "label_smoothing", c->label_smoothing);
+    log_integer(log, "patience", c->patience);
     log_integer(log, "limit", c->limit);
     log_integer(log, "limit_test", c->limit_test);
     log_bool(log, "shuffle", !c->no_shuffle);
@@ -166,6 +185,8 @@ bool take_reports(training *t)
         log_begin(t->log);
         log_integer(t->log, "step", report.step);
         log_number(t->log, "loss", report.loss);
+        if (t->optim.clip_norm > 0)
+            log_number(t->log, "grad_norm", report.norm);
         if (!log_end(t->log))
             return false;
     }
@@ -209,7 +230,7 @@ static int run_steps(training *t)
         if (t->begun >= t->steps || t->done >= t->batches || !ls_next(t->train, &batch))
             break;
         watch_phase("step");
-        ls_backward(ls_cross_entropy(ls_train(t->run.net, batch.X), batch.y));
+        ls_backward(ls_cross_entropy_smooth(ls_train(t->run.net, batch.X), batch.y, t->run.chosen->label_smoothing));
         if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0) {
             watch_phase("verify");
             ls_verify(t->trainer);
@@ -304,6 +325,25 @@ static void begin_epoch(training *t)
     t->epoch_start = steady_seconds();
 }
 
+/* Ends the run with this epoch where no better one came for too long. Every rank has the same accuracy. A resumed run may see an
+ * epoch again, which changes nothing. */
+static void look_at_patience(training *t)
+{
+    const settings *c = t->run.chosen;
+    if (t->best_epoch == 0 || t->test_acc > t->best_acc) {
+        t->best_acc = t->test_acc;
+        t->best_epoch = t->epoch;
+    }
+    if (!c->patience || t->epoch - t->best_epoch < c->patience || t->begun == t->steps)
+        return;
+    t->ended_early = true;
+    t->steps = t->begun;
+    t->epochs = t->epoch;
+    if (!c->quiet)
+        note("note: no test accuracy above that of epoch %lld, %.4f, in %lld epochs: the run ends",
+             (long long)t->best_epoch, t->best_acc, (long long)(t->epoch - t->best_epoch));
+}
+
 static int run_epoch(training *t)
 {
     begin_epoch(t);
@@ -326,6 +366,7 @@ static int run_epoch(training *t)
         return status;
     if ((status = report_epoch(t, t->epoch_seconds)) != 0)
         return status;
+    look_at_patience(t);
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;
         if (ls_seek(t->train, t->epoch, 0) != LS_OK)
@@ -385,6 +426,31 @@ static int finish(training *t)
     return status;
 }
 
+static double or_usual(double given, double usual)
+{
+    return given >= 0 ? given : usual;
+}
+
+/* The optimizer's settings, with the usual values where none were given. */
+static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
+{
+    ls_optim optim = {.lr = or_usual(c->lr, strcmp(model, "resnet18") == 0 ? 0.1 : 0.2),
+                      .momentum = c->momentum,
+                      .weight_decay = or_usual(c->weight_decay, c->optimizer == LS_ADAMW ? 0.01 : 0),
+                      .nesterov = c->nesterov,
+                      .clip_norm = c->clip_norm,
+                      .schedule = (ls_schedule)c->schedule,
+                      .warmup = c->warmup,
+                      .total = steps};
+    if (c->optimizer != LS_SGD) {
+        optim.lr = or_usual(c->lr, 0.001);
+        optim.beta1 = or_usual(c->beta1, 0.9);
+        optim.beta2 = or_usual(c->beta2, 0.999);
+        optim.eps = or_usual(c->eps, 1e-8);
+    }
+    return optim;
+}
+
 /* Data, network and trainer: everything that can be refused before the first step. */
 static int prepare(training *t)
 {
@@ -402,14 +468,7 @@ static int prepare(training *t)
     t->epochs = (t->steps - 1) / t->batches + 1;
     t->epoch = 1;
     t->last_loss = NAN;
-    double usual_lr = strcmp(t->run.model, "resnet18") == 0 ? 0.1 : 0.2;
-    t->optim = (ls_optim){.lr = c->lr >= 0 ? c->lr : usual_lr,
-                          .momentum = c->momentum,
-                          .weight_decay = c->weight_decay,
-                          .nesterov = c->nesterov,
-                          .schedule = (ls_schedule)c->schedule,
-                          .warmup = c->warmup,
-                          .total = t->steps};
+    t->optim = optim_of(c, t->run.model, t->steps);
     t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
     if (!t->trainer || ls_check_batches(t->trainer, t->train) != LS_OK)
         return session_failed(t->run.session, "train");
@@ -458,11 +517,30 @@ static int train(training *t)
     return finish(t);
 }
 
+/* Options that go with some optimizers only. */
+static int check_optimizer(const settings *c)
+{
+    const char *adams = c->beta1 >= 0 ? "--beta1" : c->beta2 >= 0 ? "--beta2" : c->eps >= 0 ? "--eps" : NULL;
+    if (c->optimizer == LS_SGD && adams)
+        return wrong_usage(adams, "needs --optimizer adam or adamw");
+    if (c->optimizer != LS_SGD && c->momentum > 0)
+        return wrong_usage("--momentum", "is of sgd; adam and adamw have --beta1");
+    if (c->beta1 == 0 || c->beta1 >= 1 || c->beta2 == 0 || c->beta2 >= 1)
+        return wrong_usage(c->beta1 == 0 || c->beta1 >= 1 ? "--beta1" : "--beta2", "must be above 0 and below 1");
+    if (c->eps >= 0 && (float)c->eps == 0)
+        return wrong_usage("--eps", "must be above 0, and no smaller than a float can be");
+    if (c->nesterov && c->momentum == 0)
+        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    return 0;
+}
+
 /* Options that need others. */
 static int check_together(const settings *c)
 {
-    if (c->nesterov && c->momentum == 0)
-        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    if (check_optimizer(c) != 0)
+        return STATUS_USAGE;
+    if (c->label_smoothing > 1)
+        return wrong_usage("--label-smoothing", "must be from 0 to 1");
     if (c->checkpoint)
         return c->n_allow_changed && !c->resume ? wrong_usage("--allow-changed", "needs --resume") : 0;
     const char *without = c->resume                                ? "--resume"

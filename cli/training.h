@@ -34,6 +34,9 @@ typedef struct training {
     int64_t finished_rows; /* images of the steps that this one finished */
     double spent_before;   /* seconds of training, of earlier ones */
     double test_acc;
+    double best_acc; /* of all epochs so far, first reached in best_epoch; 0 before there is one */
+    int64_t best_epoch;
+    bool ended_early; /* --patience ended it: steps and epochs are those that were made */
     bool evaluated;   /* test_acc is of the weights as they are */
     char result[384]; /* the line with the accuracy, of a run that is complete */
     ls_checkpoints *checkpoints;

@@ -39,7 +39,7 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
     LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
     LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
-    LS_NOT_FINITE, /* NaN or infinity in the loss or in a gradient; the last good weights are kept, momentum starts anew */
+    LS_NOT_FINITE, /* NaN or infinity in the loss or in a gradient; the last good weights are kept, moments start anew */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL,    /* a defect of the library itself */
@@ -404,6 +404,9 @@ ls_tensor *ls_mean_each(ls_tensor *x);
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each image: (images); equal shapes */
 /* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
+/* The same with smooth labels, as PyTorch's label_smoothing: each image's target is 1 - smoothing of its label and smoothing of all
+ * classes alike. From 0 to 1; with 0 it is ls_cross_entropy. */
+ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing);
 ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 
@@ -508,27 +511,34 @@ ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits
 /* ---- Training ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_trainer ls_trainer;
-typedef enum ls_optimizer { LS_SGD } ls_optimizer;
+typedef enum ls_optimizer { LS_SGD, LS_ADAM, LS_ADAMW } ls_optimizer;
 typedef enum ls_schedule { LS_CONSTANT, LS_STEP_SCHEDULE, LS_COSINE } ls_schedule;
 
 typedef struct ls_optim {
-    double lr, momentum, weight_decay;
-    bool nesterov;
+    double lr, momentum, weight_decay; /* momentum of LS_SGD alone */
+    bool nesterov;                     /* likewise; needs momentum */
     ls_schedule schedule; /* LS_STEP_SCHEDULE: a tenth of lr after half, a hundredth after three quarters of `total` */
     int64_t warmup;       /* steps of linear rise to lr */
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
+    double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
+    double clip_norm;         /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
 } ls_optim;
 
-/* Updates the network from the gradients of ls_backward. PyTorch's SGD: g = gradient + weight_decay*w, v = momentum*v + g,
- * w -= lr*v (nesterov: w -= lr*(g + momentum*v)). The gradient is summed over the shards in a fixed tree and divided by the
- * number of images since the last update. */
+/* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided by the
+ * number of images since the last update. As PyTorch defines them, with t updates so far, this one included:
+ *   LS_SGD:   g = gradient + weight_decay*w, v = momentum*v + g (the first time v = g),
+ *             w -= lr*v (nesterov: w -= lr*(g + momentum*v));
+ *   LS_ADAM:  g = gradient + weight_decay*w, m = beta1*m + (1 - beta1)*g, v = beta2*v + (1 - beta2)*g*g,
+ *             w -= lr * m/(1 - beta1^t) / (sqrt(v/(1 - beta2^t)) + eps);
+ *   LS_ADAMW: the same with g = gradient, after w -= lr*weight_decay*w.
+ * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap with none of it. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
 /* Refuses by name what a data set's batches would make impossible, before the first step: a shard whose BatchNorm would
  * see a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
-/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set: weights, momentum,
+/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set: weights, moments,
  * partial gradients, and the room in which each core computes; of GPUs, which have most of that in their own memory, what the host
  * keeps. Nothing is allocated for it but a plan. */
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
@@ -551,6 +561,7 @@ typedef struct ls_report {
     double loss;     /* mean over the batch, before the update */
     int64_t correct; /* images whose largest logit is the label's, before the update */
     int rows;
+    double norm; /* of the gradient before it is clipped; 0 without clip_norm */
 } ls_report;
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait to be taken; then
  * the oldest are dropped. */
@@ -664,13 +675,15 @@ ls_status ls_verify(ls_trainer *trainer);
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, and the momentum as
- * `velocity:NAME`) and checkpoint-NUMBER.json: the step, the data's position, the settings that define the result, the
- * caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all, and the newest number is the newest.
+/* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, and the optimizer's
+ * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`) and checkpoint-NUMBER.json: the step, the data's position, the
+ * settings that define the result, the caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all, and
+ * the newest number is the newest.
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
  * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,
- * lr, momentum, nesterov, weight_decay, schedule, warmup, total (with the step and cosine schedules), and the caller's own.
+ * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, clip_norm (above 0), schedule, warmup, total
+ * (with the step and cosine schedules), and the caller's own.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the others'
  * disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank meets is then

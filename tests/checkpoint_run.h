@@ -24,7 +24,8 @@ typedef struct run {
 typedef struct how {
     const char *devices;
     ls_isa isa;
-    double momentum, lr;
+    ls_optimizer optimizer;
+    double momentum, lr, clip;
     uint64_t seed;
     int keep, batch;
     const char *const *allow_changed;
@@ -46,7 +47,9 @@ void assert_fails(run *r, ls_status status, const char *words); /* and ends it *
 
 void save_at(const how *h, int first, int second); /* a run with a checkpoint after each of these steps; 0: none */
 
-const char *reference(double momentum); /* the fingerprint of a whole run without a break */
+enum { RULES = 4 };
+extern const how rules[RULES]; /* SGD without and with momentum, and Adam: none, one and two moments; and clipped */
+const char *reference(const how *h); /* the fingerprint of a whole run without a break, by one of these rules */
 /* Loads what is there and goes on to the end: the reference's bits. Returns the step it went on from. */
 int assert_goes_on(const how *h);
 

@@ -203,6 +203,8 @@ const row op_table[] = {
     {CLASSES, 37, 10, 1, 1, 0, 0, 0, 0, 0},
     {CLASSES, 5, 1, 1, 1, 0, 0, 0, 0, 0},
     {CLASSES, 20, 17, 1, 1, 0, 0, 0, 0, 0},
+    {CLASSES, 37, 10, 1, 1, 0, 0, 0, 0, 1}, /* here with smooth labels */
+    {CLASSES, 5, 1, 1, 1, 0, 0, 0, 0, 1},
     {COUNTS, 1, 1, 1, 1, 0, 0, 0, 0, 0},
     {COUNTS, 16, 1, 1, 1, 0, 0, 0, 0, 0},
     {COUNTS, 37, 1, 1, 1, 0, 0, 0, 0, 0},
@@ -226,6 +228,7 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
     one.attributes.rate = 0.3f;
     one.attributes.key = 0x123456789abcdefu;
     one.attributes.factor = 0.7f;
+    one.attributes.smoothing = r->in_out ? 0.1f : 0;
     one.attributes.first = r->c;
     one.attributes.input = 2;
     one.attributes.custom = &weighted;

@@ -71,7 +71,7 @@ static void short_writes(void **state)
 static void killed_at_every_system_call(void **state)
 {
     (void)state;
-    reference(0.9);
+    reference(&usual);
     int killed = 0, seen[STEPS + 1] = {0};
     for (int n = 1, done = 0; !done; n++) {
         save_at(&usual, 3, 0);

@@ -113,9 +113,9 @@ static void on_any_number_of_ranks(void **state)
     static const int ways[][4] = {{1, 4, 3, 1}, {3, 1, 2, 7}, {5, 6, 1, 2}};
     static const int stops[] = {3, 5, 9, STEPS}; /* an epoch has five steps */
     for (int way = 0; way < 3; way++)
-        for (int momentum = 0; momentum < 2; momentum++) {
+        for (int rule = 0; rule < RULES; rule++) {
             over *o = calloc(1, sizeof *o);
-            o->h.momentum = momentum ? 0.9 : 0;
+            o->h = rules[rule];
             for (int i = 0; i < 4; i++) {
                 char note[32];
                 o->ranks = ways[way][i];
@@ -131,7 +131,7 @@ static void on_any_number_of_ranks(void **state)
                     assert_string_equal(o->parts[o->ranks - 1].path, o->parts[0].path);
                 }
             }
-            assert_string_equal(o->parts[0].digits, reference(momentum ? 0.9 : 0));
+            assert_string_equal(o->parts[0].digits, reference(&rules[rule]));
             free(o);
             empty_folder();
         }
@@ -171,7 +171,7 @@ static void rank_0s_disk_is_enough(void **state)
     assert_done(o);
     assert_true(o->parts[2].loaded && o->parts[2].found);
     assert_int_equal(o->parts[2].from, 4);
-    assert_string_equal(o->parts[2].digits, reference(0.9));
+    assert_string_equal(o->parts[2].digits, reference(&usual));
     assert_int_equal(access(test_path("nobody's"), F_OK), -1);
     free(o);
 }
@@ -213,7 +213,7 @@ static void what_cannot_be_loaded(void **state)
     assert_done(o);
     assert_int_equal(o->parts[0].from, 4);
     assert_true(o->parts[0].lines == 1 && o->parts[1].lines == 0);
-    assert_string_equal(o->parts[2].digits, reference(0.9));
+    assert_string_equal(o->parts[2].digits, reference(&usual));
     /* A folder that is none. */
     test_write_file("file", "x", 1);
     o->h.folder = "file";
@@ -272,7 +272,7 @@ static void every_system_call_fails(void **state)
         done = !test_fault_met();
         test_fault(0, 0);
         assert_done(o);
-        assert_string_equal(o->parts[2].digits, reference(0.9));
+        assert_string_equal(o->parts[2].digits, reference(&usual));
         met += o->parts[1].caught;
         int from = assert_goes_on(&usual);
         assert_true(from == 2 || from == 4 || from == STEPS - 1);

@@ -266,50 +266,63 @@ static void operations_agree(void **state)
 static void sums_and_updates_have_the_cpus_bits(void **state)
 {
     (void)state;
-    enum { N = 5000, VECTORS = 5 };
+    enum { N = 5000, VECTORS = 5, RULES = 2, RESULTS = 3 };
     ls_context context;
     assert_int_equal(ls_context_init(&context, NULL), LS_OK);
     ls_unit *units[2] = {ls_unit_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
                          ls_unit_open(&context, &(ls_options){.shard = 1}, ls_cpu(0))};
-    float *results[2][3];
+    const ls_update rules[RULES] = {
+        {.rule = LS_RULE_SGD, .sgd = {.rows = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1}},
+        {.rule = LS_RULE_ADAM,
+         .stride = N,
+         .adam = {.rows = 37, .share1 = 0.1f, .share2 = 1e-3f, .rate = 0.01f, .scale = 31.6f, .eps = 1e-8f,
+                  .weight_decay = 1e-3f, .decay = 1e-4f, .first = 1}}};
+    float *results[2][RULES][RESULTS];
     if (!units[0] || !units[1])
         fail_msg("%s", context.message);
     for (int u = 0; u < 2; u++) {
         test_random random = {.state = 5};
         ls_unit *unit = units[u];
-        float *there[VECTORS + 3], *host = test_floats(N);
-        for (int i = 0; i < VECTORS + 3; i++) {
-            there[i] = ls_unit_alloc(unit, N, sizeof *host, "a test");
-            test_fill_normal(&random, host, N);
-            unit->type->put(unit, there[i], host, N * sizeof *host);
+        float *there[VECTORS + 2], *host = test_floats(2 * N);
+        for (int i = 0; i < VECTORS + 2; i++) {
+            there[i] = ls_unit_alloc(unit, 2 * N, sizeof *host, "a test"); /* two moments are the longest */
+            test_fill_normal(&random, host, 2 * N);
+            unit->type->put(unit, there[i], host, 2 * N * sizeof *host);
         }
         /* ((0 + 1) + (2 + 3)) + 4, as five shards are summed */
         const ls_terms terms = {9, {there[0], there[1], NULL, there[2], there[3], NULL, NULL, there[4], NULL}};
-        const ls_sgd how = {.rows = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1};
-        float *w = there[VECTORS], *v = there[VECTORS + 1], *out = there[VECTORS + 2];
-        assert_true(unit->type->update(unit, &terms, out, w, v, N, &how));
-        unit->type->sum(unit, &terms, there[0], N);
-        float *const seen[] = {out, v, there[0]};
-        for (int i = 0; i < 3; i++) {
-            results[u][i] = test_floats(N);
-            unit->type->get(unit, results[u][i], seen[i], N * sizeof *host);
+        float *w = there[VECTORS], *moments = there[VECTORS + 1], *out = ls_unit_alloc(unit, N, sizeof *out, "a test");
+        for (int r = 0; r < RULES; r++) {
+            assert_true(unit->type->update(unit, &terms, out, w, moments, N, &rules[r]));
+            const float *const seen[RESULTS] = {out, moments, moments + N};
+            for (int i = 0; i < RESULTS; i++) {
+                results[u][r][i] = test_floats(N);
+                unit->type->get(unit, results[u][r][i], seen[i], N * sizeof *host);
+            }
         }
+        float *sum = test_floats(N);
+        unit->type->sum(unit, &terms, there[0], N);
+        unit->type->get(unit, sum, there[0], N * sizeof *sum);
+        free(results[u][0][2]); /* SGD has one moment: the sum in its place */
+        results[u][0][2] = sum;
         /* What is not finite is told, once. */
         host[17] = INFINITY;
         unit->type->put(unit, there[2], host, N * sizeof *host);
-        bool told = !unit->type->update(unit, &terms, out, w, v, N, &how);
+        bool told = !unit->type->update(unit, &terms, out, w, moments, N, &rules[0]);
         told |= !unit->type->finish(unit);
         assert_true(told);
         assert_true(unit->type->finish(unit));
-        for (int i = 0; i < VECTORS + 3; i++)
+        for (int i = 0; i < VECTORS + 2; i++)
             ls_unit_release(unit, there[i]);
+        ls_unit_release(unit, out);
         free(host);
     }
-    for (int i = 0; i < 3; i++) {
-        assert_memory_equal(results[0][i], results[1][i], N * sizeof(float));
-        free(results[0][i]);
-        free(results[1][i]);
-    }
+    for (int r = 0; r < RULES; r++)
+        for (int i = 0; i < RESULTS; i++) {
+            assert_memory_equal(results[0][r][i], results[1][r][i], N * sizeof(float));
+            free(results[0][r][i]);
+            free(results[1][r][i]);
+        }
     ls_unit_close(units[0]);
     ls_unit_close(units[1]);
     ls_context_destroy(&context);

@@ -14,7 +14,7 @@ enum { RANKS = 8, CLASSES = 3 };
 /* ---- A small run ---- */
 
 typedef struct result {
-    uint64_t sum, momentum, other;
+    uint64_t sum, moments, other;
     double losses[16];
     ls_metrics metrics;
     float logits[40 * CLASSES];
@@ -27,7 +27,8 @@ typedef struct result {
 typedef struct plan {
     int ranks, batch, shard, rows, devices;
     int epochs; /* 0: 2 */
-    double lr, momentum;
+    ls_optimizer optimizer;
+    double lr, momentum, clip;
     int ask_rank; /* asks to stop from the start; -1: none */
     uint64_t shuffle;
     int host_ranks; /* pretended by the option */
@@ -81,7 +82,8 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     for (int d = 0; d < p->devices; d++)
         devices.at[d] = ls_cpu(d);
     ls_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = p->lr, .momentum = p->momentum});
+    ls_trainer *trainer =
+        ls_trainer_new(net, p->optimizer, &(ls_optim){.lr = p->lr, .momentum = p->momentum, .clip_norm = p->clip});
     ls_module *other = small_net(s); /* a second network, whose steps come between */
     ls_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
@@ -105,15 +107,15 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
         assert_int_equal(trainer->groups.groups, (p->ranks - 1) / p->host_ranks + 1);
     if (cluster && p->hosts && p->ranks >= 2 * p->hosts)
         assert_int_equal(trainer->groups.groups, p->hosts);
-    if (trainer->velocity) /* whole on rank 0, and from there on all */
-        assert_int_equal(ls_whole_momentum(trainer), LS_OK);
-    size_t floats = trainer->velocity ? net->network->flat.trainable : 0;
+    if (trainer->moments) /* whole on rank 0, and from there on all */
+        assert_int_equal(ls_whole_moments(trainer), LS_OK);
+    size_t floats = (size_t)trainer->n_moments * net->network->flat.trainable;
     if (cluster && floats)
-        ls_cluster_gather_from(cluster, &s->context, 0, trainer->velocity, floats * sizeof(float));
+        ls_cluster_gather_from(cluster, &s->context, 0, trainer->moments, floats * sizeof(float));
     for (size_t i = 0; i < floats; i++) {
         uint32_t bits;
-        memcpy(&bits, &trainer->velocity[i], sizeof bits);
-        r->momentum = 31 * r->momentum + bits;
+        memcpy(&bits, &trainer->moments[i], sizeof bits);
+        r->moments = 31 * r->moments + bits;
     }
     r->other = ls_checksum(other);
     r->together = ls_failed_together(s);
@@ -152,6 +154,8 @@ static void any_number_of_ranks_gives_the_bits_of_one(void **state)
         {.batch = 14, .shard = 2, .rows = 38, .devices = 2, .lr = 0.1, .ask_rank = -1},
         {.batch = 40, .shard = 3, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.5, .ask_rank = -1, .shuffle = 3},
         {.batch = 3, .shard = 64, .rows = 7, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
+        {.batch = 14, .shard = 2, .rows = 38, .devices = 1, .optimizer = LS_ADAMW, .lr = 0.01, .ask_rank = -1},
+        {.batch = 24, .shard = 4, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.9, .clip = 0.4, .ask_rank = -1},
     };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         result alone = {0};
@@ -174,6 +178,8 @@ static void any_number_of_hosts_gives_the_bits_of_one(void **state)
     static const plan plans[] = {
         {.batch = 24, .shard = 2, .rows = 40, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
         {.batch = 14, .shard = 3, .rows = 38, .devices = 2, .lr = 0.1, .momentum = 0.5, .ask_rank = -1, .shuffle = 5},
+        {.batch = 14, .shard = 2, .rows = 38, .devices = 1, .optimizer = LS_ADAM, .lr = 0.01, .ask_rank = -1},
+        {.batch = 24, .shard = 4, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.9, .clip = 0.4, .ask_rank = -1},
     };
     static const struct shape {
         int ranks, host_ranks, hosts;

@@ -52,6 +52,8 @@ typedef struct setup {
     int batch, shard, epochs;
     bool wait; /* after every step */
     double lr;
+    ls_optimizer optimizer;
+    double clip;
     const ls_allocator *allocator;
 } setup;
 
@@ -72,7 +74,9 @@ static outcome train(setup how)
                                         &(ls_loader){.batch = how.batch, .shuffle = true});
     ls_module *net = small_network(s);
     ls_initialize(net, ls_parse_devices(s, how.devices), &(ls_init){.kind = LS_HE, .like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = how.lr, .momentum = 0.9, .weight_decay = 1e-3});
+    double momentum = how.optimizer == LS_SGD ? 0.9 : 0;
+    ls_trainer *trainer =
+        ls_trainer_new(net, how.optimizer, &(ls_optim){.lr = how.lr, .momentum = momentum, .weight_decay = 1e-3, .clip_norm = how.clip});
     ls_check_batches(trainer, data);
     ls_batch batch;
     ls_report report;
@@ -106,19 +110,29 @@ static void assert_same(const outcome *a, const outcome *b)
 
 /* ---- The same bits ---- */
 
+static const struct rule {
+    ls_optimizer optimizer;
+    double clip;
+} rules[] = {{LS_SGD, 0}, {LS_ADAM, 0}, {LS_ADAMW, 0}, {LS_SGD, 0.5}};
+enum { RULES = sizeof rules / sizeof *rules };
+
 static void same_bits_on_any_devices(void **state)
 {
     (void)state;
-    outcome one = train(usual);
-    assert_string_equal(one.message, "");
-    assert_int_equal(one.steps, 6);
-    assert_true(isfinite(one.losses[5]) && one.metrics.rows == ROWS);
     static const char *const lists[] = {"cpu:0", "cpu:1", "cpu:0-1", "cpu:0-2", "cpu:3,cpu:1", "cpu:0-6", "cpu:0-15"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (int k = 0; k < RULES; k++) {
         setup how = usual;
-        how.devices = lists[i];
-        outcome other = train(how);
-        assert_same(&one, &other);
+        how.optimizer = rules[k].optimizer;
+        how.clip = rules[k].clip;
+        outcome one = train(how);
+        assert_string_equal(one.message, "");
+        assert_int_equal(one.steps, 6);
+        assert_true(isfinite(one.losses[5]) && one.metrics.rows == ROWS);
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+            how.devices = lists[i];
+            outcome other = train(how);
+            assert_same(&one, &other);
+        }
     }
 }
 
@@ -149,21 +163,25 @@ static void same_bits_however_one_waits(void **state)
 static void same_bits_with_any_instructions(void **state)
 {
     (void)state;
-    outcome one = train(usual);
     static const ls_isa all[] = {LS_ISA_REFERENCE, LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512};
-    int ran = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (int k = 0; k < RULES; k++) {
         setup how = usual;
-        how.isa = all[i];
+        how.optimizer = rules[k].optimizer;
+        how.clip = rules[k].clip;
+        outcome one = train(how);
+        int ran = 0;
         how.devices = "cpu:0-1";
-        outcome other = train(how);
-        if (other.status == LS_NO_DEVICE)
-            continue;
-        assert_same(&one, &other);
-        ran++;
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            how.isa = all[i];
+            outcome other = train(how);
+            if (other.status == LS_NO_DEVICE)
+                continue;
+            assert_same(&one, &other);
+            ran++;
+        }
+        print_message("%d instruction sets agree\n", ran);
+        assert_true(ran >= 2);
     }
-    print_message("%d instruction sets agree\n", ran);
-    assert_true(ran >= 2);
 }
 
 /* More shards than partial gradients may live: folding frees buffers, and changes nothing. */

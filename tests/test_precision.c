@@ -464,41 +464,50 @@ static void test_pools(void **state)
 
 /* ---- Loss ---- */
 
-static void test_cross_entropy(void **state)
+static void judge_cross_entropy(float smoothing, test_random *random)
 {
-    (void)state;
-    test_random random = {.state = 90};
-    ls_attributes how = {.op = LS_OP_CROSS_ENTROPY};
+    ls_attributes how = {.op = LS_OP_CROSS_ENTROPY, .smoothing = smoothing};
     layer l = {.c = 10, .h = 1, .w = 1, .o = 1};
-    ls_operand z = test_activation(&random, 10, 1, 1, COUNT), p = test_activation(&random, 10, 1, 1, COUNT);
-    ls_operand dz = test_activation(&random, 10, 1, 1, COUNT), loss = test_activation(&random, 1, 1, 1, COUNT);
-    ls_operand dloss = test_activation(&random, 1, 1, 1, COUNT);
+    ls_operand z = test_activation(random, 10, 1, 1, COUNT), p = test_activation(random, 10, 1, 1, COUNT);
+    ls_operand dz = test_activation(random, 10, 1, 1, COUNT), loss = test_activation(random, 1, 1, 1, COUNT);
+    ls_operand dloss = test_activation(random, 1, 1, 1, COUNT);
     errors losses = {0, 0}, slopes = {0, 0};
-    failures = 0;
     run(&how, IN(z), OUT(loss, p));
     how.op = LS_OP_CROSS_ENTROPY_BACKWARD;
     run(&how, IN(dloss, p), OUT(dz));
     for (int i = 0; i < COUNT; i++) {
         const float *logits = at(&z, i / LS_LANES, 0, 0, 0) + i % LS_LANES;
         int label = batch.labels[i];
-        double sum = 0;
+        double sum = 0, mean = 0;
         for (int c = 0; c < 10; c++) {
             sum += exp(logits[c * LS_LANES]);
+            mean += logits[c * LS_LANES] / 10;
         }
-        add_error(&losses, loss.data[i], log(sum) - logits[label * LS_LANES]);
+        add_error(&losses, loss.data[i], log(sum) - (1.0 - smoothing) * logits[label * LS_LANES] - smoothing * mean);
         for (int c = 0; c < 10; c++) {
-            double want = (exp(logits[c * LS_LANES]) / sum - (c == label)) * dloss.data[i];
+            double want =
+                (exp(logits[c * LS_LANES]) / sum - (1.0 - smoothing) * (c == label) - smoothing / 10.0) * dloss.data[i];
             add_error(&slopes, at(&dz, i / LS_LANES, c, 0, 0)[i % LS_LANES], want);
         }
     }
     judge("cross_entropy", &l, &losses, 2e-6);
     judge("cross_entropy_backward", &l, &slopes, 2e-6);
-    assert_int_equal(failures, 0);
     free(z.data);
     free(p.data);
     free(dz.data);
     free(loss.data);
     free(dloss.data);
+}
+
+static void test_cross_entropy(void **state)
+{
+    (void)state;
+    test_random random = {.state = 90};
+    failures = 0;
+    judge_cross_entropy(0, &random);
+    judge_cross_entropy(0.1f, &random);
+    judge_cross_entropy(1, &random);
+    assert_int_equal(failures, 0);
 }
 
 /* ---- Over the numbers of an image ---- */

@@ -161,6 +161,15 @@ static void graphs_are_checked(void **state)
     assert_failed(s, LS_UNSUPPORTED, "parameter W is used by two operations");
 }
 
+static void assert_refused(ls_optimizer kind, const ls_optim *optim, const char *words)
+{
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
+    assert_null(ls_trainer_new(net, kind, optim));
+    assert_failed(s, LS_BAD_ARGUMENT, words);
+}
+
 static void trainers_are_checked(void **state)
 {
     (void)state;
@@ -175,14 +184,19 @@ static void trainers_are_checked(void **state)
                {{.lr = 1, .momentum = -0.5}, "momentum"},
                {{.lr = 1, .nesterov = true}, "nesterov needs"},
                {{.lr = 1, .schedule = LS_COSINE}, "need total"},
-               {{.lr = 1, .warmup = -2}, "warmup"}};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        ls_session *s = ls_open(NULL);
-        ls_module *net = some_net(s);
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
-        assert_null(ls_trainer_new(net, LS_SGD, &bad[i].optim));
-        assert_failed(s, LS_BAD_ARGUMENT, bad[i].words);
-    }
+               {{.lr = 1, .warmup = -2}, "warmup"},
+               {{.lr = 1, .clip_norm = -1}, "clip_norm"},
+               {{.lr = 1, .eps = 1e-8}, "are Adam's"}},
+      adams[] = {{{.lr = 1, .momentum = 0.9}, "momentum is SGD's"},
+                 {{.lr = 1, .beta1 = 1}, "below 1"},
+                 {{.lr = 1, .beta2 = -0.1}, "at least 0"},
+                 {{.lr = 1, .eps = 1e-60}, "eps must be"},
+                 {{.lr = 1, .eps = NAN}, "eps must be"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_refused(LS_SGD, &bad[i].optim, bad[i].words);
+    for (size_t i = 0; i < sizeof adams / sizeof *adams; i++)
+        assert_refused(i % 2 ? LS_ADAM : LS_ADAMW, &adams[i].optim, adams[i].words);
+    assert_refused((ls_optimizer)3, &(ls_optim){.lr = 1}, "no such optimizer");
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
     ls_data *data = some_data(s);

@@ -122,13 +122,81 @@ static void test_vector_sgd_finds(void **state)
     }
 }
 
+enum { WEIGHT, FIRST, SECOND, GRADIENT, NEW, VECTORS };
+
+static void adam_once(const ls_backend *backend, size_t n, const ls_adam *how, float wild, test_random *random)
+{
+    static const char *const names[VECTORS] = {"adam's w", "adam's m", "adam's v", "adam's g", "adam"};
+    float *want[VECTORS], *own[VECTORS];
+    for (int k = 0; k < VECTORS; k++) {
+        want[k] = salted_vector(random, n + 2, 1);
+        own[k] = test_floats(n + 2);
+    }
+    for (size_t i = 0; i < n + 2; i++)
+        want[SECOND][i] = fabsf(want[SECOND][i]);
+    if (n)
+        want[GRADIENT][1 + test_u64(random) % n] += wild;
+    for (int k = 0; k < VECTORS; k++)
+        memcpy(own[k], want[k], (n + 2) * sizeof(float));
+    int fine = ls_backend_ref()->adam(want[NEW] + 1, want[WEIGHT] + 1, want[FIRST] + 1, want[SECOND] + 1,
+                                      want[GRADIENT] + 1, n, how);
+    int own_fine =
+        backend->adam(own[NEW] + 1, own[WEIGHT] + 1, own[FIRST] + 1, own[SECOND] + 1, own[GRADIENT] + 1, n, how);
+    assert_int_equal(!!fine, !!own_fine);
+    assert_int_equal(!!fine, n == 0 || wild == 0);
+    for (int k = 0; k < VECTORS; k++) {
+        assert_same_vector(names[k], backend, want[k], own[k], n + 2); /* with what lies around them */
+        free(want[k]);
+        free(own[k]);
+    }
+}
+
+static void test_vector_adam(void **state)
+{
+    (void)state;
+    static const float wild[] = {0, INFINITY, NAN, 1e30f};
+    test_random random = {.state = 8};
+    for (int k = 0; k < backend_count; k++)
+        for (int i = 0; i < LENGTHS; i++)
+            for (int variant = 0; variant < 32; variant++)
+                adam_once(backends[k], lengths[i],
+                          &(ls_adam){.rows = 96,
+                                     .share1 = 0.1f,
+                                     .share2 = 0.001f,
+                                     .rate = 0.02f,
+                                     .scale = 3,
+                                     .eps = 1e-8f,
+                                     .weight_decay = variant & 1 ? 0.01f : 0,
+                                     .decay = variant & 2 ? 1e-5f : 0,
+                                     .first = variant >> 2 & 1},
+                          wild[variant >> 3], &random);
+}
+
+/* However small a second moment is, and whatever its rounding, it has a root. */
+static void test_vector_adam_roots(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    static const ls_adam how = {.rows = 1, .share1 = 0.1f, .share2 = 0.9f, .rate = 1, .scale = 1, .eps = 1e-8f};
+    float w[N] = {0}, m[N] = {0}, v[N], g[N] = {0}, out[N];
+    for (int k = -1; k < backend_count; k++) {
+        const ls_backend *backend = k < 0 ? ls_backend_ref() : backends[k];
+        for (int i = 0; i < N; i++)
+            v[i] = ldexpf(1, i - 149);
+        for (int step = 0; step < 300; step++)
+            assert_true(backend->adam(out, w, m, v, g, N, &how));
+        for (int i = 0; i < N; i++)
+            assert_true(v[i] >= 0 && v[i] <= ldexpf(1, i - 149));
+    }
+}
+
 int main(void)
 {
     backend_count = test_backends(backends);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vector_add),
-        cmocka_unit_test(test_vector_sgd),
-        cmocka_unit_test(test_vector_sgd_finds),
+        cmocka_unit_test(test_vector_add),        cmocka_unit_test(test_vector_sgd),
+        cmocka_unit_test(test_vector_sgd_finds),  cmocka_unit_test(test_vector_adam),
+        cmocka_unit_test(test_vector_adam_roots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,9 @@
 #define LS_DEVICE_BACKEND_H
 
 #include "device/op.h"
+#include "device/update.h"
 
 enum { LS_CHAINS = 8 };
-
-/* Plain SGD on a run of a flat vector. g is the gradient's sum, `rows` the number of images in the batch as float.
- *   g = g / rows;  g = fma(weight_decay, w, g) where weight_decay != 0;
- *   with momentum: v = first ? g : fma(momentum, v, g);  g = nesterov ? fma(momentum, v, g) : v;
- *   out = fma(-lr, g, w).
- * v may be NULL without momentum. Returns whether every new number is finite. */
-typedef struct ls_sgd {
-    float rows, lr, momentum, weight_decay;
-    int nesterov, first;
-} ls_sgd;
 
 typedef struct ls_backend {
     const char *name;
@@ -33,6 +24,7 @@ typedef struct ls_backend {
     /* Of backends that compute in the host's memory; others have their unit's. */
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
+    int (*adam)(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);
     /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and nothing
      * else: what a core can do at most. The number returned depends on all of them. NULL: not measured. */
     float (*chains)(long rounds);

@@ -99,9 +99,12 @@ typedef enum ls_op {
 
     /* Softmax cross-entropy by sample. in: logits[C]; out: loss[1], probabilities[C].
      * m = largest logit (first to last, m = z > m ? z : m); e_c = ls_expf(z_c - m); s = e_0 + e_1 + ... in order;
-     * loss = ls_logf(s) - (z_label - m); p_c = e_c / s. Lanes without an image: loss 0, probabilities 0. */
+     * loss = ls_logf(s) - (z_label - m); p_c = e_c / s. Lanes without an image: loss 0, probabilities 0.
+     * With smoothing above 0 the targets are share = smoothing / C for each class, and keep = 1 - smoothing besides for the label:
+     * u = (z_0 - m) + (z_1 - m) + ... in order; loss = ls_logf(s) - fma(keep, z_label - m, share * u). */
     LS_OP_CROSS_ENTROPY,
-    /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? 1 : 0)) * dloss; 0 in lanes without an image. */
+    /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? keep + share : share)) * dloss, which without smoothing
+     * are 1 and 0; 0 in lanes without an image. */
     LS_OP_CROSS_ENTROPY_BACKWARD,
     /* out0[1] = the samples' `one` in lanes with an image, else 0: the gradient of a sum over images, or of their mean. */
     LS_OP_ONES,
@@ -169,6 +172,7 @@ typedef struct ls_attributes {
     float rate;                               /* dropout */
     uint64_t key;                             /* dropout: hash of the layer's name */
     float factor;                             /* SCALE, SUM, SQUARED_ERROR */
+    float smoothing;                          /* CROSS_ENTROPY: from 0 to 1 */
     int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
     const struct ls_custom *custom;           /* CUSTOM: lives as long as the session */

@@ -46,9 +46,10 @@ typedef struct ls_unit_type {
 
     /* n floats of the sum. `out` may be one of the vectors. */
     void (*sum)(ls_unit *unit, const ls_terms *terms, float *out, size_t n);
-    /* The sum as the gradient of an update, see ls_sgd. False: a new number is not finite; it may be `finish` that tells. */
-    bool (*update)(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
-                   const ls_sgd *how);
+    /* The sum as the gradient of an update, see ls_update; `moments` are those of its first weight, NULL where
+     * none are kept. False: a new number is not finite; it may be `finish` that tells. */
+    bool (*update)(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+                   const ls_update *how);
 
     /* Waits until everything is done. False where an update since the last time made a number that is not finite, and `update` has
      * not said so. */

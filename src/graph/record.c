@@ -271,17 +271,34 @@ ls_tensor *ls_global_avg_pool2d(ls_tensor *x)
     return ls_record(LS_OP_GLOBAL_AVG_POOL, &x, 1, (int)x->shape.dim[1], 1, 1, false);
 }
 
-ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
+static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, double smoothing, const char *function)
 {
     ls_tensor *in[] = {logits, y};
-    if (!ls_operands(in, 2, "ls_cross_entropy"))
+    if (!ls_operands(in, 2, function))
         return NULL;
     if (logits->shape.rank != 2)
-        return ls_bad_shape(logits, "ls_cross_entropy", "logits must be (images, classes)");
+        return ls_bad_shape(logits, function, "logits must be (images, classes)");
     if (y->shape.rank != 1 || y->shape.dim[0] != logits->shape.dim[0] ||
         (y->kind != LS_TENSOR_LABELS && y->kind != LS_TENSOR_ARRAY))
-        return ls_bad_shape(logits, "ls_cross_entropy", "y must be labels (images), one for each row of logits");
-    return ls_record_shaped(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
+        return ls_bad_shape(logits, function, "y must be labels (images), one for each row of logits");
+    ls_tensor *losses = ls_record_shaped(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
+    if (losses)
+        losses->attributes.smoothing = (float)smoothing;
+    return losses;
+}
+
+ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
+{
+    return cross_entropy(logits, y, 0, "ls_cross_entropy");
+}
+
+ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing)
+{
+    if (logits && !(smoothing >= 0 && smoothing <= 1)) {
+        ls_raise(&logits->session->context, LS_BAD_ARGUMENT, "ls_cross_entropy_smooth: smoothing must be from 0 to 1");
+        return NULL;
+    }
+    return cross_entropy(logits, y, smoothing, "ls_cross_entropy_smooth");
 }
 
 /* ---- What modules record ---- */

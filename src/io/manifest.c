@@ -54,6 +54,10 @@ static char *text_of(const ls_manifest *m)
     json_t *whole = json_object();
     json_t *position = json_pack("{s:I,s:I,s:I}", "step", (json_int_t)m->step, "epoch", (json_int_t)m->epoch, "batch",
                                  (json_int_t)m->batch);
+    if (m->age != m->step && json_object_set_new(position, "age", json_integer(m->age)) != 0) {
+        json_decref(position);
+        position = NULL;
+    }
     /* Setting takes its value also when it fails, and fails without one. */
     int failures = json_object_set_new(whole, "lockstep checkpoint", json_integer(LS_MANIFEST_FORMAT)) +
                    json_object_set_new(whole, "position", position) +
@@ -165,6 +169,13 @@ static bool read_integer(const json_t *object, const char *name, int64_t most, i
     return json_is_integer(number) && *value >= 0 && *value <= most;
 }
 
+/* Left out where the moments are as old as the run. */
+static bool read_age(const json_t *position, ls_manifest *m)
+{
+    m->age = m->step;
+    return !json_object_get(position, "age") || read_integer(position, "age", m->step, &m->age);
+}
+
 static bool read_sections(const json_t *list, ls_manifest *m)
 {
     m->n_sections = (int)json_array_size(list);
@@ -198,7 +209,7 @@ static ls_status read_content(ls_context *context, const char *path, json_t *who
         return ls_context_status(context);
     if (!m->settings || !m->notes || !read_integer(position, "step", most_steps, &m->step) ||
         !read_integer(position, "epoch", most_steps, &m->epoch) ||
-        !read_integer(position, "batch", MOST_BATCH, &m->batch) ||
+        !read_integer(position, "batch", MOST_BATCH, &m->batch) || !read_age(position, m) ||
         !read_sections(json_object_get(whole, "sections"), m))
         return damaged(context, path, "it lacks a member, or has one out of range");
     return LS_OK;

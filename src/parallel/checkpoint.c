@@ -10,6 +10,7 @@
 #include "cluster/cluster.h"
 #include "data/data.h"
 #include "io/folder.h"
+#include "optim/optimizer.h"
 #include "parallel/profile.h"
 #include "parallel/settings.h"
 #include "parallel/step.h"
@@ -18,7 +19,6 @@
 #include "parallel/whole.h"
 
 enum { DEFAULT_KEEP = 3 };
-static const char velocity_prefix[] = "velocity:";
 
 struct ls_checkpoints {
     ls_session *session; /* first: ls_session_of reads it */
@@ -33,7 +33,7 @@ struct ls_checkpoints {
     ls_notes came;    /* with what was loaded */
     int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
-    /* A copy of the weights, the statistics and the momentum, one after another; and the arrays in it. */
+    /* A copy of the weights, the statistics and the moments, one after another; and the arrays in it. */
     float *copy;
     ls_named_array *arrays;
     int n_arrays;
@@ -210,7 +210,7 @@ static ls_status name_section(ls_checkpoints *c, int section, bool trainable, fl
         const ls_view *view = &flat->views[i];
         if (view->trainable != trainable)
             continue;
-        const char *name = prefix ? ls_format(&c->session->context, "a name", "%s%s", prefix, view->name) : view->name;
+        const char *name = prefix ? ls_format(&c->session->context, "a name", "%s:%s", prefix, view->name) : view->name;
         if (!name)
             return LS_OUT_OF_MEMORY;
         c->arrays[c->n_arrays++] = (ls_named_array){name, view->rank, view->shape, begin + view->offset};
@@ -227,16 +227,17 @@ static ls_status reserve(ls_checkpoints *c, const char *function)
         return ls_status_of(c->session);
     ls_context *context = &c->session->context;
     const ls_flat *flat = &network->flat;
-    bool momentum = c->trainer->options.momentum != 0;
-    size_t weights = flat->trainable, both = weights + flat->state;
-    c->copy = ls_alloc(context, both + (momentum ? weights : 0), sizeof *c->copy, "a copy of the weights");
-    c->arrays = c->copy ? ls_alloc(context, 2 * (size_t)flat->n_views, sizeof *c->arrays, "a list of arrays") : NULL;
-    if (c->arrays) {
-        name_section(c, 1, true, c->copy, NULL);
-        name_section(c, 2, false, c->copy + weights, NULL);
-        c->first[3] = c->n_arrays;
-    }
-    if (c->arrays && (!momentum || name_section(c, 3, true, c->copy + both, velocity_prefix) == LS_OK))
+    const int moments = c->trainer->n_moments;
+    size_t weights = flat->trainable, both = weights + flat->state, views = (size_t)flat->n_views;
+    c->copy = ls_alloc(context, both + (size_t)moments * weights, sizeof *c->copy, "a copy of the weights");
+    c->arrays =
+        c->copy ? ls_alloc(context, (size_t)(1 + moments) * views, sizeof *c->arrays, "a list of arrays") : NULL;
+    bool good = c->arrays && name_section(c, 1, true, c->copy, NULL) == LS_OK &&
+                name_section(c, 2, false, c->copy + weights, NULL) == LS_OK;
+    for (int i = 0; i < moments && good; i++)
+        good = name_section(c, 3 + i, true, c->copy + both + (size_t)i * weights,
+                            ls_optimizer_moment(c->trainer->kind, i)) == LS_OK;
+    if (good)
         return LS_OK;
     drop_copy(c);
     return LS_OUT_OF_MEMORY;
@@ -249,18 +250,21 @@ static void copy_values(ls_checkpoints *c)
     int current = atomic_load(&network->current);
     memcpy(c->copy, network->weights[current], flat->trainable * sizeof *c->copy);
     memcpy(c->copy + flat->trainable, network->state[current], flat->state * sizeof *c->copy);
-    const float *velocity = ls_trainer_velocity(c->trainer);
-    if (velocity)
-        memcpy(c->copy + flat->trainable + flat->state, velocity, flat->trainable * sizeof *c->copy);
-    static const char *const names[LS_SECTIONS] = {"header", "weights", "statistics", "velocity"};
-    c->manifest = (ls_manifest){.step = (int64_t)ls_network_step(c->trainer->network),
+    int64_t step = (int64_t)ls_network_step(c->trainer->network), age;
+    const float *moments = ls_trainer_moments(c->trainer, &age);
+    const int n_moments = moments ? c->trainer->n_moments : 0;
+    if (moments)
+        memcpy(c->copy + flat->trainable + flat->state, moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
+    static const char *const names[LS_SECTIONS] = {"header", "weights", "statistics"};
+    c->manifest = (ls_manifest){.step = step,
+                                .age = moments ? age : step,
                                 .epoch = c->data ? c->data->epoch : 0,
                                 .batch = c->data ? c->data->position : 0,
                                 .settings = c->settings.list,
                                 .notes = c->notes.list,
-                                .n_sections = velocity ? 4 : 3};
-    for (int i = 0; i < LS_SECTIONS; i++)
-        c->manifest.sections[i].name = names[i];
+                                .n_sections = 3 + n_moments};
+    for (int i = 0; i < c->manifest.n_sections; i++)
+        c->manifest.sections[i].name = i < 3 ? names[i] : ls_optimizer_moment(c->trainer->kind, i - 3);
 }
 
 static void *write_checkpoint(void *argument)
@@ -305,8 +309,9 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
         return LS_BAD_ARGUMENT;
     if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c))
         ls_notes_copy(&c->session->context, &c->notes, notes);
+    int64_t age;
     if (ls_cluster_heed(c->session) != LS_OK ||
-        (ls_trainer_velocity(c->trainer) && ls_whole_momentum(c->trainer) != LS_OK))
+        (ls_trainer_moments(c->trainer, &age) && ls_whole_moments(c->trainer) != LS_OK))
         return ls_status_of(c->session);
     if (!holds_folder(c))
         return LS_OK;
@@ -338,11 +343,11 @@ static int batch_now(const ls_checkpoints *c, const ls_manifest *m)
     return (int)(batch < batches ? batch : batches);
 }
 
-/* The momentum into its place in the copy; true where the file has it. */
-static bool read_velocity(ls_checkpoints *c, const ls_safetensors *file, ls_status *status)
+/* The moments into their place in the copy; true where the file has them. */
+static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, ls_status *status)
 {
     *status = LS_OK;
-    for (int i = c->first[2]; i < c->first[3]; i++) {
+    for (int i = c->first[2]; i < c->n_arrays; i++) {
         const ls_saved *saved = ls_safetensors_find(file, c->arrays[i].name);
         if (!saved)
             return false;
@@ -353,15 +358,15 @@ static bool read_velocity(ls_checkpoints *c, const ls_safetensors *file, ls_stat
         if (*status != LS_OK)
             return false;
     }
-    return c->first[3] > c->first[2];
+    return c->n_arrays > c->first[2];
 }
 
 /* Where a run goes on. */
 typedef struct point {
     int64_t number; /* of the checkpoint; 0: none */
     int64_t step, epoch, batch;
-    int64_t momentum; /* whether there is one */
-    int64_t notes;    /* bytes */
+    int64_t moments, age; /* whether there are any, and the updates that they hold */
+    int64_t notes;        /* bytes */
 } point;
 
 /* All that can be refused comes before anything is changed. */
@@ -369,18 +374,19 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
                          point *to)
 {
     ls_network *network = c->trainer->network;
-    ls_status status = ls_weights_check(network, file, &c->context, path, velocity_prefix);
+    ls_status status = ls_weights_check(network, file, &c->context, path, ls_is_moment);
     if (status != LS_OK) {
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;
     }
-    to->momentum = c->trainer->options.momentum != 0 && read_velocity(c, file, &status);
+    to->moments = read_moments(c, file, &status);
+    to->age = m->age;
     if (status == LS_OK)
         status = ls_weights_read(network, file);
     if (status != LS_OK)
         return status;
-    const float *velocity = c->copy + network->flat.trainable + network->flat.state;
-    if (ls_trainer_restore(c->trainer, m->step, to->momentum ? velocity : NULL) == LS_OK && c->data)
+    const float *moments = to->moments ? c->copy + network->flat.trainable + network->flat.state : NULL;
+    if (ls_trainer_restore(c->trainer, m->step, moments, to->age) == LS_OK && c->data)
         ls_seek(c->data, m->epoch, batch_now(c, m));
     to->step = m->step;
     to->epoch = c->data ? c->data->epoch : m->epoch;
@@ -483,10 +489,10 @@ static ls_status follow(ls_checkpoints *c, point *to)
         if (ls_notes_reserve(context, &c->came, (size_t)to->notes) != LS_OK)
             return LS_OUT_OF_MEMORY;
     }
-    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, to->momentum) != LS_OK)
+    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, to->moments) != LS_OK)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&
-        ls_trainer_restore(c->trainer, to->step, to->momentum ? c->trainer->velocity : NULL) == LS_OK && c->data)
+        ls_trainer_restore(c->trainer, to->step, to->moments ? c->trainer->moments : NULL, to->age) == LS_OK && c->data)
         ls_seek(c->data, to->epoch, (int)to->batch);
     return ls_status_of(c->session);
 }

@@ -29,7 +29,7 @@ void ls_exchange_learn(ls_step_job *step);
 bool ls_exchange_advance(ls_step_job *step);
 bool ls_exchange_under_way(const ls_step_job *step); /* looking again is worth the while */
 
-/* The momentum lives in pieces with their owners: bytes [begin[r], end[r]) of it are rank r's, within a bucket. */
+/* The moments live in pieces with their owners: bytes [begin[r], end[r]) of each are rank r's, within a bucket. */
 ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begin[], size_t end[]);
 
 #endif

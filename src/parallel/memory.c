@@ -1,6 +1,7 @@
 /* What a training run will hold, told before it holds it. */
 #include "cluster/cluster.h"
 #include "data/data.h"
+#include "parallel/clip.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
@@ -29,8 +30,8 @@ ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *by
     int ranks = ls_cluster_ranks(session->options.cluster), shards = (int)((rows - 1) / shard + 1);
     int mine = (shards - 1) / ranks + 1;
     bool any_order = session->options.shuffle_pulls != 0;
-    size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (trainer->options.momentum != 0) +
-                       (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
+    size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (size_t)trainer->n_moments +
+                       ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
     size_t floats = 2 * (flat->trainable + flat->state) +
                     (ls_network_apart(network) ? 0 : gradients * flat->trainable) +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);

@@ -7,6 +7,7 @@
 
 #include "data/data.h"
 #include "io/notes.h"
+#include "optim/optimizer.h"
 #include "parallel/step.h"
 
 static void set(ls_settings *s, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -52,11 +53,18 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     set(s, "shard", "%d", network->shard);
     set(s, "conv", "%s", options->conv == LS_CONV_DIRECT ? "direct" : "auto");
     set(s, "dtype", "%s", dtypes[options->dtype]);
-    set(s, "optimizer", "sgd");
+    set(s, "optimizer", "%s", ls_optimizer_name(trainer->kind));
     set_number(s, "lr", o->lr);
     set_number(s, "momentum", o->momentum);
     set(s, "nesterov", "%s", o->nesterov ? "yes" : "no");
+    if (trainer->kind != LS_SGD) {
+        set_number(s, "beta1", ls_optimizer_beta1(o));
+        set_number(s, "beta2", ls_optimizer_beta2(o));
+        set_number(s, "eps", ls_optimizer_eps(o));
+    }
     set_number(s, "weight_decay", o->weight_decay);
+    if (o->clip_norm > 0)
+        set_number(s, "clip_norm", o->clip_norm);
     set(s, "schedule", "%s", schedules[o->schedule]);
     set(s, "warmup", "%lld", (long long)o->warmup);
     if (o->schedule != LS_CONSTANT)
@@ -76,7 +84,11 @@ static void set_data(ls_settings *s, const ls_data *data)
 static ls_status allow(ls_settings *s, const char *name)
 {
     char known[1024] = "";
-    if (strcmp(name, "total") == 0 || ls_note_find(s->list, name)) { /* total is there with some schedules only */
+    static const char *const at_times[] = {"total", "beta1", "beta2", "eps", "clip_norm"}; /* not in every run */
+    bool there = ls_note_find(s->list, name) != NULL;
+    for (size_t i = 0; i < sizeof at_times / sizeof *at_times; i++)
+        there |= strcmp(name, at_times[i]) == 0;
+    if (there) {
         if (s->n_allowed < LS_SETTINGS)
             s->allowed[s->n_allowed++] = ls_intern(s->session, name);
         return LS_OK;

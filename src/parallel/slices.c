@@ -1,5 +1,7 @@
 #include "parallel/slices.h"
 
+#include "parallel/clip.h"
+
 /* A slice is as long as one thread of a unit is to be given at once. */
 static size_t slice_floats(const ls_step_job *step)
 {
@@ -32,9 +34,9 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit
     float *target = ls_step_target(step) + at;
     ls_partials from = ls_route_partials(&step->routes[bucket], at);
     ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
-    if (!step->update)
+    if (!step->update || ls_clips(trainer))
         unit->type->sum(unit, &terms, target, n);
-    else if (!unit->type->update(unit, &terms, target, weights, trainer->velocity ? trainer->velocity + at : NULL, n,
+    else if (!unit->type->update(unit, &terms, target, weights, trainer->moments ? trainer->moments + at : NULL, n,
                                  &step->how))
         atomic_store(&step->broken, 1);
 }

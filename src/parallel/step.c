@@ -6,6 +6,7 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
+#include "parallel/clip.h"
 #include "parallel/exchange.h"
 #include "parallel/mirror.h"
 #include "parallel/profile.h"
@@ -103,7 +104,8 @@ void ls_step_wake(ls_step_job *step)
 float *ls_step_target(const ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    return step->update ? network->home_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+    bool updates = step->update && !ls_clips(step->trainer);
+    return updates ? network->home_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 
 /* ---- The end of a step ---- */
@@ -139,7 +141,7 @@ static void move_statistics(ls_step_job *step)
 
 static ls_report report_of(const ls_step_job *step)
 {
-    ls_report report = {.step = step->number + 1, .rows = (int)step->rows};
+    ls_report report = {.step = step->number + 1, .rows = (int)step->rows, .norm = step->norm};
     for (int j = 0; j < step->shards; j++) {
         const float *metrics = step->metrics + (size_t)j * LS_METRICS;
         step->losses[j] = metrics[LS_METRIC_LOSS];
@@ -243,6 +245,8 @@ void ls_step_finish(ls_step_job *step)
             atomic_store(&step->broken, 1);
     }
     ls_exchange_learn(step);
+    if (step->update && ls_clips(trainer) && !atomic_load(&step->broken) && !ls_clip_update(step))
+        atomic_store(&step->broken, 1);
     if (step->update && !atomic_load(&step->broken)) {
         move_statistics(step);
         if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))

@@ -59,10 +59,11 @@ typedef struct ls_step_job {
     int first_slot, slots; /* of the wire; how many a bucket has */
     int *order;            /* [mine] in which they are pulled */
     bool placed;           /* some shards belong to a device */
-    ls_sgd how;
+    ls_update how;
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */
     bool update;                /* else the gradient is kept */
+    double norm;                /* of the gradient, where it is clipped */
     int shards_capacity;
     /* while it runs */
     pthread_mutex_t lock; /* guards tree.state, filled, the tries and the pool */
@@ -91,12 +92,15 @@ typedef struct ls_step_job {
 struct ls_trainer {
     ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
+    ls_optimizer kind;
     ls_optim options;
     /* In the memory of the network's unit: */
-    float *velocity; /* NULL without momentum; only this rank's pieces are kept up */
-    float *gradient; /* when it was read; NULL before */
-    float **pool; /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
-    float *seen;  /* a copy on the host of what was asked for last */
+    float *moments;  /* [n_moments][trainable]; only this rank's pieces are kept up, where it does not clip; NULL without any */
+    float *gradient; /* when it was read, or is clipped; NULL before */
+    float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
+    int n_moments;
+    double *squares; /* where the gradient is clipped: of its blocks; else NULL */
+    float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
     int n_pool, pool_capacity;
     ls_groups groups;
     ls_tries tries;
@@ -111,7 +115,8 @@ struct ls_trainer {
     struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
     uint32_t verified;          /* shards that all devices were compared on */
     atomic_int asked;           /* by this rank */
-    bool restart;               /* the next update is the first of its momentum */
+    bool restart;               /* the next update begins the moments anew */
+    int64_t began;              /* the update that did last, from 0 */
     pthread_mutex_t lock;       /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;
@@ -125,7 +130,8 @@ ls_status ls_step_reserve(ls_step_job *step, int shards);
 ls_share *ls_step_share(const ls_step_job *step, int j, int *local);
 void ls_step_submit(ls_step_job *step);
 
-float *ls_step_target(const ls_step_job *step); /* where the reduced pieces go: the next weights, or the gradient */
+/* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
+float *ls_step_target(const ls_step_job *step);
 void ls_step_wake(ls_step_job *step);           /* idle workers look again */
 /* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core is. */
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker);

@@ -4,8 +4,9 @@
 
 #include "base/random.h"
 #include "data/data.h"
-#include "optim/schedule.h"
+#include "optim/optimizer.h"
 #include "parallel/batches.h"
+#include "parallel/clip.h"
 #include "parallel/exchange.h"
 #include "parallel/mirror.h"
 #include "parallel/profile.h"
@@ -29,26 +30,13 @@ static void free_trainer(void *object)
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
     ls_release(context, trainer->rows);
-    ls_unit_release(unit, trainer->velocity);
+    ls_unit_release(unit, trainer->moments);
     ls_unit_release(unit, trainer->gradient);
-    ls_release(context, trainer->seen);
+    ls_release(context, trainer->squares);
+    ls_release(context, trainer->seen_moments);
+    ls_release(context, trainer->seen_gradient);
     pthread_mutex_destroy(&trainer->lock);
     ls_release(context, trainer);
-}
-
-static const char *wrong_option(const ls_optim *o)
-{
-    if (!(o->lr >= 0 && o->lr < 1e30))
-        return "lr must be finite and at least 0";
-    if (!(o->momentum >= 0 && o->momentum < 1e30) || !(o->weight_decay >= 0 && o->weight_decay < 1e30))
-        return "momentum and weight_decay must be finite and at least 0";
-    if (o->nesterov && o->momentum == 0)
-        return "nesterov needs a momentum";
-    if ((int)o->schedule < LS_CONSTANT || (int)o->schedule > LS_COSINE)
-        return "there is no such schedule";
-    if (o->warmup < 0 || o->total < 0 || (o->schedule != LS_CONSTANT && o->total == 0))
-        return "warmup must be at least 0, and the step and cosine schedules need total";
-    return NULL;
 }
 
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options)
@@ -57,9 +45,7 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     if (!network)
         return NULL;
     ls_context *context = &network->session->context;
-    const char *wrong = kind != LS_SGD ? "there is no such optimizer"
-                        : options      ? wrong_option(options)
-                                       : "options are NULL";
+    const char *wrong = ls_optimizer_wrong(kind, options);
     if (!wrong && network->trainer)
         wrong = "the network has a trainer already";
     if (wrong) {
@@ -71,7 +57,9 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
         return NULL;
     trainer->session = network->session;
     trainer->network = network;
+    trainer->kind = kind;
     trainer->options = *options;
+    trainer->n_moments = ls_optimizer_moments(kind, options);
     pthread_mutex_init(&trainer->lock, NULL);
     network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
     return network->trainer;
@@ -86,8 +74,11 @@ static ls_status prepare(ls_trainer *trainer)
         if (!trainer->steps[i].owed)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_tries_init(trainer) == LS_OK;
-    if (good && trainer->options.momentum != 0 && !trainer->velocity)
-        trainer->velocity = ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "the momentum");
+    if (good && trainer->n_moments && !trainer->moments)
+        trainer->moments = ls_unit_alloc(network->home, (size_t)trainer->n_moments * network->flat.trainable,
+                                         sizeof(float), "the optimizer's moments");
+    if (good && ls_clips(trainer))
+        ls_clip_init(trainer);
     if (good)
         ls_mirrors_take_gradients(network);
     return ls_status_of(network->session);
@@ -257,7 +248,7 @@ static ls_status check_operands(ls_network *network, const char *function)
     return LS_OK;
 }
 
-/* To the last update that was made: how many more had been handed in is a matter of time, and their momentum half there. */
+/* To the last update that was made: how many more had been handed in is a matter of time, and their moments half there. */
 static void go_back(ls_trainer *trainer)
 {
     ls_engine_wait(trainer->network->engine);
@@ -295,25 +286,28 @@ ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
     return network->defined ? prepare(trainer) : LS_OK;
 }
 
-const float *ls_trainer_velocity(ls_trainer *trainer)
+const float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
 {
-    if (!trainer->velocity || trainer->updates == 0 || trainer->restart)
-        return NULL;
     ls_network *network = trainer->network;
-    return ls_network_seen(network, trainer->velocity, network->flat.trainable, &trainer->seen);
+    *age = trainer->updates - trainer->began;
+    if (!trainer->moments || trainer->updates == 0 || trainer->restart)
+        return NULL;
+    return ls_network_seen(network, trainer->moments, (size_t)trainer->n_moments * network->flat.trainable,
+                           &trainer->seen_moments);
 }
 
-ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *velocity)
+ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age)
 {
     ls_network *network = trainer->network;
     if (prepare(trainer) != LS_OK)
         return ls_status_of(network->session);
-    if (trainer->velocity && velocity)
-        ls_network_put(network, trainer->velocity, velocity, network->flat.trainable);
+    if (trainer->moments && moments && moments != trainer->moments)
+        ls_network_put(network, trainer->moments, moments, (size_t)trainer->n_moments * network->flat.trainable);
     pthread_mutex_lock(&trainer->lock);
     trainer->updates = trainer->reported = trainer->taken = step;
     pthread_mutex_unlock(&trainer->lock);
-    trainer->restart = !velocity;
+    trainer->restart = !moments;
+    trainer->began = step - age;
     return LS_OK;
 }
 
@@ -354,16 +348,14 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
         go_back(trainer);
-    const ls_optim *o = &trainer->options;
     step->number = trainer->updates;
     step->update = update;
-    step->how = (ls_sgd){.rows = (float)step->rows,
-                         .lr = (float)ls_learning_rate(o, step->number),
-                         .momentum = (float)o->momentum,
-                         .weight_decay = (float)o->weight_decay,
-                         .nesterov = o->nesterov,
-                         .first = step->number == 0 || trainer->restart};
+    if (update && trainer->restart)
+        trainer->began = step->number;
     trainer->restart &= !update;
+    step->how =
+        ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began, step->rows);
+    step->how.stride = network->flat.trainable;
     order_pulls(step, session->options.shuffle_pulls);
     step->n_parts = network->n_pending;
     if (update)
@@ -402,7 +394,7 @@ int ls_asked(ls_trainer *trainer)
 static const float *seen_gradient(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    return ls_network_seen(network, trainer->gradient, network->flat.trainable, &trainer->seen);
+    return ls_network_seen(network, trainer->gradient, network->flat.trainable, &trainer->seen_gradient);
 }
 
 const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)

@@ -20,11 +20,12 @@ uint64_t ls_network_step(const ls_network *network);
 /* Waits; then the pending parts can be run by the caller's own job, with the trainer's pool of gradients. */
 ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 
-/* Waits; then the network's values and the momentum are those of the last update. LS_STALE with gradients that none has used. */
+/* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has used. */
 ls_status ls_trainer_settle(struct ls_trainer *trainer, const char *function);
-const float *ls_trainer_velocity(struct ls_trainer *trainer); /* NULL where the next update begins it anew */
-/* Goes on after `step` updates. `velocity` is laid out like the weights, or is the trainer's own; NULL: the next update begins it
- * anew. */
-ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *velocity);
+/* The optimizer's moments, each laid out like the weights, one after another, and how many updates they hold; NULL where the next
+ * update begins them anew. */
+const float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
+/* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. */
+ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age);
 
 #endif

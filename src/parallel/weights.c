@@ -62,7 +62,7 @@ static void shape_text(char *text, size_t size, int rank, const int64_t *shape)
 }
 
 ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
-                           const char *besides)
+                           bool (*besides)(const char *name))
 {
     for (int i = 0; i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
@@ -79,8 +79,7 @@ ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file
     }
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         const char *name = ls_safetensors_at(file, i)->name;
-        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) &&
-            !(besides && strncmp(name, besides, strlen(besides)) == 0))
+        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) && !(besides && besides(name)))
             return ls_raise(context, LS_BAD_FILE,
                             "%s: the network has no parameter %s; is this a file of another model?", path, name);
     }

@@ -5,10 +5,10 @@
 #include "io/safetensors.h"
 #include "parallel/network.h"
 
-/* Whether the file has every tensor of the network in its shape, and nothing else but what begins with `besides` (NULL: nothing
+/* Whether the file has every tensor of the network in its shape, and nothing else but what `besides` takes by its name (NULL: nothing
  * else); what is wrong goes to `context`. */
 ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
-                           const char *besides);
+                           bool (*besides)(const char *name));
 
 /* Reads them into the copy that is not current and makes it the current one, so that a failure half-way leaves the network as it
  * was. */

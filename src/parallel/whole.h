@@ -4,10 +4,11 @@
 
 #include "parallel/step.h"
 
-/* The momentum lives in pieces with their owners: makes it whole on rank 0. Every rank comes here, its trainer idle. */
-ls_status ls_whole_momentum(struct ls_trainer *trainer);
+/* The moments live in pieces with their owners: makes them whole on rank 0. Every rank comes here, its trainer idle. */
+ls_status ls_whole_moments(struct ls_trainer *trainer);
 
-/* Rank 0's weights and statistics become every rank's, and of its whole momentum each rank gets its pieces. */
-ls_status ls_whole_spread(struct ls_trainer *trainer, bool momentum);
+/* Rank 0's weights and statistics become every rank's, and of its whole moments each rank gets its pieces, or all where
+ * the gradient is clipped. */
+ls_status ls_whole_spread(struct ls_trainer *trainer, bool moments);
 
 #endif

@@ -18,6 +18,8 @@ fi
 same 1 3 4 7 -- --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 2 --lr 0.3 --momentum 0.9
 same 3 -- --limit 100 --limit-test 50 --batch 70 --shard 64 --steps 2 --lr 0.3 --nesterov --momentum 0.9 --weight-decay 0.01
 same 3 -- --model resnet18 --batch 10 --shard 4 --limit 13 --limit-test 5 --epochs 1 --momentum 0.9
+same 2 3 -- --optimizer adamw --lr 0.01 --label-smoothing 0.1 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
+same 2 3 -- --clip-norm 0.3 --lr 0.3 --momentum 0.9 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
 
 # As if on two hosts of four, and on three of three, three and one.
 same 8 -- --host-ranks 4 --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 1 --lr 0.3 --momentum 0.9

@@ -23,7 +23,7 @@ usage '-x: ' train -x
 usage '--batch: needs a value' train --batch
 usage '--quiet=1: takes no value' train --quiet=1
 usage 'train: .*extra' train extra
-for option in batch shard epochs steps limit limit-test verify; do
+for option in batch shard epochs steps limit limit-test verify patience; do
     for value in 0 -1 5x ' 5' +5 1e3 0x10 99999999999999999999 ''; do
         usage "--$option: " train "--$option" "$value"
     done
@@ -33,7 +33,7 @@ usage '--warmup: ' train --warmup -1
 for value in -1 18446744073709551616 1.5 ''; do
     usage '--seed: ' train --seed "$value"
 done
-for option in lr momentum weight-decay; do
+for option in lr momentum weight-decay beta1 beta2 eps clip-norm label-smoothing; do
     for value in -1 -0.1 nan inf 1e999 1e-999 0x1 0.1x '' ' 0.1'; do
         usage "--$option: " train "--$option" "$value"
     done
@@ -43,7 +43,14 @@ for value in normal: normal:0 normal:-1 normal:nan normal:1x glorot ''; do
 done
 usage "--model: 'vgg'" train --model vgg
 usage "--schedule: 'linear'" train --schedule linear
-usage "--optimizer: 'adam'" train --optimizer adam
+usage "--optimizer: 'lion'" train --optimizer lion
+for option in beta1 beta2 eps; do
+    usage "--$option: needs --optimizer adam or adamw" train "--$option" 0.5
+    usage "--$option: must be above 0" train --optimizer adam "--$option" 0
+done
+usage '--beta2: must be above 0 and below 1' train --optimizer adamw --beta2 1
+usage '--label-smoothing: must be from 0 to 1' train --label-smoothing 1.1
+usage '--momentum: is of sgd' train --optimizer adam --momentum 0.9
 usage "--conv: 'fft'" train --conv fft
 usage "--isa: 'sse'" train --isa sse
 usage "--dtype: 'f16'" train --dtype f16

@@ -157,10 +157,10 @@ static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
     ls_cuda_sum(NULL, terms, out, n);
 }
 
-static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
-                   const ls_sgd *how)
+static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+                   const ls_update *how)
 {
-    ls_cuda_update(NULL, terms, out, w, v, n, how, &((emulated *)unit)->broken);
+    ls_cuda_update(NULL, terms, out, w, moments, n, how, &((emulated *)unit)->broken);
     return true;
 }
 

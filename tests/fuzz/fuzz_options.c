@@ -21,7 +21,10 @@ static void look_at(int command, const settings *c)
     must(c->epochs >= 1 && c->epochs <= INT32_MAX && c->steps >= 0 && c->limit >= 0 && c->limit_test >= 0);
     must(c->warmup >= 0 && c->timeout >= 0 && c->timeout <= 1000000 && c->verify >= 0 && c->every_steps >= 0);
     must(isfinite(c->lr) && (c->lr >= 0 || c->lr == -1) && c->momentum >= 0 && c->momentum <= 3.5e38);
-    must(c->weight_decay >= 0 && c->weight_decay <= 3.5e38 && c->init.scale > 0 && c->init.scale <= 3.5e38);
+    const double usual[] = {c->beta1, c->beta2, c->eps, c->weight_decay};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        must(usual[i] == -1 || (usual[i] >= 0 && usual[i] <= 3.5e38));
+    must(c->init.scale > 0 && c->init.scale <= 3.5e38);
     must(c->every_seconds >= 0 && c->every_seconds <= 3600.0 * INT32_MAX);
     must(c->n_allow_changed <= MOST_ALLOWED && !c->allow_changed[c->n_allow_changed]);
     int n = options_list(command, c, list, texts, 128);

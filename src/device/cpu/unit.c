@@ -69,15 +69,15 @@ static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
     }
 }
 
-static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
-                   const ls_sgd *how)
+static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+                   const ls_update *how)
 {
     cpu_unit *u = (cpu_unit *)unit;
     bool finite = true;
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t floats = n - at < BLOCK ? n - at : BLOCK;
         const float *g = sum_block(u, terms, at, u->sums, floats);
-        finite &= unit->backend->sgd(out + at, w + at, v ? v + at : NULL, g, floats, how) != 0;
+        finite &= ls_backend_update(unit->backend, out + at, w + at, moments ? moments + at : NULL, g, floats, how) != 0;
     }
     return finite;
 }

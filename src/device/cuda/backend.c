@@ -276,13 +276,14 @@ static void reshape(const ls_op_call *call)
 static void cross_entropy(const ls_op_call *call)
 {
     ls_cuda_cross_entropy(card_of(call)->stream, half_of(call), call->out[0].data, call->out[1].data, call->in[0].data,
-                          call->samples->labels, call->samples->count, call->in[0].c);
+                          call->samples->labels, call->samples->count, call->in[0].c, call->attributes->smoothing);
 }
 
 static void cross_entropy_backward(const ls_op_call *call)
 {
     ls_cuda_cross_entropy_backward(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
-                                   call->in[1].data, call->samples->labels, call->samples->count, call->out[0].c);
+                                   call->in[1].data, call->samples->labels, call->samples->count, call->out[0].c,
+                                   call->attributes->smoothing);
 }
 
 static void softmax(const ls_op_call *call)

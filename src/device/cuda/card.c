@@ -103,12 +103,12 @@ static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
     ls_card_good(card, cudaPeekAtLastError(), "a sum of gradients");
 }
 
-static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
-                   const ls_sgd *how)
+static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+                   const ls_update *how)
 {
     ls_card *card = ls_card_of(unit);
     if (card->unit.status == LS_OK && n) {
-        ls_cuda_update(card->stream, terms, out, w, v, n, how, card->broken);
+        ls_cuda_update(card->stream, terms, out, w, moments, n, how, card->broken);
         ls_card_good(card, cudaPeekAtLastError(), "an update of weights");
     }
     return true; /* `finish` tells */

@@ -26,21 +26,45 @@ __global__ void sum(const __grid_constant__ ls_terms terms, float *out, size_t n
         out[i] = sum_at(terms, i);
 }
 
-__global__ void update(const __grid_constant__ ls_terms terms, float *out, const float *w, float *v, size_t n,
-                       ls_sgd how, int *broken)
+/* The formulas of device/update.h. They return whether the new numbers are finite. */
+__device__ bool sgd_at(const ls_sgd &how, float sum, float w, float *v, float *out)
+{
+    float g = sum / how.rows;
+    bool finite = true;
+    if (how.weight_decay != 0)
+        g = fmaf(how.weight_decay, w, g);
+    if (how.momentum != 0) {
+        *v = how.first ? g : fmaf(how.momentum, *v, g);
+        finite = isfinite(*v);
+        g = how.nesterov ? fmaf(how.momentum, *v, g) : *v;
+    }
+    *out = fmaf(-how.lr, g, w);
+    return finite && isfinite(*out);
+}
+
+__device__ bool adam_at(const ls_adam &how, float sum, float w, float *m, float *v, float *out)
+{
+    float g = sum / how.rows;
+    if (how.weight_decay != 0)
+        g = fmaf(how.weight_decay, w, g);
+    const float old_m = how.first ? 0 : *m, old_v = how.first ? 0 : *v;
+    *m = fmaf(how.share1, g - old_m, old_m);
+    *v = fmaf(how.share2, fmaf(g, g, 0 - old_v), old_v);
+    if (how.decay != 0)
+        w = fmaf(-how.decay, w, w);
+    *out = fmaf(-how.rate, *m / fmaf(sqrtf(*v), how.scale, how.eps), w);
+    return isfinite(*m) && isfinite(*v) && isfinite(*out);
+}
+
+__global__ void update(const __grid_constant__ ls_terms terms, float *out, const float *w, float *moments, size_t n,
+                       const __grid_constant__ ls_update how, int *broken)
 {
     bool finite = true;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        float g = sum_at(terms, i) / how.rows;
-        if (how.weight_decay != 0)
-            g = fmaf(how.weight_decay, w[i], g);
-        if (how.momentum != 0) {
-            v[i] = how.first ? g : fmaf(how.momentum, v[i], g);
-            finite = finite && isfinite(v[i]);
-            g = how.nesterov ? fmaf(how.momentum, v[i], g) : v[i];
-        }
-        out[i] = fmaf(-how.lr, g, w[i]);
-        finite = finite && isfinite(out[i]);
+        const float sum = sum_at(terms, i);
+        float *first = moments ? moments + i : moments;
+        finite &= how.rule == LS_RULE_ADAM ? adam_at(how.adam, sum, w[i], first, first + how.stride, out + i)
+                                           : sgd_at(how.sgd, sum, w[i], first, out + i);
     }
     if (!finite)
         *broken = 1;
@@ -53,8 +77,8 @@ void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t 
     sum<<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(*terms, out, n);
 }
 
-void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
-                    const ls_sgd *how, int *broken)
+void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+                    const ls_update *how, int *broken)
 {
-    update<<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(*terms, out, w, v, n, *how, broken);
+    update<<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(*terms, out, w, moments, n, *how, broken);
 }

@@ -94,9 +94,10 @@ void ls_cuda_global_pool_backward(cudaStream_t stream, int half, void *dx, const
 
 /* ---- loss.cu ---- */
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
-                           const uint8_t *labels, int images, int classes);
+                           const uint8_t *labels, int images, int classes, float smoothing);
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
-                                    const float *probabilities, const uint8_t *labels, int images, int classes);
+                                    const float *probabilities, const uint8_t *labels, int images, int classes,
+                                    float smoothing);
 void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes);
 void ls_cuda_softmax_backward(cudaStream_t stream, int half, void *dx, const void *dy, const void *y, int images,
                               int classes);
@@ -141,8 +142,8 @@ void ls_cuda_direct_weight(cudaStream_t stream, int half, float *dw, const void 
 /* ---- flat.cu ---- */
 void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t n);
 /* *broken, the card's, becomes 1 where a new number is not finite. */
-void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, const float *w, float *v, size_t n,
-                    const ls_sgd *how, int *broken);
+void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+                    const ls_update *how, int *broken);
 
 #ifdef __cplusplus
 }

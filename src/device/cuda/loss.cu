@@ -26,22 +26,27 @@ template <typename T, typename P> __device__ float softmax_of(P *p, const T *z, 
 }
 
 template <typename T>
-__global__ void cross_entropy(float *loss, float *p, const T *logits, const uint8_t *labels, size_t images, int classes)
+__global__ void cross_entropy(float *loss, float *p, const T *logits, const uint8_t *labels, size_t images, int classes,
+                              float smoothing)
 {
     for (size_t i = ls_thread(); i < images; i += ls_threads()) {
         const T *z = logits + i * classes;
         const float m = largest(z, classes), s = softmax_of(p + i * classes, z, m, classes);
-        loss[i] = logf(s) - (ls_load(z + labels[i]) - m);
+        float right = ls_load(z + labels[i]) - m, all = 0;
+        for (int c = 0; c < classes && smoothing != 0; c++)
+            all += ls_load(z + c) - m;
+        loss[i] = logf(s) - (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / classes * all));
     }
 }
 
 template <typename T>
 __global__ void cross_entropy_backward(T *dlogits, const float *dloss, const float *p, const uint8_t *labels, size_t n,
-                                       int classes)
+                                       int classes, float smoothing)
 {
+    const float share = smoothing / classes, right = 1 - smoothing + share;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         const size_t image = i / classes;
-        ls_store(dlogits + i, (p[i] - ((int)(i % classes) == labels[image] ? 1.0f : 0.0f)) * dloss[image]);
+        ls_store(dlogits + i, (p[i] - ((int)(i % classes) == labels[image] ? right : share)) * dloss[image]);
     }
 }
 
@@ -122,19 +127,19 @@ __global__ void sum_each_backward(T *d, const float *dy, const T *a, const T *b,
 
 template <typename T>
 void launch_cross_entropy(cudaStream_t stream, float *loss, float *p, const void *logits, const uint8_t *labels,
-                          int images, int classes)
+                          int images, int classes, float smoothing)
 {
-    cross_entropy<T>
-        <<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(loss, p, (const T *)logits, labels, images, classes);
+    cross_entropy<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(loss, p, (const T *)logits, labels, images,
+                                                                             classes, smoothing);
 }
 
 template <typename T>
 void launch_cross_entropy_backward(cudaStream_t stream, void *dlogits, const float *dloss, const float *p,
-                                   const uint8_t *labels, int images, int classes)
+                                   const uint8_t *labels, int images, int classes, float smoothing)
 {
     const size_t n = (size_t)images * classes;
     cross_entropy_backward<T>
-        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)dlogits, dloss, p, labels, n, classes);
+        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)dlogits, dloss, p, labels, n, classes, smoothing);
 }
 
 template <typename T> void launch_softmax(cudaStream_t stream, void *y, const void *x, int images, int classes)
@@ -174,15 +179,17 @@ void launch_sum_each_backward(cudaStream_t stream, void *d, const float *dy, con
 } // namespace
 
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
-                           const uint8_t *labels, int images, int classes)
+                           const uint8_t *labels, int images, int classes, float smoothing)
 {
-    LS_BY_TYPE(half, launch_cross_entropy, stream, loss, probabilities, logits, labels, images, classes);
+    LS_BY_TYPE(half, launch_cross_entropy, stream, loss, probabilities, logits, labels, images, classes, smoothing);
 }
 
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
-                                    const float *probabilities, const uint8_t *labels, int images, int classes)
+                                    const float *probabilities, const uint8_t *labels, int images, int classes,
+                                    float smoothing)
 {
-    LS_BY_TYPE(half, launch_cross_entropy_backward, stream, dlogits, dloss, probabilities, labels, images, classes);
+    LS_BY_TYPE(half, launch_cross_entropy_backward, stream, dlogits, dloss, probabilities, labels, images, classes,
+               smoothing);
 }
 
 void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes)

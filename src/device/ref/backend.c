@@ -73,6 +73,7 @@ static const ls_backend reference = {
     .scratch = scratch,
     .add = ls_ref_vector_add,
     .sgd = ls_ref_vector_sgd,
+    .adam = ls_ref_vector_adam,
 };
 
 const ls_backend *ls_backend_ref(void)

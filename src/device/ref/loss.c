@@ -8,9 +8,9 @@ static float *numbers_of(const ls_operand *t, int group, int lane)
     return t->data + group * ls_ref_places(t) * LS_LANES + lane;
 }
 
-static void cross_entropy_of(const float *z, int classes, int label, float *loss, float *p)
+static void cross_entropy_of(const float *z, int classes, int label, float smoothing, float *loss, float *p)
 {
-    float m = z[0], s = 0;
+    float m = z[0], s = 0, u = 0;
     for (int c = 1; c < classes; c++) {
         m = z[c * LS_LANES] > m ? z[c * LS_LANES] : m;
     }
@@ -21,7 +21,14 @@ static void cross_entropy_of(const float *z, int classes, int label, float *loss
     for (int c = 0; c < classes; c++) {
         p[c * LS_LANES] /= s;
     }
-    *loss = ls_logf(s) - (z[label * LS_LANES] - m);
+    if (smoothing == 0) {
+        *loss = ls_logf(s) - (z[label * LS_LANES] - m);
+        return;
+    }
+    for (int c = 0; c < classes; c++) {
+        u += z[c * LS_LANES] - m;
+    }
+    *loss = ls_logf(s) - fmaf(1 - smoothing, z[label * LS_LANES] - m, smoothing / (float)classes * u);
 }
 
 void ls_ref_cross_entropy(const ls_op_call *call)
@@ -32,7 +39,8 @@ void ls_ref_cross_entropy(const ls_op_call *call)
         for (int lane = 0; lane < LS_LANES; lane++) {
             float *loss_of = numbers_of(loss, group, lane), *p_of = numbers_of(p, group, lane);
             if (lane < lanes) {
-                cross_entropy_of(numbers_of(z, group, lane), z->c, ls_ref_label(call, group, lane), loss_of, p_of);
+                cross_entropy_of(numbers_of(z, group, lane), z->c, ls_ref_label(call, group, lane),
+                                 call->attributes->smoothing, loss_of, p_of);
                 continue;
             }
             *loss_of = 0;
@@ -46,6 +54,7 @@ void ls_ref_cross_entropy(const ls_op_call *call)
 void ls_ref_cross_entropy_backward(const ls_op_call *call)
 {
     const ls_operand *dloss = &call->in[0], *p = &call->in[1], *dz = &call->out[0];
+    const float smoothing = call->attributes->smoothing, share = smoothing / (float)dz->c, keep = 1 - smoothing;
     for (int group = 0; group < call->groups; group++) {
         int lanes = ls_ref_lanes(call, group);
         for (int lane = 0; lane < LS_LANES; lane++) {
@@ -53,7 +62,7 @@ void ls_ref_cross_entropy_backward(const ls_op_call *call)
             const float *p_of = numbers_of(p, group, lane);
             float slope = *numbers_of(dloss, group, lane), *out = numbers_of(dz, group, lane);
             for (int c = 0; c < dz->c; c++) {
-                float d = (p_of[c * LS_LANES] - (c == label ? 1 : 0)) * slope;
+                float d = (p_of[c * LS_LANES] - (c == label ? keep + share : share)) * slope;
                 out[c * LS_LANES] = lane < lanes ? d : 0;
             }
         }

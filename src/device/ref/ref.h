@@ -30,6 +30,7 @@ size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);
 size_t ls_ref_custom_scratch(const ls_op_call *call);
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
+int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);
 
 /* The two factors of one term of a plane sum, for the number at element `at` of the operands that `what` knows. A term
  * that is no product has 1 as its second factor: fma(x, 1, r) is r + x, bit for bit. */

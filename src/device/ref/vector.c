@@ -26,3 +26,26 @@ int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *gradien
     }
     return finite;
 }
+
+int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const float *gradient, size_t n,
+                       const ls_adam *how)
+{
+    int finite = 1;
+    for (size_t i = 0; i < n; i++) {
+        float g = gradient[i] / how->rows, kept = w[i];
+        if (how->weight_decay != 0) {
+            g = fmaf(how->weight_decay, w[i], g);
+        }
+        if (how->first) {
+            m[i] = v[i] = 0;
+        }
+        m[i] = fmaf(how->share1, g - m[i], m[i]);
+        v[i] = fmaf(how->share2, fmaf(g, g, 0 - v[i]), v[i]);
+        if (how->decay != 0) {
+            kept = fmaf(-how->decay, w[i], w[i]);
+        }
+        out[i] = fmaf(-how->rate, m[i] / fmaf(sqrtf(v[i]), how->scale, how->eps), kept);
+        finite = finite && isfinite(m[i]) && isfinite(v[i]) && isfinite(out[i]);
+    }
+    return finite;
+}

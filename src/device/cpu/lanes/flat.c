@@ -10,17 +10,55 @@ static void add(float *out, const float *a, const float *b, size_t n)
         out[i] = a[i] + b[i];
 }
 
-/* A number times zero is zero exactly where it is finite, so one sum remembers whether all were. */
-LS_INLINE vf sgd_vector(float *out, const float *w, float *v, vf g, const ls_sgd *how, vf check)
+/* The update of LS_VL weights. A number times zero is zero exactly where it is finite, so that one sum, `check`, remembers whether all
+ * were. */
+typedef vf update_vector(float *out, const float *w, float *const moments[], vf g, const void *how, vf check);
+
+/* Inlined with the rule, so that what does not change is looked at once. */
+LS_INLINE int update(update_vector *rule, float *out, const float *w, float *const moments[], int n_moments,
+                     const float *g, size_t n, const void *how)
 {
+    vf check = vf_zero();
+    float lane[LS_VL], sum = 0.0f, *at[LS_MOST_MOMENTS] = {NULL};
+    size_t i = 0;
+    for (; i + LS_VL <= n; i += LS_VL) {
+        for (int m = 0; m < n_moments; m++)
+            at[m] = moments[m] + i;
+        check = rule(out + i, w + i, at, vf_load(g + i), how, check);
+    }
+    if (i < n) {
+        /* The rest as one vector of its own, filled up with zeros. */
+        float old[LS_VL] = {0.0f}, gradient[LS_VL] = {0.0f}, kept[LS_MOST_MOMENTS][LS_VL] = {{0.0f}}, new[LS_VL];
+        for (size_t k = i; k < n; k++) {
+            old[k - i] = w[k];
+            gradient[k - i] = g[k];
+            for (int m = 0; m < n_moments; m++)
+                kept[m][k - i] = moments[m][k];
+        }
+        check = rule(new, old, (float *[]){kept[0], kept[1]}, vf_load(gradient), how, check);
+        for (size_t k = i; k < n; k++) {
+            out[k] = new[k - i];
+            for (int m = 0; m < n_moments; m++)
+                moments[m][k] = kept[m][k - i];
+        }
+    }
+    vf_store(lane, check);
+    for (int k = 0; k < LS_VL; k++)
+        sum += lane[k];
+    return sum == 0.0f;
+}
+
+LS_INLINE vf sgd_vector(float *out, const float *w, float *const moments[], vf g, const void *rule, vf check)
+{
+    const ls_sgd *how = rule;
     const vf old = vf_load(w);
     g = vf_div(g, vf_set(how->rows));
     if (how->weight_decay != 0.0f)
         g = vf_fma(vf_set(how->weight_decay), old, g);
     if (how->momentum != 0.0f) {
         const vf momentum = vf_set(how->momentum);
-        const vf speed = how->first ? g : vf_fma(momentum, vf_load(v), g);
-        vf_store(v, speed);
+        const vf speed = how->first ? g : vf_fma(momentum, vf_load(moments[0]), g);
+        vf_store(moments[0], speed);
         check = vf_fma(speed, vf_zero(), check);
         g = how->nesterov ? vf_fma(momentum, speed, g) : speed;
     }
@@ -31,34 +69,38 @@ LS_INLINE vf sgd_vector(float *out, const float *w, float *v, vf g, const ls_sgd
 
 static int sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how)
 {
-    vf check = vf_zero();
-    size_t i = 0;
-    for (; i + LS_VL <= n; i += LS_VL)
-        check = sgd_vector(out + i, w + i, v ? v + i : NULL, vf_load(g + i), how, check);
-    float lane[LS_VL], sum = 0.0f;
-    if (i < n) {
-        /* The rest as one vector of its own, filled up with zeros. */
-        float rest[3][LS_VL] = {{0.0f}}, new[LS_VL];
-        for (size_t k = i; k < n; k++) {
-            rest[0][k - i] = w[k];
-            rest[1][k - i] = g[k];
-            rest[2][k - i] = v && how->momentum != 0.0f && !how->first ? v[k] : 0.0f;
-        }
-        check = sgd_vector(new, rest[0], rest[2], vf_load(rest[1]), how, check);
-        for (size_t k = i; k < n; k++) {
-            out[k] = new[k - i];
-            if (v && how->momentum != 0.0f)
-                v[k] = rest[2][k - i];
-        }
-    }
-    vf_store(lane, check);
-    for (int k = 0; k < LS_VL; k++)
-        sum += lane[k];
-    return sum == 0.0f;
+    return update(sgd_vector, out, w, &v, how->momentum != 0.0f, g, n, how);
+}
+
+LS_INLINE vf adam_vector(float *out, const float *w, float *const moments[], vf g, const void *rule, vf check)
+{
+    const ls_adam *how = rule;
+    const vf old = vf_load(w), zero = vf_zero();
+    vf m = how->first ? zero : vf_load(moments[0]), v = how->first ? zero : vf_load(moments[1]), kept = old;
+    g = vf_div(g, vf_set(how->rows));
+    if (how->weight_decay != 0.0f)
+        g = vf_fma(vf_set(how->weight_decay), old, g);
+    m = vf_fma(vf_set(how->share1), vf_sub(g, m), m);
+    v = vf_fma(vf_set(how->share2), vf_fma(g, g, vf_sub(zero, v)), v);
+    if (how->decay != 0.0f)
+        kept = vf_fma(vf_set(-how->decay), old, old);
+    const vf spread = vf_fma(vf_sqrt(v), vf_set(how->scale), vf_set(how->eps));
+    const vf new = vf_fma(vf_set(-how->rate), vf_div(m, spread), kept);
+    vf_store(moments[0], m);
+    vf_store(moments[1], v);
+    vf_store(out, new);
+    check = vf_fma(m, zero, check);
+    return vf_fma(new, zero, vf_fma(v, zero, check));
+}
+
+static int adam(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how)
+{
+    return update(adam_vector, out, w, (float *[]){m, v}, 2, g, n, how);
 }
 
 void LANES(ls_lanes_add_flat)(ls_backend *backend)
 {
     backend->add = add;
     backend->sgd = sgd;
+    backend->adam = adam;
 }

@@ -76,6 +76,10 @@ LS_INLINE vf vf_div(vf a, vf b)
 {
     return _mm512_div_ps(a, b);
 }
+LS_INLINE vf vf_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
 LS_INLINE vf vf_fma(vf a, vf b, vf c)
 {
     return _mm512_fmadd_ps(a, b, c);
@@ -152,6 +156,10 @@ LS_INLINE vf vf_mul(vf a, vf b)
 LS_INLINE vf vf_div(vf a, vf b)
 {
     return _mm256_div_ps(a, b);
+}
+LS_INLINE vf vf_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
 }
 LS_INLINE vf vf_fma(vf a, vf b, vf c)
 {
@@ -230,6 +238,10 @@ LS_INLINE vf vf_div(vf a, vf b)
 {
     return vdivq_f32(a, b);
 }
+LS_INLINE vf vf_sqrt(vf a)
+{
+    return vsqrtq_f32(a);
+}
 LS_INLINE vf vf_fma(vf a, vf b, vf c)
 {
     return vfmaq_f32(c, a, b);
@@ -306,6 +318,10 @@ LS_INLINE vf vf_mul(vf a, vf b)
 LS_INLINE vf vf_div(vf a, vf b)
 {
     return a / b;
+}
+LS_INLINE vf vf_sqrt(vf a)
+{
+    return __builtin_sqrtf(a);
 }
 LS_INLINE vf vf_fma(vf a, vf b, vf c)
 {

@@ -1,4 +1,6 @@
 /* Softmax cross-entropy and what is counted beside it: sixteen images side by side, exp and log one by one. */
+#include <math.h>
+
 #include "device/cpu/lanes/softmax.h"
 
 static int label_of(const ls_op_call *call, int group, int lane)
@@ -9,11 +11,20 @@ static int label_of(const ls_op_call *call, int group, int lane)
 
 static void group_loss(const ls_op_call *call, int group, int lanes, const float *z, int classes, float *loss, float *p)
 {
-    float m[LS_LANES], s[LS_LANES];
+    const float smoothing = call->attributes->smoothing, share = smoothing / (float)classes;
+    float m[LS_LANES], s[LS_LANES], u[LS_LANES] = {0.0f};
     softmax_group(z, classes, lanes, m, s, p);
-    for (int lane = 0; lane < LS_LANES; lane++)
-        loss[lane] =
-            lane < lanes ? ls_logf(s[lane]) - (z[label_of(call, group, lane) * LS_LANES + lane] - m[lane]) : 0.0f;
+    for (int c = 0; c < classes && smoothing != 0.0f; c++)
+        for (int lane = 0; lane < LS_LANES; lane++)
+            u[lane] += z[c * LS_LANES + lane] - m[lane];
+    for (int lane = 0; lane < LS_LANES; lane++) {
+        if (lane >= lanes) {
+            loss[lane] = 0.0f;
+            continue;
+        }
+        const float right = z[label_of(call, group, lane) * LS_LANES + lane] - m[lane];
+        loss[lane] = ls_logf(s[lane]) - (smoothing == 0.0f ? right : fmaf(1.0f - smoothing, right, share * u[lane]));
+    }
 }
 
 static void cross_entropy(const ls_op_call *call)
@@ -29,6 +40,8 @@ static void cross_entropy(const ls_op_call *call)
 static void cross_entropy_backward(const ls_op_call *call)
 {
     const int classes = call->out[0].c;
+    const float smoothing = call->attributes->smoothing, share = smoothing / (float)classes;
+    const float right = (1.0f - smoothing) + share;
     for (int group = 0; group < call->groups; group++) {
         const int lanes = lanes_of_group(call->samples->count, group);
         const ptrdiff_t at = (ptrdiff_t)group * classes * LS_LANES;
@@ -39,7 +52,7 @@ static void cross_entropy_backward(const ls_op_call *call)
             label[lane] = label_of(call, group, lane);
         for (int c = 0; c < classes; c++)
             for (int lane = 0; lane < LS_LANES; lane++) {
-                const float d = (p[c * LS_LANES + lane] - (c == label[lane] ? 1.0f : 0.0f)) * slope[lane];
+                const float d = (p[c * LS_LANES + lane] - (c == label[lane] ? right : share)) * slope[lane];
                 out[c * LS_LANES + lane] = lane < lanes ? d : 0.0f;
             }
     }

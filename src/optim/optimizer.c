@@ -1,0 +1,128 @@
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "optim/schedule.h"
+
+static const struct optimizer {
+    const char *name, *moments[LS_MOST_MOMENTS];
+} optimizers[] = {[LS_SGD] = {"sgd", {"velocity"}},
+                  [LS_ADAM] = {"adam", {"exp_avg", "exp_avg_sq"}},
+                  [LS_ADAMW] = {"adamw", {"exp_avg", "exp_avg_sq"}}};
+enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
+
+const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
+{
+    if ((int)kind < 0 || (int)kind >= OPTIMIZERS)
+        return "there is no such optimizer";
+    if (!o)
+        return "options are NULL";
+    if (!(o->lr >= 0 && o->lr < 1e30))
+        return "lr must be finite and at least 0";
+    if (!(o->momentum >= 0 && o->momentum < 1e30) || !(o->weight_decay >= 0 && o->weight_decay < 1e30))
+        return "momentum and weight_decay must be finite and at least 0";
+    if (o->nesterov && o->momentum == 0)
+        return "nesterov needs a momentum";
+    if (kind != LS_SGD && o->momentum != 0)
+        return "momentum is SGD's; Adam has beta1";
+    if (kind == LS_SGD && (o->beta1 != 0 || o->beta2 != 0 || o->eps != 0))
+        return "beta1, beta2 and eps are Adam's";
+    if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
+        return "beta1 and beta2 must be at least 0 and below 1";
+    if (!(o->eps >= 0 && o->eps < 1e30) || (o->eps > 0 && (float)o->eps == 0))
+        return "eps must be finite, at least 0, and no smaller than a float can be";
+    if (!(o->clip_norm >= 0 && o->clip_norm < 1e30))
+        return "clip_norm must be finite and at least 0";
+    if ((int)o->schedule < LS_CONSTANT || (int)o->schedule > LS_COSINE)
+        return "there is no such schedule";
+    if (o->warmup < 0 || o->total < 0 || (o->schedule != LS_CONSTANT && o->total == 0))
+        return "warmup must be at least 0, and the step and cosine schedules need total";
+    return NULL;
+}
+
+const char *ls_optimizer_name(ls_optimizer kind)
+{
+    return optimizers[kind].name;
+}
+
+int ls_optimizer_moments(ls_optimizer kind, const ls_optim *options)
+{
+    return kind == LS_SGD ? options->momentum != 0 : 2;
+}
+
+const char *ls_optimizer_moment(ls_optimizer kind, int i)
+{
+    return optimizers[kind].moments[i];
+}
+
+bool ls_is_moment(const char *name)
+{
+    size_t length = strcspn(name, ":");
+    for (int k = 0; name[length] && k < OPTIMIZERS; k++)
+        for (int i = 0; i < LS_MOST_MOMENTS && optimizers[k].moments[i]; i++)
+            if (strlen(optimizers[k].moments[i]) == length && strncmp(name, optimizers[k].moments[i], length) == 0)
+                return true;
+    return false;
+}
+
+double ls_optimizer_beta1(const ls_optim *options)
+{
+    return options->beta1 != 0 ? options->beta1 : 0.9;
+}
+
+double ls_optimizer_beta2(const ls_optim *options)
+{
+    return options->beta2 != 0 ? options->beta2 : 0.999;
+}
+
+double ls_optimizer_eps(const ls_optim *options)
+{
+    return options->eps != 0 ? options->eps : 1e-8;
+}
+
+/* x to the power of n, by squaring: the C library's bits differ by version. */
+static double power(double x, int64_t n)
+{
+    double result = 1;
+    for (; n > 0; n /= 2, x *= x)
+        if (n % 2)
+            result *= x;
+    return result;
+}
+
+static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, float rows)
+{
+    const double beta1 = ls_optimizer_beta1(o), beta2 = ls_optimizer_beta2(o);
+    return (ls_adam){.rows = rows,
+                     .share1 = (float)(1 - beta1),
+                     .share2 = (float)(1 - beta2),
+                     .rate = (float)(lr / (1 - power(beta1, age + 1))),
+                     .scale = (float)(1 / sqrt(1 - power(beta2, age + 1))),
+                     .eps = (float)ls_optimizer_eps(o),
+                     .weight_decay = kind == LS_ADAM ? (float)o->weight_decay : 0,
+                     .decay = kind == LS_ADAMW ? (float)(lr * o->weight_decay) : 0,
+                     .first = age == 0};
+}
+
+ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step, int64_t age, int64_t rows)
+{
+    const double lr = ls_learning_rate(o, step);
+    if (kind != LS_SGD)
+        return (ls_update){.rule = LS_RULE_ADAM, .adam = adam_update(kind, o, lr, age, (float)rows)};
+    return (ls_update){.rule = LS_RULE_SGD,
+                       .sgd = {.rows = (float)rows,
+                               .lr = (float)lr,
+                               .momentum = (float)o->momentum,
+                               .weight_decay = (float)o->weight_decay,
+                               .nesterov = o->nesterov,
+                               .first = age == 0}};
+}
+
+void ls_update_divide(ls_update *how, float rows)
+{
+    if (how->rule == LS_RULE_ADAM)
+        how->adam.rows = rows;
+    else
+        how->sgd.rows = rows;
+}

@@ -1,0 +1,31 @@
+/* The optimizers: what each keeps for a weight from update to update, its moments, and how a step's update goes. */
+#ifndef LS_OPTIM_OPTIMIZER_H
+#define LS_OPTIM_OPTIMIZER_H
+
+#include <lockstep.h>
+
+#include "device/update.h"
+
+/* What is wrong with a trainer's options; NULL where nothing is. */
+const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *options);
+
+const char *ls_optimizer_name(ls_optimizer kind); /* "adamw" */
+
+/* How many moments there are, and what moment i is called in a checkpoint: "velocity"; "exp_avg" and "exp_avg_sq", as in PyTorch. */
+int ls_optimizer_moments(ls_optimizer kind, const ls_optim *options);
+const char *ls_optimizer_moment(ls_optimizer kind, int i);
+/* Whether a tensor of a checkpoint, "velocity:fc.weight", is a moment of any optimizer. */
+bool ls_is_moment(const char *name);
+
+/* Where the options say 0. */
+double ls_optimizer_beta1(const ls_optim *options);
+double ls_optimizer_beta2(const ls_optim *options);
+double ls_optimizer_eps(const ls_optim *options);
+
+/* Of step `step`, from 0, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but the stride. */
+ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, int64_t step, int64_t age, int64_t rows);
+
+/* Divides the gradient's sum by this, in place of the batch's rows. */
+void ls_update_divide(ls_update *how, float rows);
+
+#endif

@@ -1,0 +1,84 @@
+#!/bin/sh
+# What goes with optimizers: the same fingerprint and log on any devices and instruction set and after a break, and runs that end when
+# no better epoch comes. optimizers.sh PROGRAM
+. "$(dirname -- "$0")/common.sh"
+"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
+LOCKSTEP_DATA=$work/data
+export LOCKSTEP_DATA
+small="--limit 300 --limit-test 100 --batch 64 --shard 16 --epochs 2"
+kept="--checkpoint $work/kept"
+
+lines() { # what a log says of steps and epochs, but for the times
+    sed -e 1d -e 's/,"sec":.*//' "$work/run.jsonl"
+}
+
+same() { # OPTIONS...: for this run
+    rm -rf "$work/kept"
+    # shellcheck disable=SC2086 # options
+    runs 0 train $small --devices cpu:0 --log "$work/run.jsonl" "$@"
+    one=$(tail -n 1 "$work/out")
+    lines >"$work/lines"
+    grep -q '"step":10,' "$work/lines" || wrong "$called: not 10 steps"
+    for where in 'cpu:0-1' 'cpu:0-2 --isa avx2'; do
+        # shellcheck disable=SC2086
+        runs 0 train $small --quiet --devices $where --log "$work/run.jsonl" "$@"
+        [ "$(tail -n 1 "$work/out")" = "$one" ] || wrong "$called: another fingerprint"
+        lines | cmp -s - "$work/lines" || wrong "$called: another log"
+    done
+    # shellcheck disable=SC2086
+    runs 0 train $small $kept --quiet --devices cpu:0-1 --steps 7 "$@"
+    # shellcheck disable=SC2086
+    runs 0 train $small $kept --quiet --devices cpu:0-2 --resume "$@"
+    [ "$(tail -n 1 "$work/out")" = "$one" ] || wrong "$called: another fingerprint after a break"
+    printf '%s  %s\n' "$one" "$*"
+}
+
+first() { # JSON: members of the first line of what was logged last
+    python3 - "$work/run.jsonl" "$1" <<'PY' || wrong "$called: the first line of the log"
+import json, sys
+line = json.loads(open(sys.argv[1], encoding="utf-8").readline())
+for name, value in json.loads(sys.argv[2]).items():
+    assert line[name] == value, (name, line[name], value)
+PY
+}
+
+same --optimizer adam
+first '{"optimizer": "adam", "lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0}'
+same --optimizer adamw --lr 0.01 --beta1 0.8 --beta2 0.95 --eps 1e-6 --warmup 3
+first '{"optimizer": "adamw", "lr": 0.01, "beta1": 0.8, "beta2": 0.95, "eps": 1e-6, "weight_decay": 0.01}'
+same --lr 0.3 --label-smoothing 0.1
+first '{"optimizer": "sgd", "label_smoothing": 0.1}'
+same --lr 0.3 --momentum 0.9 --clip-norm 0.3
+first '{"clip_norm": 0.3}'
+[ "$(grep -c '"grad_norm":[0-9]' "$work/run.jsonl")" = 10 ] || wrong "no gradient's norm with each step"
+
+# Other settings than the checkpoint's are refused by name.
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9
+one_line '--resume: .*clip_norm was 0.3 and is not set now'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --clip-norm 0.3 --label-smoothing 0.5
+one_line '--resume: .*label_smoothing was 0 and is 0.5 now'
+
+# Weights that do not change get no better: epoch 1 is the best, and two more come.
+rm -rf "$work/kept"
+# shellcheck disable=SC2086
+runs 0 train $small $kept --epochs 9 --lr 0 --patience 2 --log "$work/run.jsonl"
+cp "$work/out" "$work/ended"
+grep -q '^note: no test accuracy above that of epoch 1, .* in 2 epochs: the run ends$' "$work/err" || wrong "$called: no note of the end"
+[ "$(grep -c '^{"epoch":' "$work/run.jsonl")" = 3 ] || wrong "$called: not three epochs"
+# It is complete; a longer patience goes on from it, and so does a run that was broken off before its end.
+# shellcheck disable=SC2086
+runs 0 train $small $kept --epochs 9 --lr 0 --patience 2 --resume --quiet
+cmp -s "$work/out" "$work/ended" || wrong "$called: other last lines than those of the complete run"
+# shellcheck disable=SC2086
+runs 0 train $small $kept --epochs 9 --lr 0 --patience 4 --resume --log "$work/run.jsonl"
+[ "$(grep -c '^{"epoch":' "$work/run.jsonl")" = 5 ] || wrong "$called: not five epochs"
+rm -rf "$work/kept"
+# shellcheck disable=SC2086
+runs 0 train $small $kept --epochs 9 --lr 0 --patience 3 --steps 8 --quiet
+# shellcheck disable=SC2086
+runs 0 train $small $kept --epochs 9 --lr 0 --patience 3 --resume
+grep -q 'that of epoch 1, .* in 3 epochs' "$work/err" || wrong "$called: another end after a break"
+ends
