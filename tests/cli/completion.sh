@@ -45,7 +45,7 @@ while read -r command; do
     case $command in *' '*) offered "${command#* }" "${command%% *}" '' ;; esac
     [ -z "$("$program" $command --help | sed -n '2,/^$/s/^ *lockstep //p; 1s/^usage: lockstep //p' |
         grep -E "^$command [A-Z]" | grep -v -- --)" ] || offered file $command ''
-    "$program" $command --help | sed -nE 's/^  (--[a-z-]+)( [A-Z]+)? .*/\1\2/p' >"$work/options"
+    "$program" $command --help | sed -nE 's/^  (--[a-z][a-z0-9-]*)( [A-Z]+)? .*/\1\2/p' >"$work/options"
     sed -n "/^    '$command')\$/,/;;/p" "$help/_lockstep" >"$work/zsh"
     offers $command -- >"$work/all"
     while read -r option argument; do
@@ -69,7 +69,8 @@ done <"$work/commands"
 for option in model optimizer schedule conv isa dtype; do
     "$program" train --$option '?' 2>&1 | sed 's/.*none of: //; s/, /\n/g' | sort >"$work/values"
     exactly "$(tr '\n' ' ' <"$work/values" | sed 's/ $//')" train --$option ''
-    exactly "$(head -n 1 "$work/values")" train --$option = "$(head -n 1 "$work/values")"
+    first=$(head -n 1 "$work/values")
+    exactly "$(grep "^$first" "$work/values" | tr '\n' ' ' | sed 's/ $//')" train --$option = "$first"
 done
 exactly 'he normal: xavier' train --init ''
 exactly 'lenet' train --mod --model le

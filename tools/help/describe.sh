@@ -39,7 +39,7 @@ options() { # COMMAND's help
         function flush() { if (name) printf "%s\t%s\t%s\n", name, argument, help; name = "" }
         /^  --/ {
             flush()
-            match($0, /--[a-z-]+/); name = substr($0, RSTART, RLENGTH); rest = substr($0, RSTART + RLENGTH)
+            match($0, /--[a-z][a-z0-9-]*/); name = substr($0, RSTART, RLENGTH); rest = substr($0, RSTART + RLENGTH)
             argument = ""
             if (match(rest, /^ [A-Z]+ +/)) { argument = substr(rest, 2, RLENGTH - 1); rest = substr(rest, RLENGTH + 1) }
             gsub(/ /, "", argument); sub(/^ +/, "", rest); help = rest
