@@ -18,7 +18,7 @@ rendered=
 if command -v mandoc >/dev/null 2>&1; then
     clean mandoc -Tlint "$page"
     [ ! -s "$work/out" ] || wrong "mandoc -Tlint"
-    mandoc -Tascii -Owidth=1000 "$page" | col -b >"$work/mandoc"
+    mandoc -Tascii -Owidth=1000 "$page" | sed 's/.\x08//g' >"$work/mandoc"
     rendered="$rendered $work/mandoc"
 fi
 if command -v groff >/dev/null 2>&1; then
