@@ -17,7 +17,7 @@ static void look_at(int command, const settings *c)
 {
     static char texts[128][64];
     ls_setting list[128];
-    must(c->batch >= 1 && c->batch <= INT32_MAX && c->shard >= 1 && c->shard <= INT32_MAX);
+    must(c->batch >= 1 && c->batch <= INT32_MAX && c->shard >= 0 && c->shard <= INT32_MAX); /* 0: the device's */
     must(c->epochs >= 1 && c->epochs <= INT32_MAX && c->steps >= 0 && c->limit >= 0 && c->limit_test >= 0);
     must(c->warmup >= 0 && c->timeout >= 0 && c->timeout <= 1000000 && c->verify >= 0 && c->every_steps >= 0);
     must(isfinite(c->lr) && (c->lr >= 0 || c->lr == -1) && c->momentum >= 0 && c->momentum <= 3.5e38);
