@@ -1,17 +1,21 @@
 /* Loaded into the program in front of the C library, by doctor.sh: makes one core a bad one. FAULT=copies: a bit of what is copied
- * there is flipped, where it is long; FAULT=arithmetic: its results are rounded down. CORE is its number. */
+ * there is flipped, where it is long; FAULT=arithmetic: its results are rounded down. CORE is its number. The program's own
+ * thread, which is pinned to no core, is not meant. */
 #include <dlfcn.h>
 #include <fenv.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { LONG = 1 << 20 };
 
 static int is_faulty(const char *fault)
 {
     const char *asked = getenv("FAULT"), *core = getenv("CORE");
-    return asked && core && strcmp(asked, fault) == 0 && sched_getcpu() == atoi(core);
+    return asked && core && strcmp(asked, fault) == 0 && syscall(SYS_gettid) != getpid() &&
+           sched_getcpu() == atoi(core);
 }
 
 void *memcpy(void *restrict to, const void *restrict from, size_t n)
