@@ -9,7 +9,7 @@
 
 #include "base/spin.h"
 #include "base/timer.h"
-#include "parallel/engine.h"
+#include "parallel/offer.h"
 
 enum { WORKERS = 4, OPERATIONS = 20000, MOST = 7 };
 
@@ -25,29 +25,30 @@ static void count(const ls_op_call *call)
         atomic_fetch_add(&elsewhere, 1);
 }
 
-static ls_engine engine;
-static ls_worker workers[WORKERS];
+static ls_crew crew;
+static ls_offer offers[WORKERS];
 static ls_core cores[WORKERS];
 static char scratch[WORKERS];
 static atomic_bool ended;
 
 static void *helper(void *argument)
 {
-    ls_worker *worker = argument;
-    ls_offer_enter(worker);
+    ls_offer *offer = argument;
+    ls_offer_enter(offer);
     while (!atomic_load(&ended))
-        if (!ls_offer_open(&engine) || !ls_offer_take(worker))
+        if (!ls_offer_open(offer) || !ls_offer_take(offer))
             ls_pause();
-    ls_offer_leave(worker);
+    ls_offer_leave(offer);
     return NULL;
 }
 
-static void make_workers(bool crowded)
+static void make_crew(int n_cores)
 {
-    engine = (ls_engine){.workers = workers, .n_workers = WORKERS, .crowded = crowded};
+    memset(&crew, 0, sizeof crew);
+    memset(offers, 0, sizeof offers);
     for (int i = 0; i < WORKERS; i++) {
         cores[i] = (ls_core){.scratch = &scratch[i]};
-        workers[i] = (ls_worker){.engine = &engine, .core = &cores[i]};
+        ls_offer_join(&offers[i], &crew, &cores[i % n_cores]);
     }
     atomic_store(&ended, false);
 }
@@ -60,11 +61,11 @@ static void each_part_once(void **state)
     ls_plan plan = {.steps = &step, .n_steps = 1};
     ls_samples samples = {.count = 1};
     int helped = 0;
-    make_workers(false);
+    make_crew(WORKERS);
     is_owner = true;
     for (int i = 1; i < WORKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, helper, &workers[i]), 0);
-    ls_helpers *helpers = ls_offer_begin(&workers[0], NULL);
+        assert_int_equal(pthread_create(&threads[i], NULL, helper, &offers[i]), 0);
+    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
     assert_non_null(helpers);
     while (helpers->ready(helpers) != WORKERS - 1)
         ls_pause();
@@ -77,40 +78,40 @@ static void each_part_once(void **state)
         for (int part = 0; part < MOST; part++)
             assert_int_equal(counts[part], part < call.parts);
         assert_true(tally.calls <= 1);
-        assert_false(ls_offer_open(&engine));
+        assert_false(ls_offer_open(&offers[1]));
         helped = atomic_load(&elsewhere);
     }
-    ls_offer_end(&workers[0]);
+    ls_offer_end(&offers[0]);
     assert_int_equal(helpers->ready(helpers), 0);
     atomic_store(&ended, true);
     for (int i = 1; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     assert_true(helped > 0);
-    assert_int_equal(atomic_load(&engine.idle), 0);
+    assert_int_equal(atomic_load(&crew.idle), 0);
 }
 
 /* The idle are dealt out among those at work; with more threads than cores nobody helps. */
 static void who_is_ready(void **state)
 {
     (void)state;
-    make_workers(false);
-    ls_helpers *helpers = ls_offer_begin(&workers[0], NULL);
+    make_crew(WORKERS);
+    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
     assert_int_equal(helpers->ready(helpers), 0);
-    ls_offer_enter(&workers[1]);
+    ls_offer_enter(&offers[1]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_enter(&workers[2]);
+    ls_offer_enter(&offers[2]);
     assert_int_equal(helpers->ready(helpers), 2);
-    ls_offer_begin(&workers[3], NULL);
+    ls_offer_begin(&offers[3], NULL);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&workers[2]);
+    ls_offer_leave(&offers[2]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&workers[1]);
+    ls_offer_leave(&offers[1]);
     assert_int_equal(helpers->ready(helpers), 0);
-    assert_false(ls_offer_take(&workers[1]));
-    make_workers(true);
-    assert_null(ls_offer_begin(&workers[0], NULL));
-    ls_offer_end(&workers[0]);
-    assert_int_equal(atomic_load(&engine.owners), 0);
+    assert_false(ls_offer_take(&offers[1]));
+    make_crew(WORKERS - 1);
+    assert_null(ls_offer_begin(&offers[0], NULL));
+    ls_offer_end(&offers[0]);
+    assert_int_equal(atomic_load(&crew.owners), 0);
 }
 
 static void late(const ls_op_call *call)
@@ -129,21 +130,21 @@ static void helping_must_pay(void **state)
     ls_plan plan = {.steps = &step, .n_steps = 1};
     ls_samples samples = {.count = 1};
     ls_gauge gauge = {.tally = NULL};
-    make_workers(false);
+    make_crew(WORKERS);
     is_owner = true;
-    assert_int_equal(pthread_create(&thread, NULL, helper, &workers[1]), 0);
-    ls_helpers *helpers = ls_offer_begin(&workers[0], NULL);
+    assert_int_equal(pthread_create(&thread, NULL, helper, &offers[1]), 0);
+    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
     while (helpers->ready(helpers) == 0)
         ls_pause();
     for (int n = 0; n < 100000 && helpers->ready(helpers) > 0; n++)
         helpers->share(helpers, &plan, 0, &(ls_op_call){.samples = &samples, .scratch = &scratch[0], .parts = 64}, &gauge);
     assert_int_equal(helpers->ready(helpers), 0);
-    assert_int_equal(atomic_load(&engine.idle), 1);
+    assert_int_equal(atomic_load(&crew.idle), 1);
     double begin = ls_seconds();
     while (helpers->ready(helpers) == 0 && ls_seconds() < begin + 10)
         usleep(1000);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_end(&workers[0]);
+    ls_offer_end(&offers[0]);
     atomic_store(&ended, true);
     pthread_join(thread, NULL);
 }

@@ -3,6 +3,8 @@
 #ifndef LS_PARALLEL_CORE_H
 #define LS_PARALLEL_CORE_H
 
+#include <stdatomic.h>
+
 #include "device/unit.h"
 #include "graph/plan.h"
 
@@ -20,7 +22,8 @@ typedef struct ls_core {
     void *scratch;
     uint32_t *index; /* sample numbers and labels of the shard */
     uint8_t *labels;
-    size_t arena_floats, scratch_bytes, shard_images;
+    size_t arena_floats, shard_images;
+    atomic_size_t scratch_bytes; /* looked at by those who would help others, without the turn */
 } ls_core;
 
 /* Where a device computes, made at the first call; NULL after a failure. */

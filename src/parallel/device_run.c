@@ -19,7 +19,7 @@ static void fold_top(ls_device_run *r, pile *p, size_t n, const ls_backend *back
     p->level[p->n - 1]++;
 }
 
-static void run_shards(ls_device_run *r, ls_core *core)
+static void run_shards(ls_device_run *r, ls_core *core, ls_offer *offer)
 {
     ls_unit *unit = core->unit;
     const ls_program *program = r->feed->program;
@@ -53,7 +53,9 @@ static void run_shards(ls_device_run *r, ls_core *core)
             memset(r->partial[p.n - 1]->data, 0, trainable * sizeof(float));
         }
         bindings.outputs = outputs;
+        bindings.helpers = ls_offer_begin(offer, NULL);
         ls_feed_run(r->feed, j, core, &bindings, r->step, NULL, NULL);
+        ls_offer_end(offer);
         while (p.n > 1 && p.level[p.n - 1] == p.level[p.n - 2])
             fold_top(r, &p, trainable, backend);
     }
@@ -104,7 +106,7 @@ static void work(ls_task *task, ls_core *core)
 {
     ls_device_run *r = task->payload;
     ls_feed_locate(r->feed);
-    run_shards(r, core);
+    run_shards(r, core, &task->stream->offer);
     if (ls_unit_finish(core->unit, NULL) != LS_OK) {
         atomic_store(&task->session->broken, true);
         return;

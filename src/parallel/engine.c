@@ -70,7 +70,8 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
                             engine->workers[0].core->unit->name, worker->core->unit->name);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
-        engine->crowded |= first < i;
+        worker->offer.worker = worker;
+        ls_offer_join(&worker->offer, &engine->crew, worker->core);
     }
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
@@ -91,7 +92,7 @@ ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
         return NULL;
     engine->session = session;
     engine->context = context;
-    engine->crowded = session->options.cluster && session->options.cluster->crowded;
+    atomic_store(&engine->crew.crowded, session->options.cluster && session->options.cluster->crowded);
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->submitted, NULL);
     pthread_cond_init(&engine->finished, NULL);

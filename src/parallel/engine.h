@@ -31,6 +31,8 @@ typedef struct ls_job {
 
 enum { LS_QUEUE = 4 };
 
+#define LS_MOMENT 5e-5 /* seconds for which a worker waits awake for what others of a job do */
+
 typedef struct ls_engine {
     ls_session *session;
     ls_context *context;
@@ -38,8 +40,7 @@ typedef struct ls_engine {
     ls_worker *workers;
     int n_workers;
     atomic_int n_lost;
-    bool crowded;            /* more threads than cores: waiting must not spin */
-    atomic_int idle, owners; /* workers that would help with a shard, and that are at one */
+    ls_crew crew; /* the workers */
     pthread_mutex_t lock;
     pthread_cond_t submitted, finished;
     ls_job *queue[LS_QUEUE];

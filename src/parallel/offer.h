@@ -1,5 +1,5 @@
-/* What a worker that has a shard offers to those that have none: parts of the operation that it is at. A step ends with its last
- * shard, and where there are fewer shards than cores most of them would only wait for it.
+/* What a thread that computes offers to those of its crew that have nothing to compute: parts of the operation that it is at. A step ends
+ * with its last shard, and where there are fewer shards than cores most of them would only wait for it.
  *
  * An operation's parts are numbered, and taken one by one by whoever is free, its owner among them; the owner goes on when all are
  * done. Which core computes a part cannot matter. Helping must pay: an owner that waited for helpers longer than they saved it, because
@@ -9,15 +9,30 @@
 
 #include <stdatomic.h>
 
-#include "graph/plan.h"
+#include "parallel/core.h"
 
-typedef struct ls_offer {
+struct ls_worker;
+struct ls_profile;
+typedef struct ls_offer ls_offer;
+
+/* The threads that help each other, one for each device; nobody leaves before all do. */
+typedef struct ls_crew {
+    ls_offer *first;
+    atomic_int idle, owners; /* members that would help, and that compute */
+    atomic_bool crowded;     /* more threads than cores: waiting must not spin, and nobody helps */
+} ls_crew;
+
+struct ls_offer {
     ls_helpers helpers; /* first */
-    struct ls_engine *engine;
-    struct ls_profile *profile; /* of the shard that the worker is at; NULL: nobody measures */
+    ls_crew *crew;
+    _Atomic(ls_offer *) next; /* member of the crew, in a ring */
+    ls_core *core;
+    struct ls_worker *worker;   /* whose it is; NULL: nobody measures it */
+    struct ls_profile *profile; /* of the shard that the owner is at; NULL: nobody measures */
     /* The serial number of the operation, the next part to take and how many there are: 32, 16 and 16 bits. */
     atomic_uint_fast64_t state;
     atomic_int done;
+    atomic_size_t scratch_bytes; /* that a part needs */
     /* Of the operation; they stand still until all of its parts are done. */
     const ls_plan *plan;
     const ls_op_call *call;
@@ -27,25 +42,26 @@ typedef struct ls_offer {
     double credit, pause;
     _Atomic double resume;
     char apart[64]; /* from the next worker's */
-} ls_offer;
+};
 
-struct ls_worker;
+/* Makes the one whose offer it is, who computes on `core`, a member; one thread does so at a time. */
+void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core);
 
-/* A worker that begins a shard offers its parts from here on; NULL where the engine's threads are more than its cores. */
-ls_helpers *ls_offer_begin(struct ls_worker *worker, struct ls_profile *profile);
-void ls_offer_end(struct ls_worker *worker);
+/* A member that begins to compute offers its parts from here on; NULL where the crew is crowded. */
+ls_helpers *ls_offer_begin(ls_offer *offer, struct ls_profile *profile);
+void ls_offer_end(ls_offer *offer);
 
-/* A worker without a shard says that it would help, and that it no longer will. */
-void ls_offer_enter(struct ls_worker *worker);
-void ls_offer_leave(struct ls_worker *worker);
+/* A member without work says that it would help, and that it no longer will. */
+void ls_offer_enter(ls_offer *offer);
+void ls_offer_leave(ls_offer *offer);
 
-/* Lets a worker without work look for some, for longer where somebody would offer parts: true when there is a part to take, or `found`
- * says that something else is to be done. Other programs may have the core meanwhile. */
-bool ls_offer_await(const struct ls_worker *worker, bool (*found)(void *user), void *user);
+/* Lets a member without work look for some, for so many seconds, or longer where somebody would offer parts: true when there is a
+ * part to take, or `found` says that something else is to be done. Other programs may have the core meanwhile. */
+bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *user), void *user);
 
-/* Whether there is a part to take. */
-bool ls_offer_open(const struct ls_engine *engine);
-/* Computes one part of anybody's operation on this worker's core, which it has the turn of; false where there is none. */
-bool ls_offer_take(struct ls_worker *worker);
+/* Whether another has a part to take that this one has the scratch for. */
+bool ls_offer_open(const ls_offer *offer);
+/* Computes one part of anybody's operation on this member's core, which it has the turn of; false where there is none for it. */
+bool ls_offer_take(ls_offer *offer);
 
 #endif

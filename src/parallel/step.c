@@ -470,10 +470,10 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         ls_network_bind(network, worker->core, &bindings);
         if (step->profile)
             ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
-        bindings.helpers = ls_offer_begin(worker, step->profile);
+        bindings.helpers = ls_offer_begin(&worker->offer, step->profile);
         ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, mirror ? NULL : bucket_is_whole,
                     &r);
-        ls_offer_end(worker);
+        ls_offer_end(&worker->offer);
         if (mirror && ls_mirror_bring_home(mirror, network, gradient) != LS_OK)
             atomic_store(&network->session->broken, true);
     }
@@ -527,9 +527,9 @@ static bool look_for_late(ls_step_job *step, ls_worker *worker)
     bool worked = false;
     pthread_mutex_lock(&step->lock);
     if (ls_try_late(step)) {
-        ls_offer_leave(worker);
+        ls_offer_leave(&worker->offer);
         worked = stand_in(step, worker);
-        ls_offer_enter(worker);
+        ls_offer_enter(&worker->offer);
     }
     pthread_mutex_unlock(&step->lock);
     return worked;
@@ -595,27 +595,27 @@ static void rest(ls_step_job *step, ls_worker *worker)
         nanosleep(&moment, NULL);
         return;
     }
-    if (ls_offer_await(worker, changed, step))
+    if (ls_offer_await(&worker->offer, LS_MOMENT, changed, step))
         return;
-    ls_offer_leave(worker);
+    ls_offer_leave(&worker->offer);
     pthread_mutex_lock(&step->lock);
     while (!atomic_load(&step->complete) && !ls_slices_left(step) && !ls_exchange_under_way(step) && !ls_try_late(step))
         wait_a_little(step);
     pthread_mutex_unlock(&step->lock);
-    ls_offer_enter(worker);
+    ls_offer_enter(&worker->offer);
 }
 
 /* What a worker without a shard can do: sums, a part of what another is at, or a shard in place of one that is late. */
 static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
 {
     if (!*helps)
-        ls_offer_enter(worker);
+        ls_offer_enter(&worker->offer);
     *helps = true;
     if (ls_slices_take(step, worker))
         return true;
-    if (ls_offer_open(worker->engine)) {
+    if (ls_offer_open(&worker->offer)) {
         ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
-        if (ls_offer_take(worker))
+        if (ls_offer_take(&worker->offer))
             return true;
     }
     return look_for_late(step, worker);
@@ -629,7 +629,7 @@ static void work(ls_job *job, ls_worker *worker)
     ls_meter_enter(&worker->meter, step->number + 1);
     while (!atomic_load(&step->complete) && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
-        if (worker->engine->crowded)
+        if (atomic_load(&worker->engine->crew.crowded))
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
         ls_core_enter(worker->core);
         int j = pull(step, worker);
@@ -650,7 +650,7 @@ static void work(ls_job *job, ls_worker *worker)
             rest(step, worker);
     }
     if (helps)
-        ls_offer_leave(worker);
+        ls_offer_leave(&worker->offer);
     ls_meter_leave(&worker->meter);
 }
 

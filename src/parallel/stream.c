@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/cores.h"
-#include "base/spin.h"
 #include "cluster/cluster.h"
 
 /* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon allocates
@@ -39,13 +38,6 @@ static void recycle(ls_streams *streams, ls_task *task)
     pthread_mutex_unlock(&streams->lock);
 }
 
-/* Not where more threads than cores wait. */
-static bool may_spin(const ls_streams *streams)
-{
-    const ls_cluster *cluster = streams->session->options.cluster;
-    return atomic_load(&streams->n) <= ls_core_count() && !(cluster && cluster->crowded);
-}
-
 static bool is_done(void *user)
 {
     const point *p = user;
@@ -62,19 +54,29 @@ static void await(ls_streams *streams, point p)
     }
 }
 
-/* Awake at first, as the devices of one step wait for each other for microseconds. */
+/* Awake at first, as the devices of one step wait for each other for microseconds, and helping others meanwhile. */
+static void await_awake(ls_stream *stream, bool (*found)(void *user), void *user)
+{
+    ls_offer_enter(&stream->offer);
+    while (ls_offer_await(&stream->offer, PATIENCE, found, user) && !found(user)) {
+        ls_core_enter(stream->core);
+        ls_offer_take(&stream->offer);
+        ls_core_leave(stream->core);
+    }
+    ls_offer_leave(&stream->offer);
+}
+
 static void await_others(ls_streams *streams, const ls_task *task)
 {
-    bool awake = task->stream && may_spin(streams);
     pthread_mutex_lock(&streams->lock);
     for (int i = 0; i < task->n_waits; i++)
         for (ls_stream *stream = streams->list; stream; stream = stream->next_stream) {
             point p = {stream, task->waits[i].ticket};
             if (stream->number != task->waits[i].stream || is_done(&p))
                 continue;
-            if (awake) {
+            if (task->stream) {
                 pthread_mutex_unlock(&streams->lock);
-                ls_spin(PATIENCE, is_done, &p);
+                await_awake(task->stream, is_done, &p);
                 pthread_mutex_lock(&streams->lock);
             }
             await(streams, p);
@@ -120,9 +122,9 @@ static void *stream_main(void *argument)
     ls_set_arithmetic();
     pthread_mutex_lock(&streams->lock);
     for (;;) {
-        if (!stream->first && !streams->stopping && may_spin(streams)) {
+        if (!stream->first && !streams->stopping) {
             pthread_mutex_unlock(&streams->lock);
-            ls_spin(PATIENCE, has_task, stream);
+            await_awake(stream, has_task, stream);
             pthread_mutex_lock(&streams->lock);
         }
         while (!stream->first && !streams->stopping)
@@ -147,6 +149,7 @@ ls_streams *ls_streams_of(ls_session *session)
     if (!streams)
         return NULL;
     streams->session = session;
+    atomic_store(&streams->crew.crowded, session->options.cluster && session->options.cluster->crowded);
     pthread_mutex_init(&streams->lock, NULL);
     pthread_cond_init(&streams->changed, NULL);
     return session->streams = streams;
@@ -174,9 +177,10 @@ void ls_streams_free(ls_session *session)
     for (ls_stream *stream = streams->list; stream; stream = stream->next_stream)
         pthread_cond_signal(&stream->handed);
     pthread_mutex_unlock(&streams->lock);
+    for (ls_stream *stream = streams->list; stream; stream = stream->next_stream) /* each looks at the others' */
+        pthread_join(stream->thread, NULL);
     while (streams->list) {
         ls_stream *stream = streams->list;
-        pthread_join(stream->thread, NULL);
         streams->list = stream->next_stream;
         pthread_cond_destroy(&stream->handed);
         ls_release(context, stream);
@@ -212,14 +216,16 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
     *stream =
         (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core, .awaited = NOBODY};
     pthread_cond_init(&stream->handed, NULL);
+    pthread_mutex_lock(&streams->lock); /* which the thread waits for */
     if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
+        pthread_mutex_unlock(&streams->lock);
         ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for %s; the system's limit on threads is reached",
                  core->unit->name);
         pthread_cond_destroy(&stream->handed);
         ls_release(&session->context, stream);
         return NULL;
     }
-    pthread_mutex_lock(&streams->lock);
+    ls_offer_join(&stream->offer, &streams->crew, core);
     streams->n++;
     stream->next_stream = streams->list;
     streams->list = stream;

@@ -4,7 +4,7 @@
 #define LS_PARALLEL_STREAM_H
 
 #include "graph/tensor.h"
-#include "parallel/core.h"
+#include "parallel/offer.h"
 
 typedef struct ls_task ls_task;
 typedef void ls_task_work(ls_task *task, ls_core *core);
@@ -17,6 +17,7 @@ typedef struct ls_stream {
     ls_device device;
     int number; /* from 1 */
     ls_core *core;
+    ls_offer offer;
     pthread_t thread;
     /* Written under the streams' lock: */
     _Atomic(ls_task *) first;
@@ -30,7 +31,8 @@ typedef struct ls_stream {
 typedef struct ls_streams {
     ls_session *session;
     ls_stream *list;
-    atomic_int n;
+    int n;
+    ls_crew crew; /* the streams */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an awaited task is done */
     ls_task *free; /* guarded */
