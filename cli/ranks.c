@@ -132,6 +132,7 @@ int ranks_close(run *r, int status)
     bool alone = state.agreed && !state.parted && !ls_failed_together(r->session);
     if (status && alone && ls_cluster_ranks(state.cluster) > 1) {
         fflush(NULL);
+        watch_end();
         _exit(status);
     }
     watch_session(NULL);

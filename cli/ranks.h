@@ -25,7 +25,7 @@ void ranks_parted(void);
 /* All ranks have come to the same end of the run, and what follows is said once. */
 void ranks_end_together(void);
 
-/* Closes the session and ends the ranks. One that fails while others wait for it leaves at once, and its launcher ends them. */
+/* Closes the session and ends the ranks. One that fails while others wait for it tells them, so that they leave too, and leaves. */
 int ranks_close(run *r, int status);
 
 #endif

@@ -42,11 +42,15 @@ static double limit(void)
     return watch.seconds + (more < PATIENCE ? more : PATIENCE);
 }
 
+/* A launcher may lose what its processes said just before their end: MPICH's, while MPI starts, dies of writing to ranks that are gone
+ * before it has read what they left. So a line has some time to come out, this rank's or another's. */
 static _Noreturn void leave(const char *line)
 {
+    const struct timespec moment = {0, 500000000};
     if (line)
         fprintf(stderr, "lockstep: %s\n", line);
     fflush(stderr);
+    nanosleep(&moment, NULL);
     _exit(STATUS_FAILED);
 }
 
@@ -98,7 +102,18 @@ static _Noreturn void leave_alone(const ls_sign *mine)
     leave(line);
 }
 
-/* One line, and the end. Rank 0's verdict goes to the others first, so that they leave without a line of their own. */
+/* What is known of the end goes to the others, so that they leave without a line of their own, whatever their launcher does. */
+static void tell_verdict(ls_sign *mine, int verdict)
+{
+    for (int i = 0; i < 5 && watch.cluster; i++) {
+        struct timespec moment = {0, 20000000};
+        mine->verdict = verdict;
+        ls_cluster_tell(watch.cluster, mine, watch.seen, watch.times);
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* One line, and the end. */
 static _Noreturn void name_rank(int rank, const ls_sign *sign, ls_sign *mine)
 {
     char line[256], who[128] = "";
@@ -107,12 +122,8 @@ static _Noreturn void name_rank(int rank, const ls_sign *sign, ls_sign *mine)
         snprintf(who, sizeof who, *host ? "rank %d on host %s: " : "rank %d: ", rank, host);
     snprintf(line, sizeof line, "%sno progress since step %lld, in %s", who, (long long)sign->step, sign->phase);
     fprintf(stderr, "lockstep: %s\n", line);
-    for (int i = 0; i < 5 && watch.rank == 0 && watch.cluster; i++) {
-        struct timespec moment = {0, 20000000};
-        mine->verdict = rank + 1;
-        ls_cluster_tell(watch.cluster, mine, watch.seen, watch.times);
-        nanosleep(&moment, NULL);
-    }
+    if (watch.rank == 0)
+        tell_verdict(mine, rank + 1);
     leave(NULL);
 }
 
@@ -136,9 +147,9 @@ static void look_at_others(double now, ls_sign *mine)
             w->went_on = now;
         w->before = *sign;
         w->times = watch.times[r];
-        if (sign->verdict) {
-            struct timespec moment = {0, 500000000}; /* for rank 0's line to come out */
-            nanosleep(&moment, NULL);
+        if (sign->verdict) { /* of whoever has said why */
+            if (watch.rank == 0)
+                tell_verdict(mine, sign->verdict);
             leave(NULL);
         }
         ls_sign shown = *sign;
@@ -149,10 +160,16 @@ static void look_at_others(double now, ls_sign *mine)
     }
 }
 
-static void look(double now)
+static ls_sign my_sign(void)
 {
     ls_sign mine = {.step = atomic_load(&watch.step), .work = ls_work_done(watch.session)};
     snprintf(mine.phase, sizeof mine.phase, "%s", atomic_load(&watch.phase));
+    return mine;
+}
+
+static void look(double now)
+{
+    ls_sign mine = my_sign();
     if (watch.cluster && watch.ranks > 1) {
         /* The others hear from rank 0 alone, and by its count whether any rank goes on. */
         ls_sign told = mine;
@@ -236,6 +253,15 @@ void watch_session(const ls_session *session)
 {
     pthread_mutex_lock(&watch.lock);
     watch.session = session;
+    pthread_mutex_unlock(&watch.lock);
+}
+
+void watch_end(void)
+{
+    pthread_mutex_lock(&watch.lock);
+    ls_sign mine = my_sign();
+    if (watch.seen && watch.times)
+        tell_verdict(&mine, watch.rank + 1);
     pthread_mutex_unlock(&watch.lock);
 }
 

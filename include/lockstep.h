@@ -288,7 +288,8 @@ typedef struct ls_sign {
     char phase[40];
 } ls_sign;
 /* Sends this rank's sign and shows what came: rank 0 hears from all, the others from rank 0. seen[r] is rank r's last sign,
- * times[r] how many came, -1 once r has come to ls_cluster_part. Returns at once; all is left as it was where the wire is in use. */
+ * times[r] how many came, -1 once r has come to ls_cluster_part. Returns soon: all is left as it was where the wire is in use for
+ * more than some 20 milliseconds. */
 void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[]);
 /* How many pieces of work a session has done: shards, slices, transfers. Any thread may ask. */
 uint64_t ls_work_done(const ls_session *session);

@@ -1,7 +1,9 @@
 /* Ranks without an MPI: threads of this process, each with a session of its own. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cluster/cluster.h"
 #include "parallel/whole.h"
@@ -321,6 +323,78 @@ static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
     on_ranks(&p, ranks, telling_rank);
 }
 
+/* Returns once all ranks have come here. */
+static void meet_others(ls_cluster *cluster)
+{
+    char all[RANKS] = {0};
+    assert_int_equal(ls_cluster_gather_each(cluster, &cluster->context, all, 1), LS_OK);
+}
+
+/* Rank 1 tells more often than rank 0 listens. */
+static void often_telling_rank(ls_cluster *cluster, int number, void *user)
+{
+    (void)user;
+    ls_sign seen[2] = {{0}};
+    int64_t times[2] = {0};
+    for (int i = 1; i <= 20 && number == 1; i++)
+        ls_cluster_tell(cluster, &(ls_sign){.step = i, .phase = "step"}, seen, times);
+    meet_others(cluster);
+    if (number == 0) {
+        ls_cluster_tell(cluster, &(ls_sign){.phase = "step"}, seen, times);
+        assert_int_equal(seen[1].step, 20);
+        assert_int_equal(times[1], 20);
+    }
+    meet_others(cluster);
+    ls_cluster_part(cluster);
+}
+
+static void the_latest_sign_is_heard(void **state)
+{
+    (void)state;
+    wire_run(2, often_telling_rank, NULL);
+}
+
+/* As a worker has the wire between two looks at the clock. */
+static void *hold_the_wire(void *user)
+{
+    ls_cluster *cluster = user;
+    const struct timespec moment = {0, 2000000};
+    pthread_mutex_lock(&cluster->lock);
+    atomic_store(&cluster->waiting, 2);
+    nanosleep(&moment, NULL);
+    pthread_mutex_unlock(&cluster->lock);
+    return NULL;
+}
+
+static void busy_rank(ls_cluster *cluster, int number, void *user)
+{
+    (void)user;
+    ls_sign seen[2] = {{0}};
+    int64_t times[2] = {0};
+    for (int i = 0; i < 10 && number == 1; i++) { /* on a busy machine the holder may sleep for longer than is waited */
+        pthread_t holder;
+        atomic_store(&cluster->waiting, 0);
+        assert_int_equal(pthread_create(&holder, NULL, hold_the_wire, cluster), 0);
+        while (atomic_load(&cluster->waiting) == 0)
+            sched_yield();
+        ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+        pthread_join(holder, NULL);
+    }
+    meet_others(cluster);
+    if (number == 0) {
+        ls_cluster_tell(cluster, &(ls_sign){.phase = "step"}, seen, times);
+        assert_true(times[1] > 0 && seen[1].step == 1);
+    }
+    meet_others(cluster);
+    ls_cluster_part(cluster);
+}
+
+static void signs_travel_while_the_wire_is_in_use(void **state)
+{
+    (void)state;
+    wire_run(2, busy_rank, NULL);
+}
+
 static void launchers_are_known_by_their_environment(void **state)
 {
     (void)state;
@@ -398,6 +472,8 @@ int main(void)
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),
+        cmocka_unit_test(the_latest_sign_is_heard),
+        cmocka_unit_test(signs_travel_while_the_wire_is_in_use),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(data_have_a_checksum),
         cmocka_unit_test(a_canary_sings_alike_on_all_devices),

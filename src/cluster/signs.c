@@ -31,17 +31,21 @@ static int slot_of(const ls_cluster *cluster, int r)
     return 2 * cluster->ranks + 2 * r;
 }
 
+/* Hears all that came: of a peer that tells more often than this rank listens, what is old would otherwise come ever later. */
 static void listen_to(ls_cluster *cluster, int r)
 {
     const ls_wire *wire = &cluster->wire;
     peer *p = &cluster->peers[r];
-    if (p->receiving && wire->test(wire->user, slot_of(cluster, r), 1) == 1) {
+    while (p->receiving || p->times >= 0) {
+        if (!p->receiving)
+            p->receiving =
+                wire->receive(wire->user, slot_of(cluster, r), r, LS_TAG_SIGN, &p->incoming, sizeof p->incoming);
+        if (!p->receiving || wire->test(wire->user, slot_of(cluster, r), 1) != 1)
+            return;
         p->receiving = false;
         p->heard = p->incoming;
         p->times = p->heard.last ? -1 : p->times + 1;
     }
-    if (!p->receiving && p->times >= 0)
-        p->receiving = wire->receive(wire->user, slot_of(cluster, r), r, LS_TAG_SIGN, &p->incoming, sizeof p->incoming);
 }
 
 static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
@@ -57,12 +61,25 @@ static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
     p->sent_last = last;
 }
 
+/* Who has the wire looks at it for microseconds, unless it is off its core meanwhile, and where ranks share cores that is often this
+ * thread's doing. But nobody may be waited for who is stuck in it. */
+static bool take_wire(ls_cluster *cluster)
+{
+    const struct timespec moment = {0, 500000};
+    for (int i = 0; i < 40; i++) {
+        if (pthread_mutex_trylock(&cluster->lock) == 0)
+            return true;
+        nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
 void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[])
 {
     if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) != LS_OK)
         return;
     mine->waiting = atomic_load(&cluster->waiting);
-    if (pthread_mutex_trylock(&cluster->lock) != 0)
+    if (!take_wire(cluster))
         return;
     for (int r = 0; r < cluster->ranks; r++) {
         const peer *p = &cluster->peers[r];
