@@ -10,12 +10,22 @@ skip() {
     printf 'SKIPPED: %s\n' "$*"
     exit 77
 }
-[ -e "$build/lockstep-$mpi.so" ] || skip "this build has no plugin for $mpi"
-launcher=$(command -v "mpirun.$mpi" || command -v mpirun) || skip "there is no mpirun"
-case $mpi,$("$launcher" --version 2>&1) in
-openmpi,*open-mpi.org*) launcher="$launcher -q --oversubscribe" ;;
-mpich,*HYDRA*) ;;
-*) skip "mpirun is not $mpi's" ;;
+# has_mpi MPI: this build has a plugin for it, and it is here, started by $found; or $why not.
+has_mpi() {
+    [ -e "$build/lockstep-$1.so" ] || { why="this build has no plugin for $1" && return 1; }
+    found=$(command -v "mpirun.$1" || command -v mpirun) || { why="there is no mpirun" && return 1; }
+    case $1,$("$found" --version 2>&1) in
+    openmpi,*open-mpi.org* | mpich,*HYDRA*) ;;
+    *) why="mpirun is not $1's" && return 1 ;;
+    esac
+}
+has_mpi "$mpi" || skip "$why"
+launcher=$found
+[ "$mpi" = mpich ] || launcher="$launcher -q --oversubscribe"
+# shellcheck disable=SC2034 # not every test wants it
+case $mpi in # launchers that leave the other ranks alone when one dies, as srun does
+openmpi) heedless="$launcher --enable-recovery" ;;
+*) heedless="$launcher -disable-auto-cleanup" ;;
 esac
 # Containers are root's, where Open MPI wants to be asked twice.
 [ "$(id -u)" != 0 ] || OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -32,9 +42,33 @@ ranks() {
     called="mpirun $*"
     # shellcheck disable=SC2086 # a command and its options
     timeout -k 10 120 $launcher "$@" >"$work/out" 2>"$work/err"
+    judge_ranks $? "$expected"
+}
+
+# begin_ranks NAME ARGUMENTS...: the same in the background.
+begin_ranks() {
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    timeout -k 10 120 $launcher "$@" >"$work/$name.out" 2>"$work/$name.err" &
+    echo $! >"$work/$name.process"
+    echo "$name: mpirun $*" >"$work/$name.called"
+}
+
+# end_ranks NAME STATUS: waits for it; what it said is then where `ranks` leaves it.
+end_ranks() {
+    wait "$(cat "$work/$1.process")"
     got=$?
+    called=$(cat "$work/$1.called")
+    mv "$work/$1.out" "$work/out"
+    mv "$work/$1.err" "$work/err"
+    judge_ranks $got "$2"
+}
+
+judge_ranks() { # STATUS EXPECTED
+    got=$1
     [ "$got" != 124 ] || wrong "$called: hangs"
-    [ "$expected" = any ] || [ "$((got != 0))" = "$((expected != 0))" ] || wrong "$called: status $got, not $expected"
+    [ "$2" = any ] || [ "$((got != 0))" = "$(($2 != 0))" ] || wrong "$called: status $got, not $2"
 }
 
 # says PATTERN [results]: one line of ours on stderr, among what the launcher says; results only where they were whole before.
@@ -49,7 +83,16 @@ number_of() {
     tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | sed -nE 's/^(OMPI_COMM_WORLD_RANK|PMI_RANK)=//p'
 }
 
-# ours: the processes of this test's program.
+# ours [DATA]: the processes of this test's program, on these data.
 ours() {
-    pgrep -f -- "--data $work/data"
+    pgrep -f -- "--data $work/${1-data} "
+}
+
+# nobody_left [DATA]: none of them outlives its launcher by more than a moment.
+nobody_left() {
+    for _ in $(seq 20); do
+        [ -n "$(ours "$@")" ] || return 0
+        sleep 0.1
+    done
+    wrong "$called: processes left behind: $(ours "$@")"
 }
