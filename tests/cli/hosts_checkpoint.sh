@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checkpoints over ranks under one MPI: a run that is stopped, killed or ended early goes on over any other number of ranks, or in one
 # process, to the fingerprint and the log of the run without a break. Rank 0 alone has the folder; what it meets there ends all ranks
-# in one line, or is noted and the run goes on. --verify and --report over ranks. With `long`, ranks that are killed or stopped at
-# start, step, save and exit. hosts_checkpoint.sh PROGRAM openmpi|mpich [long]
+# in one line, or is noted and the run goes on. --verify and --report over ranks. With `long`, ranks that are late, killed or stopped
+# at start, step, save and exit. hosts_checkpoint.sh PROGRAM openmpi|mpich [long]
 . "$(dirname -- "$0")/mpi.sh"
 "$program" --version | grep -qE '^(weights files|fingerprints): not built in' && skip "this build has no checkpoints"
 cat >"$work/ranks.py" <<'PY'
@@ -193,19 +193,25 @@ os.mkfifo(work + "/fifo")
 refused(3, "rank 0 on host [^ ]+: no progress since step 0, in data$", *small, "--log", work + "/fifo", "--timeout", str(patience()))
 nobody_left("a log that nobody reads")
 PY
-    part 'killed and stopped at start, step, save and exit' <<'PY'
-# A library that sends its process a signal in one of its calls.
+    part 'late, killed and stopped at start, step, save and exit' <<'PY'
+# A library that sends its process a signal in one of its calls, or with 0 is late there once.
 open(work + "/at.c", "w").write(r'''
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 static void here(const char *name)
 {
     const char *at = getenv("AT"), *number = at ? strchr(at, ':') : NULL;
-    if (number && strncmp(at, name, strlen(name)) == 0 && at[strlen(name)] == ':')
+    static int late;
+    if (!number || strncmp(at, name, strlen(name)) != 0 || at[strlen(name)] != ':')
+        return;
+    if (atoi(number + 1) > 0)
         raise(atoi(number + 1));
+    else if (!late++)
+        sleep(1);
 }
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
@@ -230,6 +236,11 @@ subprocess.run(["cc", "-shared", "-fPIC", work + "/at.c", "-o", work + "/at.so",
 limit = patience()
 options = [*small, "--epochs", "400", "--steps", "40", *kept, "--resume", "--checkpoint-every", "5", "--timeout", str(limit)]
 whole, _ = done(0, *small, "--epochs", "400", "--steps", "40", "--log", work + "/whole.jsonl")
+for at, rank in (("init", 0), ("init", 2), ("save", 0), ("exit", 0), ("exit", 2)):
+    clean()
+    groups = [(1, [["env", f"LD_PRELOAD={work}/at.so", f"AT={at}:0"]] if place == rank else []) for place in range(3)]
+    digits, err = done(groups, *options)
+    assert digits == whole and not ours(err), ("late", at, rank, err)
 # A rank that is stopped in its first save may not have been heard of before, which counts as its start.
 phases = {"init": "the start of MPI", "step": "(step|data|save|evaluation|verify)", "save": "(start|step|data|save|evaluation)", "exit": "the end of MPI"}
 for by in (launcher, heedless):
