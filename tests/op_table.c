@@ -331,15 +331,30 @@ int present(const test_case *one, kind what, int i)
     }
 }
 
+test_batch batch_of(const test_case *one)
+{
+    const row *r = one->row;
+    const size_t image = (size_t)r->c * r->h * r->w;
+    test_batch batch = test_batch_new(r->count, image, r->c);
+    batch.samples.image_bytes = (size_t)r->count * image;
+    if (one->attributes.op == LS_OP_IMAGES && one->attributes.fused_add)
+        test_batch_take_floats(&batch, image);
+    if (one->attributes.op == LS_OP_IMAGES && one->attributes.fused_relu)
+        test_batch_change(&batch, r->h, r->w);
+    return batch;
+}
+
 int takes_relu(ls_op op)
 {
     return op == LS_OP_CONV || op == LS_OP_WINOGRAD || op == LS_OP_AVG_POOL_BACKWARD || op == LS_OP_MAX_POOL_BACKWARD ||
-           op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER || op == LS_OP_BATCH_NORM_BACKWARD;
+           op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER || op == LS_OP_BATCH_NORM_BACKWARD ||
+           op == LS_OP_IMAGES;
 }
 
 int takes_add(ls_op op)
 {
-    return op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER || op == LS_OP_BATCH_NORM_BACKWARD;
+    return op == LS_OP_IMAGES || op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER ||
+           op == LS_OP_BATCH_NORM_BACKWARD;
 }
 
 int takes_bias(ls_op op)

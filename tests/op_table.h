@@ -70,6 +70,8 @@ ls_operand shape_of(const row *r, kind what);
 size_t size_of(const row *r, kind what); /* numbers in the lanes layout */
 int present(const test_case *one, kind what, int i);
 
+/* Of IMAGES, relu stands for images that are changed, and add for floats: see batch_of. */
+test_batch batch_of(const test_case *one);
 int takes_relu(ls_op op);
 int takes_add(ls_op op);
 int takes_bias(ls_op op);

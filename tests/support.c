@@ -186,9 +186,45 @@ test_batch test_batch_new(int count, size_t image_bytes, int classes)
     return batch;
 }
 
+void test_batch_take_floats(test_batch *batch, size_t image_numbers)
+{
+    test_random random = {.state = 17};
+    batch->floats = test_floats((size_t)batch->samples.count * image_numbers);
+    test_fill_normal(&random, batch->floats, (size_t)batch->samples.count * image_numbers);
+    batch->samples.images = batch->floats;
+    batch->samples.floats = true;
+    batch->samples.image_bytes *= sizeof(float);
+}
+
+static int32_t below(test_random *random, int n)
+{
+    return (int32_t)(test_u64(random) % (uint64_t)n);
+}
+
+void test_batch_change(test_batch *batch, int h, int w)
+{
+    test_random random = {.state = 23};
+    batch->changes = zeroed((size_t)batch->samples.count * sizeof *batch->changes);
+    for (int i = 0; i < batch->samples.count; i++) {
+        ls_change *change = &batch->changes[i];
+        *change = (ls_change){.flip = below(&random, 2),
+                              .down = below(&random, 2 * h + 1) - h, /* at the ends nothing of it is left */
+                              .right = below(&random, 2 * w + 1) - w};
+        if (below(&random, 2)) {
+            change->height = 1 + below(&random, h);
+            change->width = 1 + below(&random, w);
+            change->top = below(&random, h - change->height + 1);
+            change->left = below(&random, w - change->width + 1);
+        }
+    }
+    batch->samples.changes = batch->changes;
+}
+
 void test_batch_free(test_batch *batch)
 {
     free(batch->images);
+    free(batch->floats);
+    free(batch->changes);
     free(batch->labels);
     free(batch->index);
 }

@@ -60,8 +60,13 @@ typedef struct test_batch {
     ls_samples samples;
     uint8_t *images, *labels;
     uint32_t *index;
+    float *floats;
+    ls_change *changes;
 } test_batch;
 test_batch test_batch_new(int count, size_t image_bytes, int classes);
+/* The images as floats in place of bytes; each image changed, by every kind of change there is. */
+void test_batch_take_floats(test_batch *batch, size_t image_numbers);
+void test_batch_change(test_batch *batch, int h, int w);
 void test_batch_free(test_batch *batch);
 
 /* Runs `call` (whose attributes, samples and operands are set) with scratch of its own, which is filled with NaN before

@@ -145,9 +145,8 @@ static void run_case(bench *b, const test_case *one)
     const ls_backend *backend = b->unit->backend;
     test_random random = {.state = (uint64_t)b->cases * 1000 + op};
     const size_t image = (size_t)r->c * r->h * r->w;
-    test_batch batch = test_batch_new(r->count, image, r->c);
+    test_batch batch = batch_of(one);
     ls_counted owner = {.holders = 1000000}; /* never the last */
-    batch.samples.image_bytes = (size_t)r->count * image;
     batch.samples.owner = &owner;
     float *rows = test_floats((size_t)r->count * image);
     test_fill_normal(&random, rows, (size_t)r->count * image);

@@ -186,7 +186,7 @@ static void run_case(const test_case *one)
 {
     const row *r = one->row;
     test_random random = {.state = (uint64_t)cases_run * 1000 + one->attributes.op};
-    test_batch batch = test_batch_new(r->count, (size_t)r->c * r->h * r->w, r->c);
+    test_batch batch = batch_of(one);
     operands all;
     float *rows = test_floats((size_t)r->count * r->c * r->h * r->w);
     test_fill_normal(&random, rows, (size_t)r->count * r->c * r->h * r->w);

@@ -22,13 +22,17 @@
 #ifndef LS_DEVICE_OP_H
 #define LS_DEVICE_OP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "device/change.h"
 
 enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
 
 typedef enum ls_op {
-    /* out0 = image bytes of the shard's samples as (float)byte / 255.0f; lanes without an image 0. */
+    /* out0 = the numbers of the shard's samples, bytes as (float)byte / 255.0f and floats as they are, each channel changed as the
+     * image's `changes` say where there are any; lanes without an image 0. */
     LS_OP_IMAGES,
 
     /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1), b[O] or NULL; out: y.
@@ -187,10 +191,12 @@ typedef struct ls_operand {
 
 /* What a shard needs of its batch. */
 typedef struct ls_samples {
-    const uint8_t *images;            /* all of the data set: sample i begins at images + i * c*h*w */
+    const void *images;               /* all of the data set: sample i begins with number i * c*h*w */
+    bool floats;                      /* they are float32; else bytes */
     size_t image_bytes;               /* of all of them */
     struct ls_counted *owner;         /* of the images, for a backend that keeps a copy; NULL: there are none */
     const uint32_t *index;            /* [count] sample numbers */
+    const ls_change *changes;         /* [count], of this shard's images in order; NULL: they come as they are */
     const uint8_t *labels;            /* [count], of this shard's images in order */
     int count;                        /* images in this shard */
     uint64_t seed, step;              /* dropout's stream */

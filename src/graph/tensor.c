@@ -75,17 +75,35 @@ bool ls_has_network(const ls_tensor *tensor, const char *function)
     return false;
 }
 
+uint32_t ls_sample_at(const ls_sample_list *list, int64_t i)
+{
+    uint32_t number = (uint32_t)i;
+    if (list->index)
+        memcpy(&number, list->index->data + i, sizeof number);
+    return number;
+}
+
+ls_change ls_change_at(const ls_sample_list *list, int64_t i)
+{
+    ls_change change;
+    memcpy(&change, list->changes->data + i * LS_CHANGE_NUMBERS, sizeof change);
+    return change;
+}
+
 void ls_samples_hold(const ls_sample_list *list)
 {
     ls_counted_hold(list->owner);
     if (list->index)
         ls_array_hold(list->index);
+    if (list->changes)
+        ls_array_hold(list->changes);
 }
 
 void ls_samples_drop(const ls_sample_list *list)
 {
     ls_counted_drop(list->owner);
     ls_array_drop(list->index);
+    ls_array_drop(list->changes);
 }
 
 ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, ls_device device)

@@ -27,14 +27,23 @@ typedef enum ls_freshness { LS_EMPTY, LS_FRESH, LS_CONSUMED } ls_freshness;
 
 /* The samples of one batch, shared by the tensors made from it. */
 typedef struct ls_sample_list {
-    const uint8_t *images, *labels;
+    const void *images; /* as in ls_samples */
+    bool floats;
+    const uint8_t *labels;
     size_t image_bytes; /* of all images there */
     ls_counted *owner;  /* of those */
     ls_array *index;    /* sample numbers, as bits */
+    ls_array *changes;  /* an ls_change for each, as bits; NULL: the images come as they are */
 } ls_sample_list;
 
 void ls_samples_hold(const ls_sample_list *list);
 void ls_samples_drop(const ls_sample_list *list); /* from any thread; an empty list is fine */
+
+/* The sample number at place i of a list; a list without an index is the data set in file order. */
+uint32_t ls_sample_at(const ls_sample_list *list, int64_t i);
+/* The change of the image at place i of a list that has changes. */
+enum { LS_CHANGE_NUMBERS = sizeof(ls_change) / sizeof(float) };
+ls_change ls_change_at(const ls_sample_list *list, int64_t i);
 
 struct ls_tensor {
     ls_session *session; /* first in every object with a session: ls_session_of reads it */

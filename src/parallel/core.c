@@ -32,6 +32,7 @@ void ls_cores_free(ls_session *session)
             ls_unit_close(core->host);
         ls_unit_close(core->unit);
         ls_release(core->context, core->index);
+        ls_release(core->context, core->changes);
         ls_release(core->context, core->labels);
         pthread_cond_destroy(&core->turn);
         pthread_mutex_destroy(&core->lock);
@@ -89,8 +90,9 @@ static ls_status make_room(ls_core *core, const ls_plan *plan)
     }
     if (images > core->shard_images) {
         core->index = enlarge_host(core, core->index, images, sizeof *core->index);
+        core->changes = enlarge_host(core, core->changes, images, sizeof *core->changes);
         core->labels = enlarge_host(core, core->labels, images, 1);
-        core->shard_images = core->index && core->labels ? images : 0;
+        core->shard_images = core->index && core->changes && core->labels ? images : 0;
     }
     return has_room(core, plan) ? LS_OK : LS_OUT_OF_MEMORY;
 }

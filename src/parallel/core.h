@@ -20,7 +20,8 @@ typedef struct ls_core {
     /* Room for one shard of the largest plan; used by whoever has the turn. The first two are the unit's memory. */
     float *arena;
     void *scratch;
-    uint32_t *index; /* sample numbers and labels of the shard */
+    uint32_t *index; /* sample numbers, changes and labels of the shard */
+    ls_change *changes;
     uint8_t *labels;
     size_t arena_floats, shard_images;
     atomic_size_t scratch_bytes; /* looked at by those who would help others, without the turn */

@@ -182,6 +182,8 @@ ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_t
         ls_task_reads(task, feed->label_array);
     if (feed->images.index)
         ls_task_reads(task, feed->images.index);
+    if (feed->images.changes)
+        ls_task_reads(task, feed->images.changes);
     if (feed->labels.index)
         ls_task_reads(task, feed->labels.index);
     if (program->network)

@@ -289,15 +289,6 @@ void ls_feed_locate(ls_feed *feed)
         feed->pointers[k] = feed->arrays[k]->data + feed->array_offsets[k];
 }
 
-/* The sample number at place i of a list; a list without an index is the data set in file order. */
-static uint32_t sample_at(const ls_sample_list *list, int64_t i)
-{
-    uint32_t number = (uint32_t)i;
-    if (list->index)
-        memcpy(&number, list->index->data + i, sizeof number);
-    return number;
-}
-
 /* A label that came as a float. */
 static uint8_t label_of(const ls_feed *feed, int64_t i)
 {
@@ -323,11 +314,13 @@ static uint8_t checked(const ls_feed *feed, uint8_t label)
 static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
 {
     for (int i = 0; i < count && feed->images.images; i++)
-        core->index[i] = sample_at(&feed->images, feed->first_image + first + i);
+        core->index[i] = ls_sample_at(&feed->images, feed->first_image + first + i);
+    for (int i = 0; i < count && feed->images.changes; i++)
+        core->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
     if (feed->labels.labels)
         for (int i = 0; i < count; i++)
             core->labels[i] =
-                checked(feed, feed->labels.labels[sample_at(&feed->labels, feed->first_label + first + i)]);
+                checked(feed, feed->labels.labels[ls_sample_at(&feed->labels, feed->first_label + first + i)]);
     else if (feed->label_array)
         for (int i = 0; i < count; i++)
             core->labels[i] = label_of(feed, first + i);
@@ -341,9 +334,11 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     int count = ls_feed_count(feed, j);
     gather(feed, first, count, core);
     ls_samples samples = {.images = feed->images.images,
+                          .floats = feed->images.floats,
                           .image_bytes = feed->images.image_bytes,
                           .owner = feed->images.owner,
                           .index = core->index,
+                          .changes = feed->images.changes ? core->changes : NULL,
                           .labels = core->labels,
                           .count = count,
                           .seed = program->session->options.seed,

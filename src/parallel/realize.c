@@ -6,22 +6,36 @@
 #include "parallel/device_run.h"
 #include "parallel/trainer.h"
 
-/* Bytes of a batch as floats: images from 0 to 1, labels as they are. */
+/* One image of a batch as rows of floats: what LS_OP_IMAGES makes of it. */
+static void unpack_image(const ls_sample_list *list, uint32_t sample, int64_t place, int c, int h, int w, float *to)
+{
+    const size_t plane = (size_t)h * (size_t)w, first = sample * (size_t)c * plane;
+    ls_change change = {0};
+    if (list->changes)
+        change = ls_change_at(list, place);
+    for (int channel = 0; channel < c; channel++)
+        for (int i = 0; i < h * w; i++) {
+            int32_t from = ls_change_source(&change, h, w, i / w, i % w);
+            size_t number = first + (size_t)channel * plane + (size_t)(from < 0 ? 0 : from);
+            *to++ = from < 0       ? 0
+                    : list->floats ? ((const float *)list->images)[number]
+                                   : (float)((const uint8_t *)list->images)[number] / 255.0f;
+        }
+}
+
+/* A batch as floats. */
 static void unpack(ls_task *task, ls_core *core)
 {
     (void)core;
     const ls_tensor *t = task->payload; /* a copy of the tensor's fields, not a tensor to be held */
-    size_t numbers = 1;
-    for (int i = 1; i < t->shape.rank; i++)
-        numbers *= (size_t)t->shape.dim[i];
-    float *to = t->array->data;
+    int c, h, w;
+    size_t numbers = (size_t)ls_shape_image(&t->shape, &c, &h, &w);
     for (int64_t row = 0; row < t->shape.dim[0]; row++) {
-        uint32_t sample = (uint32_t)(t->first + row);
-        if (t->samples.index)
-            memcpy(&sample, t->samples.index->data + t->first + row, sizeof sample);
-        const uint8_t *image = t->samples.images + sample * numbers;
-        for (size_t i = 0; i < numbers; i++)
-            *to++ = t->kind == LS_TENSOR_LABELS ? (float)t->samples.labels[sample] : (float)image[i] / 255.0f;
+        uint32_t sample = ls_sample_at(&t->samples, t->first + row);
+        if (t->kind == LS_TENSOR_LABELS)
+            t->array->data[row] = t->samples.labels[sample];
+        else
+            unpack_image(&t->samples, sample, t->first + row, c, h, w, t->array->data + (size_t)row * numbers);
     }
 }
 
@@ -35,6 +49,8 @@ static ls_status realize_samples(ls_tensor *t)
     memcpy(task->payload, t, sizeof *t);
     if (t->samples.index)
         ls_task_reads(task, t->samples.index);
+    if (t->samples.changes)
+        ls_task_reads(task, t->samples.changes);
     ls_task_writes(task, t->array);
     ls_task_hand_in(task);
     return ls_status_of(session);

@@ -180,7 +180,8 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
     ls_samples_hold(&part->samples);
     ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
     if (streams)
-        streams->moved += (uint64_t)ls_shape_numbers(&shape);
+        streams->moved += (uint64_t)ls_shape_numbers(&shape) *
+                          (tensor->kind == LS_TENSOR_IMAGES && tensor->samples.floats ? sizeof(float) : 1);
     return part;
 }
 

@@ -331,9 +331,10 @@ static void sum_each_backward(const ls_op_call *call)
 
 static void images(const ls_op_call *call)
 {
-    if (call->samples->images)
-        ls_cuda_images(card_of(call)->stream, half_of(call), call->out[0].data, call->samples->images,
-                       call->samples->index, shape_of(call, &call->out[0]));
+    const ls_samples *samples = call->samples;
+    const ls_cuda_samples from = {samples->images, samples->floats, samples->index, samples->changes};
+    if (samples->images)
+        ls_cuda_images(card_of(call)->stream, half_of(call), call->out[0].data, &from, shape_of(call, &call->out[0]));
 }
 
 /* The rows stay where they are until the run is finished. */

@@ -37,8 +37,8 @@ typedef struct ls_card_pending {
 
 typedef struct ls_card_resident {
     struct ls_counted *owner; /* held */
-    const uint8_t *host;
-    uint8_t *device;
+    const void *host;
+    void *device;
     uint64_t used;
 } ls_card_resident;
 
@@ -50,7 +50,7 @@ typedef struct ls_card_stage {
 
 typedef struct ls_card_kept {
     ls_form form;
-    const void *images;
+    const void *images, *changes;
     cudaGraphExec_t graph; /* NULL: it was run once, kernel by kernel, which has everything loaded and chosen */
 } ls_card_kept;
 

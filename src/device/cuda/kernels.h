@@ -8,12 +8,6 @@
 
 #include "device/unit.h"
 
-#ifdef __CUDACC__
-#define LS_CUDA_INLINE static inline __host__ __device__
-#else
-#define LS_CUDA_INLINE static inline
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,12 +16,12 @@ typedef struct ls_cuda_shape {
     int images, c, h, w; /* of one image */
 } ls_cuda_shape;
 
-LS_CUDA_INLINE size_t ls_cuda_rows(ls_cuda_shape s)
+LS_EVERYWHERE size_t ls_cuda_rows(ls_cuda_shape s)
 {
     return (size_t)s.images * (size_t)s.h * (size_t)s.w;
 }
 
-LS_CUDA_INLINE size_t ls_cuda_numbers(ls_cuda_shape s)
+LS_EVERYWHERE size_t ls_cuda_numbers(ls_cuda_shape s)
 {
     return ls_cuda_rows(s) * (size_t)s.c;
 }
@@ -113,8 +107,14 @@ void ls_cuda_sum_each_backward(cudaStream_t stream, int half, void *d, const flo
                                ls_cuda_shape shape, float factor);
 
 /* ---- samples.cu ---- */
-void ls_cuda_images(cudaStream_t stream, int half, void *x, const uint8_t *images, const uint32_t *index,
-                    ls_cuda_shape shape);
+/* As in ls_samples, but on the card. */
+typedef struct ls_cuda_samples {
+    const void *images;
+    int floats;
+    const uint32_t *index;
+    const ls_change *changes;
+} ls_cuda_samples;
+void ls_cuda_images(cudaStream_t stream, int half, void *x, const ls_cuda_samples *from, ls_cuda_shape shape);
 /* Between rows of floats in C order and activations. */
 void ls_cuda_from_rows(cudaStream_t stream, int half, void *x, const float *rows, ls_cuda_shape shape);
 void ls_cuda_to_rows(cudaStream_t stream, int half, float *rows, const void *x, ls_cuda_shape shape);

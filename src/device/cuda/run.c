@@ -97,10 +97,15 @@ bool ls_card_finish(ls_unit *unit)
 
 /* ---- Samples ---- */
 
-/* Of a stage, and of the samples on the card: sample numbers, labels, the float `one`. */
-static size_t labels_at(int images)
+/* Of a stage, and of the samples on the card: sample numbers, changes, labels, the float `one`. */
+static size_t changes_at(int images)
 {
     return ls_cuda_aligned((size_t)images * sizeof(uint32_t));
+}
+
+static size_t labels_at(int images)
+{
+    return changes_at(images) + ls_cuda_aligned((size_t)images * sizeof(ls_change));
 }
 
 static size_t one_at(int images)
@@ -145,7 +150,7 @@ static bool reserve(ls_card *card, int images)
 }
 
 /* The data set's images on the card; a data set that was used longest ago makes room. NULL where there are none. */
-static const uint8_t *resident(ls_card *card, const ls_samples *samples)
+static const void *resident(ls_card *card, const ls_samples *samples)
 {
     if (!samples->images || !samples->owner)
         return NULL;
@@ -166,8 +171,8 @@ static const uint8_t *resident(ls_card *card, const ls_samples *samples)
         card->callbacks.drop(place->owner);
         *place = (ls_card_resident){.owner = NULL};
     }
-    uint8_t *device = NULL;
-    if (!ls_card_good(card, cudaMalloc((void **)&device, samples->image_bytes), "memory for the images") ||
+    void *device = NULL;
+    if (!ls_card_good(card, cudaMalloc(&device, samples->image_bytes), "memory for the images") ||
         !ls_card_good(card, cudaMemcpy(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice),
                       "a copy to the card") ||
         !ls_card_good(card, cudaDeviceSynchronize(), "a copy to the card")) {
@@ -187,6 +192,8 @@ static bool send_samples(ls_card *card, const ls_samples *samples)
     if (!ls_card_good(card, cudaEventSynchronize(stage->copied), "waiting for the card"))
         return false;
     memcpy(stage->pinned, samples->index, count * sizeof *samples->index);
+    if (samples->changes)
+        memcpy(stage->pinned + changes_at(card->images), samples->changes, count * sizeof *samples->changes);
     memcpy(stage->pinned + labels_at(card->images), samples->labels, count);
     memcpy(stage->pinned + one_at(card->images), &samples->one, sizeof samples->one);
     return ls_card_good(card,
@@ -216,12 +223,13 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
         if (there->rows[k]) /* these lie elsewhere each time */
             return NULL;
     for (int i = 0; i < card->n_kept; i++)
-        if (same_form(&card->kept[i].form, form) && card->kept[i].images == there->images)
+        if (same_form(&card->kept[i].form, form) && card->kept[i].images == there->images &&
+            card->kept[i].changes == there->changes)
             return &card->kept[i];
     if (card->n_kept == LS_CARD_KEPT)
         return NULL;
     *first = true;
-    card->kept[card->n_kept] = (ls_card_kept){.form = *form, .images = there->images};
+    card->kept[card->n_kept] = (ls_card_kept){.form = *form, .images = there->images, .changes = there->changes};
     return &card->kept[card->n_kept++];
 }
 
@@ -236,6 +244,8 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
     if (!send_samples(card, samples))
         return true;
     there->index = (const uint32_t *)(const void *)card->samples;
+    if (samples->changes)
+        there->changes = (const ls_change *)(const void *)(card->samples + changes_at(card->images));
     there->labels = card->samples + labels_at(card->images);
     card->one = (float *)(void *)(card->samples + one_at(card->images));
     ls_card_kept *kept = find(card, form, there, &first);

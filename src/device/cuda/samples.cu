@@ -12,13 +12,26 @@ __device__ size_t in_c_order(size_t i, ls_cuda_shape s)
     return image * numbers + left % s.c * places + left / s.c;
 }
 
-template <typename T>
-__global__ void gather(T *x, const uint8_t *images, const uint32_t *index, ls_cuda_shape s, size_t n)
+__device__ float number_of(const uint8_t *images, size_t i)
 {
-    const size_t numbers = (size_t)s.c * s.h * s.w;
+    return (float)images[i] / 255.0f;
+}
+
+__device__ float number_of(const float *images, size_t i)
+{
+    return images[i];
+}
+
+template <typename T, typename N>
+__global__ void gather(T *x, const N *images, const uint32_t *index, const ls_change *changes, ls_cuda_shape s, size_t n)
+{
+    const size_t numbers = (size_t)s.c * s.h * s.w, plane = (size_t)s.h * s.w;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        const size_t image = i / numbers, at = in_c_order(i, s) % numbers;
-        ls_store(x + i, (float)images[index[image] * numbers + at] / 255.0f);
+        const size_t image = i / numbers, at = in_c_order(i, s) % numbers, place = at % plane;
+        long from = (long)place;
+        if (changes)
+            from = ls_change_source(&changes[image], s.h, s.w, (int)(place / s.w), (int)(place % s.w));
+        ls_store(x + i, from < 0 ? 0.0f : number_of(images, index[image] * numbers + (at - place) + (size_t)from));
     }
 }
 
@@ -45,10 +58,18 @@ template <typename T> __global__ void reshape(T *to, const T *from, ls_cuda_shap
 }
 
 template <typename T>
-void launch_gather(cudaStream_t stream, void *x, const uint8_t *images, const uint32_t *index, ls_cuda_shape s)
+void launch_gather(cudaStream_t stream, void *x, const ls_cuda_samples *from, ls_cuda_shape s)
 {
     const size_t n = ls_cuda_numbers(s);
-    gather<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, images, index, s, n);
+    const uint32_t *index = from->index;
+    const ls_change *changes = from->changes;
+    if (from->floats) {
+        const float *images = (const float *)from->images;
+        gather<T, float><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, images, index, changes, s, n);
+    } else {
+        const uint8_t *images = (const uint8_t *)from->images;
+        gather<T, uint8_t><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, images, index, changes, s, n);
+    }
 }
 
 template <typename T> void launch_from_rows(cudaStream_t stream, void *x, const float *rows, ls_cuda_shape s)
@@ -72,10 +93,9 @@ void launch_reshape(cudaStream_t stream, void *to, const void *from, ls_cuda_sha
 
 } // namespace
 
-void ls_cuda_images(cudaStream_t stream, int half, void *x, const uint8_t *images, const uint32_t *index,
-                    ls_cuda_shape shape)
+void ls_cuda_images(cudaStream_t stream, int half, void *x, const ls_cuda_samples *from, ls_cuda_shape shape)
 {
-    LS_BY_TYPE(half, launch_gather, stream, x, images, index, shape);
+    LS_BY_TYPE(half, launch_gather, stream, x, from, shape);
 }
 
 void ls_cuda_from_rows(cudaStream_t stream, int half, void *x, const float *rows, ls_cuda_shape shape)

@@ -1,20 +1,36 @@
 /* Between images or rows in memory and lanes. */
 #include "device/ref/ref.h"
 
+static float number(const ls_samples *samples, size_t i)
+{
+    if (samples->floats)
+        return ((const float *)samples->images)[i];
+    return (float)((const uint8_t *)samples->images)[i] / 255.0f;
+}
+
+/* Image i of the shard, at one place. */
+static float pixel(const ls_samples *samples, const ls_operand *x, int i, int channel, int row, int column)
+{
+    static const ls_change none = {0};
+    const ls_change *change = samples->changes ? &samples->changes[i] : &none;
+    int32_t from = ls_change_source(change, x->h, x->w, row, column);
+    size_t plane = (size_t)x->h * x->w;
+    return from < 0 ? 0 : number(samples, ((size_t)samples->index[i] * x->c + channel) * plane + from);
+}
+
+static void images_at(const ls_op_call *call, int group, int channel, int row, int column)
+{
+    const ls_operand *x = &call->out[0];
+    float *out = ls_ref_at(x, group, channel, row, column);
+    for (int lane = 0; lane < LS_LANES; lane++) {
+        int i = group * LS_LANES + lane;
+        out[lane] = lane < ls_ref_lanes(call, group) ? pixel(call->samples, x, i, channel, row, column) : 0;
+    }
+}
+
 void ls_ref_images(const ls_op_call *call)
 {
-    const ls_samples *samples = call->samples;
-    size_t places = ls_ref_places(&call->out[0]);
-    for (int group = 0; group < call->groups; group++) {
-        int lanes = ls_ref_lanes(call, group);
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            uint32_t sample = lane < lanes ? samples->index[group * LS_LANES + lane] : 0;
-            for (size_t place = 0; place < places; place++) {
-                float *out = call->out[0].data + (group * places + place) * LS_LANES + lane;
-                *out = lane < lanes ? (float)samples->images[sample * places + place] / 255.0f : 0;
-            }
-        }
-    }
+    ls_ref_each_place(call, &call->out[0], images_at);
 }
 
 void ls_ref_ones(const ls_op_call *call)

@@ -8,6 +8,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static size_t scratch(const ls_op_call *call)
 {
     switch (call->attributes->op) {
+    case LS_OP_IMAGES:
+        return LANES(ls_lanes_images_scratch)(call);
     case LS_OP_CONV:
     case LS_OP_CONV_DATA:
         return LANES(ls_lanes_conv_scratch)(call);

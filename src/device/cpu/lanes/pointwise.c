@@ -1,6 +1,9 @@
 /* Operations that treat every number alone, and the way of images into the lanes. */
+#include <string.h>
+
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/plane.h"
+#include "device/cpu/lanes/table.h"
 
 /* The numbers that are wanted, whole planes. */
 typedef struct extent {
@@ -15,30 +18,104 @@ static extent numbers_of(const ls_op_call *call)
     return (extent){planes.from * size, planes.to * size};
 }
 
+/* ---- Images ---- */
+
+static size_t places_of(const ls_operand *x)
+{
+    return (size_t)x->c * x->h * x->w;
+}
+
+/* A group's images as they are changed. */
+size_t LANES(ls_lanes_images_scratch)(const ls_op_call *call)
+{
+    return LS_LANES * places_of(&call->out[0]) * sizeof(float);
+}
+
+/* n numbers in the opposite order, of 1 byte or 4. */
+static void turn_around(const char *from, char *to, int n, size_t size)
+{
+    if (size == 1)
+        for (int i = 0; i < n; i++)
+            to[i] = from[n - 1 - i];
+    else
+        for (int i = 0; i < n; i++)
+            ((float *)to)[i] = ((const float *)from)[n - 1 - i];
+}
+
+/* A row of a changed channel; numbers are of `size` bytes. */
+static void change_row(const ls_change *change, const ls_operand *x, int row, const char *from, char *to, size_t size)
+{
+    const int from_row = row + change->down;
+    const int first = change->right < 0 ? -change->right : 0; /* of the columns that the channel has a number for */
+    const int behind = change->right > 0 ? x->w - change->right : x->w;
+    memset(to, 0, x->w * size);
+    if (from_row < 0 || from_row >= x->h || first >= behind)
+        return;
+    from += ((ptrdiff_t)from_row * x->w + first + change->right) * (ptrdiff_t)size;
+    if (change->flip)
+        turn_around(from, to + (size_t)(x->w - behind) * size, behind - first, size);
+    else
+        memcpy(to + first * size, from, (size_t)(behind - first) * size);
+    if (row >= change->top && row < change->top + change->height)
+        memset(to + change->left * size, 0, change->width * size);
+}
+
+static void change_image(const ls_change *change, const ls_operand *x, const char *from, char *to, size_t size)
+{
+    const size_t plane_bytes = (size_t)x->h * x->w * size;
+    for (int c = 0; c < x->c; c++, from += plane_bytes, to += plane_bytes)
+        for (int row = 0; row < x->h; row++)
+            change_row(change, x, row, from, to + (size_t)row * x->w * size, size);
+}
+
+static void turn_bytes(const uint8_t *const from[], int lanes, size_t places, float *to)
+{
+    for (size_t place = 0; place < places; place++, to += LS_LANES) {
+        uint8_t byte[LS_LANES] = {0};
+        if (lanes == LS_LANES)
+            for (int lane = 0; lane < LS_LANES; lane++)
+                byte[lane] = from[lane][place];
+        else
+            for (int lane = 0; lane < lanes; lane++)
+                byte[lane] = from[lane][place];
+        for (int lane = 0; lane < LS_LANES; lane++)
+            to[lane] = (float)byte[lane] / 255.0f;
+    }
+}
+
+static void turn_floats(const float *const from[], int lanes, size_t places, float *to)
+{
+    for (size_t place = 0; place < places; place++, to += LS_LANES)
+        for (int lane = 0; lane < LS_LANES; lane++)
+            to[lane] = lane < lanes ? from[lane][place] : 0.0f;
+}
+
 static void images(const ls_op_call *call)
 {
     const ls_samples *samples = call->samples;
     const ls_operand *out = &call->out[0];
-    const size_t places = (size_t)out->c * out->h * out->w;
+    const size_t places = places_of(out), size = samples->floats ? sizeof(float) : 1;
     for (int group = 0; group < call->groups; group++) {
         const int lanes = lanes_of_group(samples->count, group);
-        const uint8_t *from[LS_LANES];
-        for (int lane = 0; lane < lanes; lane++)
-            from[lane] = samples->images + samples->index[group * LS_LANES + lane] * places;
-        float *to = out->data + group * places * LS_LANES;
-        for (size_t place = 0; place < places; place++, to += LS_LANES) {
-            uint8_t byte[LS_LANES] = {0};
-            if (lanes == LS_LANES)
-                for (int lane = 0; lane < LS_LANES; lane++)
-                    byte[lane] = from[lane][place];
-            else
-                for (int lane = 0; lane < lanes; lane++)
-                    byte[lane] = from[lane][place];
-            for (int lane = 0; lane < LS_LANES; lane++)
-                to[lane] = (float)byte[lane] / 255.0f;
+        const void *from[LS_LANES];
+        for (int lane = 0; lane < lanes; lane++) {
+            const int i = group * LS_LANES + lane;
+            from[lane] = (const char *)samples->images + samples->index[i] * places * size;
+            if (!samples->changes)
+                continue;
+            char *changed = (char *)call->scratch + lane * places * size;
+            change_image(&samples->changes[i], out, from[lane], changed, size);
+            from[lane] = changed;
         }
+        float *to = out->data + group * places * LS_LANES;
+        if (samples->floats)
+            turn_floats((const float *const *)from, lanes, places, to);
+        else
+            turn_bytes((const uint8_t *const *)from, lanes, places, to);
     }
 }
+
+/* ---- Numbers alone ---- */
 
 static void ones(const ls_op_call *call)
 {

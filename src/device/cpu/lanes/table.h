@@ -30,6 +30,7 @@ void LANES(ls_lanes_add_flat)(ls_backend *backend);
 void LANES(ls_lanes_add_peak)(ls_backend *backend);
 
 /* Bytes of scratch for the operations that use any. */
+size_t LANES(ls_lanes_images_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call); /* CONV and CONV_DATA */
 size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call); /* both directions */
