@@ -114,10 +114,11 @@ ls_data *run_data(run *r, ls_part part)
         loader.batch = (int)chosen->batch;
         loader.shuffle = !chosen->no_shuffle;
         loader.limit = chosen->limit;
+        loader.augment = (ls_augment){.flip = chosen->flip, .crop = (int)chosen->crop, .erase = chosen->erase};
     } else {
         loader.limit = chosen->limit_test;
     }
-    ls_data *data = ls_fashion_mnist(r->session, part, &loader);
+    ls_data *data = ls_data_open(r->session, chosen->dataset, part, &loader);
     if (!data || ls_failed(r->session)) {
         session_failed(r->session, "data");
         return NULL;
@@ -129,7 +130,8 @@ int run_network(run *r, const ls_data *like)
 {
     if (ls_canary(r->session, r->devices, &r->canary) != LS_OK)
         return session_failed(r->session, "--devices");
-    r->net = ls_model(r->session, r->model);
+    ls_data_about(like, &r->about);
+    r->net = ls_model_for(r->session, r->model, r->about.classes);
     ls_init init = r->chosen->init;
     init.like = like;
     if (ls_initialize(r->net, r->devices, &init) != LS_OK)

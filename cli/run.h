@@ -13,6 +13,7 @@ typedef struct run {
     /* "[cpu(0), cpu(1)]", of several ranks "4 x [cpu(0)]" or "[cpu(0), cpu(1)] + 2 x [cpu(0)]" */
     char devices_text[256];
     char model[64];
+    ls_data_info about; /* of the data that the network was made for */
     ls_module *net;
     uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
@@ -30,7 +31,7 @@ int run_model_of_weights(run *r);
 
 ls_data *run_data(run *r, ls_part part); /* NULL once a line is said */
 
-/* Makes the network with values from --init, and from --weights where they are given. */
+/* Makes the network for data like these, with values from --init, and from --weights where they are given. */
 int run_network(run *r, const ls_data *like);
 
 /* Closes the session; what fails only now is said. Returns `status`, or the failure where `status` is 0. */

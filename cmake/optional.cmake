@@ -1,6 +1,6 @@
 # Parts that add a feature where they are found. Each is said aloud; `lockstep --version` lists them too.
 add_library(lockstep_optional INTERFACE)
-set(LOCKSTEP_WITHOUT "" CACHE STRING "Optional parts to leave out although found: zlib;jansson;crypto;curl;openmpi;mpich")
+set(LOCKSTEP_WITHOUT "" CACHE STRING "Optional parts to leave out although found: zlib;jansson;crypto;curl;png;jpeg;openmpi;mpich")
 
 # Also collects what the installed archive's users need: flags for lockstep.pc, packages for its CMake file.
 set(lockstep_part_flags "")
@@ -22,6 +22,8 @@ endfunction()
 find_package(ZLIB QUIET)
 find_package(OpenSSL QUIET COMPONENTS Crypto)
 find_package(CURL QUIET)
+find_package(PNG QUIET)
+find_package(JPEG QUIET)
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
@@ -33,6 +35,8 @@ lockstep_part(jansson "weights files" PkgConfig::JANSSON LOCKSTEP_HAVE_JANSSON -
 lockstep_part(crypto "fingerprints" OpenSSL::Crypto LOCKSTEP_HAVE_CRYPTO -lcrypto
               "find_dependency(OpenSSL COMPONENTS Crypto)")
 lockstep_part(curl "data fetch" CURL::libcurl LOCKSTEP_HAVE_CURL -lcurl "find_dependency(CURL)")
+lockstep_part(png "data sets of PNG files" PNG::PNG LOCKSTEP_HAVE_PNG -lpng "find_dependency(PNG)")
+lockstep_part(jpeg "data sets of JPEG files" JPEG::JPEG LOCKSTEP_HAVE_JPEG -ljpeg "find_dependency(JPEG)")
 
 # The program's alone: the library draws nothing.
 add_library(lockstep_pictures INTERFACE)

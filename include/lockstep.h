@@ -299,28 +299,54 @@ uint64_t ls_work_done(const ls_session *session);
 typedef struct ls_data ls_data;
 typedef enum ls_part { LS_TRAIN, LS_TEST } ls_part;
 
+/* What changes the images of ls_next's batches, in each epoch anew: they are shifted, then mirrored, then erased. Each draw is a
+ * function of the session's seed, the image's number in file order and the epoch alone; docs/data.md has the formulas. Zeros
+ * change nothing. ls_evaluate and ls_predict take the images as they are. */
+typedef struct ls_augment {
+    bool flip;    /* mirrored left to right, with probability 1/2 */
+    int crop;     /* shifted by up to so many pixels, up or down and sideways; zeros come in. Below height and width */
+    double erase; /* the probability, from 0 to 1, that a rectangle of 2 to 33 percent of the area becomes zero */
+} ls_augment;
+
 typedef struct ls_loader {
-    const char *directory; /* of the four files; NULL: $LOCKSTEP_DATA, the system's data folder, the user's cache */
+    const char *directory; /* of the files; NULL: $LOCKSTEP_DATA, the system's data folder, the user's cache */
     int batch;             /* images to a batch; 0: 256 */
     bool shuffle;          /* a new order every epoch, drawn from the session's seed */
     int64_t limit;         /* the first `limit` images only; 0: all */
+    ls_augment augment;
 } ls_loader;
 
 /* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next ls_next on the
  * same data. */
 typedef struct ls_batch {
-    ls_tensor *X;  /* (rows, channels, height, width), from 0 to 1 */
+    ls_tensor *X;  /* (rows, channels, height, width), of bytes from 0 to 1 */
     ls_tensor *y;  /* (rows), labels */
     int64_t epoch; /* from 0 */
 } ls_batch;
 
-/* Reads one part of Fashion-MNIST (28 x 28 grey images, labels 0 to 9), raw or gzip'ed idx files. */
-ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader);
+/* Reads one part of a data set into memory, by the name of what it is and how it lies on the disk:
+ *   "fashion-mnist", "mnist"  28 x 28 grey images in four idx files, raw or gzip'ed; ten classes
+ *   "cifar10", "cifar100"     32 x 32 colour images in the files of the binary version; 10 classes, 100 (the fine labels)
+ *   "npy"                     X_train.npy, ...: (N, C, H, W) or (N, H, W), uint8 (as value/255) or float32 (as it is); y_train.npy, ...: (N)
+ *   "folder"                  train/CLASS/IMAGE and test/CLASS/IMAGE, PNG and JPEG, in byte order, of the first training image's size
+ * docs/data.md has the formats. LS_IO: a file is not there; LS_BAD_FILE: it is not what it should be; LS_UNSUPPORTED: built without
+ * what reads it. The message names the file. */
+ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const ls_loader *loader);
+
+ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader); /* "fashion-mnist" */
 
 /* Data from memory: images[rows][channels][height][width] as bytes (used as value/255), labels[rows] below `classes`.
  * Both are copied. `loader->directory` is not used. */
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
                              int channels, int height, int width, int classes, const ls_loader *loader);
+
+typedef struct ls_data_info {
+    int64_t rows; /* images */
+    int channels, height, width, classes;
+    bool floats; /* their numbers were given as float32 */
+} ls_data_info;
+ls_status ls_data_about(const ls_data *data, ls_data_info *info);
+const char *ls_data_class(const ls_data *data, int label); /* its name, living as long as the data; or NULL */
 
 int64_t ls_data_rows(const ls_data *data);
 int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one included */
@@ -354,8 +380,11 @@ typedef struct ls_pool {
     int kernel, stride, padding;
 } ls_pool; /* stride 0 means kernel */
 
-/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them). */
+/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them), and the same with
+ * other classes. They take the channels, and LeNet's first product the size, of the first images; LeNet's maps have to be of
+ * at least 14 x 14. */
 ls_module *ls_model(ls_session *session, const char *name);
+ls_module *ls_model_for(ls_session *session, const char *name, int classes);
 ls_module *ls_lenet(ls_session *session);
 ls_module *ls_resnet18(ls_session *session, int classes);
 
@@ -684,7 +713,7 @@ ls_status ls_verify(ls_trainer *trainer);
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
  * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,
  * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, clip_norm (above 0), schedule, warmup, total
- * (with the step and cosine schedules), and the caller's own.
+ * (with the step and cosine schedules), flip, crop and erase (each where it is on), and the caller's own.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the others'
  * disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank meets is then

@@ -167,6 +167,16 @@ const char *ls_features(void)
 #else
            "data fetch: not built in (libcurl)\n"
 #endif
+#ifdef LOCKSTEP_HAVE_PNG
+           "PNG files: libpng\n"
+#else
+           "PNG files: not built in (libpng)\n"
+#endif
+#ifdef LOCKSTEP_HAVE_JPEG
+           "JPEG files: libjpeg\n"
+#else
+           "JPEG files: not built in (libjpeg)\n"
+#endif
 #ifdef LOCKSTEP_HAVE_CUDA
            "GPUs: a plugin for CUDA\n"
 #else

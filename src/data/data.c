@@ -3,30 +3,90 @@
 #include "base/random.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { DEFAULT_BATCH = 256, MOST_CLASSES = 256, MOST_PIXELS = 1 << 20 };
 
-static ls_status check(ls_context *context, const uint8_t *labels, int64_t rows, int channels, int height, int width,
-                       int classes, const ls_loader *loader)
+static ls_status check_shape(ls_context *context, const ls_images *images, ls_status beyond, const char *what)
 {
-    if (rows < 1 || rows > INT32_MAX || channels < 1 || height < 1 || width < 1 ||
-        (int64_t)height * width > MOST_PIXELS || channels > MOST_PIXELS / (height * width))
-        return ls_raise(context, LS_BAD_SHAPE,
-                        "data: %lld images of %d x %d x %d; needs 1 to %d images of 1 to %d values each",
-                        (long long)rows, channels, height, width, INT32_MAX, MOST_PIXELS);
-    if (classes < 1 || classes > MOST_CLASSES)
-        return ls_raise(context, LS_BAD_ARGUMENT, "data: %d classes; a label is a byte, so 1 to %d are possible",
-                        classes, MOST_CLASSES);
+    if (images->rows < 1 || images->rows > INT32_MAX || images->channels < 1 || images->height < 1 ||
+        images->width < 1 || (int64_t)images->height * images->width > MOST_PIXELS ||
+        images->channels > MOST_PIXELS / (images->height * images->width))
+        return ls_raise(context, beyond, "%s: %lld images of %d x %d x %d; needs 1 to %d images of 1 to %d values each",
+                        what, (long long)images->rows, images->channels, images->height, images->width, INT32_MAX,
+                        MOST_PIXELS);
+    if (images->classes < 1 || images->classes > MOST_CLASSES)
+        return ls_raise(context, LS_BAD_ARGUMENT, "%s: %d classes; a label is a byte, so 1 to %d are possible", what,
+                        images->classes, MOST_CLASSES);
+    return LS_OK;
+}
+
+static ls_status check_augment(ls_context *context, const ls_augment *augment, const ls_images *images)
+{
+    int least = images->height < images->width ? images->height : images->width;
+    if (augment->crop < 0 || augment->crop >= least)
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_loader: a crop of %d pixels; images of %d x %d take 0 (none) to %d", augment->crop,
+                        images->height, images->width, least - 1);
+    if (!(augment->erase >= 0 && augment->erase <= 1))
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_loader: erase is %g; it is a probability, from 0 (never) to 1",
+                        augment->erase);
+    return LS_OK;
+}
+
+static ls_status check(ls_context *context, const ls_images *images, const ls_loader *loader)
+{
+    ls_status status = check_shape(context, images, LS_BAD_SHAPE, "data");
+    if (status != LS_OK || (status = check_augment(context, &loader->augment, images)) != LS_OK)
+        return status;
     if (loader->batch < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "data: a batch of %d images; needs at least 1", loader->batch);
     if (loader->limit < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "data: a limit of %lld images; needs at least 1, or 0 for all",
                         (long long)loader->limit);
-    for (int64_t i = 0; i < rows; i++)
-        if (labels[i] >= classes)
-            return ls_raise(context, LS_BAD_ARGUMENT, "data: label %d of image %lld is not below %d classes", labels[i],
-                            (long long)i, classes);
+    for (int64_t i = 0; i < images->rows; i++)
+        if (images->labels[i] >= images->classes)
+            return ls_raise(context, LS_BAD_ARGUMENT, "data: label %d of image %lld is not below %d classes",
+                            images->labels[i], (long long)i, images->classes);
     return LS_OK;
+}
+
+/* Bytes of so many images; of those that passed check_shape it is below 2^53. */
+static int64_t bytes_of(const ls_images *images, int64_t rows)
+{
+    return rows * images->channels * images->height * images->width * (images->floats ? (int64_t)sizeof(float) : 1);
+}
+
+ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status beyond, const char *what)
+{
+    ls_status status = check_shape(context, images, beyond, what);
+    if (status != LS_OK)
+        return status;
+    int64_t bytes = bytes_of(images, images->rows);
+    if ((uint64_t)bytes > PTRDIFF_MAX)
+        return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for %lld bytes of images", what, (long long)bytes);
+    images->values = ls_alloc(context, (size_t)bytes, 1, "the images");
+    images->labels = ls_alloc(context, (size_t)images->rows, 1, "the labels");
+    return images->values && images->labels ? LS_OK : ls_context_status(context);
+}
+
+ls_status ls_images_name(ls_context *context, ls_images *images, const char *names)
+{
+    size_t length = 0;
+    for (int i = 0; i < images->classes; i++)
+        length += strlen(names + length) + 1;
+    images->names = ls_alloc(context, length, 1, "the names of the classes");
+    if (images->names)
+        memcpy(images->names, names, length);
+    return images->names ? LS_OK : ls_context_status(context);
+}
+
+void ls_images_release(ls_context *context, ls_images *images)
+{
+    ls_release(context, images->values);
+    ls_release(context, images->labels);
+    ls_release(context, images->names);
+    *images = (ls_images){.values = NULL};
 }
 
 static void file_order(ls_data *data)
@@ -40,33 +100,27 @@ static void release(void *object)
 {
     ls_data *data = object;
     ls_context *context = data->context;
-    ls_release(context, data->images);
-    ls_release(context, data->labels);
+    ls_images_release(context, &data->of);
     ls_release(context, data->order);
     ls_release(context, data);
 }
 
-ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_t *labels, int64_t rows, int channels,
-                     int height, int width, int classes, const ls_loader *loader)
+ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images, const ls_loader *loader)
 {
     ls_loader none = {0};
+    ls_images taken = *images;
     loader = loader ? loader : &none;
     ls_data *data = NULL;
-    if (images && labels && check(context, labels, rows, channels, height, width, classes, loader) == LS_OK)
+    if (taken.values && taken.labels && check(context, &taken, loader) == LS_OK)
         data = ls_alloc(context, 1, sizeof *data, "the data set");
     if (!data) {
-        ls_release(context, images);
-        ls_release(context, labels);
+        ls_images_release(context, &taken);
         return NULL;
     }
     *data = (ls_data){.context = context,
-                      .images = images,
-                      .labels = labels,
-                      .rows = loader->limit > 0 && loader->limit < rows ? loader->limit : rows,
-                      .channels = channels,
-                      .height = height,
-                      .width = width,
-                      .classes = classes,
+                      .of = taken,
+                      .rows = loader->limit > 0 && loader->limit < taken.rows ? loader->limit : taken.rows,
+                      .augment = loader->augment,
                       .batch = loader->batch > 0 ? loader->batch : DEFAULT_BATCH,
                       .shuffle = loader->shuffle,
                       .seed = seed,
@@ -84,6 +138,28 @@ void ls_data_free(ls_data *data)
 {
     if (data)
         ls_counted_drop(&data->counted);
+}
+
+size_t ls_data_bytes(const ls_data *data)
+{
+    return (size_t)bytes_of(&data->of, data->rows);
+}
+
+ls_status ls_data_about(const ls_data *data, ls_data_info *info)
+{
+    if (!data || !info)
+        return data ? ls_raise(data->context, LS_BAD_ARGUMENT, "ls_data_about: info is NULL") : LS_BAD_ARGUMENT;
+    const ls_images *of = &data->of;
+    *info = (ls_data_info){data->rows, of->channels, of->height, of->width, of->classes, of->floats};
+    return ls_context_status(data->context);
+}
+
+const char *ls_data_class(const ls_data *data, int label)
+{
+    const char *name = data && label >= 0 && label < data->of.classes ? data->of.names : NULL;
+    for (int i = 0; name && i < label; i++)
+        name += strlen(name) + 1;
+    return name;
 }
 
 int64_t ls_data_rows(const ls_data *data)
@@ -141,12 +217,13 @@ ls_status ls_seek(ls_data *data, int64_t epoch, int batch)
 ls_status ls_data_describe(const ls_data *data, char text[64])
 {
     char shape[128], digits[65];
-    int length = snprintf(shape, sizeof shape, "%lld %d %d %d %d", (long long)data->rows, data->channels, data->height,
-                          data->width, data->classes);
+    const ls_images *of = &data->of;
+    int length = snprintf(shape, sizeof shape, "%lld %d %d %d %d%s", (long long)data->rows, of->channels, of->height,
+                          of->width, of->classes, of->floats ? " float32" : "");
     ls_sha256 *hash = ls_sha256_begin(data->context);
     ls_sha256_add(hash, shape, (size_t)length);
-    ls_sha256_add(hash, data->images, (size_t)data->rows * data->channels * data->height * data->width);
-    ls_sha256_add(hash, data->labels, (size_t)data->rows);
+    ls_sha256_add(hash, of->values, ls_data_bytes(data));
+    ls_sha256_add(hash, of->labels, (size_t)data->rows);
     ls_status status = hash ? ls_sha256_end(hash, digits) : ls_context_status(data->context);
     if (status == LS_OK)
         snprintf(text, 64, "%lld images %.16s", (long long)data->rows, digits);

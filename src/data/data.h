@@ -4,15 +4,33 @@
 
 #include "base/session.h"
 
+/* What the reader of a format hands over; its memory is from ls_alloc. */
+typedef struct ls_images {
+    void *values;    /* [rows][channels][height][width] */
+    uint8_t *labels; /* [rows], below classes */
+    int64_t rows;
+    int channels, height, width, classes;
+    bool floats; /* the values are float32, taken as they are; else bytes, taken as value/255 */
+    char *names; /* of the classes, one behind the other, each with its zero byte; NULL: they have none */
+} ls_images;
+
+void ls_images_release(ls_context *context, ls_images *images);
+
+/* Room for that many values and labels, all zero. `beyond` is the status where they are more than a data set may have; `what` is for
+ * messages. */
+ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status beyond, const char *what);
+
+/* Names the classes, `names` being images->classes of them, each with its zero byte behind it. */
+ls_status ls_images_name(ls_context *context, ls_images *images, const char *names);
+
 struct ls_data {
     ls_session *session; /* first: ls_session_of reads it; NULL where only the context is known */
     ls_context *context;
     ls_counted counted; /* by its owner, tensors of its batches and work on them */
-    uint8_t *images;    /* [rows][channels][height][width] */
-    uint8_t *labels;    /* [rows], below classes */
-    int64_t rows;
-    int channels, height, width, classes;
+    ls_images of;
+    int64_t rows; /* the first ones of them, that are used */
     int batch;
+    ls_augment augment;
     bool shuffle;
     uint64_t seed;
     uint32_t *order;  /* [rows], of epoch `ordered` */
@@ -21,13 +39,15 @@ struct ls_data {
     int64_t position; /* the next batch's number within the epoch; all batches: the epoch's end comes next */
 };
 
-/* Takes `images` and `labels` (both from ls_alloc on `context`), also when it fails. `loader` may be NULL; its
- * directory is not used. The first loader->limit rows are kept. */
-ls_data *ls_data_new(ls_context *context, uint64_t seed, uint8_t *images, uint8_t *labels, int64_t rows, int channels,
-                     int height, int width, int classes, const ls_loader *loader);
+/* Takes the images over, also when it fails. `loader` may be NULL; its directory is not used. The first loader->limit rows are
+ * used. */
+ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images, const ls_loader *loader);
 /* The next batch's sample numbers, valid until the next call; false at the epoch's end (the call after that begins the next
  * epoch) and after a failure. */
 bool ls_data_next(ls_data *data, const uint32_t **index, int *rows);
+
+/* Bytes of the images that are used. */
+size_t ls_data_bytes(const ls_data *data);
 
 /* What the images and labels are, in a line: how many, and the first digits of their SHA-256. */
 ls_status ls_data_describe(const ls_data *data, char text[64]);

@@ -1,8 +1,8 @@
 #include "data/fetch.h"
 #include "base/file.h"
 #include "base/session.h"
-#include "data/fashion_mnist.h"
 #include "data/idx.h"
+#include "data/mnist.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -216,7 +216,7 @@ ls_status ls_data_fetch(ls_session *session, const char *url, const char *direct
     ls_status status = ls_context_status(context);
     if (status != LS_OK)
         return status;
-    char *cache = directory ? NULL : ls_data_cache(context);
+    char *cache = directory ? NULL : ls_mnist_cache(context, &ls_mnist_fashion);
     if (!directory && !cache)
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "ls_data_fetch: no directory given, and neither XDG_CACHE_HOME nor HOME names one; name one");
@@ -233,7 +233,7 @@ ls_status ls_data_verify(ls_session *session, const char *directory)
     ls_context *context = &session->context;
     ls_status status = ls_context_status(context);
     for (int i = 0; i < (int)(sizeof FILES / sizeof *FILES) && status == LS_OK; i++) {
-        char *folder = ls_data_directory(context, i < 2 ? LS_TRAIN : LS_TEST, directory);
+        char *folder = ls_mnist_directory(context, &ls_mnist_fashion, i < 2 ? LS_TRAIN : LS_TEST, directory);
         char *plain = folder ? ls_format(context, "a path", "%s/%s", folder, FILES[i].name) : NULL;
         char *found = plain ? ls_idx_find(context, plain) : NULL;
         status = ls_context_status(context);

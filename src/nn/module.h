@@ -27,6 +27,8 @@ struct ls_module {
 /* Allocates a module; NULL after a failure of the session. */
 ls_module *ls_module_new(ls_session *session, ls_forward *forward);
 
+ls_module *ls_lenet_for(ls_session *session, int classes);
+
 /* A forward that was recorded over images of one shape: held, until released. */
 typedef struct ls_recorded {
     ls_tensor *input, *output;

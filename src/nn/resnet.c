@@ -40,15 +40,24 @@ ls_module *ls_resnet18(ls_session *session, int classes)
     return ls_failed(session) ? NULL : net;
 }
 
-ls_module *ls_model(ls_session *session, const char *name)
+ls_module *ls_model_for(ls_session *session, const char *name, int classes)
 {
-    if (!session)
+    if (!session || ls_failed(session))
         return NULL;
+    if (classes < 1) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_model_for: %d classes; needs at least 1", classes);
+        return NULL;
+    }
     if (name && strcmp(name, "lenet") == 0)
-        return ls_lenet(session);
+        return ls_lenet_for(session, classes);
     if (name && strcmp(name, "resnet18") == 0)
-        return ls_resnet18(session, 10);
+        return ls_resnet18(session, classes);
     ls_raise(&session->context, LS_BAD_ARGUMENT, "model \"%s\" is not known; there are lenet and resnet18",
              name ? name : "(null)");
     return NULL;
+}
+
+ls_module *ls_model(ls_session *session, const char *name)
+{
+    return ls_model_for(session, name, 10);
 }

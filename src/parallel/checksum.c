@@ -24,11 +24,11 @@ uint64_t ls_data_checksum(const ls_data *data)
 {
     if (!data)
         return 0;
-    const int64_t sizes[] = {data->rows, data->channels, data->height, data->width, data->classes};
-    size_t image = (size_t)data->channels * (size_t)data->height * (size_t)data->width;
-    uint64_t sum = mix(1, sizes, sizeof sizes);
-    sum = mix(sum, data->images, (size_t)data->rows * image);
-    return mix(sum, data->labels, (size_t)data->rows);
+    const ls_images *of = &data->of;
+    const int64_t sizes[] = {data->rows, of->channels, of->height, of->width, of->classes};
+    uint64_t sum = mix(of->floats ? 3 : 1, sizes, sizeof sizes);
+    sum = mix(sum, of->values, ls_data_bytes(data));
+    return mix(sum, of->labels, (size_t)data->rows);
 }
 
 uint64_t ls_checksum(ls_module *net)

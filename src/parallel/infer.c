@@ -207,7 +207,7 @@ ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *y, *loss = NULL;
-    if (ls_data_tensors(session, data, NULL, data->rows, &X, &y) == LS_OK)
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
         loss = ls_sum(ls_cross_entropy(ls_infer(net, X), y));
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_settle(net->network) == LS_OK &&
@@ -224,7 +224,7 @@ ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int cla
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *rows = NULL;
-    if (ls_data_tensors(session, data, NULL, data->rows, &X, NULL) == LS_OK)
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, NULL) == LS_OK)
         rows = ls_infer(net, X);
     if (rows && net->network->classes != classes)
         ls_raise(&session->context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d",

@@ -9,7 +9,7 @@
 static size_t core_bytes(const ls_plan *plan, const ls_network *network)
 {
     size_t unit = ls_network_on_cards(network) ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
-    return unit + (size_t)plan->capacity * (sizeof(uint32_t) + 1) + network->home->held;
+    return unit + (size_t)plan->capacity * (sizeof(uint32_t) + sizeof(ls_change) + 1) + network->home->held;
 }
 
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)

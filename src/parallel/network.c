@@ -396,7 +396,7 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     if (how.kind == LS_NORMAL && how.scale == 0)
         network->init.scale = 0.01;
     if (how.like) {
-        ls_shape images = {4, {-1, how.like->channels, how.like->height, how.like->width}};
+        ls_shape images = {4, {-1, how.like->of.channels, how.like->of.height, how.like->of.width}};
         if (ls_network_define(network, &images, "ls_initialize") != LS_OK)
             return ls_status_of(session);
     }

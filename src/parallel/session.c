@@ -5,7 +5,7 @@
 #include "base/session.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
-#include "data/fashion_mnist.h"
+#include "data/dataset.h"
 #include "device/cpu/select.h"
 #include "parallel/network.h"
 #include "parallel/stream.h"
@@ -141,11 +141,16 @@ static ls_data *own(ls_session *session, ls_data *data)
     return ls_own(session, data, release_data);
 }
 
-ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
+ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const ls_loader *loader)
 {
     if (!session || ls_failed(session))
         return NULL;
-    return own(session, ls_data_open_fashion_mnist(&session->context, session->options.seed, part, loader));
+    return own(session, ls_dataset_open(&session->context, session->options.seed, name, part, loader));
+}
+
+ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
+{
+    return ls_data_open(session, "fashion-mnist", part, loader);
 }
 
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
@@ -168,15 +173,12 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
                      (long long)i, labels[i], classes);
             return NULL;
         }
-    uint8_t *own_images = ls_alloc(context, (size_t)bytes, 1, "the images"),
-            *own_labels = ls_alloc(context, (size_t)rows, 1, "the labels");
-    if (!own_images || !own_labels) {
-        ls_release(context, own_images);
-        ls_release(context, own_labels);
+    ls_images copied = {.rows = rows, .channels = channels, .height = height, .width = width, .classes = classes};
+    if (ls_images_reserve(context, &copied, LS_BAD_SHAPE, "ls_data_from_memory") != LS_OK) {
+        ls_images_release(context, &copied);
         return NULL;
     }
-    memcpy(own_images, images, (size_t)bytes);
-    memcpy(own_labels, labels, (size_t)rows);
-    return own(session, ls_data_new(context, session->options.seed, own_images, own_labels, rows, channels, height,
-                                    width, classes, loader));
+    memcpy(copied.values, images, (size_t)bytes);
+    memcpy(copied.labels, labels, (size_t)rows);
+    return own(session, ls_data_new(context, session->options.seed, &copied, loader));
 }

@@ -79,12 +79,19 @@ static void set_data(ls_settings *s, const ls_data *data)
     set(s, "data", "%s", text);
     set(s, "batch", "%d", data->batch);
     set(s, "shuffle", "%s", data->shuffle ? "yes" : "no");
+    if (data->augment.flip)
+        set(s, "flip", "yes");
+    if (data->augment.crop > 0)
+        set(s, "crop", "%d", data->augment.crop);
+    if (data->augment.erase > 0)
+        set_number(s, "erase", data->augment.erase);
 }
 
 static ls_status allow(ls_settings *s, const char *name)
 {
     char known[1024] = "";
-    static const char *const at_times[] = {"total", "beta1", "beta2", "eps", "clip_norm"}; /* not in every run */
+    static const char *const at_times[] = {"total",     "beta1", "beta2", "eps",
+                                           "clip_norm", "flip",  "crop",  "erase"}; /* not in every run */
     bool there = ls_note_find(s->list, name) != NULL;
     for (size_t i = 0; i < sizeof at_times / sizeof *at_times; i++)
         there |= strcmp(name, at_times[i]) == 0;

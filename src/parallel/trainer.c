@@ -92,7 +92,7 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
     ls_session *session = network->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *y, *loss = NULL;
-    if (ls_data_tensors(session, data, NULL, rows, &X, &y) == LS_OK)
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = rows}, &X, &y) == LS_OK)
         loss = ls_cross_entropy(ls_train(network->root, X), y);
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     ls_program *program =

@@ -1,0 +1,344 @@
+#include "data/folder.h"
+#include "base/file.h"
+#include "data/picture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_CLASSES = 256, MOST_BYTES = 64 << 20 /* of a picture's file */ };
+
+/* ---- Names ---- */
+
+typedef struct names {
+    char **at;
+    int n, capacity;
+} names;
+
+static void release_names(ls_context *context, names *list)
+{
+    for (int i = 0; i < list->n; i++)
+        ls_release(context, list->at[i]);
+    ls_release(context, list->at);
+    *list = (names){.n = 0};
+}
+
+static ls_status add_name(ls_context *context, names *list, const char *name)
+{
+    if (list->n == INT32_MAX / 2)
+        return ls_raise(context, LS_BAD_FILE, "%s: one file too many; a folder may have %d", name, INT32_MAX / 2);
+    char **larger = ls_grow(context, list->at, list->n, &list->capacity, 64, sizeof *list->at, "a folder's names");
+    char *copy = larger ? ls_copy_string(context, name, "a folder's names") : NULL;
+    list->at = larger ? larger : list->at;
+    if (!copy)
+        return ls_context_status(context);
+    list->at[list->n++] = copy;
+    return LS_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int place_of(const names *list, const char *name)
+{
+    char **found = list->n ? bsearch(&name, list->at, (size_t)list->n, sizeof *list->at, by_bytes) : NULL;
+    return found ? (int)(found - list->at) : -1;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* One entry of a folder. Where folders are wanted, they are the classes, and a picture beside them has none. Where pictures are
+ * wanted, a folder is one level too deep. Everything else is passed over. */
+static ls_status take_entry(ls_context *context, const char *path, const char *name, bool folders, names *list)
+{
+    char *full = ls_format(context, "a path", "%s/%s", path, name);
+    if (!full)
+        return ls_context_status(context);
+    ls_status status = LS_OK;
+    if (is_folder(full) && !folders)
+        status = ls_raise(context, LS_BAD_FILE, "%s: a folder inside a class; images lie in the class's folder itself",
+                          full);
+    else if (folders && !is_folder(full) && ls_is_picture(name))
+        status = ls_raise(context, LS_BAD_FILE,
+                          "%s: an image without a class; put it into a folder of the class's name", full);
+    else if (folders ? is_folder(full) : ls_is_picture(name))
+        status = add_name(context, list, name);
+    ls_release(context, full);
+    return status;
+}
+
+/* The folders, or the pictures, in a folder, in byte order. Names that begin with a dot are passed over. */
+static ls_status list_folder(ls_context *context, const char *path, bool folders, names *list)
+{
+    DIR *folder = opendir(path);
+    if (!folder)
+        return ls_raise(context, LS_IO, "%s: cannot be read: %s", path, strerror(errno));
+    ls_status status = LS_OK;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (!entry)
+            break;
+        if (entry->d_name[0] != '.' && (status = take_entry(context, path, entry->d_name, folders, list)) != LS_OK)
+            break;
+    }
+    if (status == LS_OK && errno != 0)
+        status = ls_raise(context, LS_IO, "%s: cannot be read: %s", path, strerror(errno));
+    closedir(folder);
+    if (list->n)
+        qsort(list->at, (size_t)list->n, sizeof *list->at, by_bytes);
+    return status;
+}
+
+/* ---- Pictures ---- */
+
+/* The file that is read, and what the first picture of all has settled. */
+typedef struct reader {
+    ls_context *context;
+    ls_images *images;
+    unsigned char *bytes; /* [room] of a file */
+    size_t room;
+    char *first; /* path of the picture that decides; NULL before it is known */
+} reader;
+
+static ls_status read_file(reader *r, const char *path, ls_picture *picture)
+{
+    int64_t bytes;
+    int fd = ls_file_open(r->context, path, &bytes);
+    if (fd < 0)
+        return ls_context_status(r->context);
+    ls_status status = LS_OK;
+    if (bytes > MOST_BYTES)
+        status = ls_raise(r->context, LS_BAD_FILE, "%s: %lld bytes; a picture's file has at most %d", path,
+                          (long long)bytes, MOST_BYTES);
+    if (status == LS_OK && (size_t)bytes > r->room) {
+        ls_release(r->context, r->bytes);
+        r->room = 2 * (size_t)bytes;
+        r->bytes = ls_alloc(r->context, r->room, 1, "a picture's file");
+        status = r->bytes ? LS_OK : ls_context_status(r->context);
+    }
+    if (status == LS_OK)
+        status = ls_file_read(r->context, fd, path, 0, r->bytes, (size_t)bytes);
+    close(fd);
+    *picture = (ls_picture){.context = r->context, .path = path, .bytes = r->bytes, .count = (size_t)bytes};
+    return status;
+}
+
+/* The first picture decides for all of both parts. */
+static ls_status settle(reader *r, const ls_picture *picture)
+{
+    r->first = ls_copy_string(r->context, picture->path, "a path");
+    r->images->channels = picture->colour ? LS_COLOURS : 1;
+    r->images->height = picture->height;
+    r->images->width = picture->width;
+    return r->first ? LS_OK : ls_context_status(r->context);
+}
+
+static ls_status check_alike(const reader *r, const ls_picture *picture)
+{
+    const ls_images *images = r->images;
+    if (picture->height != images->height || picture->width != images->width)
+        return ls_raise(
+            r->context, LS_BAD_FILE,
+            "%s: %d pixels wide and %d high, but %s, the first image, which decides for all, is %d wide and "
+            "%d high; make all of one size, such as with `mogrify -resize %dx%d!`",
+            picture->path, picture->width, picture->height, r->first, images->width, images->height, images->width,
+            images->height);
+    if (picture->colour && images->channels == 1)
+        return ls_raise(r->context, LS_BAD_FILE,
+                        "%s: in colour, but %s, the first image, which decides for all, is grey; make both alike, such "
+                        "as with `mogrify -type TrueColor` or `mogrify -colorspace gray`",
+                        picture->path, r->first);
+    return LS_OK;
+}
+
+/* Reads a picture; `pixels` NULL: only looks at it, to settle what all are like. */
+static ls_status read_picture(reader *r, const char *path, uint8_t *pixels)
+{
+    ls_picture picture;
+    ls_status status = read_file(r, path, &picture);
+    const ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
+    if (!decoder || (status = decoder->look(&picture)) != LS_OK)
+        return ls_context_status(r->context);
+    if (!r->first && (status = settle(r, &picture)) != LS_OK)
+        return status;
+    if ((status = check_alike(r, &picture)) != LS_OK || !pixels)
+        return status;
+    return decoder->decode(&picture, r->images->channels, pixels);
+}
+
+/* ---- A part ---- */
+
+typedef struct part_folder {
+    ls_context *context;
+    char *path;
+    names classes;
+    names *files; /* [classes.n] */
+} part_folder;
+
+static void release_part(part_folder *p)
+{
+    for (int i = 0; p->files && i < p->classes.n; i++)
+        release_names(p->context, &p->files[i]);
+    ls_release(p->context, p->files);
+    release_names(p->context, &p->classes);
+    ls_release(p->context, p->path);
+    *p = (part_folder){.context = p->context};
+}
+
+/* Lists the images of the first `most` classes that have any. */
+static ls_status list_part(part_folder *p, int most)
+{
+    ls_context *context = p->context;
+    ls_status status = list_folder(context, p->path, true, &p->classes);
+    if (status == LS_OK && p->classes.n == 0)
+        status = ls_raise(context, LS_BAD_FILE, "%s: there is no folder in it; each class has one, with its images",
+                          p->path);
+    if (status == LS_OK && p->classes.n > MOST_CLASSES)
+        status = ls_raise(context, LS_BAD_FILE, "%s: %d folders; at most %d classes are possible", p->path,
+                          p->classes.n, MOST_CLASSES);
+    if (status != LS_OK)
+        return status;
+    p->files = ls_alloc(context, (size_t)p->classes.n, sizeof *p->files, "a folder's names");
+    status = p->files ? LS_OK : ls_context_status(context);
+    for (int i = 0, with = 0; i < p->classes.n && with < most && status == LS_OK; i++) {
+        char *path = ls_format(context, "a path", "%s/%s", p->path, p->classes.at[i]);
+        status = path ? list_folder(context, path, false, &p->files[i]) : ls_context_status(context);
+        with += p->files[i].n > 0;
+        ls_release(context, path);
+    }
+    return status;
+}
+
+static char *path_of(const part_folder *p, int label, int i)
+{
+    return ls_format(p->context, "a path", "%s/%s/%s", p->path, p->classes.at[label], p->files[label].at[i]);
+}
+
+/* What the first of a part's images settles. */
+static ls_status look_at_first(reader *r, const part_folder *p)
+{
+    for (int label = 0; label < p->classes.n; label++) {
+        if (!p->files[label].n)
+            continue;
+        char *path = path_of(p, label, 0);
+        ls_status status = path ? read_picture(r, path, NULL) : ls_context_status(r->context);
+        ls_release(r->context, path);
+        return status;
+    }
+    return ls_raise(r->context, LS_BAD_FILE, "%s: there is no PNG or JPEG file in its folders", p->path);
+}
+
+/* Every class of the test part is one of the training part's. */
+static ls_status check_classes(const part_folder *p, const names *classes)
+{
+    for (int i = 0; i < p->classes.n; i++)
+        if (place_of(classes, p->classes.at[i]) < 0)
+            return ls_raise(p->context, LS_BAD_FILE, "%s/%s: there is no such class among the training images", p->path,
+                            p->classes.at[i]);
+    return LS_OK;
+}
+
+static ls_status read_images(reader *r, const part_folder *p, const names *classes)
+{
+    ls_images *images = r->images;
+    int64_t row = 0;
+    for (int i = 0; i < p->classes.n; i++)
+        images->rows += p->files[i].n;
+    images->classes = classes->n;
+    ls_status status = ls_images_reserve(r->context, images, LS_BAD_FILE, p->path);
+    const size_t image = (size_t)images->channels * (size_t)images->height * (size_t)images->width;
+    for (int label = 0; label < p->classes.n; label++)
+        for (int i = 0; i < p->files[label].n && status == LS_OK; i++, row++) {
+            char *path = path_of(p, label, i);
+            images->labels[row] = (uint8_t)place_of(classes, p->classes.at[label]);
+            status = path ? read_picture(r, path, (uint8_t *)images->values + (size_t)row * image)
+                          : ls_context_status(r->context);
+            ls_release(r->context, path);
+        }
+    return status;
+}
+
+static ls_status name_classes(ls_context *context, ls_images *images, const names *classes)
+{
+    size_t length = 0, at = 0;
+    for (int i = 0; i < classes->n; i++)
+        length += strlen(classes->at[i]) + 1;
+    images->names = ls_alloc(context, length, 1, "the names of the classes");
+    for (int i = 0; images->names && i < classes->n; at += strlen(classes->at[i++]) + 1)
+        strcpy(images->names + at, classes->at[i]);
+    return images->names ? LS_OK : ls_context_status(context);
+}
+
+/* DIRECTORY/train; DIRECTORY/test, or where there is none DIRECTORY/val. */
+static char *part_path(ls_context *context, const char *directory, ls_part part)
+{
+    char *test = ls_format(context, "a path", "%s/test", directory);
+    char *val = ls_format(context, "a path", "%s/val", directory);
+    char *train = ls_format(context, "a path", "%s/train", directory);
+    char **found = part == LS_TRAIN ? &train : test && val && !is_folder(test) && is_folder(val) ? &val : &test;
+    char *path = *found;
+    *found = NULL;
+    ls_release(context, test);
+    ls_release(context, val);
+    ls_release(context, train);
+    return path;
+}
+
+/* Reads the test part after a look at the training part, whose classes and first image it shares. */
+static ls_status read_test(reader *r, part_folder *test, part_folder *train)
+{
+    ls_status status = is_folder(train->path) ? list_part(train, 1) : LS_OK;
+    if (status == LS_OK && train->classes.n)
+        status = look_at_first(r, train);
+    if (status == LS_OK && train->classes.n)
+        status = check_classes(test, &train->classes);
+    if (status == LS_OK && !r->first)
+        status = look_at_first(r, test);
+    const names *classes = train->classes.n ? &train->classes : &test->classes;
+    if (status == LS_OK)
+        status = read_images(r, test, classes);
+    return status == LS_OK ? name_classes(r->context, r->images, classes) : status;
+}
+
+static ls_status read_train(reader *r, part_folder *train)
+{
+    for (int i = 0; i < train->classes.n; i++)
+        if (!train->files[i].n)
+            return ls_raise(r->context, LS_BAD_FILE, "%s/%s: there is no PNG or JPEG file in it", train->path,
+                            train->classes.at[i]);
+    ls_status status = look_at_first(r, train);
+    if (status == LS_OK)
+        status = read_images(r, train, &train->classes);
+    return status == LS_OK ? name_classes(r->context, r->images, &train->classes) : status;
+}
+
+ls_status ls_folder_read(ls_context *context, const char *directory, ls_part part, ls_images *images)
+{
+    *images = (ls_images){.values = NULL};
+    reader r = {.context = context, .images = images};
+    part_folder own = {.context = context, .path = part_path(context, directory, part)};
+    part_folder train = {.context = context, .path = part_path(context, directory, LS_TRAIN)};
+    ls_status status = ls_context_status(context);
+    if (status == LS_OK && !is_folder(own.path))
+        status = ls_raise(context, LS_IO,
+                          "%s: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE", own.path);
+    if (status == LS_OK)
+        status = list_part(&own, MOST_CLASSES);
+    if (status == LS_OK)
+        status = part == LS_TRAIN ? read_train(&r, &own) : read_test(&r, &own, &train);
+    release_part(&own);
+    release_part(&train);
+    ls_release(context, r.bytes);
+    ls_release(context, r.first);
+    return status;
+}

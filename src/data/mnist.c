@@ -1,0 +1,156 @@
+#include "data/mnist.h"
+#include "data/idx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 28, CLASSES = 10 };
+
+static const char *const IMAGES[] = {[LS_TRAIN] = "train-images-idx3-ubyte", [LS_TEST] = "t10k-images-idx3-ubyte"};
+static const char *const LABELS[] = {[LS_TRAIN] = "train-labels-idx1-ubyte", [LS_TEST] = "t10k-labels-idx1-ubyte"};
+
+/* Both sets have the same files, so that one can be taken for the other: `first` are the labels that they begin with. */
+struct ls_mnist {
+    const char *name, *title, *instead;
+    const char *system; /* a folder, or NULL */
+    const char *names;  /* of the classes */
+    uint8_t first[2][CLASSES];
+};
+const ls_mnist ls_mnist_digits = {.name = "mnist",
+                                  .title = "MNIST",
+                                  .instead = "",
+                                  .names = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009",
+                                  .first = {{5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, {7, 2, 1, 0, 4, 1, 4, 9, 5, 9}}};
+const ls_mnist ls_mnist_fashion = {
+    .name = "fashion-mnist",
+    .title = "Fashion-MNIST",
+    .instead = ", install the package dataset-fashion-mnist, or run `lockstep data fetch`",
+    .system = "/usr/share/datasets/fashion-mnist",
+    .names = "T-shirt\0Trouser\0Pullover\0Dress\0Coat\0Sandal\0Shirt\0Sneaker\0Bag\0Boot",
+    .first = {{9, 0, 0, 3, 0, 2, 7, 2, 5, 5}, {9, 2, 1, 1, 6, 1, 4, 6, 5, 7}}};
+
+char *ls_mnist_cache(ls_context *context, const ls_mnist *set)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && cache[0] == '/')
+        return ls_format(context, "a path", "%s/lockstep/%s", cache, set->name);
+    if (home && home[0] == '/')
+        return ls_format(context, "a path", "%s/.cache/lockstep/%s", home, set->name);
+    return NULL;
+}
+
+static bool has_file(ls_context *context, const char *directory, const char *name)
+{
+    char *path = ls_format(context, "a path", "%s/%s", directory, name);
+    char *found = path ? ls_idx_find(context, path) : NULL;
+    bool has = found != NULL;
+    ls_release(context, found);
+    ls_release(context, path);
+    return has;
+}
+
+/* One of a part's two files is enough: the other's absence is then said by its own name. */
+static bool has_part(ls_context *context, const char *directory, ls_part part)
+{
+    return directory && (has_file(context, directory, IMAGES[part]) || has_file(context, directory, LABELS[part]));
+}
+
+static void raise_absent(ls_context *context, const ls_mnist *set, const char *looked)
+{
+    ls_raise(context, LS_IO,
+             "%s is not in %s; put train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+             "t10k-labels-idx1-ubyte there (as they are or as .gz)%s",
+             set->title, looked, set->instead);
+}
+
+/* Where it was looked for, in words; NULL without memory. */
+static char *places(ls_context *context, const ls_mnist *set, const char *cache)
+{
+    const char *system = set->system ? set->system : "", *between = set->system && cache ? " nor in " : "";
+    const char *last = cache ? cache : set->system ? "" : "any folder";
+    return ls_format(context, "a message", "%s%s%s ($LOCKSTEP_DATA is not set)", system, between, last);
+}
+
+/* A directory that was named, by the caller or in the environment, is the only one looked at: data from elsewhere would be a wrong
+ * result that nobody sees. */
+char *ls_mnist_directory(ls_context *context, const ls_mnist *set, ls_part part, const char *named)
+{
+    const char *variable = getenv("LOCKSTEP_DATA");
+    const char *from = named ? "" : " ($LOCKSTEP_DATA)";
+    named = named ? named : variable && variable[0] ? variable : NULL;
+    char *cache = named ? NULL : ls_mnist_cache(context, set);
+    const char *found = NULL, *first = named ? named : set->system;
+    if (has_part(context, first, part))
+        found = first;
+    else if (has_part(context, cache, part))
+        found = cache;
+    char *directory = found ? ls_copy_string(context, found, "a path") : NULL;
+    char *looked = found   ? NULL
+                   : named ? ls_format(context, "a message", "%s%s", named, from)
+                           : places(context, set, cache);
+    if (looked)
+        raise_absent(context, set, looked);
+    ls_release(context, looked);
+    ls_release(context, cache);
+    return directory;
+}
+
+/* The published sets are of a length that others seldom have. */
+static ls_status check_not(ls_context *context, const ls_mnist *other, const char *directory, ls_part part,
+                           const ls_idx *labels)
+{
+    if (labels->count != (part == LS_TRAIN ? 60000 : 10000) || memcmp(labels->values, other->first[part], CLASSES) != 0)
+        return LS_OK;
+    return ls_raise(context, LS_BAD_FILE, "%s/%s: these are the labels of %s; say so (%s), or name another folder",
+                    directory, LABELS[part], other->title, other->name);
+}
+
+static ls_status check_part(ls_context *context, const char *directory, ls_part part, const ls_idx *images,
+                            const ls_idx *labels)
+{
+    if (images->height != SIDE || images->width != SIDE)
+        return ls_raise(context, LS_BAD_FILE,
+                        "%s/%s: holds images of %d x %d where %d x %d belong; it is another data set", directory,
+                        IMAGES[part], images->height, images->width, SIDE, SIDE);
+    if (images->count != labels->count)
+        return ls_raise(
+            context, LS_BAD_FILE,
+            "%s: %s holds %lld images, but %s holds %lld labels; they do not belong together, fetch both again",
+            directory, IMAGES[part], (long long)images->count, LABELS[part], (long long)labels->count);
+    for (int64_t i = 0; i < labels->count; i++)
+        if (labels->values[i] >= CLASSES)
+            return ls_raise(context, LS_BAD_FILE,
+                            "%s/%s: label %d of image %lld is not one of 0 to %d; the file is damaged, fetch it again",
+                            directory, LABELS[part], labels->values[i], (long long)i, CLASSES - 1);
+    return LS_OK;
+}
+
+static ls_status read_file(ls_context *context, const char *directory, const char *name, ls_idx_kind kind, ls_idx *idx)
+{
+    char *path = ls_format(context, "a path", "%s/%s", directory, name);
+    ls_status status = path ? ls_idx_read(context, path, kind, idx) : ls_context_status(context);
+    ls_release(context, path);
+    return status;
+}
+
+ls_status ls_mnist_read(ls_context *context, const ls_mnist *set, const char *directory, ls_part part,
+                        ls_images *images)
+{
+    const ls_mnist *other = set == &ls_mnist_digits ? &ls_mnist_fashion : &ls_mnist_digits;
+    ls_idx pixels = {0}, labels = {0};
+    ls_status status = read_file(context, directory, IMAGES[part], LS_IDX_IMAGES, &pixels);
+    if (status == LS_OK)
+        status = read_file(context, directory, LABELS[part], LS_IDX_LABELS, &labels);
+    if (status == LS_OK)
+        status = check_part(context, directory, part, &pixels, &labels);
+    if (status == LS_OK)
+        status = check_not(context, other, directory, part, &labels);
+    *images = (ls_images){.values = pixels.values,
+                          .labels = labels.values,
+                          .rows = pixels.count,
+                          .channels = 1,
+                          .height = SIDE,
+                          .width = SIDE,
+                          .classes = CLASSES};
+    return status == LS_OK ? ls_images_name(context, images, set->names) : status;
+}

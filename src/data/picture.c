@@ -1,0 +1,58 @@
+#include "data/picture.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool begins_with(const ls_picture *picture, const char *magic, size_t length)
+{
+    return picture->count >= length && memcmp(picture->bytes, magic, length) == 0;
+}
+
+const ls_decoder *ls_decoder_of(const ls_picture *picture)
+{
+    if (begins_with(picture, "\x89PNG\r\n\x1a\n", 8)) {
+#if LOCKSTEP_HAVE_PNG
+        return &ls_png;
+#else
+        ls_raise(picture->context, LS_UNSUPPORTED, "%s: this library was built without libpng and reads no PNG files",
+                 picture->path);
+        return NULL;
+#endif
+    }
+    if (begins_with(picture, "\xff\xd8\xff", 3)) {
+#if LOCKSTEP_HAVE_JPEG
+        return &ls_jpeg;
+#else
+        ls_raise(picture->context, LS_UNSUPPORTED, "%s: this library was built without libjpeg and reads no JPEG files",
+                 picture->path);
+        return NULL;
+#endif
+    }
+    ls_raise(picture->context, LS_BAD_FILE, "%s: neither a PNG nor a JPEG file by how it begins%s", picture->path,
+             picture->count ? "" : ": it is empty");
+    return NULL;
+}
+
+bool ls_is_picture(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    return end && (strcasecmp(end, ".png") == 0 || strcasecmp(end, ".jpg") == 0 || strcasecmp(end, ".jpeg") == 0);
+}
+
+void ls_picture_put_row(const ls_picture *picture, const uint8_t *from, int row, int planes, uint8_t *pixels)
+{
+    const size_t width = (size_t)picture->width, plane = (size_t)picture->height * width;
+    const size_t samples = picture->colour ? LS_COLOURS : 1;
+    uint8_t *to = pixels + (size_t)row * width;
+    for (int k = 0; k < planes; k++, to += plane)
+        for (size_t i = 0; i < width; i++)
+            to[i] = from[i * samples + (picture->colour ? (size_t)k : 0)];
+}
+
+ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width)
+{
+    if (height > 0 && width > 0 && height <= LS_PICTURE_PIXELS && width <= LS_PICTURE_PIXELS / height)
+        return LS_OK;
+    return ls_raise(picture->context, LS_BAD_FILE, "%s: %llu x %llu pixels; at most %d in all are understood",
+                    picture->path, (unsigned long long)height, (unsigned long long)width, LS_PICTURE_PIXELS);
+}

@@ -1,0 +1,45 @@
+/* Pictures from files: PNG and JPEG, each by its own library, where that was found. */
+#ifndef LS_DATA_PICTURE_H
+#define LS_DATA_PICTURE_H
+
+#include "base/context.h"
+
+enum { LS_PICTURE_PIXELS = 1 << 20, /* the most that a picture may have */ LS_COLOURS = 3 };
+
+/* A picture's file, its content, and what that says of it. */
+typedef struct ls_picture {
+    ls_context *context;
+    const char *path; /* for messages */
+    const unsigned char *bytes;
+    size_t count;
+    int height, width;
+    bool colour; /* red, green and blue; else grey */
+} ls_picture;
+
+/* A format's decoder. Both read from the beginning, and raise LS_BAD_FILE with the path for what is damaged or not understood. */
+typedef struct ls_decoder {
+    /* Finds out height, width and colour. */
+    ls_status (*look)(ls_picture *picture);
+    /* Writes the pixels of a picture that was looked at to [planes][height][width]: one plane of a grey picture; or red, green and blue,
+     * which of a grey one are equal. */
+    ls_status (*decode)(ls_picture *picture, int planes, uint8_t *pixels);
+} ls_decoder;
+
+/* By how the content begins; NULL after a failure, also where that format is not built in. */
+const ls_decoder *ls_decoder_of(const ls_picture *picture);
+
+/* Whether files of a name like this are pictures: .png, .jpg or .jpeg, in letters of either case. */
+bool ls_is_picture(const char *name);
+
+/* For decoders: takes a row of pixels, each of 1 byte or 3. */
+void ls_picture_put_row(const ls_picture *picture, const uint8_t *from, int row, int planes, uint8_t *pixels);
+ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width);
+
+#if LOCKSTEP_HAVE_PNG
+extern const ls_decoder ls_png;
+#endif
+#if LOCKSTEP_HAVE_JPEG
+extern const ls_decoder ls_jpeg;
+#endif
+
+#endif
