@@ -15,7 +15,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-enum { SIDE = 28, CLASSES = 10, MOST_IMAGES = 60000, ALL_IMAGES = 70000 };
+enum { MOST_IMAGES = 60000 };
+static const ls_data_info fashion_mnist = {.rows = 70000, .channels = 1, .height = 28, .width = 28, .classes = 10};
 enum { COPIED = 1 << 20 /* numbers */, ALL_PAIRS = 8, KEPT = 4 /* checkpoints, one of them being written */ };
 static const double free_core = 0.8; /* a core that gives less is another program's too */
 
@@ -23,7 +24,10 @@ typedef struct doctor {
     run run;
     const char *checking;
     ls_trainer *trainer;
-    ls_data *like; /* random images of the batch's size */
+    ls_data *like;     /* random images of the batch's size */
+    ls_data_info data; /* the data set's, the rows of both parts; no rows: it cannot be read */
+    char data_message[1024];
+    bool data_known;
     int findings;
 } doctor;
 
@@ -158,20 +162,50 @@ static void look_at_cores(doctor *d)
         sound(d, "%d, each %.0f %% free, threads can be kept on them", n, 100 * least);
 }
 
+static bool is_fashion_mnist(const doctor *d)
+{
+    return strcmp(d->run.chosen->dataset, "fashion-mnist") == 0;
+}
+
+/* What the data are like; of others than Fashion-MNIST that takes reading them. NULL, with a message, where they cannot be read. */
+static const ls_data_info *look_into_data(doctor *d)
+{
+    const settings *c = d->run.chosen;
+    if (!d->data_known && is_fashion_mnist(d))
+        d->data = fashion_mnist;
+    else if (!d->data_known) {
+        ls_session *session = open_own(d);
+        ls_loader loader = {.directory = c->data};
+        ls_data_info train, test;
+        ls_data_about(ls_data_open(session, c->dataset, LS_TRAIN, &loader), &train);
+        ls_data_about(ls_data_open(session, c->dataset, LS_TEST, &loader), &test);
+        if (session && !ls_failed(session)) {
+            d->data = train;
+            d->data.rows += test.rows;
+        }
+        snprintf(d->data_message, sizeof d->data_message, "%s", session ? ls_message(session) : "no memory");
+        ls_close(session);
+    }
+    d->data_known = true;
+    return d->data.rows ? &d->data : NULL;
+}
+
 /* The network of the run on its devices, over random images of the batch's size; false after a finding. */
 static bool make_network(doctor *d)
 {
     const settings *c = d->run.chosen;
-    int64_t rows = c->batch < MOST_IMAGES ? c->batch : MOST_IMAGES, bytes = rows * SIDE * SIDE;
+    const ls_data_info *of = &d->data;
+    int64_t rows = c->batch < MOST_IMAGES ? c->batch : MOST_IMAGES,
+            bytes = rows * of->channels * of->height * of->width;
     uint8_t *images = malloc((size_t)bytes), *labels = calloc((size_t)rows, 1);
     for (int64_t i = 0; images && i < bytes; i++)
         images[i] = (uint8_t)(i * 7);
     if (images && labels)
-        d->like = ls_data_from_memory(d->run.session, images, labels, rows, 1, SIDE, SIDE, CLASSES,
-                                      &(ls_loader){.batch = (int)rows});
+        d->like = ls_data_from_memory(d->run.session, images, labels, rows, of->channels, of->height, of->width,
+                                      of->classes, &(ls_loader){.batch = (int)rows});
     free(images);
     free(labels);
-    d->run.net = d->like ? ls_model(d->run.session, d->run.model) : NULL;
+    d->run.net = d->like ? ls_model_for(d->run.session, d->run.model, of->classes) : NULL;
     if (!d->run.net)
         return false;
     ls_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
@@ -187,11 +221,17 @@ static void look_at_memory(doctor *d)
     char needed[32], left[32];
     int64_t bytes = 0, there = memory_left(&limited_by);
     memory_text(left, sizeof left, there);
+    const ls_data_info *of = look_into_data(d);
+    if (!of) {
+        without(d, "what is needed depends on the data, which cannot be read");
+        return;
+    }
     if (!make_network(d) || ls_memory_needed(d->trainer, d->like, &bytes) != LS_OK) {
         found(d, "%s: %s; %s is to be had (%s)", d->run.model, ls_message(d->run.session), left, limited_by);
         return;
     }
-    bytes += (int64_t)ALL_IMAGES * (SIDE * SIDE + 1); /* the data set */
+    const int64_t numbers = (int64_t)of->channels * of->height * of->width;
+    bytes += of->rows * (numbers * (of->floats ? (int64_t)sizeof(float) : 1) + 1); /* the data set */
     memory_text(needed, sizeof needed, bytes);
     if (bytes > there)
         found(d,
@@ -284,6 +324,15 @@ static void look_at_mpi(doctor *d)
 
 static void look_at_data(doctor *d)
 {
+    if (!is_fashion_mnist(d)) {
+        const ls_data_info *of = look_into_data(d);
+        if (of)
+            sound(d, "%s: %lld images of %d x %d, %d channel%s, %d classes", d->run.chosen->dataset,
+                  (long long)of->rows, of->height, of->width, of->channels, of->channels == 1 ? "" : "s", of->classes);
+        else
+            found(d, "%s", d->data_message);
+        return;
+    }
     ls_session *session = open_own(d);
     if (!run_has("fingerprints")) {
         without(d, "cannot be compared with their SHA-256 sums: built without libcrypto");
@@ -326,6 +375,10 @@ static void look_at_checkpoints(doctor *d)
     fflush(stdout);
     if (check_new_folder("--checkpoint", c->checkpoint) != 0) {
         d->findings++;
+        return;
+    }
+    if (!look_into_data(d)) {
+        without(d, "what is needed depends on the data, which cannot be read");
         return;
     }
     if (!d->trainer && !make_network(d)) { /* the check of the memory was left out */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLASSES = 10 };
-
 /* Ranks, session, model and test data, as both commands need them. `status` is what reading the options gave. */
 static int begin(int command, run *r, settings *chosen, ls_data **test, int status)
 {
@@ -63,11 +61,12 @@ int command_eval(int argc, char **argv)
 static int write_logits(run *r, const ls_data *test)
 {
     int64_t rows = ls_data_rows(test);
-    float *logits = malloc((size_t)rows * CLASSES * sizeof *logits);
+    const int classes = r->about.classes;
+    float *logits = malloc((size_t)rows * (size_t)classes * sizeof *logits);
     int status = 0;
     if (!logits)
         return failed("predict", "no memory for %lld rows of logits", (long long)rows);
-    if (ls_predict(r->net, test, logits, CLASSES) != LS_OK)
+    if (ls_predict(r->net, test, logits, classes) != LS_OK)
         status = session_failed(r->session, "predict");
     else
         ranks_parted();
@@ -75,10 +74,10 @@ static int write_logits(run *r, const ls_data *test)
         free(logits);
         return status;
     }
-    if (ls_save_npy(r->session, r->chosen->out, logits, rows, CLASSES) != LS_OK)
+    if (ls_save_npy(r->session, r->chosen->out, logits, rows, classes) != LS_OK)
         status = session_failed(r->session, "--out");
     else if (!r->chosen->quiet)
-        note("%lld rows of %d logits in %s", (long long)rows, CLASSES, r->chosen->out);
+        note("%lld rows of %d logits in %s", (long long)rows, classes, r->chosen->out);
     free(logits);
     return status;
 }

@@ -9,7 +9,8 @@ typedef struct page {
 
 static const page pages[] = {
     {COMMAND_TRAIN, "train", "lockstep train [options]",
-     "Trains a network on Fashion-MNIST, on several devices at once. Any number of devices gives the same bits.",
+     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices gives the\n"
+     "same bits.",
      "Results go to stdout: the last two lines are the accuracy with the seconds per epoch (without evaluation)\n"
      "and the devices, and the fingerprint of the trained weights. Progress and messages go to stderr; on a terminal\n"
      "with live curves, without colours where NO_COLOR is set.\n"
@@ -18,6 +19,7 @@ static const page pages[] = {
      "  lockstep train\n"
      "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
      "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"
+     "  lockstep train --dataset cifar10 --data cifar-10-batches-bin --flip --crop 4\n"
      "  lockstep train --report look\n"
      "  lockstep train --epochs 1 --trace trace.json\n"
      "  mpirun -n 4 lockstep train --checkpoint runs/a --resume\n"},
@@ -102,7 +104,7 @@ void print_overview(void)
            "\n"
            "Trains neural networks on several devices at once, with the same bits on any number of them.\n"
            "\n"
-           "  train              train LeNet or ResNet-18 on Fashion-MNIST\n"
+           "  train              train LeNet or ResNet-18 on Fashion-MNIST or other images\n"
            "  eval               accuracy of trained weights\n"
            "  predict            logits of the test images\n"
            "  devices            the devices of this machine\n"

@@ -30,6 +30,8 @@ typedef struct choice {
 } choice;
 
 static const choice models[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
+static const choice datasets[] = {{"fashion-mnist", 0}, {"mnist", 0},  {"cifar10", 0}, {"cifar100", 0},
+                                  {"npy", 0},           {"folder", 0}, {NULL, 0}};
 static const choice optimizers[] = {{"sgd", LS_SGD}, {"adam", LS_ADAM}, {"adamw", LS_ADAMW}, {NULL, 0}};
 static const choice schedules[] = {
     {"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
@@ -71,9 +73,12 @@ static const row table[] = {
     {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
     {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0,
      NULL},
+    {"dataset", "NAME", RUNS | DOCTOR, KIND_TEXT, AT(dataset),
+     "fashion-mnist, mnist, cifar10, cifar100, npy (NumPy's files)\nor folder (of images) (default fashion-mnist)", 0,
+     0, datasets},
     {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
-     "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
-     0, NULL},
+     "folder of the data set's files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0,
+     NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
      "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: every GPU, or where there is none every core)", 0, 0,
      NULL},
@@ -115,6 +120,14 @@ static const row table[] = {
      NULL},
     {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
      "training images in file order (default: a new order every epoch)", 0, 0, NULL},
+    {"flip", NULL, TRAIN, KIND_FLAG, AT(flip),
+     "mirror training images left to right with probability 1/2,\ndrawn anew each epoch, as the next two (default: "
+     "none)",
+     0, 0, NULL},
+    {"crop", "N", TRAIN, KIND_COUNT, AT(crop), "shift them by up to N pixels, zeros come in (default 0)", 0, 1 << 20,
+     NULL},
+    {"erase", "X", TRAIN, KIND_REAL, AT(erase), "set a rectangle of each to zero with this probability\n(default 0)", 0,
+     0, NULL},
     {"conv", "HOW", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(conv),
      "auto or direct (default auto: Winograd where it suits)", 0, 0, convs},
     {"isa", "NAME", RUNS | BENCH | DOCTOR | LOCAL, KIND_CHOICE, AT(isa),
@@ -167,6 +180,7 @@ static const settings defaults = {.batch = 256,
                                   .epochs = 10,
                                   .init = {.kind = LS_NORMAL, .scale = 0.01},
                                   .init_text = "normal:0.01",
+                                  .dataset = "fashion-mnist",
                                   .lr = -1,
                                   .beta1 = -1,
                                   .beta2 = -1,
@@ -277,6 +291,7 @@ static int read_names(const char *option, char *text, settings *chosen)
                                             {"label-smoothing", "label_smoothing"},
                                             {"no-shuffle", "shuffle"},
                                             {"limit", "data"},
+                                            {"dataset", "data"},
                                             {"epochs", "total"},
                                             {"steps", "total"}};
     for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {

@@ -18,9 +18,9 @@ bool picture_svg(FILE *file, double width, double height, picture_draw *draw, co
     return picture_png(file, width, height, draw, what);
 }
 
-bool picture_uri(FILE *file, const unsigned char *pixels, int width, int height)
+bool picture_uri(FILE *file, const unsigned char *pixels, int channels, int width, int height)
 {
-    (void)file, (void)pixels, (void)width, (void)height;
+    (void)file, (void)pixels, (void)channels, (void)width, (void)height;
     return false;
 }
 
@@ -29,6 +29,7 @@ bool picture_uri(FILE *file, const unsigned char *pixels, int width, int height)
 #include <cairo-svg.h>
 #include <cairo.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 const char *pictures_version(void)
@@ -147,13 +148,27 @@ static cairo_status_t write_base64(void *user, const unsigned char *bytes, unsig
     return ferror(to->file) ? CAIRO_STATUS_WRITE_ERROR : CAIRO_STATUS_SUCCESS;
 }
 
-bool picture_uri(FILE *file, const unsigned char *pixels, int width, int height)
+static void put_colour_row(unsigned char *to, const unsigned char *from, int width, size_t plane)
+{
+    for (int i = 0; i < width; i++) {
+        uint32_t pixel = (uint32_t)from[i] << 16 | (uint32_t)from[plane + (size_t)i] << 8 | from[2 * plane + (size_t)i];
+        memcpy(to + (size_t)i * sizeof pixel, &pixel, sizeof pixel);
+    }
+}
+
+bool picture_uri(FILE *file, const unsigned char *pixels, int channels, int width, int height)
 {
     base64 to = {.file = file};
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, width, height);
+    const bool colour = channels == 3;
+    cairo_surface_t *surface = cairo_image_surface_create(colour ? CAIRO_FORMAT_RGB24 : CAIRO_FORMAT_A8, width, height);
     unsigned char *rows = cairo_image_surface_get_data(surface);
-    for (int row = 0; rows && row < height; row++)
-        memcpy(rows + row * cairo_image_surface_get_stride(surface), pixels + row * width, (size_t)width);
+    for (int row = 0; rows && row < height; row++) {
+        unsigned char *at = rows + row * cairo_image_surface_get_stride(surface);
+        if (colour)
+            put_colour_row(at, pixels + row * width, width, (size_t)width * (size_t)height);
+        else
+            memcpy(at, pixels + row * width, (size_t)width);
+    }
     cairo_surface_mark_dirty(surface);
     fputs("data:image/png;base64,", file);
     bool good = cairo_surface_write_to_png_stream(surface, write_base64, &to) == CAIRO_STATUS_SUCCESS;

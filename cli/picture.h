@@ -13,7 +13,8 @@ typedef void picture_draw(pen *p, double width, double height, const void *what)
 bool picture_png(FILE *file, double width, double height, picture_draw *draw, const void *what);
 bool picture_svg(FILE *file, double width, double height, picture_draw *draw, const void *what);
 
-/* width*height grey pixels as the URI of a PNG, "data:image/png;base64,...". */
-bool picture_uri(FILE *file, const unsigned char *pixels, int width, int height);
+/* Pixels [channels][height][width] as the URI of a PNG, "data:image/png;base64,...": three channels are red, green and blue; of
+ * any other number the first one is shown. */
+bool picture_uri(FILE *file, const unsigned char *pixels, int channels, int width, int height);
 
 #endif

@@ -4,11 +4,14 @@
 #include "picture.h"
 #include "say.h"
 #include "scale.h"
+#include "utf8.h"
 #include "whole.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+
+enum { MOST_IN_TABLE = 24 /* classes */, MOST_MISTAKES = 40 };
 
 int check_report(const char *option, const char *folder)
 {
@@ -69,11 +72,30 @@ static void put_card(FILE *file, const char *what, const char *format, double va
     fprintf(file, "</b><span>%s</span></div>\n", what);
 }
 
+static void put_class(FILE *file, const judge *j, int label)
+{
+    char number[16], text[128];
+    snprintf(text, sizeof text, "%s", judge_class(j, label, number));
+    utf8_clean(text); /* it may be a folder's name */
+    put_escaped(file, text);
+}
+
+/* A data set's own name; what the user made has none. */
+static const char *data_title(const char *dataset)
+{
+    static const char *const titles[][2] = {
+        {"fashion-mnist", "Fashion-MNIST"}, {"mnist", "MNIST"}, {"cifar10", "CIFAR-10"}, {"cifar100", "CIFAR-100"}};
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(titles[i][0], dataset) == 0)
+            return titles[i][1];
+    return "own images";
+}
+
 static void put_head(FILE *file, const story *s)
 {
     const record *r = s->record;
     char title[128], about[512], images[32];
-    snprintf(title, sizeof title, "%s on Fashion-MNIST", page_model(r));
+    snprintf(title, sizeof title, "%s on %s", page_model(r), data_title(s->run->chosen->dataset));
     count_text(images, sizeof images, (int64_t)record_number(r, "images"));
     snprintf(about, sizeof about, "%d epoch%s of %s images, batch %s, on %s", r->n_epochs, r->n_epochs == 1 ? "" : "s",
              images, record_text(r, "batch"), record_text(r, "devices"));
@@ -91,21 +113,31 @@ static void put_head(FILE *file, const story *s)
 /* Rows are what an image is, columns what it was taken for; the colour grows with the share of the row. */
 static void put_taken(FILE *file, const judge *j)
 {
+    const int classes = j->about.classes;
     fputs("<div class=\"wide\"><table class=\"taken\" id=\"taken\">\n<thead><tr><th></th>", file);
-    for (int guess = 0; guess < JUDGE_CLASSES; guess++)
-        fprintf(file, "<th><span>%s</span></th>", judge_class(guess));
+    for (int guess = 0; guess < classes; guess++) {
+        fputs("<th><span>", file);
+        put_class(file, j, guess);
+        fputs("</span></th>", file);
+    }
     fputs("</tr></thead>\n<tbody>\n", file);
-    for (int label = 0; label < JUDGE_CLASSES; label++) {
+    for (int label = 0; label < classes; label++) {
+        const int64_t *taken = &j->taken[label * classes];
         int64_t row = 0;
-        for (int guess = 0; guess < JUDGE_CLASSES; guess++)
-            row += j->taken[label][guess];
-        fprintf(file, "<tr><th>%s</th>", judge_class(label));
-        for (int guess = 0; guess < JUDGE_CLASSES; guess++) {
-            long long n = (long long)j->taken[label][guess];
+        for (int guess = 0; guess < classes; guess++)
+            row += taken[guess];
+        fputs("<tr><th>", file);
+        put_class(file, j, label);
+        fputs("</th>", file);
+        for (int guess = 0; guess < classes; guess++) {
+            long long n = (long long)taken[guess];
             double share = row ? (double)n / (double)row : 0;
-            fprintf(file, "<td style=\"background:rgba(var(--%s),%.3f)\" title=\"%s taken for %s: %lld of %lld\">",
-                    label == guess ? "right" : "wrong", n ? 0.06 + 0.74 * sqrt(share) : 0.02, judge_class(label),
-                    judge_class(guess), n, (long long)row);
+            fprintf(file, "<td style=\"background:rgba(var(--%s),%.3f)\" title=\"", label == guess ? "right" : "wrong",
+                    n ? 0.06 + 0.74 * sqrt(share) : 0.02);
+            put_class(file, j, label);
+            fputs(" taken for ", file);
+            put_class(file, j, guess);
+            fprintf(file, ": %lld of %lld\">", n, (long long)row);
             if (n)
                 fprintf(file, "%lld", n);
             fputs("</td>", file);
@@ -115,18 +147,54 @@ static void put_taken(FILE *file, const judge *j)
     fputs("</tbody></table></div>\n", file);
 }
 
+/* The mistake made most often after `last` (a place in j->taken; -1: of all); -1 where there is no other. */
+static int next_mistake(const judge *j, int last)
+{
+    const int classes = j->about.classes;
+    int found = -1;
+    for (int i = 0; i < classes * classes; i++) {
+        const bool mistake = i / classes != i % classes && j->taken[i] > 0;
+        const bool behind = last < 0 || j->taken[i] < j->taken[last] || (j->taken[i] == j->taken[last] && i > last);
+        if (mistake && behind && (found < 0 || j->taken[i] > j->taken[found]))
+            found = i;
+    }
+    return found;
+}
+
+/* Of many classes, whose table nobody could read. */
+static void put_mistakes(FILE *file, const judge *j)
+{
+    fputs(
+        "<table id=\"mistakes\">\n<thead><tr><th>class</th><th>taken for</th><th class=\"n\">images</th></tr></thead>\n"
+        "<tbody>\n",
+        file);
+    for (int n = 0, at = next_mistake(j, -1); n < MOST_MISTAKES && at >= 0; n++, at = next_mistake(j, at)) {
+        fputs("<tr><td>", file);
+        put_class(file, j, at / j->about.classes);
+        fputs("</td><td>", file);
+        put_class(file, j, at % j->about.classes);
+        fprintf(file, "</td><td class=\"n\">%lld</td></tr>\n", (long long)j->taken[at]);
+    }
+    fputs("</tbody></table>\n", file);
+}
+
 static void put_worst(FILE *file, const judge *j)
 {
+    const ls_data_info *about = &j->about;
     fputs("<div class=\"worst\">\n", file);
     for (int i = 0; i < j->n_worst; i++) {
         const judge_image *image = &j->worst[i];
-        fprintf(file, "<figure><img width=\"%d\" height=\"%d\" alt=\"test image %lld: %s\" src=\"", j->width, j->height,
-                (long long)image->index, judge_class(image->label));
-        picture_uri(file, image->pixels, j->width, j->height);
-        fprintf(file,
-                "\"><figcaption><b>%s</b> <span>taken for</span> <b>%s</b> <span>%.0f %%, number "
-                "%lld</span></figcaption></figure>\n",
-                judge_class(image->label), judge_class(image->guess), 100 * image->sure, (long long)image->index);
+        fprintf(file, "<figure><img width=\"%d\" height=\"%d\" alt=\"test image %lld: ", about->width, about->height,
+                (long long)image->index);
+        put_class(file, j, image->label);
+        fputs("\" src=\"", file);
+        picture_uri(file, image->pixels, about->channels, about->width, about->height);
+        fputs("\"><figcaption><b>", file);
+        put_class(file, j, image->label);
+        fputs("</b> <span>taken for</span> <b>", file);
+        put_class(file, j, image->guess);
+        fprintf(file, "</b> <span>%.0f %%, number %lld</span></figcaption></figure>\n", 100 * image->sure,
+                (long long)image->index);
     }
     fputs("</div>\n", file);
 }
@@ -174,9 +242,14 @@ static void put_page(FILE *file, const figure *f, const void *user)
     page_section(file, "Epochs", NULL);
     page_epochs(file, s->record);
     page_section_end(file);
-    page_section(file, "What was taken for what",
-                 "All test images: a row for what they are, a column for what the network took them for.");
-    put_taken(file, s->judge);
+    if (s->judge->about.classes <= MOST_IN_TABLE) {
+        page_section(file, "What was taken for what",
+                     "All test images: a row for what they are, a column for what the network took them for.");
+        put_taken(file, s->judge);
+    } else {
+        page_section(file, "What was taken for what", "The mistakes made most often with the test images.");
+        put_mistakes(file, s->judge);
+    }
     page_section_end(file);
     if (s->judge->n_worst) {
         page_section(file, "Most wrong", "The test images whose own class the network thought least likely.");

@@ -65,11 +65,17 @@ static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
     const bool gpus = t->run.devices.at[0].type == LS_CUDA;
-    char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", clip[48] = "";
+    char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", clip[48] = "", augment[96] = "";
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
+    if (c->flip)
+        strcat(augment, ", flip");
+    if (c->crop)
+        snprintf(augment + strlen(augment), sizeof augment - strlen(augment), ", crop %lld", (long long)c->crop);
+    if (c->erase > 0)
+        snprintf(augment + strlen(augment), sizeof augment - strlen(augment), ", erase %g", c->erase);
     if (c->patience)
         snprintf(patience, sizeof patience, ", patience %lld", (long long)c->patience);
     if (c->label_smoothing > 0)
@@ -78,14 +84,15 @@ static void say_settings(const training *t)
         snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
     else
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
-    note("lockstep %s: %s on %s: %lld images, batch %lld, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, lr "
-         "%g, %s, weight decay %g, %sschedule %s, warmup %lld, %s, conv %s, %s %s%s",
-         ls_version(), t->run.model, t->run.devices_text, (long long)t->rows, (long long)c->batch, (long long)c->shard,
-         (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
-         smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
-         schedule_choice(c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled",
-         conv_choice(c->conv), gpus ? "dtype" : "isa",
-         gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
+    note(
+        "lockstep %s: %s on %s: %s, %lld images, batch %lld, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, lr "
+        "%g, %s, weight decay %g, %sschedule %s, warmup %lld, %s%s, conv %s, %s %s%s",
+        ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, (long long)c->batch,
+        (long long)c->shard, (long long)c->epochs, limits, patience, (unsigned long long)c->seed,
+        c->weights ? c->weights : c->init_text, smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments,
+        t->optim.weight_decay, clip, schedule_choice(c->schedule), (long long)c->warmup,
+        c->no_shuffle ? "file order" : "shuffled", augment, conv_choice(c->conv), gpus ? "dtype" : "isa",
+        gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
 }
 
 static void say_idle_devices(const training *t)
@@ -114,6 +121,7 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "built_with", log ? ls_features() : NULL);
     log_text(log, "model", t->run.model);
     log_text(log, "devices", t->run.devices_text);
+    log_text(log, "dataset", c->dataset);
     log_text(log, "data", c->data);
     log_integer(log, "images", t->rows);
     log_integer(log, "test_images", ls_data_rows(t->test));
@@ -144,6 +152,9 @@ static bool log_settings(const training *t, run_log *log)
     log_integer(log, "limit", c->limit);
     log_integer(log, "limit_test", c->limit_test);
     log_bool(log, "shuffle", !c->no_shuffle);
+    log_bool(log, "flip", c->flip);
+    log_integer(log, "crop", c->crop);
+    log_number(log, "erase", c->erase);
     log_text(log, "conv", conv_choice(c->conv));
     log_text(log, "isa", isa_choice(c->isa));
     log_text(log, "isa_in_use", ls_isa_name(t->run.session));
@@ -451,6 +462,21 @@ static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
     return optim;
 }
 
+/* An evaluation would find out, an epoch later. */
+static int check_parts(const training *t)
+{
+    ls_data_info a, b;
+    if (ls_data_about(t->train, &a) != LS_OK || ls_data_about(t->test, &b) != LS_OK)
+        return session_failed(t->run.session, "data");
+    if (a.channels != b.channels || a.height != b.height || a.width != b.width)
+        return failed("data", "the training images are %d x %d x %d, but the test images %d x %d x %d", a.channels,
+                      a.height, a.width, b.channels, b.height, b.width);
+    if (a.floats != b.floats)
+        return failed("data", "the training images are %s, but the test images %s; save both alike",
+                      a.floats ? "float32" : "bytes", b.floats ? "float32" : "bytes");
+    return 0;
+}
+
 /* Data, network and trainer: everything that can be refused before the first step. */
 static int prepare(training *t)
 {
@@ -458,6 +484,8 @@ static int prepare(training *t)
     int status = 0;
     if (!(t->train = run_data(&t->run, LS_TRAIN)) || !(t->test = run_data(&t->run, LS_TEST)))
         return STATUS_FAILED;
+    if ((status = check_parts(t)) != 0)
+        return status;
     if ((status = run_network(&t->run, t->train)) != 0)
         return status;
     t->rows = ls_data_rows(t->train);
@@ -539,6 +567,8 @@ static int check_together(const settings *c)
 {
     if (check_optimizer(c) != 0)
         return STATUS_USAGE;
+    if (c->erase > 1)
+        return wrong_usage("--erase", "must be from 0 to 1");
     if (c->label_smoothing > 1)
         return wrong_usage("--label-smoothing", "must be from 0 to 1");
     if (c->checkpoint)
