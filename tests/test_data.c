@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "data/data.h"
-#include "data/fashion_mnist.h"
+#include "data/dataset.h"
 #include "data/idx.h"
+#include "data/mnist.h"
 #include "data/source.h"
 
 #if LOCKSTEP_HAVE_ZLIB
@@ -358,7 +358,7 @@ static void write_part(int images, int side, int labels, int label)
 static void expect_no_data(const char *directory, ls_status status, const char *message_part)
 {
     ls_loader loader = {.directory = directory};
-    assert_null(ls_data_open_fashion_mnist(test_context(), 0, LS_TEST, &loader));
+    assert_null(ls_dataset_open(test_context(), 0, "fashion-mnist", LS_TEST, &loader));
     test_expect(status, message_part);
     test_context_done();
 }
@@ -366,11 +366,11 @@ static void expect_no_data(const char *directory, ls_status status, const char *
 static void expect_data(const char *directory)
 {
     ls_loader loader = {.directory = directory};
-    ls_data *data = ls_data_open_fashion_mnist(test_context(), 0, LS_TEST, &loader);
+    ls_data *data = ls_dataset_open(test_context(), 0, "fashion-mnist", LS_TEST, &loader);
     assert_non_null(data);
     assert_int_equal(ls_data_rows(data), 9);
-    assert_int_equal(data->height, 28);
-    assert_int_equal(data->classes, 10);
+    assert_int_equal(data->of.height, 28);
+    assert_int_equal(data->of.classes, 10);
     ls_data_free(data);
     test_context_done();
 }
@@ -390,7 +390,7 @@ static void a_part(void **state)
     expect_no_data(test_folder, LS_BAD_FILE, "images of 27 x 27 where 28 x 28 belong");
     assert_int_equal(unlink(test_path("t10k-labels-idx1-ubyte")), 0);
     expect_no_data(test_folder, LS_IO, "t10k-labels-idx1-ubyte: not there");
-    assert_null(ls_data_open_fashion_mnist(test_context(), 0, (ls_part)7, NULL));
+    assert_null(ls_dataset_open(test_context(), 0, "fashion-mnist", (ls_part)7, NULL));
     test_expect(LS_BAD_ARGUMENT, "part 7");
     test_context_done();
 }
@@ -412,16 +412,16 @@ static void the_search(void **state)
     unsetenv("LOCKSTEP_DATA");
     setenv("XDG_CACHE_HOME", test_folder, 1);
     ls_context *context = test_context();
-    char *cache = ls_data_cache(context);
+    char *cache = ls_mnist_cache(context, &ls_mnist_fashion);
     assert_string_equal(cache, test_path("lockstep/fashion-mnist"));
     ls_release(context, cache);
     setenv("XDG_CACHE_HOME", "relative", 1);
     setenv("HOME", "/somebody", 1);
-    cache = ls_data_cache(context);
+    cache = ls_mnist_cache(context, &ls_mnist_fashion);
     assert_string_equal(cache, "/somebody/.cache/lockstep/fashion-mnist");
     ls_release(context, cache);
     unsetenv("HOME");
-    assert_null(ls_data_cache(context));
+    assert_null(ls_mnist_cache(context, &ls_mnist_fashion));
     test_context_done();
 }
 
@@ -429,9 +429,14 @@ static void the_search(void **state)
 
 static ls_data *numbered(ls_context *context, uint64_t seed, int64_t rows, const ls_loader *loader)
 {
-    uint8_t *images = ls_alloc(context, (size_t)rows, 1, "images"),
-            *labels = ls_alloc(context, (size_t)rows, 1, "labels");
-    return ls_data_new(context, seed, images, labels, rows, 1, 1, 1, 2, loader);
+    ls_images images = {.values = ls_alloc(context, (size_t)rows, 1, "images"),
+                        .labels = ls_alloc(context, (size_t)rows, 1, "labels"),
+                        .rows = rows,
+                        .channels = 1,
+                        .height = 1,
+                        .width = 1,
+                        .classes = 2};
+    return ls_data_new(context, seed, &images, loader);
 }
 
 static void file_order(void **state)

@@ -14,12 +14,14 @@ _Noreturn void fuzz_found(const char *what, const char *file, int line)
 
 /* ---- Files -------------------------------------------------------------------------------------------------------- */
 
-static char folder[64], packed[96], path[64];
+static char folder[64], packed[96], path[64], named[96], too[96];
 static int file = -1;
 
 static void remove_folder(void)
 {
     unlink(packed);
+    unlink(named);
+    unlink(too);
     rmdir(folder);
 }
 
@@ -50,6 +52,28 @@ const char *fuzz_packed_file(const void *bytes, size_t count)
     fuzz_file(bytes, count);
     snprintf(name, sizeof name, "%s/input", folder);
     return name;
+}
+
+const char *fuzz_folder(const char *name, const void *bytes, size_t count)
+{
+    fuzz_file(bytes, count);
+    char wanted[sizeof named];
+    snprintf(wanted, sizeof wanted, "%s/%s", folder, name);
+    if (strcmp(wanted, named) != 0) {
+        unlink(named);
+        strcpy(named, wanted);
+        must(symlink(path, named) == 0);
+    }
+    return folder;
+}
+
+void fuzz_folder_too(const char *name, const void *bytes, size_t count)
+{
+    if (file < 0)
+        make_file();
+    snprintf(too, sizeof too, "%s/%s", folder, name);
+    FILE *second = fopen(too, "wb");
+    must(second && fwrite(bytes, 1, count, second) == count && fclose(second) == 0);
 }
 
 /* ---- Contexts ----------------------------------------------------------------------------------------------------- */

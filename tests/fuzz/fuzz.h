@@ -16,6 +16,11 @@ const char *fuzz_file(const void *bytes, size_t count);
 /* The same file by a path without its end ".gz", for what looks for compressed files itself. */
 const char *fuzz_packed_file(const void *bytes, size_t count);
 
+/* A folder with these bytes as a file of that name (always the same one), until the next call of any of these. */
+const char *fuzz_folder(const char *name, const void *bytes, size_t count);
+/* A second file in it, which stays until the next call of this. */
+void fuzz_folder_too(const char *name, const void *bytes, size_t count);
+
 /* A context whose allocations are counted, and none of them larger than `most` bytes. One at a time. */
 void fuzz_begin(ls_context *context, size_t most);
 /* Ends it: a failure is a file's, in one line of plain characters, and nothing is left. */

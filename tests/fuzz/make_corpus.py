@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the corpora's first inputs, one for each thing that a parser tells apart: make_corpus.py FOLDER"""
-import gzip, hashlib, json, os, struct, sys
+import base64, gzip, hashlib, json, os, struct, sys, zlib
 
 top = sys.argv[1]
 
@@ -31,6 +31,101 @@ put("idx", "little-endian", bytes([0, 0]) + struct.pack("<4I", 0x803, 3, 2, 2) +
 put("idx", "page", bytes([4, 0]) + b"<html>")
 put("idx", "wrong-sum", bytes([4, 0]) + gzip.compress(images, mtime=0)[:-8] + bytes(8))
 put("idx", "empty", bytes([0, 0]))
+
+# ---- cifar: the set, how many records, the first bytes
+put("cifar", "ten", bytes([0, 3, 0, 9, 5]))
+put("cifar", "ten-label", bytes([0, 3, 0, 10, 5]))
+put("cifar", "hundred", bytes([1, 3, 4, 19]))
+put("cifar", "hundred-coarse", bytes([1, 2, 20]))
+put("cifar", "short", bytes([0, 0]) + bytes(3072))
+put("cifar", "other", bytes([0, 0]) + bytes(3074))
+put("cifar", "one", bytes([0, 0]) + bytes(3073))
+put("cifar", "empty", bytes([1, 0]))
+
+# ---- npy: how many labels, the array
+
+
+def array_file(header, body=b"", version=1):
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + body
+
+
+def header_of(descr, shape, fortran="False"):
+    return "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }" % (descr, fortran, shape)
+
+
+put("npy", "bytes", b"\2" + array_file(header_of("|u1", "(2, 3, 2, 2)") + " " * 20 + "\n", bytes(24)))
+put("npy", "floats", b"\3" + array_file(header_of("<f4", "(3, 1, 2)"), struct.pack("<6f", *range(6)), 2))
+put("npy", "nan", b"\1" + array_file(header_of("<f4", "(1, 1, 1)"), struct.pack("<f", float("nan"))))
+put("npy", "double-quotes", b"\1" + array_file('{"shape":(1L,1L,1L),"descr":"<u1","fortran_order":False}', b"x", 3))
+put("npy", "fortran", b"\1" + array_file(header_of("|u1", "(1, 1, 1)", "True"), b"x"))
+put("npy", "wraps", b"\1" + array_file(header_of("|u1", "(4294967296, 4294967296, 1)")))
+put("npy", "terabytes", b"\1" + array_file(header_of("<f4", "(1, 1048576, 1048576)")))
+put("npy", "structured", b"\1" + array_file("{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (1, 1, 1)}", b"x"))
+put("npy", "long", b"\2" + array_file(header_of("|u1", "(2, 1, 1)"), b"xyz"))
+put("npy", "short", b"\2" + array_file(header_of("|u1", "(2, 1, 1)"), b"x"))
+put("npy", "torn", b"\2" + array_file(header_of("|u1", "(2, 1, 1)"), b"xy")[:30])
+put("npy", "long-header", b"\1\x93NUMPY\2\0\xff\xff\xff\xff{}")
+put("npy", "empty", b"\0")
+
+# ---- picture: planes, the file
+
+
+def chunk(name, body):
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def png(width, height, depth, colour, rows, interlace=0, before=b""):
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + before + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+put("picture", "grey", b"\0" + png(2, 2, 8, 0, bytes([0, 1, 2, 1, 3, 4])))
+put("picture", "grey-as-three", b"\1" + png(2, 2, 8, 0, bytes([0, 1, 2, 2, 3, 4])))
+put("picture", "colour", b"\1" + png(1, 2, 8, 2, bytes([4, 1, 2, 3, 3, 4, 5, 6])))
+put("picture", "deep", b"\1" + png(1, 1, 16, 2, bytes([0, 1, 2, 3, 4, 5, 6])))
+put("picture", "bits", b"\0" + png(9, 1, 1, 0, bytes([0, 0xAA, 0x80])))
+put("picture", "palette", b"\1" + png(2, 1, 8, 3, bytes([0, 0, 1]), before=chunk(b"PLTE", bytes(range(6)))))
+put("picture", "transparent", b"\1" + png(2, 1, 8, 3, bytes([0, 0, 1]), before=chunk(b"PLTE", bytes(range(6))) + chunk(b"tRNS", b"\x80")))
+put("picture", "alpha", b"\0" + png(1, 1, 8, 4, bytes([0, 7, 255])))
+put("picture", "interlaced", b"\0" + png(2, 2, 8, 0, bytes([0, 1, 0, 2, 0, 3, 4]), 1))
+put("picture", "profile", b"\0" + png(1, 1, 8, 0, b"\0\1", before=chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(200)))))
+put("picture", "huge", b"\0" + png(1 << 20, 2, 8, 0, b"\0\1"))
+put("picture", "cut", b"\0" + png(2, 2, 8, 0, bytes([0, 1, 2, 1, 3, 4]))[:50])
+# Written by libjpeg: 8 x 8 or a little more, without a JFIF header.
+JPEGS = {
+    "jpeg-grey": (
+        "/9j/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/wAALCAAIAAgBAREA/8QAFAABAAAAAAAAAA"
+        "AAAAAAAAAABP/EABgQAAIDAAAAAAAAAAAAAAAAAAAEBSIx/9oACAEBAAA/AAJxWVP/2Q=="
+    ),
+    "jpeg-colour": (
+        "/9j/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fH"
+        "x8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAAJAAkDASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAABAH/xAAiEAAABQMEAwAA"
+        "AAAAAAAAAAAAAQIFEgMEERUxNVN0k7L/xAAUAQEAAAAAAAAAAAAAAAAAAAAA/8QAGREBAAIDAAAAAAAAAAAAAAAAAQACESEx/9oADAMBAAIRAxEAPwC2NOm1t6rqoiUCKK"
+        "c4ko9iA9beO1HqSHvfEWvkF8qAQNrBbHJ//9k="
+    ),
+    "jpeg-progressive": (
+        "/9j/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fH"
+        "x8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wgARCAAIAAgDASIAAhEBAxEB/8QAFAABAAAAAAAAAAAAAAAAAAAAAP/EABQBAQAAAAAAAAAA"
+        "AAAAAAAAAAD/2gAMAwEAAhADEAAAAQP/xAAWEAEBAQAAAAAAAAAAAAAAAAABAwL/2gAIAQEAAQUCwEp//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAwEBPwF//8QAFR"
+        "EBAQAAAAAAAAAAAAAAAAAAABH/2gAIAQIBAT8Bj//EABYQAAMAAAAAAAAAAAAAAAAAAAABEv/aAAgBAQAGPwKmf//EABgQAQEAAwAAAAAAAAAAAAAAAAERADFR/9oACAEB"
+        "AAE/IWBWaOuf/9oADAMBAAIAAwAAABDz/8QAFhEBAQEAAAAAAAAAAAAAAAAAAQAh/9oACAEDAQE/EHAv/8QAFhEBAQEAAAAAAAAAAAAAAAAAAQAx/9oACAECAQE/EEO3/8"
+        "QAGBAAAwEBAAAAAAAAAAAAAAAAAREhADH/2gAIAQEAAT8QgBRRM4N//9k="
+    ),
+    "jpeg-inks": (
+        "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAUDg8SDw0UEhASFxUUGB4yIR4cHB49LC4kMklATEtHQEZFUFpzYlBVbVZFRmSIZW13e4GCgU5gjZeMfZZzfoF8/8AAFAgACAAIBE"
+        "MRAE0RAFkRAEsRAP/EABUAAQEAAAAAAAAAAAAAAAAAAAID/8QAKBAAAQMCBQEJAAAAAAAAAAAAAQIDEQQhAAUjMUFREhMUIiVCcYGC/9oADgRDAE0AWQBLAAA/AA16ZlOm"
+        "ezUP6bcG46q3mw56kYmps0WTBtuA5UnuhcSEx5jHNrfrBWnwOUpYQNWqlsW2T7jt0IH3PGBUIVSZYzStghdUSCocIESN+ZA+Jx//2Q=="
+    ),
+    "jpeg-restarts": (
+        "/9j/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/wAALCAAQABABAREA/8QAFAABAAAAAAAAAA"
+        "AAAAAAAAAABP/EACIQAAAFBAIDAQAAAAAAAAAAAAECBAURAAMhMRIiQUNRkf/dAAQAAf/aAAgBAQAAPwACNq11r//Qcjatda//0Uq3dC2nNZtkFSoIMGITBSjjAm/dTkIG"
+        "K//SAoVODr1UXONofVbDiTxv7kJzNf/Z"
+    ),
+}
+for name, text in JPEGS.items():
+    put("picture", name, b"\1" + base64.b64decode(text))
+put("picture", "gif", b"\0GIF89a")
 
 # ---- safetensors: 1 for a file as it is, 0 for a header to be given its length and, behind a zero byte, values
 

@@ -1,0 +1,152 @@
+#!/bin/sh
+# Data sets as people have them: the same bits on any devices with augmentation on, the same numbers whatever file they come from, and
+# one line for what cannot be read.
+. "$(dirname -- "$0")/common.sh"
+for name in cifar10 cifar100 npy npy-floats folder; do
+    python3 "$here/make_sets.py" $name "$work/$name" 120 40 || exit 1
+done
+built_with() {
+    "$program" --version | grep -q "^$1: lib"
+}
+sets='cifar10 cifar100 npy npy-floats'
+if built_with 'PNG files'; then sets="$sets folder"; else echo "built without libpng: no folder of PNG files"; fi
+
+small="--epochs 2 --batch 48 --shard 16 --lr 0.1 --init xavier --quiet"
+augmented="--flip --crop 4 --erase 0.5"
+
+trains() { # FILE OPTIONS...: the fingerprint goes to the file
+    file=$1
+    shift
+    # shellcheck disable=SC2086 # options
+    runs 0 train $small "$@"
+    tail -n 1 "$work/out" >"$work/$file"
+}
+
+for name in $sets; do
+    data="--dataset ${name%-floats} --data $work/$name"
+    # shellcheck disable=SC2086
+    for devices in cpu:0 cpu:0-1 cpu:0-2; do
+        trains "$name.$devices" $data $augmented --devices $devices
+        cmp "$work/$name.cpu:0" "$work/$name.$devices" || wrong "$name: another fingerprint on $devices"
+    done
+    # shellcheck disable=SC2086
+    trains "$name.plain" $data --devices cpu:0
+    cmp -s "$work/$name.cpu:0" "$work/$name.plain" && wrong "$name: augmentation changes nothing"
+done
+cmp "$work/cifar10.cpu:0" "$work/npy.cpu:0" || wrong "the same images from CIFAR's files and from arrays: other fingerprints"
+for extra in --flip '--crop 2' '--erase 1'; do
+    # shellcheck disable=SC2086
+    trains extra --dataset cifar10 --data "$work/cifar10" $extra
+    cmp -s "$work/cifar10.plain" "$work/extra" && wrong "$extra changes nothing"
+done
+for devices in cpu:0 cpu:0-2; do
+    # shellcheck disable=SC2086
+    trains "resnet18.$devices" --model resnet18 --dataset cifar10 --data "$work/cifar10" --limit 32 --limit-test 8 --epochs 1 $augmented --devices $devices
+done
+cmp "$work/resnet18.cpu:0" "$work/resnet18.cpu:0-2" || wrong "ResNet-18 on CIFAR-10: another fingerprint on three devices"
+
+# A run learns what the blocks say, and its first line says what it trains on.
+runs 0 train --dataset cifar10 --data "$work/cifar10" --epochs 12 --batch 20 --shard 10 --lr 0.1 --init xavier --flip --save "$work/w.safetensors"
+grep -q 'cifar10, 120 images, .* shuffled, flip, conv' "$work/err" || wrong "the first line lacks data set or augmentation"
+sed -n 's/^test acc: \(0\.[6-9].*\|1\.00\),.*/learned/p' "$work/out" | grep -q learned || wrong "nothing is learned"
+runs 0 eval --dataset cifar10 --data "$work/cifar10" --weights "$work/w.safetensors"
+
+# As many logits as classes; weights of another number of classes are refused.
+trains hundred --dataset cifar100 --data "$work/cifar100" --save "$work/hundred.safetensors"
+runs 0 predict --dataset cifar100 --data "$work/cifar100" --weights "$work/hundred.safetensors" --out "$work/logits.npy"
+grep -aq "'shape': (40, 100)" "$work/logits.npy" || wrong "predict's file is not 40 x 100"
+runs 1 eval --dataset cifar100 --data "$work/cifar100" --weights "$work/w.safetensors"
+one_line '--weights: .*W4 has shape \(128, 10\), the network needs \(128, 100\)'
+
+# A run goes on with the same bits, and only as it was; the same images may come from other files.
+kept="--checkpoint $work/kept"
+cifar="--dataset cifar10 --data $work/cifar10"
+# shellcheck disable=SC2086
+{
+    runs 0 train $small $cifar $augmented $kept --steps 3 --devices cpu:0-1
+    runs 1 train $small $cifar --crop 4 --erase 0.5 $kept --resume
+    one_line '--resume: .*settings: flip was yes and is not set now'
+    runs 1 train $small $cifar $augmented --crop 3 --erase 0.25 $kept --resume
+    one_line '--resume: .*settings: crop was 4 and is 3 now, erase was 0.5 and is 0.25 now'
+    runs 1 train $small --dataset npy --data "$work/npy-floats" $augmented $kept --resume
+    one_line '--resume: .*settings: data was 120 images [0-9a-f]+ and is 120 images'
+    runs 2 train $small $cifar $augmented $kept --resume --allow-changed colour
+    trains resumed --dataset npy --data "$work/npy" $augmented $kept --resume --devices cpu:0-2
+}
+cmp "$work/cifar10.cpu:0" "$work/resumed" || wrong "a run that went on has another fingerprint"
+
+# One line for each fault.
+refused() { # PATTERN OPTIONS...
+    pattern=$1
+    shift
+    # shellcheck disable=SC2086
+    runs 1 train $small "$@"
+    one_line "$pattern"
+}
+unset LOCKSTEP_DATA
+refused 'data: cifar10: its folder is not named; say --data DIR' --dataset cifar10
+refused 'data: CIFAR-10 is not in .*cifar100: there is no data_batch_1.bin' --dataset cifar10 --data "$work/cifar100"
+refused "data: .*npy/train: is no folder" --dataset folder --data "$work/npy"
+refused 'data: .*X_train.npy: is not there' --dataset npy --data "$work/cifar10"
+refused 'data: a crop of 32 pixels; images of 32 x 32 take 0 \(none\) to 31' --dataset cifar10 --data "$work/cifar10" --crop 32
+mkdir "$work/mixed"
+cp "$work/npy"/*_train.npy "$work/npy-floats"/*_test.npy "$work/mixed"
+refused 'data: the training images are bytes, but the test images float32' --dataset npy --data "$work/mixed"
+mkdir "$work/cut"
+cp "$work/cifar10"/* "$work/cut"
+printf x >>"$work/cut/data_batch_3.bin"
+refused 'data: .*data_batch_3.bin: its [0-9]+ bytes are no whole number' --dataset cifar10 --data "$work/cut"
+if built_with 'PNG files'; then
+    first=$(find "$work/folder/train" -name '*.png' | sort | sed -n 7p)
+    cp "$first" "$work/whole.png"
+    head -c 700 "$work/whole.png" >"$first"
+    refused "data: $first: cannot be decoded: " --dataset folder --data "$work/folder"
+    cp "$work/whole.png" "$first"
+    mv "$work/folder/test" "$work/folder/val"
+    runs 0 doctor --dataset folder --data "$work/folder" --skip cores,canary,copies
+    grep -q 'data  *folder: 160 images of 32 x 32, 3 channels, 10 classes' "$work/out" || wrong "doctor's line"
+fi
+for usage in '--dataset imagenet' '--crop -1' '--crop x' '--erase 1.5' '--erase -1' '--erase nan'; do
+    # shellcheck disable=SC2086
+    runs 2 train $usage
+    one_line "${usage%% *}: "
+done
+
+# A report has the classes' names and the images' colours; of a hundred classes the mistakes.
+if "$program" --version | grep -q '^reports: cairo'; then
+    trains looked --dataset cifar10 --data "$work/cifar10" --report "$work/look"
+    grep -q '<h1>LeNet on CIFAR-10</h1>' "$work/look/report.html" || wrong "the report's title"
+    grep -q '<th>airplane</th>' "$work/look/report.html" || wrong "the report lacks the classes' names"
+    trains looked --dataset cifar100 --data "$work/cifar100" --report "$work/look-hundred"
+    grep -q 'id="mistakes"' "$work/look-hundred/report.html" || wrong "the report of a hundred classes lacks the mistakes"
+    python3 - "$work" <<'PY' || wrong "the report's pictures"
+import base64, re, struct, sys, zlib
+work = sys.argv[1]
+page = open(work + "/look/report.html", encoding="utf-8").read()
+raw = open(work + "/cifar10/test_batch.bin", "rb").read()
+found = re.findall(r'alt="test image (\d+): [^"]*" src="data:image/png;base64,([^"]*)"', page)
+assert found
+for number, text in found:
+    data = base64.b64decode(text)
+    width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
+    assert (width, height, depth, colour) == (32, 32, 8, 2), (width, height, depth, colour)
+    at, packed = 8, b""
+    while at < len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        packed += data[at + 8 : at + 8 + size] if data[at + 4 : at + 8] == b"IDAT" else b""
+        at += 12 + size
+    flat, before, pixels = zlib.decompress(packed), bytes(96), b""
+    for y in range(32):
+        kind, row = flat[97 * y], bytearray(flat[97 * y + 1 : 97 * y + 97])
+        for i in range(96):
+            a, b, c = (row[i - 3] if i >= 3 else 0), before[i], (before[i - 3] if i >= 3 else 0)
+            p = a + b - c
+            paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+            row[i] = (row[i] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+        before, pixels = bytes(row), pixels + bytes(row)
+    record = raw[3073 * int(number) + 1 : 3073 * (int(number) + 1)]
+    wanted = bytes(record[1024 * k + i] for i in range(1024) for k in range(3))
+    assert pixels == wanted, number
+PY
+fi
+ends

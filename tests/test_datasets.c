@@ -1,0 +1,643 @@
+/* Data sets in the forms that people have them: what is read, and what is said of every fault. */
+#include "files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/dataset.h"
+
+#if LOCKSTEP_HAVE_PNG
+#include <png.h>
+#endif
+#if LOCKSTEP_HAVE_JPEG
+#include <jpeglib.h>
+#endif
+
+enum { PLANE = 32 * 32, PIXELS = 3 * PLANE, MOST = 1 << 16 };
+
+static unsigned char file[MOST];
+
+static ls_data *open_part(const char *name, ls_part part)
+{
+    return ls_dataset_open(test_context(), 0, name, part, &(ls_loader){.directory = test_folder});
+}
+
+/* Reading fails like this, and leaves nothing behind. */
+static void refused(const char *name, ls_part part, ls_status status, const char *message_part)
+{
+    assert_null(open_part(name, part));
+    test_expect(status, message_part);
+    test_context_done();
+}
+
+static void expect_about(const ls_data *data, int64_t rows, int channels, int height, int width, int classes)
+{
+    ls_data_info info;
+    assert_non_null(data);
+    assert_int_equal(ls_data_about(data, &info), LS_OK);
+    assert_int_equal(info.rows, rows);
+    assert_int_equal(info.channels, channels);
+    assert_int_equal(info.height, height);
+    assert_int_equal(info.width, width);
+    assert_int_equal(info.classes, classes);
+}
+
+static void done(ls_data *data)
+{
+    ls_data_free(data);
+    test_context_done();
+}
+
+/* Every allocation on the way fails in turn; *least is how many there are at least. */
+static void every_allocation(const char *name, ls_part part, int least)
+{
+    for (int n = 1; n < 1000; n++) {
+        ls_context *context = test_context();
+        test_allocations.fail_at = n;
+        ls_data *data = ls_dataset_open(context, 0, name, part, &(ls_loader){.directory = test_folder});
+        bool good = data != NULL;
+        assert_int_equal(good ? LS_OK : LS_OUT_OF_MEMORY, context->status);
+        done(data);
+        if (good) {
+            assert_true(n > least);
+            return;
+        }
+    }
+    fail();
+}
+
+static void names(void **state)
+{
+    (void)state;
+    refused("imagenet", LS_TRAIN, LS_BAD_ARGUMENT,
+            "'imagenet' is no data set's name; there are fashion-mnist, mnist, cifar10, cifar100, npy, folder");
+    refused(NULL, LS_TRAIN, LS_BAD_ARGUMENT, "'(null)'");
+    refused("cifar10", (ls_part)5, LS_BAD_ARGUMENT, "part 5");
+    unsetenv("LOCKSTEP_DATA");
+    assert_null(ls_dataset_open(test_context(), 0, "npy", LS_TRAIN, NULL));
+    test_expect(LS_IO, "npy: its folder is not named");
+    test_context_done();
+}
+
+/* ---- MNIST ---- */
+
+static void write_idx(const char *images, const char *labels, int n, const uint8_t first[10])
+{
+    unsigned char *bytes = calloc(16 + (size_t)n * 784, 1);
+    memcpy(bytes,
+           (unsigned char[]){0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0, 28, 0, 0, 0, 28},
+           16);
+    test_write_file(images, bytes, 16 + (size_t)n * 784);
+    memset(bytes, 0, 16 + (size_t)n);
+    memcpy(bytes, (unsigned char[]){0, 0, 8, 1, 0, 0, (unsigned char)(n >> 8), (unsigned char)n}, 8);
+    memcpy(bytes + 8, first, 10);
+    test_write_file(labels, bytes, 8 + (size_t)n);
+    free(bytes);
+}
+
+/* Both sets have files of the same names and sizes; what is named is what is read. */
+static void mnist_and_fashion_mnist(void **state)
+{
+    (void)state;
+    static const uint8_t digits[10] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9}, clothes[10] = {9, 2, 1, 1, 6, 1, 4, 6, 5, 7};
+    write_idx("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 10000, digits);
+    ls_data *data = open_part("mnist", LS_TEST);
+    expect_about(data, 10000, 1, 28, 28, 10);
+    assert_string_equal(ls_data_class(data, 7), "7");
+    done(data);
+    refused("fashion-mnist", LS_TEST, LS_BAD_FILE, "these are the labels of MNIST; say so (mnist)");
+    write_idx("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 10000, clothes);
+    refused("mnist", LS_TEST, LS_BAD_FILE, "these are the labels of Fashion-MNIST; say so (fashion-mnist)");
+    data = open_part("fashion-mnist", LS_TEST);
+    assert_string_equal(ls_data_class(data, 0), "T-shirt");
+    assert_string_equal(ls_data_class(data, 9), "Boot");
+    done(data);
+    write_idx("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 300, clothes); /* of somebody's own */
+    done(open_part("mnist", LS_TEST));
+    assert_int_equal(unlink(test_path("t10k-images-idx3-ubyte")), 0);
+    assert_int_equal(unlink(test_path("t10k-labels-idx1-ubyte")), 0);
+    refused("mnist", LS_TEST, LS_IO, "MNIST is not in ");
+}
+
+/* ---- CIFAR ---- */
+
+/* Records with the labels first, first + 1, ..., their pixels counting on. */
+static size_t records(int n, int labels, int first)
+{
+    for (int i = 0; i < n; i++) {
+        unsigned char *record = file + i * (labels + PIXELS);
+        record[0] = (unsigned char)(labels == 2 ? (first + i) / 5 : first + i);
+        record[labels - 1] = (unsigned char)(first + i);
+        for (int k = 0; k < PIXELS; k++)
+            record[labels + k] = (unsigned char)(k + 3 * (first + i));
+    }
+    return (size_t)n * (size_t)(labels + PIXELS);
+}
+
+static void write_cifar10(void)
+{
+    static const char *const files[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                                        "data_batch_5.bin"};
+    for (int i = 0; i < 5; i++)
+        test_write_file(files[i], file, records(1 + i % 2, 1, i));
+    test_write_file("test_batch.bin", file, records(3, 1, 7));
+}
+
+static void cifar10(void **state)
+{
+    (void)state;
+    static const uint8_t labels[] = {0, 1, 2, 2, 3, 4, 4};
+    write_cifar10();
+    ls_data *data = open_part("cifar10", LS_TRAIN);
+    expect_about(data, 7, 3, 32, 32, 10);
+    assert_memory_equal(data->of.labels, labels, sizeof labels);
+    for (int i = 0; i < 7; i++) {
+        records(1, 1, labels[i]);
+        assert_memory_equal((uint8_t *)data->of.values + i * PIXELS, file + 1, PIXELS);
+    }
+    assert_string_equal(ls_data_class(data, 0), "airplane");
+    assert_string_equal(ls_data_class(data, 9), "truck");
+    assert_null(ls_data_class(data, 10));
+    assert_null(ls_data_class(data, -1));
+    done(data);
+    data = open_part("cifar10", LS_TEST);
+    expect_about(data, 3, 3, 32, 32, 10);
+    done(data);
+    every_allocation("cifar10", LS_TRAIN, 10);
+
+    /* As the archive is unpacked. */
+    assert_int_equal(mkdir(test_path("cifar-10-batches-bin"), 0700), 0);
+    assert_int_equal(rename(test_path("test_batch.bin"), test_path("cifar-10-batches-bin/test_batch.bin")), 0);
+    done(open_part("cifar10", LS_TEST));
+}
+
+static void faulty_cifar10(void **state)
+{
+    (void)state;
+    write_cifar10();
+    records(3, 1, 7);
+    test_write_file("test_batch.bin", file, 3 * (1 + PIXELS) - 1);
+    refused("cifar10", LS_TEST, LS_BAD_FILE,
+            "test_batch.bin: its 9218 bytes are no whole number of CIFAR-10's records");
+    test_write_file("test_batch.bin", file, 0);
+    refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: the file is empty");
+    file[1 + PIXELS] = 10;
+    test_write_file("test_batch.bin", file, 3 * (1 + PIXELS));
+    refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: label 10 of image 1 is not one of 0 to 9");
+    test_write_file("test_batch.bin", file, records(2, 2, 0));
+    refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: holds records of CIFAR-100, not of CIFAR-10");
+    assert_int_equal(unlink(test_path("data_batch_4.bin")), 0);
+    refused("cifar10", LS_TRAIN, LS_IO, "data_batch_4.bin: cannot be opened");
+    assert_int_equal(unlink(test_path("data_batch_1.bin")), 0);
+    refused("cifar10", LS_TRAIN, LS_IO, "CIFAR-10 is not in ");
+    assert_int_equal(mkdir(test_path("data_batch_1.bin"), 0700), 0);
+    refused("cifar10", LS_TRAIN, LS_BAD_FILE, "data_batch_1.bin: this is a directory");
+}
+
+static void cifar100(void **state)
+{
+    (void)state;
+    test_write_file("train.bin", file, records(5, 2, 95));
+    test_write_file("test.bin", file, records(2, 2, 0));
+    ls_data *data = open_part("cifar100", LS_TRAIN);
+    expect_about(data, 5, 3, 32, 32, 100);
+    assert_int_equal(data->of.labels[4], 99);
+    assert_string_equal(ls_data_class(data, 0), "apple");
+    assert_string_equal(ls_data_class(data, 98), "woman");
+    assert_string_equal(ls_data_class(data, 99), "worm");
+    done(data);
+    records(2, 2, 0);
+    file[2 + PIXELS + 1] = 100;
+    test_write_file("test.bin", file, 2 * (2 + PIXELS));
+    refused("cifar100", LS_TEST, LS_BAD_FILE, "test.bin: label 100 of image 1 is not one of 0 to 99");
+    file[2 + PIXELS] = 20;
+    test_write_file("test.bin", file, 2 * (2 + PIXELS));
+    refused("cifar100", LS_TEST, LS_BAD_FILE, "test.bin: the coarse label 20 of image 1 is not one of 0 to 19");
+    test_write_file("test.bin", file, records(2, 1, 0));
+    refused("cifar100", LS_TEST, LS_BAD_FILE, "holds records of CIFAR-10, not of CIFAR-100");
+}
+
+/* ---- .npy ---- */
+
+/* A file of a header and so many numbers' bytes, which count on. */
+static void write_npy(const char *name, int version, const char *header, size_t bytes)
+{
+    static unsigned char whole[MOST];
+    size_t length = strlen(header), at = version == 1 ? 10 : 12;
+    memcpy(whole, "\x93NUMPY", 6);
+    memcpy(whole + 6,
+           (unsigned char[]){(unsigned char)version, 0, (unsigned char)length, (unsigned char)(length >> 8), 0, 0}, 6);
+    memcpy(whole + at, header, length);
+    for (size_t i = 0; i < bytes; i++)
+        whole[at + length + i] = (unsigned char)i;
+    test_write_file(name, whole, at + length + bytes);
+}
+
+static void labels_npy(const char *name, const void *labels, size_t bytes, const char *descr, int n)
+{
+    char header[128];
+    snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }\n", descr, n);
+    write_npy(name, 1, header, bytes);
+    size_t count;
+    unsigned char *whole = test_read_file(name, &count);
+    memcpy(whole + count - bytes, labels, bytes);
+    test_write_file(name, whole, count);
+    free(whole);
+}
+
+#define BYTES_HEADER "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4, 5), }   \n"
+
+static void npy(void **state)
+{
+    (void)state;
+    static const int64_t wide[] = {1, 4};
+    static const int16_t narrow[] = {0, 6};
+    write_npy("X_train.npy", 1, BYTES_HEADER, 120);
+    labels_npy("y_train.npy", wide, sizeof wide, "<i8", 2);
+    ls_data *data = open_part("npy", LS_TRAIN);
+    expect_about(data, 2, 3, 4, 5, 5);
+    assert_false(data->of.floats);
+    assert_int_equal(((uint8_t *)data->of.values)[119], 119);
+    assert_int_equal(data->of.labels[1], 4);
+    assert_null(ls_data_class(data, 1));
+    done(data);
+    every_allocation("npy", LS_TRAIN, 6);
+
+    /* Grey, of floats, version 2, keys in another order; and both parts have the classes of both. */
+    write_npy("X_test.npy", 2, "{\"shape\":(2L,1,1),\"fortran_order\":False,\"descr\":\"<f4\"}", 8);
+    labels_npy("y_test.npy", narrow, sizeof narrow, "<i2", 2);
+    data = open_part("npy", LS_TEST);
+    expect_about(data, 2, 1, 1, 1, 7);
+    assert_true(data->of.floats);
+    float second;
+    memcpy(&second, (unsigned char[]){4, 5, 6, 7}, 4);
+    assert_true(((float *)data->of.values)[1] == second);
+    done(data);
+    data = open_part("npy", LS_TRAIN);
+    expect_about(data, 2, 3, 4, 5, 7);
+    done(data);
+}
+
+static void header_refused(const char *header, size_t bytes, const char *message_part)
+{
+    write_npy("X_test.npy", 1, header, bytes);
+    refused("npy", LS_TEST, LS_BAD_FILE, message_part);
+}
+
+#define SHAPE_OF(descr, shape) "{'descr': '" descr "', 'fortran_order': False, 'shape': " shape "}"
+
+static void faulty_npy(void **state)
+{
+    (void)state;
+    labels_npy("y_test.npy", (uint8_t[]){0, 1}, 2, "|u1", 2);
+    refused("npy", LS_TEST, LS_IO, "X_test.npy: is not there");
+    test_write_file("X_test.npy", "", 0);
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: not a .npy file");
+    test_write_file("X_test.npy", "PK\3\4 a zip archive", 18);
+    refused("npy", LS_TEST, LS_BAD_FILE, "not a .npy file");
+    test_write_file("X_test.npy", "\x93NUMPY\1", 7);
+    refused("npy", LS_TEST, LS_BAD_FILE, "the header is cut off");
+    test_write_file("X_test.npy", "\x93NUMPY\4\0\2\0{}", 12);
+    refused("npy", LS_TEST, LS_BAD_FILE, "version 4 of the .npy format");
+    test_write_file("X_test.npy", "\x93NUMPY\1\0\3\0{}", 12);
+    refused("npy", LS_TEST, LS_BAD_FILE, "the header is cut off");
+    static const char *const plain[] = {"",
+                                        "{}",
+                                        "[]",
+                                        "{'descr': '|u1'}",
+                                        "{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (2, 1, 1)}",
+                                        "{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 1)}",
+                                        SHAPE_OF("|u1", "(2, 1, 1)") " x",
+                                        SHAPE_OF("|u1", "(2)"),
+                                        SHAPE_OF("|u1", "(2,,1)"),
+                                        SHAPE_OF("|u1", "(-2, 1, 1)"),
+                                        SHAPE_OF("|u1", "(99999999999999999999, 1, 1)"),
+                                        SHAPE_OF("\\u1", "(2, 1, 1)"),
+                                        SHAPE_OF("|u123456", "(2, 1, 1)"),
+                                        "{'descr': '|u1', 'fortran_order': Maybe, 'shape': (2, 1, 1)}",
+                                        "{'colour': 1}"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        header_refused(plain[i], 2, "the header is none of a plain array");
+    header_refused(SHAPE_OF(">f4", "(2, 1, 1)"), 8, "numbers of the type '>f4'");
+    header_refused(SHAPE_OF("|b1", "(2, 1, 1)"), 2, "numbers of the type '|b1'");
+    header_refused(SHAPE_OF("<f2", "(2, 1, 1)"), 4, "numbers of the type '<f2'");
+    header_refused(SHAPE_OF("|O", "(2, 1, 1)"), 2, "numbers of the type '|O'");
+    header_refused("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1, 1)}", 2, "Fortran's order");
+    header_refused(SHAPE_OF("|u1", "(2, 1, 1)"), 1, "announces more than the file's");
+    header_refused(SHAPE_OF("|u1", "(2, 1, 1)"), 3, "goes on behind the announced numbers");
+    header_refused(SHAPE_OF("|u1", "(4294967296, 4294967296, 16)"), 0, "announces more than the file's");
+    header_refused(SHAPE_OF("|u1", "(2, 0, 1)"), 0, "a dimension of 0");
+    header_refused(SHAPE_OF("|u1", "(2, 1)"), 2, "has 2 dimensions; images are (N, C, H, W) or (N, H, W)");
+    header_refused(SHAPE_OF("|u1", "()"), 1, "has 0 dimensions");
+    header_refused(SHAPE_OF("|u1", "(1, 1, 1, 1, 2)"), 2, "has 5 dimensions");
+    header_refused(SHAPE_OF("<f8", "(2, 1, 1)"), 16, "images are uint8 or float32");
+    header_refused(SHAPE_OF("|i1", "(2, 1, 1)"), 2, "images are uint8 or float32");
+    header_refused(SHAPE_OF("|u1", "(3, 1, 1)"), 3, "holds 3 images, but there are 2 labels");
+    write_npy("X_test.npy", 1, SHAPE_OF("<f4", "(2, 1, 1)"), 8);
+    size_t count;
+    unsigned char *whole = test_read_file("X_test.npy", &count);
+    memcpy(whole + count - 4, (unsigned char[]){0, 0, 0x80, 0x7f}, 4); /* infinity */
+    test_write_file("X_test.npy", whole, count);
+    free(whole);
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: image 1 holds a number that is not finite");
+
+    write_npy("X_test.npy", 1, SHAPE_OF("|u1", "(2, 1, 1)"), 2);
+    done(open_part("npy", LS_TEST));
+    labels_npy("y_test.npy", (int32_t[]){0, -1}, 8, "<i4", 2);
+    refused("npy", LS_TEST, LS_BAD_FILE, "y_test.npy: the label of image 1 is not one of 0 to 255");
+    labels_npy("y_test.npy", (int32_t[]){256, 0}, 8, "<i4", 2);
+    refused("npy", LS_TEST, LS_BAD_FILE, "the label of image 0");
+    labels_npy("y_test.npy", (int8_t[]){0, -1}, 2, "|i1", 2);
+    refused("npy", LS_TEST, LS_BAD_FILE, "the label of image 1");
+    labels_npy("y_test.npy", (float[]){0, 1}, 8, "<f4", 2);
+    refused("npy", LS_TEST, LS_BAD_FILE, "labels are whole numbers");
+    write_npy("y_test.npy", 1, SHAPE_OF("|u1", "(2, 1)"), 2);
+    refused("npy", LS_TEST, LS_BAD_FILE, "labels are whole numbers");
+    assert_int_equal(unlink(test_path("y_test.npy")), 0);
+    refused("npy", LS_TEST, LS_IO, "y_test.npy: is not there");
+}
+
+/* ---- A folder ---- */
+
+static void make_folder(const char *name)
+{
+    assert_int_equal(mkdir(test_path(name), 0700), 0);
+}
+
+static void no_folder(void **state)
+{
+    (void)state;
+    refused("folder", LS_TRAIN, LS_IO, "train: is no folder; a data set of images is train/CLASS/IMAGE");
+    make_folder("train");
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train: there is no folder in it");
+    test_write_file("train/stray.JPG", "x", 1);
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/stray.JPG: an image without a class");
+    assert_int_equal(unlink(test_path("train/stray.JPG")), 0);
+    make_folder("train/cat");
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat: there is no PNG or JPEG file in it");
+    make_folder("train/cat/deeper");
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat/deeper: a folder inside a class");
+    assert_int_equal(rmdir(test_path("train/cat/deeper")), 0);
+    test_write_file("train/cat/a.png", "", 0);
+    refused("folder", LS_TRAIN, LS_BAD_FILE,
+            "train/cat/a.png: neither a PNG nor a JPEG file by how it begins: it is empty");
+    test_write_file("train/cat/a.png", "GIF89a", 6);
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat/a.png: neither a PNG nor a JPEG");
+#if !LOCKSTEP_HAVE_PNG
+    test_write_file("train/cat/a.png", "\x89PNG\r\n\x1a\n", 8);
+    refused("folder", LS_TRAIN, LS_UNSUPPORTED, "built without libpng");
+#endif
+#if !LOCKSTEP_HAVE_JPEG
+    test_write_file("train/cat/a.png", "\xff\xd8\xff\xe0", 4);
+    refused("folder", LS_TRAIN, LS_UNSUPPORTED, "built without libjpeg");
+#endif
+}
+
+#if LOCKSTEP_HAVE_PNG
+
+/* `bits` a sample; pixels[] is row by row as PNG packs them. */
+static void write_png(const char *name, int width, int height, int type, int bits, int interlace,
+                      const unsigned char *pixels)
+{
+    FILE *out = fopen(test_path(name), "wb");
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    assert_false(setjmp(png_jmpbuf(png)));
+    png_init_io(png, out);
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, bits, type, interlace,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_gAMA(png, info, 0.25); /* not looked at */
+    static const png_color palette[4] = {{10, 20, 30}, {40, 50, 60}, {70, 80, 90}, {255, 0, 1}};
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_PLTE(png, info, palette, 4);
+    png_write_info(png, info);
+    png_set_interlace_handling(png);
+    png_bytep rows[64];
+    for (int row = 0; row < height; row++)
+        rows[row] = (png_bytep)pixels + (size_t)row * png_get_rowbytes(png, info);
+    png_write_image(png, rows);
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    fclose(out);
+}
+
+static const unsigned char counting[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                         13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
+
+static void grey_png(const char *name, int first)
+{
+    write_png(name, 2, 2, PNG_COLOR_TYPE_GRAY, 8, PNG_INTERLACE_NONE, counting + first - 1);
+}
+
+static void expect_pixels(const ls_data *data, int i, const char *what, const unsigned char *pixels, size_t n)
+{
+    if (memcmp((const uint8_t *)data->of.values + (size_t)i * n, pixels, n) != 0)
+        fail_msg("%s: other pixels", what);
+}
+
+/* Classes and images in byte order; what is no image, and hidden files, are passed over. */
+static void folder_of_png(void **state)
+{
+    (void)state;
+    make_folder("train");
+    make_folder("train/b");
+    make_folder("train/a");
+    make_folder("train/B");
+    make_folder("train/.hidden");
+    test_write_file("train/README", "x", 1);
+    test_write_file("train/b/Thumbs.db", "x", 1);
+    test_write_file("train/b/.x.png", "x", 1);
+    grey_png("train/b/2.png", 1);
+    grey_png("train/b/10.png", 2);
+    grey_png("train/a/x.PNG", 3);
+    grey_png("train/B/y.png", 4);
+    ls_data *data = open_part("folder", LS_TRAIN);
+    expect_about(data, 4, 1, 2, 2, 3);
+    assert_memory_equal(data->of.labels, ((uint8_t[]){0, 1, 2, 2}), 4);
+    expect_pixels(data, 0, "B/y", counting + 3, 4);
+    expect_pixels(data, 1, "a/x", counting + 2, 4);
+    expect_pixels(data, 2, "b/10", counting + 1, 4);
+    expect_pixels(data, 3, "b/2", counting, 4);
+    assert_string_equal(ls_data_class(data, 0), "B");
+    assert_string_equal(ls_data_class(data, 2), "b");
+    done(data);
+    every_allocation("folder", LS_TRAIN, 20);
+
+    /* The test part has the training part's classes, of which some may lack; "val" is it where there is no "test". */
+    make_folder("val");
+    make_folder("val/b");
+    grey_png("val/b/1.png", 5);
+    data = open_part("folder", LS_TEST);
+    expect_about(data, 1, 1, 2, 2, 3);
+    assert_int_equal(data->of.labels[0], 2);
+    done(data);
+    make_folder("test");
+    make_folder("test/c");
+    grey_png("test/c/1.png", 5);
+    refused("folder", LS_TEST, LS_BAD_FILE, "test/c: there is no such class among the training images");
+    assert_int_equal(rename(test_path("test/c"), test_path("test/a")), 0);
+    done(open_part("folder", LS_TEST));
+    write_png("test/a/1.png", 2, 3, PNG_COLOR_TYPE_GRAY, 8, PNG_INTERLACE_NONE, counting);
+    refused("folder", LS_TEST, LS_BAD_FILE,
+            "test/a/1.png: 2 pixels wide and 3 high, but "); /* the first training image decides */
+    refused("folder", LS_TEST, LS_BAD_FILE,
+            "train/B/y.png, the first image, which decides for all, is 2 wide and 2 high");
+    assert_int_equal(rename(test_path("train"), test_path("other")), 0);
+    data = open_part("folder", LS_TEST); /* for an evaluation alone */
+    expect_about(data, 1, 1, 3, 2, 1);
+    done(data);
+}
+
+static void kinds_of_png(void **state)
+{
+    (void)state;
+    static const unsigned char colours[] = {1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12}; /* counting, as planes of 2 x 2 */
+    static const unsigned char alpha[] = {1, 255, 2, 255, 3, 255, 4, 255}, hole[] = {1, 255, 2, 254, 3, 255, 4, 255};
+    make_folder("train");
+    make_folder("train/a");
+    grey_png("train/a/0.png", 1);
+    write_png("train/a/1.png", 2, 2, PNG_COLOR_TYPE_GRAY, 8, PNG_INTERLACE_ADAM7, counting);
+    write_png("train/a/2.png", 2, 2, PNG_COLOR_TYPE_GRAY, 16, PNG_INTERLACE_NONE,
+              (unsigned char[]){1, 1, 2, 2, 3, 3, 4, 4});
+    write_png("train/a/3.png", 2, 2, PNG_COLOR_TYPE_GRAY_ALPHA, 8, PNG_INTERLACE_NONE, alpha);
+    ls_data *data = open_part("folder", LS_TRAIN);
+    for (int i = 0; i < 4; i++)
+        expect_pixels(data, i, "grey", counting, 4);
+    done(data);
+    write_png("train/a/4.png", 2, 2, PNG_COLOR_TYPE_GRAY, 1, PNG_INTERLACE_NONE, (unsigned char[]){0x40, 0x80});
+    data = open_part("folder", LS_TRAIN);
+    expect_pixels(data, 4, "one bit", (unsigned char[]){0, 255, 255, 0}, 4);
+    done(data);
+    write_png("train/a/4.png", 2, 2, PNG_COLOR_TYPE_GRAY_ALPHA, 8, PNG_INTERLACE_NONE, hole);
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/4.png: has transparent pixels");
+    write_png("train/a/4.png", 2, 2, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_NONE, counting);
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/4.png: in colour, but ");
+
+    /* Colour first: grey ones become three equal planes. */
+    write_png("train/a/0.png", 2, 2, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_ADAM7, counting);
+    write_png("train/a/2.png", 2, 2, PNG_COLOR_TYPE_PALETTE, 2, PNG_INTERLACE_NONE, (unsigned char[]){0x10, 0xb0});
+    data = open_part("folder", LS_TRAIN);
+    expect_about(data, 5, 3, 2, 2, 1);
+    expect_pixels(data, 0, "interlaced colour", colours, 12);
+    expect_pixels(data, 1, "grey in colour", (unsigned char[]){1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}, 12);
+    expect_pixels(data, 2, "palette", (unsigned char[]){10, 40, 70, 255, 20, 50, 80, 0, 30, 60, 90, 1}, 12);
+    expect_pixels(data, 4, "colour", colours, 12);
+    done(data);
+}
+
+/* Cut off anywhere, or with a byte changed in what counts: refused by name. */
+static void damaged_png(void **state)
+{
+    (void)state;
+    make_folder("train");
+    make_folder("train/a");
+    write_png("train/a/0.png", 2, 2, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_NONE, counting);
+    size_t count;
+    unsigned char *whole = test_read_file("train/a/0.png", &count);
+    for (size_t n = 8; n < count; n++) {
+        test_write_file("train/a/0.png", whole, n);
+        refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/0.png: cannot be decoded: ");
+    }
+    for (size_t i = 16; i < 33; i++) { /* the header and its sum */
+        whole[i] ^= 0x10;
+        test_write_file("train/a/0.png", whole, count);
+        refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/0.png: ");
+        whole[i] ^= 0x10;
+    }
+    free(whole);
+}
+
+#endif
+
+#if LOCKSTEP_HAVE_JPEG
+
+/* A grey or colour square of one value each, or of four inks. */
+static void write_jpeg(const char *name, int side, int components, const unsigned char value[4])
+{
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    static unsigned char row[64 * 4];
+    unsigned char *rows[1] = {row};
+    FILE *out = fopen(test_path(name), "wb");
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    jpeg_stdio_dest(&jpeg, out);
+    jpeg.image_width = jpeg.image_height = (JDIMENSION)side;
+    jpeg.input_components = components;
+    jpeg.in_color_space = components == 1 ? JCS_GRAYSCALE : components == 3 ? JCS_RGB : JCS_CMYK;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, 100, TRUE);
+    jpeg_start_compress(&jpeg, TRUE);
+    for (int i = 0; i < side * components; i++)
+        row[i] = value[i % components];
+    for (int i = 0; i < side; i++)
+        jpeg_write_scanlines(&jpeg, rows, 1);
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    fclose(out);
+}
+
+static void folder_of_jpeg(void **state)
+{
+    (void)state;
+    static const unsigned char colour[4] = {200, 100, 50, 0};
+    make_folder("train");
+    make_folder("train/a");
+    write_jpeg("train/a/0.jpg", 16, 3, colour);
+    write_jpeg("train/a/1.jpeg", 16, 1, colour);
+    ls_data *data = open_part("folder", LS_TRAIN);
+    expect_about(data, 2, 3, 16, 16, 1);
+    const uint8_t *pixels = data->of.values;
+    for (int plane = 0; plane < 3; plane++)
+        for (int i = 0; i < 256; i++) {
+            assert_in_range(pixels[plane * 256 + i], colour[plane] - 2, colour[plane] + 2);
+            assert_in_range(pixels[768 + plane * 256 + i], 198, 202);
+        }
+    done(data);
+    every_allocation("folder", LS_TRAIN, 10);
+    write_jpeg("train/a/1.jpeg", 17, 3, colour);
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/1.jpeg: 17 pixels wide and 17 high, but ");
+    write_jpeg("train/a/1.jpeg", 16, 4, colour);
+    refused("folder", LS_TRAIN, LS_BAD_FILE,
+            "train/a/1.jpeg: cannot be decoded: it is neither grey nor of red, green and blue");
+    write_jpeg("train/a/1.jpeg", 16, 3, colour);
+    size_t count;
+    unsigned char *whole = test_read_file("train/a/1.jpeg", &count);
+    for (size_t n = 3; n < count; n += 7) { /* what is cut off would come as grey */
+        test_write_file("train/a/1.jpeg", whole, n);
+        refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/1.jpeg: cannot be decoded: ");
+    }
+    free(whole);
+}
+
+#endif
+
+#define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(names),
+        test(mnist_and_fashion_mnist),
+        test(cifar10),
+        test(faulty_cifar10),
+        test(cifar100),
+        test(npy),
+        test(faulty_npy),
+        test(no_folder),
+#if LOCKSTEP_HAVE_PNG
+        test(folder_of_png),
+        test(kinds_of_png),
+        test(damaged_png),
+#endif
+#if LOCKSTEP_HAVE_JPEG
+        test(folder_of_jpeg),
+#endif
+    };
+#if !LOCKSTEP_HAVE_PNG || !LOCKSTEP_HAVE_JPEG
+    print_message("built without libpng or libjpeg: their decoders are not tested\n");
+#endif
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
