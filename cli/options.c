@@ -19,6 +19,7 @@ typedef enum kind {
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
     KIND_EVERY,  /* steps, or a time with its unit */
+    KIND_SIZES,  /* of an image */
     KIND_NAMES,  /* may be given several times */
     KIND_CHECKS, /* likewise */
     KIND_HELP
@@ -53,11 +54,12 @@ typedef struct row {
 enum {
     TRAIN = COMMAND_TRAIN,
     RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
-    FILES = COMMAND_EVAL | COMMAND_PREDICT,
+    EXPORT = COMMAND_EXPORT,
+    FILES = COMMAND_EVAL | COMMAND_PREDICT | EXPORT,
     BENCH = COMMAND_BENCH,
     DOCTOR = COMMAND_DOCTOR
 };
-enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR | EXPORT };
 /* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their place. */
 enum { LOCAL = 1 << 16 };
 #define AT(member) offsetof(settings, member)
@@ -70,6 +72,10 @@ static const row table[] = {
     {"weights", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
     {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
     {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0,
+     NULL},
+    {"onnx", "FILE", EXPORT, KIND_TEXT, AT(onnx), "where the model goes (ONNX); needed", 0, 0, NULL},
+    {"input", "SIZES", EXPORT, KIND_SIZES, AT(input),
+     "an image's channels, height and width, such as 3x32x32\n(default: as the weights file says, else 1x28x28)", 0, 0,
      NULL},
     {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
      "folder of the four Fashion-MNIST files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0,
@@ -156,7 +162,7 @@ static const row table[] = {
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
      "over ranks: shards by the speed that the first steps show\n(default: the same number to each rank)", 0, 0, NULL},
-    {"quiet", NULL, RUNS | DOCTOR | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
+    {"quiet", NULL, RUNS | DOCTOR | EXPORT | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},
     {"shuffle-pulls", "N", RUNS | LOCAL, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
@@ -290,6 +296,21 @@ static int read_names(const char *option, char *text, settings *chosen)
     return chosen->n_allow_changed ? 0 : wrong_usage(option, "its value is empty");
 }
 
+/* 3x32x32 */
+static int read_sizes(const char *option, char *text, ls_shape *image)
+{
+    char *rest = NULL;
+    int64_t size;
+    *image = LS_SHAPE(1);
+    bool good = *text && text[strlen(text) - 1] != 'x' && !strstr(text, "xx") && *text != 'x';
+    for (char *at = strtok_r(text, "x", &rest); at && good; at = strtok_r(NULL, "x", &rest)) {
+        good = image->rank < LS_MAX_RANK && number_count(at, 1, INT_MAX, &size);
+        if (good)
+            image->dim[image->rank++] = size;
+    }
+    return good && image->rank == LS_MAX_RANK ? 0 : wrong_usage(option, "needs three sizes of at least 1, such as 1x28x28");
+}
+
 static int read_checks(const char *option, const choice *choices, char *text, settings *chosen)
 {
     for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
@@ -340,6 +361,8 @@ static int read_value(const row *r, char *text, settings *chosen)
         return read_init(option, text, chosen);
     case KIND_EVERY:
         return read_every(option, text, chosen);
+    case KIND_SIZES:
+        return read_sizes(option, text, place);
     case KIND_NAMES:
         return read_names(option, text, chosen);
     case KIND_CHECKS:

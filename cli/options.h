@@ -10,7 +10,7 @@ enum { MOST_ALLOWED = 32 };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
-    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json;
+    const char *model, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json, *onnx;
     int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks;
     uint64_t seed, shuffle_pulls;
     ls_init init;
@@ -20,6 +20,7 @@ typedef struct settings {
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
     double label_smoothing, clip_norm;
     bool nesterov, no_shuffle, balance, quiet, profile;
+    ls_shape input; /* one image's channels, height and width; rank 0: not given */
     const char *checkpoint;
     bool resume;
     int64_t patience;    /* epochs without a better test accuracy; 0: the run goes to its end */

@@ -498,9 +498,14 @@ uint64_t ls_checksum(ls_module *net);
 const char *ls_summary(ls_module *net);
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing or
- * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. */
+ * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file that ls_save wrote
+ * knows the shape of the network's images, and loading it tells them to a network that has seen none. */
 ls_status ls_load(ls_module *net, const char *path);
 ls_status ls_save(ls_module *net, const char *path);
+/* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any number of images
+ * as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for an own operation, by name,
+ * and where the library was built without it. Waits. */
+ls_status ls_export_onnx(ls_module *net, const char *path);
 /* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
 ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size);
 

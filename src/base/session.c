@@ -167,6 +167,11 @@ const char *ls_features(void)
 #else
            "data fetch: not built in (libcurl)\n"
 #endif
+#ifdef LOCKSTEP_HAVE_PROTOBUF_C
+           "ONNX files: protobuf-c\n"
+#else
+           "ONNX files: not built in (protobuf-c)\n"
+#endif
 #ifdef LOCKSTEP_HAVE_CUDA
            "GPUs: a plugin for CUDA\n"
 #else

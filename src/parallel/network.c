@@ -285,8 +285,9 @@ static void draw(ls_network *network)
 }
 
 /* Images that did not fit leave nothing behind: the next ones may have another shape. */
-static void forget(ls_network *network)
+void ls_network_forget(ls_network *network)
 {
+    network->defined = false;
     ls_recorded_release(&network->inference);
     ls_recorded_release(&network->training);
     release_values(network);
@@ -313,7 +314,7 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
         ls_flat_close(&network->flat) != LS_OK ||
         ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK ||
         allocate_values(network) != LS_OK) {
-        forget(network);
+        ls_network_forget(network);
         return ls_status_of(session);
     }
     int c, h, w;

@@ -58,6 +58,7 @@ ls_network *ls_defined_network_of(ls_module *net, const char *function);
 /* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later the shape
  * must be the same. */
 ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function);
+void ls_network_forget(ls_network *network); /* undoes that, before anything was made with it */
 
 bool ls_network_has(const ls_network *network, ls_device device);
 
