@@ -1,6 +1,9 @@
 """The virtual environments of the benchmarks, build/peers/NAME, one for each peer: their requirements of numpy exclude each
 other.
 
+    python3 bench/peers/venvs.py NAME [PYTHON]    prints the interpreter, and makes the environment where it has to; status 77 where
+                                                  that cannot be, after saying why
+
 Standard library only.
 """
 import os
@@ -15,7 +18,10 @@ PEERS = {"torch":      (["torch", "numpy", "safetensors"],    "torch, numpy, saf
          "jax":        (["jax", "flax", "numpy"],             "jax, flax, optax, numpy"),
          "tensorflow": (["tensorflow-cpu", "numpy"],          "tensorflow, numpy"),
          "mxnet":      (["mxnet==1.9.1", "numpy<1.24"],       "mxnet, numpy")}  # 1.9.1, the last, uses numpy's old names
-ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib")}
+ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib"), "onnxruntime": (["onnxruntime", "numpy"], "onnxruntime, numpy"),
+       "torch_cpu": (["numpy", "safetensors"], "torch, numpy, safetensors")}
+# What comes first and from an index of its own: the wheels of PyTorch without GPUs, a tenth of the others.
+FIRST = {"torch_cpu": ["--retries", "1", "--index-url", "https://download.pytorch.org/whl/cpu", "torch"]}
 
 
 def place(name):
@@ -39,10 +45,11 @@ def interpreter(name, given=None):
     if imports(python, name):
         return python
     packages = ALL[name][0]
+    installs = [FIRST[name], packages] if name in FIRST else [packages]
     size = "; several GB" if name == "torch" else ""
-    say(f"installing {', '.join(packages)} with pip into build/peers/{name} (once{size}; pip's own settings apply)")
+    say(f"installing {ALL[name][1]} with pip into build/peers/{name} (once{size}; pip's own settings apply)")
     for what, argv in (("python3 -m venv (package python3-venv)", [sys.executable, "-m", "venv", venv]),
-                       ("pip install", [python, "-m", "pip", "install", "--quiet", *packages])):
+                       *(("pip install", [python, "-m", "pip", "install", "--quiet", *words]) for words in installs)):
         done = subprocess.run(argv, capture_output=True, text=True)
         if done.returncode:
             reason = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
@@ -53,3 +60,17 @@ def interpreter(name, given=None):
         return python
     say(f"what pip installed into build/peers/{name} cannot be imported; {name} is left out")
     return None
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ALL:
+        sys.exit(f"usage: venvs.py {' | '.join(ALL)} [PYTHON]")
+    python = interpreter(*sys.argv[1:])
+    if not python:
+        return 77
+    print(python)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
