@@ -38,6 +38,7 @@ static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT
 static const choice dtypes[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
+static const choice norms[] = {{"shard", BN_SHARD}, {"sync", BN_SYNC}, {NULL, 0}};
 static const choice checks[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},
                                 {"mpi", 0},     {"data", 0},  {"disk", 0},   {NULL, 0}};
 
@@ -87,6 +88,9 @@ static const row table[] = {
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images to a shard, the unit of work (default 64, on GPUs 256)", 1, INT_MAX, NULL},
+    {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
+     "shard or sync: BatchNorm's statistics in training are each\nshard's, or the batch's, which is then one shard (default shard)",
+     0, 0, norms},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
      INT64_MAX, NULL},
@@ -184,6 +188,11 @@ static const char *choice_name(const choice *choices, int value)
     while (choices->name && choices->value != value)
         choices++;
     return choices->name ? choices->name : "?";
+}
+
+const char *bn_choice(int bn)
+{
+    return choice_name(norms, bn);
 }
 
 const char *dtype_choice(int dtype)

@@ -7,6 +7,7 @@
 #include "help.h"
 
 enum { MOST_ALLOWED = 32 };
+enum { BN_SHARD, BN_SYNC };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
@@ -16,6 +17,7 @@ typedef struct settings {
     ls_init init;
     const char *init_text;
     int optimizer, schedule, conv, isa, dtype;        /* as in the header's enums */
+    int bn;                                           /* where BatchNorm's statistics come from: BN_... */
     double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
     double label_smoothing, clip_norm;
@@ -44,6 +46,7 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 /* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
+const char *bn_choice(int bn);
 const char *dtype_choice(int dtype);
 const char *isa_choice(int isa);
 const char *optimizer_choice(int optimizer);

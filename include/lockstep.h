@@ -73,7 +73,7 @@ typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
     uint64_t seed;                 /* of everything random */
-    int shard;                     /* images to a shard; 0: 64 */
+    int shard;                     /* images to a shard; 0: 64. As many as a batch: BatchNorm's statistics are the batch's */
     ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     ls_dtype dtype;                /* other than LS_F32 for GPUs alone */

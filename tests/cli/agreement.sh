@@ -9,7 +9,8 @@ name=$peer
 [ "$peer" != torch ] || name=torch_cpu
 # What the benchmarks made does as well.
 [ -n "$given" ] || [ ! -x "$root/build/peers/$peer/bin/python" ] || given=$root/build/peers/$peer/bin/python
-python=$(python3 "$root/bench/peers/venvs.py" "$name" ${given:+"$given"}) || { echo "no $peer"; exit 77; }
+python=$(python3 "$root/bench/peers/venvs.py" "$name" ${given:+"$given"}) ||
+    { echo "no $peer; cmake -DLOCKSTEP_AGREEMENT_$(echo "$peer" | tr a-z A-Z)=PATH names a Python that has it"; exit 77; }
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 
 if [ "$peer" = torch ]; then

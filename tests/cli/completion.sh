@@ -66,7 +66,7 @@ done <"$work/commands"
 [ "$checked" -ge 60 ] || wrong "only $checked options were looked at"
 
 # The values are those that the program itself names.
-for option in model optimizer schedule conv isa dtype; do
+for option in model bn optimizer schedule conv isa dtype; do
     "$program" train --$option '?' 2>&1 | sed 's/.*none of: //; s/, /\n/g' | sort >"$work/values"
     exactly "$(tr '\n' ' ' <"$work/values" | sed 's/ $//')" train --$option ''
     first=$(head -n 1 "$work/values")

@@ -43,6 +43,8 @@ for value in normal: normal:0 normal:-1 normal:nan normal:1x glorot ''; do
 done
 usage "--model: 'vgg'" train --model vgg
 usage "--schedule: 'linear'" train --schedule linear
+usage "--bn: 'batch'" train --bn batch
+usage '--bn: sync makes a batch of 256 one shard: leave --shard 64 out' train --bn sync --shard 64
 usage "--optimizer: 'lion'" train --optimizer lion
 for option in beta1 beta2 eps; do
     usage "--$option: needs --optimizer adam or adamw" train "--$option" 0.5
