@@ -144,7 +144,9 @@ void ls_onnx_float(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, f
 static int64_t *copy_ints(ls_onnx_graph *graph, const int64_t values[], int n)
 {
     int64_t *kept = ls_onnx_room(graph, (size_t)n * sizeof *kept);
-    return kept ? memcpy(kept, values, (size_t)n * sizeof *kept) : NULL;
+    for (int i = 0; kept && i < n; i++)
+        kept[i] = values[i];
+    return kept;
 }
 
 void ls_onnx_ints(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, const int64_t values[], int n)

@@ -128,24 +128,27 @@ ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
     return LS_OK;
 }
 
-/* Tells a network that has seen no images their shape, where the file has it. */
-static ls_status define_by_file(ls_network *network, const ls_safetensors *file)
+static ls_status load(ls_network *network, const ls_safetensors *file, const char *path)
+{
+    ls_status status = ls_weights_check(network, file, &network->session->context, path, NULL);
+    return status == LS_OK ? ls_weights_read(network, file) : status;
+}
+
+/* The same for a network that has seen no images, whose shape the file may tell. Memory is taken only for what the file has. */
+static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path)
 {
     ls_shape images;
     if (!read_images(ls_safetensors_metadata(file, "images"), &images))
         return ls_defined_network_of(network->root, "ls_load") ? LS_OK : ls_status_of(network->session);
-    return ls_network_define(network, &images, "ls_load");
-}
-
-static ls_status load(ls_network *network, const ls_safetensors *file, const char *path)
-{
-    bool defined = network->defined;
-    ls_status status = defined ? LS_OK : define_by_file(network, file);
+    ls_status status = ls_network_record(network, &images, "ls_load");
+    if (status != LS_OK)
+        return status;
+    status = ls_weights_check(network, file, &network->session->context, path, NULL);
     if (status == LS_OK)
-        status = ls_weights_check(network, file, &network->session->context, path, NULL);
+        status = ls_network_fill(network);
     if (status == LS_OK)
         status = ls_weights_read(network, file);
-    if (status != LS_OK && !defined && network->defined)
+    if (status != LS_OK)
         ls_network_forget(network);
     return status;
 }
@@ -160,7 +163,9 @@ ls_status ls_load(ls_module *net, const char *path)
     if (ls_network_change(network, "ls_load") != LS_OK)
         return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
-    ls_status status = file ? load(network, file, path) : ls_status_of(network->session);
+    ls_status status = !file              ? ls_status_of(network->session)
+                       : network->defined ? load(network, file, path)
+                                          : load_first(network, file, path);
     ls_safetensors_close(file);
     return status;
 }
