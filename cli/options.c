@@ -89,7 +89,8 @@ static const row table[] = {
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images to a shard, the unit of work (default 64, on GPUs 256)", 1, INT_MAX, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
-     "shard or sync: BatchNorm's statistics in training are each\nshard's, or the batch's, which is then one shard (default shard)",
+     "shard or sync: BatchNorm's statistics in training are each\nshard's, or the batch's, which is then one shard "
+     "(default shard)",
      0, 0, norms},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
@@ -317,7 +318,8 @@ static int read_sizes(const char *option, char *text, ls_shape *image)
         if (good)
             image->dim[image->rank++] = size;
     }
-    return good && image->rank == LS_MAX_RANK ? 0 : wrong_usage(option, "needs three sizes of at least 1, such as 1x28x28");
+    return good && image->rank == LS_MAX_RANK ? 0
+                                              : wrong_usage(option, "needs three sizes of at least 1, such as 1x28x28");
 }
 
 static int read_checks(const char *option, const choice *choices, char *text, settings *chosen)

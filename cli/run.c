@@ -39,8 +39,9 @@ static int choose_norm(settings *chosen, ls_cluster *cluster)
         return wrong_usage("--bn", "sync makes a batch of %lld one shard: leave --shard %lld out",
                            (long long)chosen->batch, (long long)chosen->shard);
     if (ls_cluster_ranks(cluster) > 1)
-        return failed("--bn", "sync makes a batch one shard, which one rank would compute alone; start one process with all "
-                              "devices of a host, or take --bn shard");
+        return failed("--bn",
+                      "sync makes a batch one shard, which one rank would compute alone; start one process with all "
+                      "devices of a host, or take --bn shard");
     chosen->shard = chosen->batch;
     return 0;
 }
@@ -55,8 +56,9 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
         return status;
     const bool gpus = r->devices.at[0].type == LS_CUDA;
     if (gpus && chosen->bn == BN_SYNC && r->devices.n > 1)
-        return failed("--bn", "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
-                              "--devices cuda:0, or take --bn shard");
+        return failed("--bn",
+                      "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
+                      "--devices cuda:0, or take --bn shard");
     if (!gpus && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", dtype_choice(chosen->dtype));
     if (!chosen->shard && gpus) { /* known only now, and the session's from its start */

@@ -159,10 +159,7 @@ static void the_same_bits_in_any_manner(void **state)
         for (int n = 1; n <= 16; n *= how >= HALVES ? 16 : 4) {
             if (how == PARTS && n == 16) /* four images a part: no whole shards */
                 continue;
-            t = open_setup(n, how == HALVES     ? BATCH / 2
-                              : how == QUARTERS ? BATCH / 4
-                                                : BATCH,
-                           NULL);
+            t = open_setup(n, how == HALVES ? BATCH / 2 : how == QUARTERS ? BATCH / 4 : BATCH, NULL);
             train(&t, how);
             assert_int_equal(ls_fingerprint(t.net, other), LS_OK);
             assert_string_equal(one, other);

@@ -228,11 +228,11 @@ static void check_parameters(const Ls__GraphProto *g, ls_module *net)
     }
 }
 
-static int count(const Ls__GraphProto *g, const char *operator)
+static int count(const Ls__GraphProto *g, const char *op_type)
 {
     int n = 0;
     for (size_t i = 0; i < g->n_node; i++)
-        n += strcmp(g->node[i]->op_type, operator) == 0;
+        n += strcmp(g->node[i]->op_type, op_type) == 0;
     return n;
 }
 
@@ -305,10 +305,11 @@ static void resnet18(void **state)
 {
     (void)state;
     static const struct {
-        const char *operator;
+        const char *op_type;
         int times;
-    } counts[] = {{"Conv", 20}, {"BatchNormalization", 17}, {"Relu", 17}, {"Add", 8}, {"GlobalAveragePool", 1},
-                  {"Flatten", 1}, {"Gemm", 1}};
+    } counts[] = {{"Conv", 20}, {"BatchNormalization", 17}, {"Relu", 17},
+                  {"Add", 8},   {"GlobalAveragePool", 1},   {"Flatten", 1},
+                  {"Gemm", 1}};
     ls_session *s = ls_open(NULL);
     ls_module *net = defined(s, ls_resnet18(s, 10), 3);
     assert_int_equal(ls_export_onnx(net, test_path("x.onnx")), LS_OK);
@@ -316,7 +317,7 @@ static void resnet18(void **state)
     const Ls__GraphProto *g = model->graph;
     size_t all = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        assert_int_equal(count(g, counts[i].operator), counts[i].times);
+        assert_int_equal(count(g, counts[i].op_type), counts[i].times);
         all += (size_t)counts[i].times;
     }
     assert_int_equal(g->n_node, all);

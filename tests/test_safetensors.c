@@ -140,8 +140,8 @@ static void images_told_by_a_file(void **state)
     assert_true(ls_catch(s, LS_BAD_FILE));
     assert_int_equal(ls_parameter_count(other), 0);
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
-    static const char *const wrong[] = {"28", "1x28", "0x28x28", "1x28x", "x1x28x28", "1x28x28x1", "-1x28x28", "1x28x28 ",
-                                        "1x28x99999999999999999999"};
+    static const char *const wrong[] = {
+        "28", "1x28", "0x28x28", "1x28x", "x1x28x28", "1x28x28x1", "-1x28x28", "1x28x28 ", "1x28x99999999999999999999"};
     const ls_named_array one = {"x", 0, NULL, VALUES};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *const metadata[][2] = {{"images", wrong[i]}};

@@ -68,8 +68,8 @@ static Ls__ValueInfoProto **described(writer *w, char *name, const ls_shape *sha
     for (int i = 0; i < shape->rank; i++) {
         ls__tensor_shape_proto__dimension__init(&d->dim[i]);
         d->dims[i] = &d->dim[i];
-        d->dim[i].value_case = i ? LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
-                                 : LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+        d->dim[i].value_case =
+            i ? LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE : LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
         if (i)
             d->dim[i].dim_value = shape->dim[i];
         else
@@ -130,8 +130,8 @@ static ls_status write_model(ls_context *context, const char *path, Ls__GraphPro
     model.graph = graph;
     size_t bytes = ls__model_proto__get_packed_size(&model);
     if (bytes > INT32_MAX)
-        return ls_raise(context, LS_UNSUPPORTED, "%s: the model would have %zu bytes, and an ONNX file has at most 2 GiB",
-                        path, bytes);
+        return ls_raise(context, LS_UNSUPPORTED,
+                        "%s: the model would have %zu bytes, and an ONNX file has at most 2 GiB", path, bytes);
     ls_replace *replace = ls_replace_begin(context, path);
     if (!replace)
         return ls_context_status(context);
@@ -162,8 +162,8 @@ ls_status ls_onnx_save(ls_context *context, const char *path, const ls_trace *tr
     (void)parameters;
     (void)n_parameters;
     (void)name;
-    return ls_raise(context, LS_UNSUPPORTED, "%s: this library was built without protobuf-c, and cannot write ONNX files",
-                    path);
+    return ls_raise(context, LS_UNSUPPORTED,
+                    "%s: this library was built without protobuf-c, and cannot write ONNX files", path);
 }
 
 #endif

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's numbers are little-endian; other machines must swap");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the format's numbers are little-endian; other machines must swap");
 
 enum { LEAST_NODES = 64, LEAST_INITIALIZERS = 64, LONGEST_NAME = 2048 };
 
@@ -73,7 +74,7 @@ char *ls_onnx_name(ls_onnx_graph *graph, const char *format, ...)
     return copy(graph, text);
 }
 
-ls_onnx_node *ls_onnx_add(ls_onnx_graph *graph, const char *layer, const char *operator, char *const in[], int n)
+ls_onnx_node *ls_onnx_add(ls_onnx_graph *graph, const char *layer, const char *op_type, char *const in[], int n)
 {
     Ls__GraphProto *message = &graph->message;
     ls_onnx_node *node = ls_onnx_room(graph, sizeof *node);
@@ -83,7 +84,7 @@ ls_onnx_node *ls_onnx_add(ls_onnx_graph *graph, const char *layer, const char *o
     if (!nodes)
         return NULL;
     message->node = nodes;
-    char *output = ls_onnx_name(graph, "%s%s/%s_%zu", *layer ? "/" : "", layer, operator, message->n_node);
+    char *output = ls_onnx_name(graph, "%s%s/%s_%zu", *layer ? "/" : "", layer, op_type, message->n_node);
     if (!node || !names || !output)
         return NULL;
     for (int i = 0; i < n; i++)
@@ -91,7 +92,7 @@ ls_onnx_node *ls_onnx_add(ls_onnx_graph *graph, const char *layer, const char *o
             return NULL;
     names[n] = output;
     ls__node_proto__init(node);
-    node->op_type = (char *)operator; /* written, and not written to */
+    node->op_type = (char *)op_type; /* written, and not written to */
     node->name = output;
     node->n_input = (size_t)n;
     node->input = names;

@@ -29,7 +29,7 @@ void *ls_onnx_room(ls_onnx_graph *graph, size_t bytes);
 char *ls_onnx_name(ls_onnx_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The next node: one output, named by the layer that it is part of, the operator and its number. */
-ls_onnx_node *ls_onnx_add(ls_onnx_graph *graph, const char *layer, const char *operator, char *const in[], int n);
+ls_onnx_node *ls_onnx_add(ls_onnx_graph *graph, const char *layer, const char *op_type, char *const in[], int n);
 char *ls_onnx_output(const ls_onnx_node *node);
 
 void ls_onnx_int(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, int64_t value);

@@ -36,12 +36,12 @@ static int operands(char *const in[])
 }
 
 /* A convolution or a pool. */
-static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *operator, char *const in[])
+static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
 {
     const ls_attributes *a = &t->attributes;
     const int64_t kernel[] = {a->kernel, a->kernel}, strides[] = {a->stride, a->stride},
                   pads[] = {a->padding, a->padding, a->padding, a->padding};
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, operator, in, operands(in));
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, op_type, in, operands(in));
     ls_onnx_ints(graph, node, "kernel_shape", kernel, 2);
     ls_onnx_ints(graph, node, "strides", strides, 2);
     ls_onnx_ints(graph, node, "pads", pads, 4);
@@ -59,9 +59,9 @@ static ls_onnx_node *product(ls_onnx_graph *graph, const ls_tensor *t, char *con
     return node;
 }
 
-static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, const char *operator, char *const in[])
+static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
 {
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, operator, in, operands(in));
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, op_type, in, operands(in));
     ls_onnx_int(graph, node, "axis", 1);
     return node;
 }
@@ -132,8 +132,8 @@ static ls_onnx_node *batch_norm(ls_onnx_graph *graph, const ls_tensor *t, char *
 static ls_onnx_node *refuse(ls_onnx_graph *graph, const ls_tensor *t)
 {
     const ls_custom *own = t->attributes.op == LS_OP_CUSTOM ? t->attributes.custom : NULL;
-    ls_raise(graph->context, LS_UNSUPPORTED, "%s%s%s at \"%s\" has no operator in ONNX", own ? "the own operation " : "",
-             own ? own->name : ls_op_name(t->attributes.op), own ? "" : ",", t->layer);
+    ls_raise(graph->context, LS_UNSUPPORTED, "%s%s at \"%s\" has no operator in ONNX", own ? "the own operation " : "",
+             own ? own->name : ls_op_name(t->attributes.op), t->layer);
     return NULL;
 }
 
@@ -165,8 +165,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     default:
         break;
     }
-    const char *operator = operator_of(t->attributes.op);
-    return operator? ls_onnx_add(graph, t->layer, operator, in, operands(in)) : refuse(graph, t);
+    const char *op_type = operator_of(t->attributes.op);
+    return op_type ? ls_onnx_add(graph, t->layer, op_type, in, operands(in)) : refuse(graph, t);
 }
 
 #endif
