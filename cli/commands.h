@@ -5,6 +5,7 @@
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_predict(int argc, char **argv);
+int command_export(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_fingerprint(int argc, char **argv);
 int command_report(int argc, char **argv);

@@ -29,6 +29,10 @@ static const page pages[] = {
     {COMMAND_PREDICT, "predict", "lockstep predict --weights FILE --out FILE [options]",
      "Writes the logits of every test image, one row of float32 an image, in file order.",
      "Example:\n  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
+    {COMMAND_EXPORT, "export", "lockstep export --onnx FILE --weights FILE [options]",
+     "Writes a network with its trained weights as an ONNX model, which onnxruntime and others run: from 'input', any\n"
+     "number of images with values from 0 to 1, to 'output', the logits.",
+     "Example:\n  lockstep export --onnx lenet.onnx --weights lenet.safetensors\n"},
     {COMMAND_FETCH, "data fetch", "lockstep data fetch [options]",
      "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.",
      "Example:\n  lockstep data fetch --to ./data\n"},
@@ -107,6 +111,7 @@ void print_overview(void)
            "  train              train LeNet or ResNet-18 on Fashion-MNIST or other images\n"
            "  eval               accuracy of trained weights\n"
            "  predict            logits of the test images\n"
+           "  export             a trained network as an ONNX model\n"
            "  devices            the devices of this machine\n"
            "  doctor             whether this machine is fit for a long run\n"
            "  fingerprint FILE   fingerprint of a weights file\n"

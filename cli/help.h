@@ -11,7 +11,8 @@ enum {
     COMMAND_PLAIN = 16,
     COMMAND_BENCH = 32,
     COMMAND_REPORT = 64,
-    COMMAND_DOCTOR = 128
+    COMMAND_DOCTOR = 128,
+    COMMAND_EXPORT = 256
 };
 
 const char *command_name(int command);

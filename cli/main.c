@@ -18,6 +18,7 @@ static const command commands[] = {
     {"train", command_train},
     {"eval", command_eval},
     {"predict", command_predict},
+    {"export", command_export},
     {"devices", command_devices},
     {"fingerprint", command_fingerprint},
     {"data", command_data},

@@ -19,6 +19,7 @@ typedef enum kind {
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
     KIND_EVERY,  /* steps, or a time with its unit */
+    KIND_SIZES,  /* of an image */
     KIND_NAMES,  /* may be given several times */
     KIND_CHECKS, /* likewise */
     KIND_HELP
@@ -39,6 +40,7 @@ static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT
 static const choice dtypes[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
+static const choice norms[] = {{"shard", BN_SHARD}, {"sync", BN_SYNC}, {NULL, 0}};
 static const choice checks[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},
                                 {"mpi", 0},     {"data", 0},  {"disk", 0},   {NULL, 0}};
 
@@ -55,11 +57,12 @@ typedef struct row {
 enum {
     TRAIN = COMMAND_TRAIN,
     RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
-    FILES = COMMAND_EVAL | COMMAND_PREDICT,
+    EXPORT = COMMAND_EXPORT,
+    FILES = COMMAND_EVAL | COMMAND_PREDICT | EXPORT,
     BENCH = COMMAND_BENCH,
     DOCTOR = COMMAND_DOCTOR
 };
-enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR };
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR | EXPORT };
 /* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their place. */
 enum { LOCAL = 1 << 16 };
 #define AT(member) offsetof(settings, member)
@@ -76,6 +79,10 @@ static const row table[] = {
     {"dataset", "NAME", RUNS | DOCTOR, KIND_TEXT, AT(dataset),
      "fashion-mnist, mnist, cifar10, cifar100, npy (NumPy's files)\nor folder (of images) (default fashion-mnist)", 0,
      0, datasets},
+    {"onnx", "FILE", EXPORT, KIND_TEXT, AT(onnx), "where the model goes (ONNX); needed", 0, 0, NULL},
+    {"input", "SIZES", EXPORT, KIND_SIZES, AT(input),
+     "an image's channels, height and width, such as 3x32x32\n(default: as the weights file says, else 1x28x28)", 0, 0,
+     NULL},
     {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
      "folder of the data set's files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0,
      NULL},
@@ -86,6 +93,10 @@ static const row table[] = {
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images to a shard, the unit of work (default 64, on GPUs 256)", 1, INT_MAX, NULL},
+    {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
+     "shard or sync: BatchNorm's statistics in training are each\nshard's, or the batch's, which is then one shard "
+     "(default shard)",
+     0, 0, norms},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
      INT64_MAX, NULL},
@@ -169,7 +180,7 @@ static const row table[] = {
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
      "over ranks: shards by the speed that the first steps show\n(default: the same number to each rank)", 0, 0, NULL},
-    {"quiet", NULL, RUNS | DOCTOR | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
+    {"quiet", NULL, RUNS | DOCTOR | EXPORT | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},
     {"shuffle-pulls", "N", RUNS | LOCAL, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
@@ -192,6 +203,11 @@ static const char *choice_name(const choice *choices, int value)
     while (choices->name && choices->value != value)
         choices++;
     return choices->name ? choices->name : "?";
+}
+
+const char *bn_choice(int bn)
+{
+    return choice_name(norms, bn);
 }
 
 const char *dtype_choice(int dtype)
@@ -305,6 +321,22 @@ static int read_names(const char *option, char *text, settings *chosen)
     return chosen->n_allow_changed ? 0 : wrong_usage(option, "its value is empty");
 }
 
+/* 3x32x32 */
+static int read_sizes(const char *option, char *text, ls_shape *image)
+{
+    char *rest = NULL;
+    int64_t size;
+    *image = LS_SHAPE(1);
+    bool good = *text && text[strlen(text) - 1] != 'x' && !strstr(text, "xx") && *text != 'x';
+    for (char *at = strtok_r(text, "x", &rest); at && good; at = strtok_r(NULL, "x", &rest)) {
+        good = image->rank < LS_MAX_RANK && number_count(at, 1, INT_MAX, &size);
+        if (good)
+            image->dim[image->rank++] = size;
+    }
+    return good && image->rank == LS_MAX_RANK ? 0
+                                              : wrong_usage(option, "needs three sizes of at least 1, such as 1x28x28");
+}
+
 static int read_checks(const char *option, const choice *choices, char *text, settings *chosen)
 {
     for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
@@ -355,6 +387,8 @@ static int read_value(const row *r, char *text, settings *chosen)
         return read_init(option, text, chosen);
     case KIND_EVERY:
         return read_every(option, text, chosen);
+    case KIND_SIZES:
+        return read_sizes(option, text, place);
     case KIND_NAMES:
         return read_names(option, text, chosen);
     case KIND_CHECKS:

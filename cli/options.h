@@ -7,15 +7,17 @@
 #include "help.h"
 
 enum { MOST_ALLOWED = 32 };
+enum { BN_SHARD, BN_SYNC };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
-    const char *model, *dataset, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json;
+    const char *model, *dataset, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json, *onnx;
     int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks;
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
     int optimizer, schedule, conv, isa, dtype;        /* as in the header's enums */
+    int bn;                                           /* where BatchNorm's statistics come from: BN_... */
     double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
     double label_smoothing, clip_norm;
@@ -23,6 +25,7 @@ typedef struct settings {
     bool flip;
     int64_t crop;
     double erase;
+    ls_shape input; /* one image's channels, height and width; rank 0: not given */
     const char *checkpoint;
     bool resume;
     int64_t patience;    /* epochs without a better test accuracy; 0: the run goes to its end */
@@ -46,6 +49,7 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 /* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
+const char *bn_choice(int bn);
 const char *dtype_choice(int dtype);
 const char *isa_choice(int isa);
 const char *optimizer_choice(int optimizer);

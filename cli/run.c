@@ -29,13 +29,36 @@ static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
     return 0;
 }
 
+/* Statistics over the whole batch are those of a shard that is the whole batch. A core shares its operations out; ranks and cards
+ * are handed shards whole, and all but one would have nothing to do. */
+static int choose_norm(settings *chosen, ls_cluster *cluster)
+{
+    if (chosen->bn != BN_SYNC)
+        return 0;
+    if (chosen->shard && chosen->shard != chosen->batch)
+        return wrong_usage("--bn", "sync makes a batch of %lld one shard: leave --shard %lld out",
+                           (long long)chosen->batch, (long long)chosen->shard);
+    if (ls_cluster_ranks(cluster) > 1)
+        return failed("--bn",
+                      "sync makes a batch one shard, which one rank would compute alone; start one process with all "
+                      "devices of a host, or take --bn shard");
+    chosen->shard = chosen->batch;
+    return 0;
+}
+
 int run_open(run *r, settings *chosen, ls_cluster *cluster)
 {
     *r = (run){.chosen = chosen, .cluster = cluster};
-    int status = find_devices(r, chosen, cluster);
+    int status = choose_norm(chosen, cluster);
+    if (!status)
+        status = find_devices(r, chosen, cluster);
     if (status)
         return status;
     const bool gpus = r->devices.at[0].type == LS_CUDA;
+    if (gpus && chosen->bn == BN_SYNC && r->devices.n > 1)
+        return failed("--bn",
+                      "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
+                      "--devices cuda:0, or take --bn shard");
     if (!gpus && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", dtype_choice(chosen->dtype));
     if (!chosen->shard && gpus) { /* known only now, and the session's from its start */

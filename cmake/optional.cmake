@@ -1,6 +1,6 @@
 # Parts that add a feature where they are found. Each is said aloud; `lockstep --version` lists them too.
 add_library(lockstep_optional INTERFACE)
-set(LOCKSTEP_WITHOUT "" CACHE STRING "Optional parts to leave out although found: zlib;jansson;crypto;curl;png;jpeg;openmpi;mpich")
+set(LOCKSTEP_WITHOUT "" CACHE STRING "Optional parts to leave out although found: zlib;jansson;crypto;curl;png;jpeg;protobuf-c;openmpi;mpich")
 
 # Also collects what the installed archive's users need: flags for lockstep.pc, packages for its CMake file.
 set(lockstep_part_flags "")
@@ -28,6 +28,10 @@ find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
   pkg_check_modules(CAIRO QUIET IMPORTED_TARGET cairo cairo-svg cairo-png)
+  find_program(LOCKSTEP_PROTOC_C protoc-c) # its C is written while building
+  if(LOCKSTEP_PROTOC_C)
+    pkg_check_modules(PROTOBUF_C QUIET IMPORTED_TARGET libprotobuf-c)
+  endif()
 endif()
 lockstep_part(zlib "gzip'ed data files" ZLIB::ZLIB LOCKSTEP_HAVE_ZLIB -lz "find_dependency(ZLIB)")
 lockstep_part(jansson "weights files" PkgConfig::JANSSON LOCKSTEP_HAVE_JANSSON -ljansson
@@ -37,6 +41,23 @@ lockstep_part(crypto "fingerprints" OpenSSL::Crypto LOCKSTEP_HAVE_CRYPTO -lcrypt
 lockstep_part(curl "data fetch" CURL::libcurl LOCKSTEP_HAVE_CURL -lcurl "find_dependency(CURL)")
 lockstep_part(png "data sets of PNG files" PNG::PNG LOCKSTEP_HAVE_PNG -lpng "find_dependency(PNG)")
 lockstep_part(jpeg "data sets of JPEG files" JPEG::JPEG LOCKSTEP_HAVE_JPEG -ljpeg "find_dependency(JPEG)")
+lockstep_part(protobuf-c "ONNX files" PkgConfig::PROTOBUF_C LOCKSTEP_HAVE_PROTOBUF_C -lprotobuf-c
+              "find_dependency(PkgConfig)\n  pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)")
+
+# ONNX's messages in C, for the library and for what tests read of its files.
+set(lockstep_messages "")
+if(TARGET PkgConfig::PROTOBUF_C AND NOT "protobuf-c" IN_LIST LOCKSTEP_WITHOUT)
+  set(messages ${PROJECT_BINARY_DIR}/messages)
+  file(MAKE_DIRECTORY ${messages})
+  add_custom_command(OUTPUT ${messages}/onnx.pb-c.c ${messages}/onnx.pb-c.h
+                     COMMAND ${LOCKSTEP_PROTOC_C} --c_out=${messages} --proto_path=${PROJECT_SOURCE_DIR}/src/io onnx.proto
+                     DEPENDS ${PROJECT_SOURCE_DIR}/src/io/onnx.proto VERBATIM)
+  add_library(lockstep_messages OBJECT ${messages}/onnx.pb-c.c)
+  set_target_properties(lockstep_messages PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(lockstep_messages SYSTEM PUBLIC ${messages})
+  target_link_libraries(lockstep_messages PUBLIC PkgConfig::PROTOBUF_C)
+  set(lockstep_messages $<TARGET_OBJECTS:lockstep_messages>)
+endif()
 
 # The program's alone: the library draws nothing.
 add_library(lockstep_pictures INTERFACE)

@@ -50,7 +50,7 @@ set(suggests dataset-fashion-mnist)
 foreach(mpi ${lockstep_mpis})
   list(APPEND suggests lockstep-${mpi})
 endforeach()
-list(APPEND suggests zlib1g-dev libjansson-dev libssl-dev libcurl4-openssl-dev libpng-dev libjpeg-dev)
+list(APPEND suggests zlib1g-dev libjansson-dev libssl-dev libcurl4-openssl-dev libpng-dev libjpeg-dev libprotobuf-c-dev)
 list(JOIN suggests ", " CPACK_DEBIAN_LOCKSTEP_PACKAGE_SUGGESTS)
 
 foreach(mpi ${lockstep_mpis})

@@ -73,7 +73,7 @@ typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
     uint64_t seed;                 /* of everything random */
-    int shard;                     /* images to a shard; 0: 64 */
+    int shard;                     /* images to a shard; 0: 64. As many as a batch: BatchNorm's statistics are the batch's */
     ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
@@ -527,9 +527,14 @@ uint64_t ls_checksum(ls_module *net);
 const char *ls_summary(ls_module *net);
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing or
- * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. */
+ * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file that ls_save wrote
+ * knows the shape of the network's images, and loading it tells them to a network that has seen none. */
 ls_status ls_load(ls_module *net, const char *path);
 ls_status ls_save(ls_module *net, const char *path);
+/* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any number of images
+ * as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for an own operation, by name,
+ * and where the library was built without it. Waits. */
+ls_status ls_export_onnx(ls_module *net, const char *path);
 /* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
 ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size);
 
@@ -593,8 +598,7 @@ typedef struct ls_report {
     int rows;
     double norm; /* of the gradient before it is clipped; 0 without clip_norm */
 } ls_report;
-/* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait to be taken; then
- * the oldest are dropped. */
+/* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait; then the oldest are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
 
 /* What a device of the trainer's network has done so far, in seconds by the clock and up to this moment; a few readings of the clock
@@ -610,9 +614,9 @@ typedef struct ls_device_times {
 } ls_device_times;
 ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
 
-/* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is
- * timed, at the price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its numbers are
- * read after the stop; it lives until the innermost scope that was open at the start is left.
+/* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is timed, at the
+ * price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its numbers are read after the
+ * stop; it lives until the innermost scope that was open at the start is left.
  *
  * With `spans` above 0 it also keeps when everything happened, for a picture: for each device up to so many spans (32 bytes each),
  * the newest. Operations are then timed by the clock, which is read in a fraction of the time that processor time takes: what other

@@ -114,6 +114,51 @@ static void numbers_of_shapes(void **state)
 
 #if LOCKSTEP_HAVE_JANSSON
 
+/* ---- Networks that have seen no images ---- */
+
+static ls_module *unseen(ls_session *s, const char *model)
+{
+    ls_module *net = ls_model(s, model);
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER}), LS_OK);
+    return net;
+}
+
+static void images_told_by_a_file(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.seed = 3});
+    ls_module *saved = unseen(s, "lenet"), *loaded = unseen(s, "lenet"), *other = unseen(s, "resnet18");
+    ls_infer(saved, ls_zeros(s, LS_SHAPE(1, 3, 28, 28)));
+    assert_int_equal(ls_save(saved, test_path("w")), LS_OK);
+    assert_int_equal(ls_load(loaded, test_path("w")), LS_OK);
+    assert_int_equal(ls_checksum(loaded), ls_checksum(saved));
+    assert_non_null(ls_infer(loaded, ls_zeros(s, LS_SHAPE(2, 3, 28, 28))));
+    ls_infer(loaded, ls_zeros(s, LS_SHAPE(2, 1, 28, 28)));
+    assert_true(ls_catch(s, LS_BAD_SHAPE));
+    /* Another network's file leaves nothing behind: images of any shape may come. */
+    assert_int_equal(ls_load(other, test_path("w")), LS_BAD_FILE);
+    assert_true(ls_catch(s, LS_BAD_FILE));
+    assert_int_equal(ls_parameter_count(other), 0);
+    assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
+    static const char *const wrong[] = {
+        "28", "1x28", "0x28x28", "1x28x", "x1x28x28", "1x28x28x1", "-1x28x28", "1x28x28 ", "1x28x99999999999999999999"};
+    const ls_named_array one = {"x", 0, NULL, VALUES};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *const metadata[][2] = {{"images", wrong[i]}};
+        assert_int_equal(ls_safetensors_save(test_context(), test_path("w"), &one, 1, metadata, 1), LS_OK);
+        bool flat = strcmp(wrong[i], "28") == 0; /* features, which are no images of ResNet's */
+        assert_int_equal(ls_load(other, test_path("w")), flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN);
+        assert_true(ls_catch(s, flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN));
+    }
+    /* 100 GB of weights, of which the file has none: no memory is asked for. */
+    const char *const vast[][2] = {{"images", "50000000x1x1"}};
+    assert_int_equal(ls_safetensors_save(test_context(), test_path("w"), &one, 1, vast, 1), LS_OK);
+    assert_int_equal(ls_load(other, test_path("w")), LS_BAD_FILE);
+    assert_true(ls_catch(s, LS_BAD_FILE));
+    assert_non_null(ls_infer(other, ls_zeros(s, LS_SHAPE(2, 1, 32, 32))));
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* ---- What is written ---- */
 
 static const char *const METADATA[][2] = {{"model", "lenet"}, {"note", "\"quoted\"\n"}};
@@ -561,6 +606,7 @@ int main(void)
         test(dropped_files_and_folders),
         test(numbers_of_shapes),
 #if LOCKSTEP_HAVE_JANSSON
+        test(images_told_by_a_file),
         test(written_and_read),
         test(refused_names),
         test(killed_while_saving),

@@ -53,6 +53,11 @@ check_include() { # FILE LINE HEADER QUOTED(1 or 0)
         src/cluster/mpi/* | examples/* | tests/* | bench/*) ;;
         *) report "$1" "$2" "lockstep_mpi.h is for programs that have MPI, and for the plugins" ;;
         esac ;;
+    protobuf-c/* | *.pb-c.h)
+        case $1 in
+        src/io/onnx* | tests/*) ;;
+        *) report "$1" "$2" "ONNX's messages outside io/onnx" ;;
+        esac ;;
     dnnl*.h | oneapi/*)
         case $1 in
         tests/* | bench/*) ;;

@@ -15,9 +15,9 @@ fail() {
 
 # What cannot be done without, and what adds a feature where the distribution has it.
 build_packages='gcc make cmake libc6-dev pkg-config zlib1g-dev libjansson-dev libssl-dev'
-build_extras='libcurl4-openssl-dev libpng-dev libjpeg-dev libcairo2-dev ca-certificates dataset-fashion-mnist'
+build_extras='libcurl4-openssl-dev libpng-dev libjpeg-dev libcairo2-dev protobuf-c-compiler libprotobuf-c-dev ca-certificates dataset-fashion-mnist'
 check_packages='clang g++ libcmocka-dev python3'
-check_extras='libclang-rt-dev tmux iproute2 zsh mandoc groff-base debootstrap dpkg-dev file libdnnl-dev openmpi-bin libopenmpi-dev mpich libmpich-dev qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
+check_extras='libclang-rt-dev python3-venv tmux iproute2 zsh mandoc groff-base debootstrap dpkg-dev file libdnnl-dev openmpi-bin libopenmpi-dev mpich libmpich-dev qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 
 jobs=$(nproc 2>/dev/null || echo 2)
 

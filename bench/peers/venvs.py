@@ -1,6 +1,9 @@
 """The virtual environments of the benchmarks, build/peers/NAME, one for each peer: their requirements of numpy exclude each
 other.
 
+    python3 bench/peers/venvs.py NAME [PYTHON]    prints the interpreter, and makes the environment where it has to; status 77 where
+                                                  that cannot be, after saying why
+
 Standard library only.
 """
 import os
@@ -15,7 +18,7 @@ PEERS = {"torch":      (["torch", "numpy", "safetensors"],    "torch, numpy, saf
          "jax":        (["jax", "flax", "numpy"],             "jax, flax, optax, numpy"),
          "tensorflow": (["tensorflow-cpu", "numpy"],          "tensorflow, numpy"),
          "mxnet":      (["mxnet==1.9.1", "numpy<1.24"],       "mxnet, numpy")}  # 1.9.1, the last, uses numpy's old names
-ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib")}
+ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib"), "onnxruntime": (["onnxruntime", "numpy"], "onnxruntime, numpy")}
 
 
 def place(name):
@@ -40,7 +43,7 @@ def interpreter(name, given=None):
         return python
     packages = ALL[name][0]
     size = "; several GB" if name == "torch" else ""
-    say(f"installing {', '.join(packages)} with pip into build/peers/{name} (once{size}; pip's own settings apply)")
+    say(f"installing {ALL[name][1]} with pip into build/peers/{name} (once{size}; pip's own settings apply)")
     for what, argv in (("python3 -m venv (package python3-venv)", [sys.executable, "-m", "venv", venv]),
                        ("pip install", [python, "-m", "pip", "install", "--quiet", *packages])):
         done = subprocess.run(argv, capture_output=True, text=True)
@@ -53,3 +56,17 @@ def interpreter(name, given=None):
         return python
     say(f"what pip installed into build/peers/{name} cannot be imported; {name} is left out")
     return None
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ALL:
+        sys.exit(f"usage: venvs.py {' | '.join(ALL)} [PYTHON]")
+    python = interpreter(*sys.argv[1:])
+    if not python:
+        return 77
+    print(python)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -177,6 +177,11 @@ const char *ls_features(void)
 #else
            "JPEG files: not built in (libjpeg)\n"
 #endif
+#ifdef LOCKSTEP_HAVE_PROTOBUF_C
+           "ONNX files: protobuf-c\n"
+#else
+           "ONNX files: not built in (protobuf-c)\n"
+#endif
 #ifdef LOCKSTEP_HAVE_CUDA
            "GPUs: a plugin for CUDA\n"
 #else

@@ -285,8 +285,9 @@ static void draw(ls_network *network)
 }
 
 /* Images that did not fit leave nothing behind: the next ones may have another shape. */
-static void forget(ls_network *network)
+void ls_network_forget(ls_network *network)
 {
+    network->defined = false;
     ls_recorded_release(&network->inference);
     ls_recorded_release(&network->training);
     release_values(network);
@@ -294,13 +295,11 @@ static void forget(ls_network *network)
     ls_flat_init(&network->flat, &network->session->context);
 }
 
-ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)
+ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function)
 {
     ls_session *session = network->session;
     ls_shape shape = *images;
     shape.dim[0] = -1;
-    if (network->defined && ls_same_shape(&shape, &network->images))
-        return LS_OK;
     if (network->defined || shape.rank < 2) {
         char is[128], wanted[128];
         ls_shape_text(is, sizeof is, &shape);
@@ -311,18 +310,34 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     /* Inference is recorded first: it defines the parameters. */
     if (ls_module_record(network->root, &network->flat, false, &shape, &network->inference) != LS_OK ||
         ls_flat_close(&network->flat) != LS_OK ||
-        ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK ||
-        allocate_values(network) != LS_OK) {
-        forget(network);
-        return ls_status_of(session);
+        ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK)
+        ls_network_forget(network);
+    network->images = shape;
+    return ls_status_of(session);
+}
+
+ls_status ls_network_fill(ls_network *network)
+{
+    if (allocate_values(network) != LS_OK) {
+        ls_network_forget(network);
+        return ls_status_of(network->session);
     }
     int c, h, w;
     network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
-    network->images = shape;
     network->defined = true;
     draw(network);
     ls_network_changed(network);
-    return ls_status_of(session);
+    return ls_status_of(network->session);
+}
+
+ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)
+{
+    ls_shape shape = *images;
+    shape.dim[0] = -1;
+    if (network->defined && ls_same_shape(&shape, &network->images))
+        return LS_OK;
+    ls_status status = ls_network_record(network, images, function);
+    return status == LS_OK ? ls_network_fill(network) : status;
 }
 
 /* A card is a home for itself alone: among several memories, or ranks, sums are made in the host's. */

@@ -58,6 +58,10 @@ ls_network *ls_defined_network_of(ls_module *net, const char *function);
 /* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later the shape
  * must be the same. */
 ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function);
+/* Its two halves: the parameters' names and places, then their memory and first values. */
+ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function);
+ls_status ls_network_fill(ls_network *network);
+void ls_network_forget(ls_network *network); /* undoes both, before anything was made with the network */
 
 bool ls_network_has(const ls_network *network, ls_device device);
 

@@ -1,5 +1,6 @@
 /* A network's tensors in files, and their fingerprint. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/fingerprint.h"
@@ -7,8 +8,7 @@
 #include "io/safetensors.h"
 #include "parallel/weights.h"
 
-/* The current values as a list of arrays; the caller releases it. NULL after a failure. */
-static ls_named_array *arrays_of(ls_network *network)
+ls_named_array *ls_weights_list(ls_network *network)
 {
     ls_named_array *arrays =
         ls_alloc(&network->session->context, (size_t)network->flat.n_views, sizeof *arrays, "a list of arrays");
@@ -19,6 +19,32 @@ static ls_named_array *arrays_of(ls_network *network)
     return arrays;
 }
 
+/* The shape of one image: "1x28x28", "784". */
+static const char *write_images(char *text, size_t size, const ls_shape *images)
+{
+    size_t length = 0;
+    for (int i = 1; i < images->rank && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%lld", i > 1 ? "x" : "", (long long)images->dim[i]);
+    return text;
+}
+
+/* That again; false where it is none. */
+static bool read_images(const char *text, ls_shape *images)
+{
+    *images = (ls_shape){1, {-1}};
+    while (text && *text >= '1' && *text <= '9' && images->rank < LS_MAX_RANK) {
+        char *end;
+        long long size = strtoll(text, &end, 10);
+        images->dim[images->rank++] = size;
+        if (size > INT32_MAX || (*end && *end != 'x'))
+            return false;
+        text = end + (*end == 'x');
+        if (!*end)
+            return images->rank == 2 || images->rank == 4;
+    }
+    return false;
+}
+
 ls_status ls_save(ls_module *net, const char *path)
 {
     ls_network *network = ls_defined_network_of(net, "ls_save");
@@ -27,17 +53,18 @@ ls_status ls_save(ls_module *net, const char *path)
     ls_context *context = &network->session->context;
     if (!path)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_save: path is NULL");
-    ls_named_array *arrays = arrays_of(network);
+    ls_named_array *arrays = ls_weights_list(network);
     if (!arrays)
         return LS_OUT_OF_MEMORY;
-    char seed[32], shard[32];
+    char seed[32], shard[32], images[96];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->session->options.seed);
     snprintf(shard, sizeof shard, "%d", network->shard);
     const char *const metadata[][2] = {{"lockstep", ls_version()},
                                        {"model", network->root->model ? network->root->model : ""},
                                        {"seed", seed},
-                                       {"shard", shard}};
-    ls_status status = ls_safetensors_save(context, path, arrays, network->flat.n_views, metadata, 4);
+                                       {"shard", shard},
+                                       {"images", write_images(images, sizeof images, &network->images)}};
+    ls_status status = ls_safetensors_save(context, path, arrays, network->flat.n_views, metadata, 5);
     ls_release(context, arrays);
     return status;
 }
@@ -101,9 +128,34 @@ ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
     return LS_OK;
 }
 
+static ls_status load(ls_network *network, const ls_safetensors *file, const char *path)
+{
+    ls_status status = ls_weights_check(network, file, &network->session->context, path, NULL);
+    return status == LS_OK ? ls_weights_read(network, file) : status;
+}
+
+/* The same for a network that has seen no images, whose shape the file may tell. Memory is taken only for what the file has. */
+static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path)
+{
+    ls_shape images;
+    if (!read_images(ls_safetensors_metadata(file, "images"), &images))
+        return ls_defined_network_of(network->root, "ls_load") ? LS_OK : ls_status_of(network->session);
+    ls_status status = ls_network_record(network, &images, "ls_load");
+    if (status != LS_OK)
+        return status;
+    status = ls_weights_check(network, file, &network->session->context, path, NULL);
+    if (status == LS_OK)
+        status = ls_network_fill(network);
+    if (status == LS_OK)
+        status = ls_weights_read(network, file);
+    if (status != LS_OK)
+        ls_network_forget(network);
+    return status;
+}
+
 ls_status ls_load(ls_module *net, const char *path)
 {
-    ls_network *network = ls_defined_network_of(net, "ls_load");
+    ls_network *network = ls_network_of(net, "ls_load");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!path)
@@ -111,10 +163,9 @@ ls_status ls_load(ls_module *net, const char *path)
     if (ls_network_change(network, "ls_load") != LS_OK)
         return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
-    ls_status status =
-        file ? ls_weights_check(network, file, &network->session->context, path, NULL) : ls_status_of(network->session);
-    if (status == LS_OK)
-        status = ls_weights_read(network, file);
+    ls_status status = !file              ? ls_status_of(network->session)
+                       : network->defined ? load(network, file, path)
+                                          : load_first(network, file, path);
     ls_safetensors_close(file);
     return status;
 }
@@ -141,7 +192,7 @@ ls_status ls_fingerprint(ls_module *net, char digits[65])
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!digits)
         return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_fingerprint: digits is NULL");
-    ls_named_array *arrays = arrays_of(network);
+    ls_named_array *arrays = ls_weights_list(network);
     if (!arrays)
         return LS_OUT_OF_MEMORY;
     ls_status status = ls_fingerprint_arrays(&network->session->context, arrays, network->flat.n_views, digits);

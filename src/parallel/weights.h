@@ -1,9 +1,12 @@
-/* A network's tensors in an open file. */
+/* A network's tensors in files. */
 #ifndef LS_PARALLEL_WEIGHTS_H
 #define LS_PARALLEL_WEIGHTS_H
 
 #include "io/safetensors.h"
 #include "parallel/network.h"
+
+/* The current values, settled, in the order of the layout's views; the caller releases the list. NULL after a failure. */
+ls_named_array *ls_weights_list(ls_network *network);
 
 /* Whether the file has every tensor of the network in its shape, and nothing else but what `besides` takes by its name (NULL: nothing
  * else); what is wrong goes to `context`. */

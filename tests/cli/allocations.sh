@@ -22,6 +22,7 @@ uses = {
     "resume": train + ["--checkpoint", kept, "--resume"],
     "eval": ["eval", "--weights", weights, "--limit-test", "20"],
     "predict": ["predict", "--weights", weights, "--limit-test", "20", "--out", work + "/x.npy"],
+    "export": ["export", "--weights", weights, "--onnx", work + "/x.onnx"],
     "fingerprint": ["fingerprint", weights],
     "report": ["report", work + "/a.jsonl", "--out", work + "/page"],
     "devices": ["devices"],

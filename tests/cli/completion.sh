@@ -54,7 +54,7 @@ while read -r command; do
         grep -qF -- "'$option${equals}[" "$work/zsh" || wrong "zsh does not offer $option behind: lockstep $command"
         checked=$((checked + 1))
         case $argument in
-        '' | N | X | STEPS | SECONDS | URL) continue ;; # nothing to offer
+        '' | N | X | STEPS | SECONDS | SIZES | URL) continue ;; # nothing to offer
         NAME) [ "$option" != --allow-changed ] || continue ;;
         FILE) offered file $command "$option" '' && offered file $command "$option" = 'fi' ;;
         DIR) exactly folder $command "$option" '' && exactly folder $command "$option" = fo ;;
@@ -66,7 +66,7 @@ done <"$work/commands"
 [ "$checked" -ge 60 ] || wrong "only $checked options were looked at"
 
 # The values are those that the program itself names.
-for option in model optimizer schedule conv isa dtype; do
+for option in model bn optimizer schedule conv isa dtype; do
     "$program" train --$option '?' 2>&1 | sed 's/.*none of: //; s/, /\n/g' | sort >"$work/values"
     exactly "$(tr '\n' ' ' <"$work/values" | sed 's/ $//')" train --$option ''
     first=$(head -n 1 "$work/values")

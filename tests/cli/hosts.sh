@@ -89,6 +89,8 @@ cmp -s "$work/own.1" "$work/own.4" || wrong "own_communicator: another fingerpri
 {
     ranks 1 -n 2 "$program" train $small : -n 1 "$program" train $small --data "$work/missing"
     says 'rank 2 on host [^ ]+: data: .*missing'
+    ranks 1 -n 2 "$program" train --limit 200 --limit-test 60 --bn sync
+    says '--bn: sync makes a batch one shard, which one rank would compute alone; .*--bn shard$'
     ranks 1 -n 3 "$program" train $small --lr 1e20
     says 'train: step [0-9]+: the (loss|update) of .* is not finite'
 }

@@ -43,6 +43,8 @@ for value in normal: normal:0 normal:-1 normal:nan normal:1x glorot ''; do
 done
 usage "--model: 'vgg'" train --model vgg
 usage "--schedule: 'linear'" train --schedule linear
+usage "--bn: 'batch'" train --bn batch
+usage '--bn: sync makes a batch of 256 one shard: leave --shard 64 out' train --bn sync --shard 64
 usage "--optimizer: 'lion'" train --optimizer lion
 for option in beta1 beta2 eps; do
     usage "--$option: needs --optimizer adam or adamw" train "--$option" 0.5
@@ -97,11 +99,11 @@ refused 'fingerprint: .*nothing' fingerprint "$work/nothing"
 
 runs 0 --help
 grep -q '^usage: lockstep ' "$work/out" || wrong "no usage in --help"
-for command in train eval predict bench devices doctor fingerprint report 'data fetch'; do
+for command in train eval predict export bench devices doctor fingerprint report 'data fetch'; do
     grep -q "  $command" "$work/out" || wrong "--help does not list $command"
 done
 # shellcheck disable=SC2086 # two words for data fetch
-for command in train eval predict bench 'data fetch' devices doctor fingerprint report; do
+for command in train eval predict export bench 'data fetch' devices doctor fingerprint report; do
     runs 0 $command --help
     grep -q 'xample' "$work/out" || wrong "$command --help has no example"
     [ ! -s "$work/err" ] || wrong "$command --help says something on stderr"

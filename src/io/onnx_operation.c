@@ -1,0 +1,172 @@
+#include "base/context.h"
+
+#if LOCKSTEP_HAVE_PROTOBUF_C
+
+#include "io/onnx_operation.h"
+
+/* Operators that are the operation, and need to be told nothing. */
+static const char *operator_of(ls_op op)
+{
+    switch (op) {
+    case LS_OP_ADD:
+        return "Add";
+    case LS_OP_MULTIPLY:
+        return "Mul";
+    case LS_OP_SUBTRACT:
+        return "Sub";
+    case LS_OP_RELU:
+        return "Relu";
+    case LS_OP_TANH:
+        return "Tanh";
+    case LS_OP_SIGMOID:
+        return "Sigmoid";
+    case LS_OP_GLOBAL_AVG_POOL:
+        return "GlobalAveragePool";
+    default:
+        return NULL;
+    }
+}
+
+static int operands(char *const in[])
+{
+    int n = 0;
+    while (n < LS_MAX_IN && in[n])
+        n++;
+    return n;
+}
+
+/* A convolution or a pool. */
+static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
+{
+    const ls_attributes *a = &t->attributes;
+    const int64_t kernel[] = {a->kernel, a->kernel}, strides[] = {a->stride, a->stride},
+                  pads[] = {a->padding, a->padding, a->padding, a->padding};
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, op_type, in, operands(in));
+    ls_onnx_ints(graph, node, "kernel_shape", kernel, 2);
+    ls_onnx_ints(graph, node, "strides", strides, 2);
+    ls_onnx_ints(graph, node, "pads", pads, 4);
+    if (a->op == LS_OP_AVG_POOL)
+        ls_onnx_int(graph, node, "count_include_pad", 1);
+    return node;
+}
+
+/* A product over features; its weight is (inputs, outputs) there unless it is said to be turned. */
+static ls_onnx_node *product(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, "Gemm", in, operands(in));
+    if (!t->attributes.weight_in_out)
+        ls_onnx_int(graph, node, "transB", 1);
+    return node;
+}
+
+static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
+{
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, op_type, in, operands(in));
+    ls_onnx_int(graph, node, "axis", 1);
+    return node;
+}
+
+static ls_onnx_node *reshape(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank)
+{
+    char *name = ls_onnx_name(graph, "%s%s/shape_%zu", *t->layer ? "/" : "", t->layer, graph->message.n_initializer);
+    char *in[] = {x, ls_onnx_integers(graph, name, shape, rank)};
+    return ls_onnx_add(graph, t->layer, "Reshape", in, 2);
+}
+
+/* The same numbers of each image under another shape. */
+static ls_onnx_node *view(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    if (t->shape.rank == 2)
+        return along_features(graph, t, "Flatten", in);
+    int64_t shape[LS_MAX_RANK] = {0}; /* as many images as come in */
+    for (int i = 1; i < t->shape.rank; i++)
+        shape[i] = t->shape.dim[i];
+    return reshape(graph, t, in[0], shape, t->shape.rank);
+}
+
+static ls_onnx_node *add_bias(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    char *both[] = {in[0], in[1]};
+    if (t->shape.rank == 4)
+        both[1] = ls_onnx_output(reshape(graph, t, in[1], (int64_t[]){t->shape.dim[1], 1, 1}, 3));
+    return ls_onnx_add(graph, t->layer, "Add", both, 2);
+}
+
+static ls_onnx_node *scale(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    float *factor = ls_onnx_room(graph, sizeof *factor);
+    if (!factor)
+        return NULL;
+    *factor = t->attributes.factor;
+    char *name = ls_onnx_name(graph, "%s%s/factor_%zu", *t->layer ? "/" : "", t->layer, graph->message.n_initializer);
+    char *in[] = {x, ls_onnx_floats(graph, name, factor, NULL, 0)};
+    return ls_onnx_add(graph, t->layer, "Mul", in, 2);
+}
+
+/* One number an image. */
+static ls_onnx_node *sum(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    char *flat = ls_onnx_output(along_features(graph, t, "Flatten", (char *[LS_MAX_IN]){x}));
+    char *name = ls_onnx_name(graph, "%s%s/axes_%zu", *t->layer ? "/" : "", t->layer, graph->message.n_initializer);
+    char *in[] = {flat, ls_onnx_integers(graph, name, (int64_t[]){1}, 1)};
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, "ReduceSum", in, 2);
+    ls_onnx_int(graph, node, "keepdims", 0);
+    return t->attributes.factor == 1 ? node : scale(graph, t, ls_onnx_output(node));
+}
+
+static ls_onnx_node *squared_error(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    char *difference = ls_onnx_output(ls_onnx_add(graph, t->layer, "Sub", in, 2));
+    return sum(graph, t, ls_onnx_output(ls_onnx_add(graph, t->layer, "Mul", (char *[]){difference, difference}, 2)));
+}
+
+static ls_onnx_node *batch_norm(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    /* The variance is the view behind the mean. */
+    char *all[] = {in[0], in[1], in[2], ls_onnx_parameter(graph, t->view), ls_onnx_parameter(graph, t->view + 1)};
+    ls_onnx_node *node = ls_onnx_add(graph, t->layer, "BatchNormalization", all, 5);
+    ls_onnx_float(graph, node, "epsilon", t->attributes.eps);
+    return node;
+}
+
+static ls_onnx_node *refuse(ls_onnx_graph *graph, const ls_tensor *t)
+{
+    const ls_custom *own = t->attributes.op == LS_OP_CUSTOM ? t->attributes.custom : NULL;
+    ls_raise(graph->context, LS_UNSUPPORTED, "%s%s at \"%s\" has no operator in ONNX", own ? "the own operation " : "",
+             own ? own->name : ls_op_name(t->attributes.op), t->layer);
+    return NULL;
+}
+
+ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    switch (t->attributes.op) {
+    case LS_OP_CONV:
+        return t->shape.rank == 2 ? product(graph, t, in) : windows(graph, t, "Conv", in);
+    case LS_OP_AVG_POOL:
+        return windows(graph, t, "AveragePool", in);
+    case LS_OP_MAX_POOL:
+        return windows(graph, t, "MaxPool", in);
+    case LS_OP_BATCH_NORM_INFER:
+        return batch_norm(graph, t, in);
+    case LS_OP_ADD_BIAS:
+        return add_bias(graph, t, in);
+    case LS_OP_SCALE:
+        return scale(graph, t, in[0]);
+    case LS_OP_SOFTMAX:
+        return along_features(graph, t, "Softmax", in);
+    case LS_OP_CONCAT:
+        return along_features(graph, t, "Concat", in);
+    case LS_OP_SUM:
+        return sum(graph, t, in[0]);
+    case LS_OP_SQUARED_ERROR:
+        return squared_error(graph, t, in);
+    case LS_OP_COUNT:
+        return view(graph, t, in);
+    default:
+        break;
+    }
+    const char *op_type = operator_of(t->attributes.op);
+    return op_type ? ls_onnx_add(graph, t->layer, op_type, in, operands(in)) : refuse(graph, t);
+}
+
+#endif

@@ -1,0 +1,406 @@
+/* ONNX models: the two networks' and one of every operation, read again with the format's own messages and compared with what they
+ * were written from; what is refused; failures that leave nothing. `test_onnx FOLDER` writes the network of every operation there with
+ * images and what it makes of them, for the programs that run such models. */
+#include "files.h"
+#include "tensors.h"
+
+#include <string.h>
+
+enum { ROWS = 5, CHANNELS = 3, SIZE = 6, FEATURES = 4, CLASSES = 7 };
+
+/* ---- A network of every operation ---- */
+
+static float turning[FEATURES * FEATURES];
+
+static ls_tensor *maps(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *kernel = ls_parameter(self, "input", LS_SHAPE(FEATURES, CHANNELS, 3, 3));
+    ls_tensor *y = ls_conv2d(x, kernel, NULL, &(ls_conv){.padding = 1});
+    y = ls_relu(ls_call(self, "norm", ls_add(y, ls_parameter(self, "bias", LS_SHAPE(FEATURES)))));
+    ls_tensor *gate = ls_sigmoid(ls_scale(y, -1.5));
+    ls_tensor *bent = ls_multiply(ls_tanh(y), gate);
+    ls_tensor *turned = ls_reshape(ls_tanh(ls_reshape(gate, SIZE, FEATURES, SIZE)), FEATURES, SIZE, SIZE);
+    y = ls_concat((ls_tensor *[]){bent, ls_subtract(bent, turned), ls_add(x, x)}, 3);
+    ls_tensor *least = ls_max_pool2d(y, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1});
+    ls_tensor *middle = ls_avg_pool2d(y, &(ls_pool){.kernel = 2, .stride = 2});
+    ls_tensor *edged = ls_avg_pool2d(y, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1});
+    return ls_concat((ls_tensor *[]){least, middle, edged}, 3);
+}
+
+static ls_tensor *everything(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_call(self, "drop", ls_call(self, "strided", maps(self, x)));
+    ls_tensor *flat = ls_flatten(ls_global_avg_pool2d(y));
+    ls_tensor *w = ls_parameter(self, "output", LS_SHAPE(FEATURES, FEATURES));
+    ls_tensor *b = ls_parameter(self, "b", LS_SHAPE(FEATURES));
+    ls_tensor *h = ls_call(self, "features", ls_add(ls_matmul(flat, w), b));
+    h = ls_linear(h, w, b); /* the same parameters again, the weight the other way round */
+    h = ls_matmul(h, ls_named(ls_values(ls_session_of(self), turning, LS_SHAPE(FEATURES, FEATURES)), "turning"));
+    ls_tensor *error = ls_mse(h, ls_softmax(h));
+    ls_tensor *each[] = {h, ls_flatten(error), ls_flatten(ls_sum_each(y)), ls_flatten(ls_mean_each(ls_sum_each(x)))};
+    return ls_call(self, "last", ls_concat(each, 4));
+}
+
+static ls_module *module_of_everything(ls_session *s)
+{
+    ls_module *net = ls_block(s, everything, NULL);
+    ls_append(net, "norm", ls_nn_batch_norm(s));
+    ls_append(net, "strided", ls_nn_conv2d(s, FEATURES, 2, &(ls_conv){.stride = 2}));
+    ls_append(net, "drop", ls_nn_dropout(s, 0.5));
+    ls_append(net, "features", ls_nn_batch_norm(s));
+    ls_append(net, "last", ls_nn_linear(s, CLASSES));
+    return net;
+}
+
+/* Other numbers than those of the start, in BatchNorm too; all positive. */
+static void unlike(const ls_parameter_info *info, float *values, void *user)
+{
+    (void)user;
+    for (int64_t i = 0; i < info->numbers && info->rank == 1; i++)
+        values[i] = 0.5f + (float)((i * 37 + info->name[0]) % 64) / 64;
+}
+
+typedef struct setup {
+    ls_session *s;
+    ls_module *net;
+    ls_tensor *x;
+} setup;
+
+static setup open_setup(const ls_allocator *allocator)
+{
+    setup t = {.s = ls_open(&(ls_options){.seed = 3, .allocator = allocator})};
+    for (int i = 0; i < FEATURES * FEATURES; i++)
+        turning[i] = (float)(i % 5) - 2;
+    t.net = module_of_everything(t.s);
+    ls_initialize(t.net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.scale = 0.5});
+    t.x = ls_uniform(t.s, "images", LS_SHAPE(ROWS, CHANNELS, SIZE, SIZE));
+    ls_infer(t.net, t.x);
+    ls_apply(t.net, unlike, NULL);
+    return t;
+}
+
+static int write_for_others(const char *folder)
+{
+    char path[3][512];
+    static const char *const names[] = {"everything.onnx", "everything_in.npy", "everything_out.npy"};
+    float in[ROWS * CHANNELS * SIZE * SIZE], out[ROWS * CLASSES];
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
+    setup t = open_setup(NULL);
+    ls_export_onnx(t.net, path[0]);
+    ls_read(t.x, in, sizeof in / sizeof *in);
+    ls_read(ls_infer(t.net, t.x), out, sizeof out / sizeof *out);
+    ls_save_npy(t.s, path[1], in, ROWS, CHANNELS * SIZE * SIZE);
+    ls_save_npy(t.s, path[2], out, ROWS, CLASSES);
+    if (ls_failed(t.s))
+        fprintf(stderr, "%s\n", ls_message(t.s));
+    return ls_close(t.s) != LS_OK;
+}
+
+/* ---- What is refused ---- */
+
+#if LOCKSTEP_HAVE_PROTOBUF_C
+
+#include "onnx.pb-c.h"
+
+static void same(const ls_custom_call *call, const float *const in[], float *out)
+{
+    memcpy(out, in[0], (size_t)call->rows * (size_t)(call->out[0] * call->out[1] * call->out[2]) * sizeof *out);
+}
+
+static ls_tensor *with_own(ls_module *self, ls_tensor *x)
+{
+    static const ls_custom own = {.name = "swish", .inputs = 1, .forward = same};
+    (void)self;
+    return ls_relu(ls_custom_op(&own, &x));
+}
+
+static void an_own_operation_is_refused_by_name(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *inner = ls_block(s, with_own, NULL), *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_relu), inner));
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL), LS_OK);
+    test_write_file("kept.onnx", "before", 6);
+    ls_export_onnx(net, test_path("kept.onnx"));
+    assert_caught(s, LS_SHAPE_UNKNOWN, "ls_export_onnx: ");
+    ls_infer(net, ls_zeros(s, LS_SHAPE(1, 4)));
+    ls_export_onnx(net, test_path("kept.onnx"));
+    assert_caught(s, LS_UNSUPPORTED, "the own operation swish at \"1\" has no operator in ONNX");
+    size_t n;
+    unsigned char *file = test_read_file("kept.onnx", &n);
+    assert_int_equal(n, 6);
+    assert_memory_equal(file, "before", 6);
+    free(file);
+    assert_int_equal(test_files_in_folder(), 1);
+    ls_export_onnx(net, NULL);
+    assert_caught(s, LS_BAD_ARGUMENT, "path is NULL");
+    assert_int_equal(ls_export_onnx(NULL, "x"), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void a_folder_that_is_not_there(void **state)
+{
+    (void)state;
+    setup t = open_setup(NULL);
+    ls_export_onnx(t.net, test_path("nowhere/x.onnx"));
+    assert_caught(t.s, LS_IO, "nowhere/x.onnx: cannot be written");
+    assert_int_equal(ls_export_onnx(t.net, "/dev/full"), LS_BAD_FILE); /* what is there must be a file */
+    assert_true(ls_catch(t.s, LS_BAD_FILE));
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
+/* ---- What is written ---- */
+
+static Ls__ModelProto *read_model(const char *name)
+{
+    size_t n;
+    unsigned char *file = test_read_file(name, &n);
+    Ls__ModelProto *model = ls__model_proto__unpack(NULL, n, file);
+    free(file);
+    assert_non_null(model);
+    return model;
+}
+
+static const Ls__TensorProto *find_initializer(const Ls__GraphProto *g, const char *name)
+{
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (strcmp(g->initializer[i]->name, name) == 0)
+            return g->initializer[i];
+    return NULL;
+}
+
+/* Whether the value is there for node `before`: the graph's input, an initializer, or the output of an earlier node. */
+static int times_named(const Ls__GraphProto *g, const char *name, size_t before)
+{
+    int found = find_initializer(g, name) != NULL;
+    for (size_t i = 0; i < g->n_input; i++)
+        found += strcmp(g->input[i]->name, name) == 0;
+    for (size_t i = 0; i < before; i++)
+        found += strcmp(g->node[i]->output[0], name) == 0;
+    return found;
+}
+
+static void check_names(const Ls__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        assert_int_equal(g->node[i]->n_output, 1);
+        assert_int_equal(times_named(g, g->node[i]->output[0], i), 0);
+        for (size_t k = 0; k < g->node[i]->n_input; k++)
+            assert_int_equal(times_named(g, g->node[i]->input[k], i), 1);
+    }
+    assert_int_equal(g->n_output, 1);
+    assert_string_equal(g->node[g->n_node - 1]->output[0], g->output[0]->name);
+    for (size_t i = 0; i < g->n_initializer; i++)
+        assert_ptr_equal(find_initializer(g, g->initializer[i]->name), g->initializer[i]);
+}
+
+static void check_shape(const Ls__ValueInfoProto *value, const char *batch, int rank, const int64_t dims[])
+{
+    const Ls__TypeProto__Tensor *tensor = value->type->tensor_type;
+    assert_int_equal(value->type->value_case, LS__TYPE_PROTO__VALUE_TENSOR_TYPE);
+    assert_int_equal(tensor->elem_type, LS__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    assert_int_equal(tensor->shape->n_dim, rank);
+    assert_int_equal(tensor->shape->dim[0]->value_case, LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM);
+    assert_string_equal(tensor->shape->dim[0]->dim_param, batch);
+    for (int i = 1; i < rank; i++) {
+        assert_int_equal(tensor->shape->dim[i]->value_case, LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE);
+        assert_int_equal(tensor->shape->dim[i]->dim_value, dims[i]);
+    }
+}
+
+/* Every parameter of the network is in the model, bit for bit. */
+static void check_parameters(const Ls__GraphProto *g, ls_module *net)
+{
+    for (int i = 0; i < ls_parameter_count(net); i++) {
+        ls_parameter_info info;
+        ls_parameter_at(net, i, &info);
+        const Ls__TensorProto *tensor = find_initializer(g, info.name);
+        assert_non_null(tensor);
+        assert_int_equal(tensor->data_type, LS__TENSOR_PROTO__DATA_TYPE__FLOAT);
+        assert_int_equal(tensor->n_dims, info.rank);
+        assert_memory_equal(tensor->dims, info.shape, (size_t)info.rank * sizeof *info.shape);
+        assert_int_equal(tensor->raw_data.len, (size_t)info.numbers * sizeof(float));
+        float *values = calloc((size_t)info.numbers, sizeof *values);
+        assert_int_equal(ls_read_parameter(net, info.name, values, info.numbers), LS_OK);
+        assert_memory_equal(tensor->raw_data.data, values, tensor->raw_data.len);
+        free(values);
+    }
+}
+
+static int count(const Ls__GraphProto *g, const char *op_type)
+{
+    int n = 0;
+    for (size_t i = 0; i < g->n_node; i++)
+        n += strcmp(g->node[i]->op_type, op_type) == 0;
+    return n;
+}
+
+static const Ls__NodeProto *node_of_layer(const Ls__GraphProto *g, const char *begin)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (strncmp(g->node[i]->name, begin, strlen(begin)) == 0)
+            return g->node[i];
+    fail_msg("no node %s...", begin);
+    return NULL;
+}
+
+static const Ls__AttributeProto *attribute(const Ls__NodeProto *node, const char *name)
+{
+    for (size_t i = 0; i < node->n_attribute; i++)
+        if (strcmp(node->attribute[i]->name, name) == 0)
+            return node->attribute[i];
+    return NULL;
+}
+
+static void check_ints(const Ls__NodeProto *node, const char *name, size_t n, int64_t each)
+{
+    const Ls__AttributeProto *a = attribute(node, name);
+    assert_non_null(a);
+    assert_int_equal(a->type, LS__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    assert_int_equal(a->n_ints, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(a->ints[i], each);
+}
+
+static ls_module *defined(ls_session *s, ls_module *net, int channels)
+{
+    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), NULL), LS_OK);
+    ls_infer(net, ls_zeros(s, LS_SHAPE(1, channels, 28, 28)));
+    return net;
+}
+
+static void lenet(void **state)
+{
+    (void)state;
+    static const char *const operators[] = {"Conv",    "Relu", "AveragePool", "Conv", "Relu", "AveragePool",
+                                            "Flatten", "Gemm", "Add",         "Relu", "Gemm", "Add"};
+    ls_session *s = ls_open(NULL);
+    ls_module *net = defined(s, ls_model(s, "lenet"), 1);
+    assert_int_equal(ls_export_onnx(net, test_path("x.onnx")), LS_OK);
+    Ls__ModelProto *model = read_model("x.onnx");
+    const Ls__GraphProto *g = model->graph;
+    assert_int_equal(model->ir_version, 7);
+    assert_string_equal(model->producer_name, "lockstep");
+    assert_int_equal(model->n_opset_import, 1);
+    assert_int_equal(model->opset_import[0]->version, 13);
+    assert_string_equal(g->name, "lenet");
+    assert_int_equal(g->n_node, sizeof operators / sizeof *operators);
+    for (size_t i = 0; i < g->n_node; i++)
+        assert_string_equal(g->node[i]->op_type, operators[i]);
+    assert_string_equal(g->input[0]->name, "input");
+    assert_string_equal(g->output[0]->name, "output");
+    check_shape(g->input[0], "batch", 4, (int64_t[]){0, 1, 28, 28});
+    check_shape(g->output[0], "batch", 2, (int64_t[]){0, 10});
+    check_names(g);
+    check_parameters(g, net);
+    assert_int_equal(g->n_initializer, 8);
+    assert_null(attribute(g->node[7], "transB")); /* W3 is (inputs, outputs), as the operator has it */
+    assert_int_equal(attribute(g->node[2], "count_include_pad")->i, 1);
+    ls__model_proto__free_unpacked(model, NULL);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void resnet18(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *op_type;
+        int times;
+    } counts[] = {{"Conv", 20}, {"BatchNormalization", 17}, {"Relu", 17},
+                  {"Add", 8},   {"GlobalAveragePool", 1},   {"Flatten", 1},
+                  {"Gemm", 1}};
+    ls_session *s = ls_open(NULL);
+    ls_module *net = defined(s, ls_resnet18(s, 10), 3);
+    assert_int_equal(ls_export_onnx(net, test_path("x.onnx")), LS_OK);
+    Ls__ModelProto *model = read_model("x.onnx");
+    const Ls__GraphProto *g = model->graph;
+    size_t all = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        assert_int_equal(count(g, counts[i].op_type), counts[i].times);
+        all += (size_t)counts[i].times;
+    }
+    assert_int_equal(g->n_node, all);
+    check_shape(g->input[0], "batch", 4, (int64_t[]){0, 3, 28, 28});
+    check_names(g);
+    check_parameters(g, net);
+    const Ls__NodeProto *halving = node_of_layer(g, "/resnet_block2.0.conv3/Conv_");
+    check_ints(halving, "strides", 2, 2);
+    check_ints(halving, "pads", 4, 0);
+    check_ints(halving, "kernel_shape", 2, 1);
+    const Ls__NodeProto *norm = node_of_layer(g, "/resnet_block4.1.bn2/BatchNormalization_");
+    static const char *const operands[] = {"weight", "bias", "running_mean", "running_var"};
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(norm->input[i + 1] + strlen("resnet_block4.1.bn2."), operands[i]);
+    assert_true(attribute(norm, "epsilon")->f == 1e-5f);
+    assert_int_equal(attribute(g->node[g->n_node - 1], "transB")->i, 1);
+    ls__model_proto__free_unpacked(model, NULL);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void every_operation(void **state)
+{
+    (void)state;
+    setup t = open_setup(NULL);
+    assert_int_equal(ls_export_onnx(t.net, test_path("x.onnx")), LS_OK);
+    Ls__ModelProto *model = read_model("x.onnx");
+    check_names(model->graph);
+    check_parameters(model->graph, t.net);
+    /* Parameters have these names. */
+    assert_string_equal(model->graph->input[0]->name, "input_");
+    assert_string_equal(model->graph->output[0]->name, "output_");
+    check_shape(model->graph->output[0], "batch", 2, (int64_t[]){0, CLASSES});
+    assert_int_equal(count(model->graph, "Gemm"), 4);
+    assert_int_equal(count(model->graph, "ReduceSum"), 4);
+    check_ints(node_of_layer(model->graph, "/MaxPool_"), "pads", 4, 1);
+    ls__model_proto__free_unpacked(model, NULL);
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
+static ls_status export_once(const ls_allocator *allocator)
+{
+    setup t = open_setup(allocator);
+    ls_export_onnx(t.net, test_path("x.onnx"));
+    return ls_close(t.s);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_every_allocation_may_fail(export_once);
+    assert_int_equal(test_files_in_folder(), 1);
+}
+
+#else
+
+static void it_is_not_built_in(void **state)
+{
+    (void)state;
+    setup t = open_setup(NULL);
+    assert_int_equal(ls_export_onnx(t.net, test_path("x.onnx")), LS_UNSUPPORTED);
+    assert_non_null(strstr(ls_message(t.s), "built without protobuf-c"));
+    assert_int_equal(test_files_in_folder(), 0);
+    ls_close(t.s);
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return write_for_others(argv[1]);
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_folder_make, test_folder_remove)
+    const struct CMUnitTest tests[] = {
+#if LOCKSTEP_HAVE_PROTOBUF_C
+        IN_FOLDER(lenet),
+        IN_FOLDER(resnet18),
+        IN_FOLDER(every_operation),
+        IN_FOLDER(an_own_operation_is_refused_by_name),
+        IN_FOLDER(a_folder_that_is_not_there),
+        IN_FOLDER(every_allocation_may_fail),
+#else
+        IN_FOLDER(it_is_not_built_in),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
