@@ -11,8 +11,23 @@ struct ls_cifar {
     int labels; /* of a record; the last one counts */
     int classes, coarse;
     const char *files[2][MOST_FILES + 1];
-    const char *names;
+    const char *const *names; /* [classes] */
 };
+
+static const char *const names_10[] = {
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+
+static const char *const names_100[] = {
+    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
+    "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
+    "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish",
+    "forest", "fox", "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn_mower", "leopard", "lion",
+    "lizard", "lobster", "man", "maple_tree", "motorcycle", "mountain", "mouse", "mushroom", "oak_tree", "orange",
+    "orchid", "otter", "palm_tree", "pear", "pickup_truck", "pine_tree", "plain", "plate", "poppy", "porcupine",
+    "possum", "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk",
+    "skyscraper", "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank",
+    "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale",
+    "willow_tree", "wolf", "woman", "worm"};
 
 const ls_cifar ls_cifar_10 = {.title = "CIFAR-10",
                               .archive = "cifar-10-batches-bin",
@@ -21,7 +36,7 @@ const ls_cifar ls_cifar_10 = {.title = "CIFAR-10",
                               .files = {[LS_TRAIN] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                                       "data_batch_4.bin", "data_batch_5.bin"},
                                         [LS_TEST] = {"test_batch.bin"}},
-                              .names = "airplane\0automobile\0bird\0cat\0deer\0dog\0frog\0horse\0ship\0truck"};
+                              .names = names_10};
 
 const ls_cifar ls_cifar_100 = {
     .title = "CIFAR-100",
@@ -30,20 +45,7 @@ const ls_cifar ls_cifar_100 = {
     .classes = 100,
     .coarse = 20,
     .files = {[LS_TRAIN] = {"train.bin"}, [LS_TEST] = {"test.bin"}},
-    .names =
-        "apple\0aquarium_"
-        "fish\0baby\0bear\0beaver\0bed\0bee\0beetle\0bicycle\0bottle\0bowl\0boy\0bridge\0bus\0butterfly\0"
-        "camel\0can\0castle\0caterpillar\0cattle\0chair\0chimpanzee\0clock\0cloud\0cockroach\0couch\0crab\0crocodile\0c"
-        "up\0"
-        "dinosaur\0dolphin\0elephant\0flatfish\0forest\0fox\0girl\0hamster\0house\0kangaroo\0keyboard\0lamp\0lawn_"
-        "mower\0"
-        "leopard\0lion\0lizard\0lobster\0man\0maple_tree\0motorcycle\0mountain\0mouse\0mushroom\0oak_"
-        "tree\0orange\0orchid\0"
-        "otter\0palm_tree\0pear\0pickup_truck\0pine_"
-        "tree\0plain\0plate\0poppy\0porcupine\0possum\0rabbit\0raccoon\0ray\0"
-        "road\0rocket\0rose\0sea\0seal\0shark\0shrew\0skunk\0skyscraper\0snail\0snake\0spider\0squirrel\0streetcar\0"
-        "sunflower\0sweet_pepper\0table\0tank\0telephone\0television\0tiger\0tractor\0train\0trout\0tulip\0turtle\0"
-        "wardrobe\0whale\0willow_tree\0wolf\0woman\0worm"};
+    .names = names_100};
 
 /* One file of a part. */
 typedef struct opened {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_BATCH = 256, MOST_CLASSES = 256, MOST_PIXELS = 1 << 20 };
+enum { DEFAULT_BATCH = 256, MOST_PIXELS = 1 << 20 };
 
 static ls_status check_shape(ls_context *context, const ls_images *images, ls_status beyond, const char *what)
 {
@@ -15,9 +15,9 @@ static ls_status check_shape(ls_context *context, const ls_images *images, ls_st
         return ls_raise(context, beyond, "%s: %lld images of %d x %d x %d; needs 1 to %d images of 1 to %d values each",
                         what, (long long)images->rows, images->channels, images->height, images->width, INT32_MAX,
                         MOST_PIXELS);
-    if (images->classes < 1 || images->classes > MOST_CLASSES)
+    if (images->classes < 1 || images->classes > LS_MOST_CLASSES)
         return ls_raise(context, LS_BAD_ARGUMENT, "%s: %d classes; a label is a byte, so 1 to %d are possible", what,
-                        images->classes, MOST_CLASSES);
+                        images->classes, LS_MOST_CLASSES);
     return LS_OK;
 }
 
@@ -70,14 +70,14 @@ ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status be
     return images->values && images->labels ? LS_OK : ls_context_status(context);
 }
 
-ls_status ls_images_name(ls_context *context, ls_images *images, const char *names)
+ls_status ls_images_name(ls_context *context, ls_images *images, const char *const names[])
 {
-    size_t length = 0;
+    size_t length = 0, at = 0;
     for (int i = 0; i < images->classes; i++)
-        length += strlen(names + length) + 1;
+        length += strlen(names[i]) + 1;
     images->names = ls_alloc(context, length, 1, "the names of the classes");
-    if (images->names)
-        memcpy(images->names, names, length);
+    for (int i = 0; images->names && i < images->classes; at += strlen(names[i++]) + 1)
+        strcpy(images->names + at, names[i]);
     return images->names ? LS_OK : ls_context_status(context);
 }
 

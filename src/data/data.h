@@ -4,6 +4,8 @@
 
 #include "base/session.h"
 
+enum { LS_MOST_CLASSES = 256 }; /* a label is a byte */
+
 /* What the reader of a format hands over; its memory is from ls_alloc. */
 typedef struct ls_images {
     void *values;    /* [rows][channels][height][width] */
@@ -20,8 +22,8 @@ void ls_images_release(ls_context *context, ls_images *images);
  * messages. */
 ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status beyond, const char *what);
 
-/* Names the classes, `names` being images->classes of them, each with its zero byte behind it. */
-ls_status ls_images_name(ls_context *context, ls_images *images, const char *names);
+/* Names the classes: names[images->classes], which are copied. */
+ls_status ls_images_name(ls_context *context, ls_images *images, const char *const names[]);
 
 struct ls_data {
     ls_session *session; /* first: ls_session_of reads it; NULL where only the context is known */

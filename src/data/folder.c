@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_CLASSES = 256, MOST_BYTES = 64 << 20 /* of a picture's file */ };
+enum { MOST_BYTES = 64 << 20 /* of a picture's file */ };
 
 /* ---- Names ---- */
 
@@ -203,9 +203,9 @@ static ls_status list_part(part_folder *p, int most)
     if (status == LS_OK && p->classes.n == 0)
         status = ls_raise(context, LS_BAD_FILE, "%s: there is no folder in it; each class has one, with its images",
                           p->path);
-    if (status == LS_OK && p->classes.n > MOST_CLASSES)
+    if (status == LS_OK && p->classes.n > LS_MOST_CLASSES)
         status = ls_raise(context, LS_BAD_FILE, "%s: %d folders; at most %d classes are possible", p->path,
-                          p->classes.n, MOST_CLASSES);
+                          p->classes.n, LS_MOST_CLASSES);
     if (status != LS_OK)
         return status;
     p->files = ls_alloc(context, (size_t)p->classes.n, sizeof *p->files, "a folder's names");
@@ -268,17 +268,6 @@ static ls_status read_images(reader *r, const part_folder *p, const names *class
     return status;
 }
 
-static ls_status name_classes(ls_context *context, ls_images *images, const names *classes)
-{
-    size_t length = 0, at = 0;
-    for (int i = 0; i < classes->n; i++)
-        length += strlen(classes->at[i]) + 1;
-    images->names = ls_alloc(context, length, 1, "the names of the classes");
-    for (int i = 0; images->names && i < classes->n; at += strlen(classes->at[i++]) + 1)
-        strcpy(images->names + at, classes->at[i]);
-    return images->names ? LS_OK : ls_context_status(context);
-}
-
 /* DIRECTORY/train; DIRECTORY/test, or where there is none DIRECTORY/val. */
 static char *part_path(ls_context *context, const char *directory, ls_part part)
 {
@@ -307,7 +296,7 @@ static ls_status read_test(reader *r, part_folder *test, part_folder *train)
     const names *classes = train->classes.n ? &train->classes : &test->classes;
     if (status == LS_OK)
         status = read_images(r, test, classes);
-    return status == LS_OK ? name_classes(r->context, r->images, classes) : status;
+    return status == LS_OK ? ls_images_name(r->context, r->images, (const char *const *)classes->at) : status;
 }
 
 static ls_status read_train(reader *r, part_folder *train)
@@ -319,7 +308,7 @@ static ls_status read_train(reader *r, part_folder *train)
     ls_status status = look_at_first(r, train);
     if (status == LS_OK)
         status = read_images(r, train, &train->classes);
-    return status == LS_OK ? name_classes(r->context, r->images, &train->classes) : status;
+    return status == LS_OK ? ls_images_name(r->context, r->images, (const char *const *)train->classes.at) : status;
 }
 
 ls_status ls_folder_read(ls_context *context, const char *directory, ls_part part, ls_images *images)
@@ -333,7 +322,7 @@ ls_status ls_folder_read(ls_context *context, const char *directory, ls_part par
         status = ls_raise(context, LS_IO,
                           "%s: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE", own.path);
     if (status == LS_OK)
-        status = list_part(&own, MOST_CLASSES);
+        status = list_part(&own, LS_MOST_CLASSES);
     if (status == LS_OK)
         status = part == LS_TRAIN ? read_train(&r, &own) : read_test(&r, &own, &train);
     release_part(&own);

@@ -23,12 +23,7 @@ typedef struct reading {
 
 static _Noreturn void fail_with(reading *r, const char *why)
 {
-    char text[JMSG_LENGTH_MAX];
-    size_t n = 0;
-    for (; why[n] && n < sizeof text - 1; n++)
-        text[n] = (char)(why[n] >= ' ' && why[n] <= '~' ? why[n] : '?');
-    text[n] = '\0';
-    ls_raise(r->picture->context, LS_BAD_FILE, "%s: cannot be decoded: %s", r->picture->path, text);
+    ls_picture_raise(r->picture, why);
     longjmp(r->failed, 1);
 }
 

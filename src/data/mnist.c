@@ -9,24 +9,27 @@ enum { SIDE = 28, CLASSES = 10 };
 static const char *const IMAGES[] = {[LS_TRAIN] = "train-images-idx3-ubyte", [LS_TEST] = "t10k-images-idx3-ubyte"};
 static const char *const LABELS[] = {[LS_TRAIN] = "train-labels-idx1-ubyte", [LS_TEST] = "t10k-labels-idx1-ubyte"};
 
+static const char *const digits[CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+static const char *const articles[CLASSES] = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Boot"};
+
 /* Both sets have the same files, so that one can be taken for the other: `first` are the labels that they begin with. */
 struct ls_mnist {
     const char *name, *title, *instead;
     const char *system; /* a folder, or NULL */
-    const char *names;  /* of the classes */
+    const char *const *names; /* of the classes */
     uint8_t first[2][CLASSES];
 };
 const ls_mnist ls_mnist_digits = {.name = "mnist",
                                   .title = "MNIST",
                                   .instead = "",
-                                  .names = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009",
+                                  .names = digits,
                                   .first = {{5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, {7, 2, 1, 0, 4, 1, 4, 9, 5, 9}}};
 const ls_mnist ls_mnist_fashion = {
     .name = "fashion-mnist",
     .title = "Fashion-MNIST",
     .instead = ", install the package dataset-fashion-mnist, or run `lockstep data fetch`",
     .system = "/usr/share/datasets/fashion-mnist",
-    .names = "T-shirt\0Trouser\0Pullover\0Dress\0Coat\0Sandal\0Shirt\0Sneaker\0Bag\0Boot",
+    .names = articles,
     .first = {{9, 0, 0, 3, 0, 2, 7, 2, 5, 5}, {9, 2, 1, 1, 6, 1, 4, 6, 5, 7}}};
 
 char *ls_mnist_cache(ls_context *context, const ls_mnist *set)

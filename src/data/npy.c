@@ -9,7 +9,6 @@ enum {
     PREFIX = 8 /* magic and version */,
     LONGEST_HEADER = 1 << 16,
     LONGEST_DESCR = 8,
-    MOST_CLASSES = 256,
     PIECE = 1 << 16
 };
 
@@ -277,7 +276,7 @@ static ls_status read_labels(const opened *o, uint8_t *labels, int *classes)
             int label = label_of(piece + i * array->size, array->size);
             if (!good_label(label, array))
                 status = ls_raise(o->context, LS_BAD_FILE, "%s: the label of image %lld is not one of 0 to %d", o->path,
-                                  (long long)(at + i), MOST_CLASSES - 1);
+                                  (long long)(at + i), LS_MOST_CLASSES - 1);
             else if (label >= *classes)
                 *classes = label + 1;
             if (labels && status == LS_OK)

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { LONGEST_REASON = 200 }; /* libjpeg's longest */
+
 static bool begins_with(const ls_picture *picture, const char *magic, size_t length)
 {
     return picture->count >= length && memcmp(picture->bytes, magic, length) == 0;
@@ -47,6 +49,16 @@ void ls_picture_put_row(const ls_picture *picture, const uint8_t *from, int row,
     for (int k = 0; k < planes; k++, to += plane)
         for (size_t i = 0; i < width; i++)
             to[i] = from[i * samples + (picture->colour ? (size_t)k : 0)];
+}
+
+void ls_picture_raise(const ls_picture *picture, const char *why)
+{
+    char text[LONGEST_REASON];
+    size_t n = 0;
+    for (; why[n] && n < sizeof text - 1; n++)
+        text[n] = (char)(why[n] >= ' ' && why[n] <= '~' ? why[n] : '?');
+    text[n] = '\0';
+    ls_raise(picture->context, LS_BAD_FILE, "%s: cannot be decoded: %s", picture->path, text);
 }
 
 ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width)

@@ -33,6 +33,8 @@ bool ls_is_picture(const char *name);
 
 /* For decoders: takes a row of pixels, each of 1 byte or 3. */
 void ls_picture_put_row(const ls_picture *picture, const uint8_t *from, int row, int planes, uint8_t *pixels);
+/* Raises LS_BAD_FILE with what a decoder's library says, whose bytes may be the file's own. */
+void ls_picture_raise(const ls_picture *picture, const char *why);
 ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width);
 
 #if LOCKSTEP_HAVE_PNG

@@ -19,12 +19,7 @@ typedef struct reading {
 static void fail(png_structp png, png_const_charp why)
 {
     const reading *r = png_get_error_ptr(png);
-    char text[96];
-    size_t n = 0;
-    for (; why[n] && n < sizeof text - 1; n++)
-        text[n] = (char)(why[n] >= ' ' && why[n] <= '~' ? why[n] : '?');
-    text[n] = '\0';
-    ls_raise(r->picture->context, LS_BAD_FILE, "%s: cannot be decoded: %s", r->picture->path, text);
+    ls_picture_raise(r->picture, why);
     png_longjmp(png, 1);
 }
 
