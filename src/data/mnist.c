@@ -10,12 +10,13 @@ static const char *const IMAGES[] = {[LS_TRAIN] = "train-images-idx3-ubyte", [LS
 static const char *const LABELS[] = {[LS_TRAIN] = "train-labels-idx1-ubyte", [LS_TEST] = "t10k-labels-idx1-ubyte"};
 
 static const char *const digits[CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-static const char *const articles[CLASSES] = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Boot"};
+static const char *const articles[CLASSES] = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat",
+                                              "Sandal",  "Shirt",   "Sneaker",  "Bag",   "Boot"};
 
 /* Both sets have the same files, so that one can be taken for the other: `first` are the labels that they begin with. */
 struct ls_mnist {
     const char *name, *title, *instead;
-    const char *system; /* a folder, or NULL */
+    const char *system;       /* a folder, or NULL */
     const char *const *names; /* of the classes */
     uint8_t first[2][CLASSES];
 };
