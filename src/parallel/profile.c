@@ -301,9 +301,12 @@ static void add_up(ls_profile *profile)
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;
+    /* More devices than cores, and other programs beside them: threads at work without a core overlap, and their turns may add
+     * up to more than the cores' time, which is the most that can have been taken. */
+    double taken = fmin(turns, sum->seconds * sum->cores);
     sum->between = worked - sum->operations - sum->gathering - sum->reducing;
-    sum->elsewhere = turns - worked;
-    sum->waiting = sum->seconds * sum->cores - turns;
+    sum->elsewhere = taken - worked;
+    sum->waiting = sum->seconds * sum->cores - taken;
 }
 
 ls_status ls_profile_stop(ls_profile *profile)
