@@ -16,6 +16,11 @@ static ls_status not_regular(ls_context *context, const char *path, mode_t mode)
     return ls_raise(context, LS_BAD_FILE, "%s: this is %s; name a regular file", path, what);
 }
 
+bool ls_file_is_there(const char *path)
+{
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 int ls_file_open(ls_context *context, const char *path, int64_t *bytes)
 {
     int fd;

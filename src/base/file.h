@@ -8,6 +8,9 @@
  * system refuses LS_IO with its reason. `bytes` may be NULL. -1 after a failure. */
 int ls_file_open(ls_context *context, const char *path, int64_t *bytes);
 
+/* What is there but hidden by a directory's permissions counts as there: opening it says why it cannot be read. */
+bool ls_file_is_there(const char *path);
+
 /* Exactly `count` bytes from `offset`; a file that has become shorter is LS_BAD_FILE. */
 ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t offset, void *into, size_t count);
 

@@ -64,7 +64,7 @@ typedef struct reading {
 static bool is_there(ls_context *context, const char *directory, const char *name)
 {
     char *path = ls_format(context, "a path", "%s/%s", directory, name);
-    bool there = path && access(path, F_OK) == 0;
+    bool there = path && ls_file_is_there(path);
     ls_release(context, path);
     return there;
 }

@@ -3,18 +3,25 @@
 #include "base/random.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_BATCH = 256, MOST_PIXELS = 1 << 20 };
+enum { DEFAULT_BATCH = 256 };
+
+const char *ls_data_directory(const char *named)
+{
+    const char *variable = getenv("LOCKSTEP_DATA");
+    return named ? named : variable && variable[0] ? variable : NULL;
+}
 
 static ls_status check_shape(ls_context *context, const ls_images *images, ls_status beyond, const char *what)
 {
     if (images->rows < 1 || images->rows > INT32_MAX || images->channels < 1 || images->height < 1 ||
-        images->width < 1 || (int64_t)images->height * images->width > MOST_PIXELS ||
-        images->channels > MOST_PIXELS / (images->height * images->width))
+        images->width < 1 || (int64_t)images->height * images->width > LS_MOST_PIXELS ||
+        images->channels > LS_MOST_PIXELS / (images->height * images->width))
         return ls_raise(context, beyond, "%s: %lld images of %d x %d x %d; needs 1 to %d images of 1 to %d values each",
                         what, (long long)images->rows, images->channels, images->height, images->width, INT32_MAX,
-                        MOST_PIXELS);
+                        LS_MOST_PIXELS);
     if (images->classes < 1 || images->classes > LS_MOST_CLASSES)
         return ls_raise(context, LS_BAD_ARGUMENT, "%s: %d classes; a label is a byte, so 1 to %d are possible", what,
                         images->classes, LS_MOST_CLASSES);

@@ -4,7 +4,13 @@
 
 #include "base/session.h"
 
-enum { LS_MOST_CLASSES = 256 }; /* a label is a byte */
+enum {
+    LS_MOST_CLASSES = 256,    /* a label is a byte */
+    LS_MOST_PIXELS = 1 << 20, /* of an image, or values of all its channels */
+};
+
+/* What the caller named, else $LOCKSTEP_DATA; NULL where neither is there. */
+const char *ls_data_directory(const char *named);
 
 /* What the reader of a format hands over; its memory is from ls_alloc. */
 typedef struct ls_images {

@@ -40,8 +40,7 @@ static char *directory_of(ls_context *context, const format *f, ls_part part, co
 {
     if (f->mnist)
         return ls_mnist_directory(context, f->mnist, part, named);
-    const char *variable = getenv("LOCKSTEP_DATA");
-    named = named ? named : variable && variable[0] ? variable : NULL;
+    named = ls_data_directory(named);
     if (named)
         return ls_copy_string(context, named, "a path");
     ls_raise(context, LS_IO, "%s: its folder is not named; say --data DIR, set ls_loader.directory or $LOCKSTEP_DATA",

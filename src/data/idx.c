@@ -1,11 +1,11 @@
 #include "data/idx.h"
+#include "base/file.h"
+#include "data/data.h"
 #include "data/source.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MOST_PIXELS = 1 << 20, LONGEST_HEADER = 16 };
+enum { LONGEST_HEADER = 16 };
 
 /* One file on its way in. */
 typedef struct reading {
@@ -16,20 +16,14 @@ typedef struct reading {
     bool gzip;
 } reading;
 
-/* What is there but hidden by a directory's permissions counts as there: opening it says why it cannot be read. */
-static bool is_there(const char *path)
-{
-    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
-}
-
 char *ls_idx_find(ls_context *context, const char *path)
 {
     char *found = ls_copy_string(context, path, "a path");
-    if (!found || is_there(found))
+    if (!found || ls_file_is_there(found))
         return found;
     ls_release(context, found);
     found = ls_format(context, "a path", "%s.gz", path);
-    if (!found || is_there(found))
+    if (!found || ls_file_is_there(found))
         return found;
     ls_release(context, found);
     return NULL;
@@ -88,7 +82,7 @@ static ls_status read_header(const reading *from, ls_idx *idx, int64_t *bytes)
     if (count == 0 || height == 0 || width == 0)
         return ls_raise(from->context, LS_BAD_FILE, "%s: holds no %s (%u of %u x %u); fetch it again", from->path,
                         noun(from->kind), count, height, width);
-    if (count > INT32_MAX || (uint64_t)height * width > MOST_PIXELS)
+    if (count > INT32_MAX || (uint64_t)height * width > LS_MOST_PIXELS)
         return ls_raise(from->context, LS_BAD_FILE,
                         "%s: announces %u %s of %u x %u, more than can be meant; fetch it again", from->path, count,
                         noun(from->kind), height, width);

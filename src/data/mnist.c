@@ -79,9 +79,8 @@ static char *places(ls_context *context, const ls_mnist *set, const char *cache)
  * result that nobody sees. */
 char *ls_mnist_directory(ls_context *context, const ls_mnist *set, ls_part part, const char *named)
 {
-    const char *variable = getenv("LOCKSTEP_DATA");
     const char *from = named ? "" : " ($LOCKSTEP_DATA)";
-    named = named ? named : variable && variable[0] ? variable : NULL;
+    named = ls_data_directory(named);
     char *cache = named ? NULL : ls_mnist_cache(context, set);
     const char *found = NULL, *first = named ? named : set->system;
     if (has_part(context, first, part))

@@ -226,7 +226,7 @@ static ls_status open_array(opened *o, ls_context *context, const char *director
     int64_t bytes = 0;
     *o = (opened){.context = context, .fd = -1};
     o->path = ls_format(context, "a path", "%s/%s_%s.npy", directory, letter, part);
-    if (o->path && access(o->path, F_OK) != 0)
+    if (o->path && !ls_file_is_there(o->path))
         return ls_raise(context, LS_IO,
                         "%s: is not there; a data set of arrays is X_train.npy, y_train.npy, X_test.npy and y_test.npy",
                         o->path);
@@ -291,7 +291,7 @@ static ls_status read_labels(const opened *o, uint8_t *labels, int *classes)
 static ls_status look_at_other(ls_context *context, const char *directory, const char *part, int *classes)
 {
     char *path = ls_format(context, "a path", "%s/y_%s.npy", directory, part);
-    bool there = path && access(path, F_OK) == 0;
+    bool there = path && ls_file_is_there(path);
     ls_release(context, path);
     if (!there)
         return ls_context_status(context);

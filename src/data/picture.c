@@ -63,8 +63,8 @@ void ls_picture_raise(const ls_picture *picture, const char *why)
 
 ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width)
 {
-    if (height > 0 && width > 0 && height <= LS_PICTURE_PIXELS && width <= LS_PICTURE_PIXELS / height)
+    if (height > 0 && width > 0 && height <= LS_MOST_PIXELS && width <= LS_MOST_PIXELS / height)
         return LS_OK;
     return ls_raise(picture->context, LS_BAD_FILE, "%s: %llu x %llu pixels; at most %d in all are understood",
-                    picture->path, (unsigned long long)height, (unsigned long long)width, LS_PICTURE_PIXELS);
+                    picture->path, (unsigned long long)height, (unsigned long long)width, LS_MOST_PIXELS);
 }

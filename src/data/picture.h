@@ -2,9 +2,9 @@
 #ifndef LS_DATA_PICTURE_H
 #define LS_DATA_PICTURE_H
 
-#include "base/context.h"
+#include "data/data.h"
 
-enum { LS_PICTURE_PIXELS = 1 << 20, /* the most that a picture may have */ LS_COLOURS = 3 };
+enum { LS_COLOURS = 3 };
 
 /* A picture's file, its content, and what that says of it. */
 typedef struct ls_picture {

@@ -52,7 +52,7 @@ static void read_header(reading *r)
 {
     ls_picture *picture = r->picture;
     png_set_read_fn(r->png, r, read_bytes);
-    png_set_user_limits(r->png, LS_PICTURE_PIXELS, LS_PICTURE_PIXELS);
+    png_set_user_limits(r->png, LS_MOST_PIXELS, LS_MOST_PIXELS);
     png_set_chunk_cache_max(r->png, 64); /* text and the like, which nobody reads */
     png_set_chunk_malloc_max(r->png, 1 << 20);
     png_set_crc_action(r->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);

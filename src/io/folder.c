@@ -1,4 +1,5 @@
 #include "io/folder.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -138,12 +139,12 @@ ls_status ls_folder_check(ls_context *context, const char *directory, int64_t nu
     char *path = ls_folder_path(context, directory, number, "json"),
          *file = ls_folder_path(context, directory, number, "safetensors");
     ls_status status = path && file ? LS_OK : ls_context_status(context);
-    if (status == LS_OK && access(path, F_OK) != 0 && errno == ENOENT)
+    if (status == LS_OK && !ls_file_is_there(path))
         status = ls_raise(context, LS_BAD_FILE, "%s: it has no manifest; its save did not end", file);
     if (status == LS_OK)
         status = ls_manifest_read(context, path, manifest);
     if (status == LS_OK) {
-        if (access(file, F_OK) != 0 && errno == ENOENT)
+        if (!ls_file_is_there(file))
             status = ls_raise(context, LS_BAD_FILE, "%s: missing, though its manifest is there", file);
         else
             status = ls_sections_check(context, file, manifest->sections, manifest->n_sections);

@@ -13,7 +13,7 @@ lines() { # what a log says of steps and epochs, but for the times
     sed -e 1d -e 's/,"sec":.*//' "$work/run.jsonl"
 }
 
-same() { # OPTIONS...: for this run
+anywhere() { # OPTIONS...: the same on any devices and instruction set
     rm -rf "$work/kept"
     # shellcheck disable=SC2086 # options
     runs 0 train $small --devices cpu:0 --log "$work/run.jsonl" "$@"
@@ -26,12 +26,16 @@ same() { # OPTIONS...: for this run
         [ "$(tail -n 1 "$work/out")" = "$one" ] || wrong "$called: another fingerprint"
         lines | cmp -s - "$work/lines" || wrong "$called: another log"
     done
+    printf '%s  %s\n' "$one" "$*"
+}
+
+same() { # OPTIONS...: after a break too
+    anywhere "$@"
     # shellcheck disable=SC2086
     runs 0 train $small $kept --quiet --devices cpu:0-1 --steps 7 "$@"
     # shellcheck disable=SC2086
     runs 0 train $small $kept --quiet --devices cpu:0-2 --resume "$@"
     [ "$(tail -n 1 "$work/out")" = "$one" ] || wrong "$called: another fingerprint after a break"
-    printf '%s  %s\n' "$one" "$*"
 }
 
 first() { # JSON: members of the first line of what was logged last
@@ -49,6 +53,12 @@ same --optimizer adamw --lr 0.01 --beta1 0.8 --beta2 0.95 --eps 1e-6 --warmup 3
 first '{"optimizer": "adamw", "lr": 0.01, "beta1": 0.8, "beta2": 0.95, "eps": 1e-6, "weight_decay": 0.01}'
 same --lr 0.3 --label-smoothing 0.1
 first '{"optimizer": "sgd", "label_smoothing": 0.1}'
+# A schedule's length is a setting, so that --steps would make it another run: checkpoint.sh resumes such a run from an earlier checkpoint.
+anywhere --lr 0.1 --momentum 0.9 --nesterov --weight-decay 0.001 --schedule step
+first '{"schedule": "step", "nesterov": true, "weight_decay": 0.001}'
+anywhere --optimizer adamw --lr 0.01 --schedule cosine --warmup 3
+first '{"schedule": "cosine", "warmup": 3}'
+anywhere --optimizer adam --schedule step
 same --lr 0.3 --momentum 0.9 --clip-norm 0.3
 first '{"clip_norm": 0.3}'
 [ "$(grep -c '"grad_norm":[0-9]' "$work/run.jsonl")" = 10 ] || wrong "no gradient's norm with each step"

@@ -73,7 +73,8 @@ tail -n 1 "$work/out" >"$work/fingerprint"
 "$program" train --epochs 1 --limit 2560 --limit-test 256 --data "$root/usr/share/datasets/fashion-mnist" --quiet 2>"$work/err" |
     tail -n 1 | cmp -s - "$work/fingerprint" || wrong "the package trains to another fingerprint than $program"
 must 'lockstep doctor --quiet --skip cores,memory' # nothing is amiss for want of an MPI
-must 'lockstep fingerprint kept.safetensors && rm kept.safetensors'
+must 'lockstep export --onnx kept.onnx --weights kept.safetensors && test -s kept.onnx'
+must 'lockstep fingerprint kept.safetensors && rm kept.safetensors kept.onnx'
 must 'apt-get purge -y --auto-remove lockstep'
 same_files "$work/bare"
 
