@@ -12,13 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 28, CLASSES = 10, LEAST_IMAGES = 8192, UNMEASURED = 2, MANY_DEVICES = 8 };
+enum { SIDE = 28, CLASSES = 10, LEAST_IMAGES = 8192, UNMEASURED = 2, ROUNDS = 5, MANY_DEVICES = 8 };
 
 typedef struct bench {
     run run;
     ls_devices all;
     ls_data *data;
-    ls_trainer *trainer;
     run_log *json;
 } bench;
 
@@ -50,56 +49,96 @@ static int make_data(bench *b)
     return b->data ? 0 : session_failed(b->run.session, "bench");
 }
 
-/* Takes so many steps and waits. */
-static int take_steps(bench *b, int64_t steps)
+/* A network that is trained on some of the devices. */
+typedef struct trained {
+    ls_module *net;
+    ls_trainer *trainer;
+} trained;
+
+/* So many steps of each of them, in turn, so that all are at it at once; and waits. */
+static int take_steps(bench *b, const trained *these, int n, int64_t steps)
 {
     ls_batch batch;
-    while (steps > 0 && !ls_failed(b->run.session)) {
+    for (int64_t i = 0; i < steps * n && !ls_failed(b->run.session);) {
         if (!ls_next(b->data, &batch))
             continue; /* the end of an epoch */
-        ls_backward(ls_cross_entropy(ls_train(b->run.net, batch.X), batch.y));
-        ls_step(b->trainer);
-        steps--;
+        ls_backward(ls_cross_entropy(ls_train(these[i % n].net, batch.X), batch.y));
+        ls_step(these[i % n].trainer);
+        i++;
     }
     return ls_wait(b->run.session) == LS_OK ? 0 : session_failed(b->run.session, b->run.model);
 }
 
 static int64_t steps_of(const bench *b)
 {
-    int64_t usual = strcmp(b->run.model, "resnet18") == 0 ? 4 : 50;
+    int64_t usual = b->run.chosen->profile ? 4 : 2;
+    if (strcmp(b->run.model, "resnet18") != 0)
+        usual = b->run.chosen->profile ? 50 : 100;
     return b->run.chosen->steps ? b->run.chosen->steps : usual;
 }
 
-/* The network on the run's devices, after the steps that have to allocate and to warm up. */
-static int begin(bench *b)
+/* The run's network on these devices, after the steps that have to allocate and to warm up. */
+static int begin(bench *b, const ls_devices *devices, trained *it)
 {
+    b->run.devices = *devices;
     int status = run_network(&b->run, b->data);
     if (status)
         return status;
-    b->trainer = ls_trainer_new(b->run.net, LS_SGD, &(ls_optim){.lr = 0.01});
-    if (!b->trainer || ls_check_batches(b->trainer, b->data) != LS_OK)
+    it->net = b->run.net;
+    it->trainer = ls_trainer_new(it->net, LS_SGD, &(ls_optim){.lr = 0.01});
+    if (!it->trainer || ls_check_batches(it->trainer, b->data) != LS_OK)
         return session_failed(b->run.session, b->run.model);
-    return take_steps(b, UNMEASURED);
+    return take_steps(b, it, 1, UNMEASURED);
+}
+
+/* A network of its own on each of the devices. */
+static int begin_separate(bench *b, const ls_devices *devices, trained *each)
+{
+    int status = 0;
+    for (int i = 0; i < devices->n && !status; i++)
+        status = begin(b, &(ls_devices){.n = 1, .at = {devices->at[i]}}, &each[i]);
+    return status;
 }
 
 /* ---- Images per second ---- */
 
-/* `first` is what the first device did meanwhile. */
-static int measure_steps(bench *b, double *seconds, ls_device_times *first)
+/* Seconds, of each round. */
+typedef struct rounds {
+    double step[ROUNDS], shard[ROUNDS], sums[ROUNDS]; /* the last two of the networks' first devices, their mean */
+} rounds;
+
+static int measure_round(bench *b, const trained *these, int n, rounds *taken, int round)
 {
-    ls_device_times before;
-    int64_t steps = steps_of(b);
-    int status = begin(b);
-    if (status)
-        return status;
-    ls_device_times_at(b->trainer, 0, &before);
-    double start = steady_seconds();
-    status = take_steps(b, steps);
-    *seconds = (steady_seconds() - start) / (double)steps;
-    ls_device_times_at(b->trainer, 0, first);
-    first->computing -= before.computing;
-    first->reducing -= before.reducing;
+    const int64_t steps = steps_of(b), shards = (b->run.chosen->batch - 1) / b->run.chosen->shard + 1;
+    double computing = 0, reducing = 0, start = steady_seconds();
+    ls_device_times times;
+    for (int i = 0; i < n; i++) {
+        ls_device_times_at(these[i].trainer, 0, &times);
+        computing -= times.computing;
+        reducing -= times.reducing;
+    }
+    int status = take_steps(b, these, n, steps);
+    taken->step[round] = (steady_seconds() - start) / (double)steps;
+    for (int i = 0; i < n; i++) {
+        ls_device_times_at(these[i].trainer, 0, &times);
+        computing += times.computing;
+        reducing += times.reducing;
+    }
+    taken->shard[round] = computing / (double)(steps * shards * n);
+    taken->sums[round] = reducing / (double)(steps * n);
     return status;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+static double median(double seconds[ROUNDS])
+{
+    qsort(seconds, ROUNDS, sizeof *seconds, by_size);
+    return seconds[ROUNDS / 2];
 }
 
 /* 1, 2, 3, ... of the devices; where there are many, 1, 2, 4, 8, ... and all. */
@@ -128,9 +167,10 @@ static void log_speed(bench *b, int n, double images, double forecasted)
     log_text(b->json, "model", b->run.model);
     log_text(b->json, "devices", b->run.devices_text);
     log_integer(b->json, "device_count", n);
-    log_integer(b->json, "steps", steps_of(b));
-    log_number(b->json, "images_per_second", images);
-    log_number(b->json, "forecast_images_per_second", forecasted); /* from fewer devices; null of the first */
+    log_integer(b->json, "steps", steps_of(b)); /* of a round */
+    log_integer(b->json, "rounds", ROUNDS);
+    log_number(b->json, "images_per_second", images); /* the rounds' median */
+    log_number(b->json, "forecast_images_per_second", forecasted); /* from separate runs; null of the first */
     log_item_end(b->json);
 }
 
@@ -143,16 +183,31 @@ static int next_forecast(int n, int most)
     return next < most ? next : most;
 }
 
+/* Cores that were not asked for can tell how much they hinder each other. */
+static int measure_separate(bench *b, const ls_devices *devices, forecast *f)
+{
+    trained each[LS_MAX_DEVICES];
+    rounds apart;
+    int scope = ls_enter(b->run.session), status = begin_separate(b, devices, each);
+    for (int i = 0; i < ROUNDS && !status; i++)
+        status = measure_round(b, each, devices->n, &apart, i);
+    if (status)
+        return status;
+    ls_leave(b->run.session, scope);
+    forecast_separate(f, devices->n, median(apart.shard), median(apart.sums));
+    return 0;
+}
+
 /* More than were measured, up to one for each shard. */
-static void print_forecast(bench *b, forecast *f, int measured)
+static int print_forecast(bench *b, forecast *f, int measured)
 {
     int most = f->shards < LS_MAX_DEVICES ? f->shards : LS_MAX_DEVICES, next = next_forecast(measured, most);
     ls_devices all = ls_all_devices(b->run.session);
-    if (next > measured && next <= all.n) { /* cores that were not asked for can tell how much they hinder each other */
-        ls_speed speed;
+    if (next > measured && next <= all.n) {
         all.n = next;
-        if (ls_measure_speed(b->run.session, all, &speed) == LS_OK)
-            forecast_speed(f, next, &speed);
+        int status = measure_separate(b, &all, f);
+        if (status)
+            return status;
     }
     for (int n = measured; n < most;) {
         n = next_forecast(n, most);
@@ -162,40 +217,51 @@ static void print_forecast(bench *b, forecast *f, int measured)
     printf("%-10s recommended: %d device%s, for %d shard%s a step (%.3f ms a shard, %.3f ms of sums, %.3f ms a further "
            "device)\n",
            b->run.model, forecast_recommended(f), forecast_recommended(f) > 1 ? "s" : "", f->shards,
-           f->shards > 1 ? "s" : "", 1e3 * f->shard, 1e3 * f->sums, 1e3 * f->latency);
+           f->shards > 1 ? "s" : "", 1e3 * f->shard[1], 1e3 * f->sums[1], 1e3 * f->latency);
+    return 0;
 }
 
-/* One line: so many of the devices, measured, beside what fewer let expect. Updates the forecast. */
+/* One line: so many of the devices, measured in turns with as many separate runs, and beside it what these let expect. Updates
+ * the forecast. */
 static int bench_devices(bench *b, int n, forecast *f, double *first)
 {
     const settings *c = b->run.chosen;
-    double seconds = 0, expected = NAN;
-    ls_speed speed;
-    ls_device_times times;
+    ls_devices devices = b->all;
+    trained together, each[LS_MAX_DEVICES];
+    rounds taken, apart;
+    double expected = NAN;
+    devices.n = n;
+    const bool own_cores = has_own_cores(&devices), forecasts = own_cores && n > 1 && c->batch > c->shard;
     int scope = ls_enter(b->run.session);
-    b->run.devices.n = n;
-    const bool own_cores = has_own_cores(&b->run.devices);
-    snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s", ls_devices_str(b->run.session, b->run.devices));
-    if (own_cores && c->batch > c->shard && ls_measure_speed(b->run.session, b->run.devices, &speed) == LS_OK) {
-        forecast_speed(f, n, &speed);
-        expected = n > 1 ? forecast_images(f, n) : NAN;
+    snprintf(b->run.devices_text, sizeof b->run.devices_text, "%s", ls_devices_str(b->run.session, devices));
+    int status = begin(b, &devices, &together);
+    if (!status && forecasts)
+        status = begin_separate(b, &devices, each);
+    for (int i = 0; i < ROUNDS && !status; i++) {
+        if (forecasts)
+            status = measure_round(b, each, n, &apart, i);
+        if (!status)
+            status = measure_round(b, &together, 1, &taken, i);
     }
-    int status = measure_steps(b, &seconds, &times);
     if (status)
         return status;
     ls_leave(b->run.session, scope);
-    double images = (double)c->batch / seconds;
-    *first = n == 1 ? images : *first;
+    const double seconds = median(taken.step), images = (double)c->batch / seconds;
+    if (n == 1) {
+        *first = images;
+        forecast_separate(f, 1, median(taken.shard), median(taken.sums));
+        forecast_begin(f, (int)((c->batch - 1) / c->shard + 1), (int)c->batch, seconds);
+    } else if (forecasts) {
+        forecast_separate(f, n, median(apart.shard), median(apart.sums));
+        expected = forecast_images(f, n);
+    }
     printf("%-10s %-28s %10.1f %8.2f", b->run.model, b->run.devices_text, images, images / *first);
     if (!isnan(expected))
         printf("   %.1f expected (%+.1f %%)", expected, 100 * (expected / images - 1));
     printf("\n");
     fflush(stdout);
     log_speed(b, n, images, expected);
-    if (n == 1)
-        forecast_begin(f, (int)((c->batch - 1) / c->shard + 1), (int)c->batch, &times, steps_of(b),
-                       seconds * (double)steps_of(b));
-    else if (own_cores)
+    if (n > 1 && own_cores)
         forecast_fit(f, n, seconds);
     return 0;
 }
@@ -209,9 +275,7 @@ static int bench_images(bench *b)
         status = bench_devices(b, n, &f, &first);
         measured = n;
     }
-    if (!status && has_own_cores(&b->all))
-        print_forecast(b, &f, measured);
-    return status;
+    return !status && has_own_cores(&b->all) ? print_forecast(b, &f, measured) : status;
 }
 
 /* ---- Profile ---- */
@@ -226,12 +290,13 @@ static int bench_profile(bench *b)
 {
     ls_session *session = b->run.session;
     ls_speed before, after;
-    int scope = ls_enter(session), status = begin(b);
+    trained it;
+    int scope = ls_enter(session), status = begin(b, &b->all, &it);
     if (status)
         return status;
     ls_measure_speed(session, b->run.devices, &before);
-    ls_profile *profile = ls_profile_start(b->trainer, 0);
-    if ((status = take_steps(b, steps_of(b))) != 0)
+    ls_profile *profile = ls_profile_start(it.trainer, 0);
+    if ((status = take_steps(b, &it, 1, steps_of(b))) != 0)
         return status;
     if (ls_profile_stop(profile) != LS_OK || ls_measure_speed(session, b->run.devices, &after) != LS_OK)
         return session_failed(session, "bench");

@@ -2,37 +2,28 @@
 
 static const double worth_its_while = 0.75;
 
-void forecast_begin(forecast *f, int shards, int images, const ls_device_times *times, int64_t steps, double seconds)
+void forecast_begin(forecast *f, int shards, int images, double seconds)
 {
-    double step = seconds / (double)steps;
     f->shards = shards;
     f->images = images;
-    f->shard = times->computing / (double)(steps * shards);
-    f->sums = times->reducing / (double)steps;
-    f->rest = step - f->shard * shards - f->sums;
+    f->rest = seconds - f->shard[1] * shards - f->sums[1];
     if (f->rest < 0)
         f->rest = 0;
 }
 
-void forecast_speed(forecast *f, int n, const ls_speed *speed)
+void forecast_separate(forecast *f, int n, double shard, double sums)
 {
-    f->flops[n] = speed->flops;
-    f->bytes[n] = speed->bytes;
-    f->cores = n;
-}
-
-/* How much slower one core is while n are at it: as with the most that were measured, where n are not. */
-static double slower(const double *speed, int n, int most)
-{
-    while (n > 1 && (n > most || speed[n] <= 0))
-        n--;
-    return speed[1] > speed[n] && speed[n] > 0 ? speed[1] / speed[n] : 1;
+    f->shard[n] = shard;
+    f->sums[n] = sums;
+    f->known = n;
 }
 
 static double without_latency(const forecast *f, int n)
 {
-    int rounds = (f->shards - 1) / n + 1;
-    return rounds * f->shard * slower(f->flops, n, f->cores) + f->sums * slower(f->bytes, n, f->cores) / n + f->rest;
+    int rounds = (f->shards - 1) / n + 1, as = n < f->known ? n : f->known;
+    while (as > 1 && f->shard[as] <= 0)
+        as--;
+    return rounds * f->shard[as] + f->sums[as] / n + f->rest;
 }
 
 void forecast_fit(forecast *f, int n, double seconds)
