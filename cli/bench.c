@@ -169,7 +169,7 @@ static void log_speed(bench *b, int n, double images, double forecasted)
     log_integer(b->json, "device_count", n);
     log_integer(b->json, "steps", steps_of(b)); /* of a round */
     log_integer(b->json, "rounds", ROUNDS);
-    log_number(b->json, "images_per_second", images); /* the rounds' median */
+    log_number(b->json, "images_per_second", images);              /* the rounds' median */
     log_number(b->json, "forecast_images_per_second", forecasted); /* from separate runs; null of the first */
     log_item_end(b->json);
 }
