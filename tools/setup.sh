@@ -129,19 +129,20 @@ build() {
     fi
 }
 
-# Names the state of the machine that a set-up made: when it is unchanged there is nothing to do.
+# Names the state of the machine that a set-up made: when it is unchanged there is nothing to do. A package that somebody installs
+# meanwhile, an MPI for example, is a change: it may be a part that CMake finds now.
 setup_key() {
     printf '%s\n' "$root" "$@"
     cksum <"$root/CMakeLists.txt"
     cksum <"$root/cmake/optional.cmake"
+    [ ! -r /var/lib/dpkg/status ] || cksum </var/lib/dpkg/status
 }
 
 # set_up NAME REQUIRED EXTRAS: installs unless the stamp of this NAME says that it was done.
 # Returns 1 where the stamp was good, so that the caller may skip its configuring too.
 set_up() {
-    stamp=$root/build/.$1-setup
-    key=$(setup_key "$2" "$3")
-    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && command -v cmake >/dev/null 2>&1 &&
+    stamp=$root/build/.$1-setup wanted=$2 extras_wanted=$3
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(setup_key "$2" "$3")" ] && command -v cmake >/dev/null 2>&1 &&
         configured "$root/build"; then
         return 1
     fi
@@ -151,7 +152,7 @@ set_up() {
 
 # Only after everything went well: a set-up that was cut short is done again.
 set_up_done() {
-    printf '%s\n' "$key" >"$stamp"
+    setup_key "$wanted" "$extras_wanted" >"$stamp"
 }
 
 # Two calls at once must not build in one directory at a time; the second waits. Released with descriptor 9.
