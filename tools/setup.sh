@@ -135,7 +135,8 @@ setup_key() {
     printf '%s\n' "$root" "$@"
     cksum <"$root/CMakeLists.txt"
     cksum <"$root/cmake/optional.cmake"
-    [ ! -r /var/lib/dpkg/status ] || cksum </var/lib/dpkg/status
+    # shellcheck disable=SC2016 # dpkg's own fields
+    dpkg-query -W -f '${binary:Package} ${Version} ${db:Status-Status}\n' 2>/dev/null | cksum
 }
 
 # set_up NAME REQUIRED EXTRAS: installs unless the stamp of this NAME says that it was done.

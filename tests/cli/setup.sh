@@ -1,0 +1,42 @@
+#!/bin/sh
+# What ./run and ./check do with a tree that was set up before: nothing, until the machine's packages or the tree change.
+# setup.sh PROGRAM, which is not run.
+. "$(dirname -- "$0")/common.sh"
+tools=$here/../../tools
+root=$work/tree
+mkdir -p "$root/build" "$root/cmake" "$work/bin"
+touch "$root/CMakeLists.txt" "$root/cmake/optional.cmake"
+printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\n' "$root" >"$root/build/CMakeCache.txt"
+printf '#!/bin/sh\ncat %s\n' "$work/packages" >"$work/bin/dpkg-query"
+printf '#!/bin/sh\n' >"$work/bin/cmake"
+chmod +x "$work/bin/dpkg-query" "$work/bin/cmake"
+echo 'gcc 12 installed' >"$work/packages"
+PATH=$work/bin:$PATH
+. "$tools/setup.sh"
+install_packages() {
+    printf '%s|%s\n' "$1" "$2" >>"$work/installed"
+    [ ! -e "$work/brings" ] || cat "$work/brings" >>"$work/packages"
+}
+
+sets_up() { # WHEN: set_up has something to do
+    set_up run gcc libpng-dev || wrong "nothing is set up $1"
+    set_up_done
+}
+leaves() { # WHEN: nothing
+    ! set_up run gcc libpng-dev || wrong "set up again $1"
+}
+
+echo 'libpng-dev 1.6 installed' >"$work/brings"
+sets_up "in a new tree"
+rm "$work/brings"
+[ "$(cat "$work/installed")" = 'gcc|libpng-dev' ] || wrong "asked for $(cat "$work/installed")"
+leaves "after what it installed itself"
+echo 'libopenmpi-dev 4.1 installed' >>"$work/packages"
+sets_up "after somebody installed a package"
+leaves "the second time"
+echo '# changed' >>"$root/CMakeLists.txt"
+sets_up "after the tree changed"
+leaves "the third time"
+rm "$root/build/CMakeCache.txt"
+set_up run gcc libpng-dev || wrong "nothing is set up without a configuration"
+ends
