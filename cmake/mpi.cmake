@@ -40,6 +40,7 @@ function(lockstep_mpi name about)
     endif()
   endif()
   if(NOT link)
+    unset(LOCKSTEP_MPICC_${name} CACHE) # it may be the other MPI's: this one's may come later
     message(STATUS "Lockstep: ${name} not found: not started by ${about}")
     return()
   endif()

@@ -39,4 +39,32 @@ sets_up "after the tree changed"
 leaves "the third time"
 rm "$root/build/CMakeCache.txt"
 set_up run gcc libpng-dev || wrong "nothing is set up without a configuration"
+
+# An MPI that comes after the other one, in a tree that was configured in between, is found.
+PATH=${PATH#"$work/bin:"}
+cmake=$(command -v cmake) || { echo "no cmake"; exit 77; }
+mkdir -p "$work/mpi" "$work/wrappers"
+cat >"$work/mpi/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.18)
+project(mpi LANGUAGES NONE)
+set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
+add_library(lockstep_objects STATIC empty.c)
+set(CMAKE_INSTALL_FULL_BINDIR /usr/bin)
+set(CMAKE_INSTALL_FULL_LIBDIR /usr/lib)
+include($here/../../cmake/mpi.cmake)
+END
+found() { # MPI: what the configuration says; it cannot be generated, as it has no compiler
+    PATH=$work/wrappers "$cmake" -S "$work/mpi" -B "$work/mpi/build" -G "Unix Makefiles" -DCMAKE_MAKE_PROGRAM=/bin/true \
+        -DCMAKE_INSTALL_LIBDIR=lib >"$work/out" 2>"$work/err"
+    grep -q "Lockstep: $1 found" "$work/out"
+}
+printf '#!/bin/sh\n[ "$1" = --showme:version ] || echo "-L/nowhere -lmpi"\n' >"$work/wrappers/mpicc.openmpi"
+chmod +x "$work/wrappers/mpicc.openmpi"
+ln -s mpicc.openmpi "$work/wrappers/mpicc"
+found openmpi || wrong "Open MPI is not found"
+! found mpich || wrong "Open MPI's wrapper is taken for MPICH's"
+printf '#!/bin/sh\n[ "$1" = -compile-info ] || [ "$1" = -link-info ] || exit 1\necho "gcc -L/nowhere -lmpich"\n' >"$work/wrappers/mpicc.mpich"
+chmod +x "$work/wrappers/mpicc.mpich"
+found mpich || wrong "MPICH is not found where it was installed after a configuration"
+found openmpi || wrong "Open MPI is not found beside MPICH"
 ends
