@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ls_status status = decoder ? decoder->look(&picture) : ls_context_status(&context);
     const int64_t pixels = status == LS_OK ? (int64_t)picture.height * picture.width : 0;
     must(status == ls_context_status(&context));
-    must(status != LS_OK || (pixels > 0 && pixels <= LS_PICTURE_PIXELS));
+    must(status != LS_OK || (pixels > 0 && pixels <= LS_MOST_PIXELS));
     if (status == LS_OK && pixels <= DECODED) {
         const int planes = picture.colour || data[0] & 1 ? LS_COLOURS : 1;
         uint8_t *out = malloc((size_t)(pixels * planes)); /* the sanitizer sees a byte too many */
