@@ -57,7 +57,7 @@ static const char style[] =
     "figcaption span{color:var(--quiet)}figcaption b{font-weight:500;white-space:nowrap}\n"
     ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:0 40px}\n"
     ".two table{width:100%}\n"
-    "@media(max-width:600px){main{padding:20px 14px 40px}table{font-size:.82rem}td,th{padding-right:10px}.bars{min-width:40px}"
+    "@media(max-width:600px){main{padding:20px 14px 40px}table{font-size:.82rem}td,th{padding-right:10px}table:not(.taken) thead th{white-space:normal}.bars{min-width:40px}"
     ".taken td{width:2.3em;height:2em;font-size:.78rem}"
     ".worst{grid-template-columns:repeat(auto-fill,minmax(92px,1fr))}.cards{grid-template-columns:1fr 1fr}"
     ".cards b{font-size:1.3rem}}\n"
