@@ -71,10 +71,14 @@ static int take_steps(bench *b, const trained *these, int n, int64_t steps)
 
 static int64_t steps_of(const bench *b)
 {
-    int64_t usual = b->run.chosen->profile ? 4 : 2;
-    if (strcmp(b->run.model, "resnet18") != 0)
-        usual = b->run.chosen->profile ? 50 : 100;
-    return b->run.chosen->steps ? b->run.chosen->steps : usual;
+    const settings *c = b->run.chosen;
+    const bool large = strcmp(b->run.model, "resnet18") == 0;
+    return c->steps ? c->steps : c->profile ? (large ? 4 : 50) : (large ? 2 : 100);
+}
+
+static int shards_of(const bench *b)
+{
+    return (int)((b->run.chosen->batch - 1) / b->run.chosen->shard + 1);
 }
 
 /* The run's network on these devices, after the steps that have to allocate and to warm up. */
@@ -109,7 +113,7 @@ typedef struct rounds {
 
 static int measure_round(bench *b, const trained *these, int n, rounds *taken, int round)
 {
-    const int64_t steps = steps_of(b), shards = (b->run.chosen->batch - 1) / b->run.chosen->shard + 1;
+    const int64_t steps = steps_of(b);
     double computing = 0, reducing = 0, start = steady_seconds();
     ls_device_times times;
     for (int i = 0; i < n; i++) {
@@ -124,7 +128,7 @@ static int measure_round(bench *b, const trained *these, int n, rounds *taken, i
         computing += times.computing;
         reducing += times.reducing;
     }
-    taken->shard[round] = computing / (double)(steps * shards * n);
+    taken->shard[round] = computing / (double)(steps * shards_of(b) * n);
     taken->sums[round] = reducing / (double)(steps * n);
     return status;
 }
@@ -250,7 +254,7 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
     if (n == 1) {
         *first = images;
         forecast_separate(f, 1, median(taken.shard), median(taken.sums));
-        forecast_begin(f, (int)((c->batch - 1) / c->shard + 1), (int)c->batch, seconds);
+        forecast_begin(f, shards_of(b), (int)c->batch, seconds);
     } else if (forecasts) {
         forecast_separate(f, n, median(apart.shard), median(apart.sums));
         expected = forecast_images(f, n);
