@@ -71,7 +71,7 @@ static ls_profile_row find_row(const ls_profile *profile, const char *layer, con
     return row;
 }
 
-static void check_sum(const ls_profile *profile, int cores)
+static void check_sum(const ls_profile *profile, int cores, bool crowded)
 {
     ls_profile_sum sum;
     ls_profile_row row;
@@ -89,7 +89,8 @@ static void check_sum(const ls_profile *profile, int cores)
     print_message("%d cores: %g s, operations %g, gathering %g, reducing %g, between %g, waiting %g, elsewhere %g\n",
                   cores, sum.seconds, sum.operations, sum.gathering, sum.reducing, sum.between, sum.waiting,
                   sum.elsewhere);
-    assert_true(sum.gathering > 0 && sum.reducing > 0 && sum.between > 0 && sum.waiting >= 0);
+    assert_true(sum.gathering > 0 && sum.reducing > 0 && sum.between > 0);
+    assert_true(sum.waiting > 0 || (crowded && sum.waiting == 0)); /* devices without a core of their own leave none */
     assert_true(sum.unhidden > 0 && sum.unhidden < sum.seconds);
     assert_float_equal(operations, sum.operations, 1e-9);
     assert_float_equal(sum.operations + sum.gathering + sum.reducing + sum.between + sum.waiting + sum.elsewhere,
@@ -113,7 +114,7 @@ static void every_operation_is_there(void **state)
         take_steps(&t, 2); /* not measured */
         assert_int_equal(ls_profile_stop(profile), LS_OK);
         int machine = ls_all_devices(t.s).n;
-        check_sum(profile, cases[i].cores < machine ? cases[i].cores : machine);
+        check_sum(profile, cases[i].cores < machine ? cases[i].cores : machine, cases[i].cores > machine);
 
         double images = STEPS * BATCH, macs = CHANNELS * SIZE * SIZE * 9.0;
         ls_profile_row row = find_row(profile, "0", "conv");
