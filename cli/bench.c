@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 28, CLASSES = 10, LEAST_IMAGES = 8192, UNMEASURED = 2, ROUNDS = 5, MANY_DEVICES = 8 };
+enum { SIDE = 28, CLASSES = 10, LEAST_IMAGES = 8192, UNMEASURED = 2, MOST_ROUNDS = 25, MANY_DEVICES = 8 };
 
 typedef struct bench {
     run run;
@@ -69,11 +69,21 @@ static int take_steps(bench *b, const trained *these, int n, int64_t steps)
     return ls_wait(b->run.session) == LS_OK ? 0 : session_failed(b->run.session, b->run.model);
 }
 
+static bool is_large(const bench *b)
+{
+    return strcmp(b->run.model, "resnet18") == 0;
+}
+
 static int64_t steps_of(const bench *b)
 {
     const settings *c = b->run.chosen;
-    const bool large = strcmp(b->run.model, "resnet18") == 0;
-    return c->steps ? c->steps : c->profile ? (large ? 4 : 50) : (large ? 2 : 100);
+    return c->steps ? c->steps : c->profile ? (is_large(b) ? 4 : 50) : (is_large(b) ? 2 : 40);
+}
+
+/* Short rounds need many: what else a host does lasts longer than they do. */
+static int rounds_of(const bench *b)
+{
+    return is_large(b) ? 5 : MOST_ROUNDS;
 }
 
 static int shards_of(const bench *b)
@@ -106,9 +116,9 @@ static int begin_separate(bench *b, const ls_devices *devices, trained *each)
 
 /* ---- Images per second ---- */
 
-/* Seconds, of each round. */
+/* Seconds, of each round; the last two are of the networks' first devices, their mean. */
 typedef struct rounds {
-    double step[ROUNDS], shard[ROUNDS], sums[ROUNDS]; /* the last two of the networks' first devices, their mean */
+    double step[MOST_ROUNDS], shard[MOST_ROUNDS], sums[MOST_ROUNDS];
 } rounds;
 
 static int measure_round(bench *b, const trained *these, int n, rounds *taken, int round)
@@ -139,10 +149,11 @@ static int by_size(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static double median(double seconds[ROUNDS])
+static double median(const bench *b, double seconds[MOST_ROUNDS])
 {
-    qsort(seconds, ROUNDS, sizeof *seconds, by_size);
-    return seconds[ROUNDS / 2];
+    const int n = rounds_of(b);
+    qsort(seconds, (size_t)n, sizeof *seconds, by_size);
+    return seconds[n / 2];
 }
 
 /* 1, 2, 3, ... of the devices; where there are many, 1, 2, 4, 8, ... and all. */
@@ -172,7 +183,7 @@ static void log_speed(bench *b, int n, double images, double forecasted)
     log_text(b->json, "devices", b->run.devices_text);
     log_integer(b->json, "device_count", n);
     log_integer(b->json, "steps", steps_of(b)); /* of a round */
-    log_integer(b->json, "rounds", ROUNDS);
+    log_integer(b->json, "rounds", rounds_of(b));
     log_number(b->json, "images_per_second", images);              /* the rounds' median */
     log_number(b->json, "forecast_images_per_second", forecasted); /* from separate runs; null of the first */
     log_item_end(b->json);
@@ -193,12 +204,12 @@ static int measure_separate(bench *b, const ls_devices *devices, forecast *f)
     trained each[LS_MAX_DEVICES];
     rounds apart;
     int scope = ls_enter(b->run.session), status = begin_separate(b, devices, each);
-    for (int i = 0; i < ROUNDS && !status; i++)
+    for (int i = 0; i < rounds_of(b) && !status; i++)
         status = measure_round(b, each, devices->n, &apart, i);
     if (status)
         return status;
     ls_leave(b->run.session, scope);
-    forecast_separate(f, devices->n, median(apart.shard), median(apart.sums));
+    forecast_separate(f, devices->n, median(b, apart.shard), median(b, apart.sums));
     return 0;
 }
 
@@ -241,7 +252,7 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
     int status = begin(b, &devices, &together);
     if (!status && forecasts)
         status = begin_separate(b, &devices, each);
-    for (int i = 0; i < ROUNDS && !status; i++) {
+    for (int i = 0; i < rounds_of(b) && !status; i++) {
         if (forecasts)
             status = measure_round(b, each, n, &apart, i);
         if (!status)
@@ -250,13 +261,13 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
     if (status)
         return status;
     ls_leave(b->run.session, scope);
-    const double seconds = median(taken.step), images = (double)c->batch / seconds;
+    const double seconds = median(b, taken.step), images = (double)c->batch / seconds;
     if (n == 1) {
         *first = images;
-        forecast_separate(f, 1, median(taken.shard), median(taken.sums));
+        forecast_separate(f, 1, median(b, taken.shard), median(b, taken.sums));
         forecast_begin(f, shards_of(b), (int)c->batch, seconds);
     } else if (forecasts) {
-        forecast_separate(f, n, median(apart.shard), median(apart.sums));
+        forecast_separate(f, n, median(b, apart.shard), median(b, apart.sums));
         expected = forecast_images(f, n);
     }
     printf("%-10s %-28s %10.1f %8.2f", b->run.model, b->run.devices_text, images, images / *first);
