@@ -207,6 +207,19 @@ static void written_and_read(void **state)
     test_context_done();
 }
 
+static void a_file_of_no_arrays(void **state)
+{
+    (void)state;
+    ls_context *context = test_context();
+    assert_int_equal(ls_safetensors_save(context, test_path("w"), NULL, 0, METADATA, 2), LS_OK);
+    ls_safetensors *file = ls_safetensors_open(context, test_path("w"));
+    assert_non_null(file);
+    assert_int_equal(ls_safetensors_count(file), 0);
+    assert_string_equal(ls_safetensors_metadata(file, "model"), "lenet");
+    ls_safetensors_close(file);
+    test_context_done();
+}
+
 static void refused_names(void **state)
 {
     (void)state;
@@ -608,6 +621,7 @@ int main(void)
 #if LOCKSTEP_HAVE_JANSSON
         test(images_told_by_a_file),
         test(written_and_read),
+        test(a_file_of_no_arrays),
         test(refused_names),
         test(killed_while_saving),
         test(written_by_python),

@@ -94,11 +94,11 @@ static ls_status write_header(ls_context *context, ls_replace *replace, const ch
     return status;
 }
 
-/* One section: what `first` up to `last` of the arrays hold, or the header where there are none. */
+/* One section: the header, or where that is NULL what `first` up to `last` of the arrays hold. */
 static ls_status write_section(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
                                const ls_named_array *first, const ls_named_array *last)
 {
-    if (!first)
+    if (header)
         return write_header(context, replace, path, header);
     ls_status status = LS_OK;
     for (; first < last && status == LS_OK; first++)
@@ -127,11 +127,11 @@ static ls_status write_file(ls_context *context, ls_replace *replace, const char
 {
     if (!sections) {
         ls_status status = write_section(context, replace, path, header, NULL, NULL);
-        return status == LS_OK ? write_section(context, replace, path, header, arrays, arrays + n) : status;
+        return status == LS_OK ? write_section(context, replace, path, NULL, arrays, arrays + n) : status;
     }
     ls_status status = sum_section(context, replace, path, header, NULL, NULL, &sections[0]);
     for (int i = 1; i < n_sections && status == LS_OK; i++)
-        status = sum_section(context, replace, path, header, arrays + first[i - 1], arrays + first[i], &sections[i]);
+        status = sum_section(context, replace, path, NULL, arrays + first[i - 1], arrays + first[i], &sections[i]);
     return status;
 }
 
