@@ -67,6 +67,17 @@ ls_status ls_context_status(ls_context *context)
     return status;
 }
 
+const char *ls_printable(const char *text, char *into, size_t size)
+{
+    size_t i = 0;
+    for (; text[i] && i + 1 < size; i++)
+        into[i] = text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?';
+    if (text[i] && size > 4)
+        memcpy(into + size - 4, "...", 3), i = size - 1;
+    into[i] = 0;
+    return into;
+}
+
 void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what)
 {
     size_t bytes;

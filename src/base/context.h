@@ -20,6 +20,9 @@ ls_status ls_raise(ls_context *context, ls_status status, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 ls_status ls_context_status(ls_context *context);
 
+/* A short copy of foreign text that is safe to show: control characters and what is not ASCII become '?'. */
+const char *ls_printable(const char *text, char *into, size_t size);
+
 /* `count` items of `size` bytes, zeroed, aligned to 64 bytes; NULL and LS_OUT_OF_MEMORY (with `what` in the message) when
  * there is no memory or the product overflows. A count of zero gives a valid pointer. */
 void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what);

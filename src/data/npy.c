@@ -142,20 +142,17 @@ static bool read_descr(const char *descr, ls_npy *array)
 
 static ls_status parse(ls_context *context, const char *path, text t, ls_npy *array)
 {
-    char descr[LONGEST_DESCR] = "";
+    char descr[LONGEST_DESCR] = "", shown[LONGEST_DESCR];
     bool fortran = false;
     if (!take_header(&t, descr, &fortran, array))
         return ls_raise(context, LS_BAD_FILE,
                         "%s: the header is none of a plain array (descr, fortran_order and shape); save it again with "
                         "numpy.save",
                         path);
-    for (char *at = descr; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
     if (!read_descr(descr, array))
         return ls_raise(context, LS_BAD_FILE,
                         "%s: holds numbers of the type '%s'; save them as uint8, float32 or (labels) int64", path,
-                        descr);
+                        ls_printable(descr, shown, sizeof shown));
     if (fortran)
         return ls_raise(context, LS_BAD_FILE, "%s: is in Fortran's order; save numpy.ascontiguousarray of it", path);
     return LS_OK;

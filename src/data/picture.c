@@ -53,12 +53,9 @@ void ls_picture_put_row(const ls_picture *picture, const uint8_t *from, int row,
 
 void ls_picture_raise(const ls_picture *picture, const char *why)
 {
-    char text[LONGEST_REASON];
-    size_t n = 0;
-    for (; why[n] && n < sizeof text - 1; n++)
-        text[n] = (char)(why[n] >= ' ' && why[n] <= '~' ? why[n] : '?');
-    text[n] = '\0';
-    ls_raise(picture->context, LS_BAD_FILE, "%s: cannot be decoded: %s", picture->path, text);
+    char shown[LONGEST_REASON];
+    ls_raise(picture->context, LS_BAD_FILE, "%s: cannot be decoded: %s", picture->path,
+             ls_printable(why, shown, sizeof shown));
 }
 
 ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width)

@@ -18,14 +18,3 @@ const char *ls_saved_name_fault(const char *name)
             return "has control characters";
     return NULL;
 }
-
-const char *ls_printable(const char *text, char *into, size_t size)
-{
-    size_t i = 0;
-    for (; text[i] && i + 1 < size; i++)
-        into[i] = text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?';
-    if (text[i] && size > 4)
-        memcpy(into + size - 4, "...", 3), i = size - 1;
-    into[i] = 0;
-    return into;
-}

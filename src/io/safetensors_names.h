@@ -11,7 +11,4 @@ enum { LS_SAVED_MOST_HEADER = 100 * 1000 * 1000, LS_SAVED_LONGEST_NAME = 512 };
  * directory are refused. */
 const char *ls_saved_name_fault(const char *name);
 
-/* A short copy of foreign text that is safe to show: control characters and what is not ASCII become '?'. */
-const char *ls_printable(const char *text, char *into, size_t size);
-
 #endif
