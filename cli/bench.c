@@ -77,7 +77,11 @@ static bool is_large(const bench *b)
 static int64_t steps_of(const bench *b)
 {
     const settings *c = b->run.chosen;
-    return c->steps ? c->steps : c->profile ? (is_large(b) ? 4 : 50) : (is_large(b) ? 2 : 40);
+    if (c->steps)
+        return c->steps;
+    if (c->profile)
+        return is_large(b) ? 4 : 50;
+    return is_large(b) ? 2 : 40;
 }
 
 /* Short rounds need many: what else a host does lasts longer than they do. */
@@ -116,14 +120,16 @@ static int begin_separate(bench *b, const ls_devices *devices, trained *each)
 
 /* ---- Images per second ---- */
 
-/* Seconds, of each round; the last two are of the networks' first devices, their mean. */
+/* Seconds, of each of n rounds; the last two are of the networks' first devices, their mean. */
 typedef struct rounds {
+    int n;
     double step[MOST_ROUNDS], shard[MOST_ROUNDS], sums[MOST_ROUNDS];
 } rounds;
 
-static int measure_round(bench *b, const trained *these, int n, rounds *taken, int round)
+static int measure_round(bench *b, const trained *these, int n, rounds *taken)
 {
     const int64_t steps = steps_of(b);
+    const int round = taken->n++;
     double computing = 0, reducing = 0, start = steady_seconds();
     ls_device_times times;
     for (int i = 0; i < n; i++) {
@@ -149,9 +155,8 @@ static int by_size(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static double median(const bench *b, double seconds[MOST_ROUNDS])
+static double median(double seconds[MOST_ROUNDS], int n)
 {
-    const int n = rounds_of(b);
     qsort(seconds, (size_t)n, sizeof *seconds, by_size);
     return seconds[n / 2];
 }
@@ -202,14 +207,14 @@ static int next_forecast(int n, int most)
 static int measure_separate(bench *b, const ls_devices *devices, forecast *f)
 {
     trained each[LS_MAX_DEVICES];
-    rounds apart;
+    rounds apart = {0};
     int scope = ls_enter(b->run.session), status = begin_separate(b, devices, each);
     for (int i = 0; i < rounds_of(b) && !status; i++)
-        status = measure_round(b, each, devices->n, &apart, i);
+        status = measure_round(b, each, devices->n, &apart);
     if (status)
         return status;
     ls_leave(b->run.session, scope);
-    forecast_separate(f, devices->n, median(b, apart.shard), median(b, apart.sums));
+    forecast_separate(f, devices->n, median(apart.shard, apart.n), median(apart.sums, apart.n));
     return 0;
 }
 
@@ -243,7 +248,7 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
     const settings *c = b->run.chosen;
     ls_devices devices = b->all;
     trained together, each[LS_MAX_DEVICES];
-    rounds taken, apart;
+    rounds taken = {0}, apart = {0};
     double expected = NAN;
     devices.n = n;
     const bool own_cores = has_own_cores(&devices), forecasts = own_cores && n > 1 && c->batch > c->shard;
@@ -254,20 +259,20 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
         status = begin_separate(b, &devices, each);
     for (int i = 0; i < rounds_of(b) && !status; i++) {
         if (forecasts)
-            status = measure_round(b, each, n, &apart, i);
+            status = measure_round(b, each, n, &apart);
         if (!status)
-            status = measure_round(b, &together, 1, &taken, i);
+            status = measure_round(b, &together, 1, &taken);
     }
     if (status)
         return status;
     ls_leave(b->run.session, scope);
-    const double seconds = median(b, taken.step), images = (double)c->batch / seconds;
+    const double seconds = median(taken.step, taken.n), images = (double)c->batch / seconds;
     if (n == 1) {
         *first = images;
-        forecast_separate(f, 1, median(b, taken.shard), median(b, taken.sums));
+        forecast_separate(f, 1, median(taken.shard, taken.n), median(taken.sums, taken.n));
         forecast_begin(f, shards_of(b), (int)c->batch, seconds);
     } else if (forecasts) {
-        forecast_separate(f, n, median(b, apart.shard), median(b, apart.sums));
+        forecast_separate(f, n, median(apart.shard, apart.n), median(apart.sums, apart.n));
         expected = forecast_images(f, n);
     }
     printf("%-10s %-28s %10.1f %8.2f", b->run.model, b->run.devices_text, images, images / *first);
