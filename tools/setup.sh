@@ -133,8 +133,7 @@ build() {
 # meanwhile, an MPI for example, is a change: it may be a part that CMake finds now.
 setup_key() {
     printf '%s\n' "$root" "$@"
-    cksum <"$root/CMakeLists.txt"
-    cksum <"$root/cmake/optional.cmake"
+    cksum "$root/CMakeLists.txt" "$root"/cmake/*.cmake
     # shellcheck disable=SC2016 # dpkg's own fields
     dpkg-query -W -f '${binary:Package} ${Version} ${db:Status-Status}\n' 2>/dev/null | cksum
 }

@@ -1,5 +1,7 @@
 #include "base/plugin.h"
 
+#include "base/file.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +39,7 @@ void *ls_plugin_load(const char *name, bool open_to_all, char *why, size_t size)
     snprintf(why, size, "there is no lockstep-%s.so beside this program", name);
     for (size_t i = 0; i < sizeof places / sizeof *places && (*folder || own_folder(folder, sizeof folder)); i++) {
         snprintf(path, sizeof path, places[i], folder, name);
-        if (access(path, F_OK) != 0)
+        if (!ls_file_is_there(path))
             continue;
         void *loaded = dlopen(path, RTLD_NOW | RTLD_NODELETE | (open_to_all ? RTLD_GLOBAL : RTLD_LOCAL));
         if (loaded)
