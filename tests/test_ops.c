@@ -1,6 +1,6 @@
-/* Every operation of every backend against the reference, bit for bit, from one table of shapes. `test_ops N` is for a machine that is
- * emulated: of the largest rows each operation takes every Nth, beginning elsewhere than its neighbours; fewer rows run in every
- * variant; and what is left out is said. */
+/* Every operation of every backend against the reference, bit for bit, from one table of shapes. `test_ops I/S` runs the Ith of S
+ * shares of it, which cores take at the same time. `test_ops I/S N` is for a machine that is emulated: of the largest rows each
+ * operation takes every Nth, beginning elsewhere than its neighbours; fewer rows run in every variant; and what is left out is said. */
 #include "op_table.h"
 
 #include <lockstep.h>
@@ -179,13 +179,14 @@ static void check_backend(const ls_backend *backend, const test_case *one, const
 
 static const ls_backend *backends[8];
 static int backend_count;
-static long cases_run;
-static int every = 1; /* 1: nothing is left out */
+static long cases_seen, cases_run;
+static int share = 1, shares = 1; /* which cases are this run's */
+static int every = 1;             /* 1: nothing is left out */
 
 static void run_case(const test_case *one)
 {
     const row *r = one->row;
-    test_random random = {.state = (uint64_t)cases_run * 1000 + one->attributes.op};
+    test_random random = {.state = (uint64_t)cases_seen * 1000 + one->attributes.op};
     test_batch batch = batch_of(one);
     operands all;
     float *rows = test_floats((size_t)r->count * r->c * r->h * r->w);
@@ -243,7 +244,8 @@ static void run_row(const row *r, ls_op op)
         }
         test_case one = case_of(r, op, relu, add, bias, values);
         one.in_parts = full;
-        run_case(&one);
+        if (cases_seen++ % shares == share - 1)
+            run_case(&one);
     }
 }
 
@@ -288,8 +290,9 @@ static void test_slots(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && (every = atoi(argv[1])) < 1) {
-        print_error("usage: test_ops [N], N at least 1\n");
+    if ((argc > 1 && (sscanf(argv[1], "%d/%d", &share, &shares) != 2 || share < 1 || share > shares)) ||
+        (argc > 2 && (every = atoi(argv[2])) < 1)) {
+        print_error("usage: test_ops [I/S [N]], I from 1 to S, N at least 1\n");
         return 2;
     }
     backend_count = test_backends(backends);
