@@ -94,45 +94,56 @@ static ls_status write_header(ls_context *context, ls_replace *replace, const ch
     return status;
 }
 
-/* One section: the header, or where that is NULL what `first` up to `last` of the arrays hold. */
-static ls_status write_section(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
-                               const ls_named_array *first, const ls_named_array *last)
+/* The values of `first` up to `last`. */
+static ls_status write_values(ls_replace *replace, const ls_named_array *first, const ls_named_array *last)
 {
-    if (header)
-        return write_header(context, replace, path, header);
     ls_status status = LS_OK;
     for (; first < last && status == LS_OK; first++)
         status = ls_replace_write(replace, first->values, (size_t)ls_named_array_numbers(first) * sizeof(float));
     return status;
 }
 
-/* The same, with its length and its sum. */
-static ls_status sum_section(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
-                             const ls_named_array *first, const ls_named_array *last, ls_section *section)
+/* What is written between the two calls is a section: its length and its sum. */
+static ls_sha256 *begin_section(ls_context *context, ls_replace *replace, ls_section *section)
 {
     ls_sha256 *hash = ls_sha256_begin(context);
-    if (!hash)
-        return ls_context_status(context);
-    int64_t before = ls_replace_bytes(replace);
-    ls_replace_hash(replace, hash);
-    ls_status status = write_section(context, replace, path, header, first, last);
+    if (hash)
+        ls_replace_hash(replace, hash);
+    section->bytes = -ls_replace_bytes(replace);
+    return hash;
+}
+
+static ls_status end_section(ls_replace *replace, ls_section *section, ls_sha256 *hash, ls_status status)
+{
     ls_replace_hash(replace, NULL);
-    section->bytes = ls_replace_bytes(replace) - before;
+    section->bytes += ls_replace_bytes(replace);
     ls_status ended = ls_sha256_end(hash, status == LS_OK ? section->sha256 : NULL);
     return status == LS_OK ? ended : status;
+}
+
+/* The header is the first section; what follows it is cut where `first` says. */
+static ls_status write_sections(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
+                                const ls_named_array *arrays, ls_section *sections, int n_sections, const int *first)
+{
+    ls_status status = LS_OK;
+    for (int i = 0; i < n_sections && status == LS_OK; i++) {
+        ls_sha256 *hash = begin_section(context, replace, &sections[i]);
+        if (!hash)
+            return ls_context_status(context);
+        status = i == 0 ? write_header(context, replace, path, header)
+                        : write_values(replace, arrays + first[i - 1], arrays + first[i]);
+        status = end_section(replace, &sections[i], hash, status);
+    }
+    return status;
 }
 
 static ls_status write_file(ls_context *context, ls_replace *replace, const char *path, const json_t *header,
                             const ls_named_array *arrays, int n, ls_section *sections, int n_sections, const int *first)
 {
-    if (!sections) {
-        ls_status status = write_section(context, replace, path, header, NULL, NULL);
-        return status == LS_OK ? write_section(context, replace, path, NULL, arrays, arrays + n) : status;
-    }
-    ls_status status = sum_section(context, replace, path, header, NULL, NULL, &sections[0]);
-    for (int i = 1; i < n_sections && status == LS_OK; i++)
-        status = sum_section(context, replace, path, NULL, arrays + first[i - 1], arrays + first[i], &sections[i]);
-    return status;
+    if (sections)
+        return write_sections(context, replace, path, header, arrays, sections, n_sections, first);
+    ls_status status = write_header(context, replace, path, header);
+    return status == LS_OK ? write_values(replace, arrays, arrays + n) : status;
 }
 
 ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
