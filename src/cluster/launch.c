@@ -64,9 +64,9 @@ void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire
         return loaded;
     }
     ls_raise(context, LS_UNSUPPORTED,
-             "started as rank %d of %d by %s, but its plugin cannot be had: %s; build "
-             "Lockstep where that MPI is installed, or use the mpirun of one that 'lockstep --version' lists",
-             launch->rank, launch->ranks, launch->launcher, loaded ? "it is of another version" : why);
+             "started as rank %d of %d by %s, but its plugin cannot be had: %s; install Debian's package lockstep-%s or "
+             "build Lockstep where that MPI is installed, or use the mpirun of one that 'lockstep --version' lists",
+             launch->rank, launch->ranks, launch->launcher, loaded ? "it is of another version" : why, launch->plugin);
     return NULL;
 }
 
