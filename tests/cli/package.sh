@@ -3,11 +3,11 @@
 # of one's own compiles, and purging them leaves no file. package.sh PROGRAM [ROOT], in the build folder; ROOT is a bare system made
 # before, of which a copy is used. Needs root, debootstrap and a package mirror; builds once more where the build is not for /usr.
 . "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/bare.sh"
 source=$(readlink -f "$here/../..")
 build=$(readlink -f "$(dirname -- "$program")")
-[ "$(id -u)" = 0 ] || { echo "not root"; exit 77; }
 for tool in debootstrap cpack dpkg-shlibdeps file unshare; do
-    command -v $tool >/dev/null 2>&1 || { echo "no $tool"; exit 77; }
+    command -v $tool >/dev/null 2>&1 || { echo "SKIPPED: no $tool"; exit 77; }
 done
 
 if ! grep -qx 'CMAKE_INSTALL_PREFIX:PATH=/usr' "$build/CMakeCache.txt"; then
@@ -20,28 +20,9 @@ if ! grep -qx 'CMAKE_INSTALL_PREFIX:PATH=/usr' "$build/CMakeCache.txt"; then
 fi
 (cd "$build" && cpack -G DEB -B "$work/packages") >"$work/out" 2>&1 || { wrong "cpack"; ends; }
 
-root=$work/root
-if [ -n "${2-}" ]; then
-    cp -a "$2" "$root"
-else
-    # shellcheck disable=SC1091 # the system's
-    debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$work/out" 2>&1 ||
-        { echo "debootstrap made no system: $(tail -n 1 "$work/out")"; exit 77; }
-fi
-echo '127.0.0.1 localhost' >"$root/etc/hosts"
-cp /etc/resolv.conf "$root/etc/"
+bare_system "${2-}"
 mkdir "$root/srv/packages"
 cp "$work"/packages/*.deb "$root/srv/packages"
-
-# there COMMAND: in the bare system; what it mounts goes with it.
-there() {
-    unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-        DEBIAN_FRONTEND=noninteractive TMPDIR=/tmp sh -c "cd && $1"' "$root" "$1" >"$work/out" 2>"$work/err" </dev/null
-}
-
-must() { # COMMAND
-    there "$1" || wrong "$1: status $?"
-}
 
 prints() { # PATTERN
     grep -qE "$1" "$work/out" || wrong "nothing printed matches '$1'"
