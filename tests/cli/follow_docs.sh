@@ -33,7 +33,7 @@ lenet_torch\.py	a quarter of an hour of PyTorch, whose figures are in the tree
 ^(py\(\)|sed .* py$)	the book's texts, which are the book's
 END
 
-# block NAME: runs it line by line, as a shell does that stops at the first failure.
+# block NAME: runs it, up to the first command that fails.
 block() {
     file=$root/srv/blocks/$1
     [ -e "$file" ] || { wrong "there is no block $1"; return; }
@@ -67,14 +67,14 @@ done
 must 'apt-get install ./lockstep/build-deb/lockstep-*.deb'
 
 # Measurements want their programs, and the hosts of hosts.md a list of them.
-must 'apt-get install --no-install-recommends libcmocka-dev clang libclang-rt-dev python3-venv'
+must 'apt-get install --no-install-recommends libcmocka-dev libdnnl-dev clang libclang-rt-dev python3-venv'
 must 'cd lockstep && cmake -S . -B build -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON && cmake --build build -j "$(nproc)"'
 must 'cd lockstep && echo "localhost slots=4" >hosts && ln -s /usr/share/datasets/fashion-mnist /data && mkdir -p runs'
 if there '. /srv/settings; cd lockstep && bench/peers/run --setup torch && build/peers/torch/bin/pip install -q onnxruntime'; then
     peers=yes
 else
     peers=
-    echo "left out: what needs PyTorch, which pip does not reach: $(tail -n 1 "$work/err")"
+    echo "left out: what needs packages that pip does not reach: $(tail -n 1 "$work/err")"
 fi
 
 # What the pages name in their text: page, command, and where it is shortened what is run.
@@ -101,7 +101,7 @@ docs/scale.md	bench/scale	bench/scale --rounds 1
 END
 for block in $(cd "$root/srv/blocks" && ls -v); do
     if [ -z "$peers" ] && grep -qE '^PYTHON|^bench/peers|^bench/sca' "$root/srv/blocks/$block"; then
-        echo "$block: left out: it needs PyTorch"
+        echo "$block: left out: it needs packages of pip"
     else
         block "$block"
     fi
