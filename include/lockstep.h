@@ -229,10 +229,10 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 typedef struct ls_cluster ls_cluster;
 
 /* Starts the ranks as the launcher of this process says: mpirun of Open MPI or MPICH, or srun with an MPI; a process that none
- * started, or started alone, is rank 0 of 1 and needs no MPI. Loads the plugin for that MPI, initialises it, and where the launcher left the ranks of a host on
- * the same cores, deals these out: the calling thread, and with it the devices of sessions opened later, keep to this rank's.
- * Once in a process. Check ls_cluster_status (LS_BAD_ARGUMENT: tasks without an MPI; LS_UNSUPPORTED: no plugin); NULL when there is
- * no memory. */
+ * started, or started alone, is rank 0 of 1 and needs no MPI. Loads the plugin for that MPI, initialises it, and where the
+ * launcher left the ranks of a host on the same cores, deals these out: the calling thread, and with it the devices of sessions
+ * opened later, keep to this rank's. Once in a process. Check ls_cluster_status (LS_BAD_ARGUMENT: tasks without an MPI;
+ * LS_UNSUPPORTED: no plugin); NULL when there is no memory. */
 ls_cluster *ls_cluster_start(void);
 /* What the launcher's environment says, before anything is started: the rank, how many there are, and its number among those of
  * its host; 0, 1 and 0 where nothing did. */

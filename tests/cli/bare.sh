@@ -12,7 +12,7 @@ bare_system() {
         debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$work/out" 2>&1 ||
             { echo "SKIPPED: debootstrap made no system: $(tail -n 1 "$work/out")"; exit 77; }
     fi
-    echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts"
+    echo "127.0.0.1 localhost $(uname -n)" >"$root/etc/hosts"
     cp /etc/resolv.conf "$root/etc/"
     [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/"
 }

@@ -13,13 +13,13 @@ git clone -q "$(readlink -f "$here/../..")" "$root/root/lockstep" || exit 1
 echo 'APT::Get::Assume-Yes "true";' >"$root/etc/apt/apt.conf.d/yes"
 mkdir "$root/srv/blocks"
 
-# The pages' blocks, one a file: README.md-1, docs/hosts.md-1 as hosts.md-1, and so on. Comments of a line's own stay.
+# The pages' blocks, one a file: README.md-1, docs/hosts.md-1 as hosts.md-1, and so on.
 cd "$root/root/lockstep" || exit 1
 for page in README.md docs/*.md; do
     awk -v to="$root/srv/blocks/${page#docs/}-" '/^```sh$/ {on = 1; file = to (++n); next} /^```/ {on = 0} on {print >file}' "$page"
 done
 
-# Shorter: ResNet-18 on a few images, fuzzing for a moment. Root's mpirun wants to be told; PYTHON is an interpreter of peers'.
+# Shorter: ResNet-18 on a few images, fuzzing for a moment. PYTHON is the interpreter that bench/peers/run makes.
 cat >"$work/shorten" <<'END'
 /doctor/!s/--model resnet18/& --limit 128 --limit-test 64/
 s/-runs=10000000/-runs=20000/
@@ -45,11 +45,15 @@ block() {
     sed -i -f "$work/shorten" "$file"
     sed 's/ *#.*//' "$file" | diff "$work/as-written" - | sed -n "s|^> |$1: shortened: |p"
     began=$(date +%s)
-    there ". /srv/settings; cd lockstep && bash -e /srv/blocks/$1" || wrong "$1: status $?"
-    mv "$file" "$work/followed"
-    printf '%s: followed (%s s)\n' "$1" $(($(date +%s) - began))
+    if there ". /srv/settings; cd lockstep && bash -e /srv/blocks/$1"; then
+        printf '%s: followed (%s s)\n' "$1" $(($(date +%s) - began))
+    else
+        wrong "$1: status $?"
+    fi
+    rm "$file"
 }
 
+# For Python's packages, and for mpirun, which starts nothing as root, and no more ranks than there are cores, unless it is told.
 cat >"$root/srv/settings" <<'END'
 export PIP_CERT=/etc/ssl/certs/ca-certificates.crt
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1

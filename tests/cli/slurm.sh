@@ -1,6 +1,6 @@
 #!/bin/sh
-# Slurm itself, in name spaces of its own: a controller and two nodes of this one machine, each with a host name, a /tmp and shared
-# memory of its own. Ranks that srun starts do what one process does; one that is killed or stopped is named and ends them all; the
+# Slurm itself, in name spaces of its own: a controller and two nodes of this one machine, each with a host name, shared memory and a
+# folder for temporary files of its own. Ranks that srun starts do what one process does; one that is killed or stopped is named and ends them all; the
 # manual's batch script is put back into the queue by a signal and goes on from its checkpoint. slurm.sh PROGRAM openmpi|mpich
 # Needs root and the packages slurm-wlm and munge; what it starts ends with it.
 if [ -z "${LOCKSTEP_IN_SLURM_TEST-}" ]; then
@@ -119,13 +119,14 @@ done
 # One task needs no plugin, whatever the site has for --mpi.
 mkdir "$work/alone" && cp "$program" "$work/alone/lockstep" || exit 1
 called="srun of one task"
-srun --quiet -n 1 --mpi="$speaks" "$work/alone/lockstep" train --quiet --limit 100 --steps 1 >"$work/out" 2>"$work/err" || wrong "$called: not status 0"
+srun --quiet -n 1 --mpi="$speaks" "$work/alone/lockstep" train --quiet --limit 100 --steps 1 >"$work/out" 2>"$work/err" ||
+    wrong "$called: not status 0"
 
 # The manual's script, for this program and these data: a signal has it saved and put back into the queue, and another turn ends it; a
 # job that is cancelled has saved too, and stays away.
 sed -n '/^## Under Slurm/,/^## /p' "$here/../../docs/reliability.md" | sed -n '/^```sh/,/^```/p' | grep -v '^```' >"$work/manual.sh"
-sed -e 's/--cpus-per-task=16/--cpus-per-task=2/' -e "s|lockstep train --model resnet18|$program train --quiet --epochs 300 --data $work/data --save s.safetensors|" \
-    "$work/manual.sh" >"$work/job.sh"
+this="$program train --quiet --epochs 300 --data $work/data --save s.safetensors"
+sed -e 's/--cpus-per-task=16/--cpus-per-task=2/' -e "s|lockstep train --model resnet18|$this|" "$work/manual.sh" >"$work/job.sh"
 grep -q -- '--save s.safetensors' "$work/job.sh" || wrong "the manual's script has no line that trains"
 HOME=$work
 export HOME
