@@ -1,5 +1,7 @@
 #include "say.h"
 
+#include "utf8.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +32,7 @@ static void print_line(bool failure, const char *what, const char *format, va_li
     char line[4096];
     vsnprintf(why, sizeof why, format, arguments);
     snprintf(line, sizeof line - 1, "%s%s%s", what, *what ? ": " : "", why);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
+    utf8_clean(line);
     if (failure && voice.holding) {
         if (!*voice.held)
             memcpy(voice.held, line, sizeof voice.held);

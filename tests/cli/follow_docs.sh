@@ -19,11 +19,10 @@ for page in README.md docs/*.md; do
     awk -v to="$root/srv/blocks/${page#docs/}-" '/^```sh$/ {on = 1; file = to (++n); next} /^```/ {on = 0} on {print >file}' "$page"
 done
 
-# Shorter: ResNet-18 on a few images, fuzzing for a moment. PYTHON is the interpreter that bench/peers/run makes.
+# Shorter: ResNet-18 on a few images, fuzzing for a moment.
 cat >"$work/shorten" <<'END'
 /doctor/!s/--model resnet18/& --limit 128 --limit-test 64/
 s/-runs=10000000/-runs=20000/
-s/^PYTHON /build\/peers\/torch\/bin\/python /
 END
 # Left out, with the reason.
 cat >"$work/without" <<'END'
@@ -44,6 +43,7 @@ block() {
     sed 's/ *#.*//' "$file" >"$work/as-written"
     sed -i -f "$work/shorten" "$file"
     sed 's/ *#.*//' "$file" | diff "$work/as-written" - | sed -n "s|^> |$1: shortened: |p"
+    sed -i 's,^PYTHON ,build/peers/torch/bin/python ,' "$file" # the interpreter that bench/peers/run makes
     began=$(date +%s)
     if there ". /srv/settings; cd lockstep && bash -e /srv/blocks/$1"; then
         printf '%s: followed (%s s)\n' "$1" $(($(date +%s) - began))
@@ -82,10 +82,12 @@ else
 fi
 
 # What the pages name in their text: page, command, and where it is shortened what is run.
+texts=0
 while IFS='	' read -r page command shorter; do
+    texts=$((texts + 1))
     grep -qF -- "$command" "$page" || wrong "$page does not name $command"
     [ -z "$shorter" ] || echo "$page: shortened: $shorter"
-    echo "${shorter:-$command}" >"$root/srv/blocks/${page#docs/}-text-$((texts = ${texts-0} + 1))"
+    echo "${shorter:-$command}" >"$root/srv/blocks/${page#docs/}-text-$texts"
 done <<'END'
 docs/book.md	build/examples/from_scratch 1
 docs/look.md	build/lockstep bench

@@ -10,6 +10,13 @@ skip() {
     printf 'SKIPPED: %s\n' "$*"
     exit 77
 }
+# must COMMAND...: what a test cannot go on without.
+must() {
+    "$@" >"$work/out" 2>"$work/err" || {
+        wrong "$*"
+        ends
+    }
+}
 # has_mpi MPI: this build has a plugin for it, and it is here, started by $found; or $why not.
 has_mpi() {
     [ -e "$build/lockstep-$1.so" ] || { why="this build has no plugin for $1" && return 1; }

@@ -24,13 +24,6 @@ tear_down() {
 }
 trap tear_down EXIT
 
-must() {
-    "$@" >"$work/out" 2>"$work/err" || {
-        wrong "$*"
-        ends
-    }
-}
-
 must ip -n "${net}s" link add switch type bridge
 must ip -n "${net}s" link set switch up
 for host in 1 2 3 4; do

@@ -17,13 +17,6 @@ openmpi) speaks=pmix ;;
 mpich) speaks=pmi2 ;;
 esac
 
-must() {
-    "$@" >"$work/out" 2>"$work/err" || {
-        wrong "$*"
-        ends
-    }
-}
-
 # MPIs want a network beside the loopback, daemons want names, and Slurm a mounted folder for control groups, which it has no use for.
 must hostname control
 must ip link set lo up
@@ -71,11 +64,15 @@ must slurmctld
 for node in n1 n2; do
     must unshare --mount --uts sh -c 'mount -t tmpfs shm /dev/shm && hostname "$0" && exec slurmd -N "$0"' "$node"
 done
-for _ in $(seq 100); do
-    [ "$(sinfo -h -o '%T %D' 2>"$work/err")" = 'idle 2' ] && break
-    sleep 0.2
-done
-[ "$(sinfo -h -o '%T %D' 2>"$work/err")" = 'idle 2' ] || { cat "$work"/*.log && wrong "Slurm has no two idle nodes: $(sinfo)" && ends; }
+two_idle_nodes() {
+    for _ in $(seq 100); do
+        [ "$(sinfo -h -o '%T %D')" != 'idle 2' ] || return 0
+        sleep 0.2
+    done
+    cat "$work"/*.log
+    return 1
+}
+must two_idle_nodes
 srun --mpi=list 2>&1 | grep -qw "$speaks" || skip "this Slurm does not speak $speaks"
 
 # Two ranks a node, and one; the log and the weights too are one process's.
