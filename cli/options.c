@@ -40,6 +40,7 @@ static const choice convs[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT
 static const choice dtypes[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
+static const choice last_batches[] = {{"mean", LAST_MEAN}, {"share", LAST_SHARE}, {NULL, 0}};
 static const choice norms[] = {{"shard", BN_SHARD}, {"sync", BN_SYNC}, {NULL, 0}};
 static const choice checks[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},
                                 {"mpi", 0},     {"data", 0},  {"disk", 0},   {NULL, 0}};
@@ -117,6 +118,10 @@ static const row table[] = {
     {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0; 0.01 with adamw)", 0, 0, NULL},
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm), "scale gradients whose norm is larger to it (default: never)",
      0, 0, NULL},
+    {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
+     "mean or share: an epoch's last, partial batch makes a step as\nlarge as a whole one's, or by its share of one "
+     "(default mean)",
+     0, 0, last_batches},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
      0, 0, schedules},
@@ -208,6 +213,11 @@ static const char *choice_name(const choice *choices, int value)
 const char *bn_choice(int bn)
 {
     return choice_name(norms, bn);
+}
+
+const char *last_batch_choice(int last_batch)
+{
+    return choice_name(last_batches, last_batch);
 }
 
 const char *dtype_choice(int dtype)
@@ -305,6 +315,7 @@ static int read_names(const char *option, char *text, settings *chosen)
     static const char *const others[][2] = {{"weight-decay", "weight_decay"},
                                             {"clip-norm", "clip_norm"},
                                             {"label-smoothing", "label_smoothing"},
+                                            {"last-batch", "full_batch"},
                                             {"no-shuffle", "shuffle"},
                                             {"limit", "data"},
                                             {"dataset", "data"},

@@ -8,6 +8,7 @@
 
 enum { MOST_ALLOWED = 32 };
 enum { BN_SHARD, BN_SYNC };
+enum { LAST_MEAN, LAST_SHARE };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
@@ -18,6 +19,7 @@ typedef struct settings {
     const char *init_text;
     int optimizer, schedule, conv, isa, dtype;        /* as in the header's enums */
     int bn;                                           /* where BatchNorm's statistics come from: BN_... */
+    int last_batch;                                   /* how a partial one counts: LAST_... */
     double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
     double label_smoothing, clip_norm;
@@ -50,6 +52,7 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
 const char *bn_choice(int bn);
+const char *last_batch_choice(int last_batch);
 const char *dtype_choice(int dtype);
 const char *isa_choice(int isa);
 const char *optimizer_choice(int optimizer);

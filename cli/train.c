@@ -84,15 +84,15 @@ static void say_settings(const training *t)
         snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
     else
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
-    note(
-        "lockstep %s: %s on %s: %s, %lld images, batch %lld, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, lr "
-        "%g, %s, weight decay %g, %sschedule %s, warmup %lld, %s%s, conv %s, %s %s%s",
-        ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, (long long)c->batch,
-        (long long)c->shard, (long long)c->epochs, limits, patience, (unsigned long long)c->seed,
-        c->weights ? c->weights : c->init_text, smoothing, optimizer_choice(c->optimizer), t->optim.lr, moments,
-        t->optim.weight_decay, clip, schedule_choice(c->schedule), (long long)c->warmup,
-        c->no_shuffle ? "file order" : "shuffled", augment, conv_choice(c->conv), gpus ? "dtype" : "isa",
-        gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session), c->balance ? ", shards by speed" : "");
+    note("lockstep %s: %s on %s: %s, %lld images, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, "
+         "lr %g, %s, weight decay %g, %sschedule %s, warmup %lld, %s%s, conv %s, %s %s%s",
+         ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, (long long)c->batch,
+         c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard, (long long)c->epochs,
+         limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
+         optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
+         schedule_choice(c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", augment,
+         conv_choice(c->conv), gpus ? "dtype" : "isa", gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session),
+         c->balance ? ", shards by speed" : "");
 }
 
 static void say_idle_devices(const training *t)
@@ -148,6 +148,7 @@ static bool log_settings(const training *t, run_log *log)
     log_number(log, "weight_decay", t->optim.weight_decay);
     if (c->clip_norm > 0)
         log_number(log, "clip_norm", c->clip_norm);
+    log_text(log, "last_batch", last_batch_choice(c->last_batch));
     log_text(log, "schedule", schedule_choice(c->schedule));
     log_integer(log, "warmup", c->warmup);
     log_number(log, "label_smoothing", c->label_smoothing);
@@ -453,6 +454,7 @@ static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
                       .weight_decay = or_usual(c->weight_decay, c->optimizer == LS_ADAMW ? 0.01 : 0),
                       .nesterov = c->nesterov,
                       .clip_norm = c->clip_norm,
+                      .full_batch = c->last_batch == LAST_SHARE ? c->batch : 0,
                       .schedule = (ls_schedule)c->schedule,
                       .warmup = c->warmup,
                       .total = steps};

@@ -557,10 +557,12 @@ typedef struct ls_optim {
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
     double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
     double clip_norm;         /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
+    int64_t full_batch;       /* 0: a step is as large after an epoch's last, partial batch as after a whole one. Else the number of
+                                 images that gradients are divided by, as by MXNet's step(batch_size), however many there were */
 } ls_optim;
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided by the
- * number of images since the last update. As PyTorch defines them, with t updates so far, this one included:
+ * number of images since the last update, or by full_batch. As PyTorch defines them, with t updates so far, this one included:
  *   LS_SGD:   g = gradient + weight_decay*w, v = momentum*v + g (the first time v = g),
  *             w -= lr*v (nesterov: w -= lr*(g + momentum*v));
  *   LS_ADAM:  g = gradient + weight_decay*w, m = beta1*m + (1 - beta1)*g, v = beta2*v + (1 - beta2)*g*g,

@@ -45,7 +45,8 @@ static ls_optim optim_of(const json_t *figures)
                       .beta1 = json_number_value(json_array_get(betas, 0)),
                       .beta2 = json_number_value(json_array_get(betas, 1)),
                       .eps = number_at(figures, "eps"),
-                      .clip_norm = number_at(figures, "clip_norm")};
+                      .clip_norm = number_at(figures, "clip_norm"),
+                      .full_batch = (int64_t)number_at(figures, "full_batch")};
 }
 
 static void start_at(ls_module *net, const char *name, const json_t *list)
@@ -76,8 +77,9 @@ static void run_case(const json_t *start, const json_t *figures)
     uint8_t images[ROWS * INPUTS], labels[ROWS];
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     ls_session *s = ls_open(&(ls_options){.shard = 8});
-    ls_data *data =
-        ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = BATCH});
+    const int batch_given = (int)number_at(figures, "batch");
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES,
+                                        &(ls_loader){.batch = batch_given ? batch_given : BATCH});
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
     ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
     start_at(net, "1.weight", json_object_get(start, "weight"));
@@ -119,7 +121,7 @@ static void as_in_pytorch(void **state)
     assert_non_null(whole);
     size_t i;
     const json_t *figures, *cases = json_object_get(whole, "cases");
-    assert_int_equal(json_array_size(cases), 18);
+    assert_int_equal(json_array_size(cases), 22);
     json_array_foreach(cases, i, figures) run_case(json_object_get(whole, "start"), figures);
     json_decref(whole);
 }

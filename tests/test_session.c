@@ -186,6 +186,7 @@ static void trainers_are_checked(void **state)
                {{.lr = 1, .schedule = LS_COSINE}, "need total"},
                {{.lr = 1, .warmup = -2}, "warmup"},
                {{.lr = 1, .clip_norm = -1}, "clip_norm"},
+               {{.lr = 1, .full_batch = -1}, "full_batch"},
                {{.lr = 1, .eps = 1e-8}, "are Adam's"}},
       adams[] = {{{.lr = 1, .momentum = 0.9}, "momentum is SGD's"},
                  {{.lr = 1, .beta1 = 1}, "below 1"},

@@ -34,6 +34,8 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "eps must be finite, at least 0, and no smaller than a float can be";
     if (!(o->clip_norm >= 0 && o->clip_norm < 1e30))
         return "clip_norm must be finite and at least 0";
+    if (o->full_batch < 0)
+        return "full_batch must be at least 0";
     if ((int)o->schedule < LS_CONSTANT || (int)o->schedule > LS_COSINE)
         return "there is no such schedule";
     if (o->warmup < 0 || o->total < 0 || (o->schedule != LS_CONSTANT && o->total == 0))
@@ -91,10 +93,15 @@ static double power(double x, int64_t n)
     return result;
 }
 
-static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, float rows)
+float ls_optimizer_divisor(const ls_optim *o, int64_t rows)
+{
+    return (float)(o->full_batch ? o->full_batch : rows);
+}
+
+static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, float divisor)
 {
     const double beta1 = ls_optimizer_beta1(o), beta2 = ls_optimizer_beta2(o);
-    return (ls_adam){.rows = rows,
+    return (ls_adam){.rows = divisor,
                      .share1 = (float)(1 - beta1),
                      .share2 = (float)(1 - beta2),
                      .rate = (float)(lr / (1 - power(beta1, age + 1))),
@@ -108,10 +115,11 @@ static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int6
 ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step, int64_t age, int64_t rows)
 {
     const double lr = ls_learning_rate(o, step);
+    const float divisor = ls_optimizer_divisor(o, rows);
     if (kind != LS_SGD)
-        return (ls_update){.rule = LS_RULE_ADAM, .adam = adam_update(kind, o, lr, age, (float)rows)};
+        return (ls_update){.rule = LS_RULE_ADAM, .adam = adam_update(kind, o, lr, age, divisor)};
     return (ls_update){.rule = LS_RULE_SGD,
-                       .sgd = {.rows = (float)rows,
+                       .sgd = {.rows = divisor,
                                .lr = (float)lr,
                                .momentum = (float)o->momentum,
                                .weight_decay = (float)o->weight_decay,
@@ -119,10 +127,10 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step
                                .first = age == 0}};
 }
 
-void ls_update_divide(ls_update *how, float rows)
+void ls_update_divide(ls_update *how, float divisor)
 {
     if (how->rule == LS_RULE_ADAM)
-        how->adam.rows = rows;
+        how->adam.rows = divisor;
     else
-        how->sgd.rows = rows;
+        how->sgd.rows = divisor;
 }

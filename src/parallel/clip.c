@@ -48,12 +48,12 @@ bool ls_clip_update(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    const double most = trainer->options.clip_norm, rows = (double)step->rows;
+    const double most = trainer->options.clip_norm, divisor = ls_optimizer_divisor(&trainer->options, step->rows);
     const int current = atomic_load(&network->current);
-    step->norm = norm_of(trainer->gradient, trainer->squares, &network->flat) / rows;
+    step->norm = norm_of(trainer->gradient, trainer->squares, &network->flat) / divisor;
     const double shrink = (step->norm + 1e-6) / most;
     if (!(shrink <= 1)) /* also where it is no number, which the update then shows */
-        ls_update_divide(&step->how, (float)(rows * shrink));
+        ls_update_divide(&step->how, (float)(divisor * shrink));
     return ls_backend_update(network->home->backend, network->home_weights[1 - current], network->home_weights[current],
                              trainer->moments, trainer->gradient, network->flat.trainable, &step->how);
 }

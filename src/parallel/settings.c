@@ -65,6 +65,8 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     set_number(s, "weight_decay", o->weight_decay);
     if (o->clip_norm > 0)
         set_number(s, "clip_norm", o->clip_norm);
+    if (o->full_batch)
+        set(s, "full_batch", "%lld", (long long)o->full_batch);
     set(s, "schedule", "%s", schedules[o->schedule]);
     set(s, "warmup", "%lld", (long long)o->warmup);
     if (o->schedule != LS_CONSTANT)
@@ -90,8 +92,8 @@ static void set_data(ls_settings *s, const ls_data *data)
 static ls_status allow(ls_settings *s, const char *name)
 {
     char known[1024] = "";
-    static const char *const at_times[] = {"total",     "beta1", "beta2", "eps",
-                                           "clip_norm", "flip",  "crop",  "erase"}; /* not in every run */
+    static const char *const at_times[] = {"total",      "beta1", "beta2", "eps",  "clip_norm",
+                                           "full_batch", "flip",  "crop",  "erase"}; /* not in every run */
     bool there = ls_note_find(s->list, name) != NULL;
     for (size_t i = 0; i < sizeof at_times / sizeof *at_times; i++)
         there |= strcmp(name, at_times[i]) == 0;

@@ -59,11 +59,18 @@ first '{"schedule": "step", "nesterov": true, "weight_decay": 0.001}'
 anywhere --optimizer adamw --lr 0.01 --schedule cosine --warmup 3
 first '{"schedule": "cosine", "warmup": 3}'
 anywhere --optimizer adam --schedule step
+
+# Other settings than the checkpoint's are refused by name.
+same --lr 0.3 --momentum 0.9 --last-batch share
+first '{"last_batch": "share"}'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9
+one_line '--resume: .*full_batch was 64 and is not set now'
+# shellcheck disable=SC2086
+runs 0 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --allow-changed last-batch
 same --lr 0.3 --momentum 0.9 --clip-norm 0.3
 first '{"clip_norm": 0.3}'
 [ "$(grep -c '"grad_norm":[0-9]' "$work/run.jsonl")" = 10 ] || wrong "no gradient's norm with each step"
-
-# Other settings than the checkpoint's are refused by name.
 # shellcheck disable=SC2086
 runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9
 one_line '--resume: .*clip_norm was 0.3 and is not set now'

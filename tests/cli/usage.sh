@@ -44,6 +44,7 @@ done
 usage "--model: 'vgg'" train --model vgg
 usage "--schedule: 'linear'" train --schedule linear
 usage "--bn: 'batch'" train --bn batch
+usage "--last-batch: 'drop'" train --last-batch drop
 usage '--bn: sync makes a batch of 256 one shard: leave --shard 64 out' train --bn sync --shard 64
 usage "--optimizer: 'lion'" train --optimizer lion
 for option in beta1 beta2 eps; do

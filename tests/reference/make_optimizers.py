@@ -6,8 +6,9 @@
 needs torch and numpy (`bench/peers/run --setup torch` makes an interpreter that has them). `optimizers.json` beside this script is its
 output, made with PyTorch 2.15; tests/test_optimizers.c reads it.
 
-The network is one linear layer of 12 numbers to 5 classes, trained on 60 images in batches of 20 that come in order, three times and
-two thirds over. Byte i of the images is x >> 24 of the i-th number of x = x*1664525 + 1013904223 (modulo 2**32), from x = 1, used as
+The network is one linear layer of 12 numbers to 5 classes, trained for twenty steps on 60 images in batches of 20 that come in order,
+over and over; where it says so of 24, the last of which has 12. Where it names a full batch, gradients are the sums over the images
+divided by that, and else their means. Byte i of the images is x >> 24 of the i-th number of x = x*1664525 + 1013904223 (modulo 2**32), from x = 1, used as
 byte/255; image i has the label 7*i % 5. Where the weights start is written with the results: the loss of each step, the norm of each
 gradient where these are clipped, and the weights and biases after the last step. `float32_yardstick` is how far PyTorch's own float32 run is from them, the largest difference relative to
 the largest weight.
@@ -56,6 +57,10 @@ CASES = [("sgd", SGD, {"lr": 0.5}, constant, {}),
          ("adamw_smooth", ADAMW, {"lr": 0.05, "weight_decay": 0.01}, constant, {"label_smoothing": 0.2}),
          ("sgd_clip", SGD, {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.02}, constant, {"clip_norm": 0.25}),
          ("adam_clip", ADAM, {"lr": 0.05, "eps": 0.01}, constant, {"clip_norm": 0.25}),
+         ("sgd_mean", SGD, {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.02}, constant, {"batch": 24}),
+         ("sgd_share", SGD, {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.02}, constant, {"batch": 24, "full_batch": 24}),
+         ("sgd_share_clip", SGD, {"lr": 0.5}, constant, {"batch": 24, "full_batch": 24, "clip_norm": 0.25}),
+         ("adam_share", ADAM, {"lr": 0.05, "eps": 0.01}, constant, {"batch": 24, "full_batch": 24}),
          ("sgd_warmup", SGD, {"lr": 0.5}, warmup, {"warmup": 8}),
          ("sgd_step", SGD, {"lr": 0.5, "momentum": 0.5}, step, {"total": 20}),
          ("sgd_cosine", SGD, {"lr": 0.5}, cosine, {"total": 24}),
@@ -64,7 +69,7 @@ CASES = [("sgd", SGD, {"lr": 0.5}, constant, {}),
          ("adamw_cosine", ADAMW, {"lr": 0.05, "weight_decay": 0.2}, cosine, {"total": 20})]
 
 
-def images():
+def pixels():
     x, out = 1, []
     for _ in range(ROWS * INPUTS):
         x = (x * 1664525 + 1013904223) % 2**32
@@ -82,14 +87,15 @@ def train(case, dtype):
     parameters = [torch.tensor(v, dtype=dtype, requires_grad=True) for v in start()]
     optimizer = make(parameters, **options)
     scheduler = schedule(optimizer, more)
-    X, y = torch.tensor(images(), dtype=dtype), torch.arange(ROWS) * 7 % CLASSES
+    X, y = torch.tensor(pixels(), dtype=dtype), torch.arange(ROWS) * 7 % CLASSES
     losses, norms = [], []
+    batches = list(zip(X.split(more.get("batch", BATCH)), y.split(more.get("batch", BATCH))))
     for k in range(STEPS):
-        rows = slice(k * BATCH % ROWS, k * BATCH % ROWS + BATCH)
+        images, labels = batches[k % len(batches)]
         optimizer.zero_grad()
-        logits = F.linear(X[rows], *parameters)
-        loss = F.cross_entropy(logits, y[rows], label_smoothing=more.get("label_smoothing", 0))
-        loss.backward()
+        logits = F.linear(images, *parameters)
+        loss = F.cross_entropy(logits, labels, label_smoothing=more.get("label_smoothing", 0))
+        (loss * (len(labels) / more.get("full_batch", len(labels)))).backward()
         if "clip_norm" in more:
             norms.append(torch.nn.utils.clip_grad_norm_(parameters, more["clip_norm"]).item())
         optimizer.step()
