@@ -557,8 +557,7 @@ typedef struct ls_optim {
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
     double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
     double clip_norm;         /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
-    int64_t full_batch;       /* 0: a step is as large after an epoch's last, partial batch as after a whole one. Else the number of
-                                 images that gradients are divided by, as by MXNet's step(batch_size), however many there were */
+    int64_t full_batch;       /* 0: gradients are means over the images there were; else sums divided by this, as MXNet's are */
 } ls_optim;
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided by the
@@ -571,8 +570,7 @@ typedef struct ls_optim {
  * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap with none of it. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
-/* Refuses by name what a data set's batches would make impossible, before the first step: a shard whose BatchNorm would
- * see a single value. */
+/* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
 /* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set: weights, moments,
