@@ -48,7 +48,7 @@ static void train(ls_module *net, int num_devices, ls_loader loader, double lr, 
     ls_devices devices = ls_try_devices(s, num_devices);
     fprintf(stderr, "%s\n", ls_notice(s)); /* where there are too few GPUs */
     ls_initialize(net, devices, &(ls_init){.kind = LS_NORMAL, .scale = 0.01, .force = true});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = lr});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = lr, .full_batch = loader.batch});
     ls_timer timer = {0};
     double acc = 0;
     for (int epoch = 0; epoch < epochs && !ls_failed(s); epoch++) {

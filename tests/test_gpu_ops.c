@@ -271,10 +271,10 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
     ls_unit *units[2] = {ls_unit_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
                          ls_unit_open(&context, &(ls_options){.shard = 1}, ls_cpu(0))};
     const ls_update rules[RULES] = {
-        {.rule = LS_RULE_SGD, .sgd = {.rows = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1}},
+        {.rule = LS_RULE_SGD, .sgd = {.divisor = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1}},
         {.rule = LS_RULE_ADAM,
          .stride = N,
-         .adam = {.rows = 37, .share1 = 0.1f, .share2 = 1e-3f, .rate = 0.01f, .scale = 31.6f, .eps = 1e-8f,
+         .adam = {.divisor = 37, .share1 = 0.1f, .share2 = 1e-3f, .rate = 0.01f, .scale = 31.6f, .eps = 1e-8f,
                   .weight_decay = 1e-3f, .decay = 1e-4f, .first = 1}}};
     float *results[2][RULES][RESULTS];
     if (!units[0] || !units[1])

@@ -93,7 +93,7 @@ static void test_vector_sgd(void **state)
     for (int k = 0; k < backend_count; k++) {
         for (int i = 0; i < LENGTHS; i++) {
             for (int variant = 0; variant < 32; variant++) {
-                ls_sgd how = {.rows = 96, .lr = 0.2f};
+                ls_sgd how = {.divisor = 96, .lr = 0.2f};
                 how.momentum = variant & 1 ? 0.9f : 0;
                 how.weight_decay = variant & 2 ? 5e-4f : 0;
                 how.nesterov = variant >> 2 & 1;
@@ -110,7 +110,7 @@ static void test_vector_sgd_finds(void **state)
     (void)state;
     enum { N = 83 };
     float w[N] = {0}, g[N] = {0}, v[N], out[N];
-    const ls_sgd how = {.rows = 1, .lr = 0.1f, .momentum = 0.9f, .first = 1};
+    const ls_sgd how = {.divisor = 1, .lr = 0.1f, .momentum = 0.9f, .first = 1};
     for (int k = -1; k < backend_count; k++) {
         const ls_backend *backend = k < 0 ? ls_backend_ref() : backends[k];
         for (int i = 0; i < N; i++) {
@@ -160,7 +160,7 @@ static void test_vector_adam(void **state)
         for (int i = 0; i < LENGTHS; i++)
             for (int variant = 0; variant < 32; variant++)
                 adam_once(backends[k], lengths[i],
-                          &(ls_adam){.rows = 96,
+                          &(ls_adam){.divisor = 96,
                                      .share1 = 0.1f,
                                      .share2 = 0.001f,
                                      .rate = 0.02f,
@@ -177,7 +177,7 @@ static void test_vector_adam_roots(void **state)
 {
     (void)state;
     enum { N = 64 };
-    static const ls_adam how = {.rows = 1, .share1 = 0.1f, .share2 = 0.9f, .rate = 1, .scale = 1, .eps = 1e-8f};
+    static const ls_adam how = {.divisor = 1, .share1 = 0.1f, .share2 = 0.9f, .rate = 1, .scale = 1, .eps = 1e-8f};
     float w[N] = {0}, m[N] = {0}, v[N], g[N] = {0}, out[N];
     for (int k = -1; k < backend_count; k++) {
         const ls_backend *backend = k < 0 ? ls_backend_ref() : backends[k];

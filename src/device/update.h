@@ -1,6 +1,6 @@
-/* What an update does to a run of weights. g is the gradient's sum, `rows` what it is divided by: the number of images in the batch as
- * float, or more where the gradient is clipped. Every formula is in float, and what is computed once a step is computed in double and
- * rounded. The functions return whether every new number is finite. */
+/* What an update does to a run of weights. g is the gradient's sum, `divisor` what makes a mean of it: the number of images in the batch,
+ * or in a full one, as float, and more where the gradient is clipped. Every formula is in float, and what is computed once a step is
+ * computed in double and rounded. The functions return whether every new number is finite. */
 #ifndef LS_DEVICE_UPDATE_H
 #define LS_DEVICE_UPDATE_H
 
@@ -9,24 +9,24 @@
 enum { LS_MOST_MOMENTS = 2 }; /* numbers that are kept for a weight from update to update */
 
 /* Plain SGD.
- *   g = g / rows;  g = fma(weight_decay, w, g) where weight_decay != 0;
+ *   g = g / divisor;  g = fma(weight_decay, w, g) where weight_decay != 0;
  *   with momentum: v = first ? g : fma(momentum, v, g);  g = nesterov ? fma(momentum, v, g) : v;
  *   out = fma(-lr, g, w).
  * v may be NULL without momentum. */
 typedef struct ls_sgd {
-    float rows, lr, momentum, weight_decay;
+    float divisor, lr, momentum, weight_decay;
     int nesterov, first;
 } ls_sgd;
 
 /* Adam, and AdamW with `decay` in place of `weight_decay` (Kingma and Ba 2015, Loshchilov and Hutter 2019). With t updates of these
  * moments, this one included:
  *   share1 = 1 - beta1, share2 = 1 - beta2, rate = lr / (1 - beta1^t), scale = 1 / sqrt(1 - beta2^t), decay = lr * weight decay;
- *   g = g / rows;  g = fma(weight_decay, w, g) where weight_decay != 0;  where first, m = v = 0;
+ *   g = g / divisor;  g = fma(weight_decay, w, g) where weight_decay != 0;  where first, m = v = 0;
  *   m = fma(share1, g - m, m);  v = fma(share2, fma(g, g, 0 - v), v), which is never negative;
  *   w = fma(-decay, w, w) where decay != 0;
  *   out = fma(-rate, m / fma(sqrt(v), scale, eps), w). */
 typedef struct ls_adam {
-    float rows, share1, share2, rate, scale, eps, weight_decay, decay;
+    float divisor, share1, share2, rate, scale, eps, weight_decay, decay;
     int first;
 } ls_adam;
 

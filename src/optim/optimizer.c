@@ -101,7 +101,7 @@ float ls_optimizer_divisor(const ls_optim *o, int64_t rows)
 static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, float divisor)
 {
     const double beta1 = ls_optimizer_beta1(o), beta2 = ls_optimizer_beta2(o);
-    return (ls_adam){.rows = divisor,
+    return (ls_adam){.divisor = divisor,
                      .share1 = (float)(1 - beta1),
                      .share2 = (float)(1 - beta2),
                      .rate = (float)(lr / (1 - power(beta1, age + 1))),
@@ -119,7 +119,7 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step
     if (kind != LS_SGD)
         return (ls_update){.rule = LS_RULE_ADAM, .adam = adam_update(kind, o, lr, age, divisor)};
     return (ls_update){.rule = LS_RULE_SGD,
-                       .sgd = {.rows = divisor,
+                       .sgd = {.divisor = divisor,
                                .lr = (float)lr,
                                .momentum = (float)o->momentum,
                                .weight_decay = (float)o->weight_decay,
@@ -130,7 +130,7 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step
 void ls_update_divide(ls_update *how, float divisor)
 {
     if (how->rule == LS_RULE_ADAM)
-        how->adam.rows = divisor;
+        how->adam.divisor = divisor;
     else
-        how->sgd.rows = divisor;
+        how->sgd.divisor = divisor;
 }

@@ -150,7 +150,7 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
         return ls_status_of(session);
     updating *u = task->payload;
     task->keeps = true; /* weights that an update could not make stay what they were */
-    u->how = (ls_sgd){.rows = (float)rows, .lr = (float)lr};
+    u->how = (ls_sgd){.divisor = (float)rows, .lr = (float)lr};
     u->n = n;
     for (int i = 0; i < n; i++) {
         ls_tensor *p = parameters[i];

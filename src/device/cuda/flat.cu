@@ -29,7 +29,7 @@ __global__ void sum(const __grid_constant__ ls_terms terms, float *out, size_t n
 /* The formulas of device/update.h. They return whether the new numbers are finite. */
 __device__ bool sgd_at(const ls_sgd &how, float sum, float w, float *v, float *out)
 {
-    float g = sum / how.rows;
+    float g = sum / how.divisor;
     bool finite = true;
     if (how.weight_decay != 0)
         g = fmaf(how.weight_decay, w, g);
@@ -44,7 +44,7 @@ __device__ bool sgd_at(const ls_sgd &how, float sum, float w, float *v, float *o
 
 __device__ bool adam_at(const ls_adam &how, float sum, float w, float *m, float *v, float *out)
 {
-    float g = sum / how.rows;
+    float g = sum / how.divisor;
     if (how.weight_decay != 0)
         g = fmaf(how.weight_decay, w, g);
     const float old_m = how.first ? 0 : *m, old_v = how.first ? 0 : *v;

@@ -12,7 +12,7 @@ int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *gradien
 {
     int finite = 1;
     for (size_t i = 0; i < n; i++) {
-        float g = gradient[i] / how->rows;
+        float g = gradient[i] / how->divisor;
         if (how->weight_decay != 0) {
             g = fmaf(how->weight_decay, w[i], g);
         }
@@ -32,7 +32,7 @@ int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const flo
 {
     int finite = 1;
     for (size_t i = 0; i < n; i++) {
-        float g = gradient[i] / how->rows, kept = w[i];
+        float g = gradient[i] / how->divisor, kept = w[i];
         if (how->weight_decay != 0) {
             g = fmaf(how->weight_decay, w[i], g);
         }

@@ -52,7 +52,7 @@ LS_INLINE vf sgd_vector(float *out, const float *w, float *const moments[], vf g
 {
     const ls_sgd *how = rule;
     const vf old = vf_load(w);
-    g = vf_div(g, vf_set(how->rows));
+    g = vf_div(g, vf_set(how->divisor));
     if (how->weight_decay != 0.0f)
         g = vf_fma(vf_set(how->weight_decay), old, g);
     if (how->momentum != 0.0f) {
@@ -77,7 +77,7 @@ LS_INLINE vf adam_vector(float *out, const float *w, float *const moments[], vf 
     const ls_adam *how = rule;
     const vf old = vf_load(w), zero = vf_zero();
     vf m = how->first ? zero : vf_load(moments[0]), v = how->first ? zero : vf_load(moments[1]), kept = old;
-    g = vf_div(g, vf_set(how->rows));
+    g = vf_div(g, vf_set(how->divisor));
     if (how->weight_decay != 0.0f)
         g = vf_fma(vf_set(how->weight_decay), old, g);
     m = vf_fma(vf_set(how->share1), vf_sub(g, m), m);
