@@ -90,7 +90,7 @@ static void each_part_once(void **state)
     assert_int_equal(atomic_load(&crew.idle), 0);
 }
 
-/* The idle are dealt out among those at work; with more threads than cores nobody helps. */
+/* The idle are dealt out among those at work. Of those who share a core one helps; where ranks share cores nobody does. */
 static void who_is_ready(void **state)
 {
     (void)state;
@@ -108,8 +108,23 @@ static void who_is_ready(void **state)
     ls_offer_leave(&offers[1]);
     assert_int_equal(helpers->ready(helpers), 0);
     assert_false(ls_offer_take(&offers[1]));
-    make_crew(WORKERS - 1);
+    make_crew(2);
+    helpers = ls_offer_begin(&offers[0], NULL);
+    ls_offer_enter(&offers[1]);
+    ls_offer_enter(&offers[3]);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_leave(&offers[1]);
+    assert_int_equal(helpers->ready(helpers), 0);
+    ls_offer_leave(&offers[3]);
+    ls_offer_enter(&offers[3]);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_leave(&offers[3]);
+    ls_offer_end(&offers[0]);
+    atomic_store(&crew.crowded, true);
     assert_null(ls_offer_begin(&offers[0], NULL));
+    ls_offer_enter(&offers[1]);
+    assert_int_equal(atomic_load(&crew.idle), 0);
+    ls_offer_leave(&offers[1]);
     ls_offer_end(&offers[0]);
     assert_int_equal(atomic_load(&crew.owners), 0);
 }

@@ -17,7 +17,8 @@ ls_core *ls_core_of(ls_session *session, ls_device device)
     *core = (ls_core){
         .context = &session->context, .number = number, .unit = unit, .host = host, .next_core = session->cores};
     pthread_mutex_init(&core->lock, NULL);
-    pthread_cond_init(&core->turn, NULL);
+    for (int i = 0; i < LS_TURNS; i++)
+        pthread_cond_init(&core->turn[i], NULL);
     return session->cores = core;
 }
 
@@ -34,7 +35,8 @@ void ls_cores_free(ls_session *session)
         ls_release(core->context, core->index);
         ls_release(core->context, core->changes);
         ls_release(core->context, core->labels);
-        pthread_cond_destroy(&core->turn);
+        for (int i = 0; i < LS_TURNS; i++)
+            pthread_cond_destroy(&core->turn[i]);
         pthread_mutex_destroy(&core->lock);
         ls_release(core->context, core);
     }
@@ -43,19 +45,25 @@ void ls_cores_free(ls_session *session)
 void ls_core_enter(ls_core *core)
 {
     pthread_mutex_lock(&core->lock);
-    unsigned ticket = core->next++;
-    while (core->serving != ticket)
-        pthread_cond_wait(&core->turn, &core->lock);
+    unsigned ticket = atomic_fetch_add(&core->next, 1);
+    while (atomic_load(&core->serving) != ticket)
+        pthread_cond_wait(&core->turn[ticket % LS_TURNS], &core->lock);
     pthread_mutex_unlock(&core->lock);
 }
 
 void ls_core_leave(ls_core *core)
 {
     pthread_mutex_lock(&core->lock);
-    core->serving++;
-    if (core->next != core->serving)
-        pthread_cond_broadcast(&core->turn);
+    unsigned ticket = atomic_fetch_add(&core->serving, 1) + 1;
+    if (ticket != atomic_load(&core->next))
+        pthread_cond_broadcast(&core->turn[ticket % LS_TURNS]);
     pthread_mutex_unlock(&core->lock);
+}
+
+bool ls_core_taken(const ls_core *core)
+{
+    return atomic_load_explicit(&core->next, memory_order_relaxed) !=
+           atomic_load_explicit(&core->serving, memory_order_relaxed);
 }
 
 /* Replace a block by a larger one, the unit's and the host's; the content need not survive. */

@@ -8,6 +8,8 @@
 #include "device/unit.h"
 #include "graph/plan.h"
 
+enum { LS_TURNS = 16 };
+
 typedef struct ls_core {
     ls_context *context;
     struct ls_core *next_core;
@@ -15,8 +17,8 @@ typedef struct ls_core {
     ls_unit *unit;
     ls_unit *host; /* sums of what lies in the host's memory: the same one, or of a card one beside it */
     pthread_mutex_t lock;
-    pthread_cond_t turn;
-    unsigned next, serving; /* tickets: turns are taken in the order asked for */
+    pthread_cond_t turn[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
+    atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */
     /* Room for one shard of the largest plan; used by whoever has the turn. The first two are the unit's memory. */
     float *arena;
     void *scratch;
@@ -25,6 +27,7 @@ typedef struct ls_core {
     uint8_t *labels;
     size_t arena_floats, shard_images;
     atomic_size_t scratch_bytes; /* looked at by those who would help others, without the turn */
+    atomic_bool helped;          /* one of those who share the core would help others with it */
 } ls_core;
 
 /* Where a device computes, made at the first call; NULL after a failure. */
@@ -36,5 +39,8 @@ ls_status ls_core_reserve(ls_core *core, const ls_plan *plan);
 
 void ls_core_enter(ls_core *core);
 void ls_core_leave(ls_core *core);
+
+/* Whether somebody has the turn or waits for it; asked by those who do neither. */
+bool ls_core_taken(const ls_core *core);
 
 #endif

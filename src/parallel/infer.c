@@ -61,7 +61,7 @@ static void work(ls_job *job, ls_worker *worker)
     int j;
     ls_meter_enter(&worker->meter, 0);
     do {
-        if (atomic_load(&worker->engine->crew.crowded))
+        if (ls_core_taken(worker->core))
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
         ls_core_enter(worker->core);
         j = atomic_fetch_add(&p->next, 1);

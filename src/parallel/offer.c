@@ -91,11 +91,8 @@ void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core)
     offer->core = core;
     offer->pause = FIRST_PAUSE;
     ls_offer *last = NULL;
-    for (ls_offer *other = crew->first; other && !(last && other == crew->first); other = atomic_load(&other->next)) {
-        if (other->core == core)
-            atomic_store(&crew->crowded, true);
+    for (ls_offer *other = crew->first; other && !(last && other == crew->first); other = atomic_load(&other->next))
         last = other;
-    }
     atomic_store(&offer->next, last ? crew->first : offer);
     if (last)
         atomic_store(&last->next, offer);
@@ -117,12 +114,18 @@ void ls_offer_end(ls_offer *offer)
 
 void ls_offer_enter(ls_offer *offer)
 {
-    atomic_fetch_add(&offer->crew->idle, 1);
+    offer->idle = !atomic_load(&offer->crew->crowded) && !atomic_exchange(&offer->core->helped, true);
+    if (offer->idle)
+        atomic_fetch_add(&offer->crew->idle, 1);
 }
 
 void ls_offer_leave(ls_offer *offer)
 {
+    if (!offer->idle)
+        return;
+    offer->idle = false;
     atomic_fetch_sub(&offer->crew->idle, 1);
+    atomic_store(&offer->core->helped, false);
 }
 
 bool ls_offer_open(const ls_offer *offer)
@@ -155,13 +158,13 @@ typedef struct look {
 static bool is_found(void *user)
 {
     const look *l = user;
-    return ls_offer_open(l->offer) || l->found(l->user);
+    return ls_core_taken(l->offer->core) || ls_offer_open(l->offer) || l->found(l->user);
 }
 
 bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *user), void *user)
 {
     look l = {offer, found, user};
-    return !atomic_load(&offer->crew->crowded) && ls_spin(would_offer(offer) ? LONG : seconds, is_found, &l);
+    return offer->idle && ls_spin(would_offer(offer) ? LONG : seconds, is_found, &l) && !ls_core_taken(offer->core);
 }
 
 bool ls_offer_take(ls_offer *offer)

@@ -18,8 +18,8 @@ typedef struct ls_offer ls_offer;
 /* The threads that help each other, one for each device; nobody leaves before all do. */
 typedef struct ls_crew {
     ls_offer *first;
-    atomic_int idle, owners; /* members that would help, and that compute */
-    atomic_bool crowded;     /* more threads than cores: waiting must not spin, and nobody helps */
+    atomic_int idle, owners; /* members that would help, one of each core, and that compute */
+    atomic_bool crowded;     /* ranks share cores: waiting must not spin, and nobody helps */
 } ls_crew;
 
 struct ls_offer {
@@ -29,6 +29,7 @@ struct ls_offer {
     ls_core *core;
     struct ls_worker *worker;   /* whose it is; NULL: nobody measures it */
     struct ls_profile *profile; /* of the shard that the owner is at; NULL: nobody measures */
+    bool idle;                  /* would help: its core's only one */
     /* The serial number of the operation, the next part to take and how many there are: 32, 16 and 16 bits. */
     atomic_uint_fast64_t state;
     atomic_int done;
@@ -51,12 +52,13 @@ void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core);
 ls_helpers *ls_offer_begin(ls_offer *offer, struct ls_profile *profile);
 void ls_offer_end(ls_offer *offer);
 
-/* A member without work says that it would help, and that it no longer will. */
+/* A member without work says that it would help, and that it no longer will. Of those who share a core the first to say so is heard. */
 void ls_offer_enter(ls_offer *offer);
 void ls_offer_leave(ls_offer *offer);
 
 /* Lets a member without work look for some, for so many seconds, or longer where somebody would offer parts: true when there is a
- * part to take, or `found` says that something else is to be done. Other programs may have the core meanwhile. */
+ * part to take, or `found` says that something else is to be done; false at once where its core has other work, or another to help.
+ * Other programs may have the core meanwhile. */
 bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *user), void *user);
 
 /* Whether another has a part to take that this one has the scratch for. */

@@ -629,8 +629,12 @@ static void work(ls_job *job, ls_worker *worker)
     ls_meter_enter(&worker->meter, step->number + 1);
     while (!atomic_load(&step->complete) && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
-        if (atomic_load(&worker->engine->crew.crowded))
+        if (ls_core_taken(worker->core)) {
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
+            if (helps)
+                ls_offer_leave(&worker->offer);
+            helps = false;
+        }
         ls_core_enter(worker->core);
         int j = pull(step, worker);
         bool worked = j >= 0;
