@@ -9,7 +9,7 @@
 /* Less than these parts of a step are nobody's business; a device is slow from there on. */
 static const double worth_saying = 0.01, worth_changing = 0.05, slow = 0.1;
 
-/* One step: computing ends with its last shard, which one device computed. */
+/* One step: computing ends with its last shard, or with a card's last operation, which are one device's. */
 typedef struct step {
     double begin, end, computed;
     int last;
@@ -20,6 +20,7 @@ typedef struct sums {
     step *steps; /* of numbers first to first + n - 1 */
     int64_t first, n;
     int devices;
+    bool card_sums; /* a card sums and updates, not the devices' threads */
     ls_device_times *times; /* [devices] */
     double *waited;         /* [devices][devices] seconds of the one for the other's last shard */
     double step_seconds;
@@ -55,6 +56,7 @@ static void find_steps(sums *s, const ls_profile *profile)
     ls_span span;
     int64_t all = ls_profile_spans(profile);
     for (int64_t i = 0; i < all && ls_profile_span_at(profile, i, &span) == LS_OK; i++) {
+        s->card_sums |= span.kind == LS_SPAN_CARD_SUM;
         if (span.kind != LS_SPAN_STEP)
             continue;
         if (!s->n)
@@ -72,7 +74,8 @@ static void add_span(sums *s, const ls_span *span)
     double after = larger(0, smaller(span->end, at->end) - larger(span->begin, at->computed));
     if (span->kind == LS_SPAN_WAIT && span->device != at->last)
         s->waited[span->device * s->devices + at->last] += before;
-    if (span->kind == LS_SPAN_REDUCE || span->kind == LS_SPAN_FOLD || span->kind == LS_SPAN_GIVE) {
+    if (s->card_sums ? span->kind == LS_SPAN_CARD_SUM
+                    : span->kind == LS_SPAN_REDUCE || span->kind == LS_SPAN_FOLD || span->kind == LS_SPAN_GIVE) {
         s->hidden += before;
         s->open += after;
     }
@@ -87,7 +90,7 @@ static void add_up(sums *s, const ls_profile *profile)
         if (at && span.kind == LS_SPAN_STEP) {
             at->begin = span.begin;
             at->end = span.end;
-        } else if (at && span.kind == LS_SPAN_SHARD && span.end > at->computed) {
+        } else if (at && (span.kind == LS_SPAN_SHARD || span.kind == LS_SPAN_OPERATION) && span.end > at->computed) {
             at->computed = span.end;
             at->last = span.device;
         }

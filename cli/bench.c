@@ -311,6 +311,8 @@ static int bench_profile(bench *b)
     ls_session *session = b->run.session;
     ls_speed before, after;
     trained it;
+    if (b->run.devices.at[0].type != LS_CPU)
+        return failed("--profile", "what a card's operations take is shown by: lockstep train --trace FILE");
     int scope = ls_enter(session), status = begin(b, &b->all, &it);
     if (status)
         return status;

@@ -12,8 +12,23 @@
 /* Of all devices together, 32 bytes each in memory and about 120 in the file; of the program's own spans. */
 enum { MOST_SPANS = 500000, MOST_OWN = 4096 };
 
-/* Lines of the picture: the program, the steps, the devices, and the writer of checkpoints. */
+/* Lines of the picture: the program, the steps, of each device its thread and what its card does, the writer of checkpoints. */
 enum { PROCESS = 1, PROGRAM = 0, STEPS = 1, FIRST_DEVICE = 2 };
+
+static int thread_line(int device)
+{
+    return FIRST_DEVICE + 2 * device;
+}
+
+static int card_line(int device)
+{
+    return thread_line(device) + 1;
+}
+
+static int writer_line(const training *t)
+{
+    return thread_line(t->run.devices.n);
+}
 
 typedef struct own_span {
     const char *name;
@@ -30,6 +45,11 @@ struct trace {
     int n_own;
 };
 
+static bool on_card(const training *t, int device)
+{
+    return t->run.devices.at[device].type == LS_CUDA;
+}
+
 int trace_begin(trace **it, const char *path, const training *t)
 {
     trace *new = calloc(1, sizeof *new);
@@ -42,7 +62,8 @@ int trace_begin(trace **it, const char *path, const training *t)
     }
     *it = new;
     new->begun = steady_seconds();
-    new->profile = ls_profile_start(t->trainer, MOST_SPANS / (t->run.devices.n + 1));
+    const int lists = (on_card(t, 0) ? 2 : 1) * t->run.devices.n + 1;
+    new->profile = ls_profile_start(t->trainer, MOST_SPANS / lists);
     return new->profile ? 0 : session_failed(t->run.session, "--trace");
 }
 
@@ -88,9 +109,15 @@ static void write_names(run_log *log, const training *t)
     log_item_end(log);
     write_line_name(log, PROGRAM, "program");
     write_line_name(log, STEPS, "steps");
-    for (int i = 0; i < t->run.devices.n; i++)
-        write_line_name(log, FIRST_DEVICE + i, ls_device_str(t->run.session, t->run.devices.at[i]));
-    write_line_name(log, FIRST_DEVICE + t->run.devices.n, "checkpoint writer");
+    for (int i = 0; i < t->run.devices.n; i++) {
+        const char *device = ls_device_str(t->run.session, t->run.devices.at[i]);
+        write_line_name(log, thread_line(i), device);
+        if (on_card(t, i)) {
+            snprintf(name, sizeof name, "%s, the card", device);
+            write_line_name(log, card_line(i), name);
+        }
+    }
+    write_line_name(log, writer_line(t), "checkpoint writer");
 }
 
 /* Names and categories by ls_span_kind. */
@@ -109,7 +136,10 @@ static const struct {
              [LS_SPAN_REDUCE] = {"reduce and update bucket", "reduce"},
              [LS_SPAN_OPERATION] = {"gather images", "data"},
              [LS_SPAN_STEP] = {"step", "step"},
-             [LS_SPAN_CHECKPOINT] = {"write checkpoint", "checkpoint"}};
+             [LS_SPAN_CHECKPOINT] = {"write checkpoint", "checkpoint"},
+             [LS_SPAN_TO_CARD] = {"copy to the card", "copy"},
+             [LS_SPAN_FROM_CARD] = {"copy from the card", "copy"},
+             [LS_SPAN_CARD_SUM] = {"sum and update bucket", "reduce"}};
 
 static void write_times(run_log *log, const trace *it, const char *category, double begin, double end)
 {
@@ -124,17 +154,30 @@ static void name_span(char *name, size_t size, const ls_span *span, const ls_pro
 {
     const char *kind = kinds[span->kind].name;
     if (row)
-        snprintf(name, size, "%s %s", row->operation, *row->layer ? row->layer : row->parameter);
+        snprintf(name, size, "%s%s%s", row->operation, *row->layer || *row->parameter ? " " : "",
+                 *row->layer ? row->layer : row->parameter);
     else if (span->kind == LS_SPAN_STEP)
         snprintf(name, size, "step %lld", (long long)span->step);
     else if (span->kind == LS_SPAN_REDUCE && span->number < 0)
         snprintf(name, size, "end of the step");
+    else if (span->kind == LS_SPAN_CARD_SUM && span->number < 0)
+        snprintf(name, size, "%s", kinds[LS_SPAN_FOLD].name);
     else if (span->kind == LS_SPAN_EVALUATE && span->number < 0)
         snprintf(name, size, "help to evaluate");
     else if (span->number >= 0)
         snprintf(name, size, "%s %d", kind, span->number);
     else
         snprintf(name, size, "%s", kind);
+}
+
+static int line_of(const training *t, const ls_span *span)
+{
+    if (span->kind == LS_SPAN_STEP)
+        return STEPS;
+    if (span->kind == LS_SPAN_CHECKPOINT)
+        return writer_line(t);
+    bool own = span->kind == LS_SPAN_OPERATION ? on_card(t, span->device) : span->kind > LS_SPAN_CHECKPOINT;
+    return own ? card_line(span->device) : thread_line(span->device);
 }
 
 static void write_span(run_log *log, const trace *it, const training *t, const ls_span *span)
@@ -144,11 +187,8 @@ static void write_span(run_log *log, const trace *it, const training *t, const l
     ls_profile_row row;
     bool operation =
         span->kind == LS_SPAN_OPERATION && span->row >= 0 && ls_profile_at(it->profile, span->row, &row) == LS_OK;
-    int line = span->device >= 0            ? FIRST_DEVICE + span->device
-               : span->kind == LS_SPAN_STEP ? STEPS
-                                            : FIRST_DEVICE + t->run.devices.n;
     name_span(name, sizeof name, span, operation ? &row : NULL);
-    begin_event(log, "X", line, name);
+    begin_event(log, "X", line_of(t, span), name);
     write_times(log, it, operation ? "operation" : kinds[span->kind].category, span->begin, span->end);
     if (operation || span->step) {
         log_object(log, "args");

@@ -663,7 +663,8 @@ ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum);
 ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *times); /* from start to stop */
 
 /* What happened, and when. A device is at one of the first kinds at any moment, from the first step on, but for waits of less than a
- * microsecond; shards may have folds and reductions within them; these and parts of others have operations. */
+ * microsecond; shards may have folds and reductions within them; these and parts of others have operations. A card's operations,
+ * copies and sums are its own, beside what its device's thread is at, which hands them in and waits for them. */
 typedef enum ls_span_kind {
     LS_SPAN_IDLE,        /* nothing was handed in */
     LS_SPAN_WAIT,        /* for shards that other devices compute, and for the step's end */
@@ -676,9 +677,9 @@ typedef enum ls_span_kind {
     LS_SPAN_FOLD,        /* sums finished shards, to make room */
     LS_SPAN_GIVE,        /* sums this rank's shards of a bucket for the ranks that own its pieces */
     LS_SPAN_REDUCE,      /* sums a bucket of gradients, and updates its weights; or ends the step */
-    LS_SPAN_OPERATION,
-    LS_SPAN_STEP,      /* from the first device's begin to the last one's end */
-    LS_SPAN_CHECKPOINT /* is written, beside the training */
+    LS_SPAN_OPERATION, LS_SPAN_STEP, /* the latter from the first device's begin to the last one's end */
+    LS_SPAN_CHECKPOINT, /* is written, beside the training */
+    LS_SPAN_TO_CARD, LS_SPAN_FROM_CARD, LS_SPAN_CARD_SUM /* copies; sums of gradients, and updates */
 } ls_span_kind;
 typedef struct ls_span {
     ls_span_kind kind;
@@ -688,8 +689,7 @@ typedef struct ls_span {
     int number;        /* of the shard or the bucket; -1 without one */
     int row;           /* of an operation: that of ls_profile_at; -1: it gathers images */
 } ls_span;
-/* From the beginning of a step on where older ones had to go; see `dropped`. One device after another, each in the order of their
- * ends. */
+/* From the beginning of a step on where older ones had to go (`dropped`). One device after another, by their ends; cards last. */
 int64_t ls_profile_spans(const ls_profile *profile); /* 0 until the stop */
 ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span);
 

@@ -252,6 +252,126 @@ static void what_a_card_does_not_do_is_refused(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* ---- What the card does, and when ---- */
+
+enum { MEASURED = 4, SPANS = 20000, SHARDS = (BATCH - 1) / SHARD + 1 };
+
+static int by_begin(const void *a, const void *b)
+{
+    const ls_span *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Of one card: in the order handed in, however many devices it is. The moments of one step and the next are found apart. */
+static void assert_in_order(const ls_profile *profile, double tolerance)
+{
+    double behind = 0;
+    int64_t n = ls_profile_spans(profile), own = 0;
+    ls_span *spans = calloc((size_t)n + 1, sizeof *spans);
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(ls_profile_span_at(profile, i, &spans[own]), LS_OK);
+        const ls_span_kind kind = spans[own].kind;
+        own += kind == LS_SPAN_OPERATION || kind > LS_SPAN_CHECKPOINT;
+    }
+    qsort(spans, (size_t)own, sizeof *spans, by_begin);
+    for (int64_t i = 0; i < own; i++) {
+        assert_true(spans[i].begin <= spans[i].end && spans[i].begin > behind - tolerance);
+        behind = spans[i].end;
+    }
+    free(spans);
+}
+
+static void check_profile(const ls_profile *profile, int devices)
+{
+    const double tolerance = 2e-4;
+    int64_t n = ls_profile_spans(profile), kinds[LS_SPAN_CARD_SUM + 1] = {0}, rows = 0, gathered = 0;
+    double begin = 0, end = 0, operations = 0;
+    ls_span span;
+    ls_profile_row row;
+    ls_profile_sum sum;
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(ls_profile_span_at(profile, i, &span), LS_OK);
+        kinds[span.kind]++;
+        assert_true(span.device >= -1 && span.device < devices);
+        if (span.kind == LS_SPAN_STEP && span.step == 1 + 2)
+            begin = span.begin;
+        if (span.kind == LS_SPAN_STEP)
+            end = span.end;
+        gathered += span.kind == LS_SPAN_OPERATION && span.row < 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ls_profile_span_at(profile, i, &span);
+        if (span.kind == LS_SPAN_OPERATION || span.kind > LS_SPAN_CHECKPOINT) {
+            assert_true(span.begin >= begin - tolerance && span.end <= end + tolerance);
+            assert_true(span.device >= 0 && span.step > 2 && span.step <= 2 + MEASURED);
+        }
+    }
+    for (int i = 0; i < ls_profile_rows(profile); i++) {
+        assert_int_equal(ls_profile_at(profile, i, &row), LS_OK);
+        assert_int_equal(row.calls, MEASURED * SHARDS);
+        assert_true(row.seconds > 0);
+        operations += row.seconds;
+        rows++;
+    }
+    assert_int_equal(kinds[LS_SPAN_STEP], MEASURED);
+    assert_int_equal(kinds[LS_SPAN_SHARD], MEASURED * SHARDS);
+    assert_int_equal(gathered, MEASURED * SHARDS);
+    assert_int_equal(kinds[LS_SPAN_OPERATION], (rows + 1) * MEASURED * SHARDS);
+    assert_int_equal(kinds[LS_SPAN_TO_CARD], MEASURED * SHARDS);
+    assert_int_equal(kinds[LS_SPAN_FROM_CARD], MEASURED * SHARDS);
+    assert_true(kinds[LS_SPAN_CARD_SUM] >= MEASURED);
+    assert_in_order(profile, tolerance);
+    assert_int_equal(ls_profile_total(profile, &sum), LS_OK);
+    assert_int_equal(sum.steps, MEASURED);
+    assert_int_equal(sum.cores, 1);
+    assert_float_equal(operations, sum.operations, 1e-9);
+    assert_true(sum.gathering > 0 && sum.reducing > 0 && sum.between > 0 && sum.elsewhere == 0);
+    assert_float_equal(sum.operations + sum.gathering + sum.reducing + sum.between + sum.waiting, sum.seconds,
+                       1e-6 * sum.seconds);
+    ls_device_times all = {.shards = 0}, times;
+    for (int i = 0; i < devices; i++) {
+        assert_int_equal(ls_profile_device(profile, i, &times), LS_OK);
+        all.shards += times.shards;
+        all.computing += times.computing;
+    }
+    assert_int_equal(all.shards, MEASURED * SHARDS);
+    assert_float_equal(all.computing, sum.operations + sum.gathering, 1e-9);
+}
+
+static void a_profile_shows_what_the_card_does(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        int n;
+    } devices[] = {{"cuda:0", 1}, {"cuda:0x2", 2}};
+    uint64_t checksums[2][2];
+    for (int i = 0; i < 2; i++)
+        for (int measured = 0; measured < 2; measured++) {
+            ls_session *s = ls_open(&(ls_options){.shard = SHARD, .conv = LS_CONV_DIRECT});
+            ls_data *data = images(s, BATCH);
+            ls_module *net = network_of(s, models[0]);
+            ls_initialize(net, ls_parse_devices(s, devices[i].list), &(ls_init){.kind = LS_XAVIER, .like = data});
+            ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
+            ls_batch b;
+            ls_profile *profile = NULL;
+            assert_true(ls_next(data, &b)); /* the same images each time */
+            for (int step = 0; step < 2 + MEASURED + 2; step++) {
+                if (measured && step == 2)
+                    profile = ls_profile_start(trainer, SPANS);
+                if (measured && step == 2 + MEASURED)
+                    assert_int_equal(ls_profile_stop(profile), LS_OK);
+                test_step(net, trainer, &b);
+            }
+            assert_int_equal(ls_wait(s), LS_OK);
+            checksums[i][measured] = ls_checksum(net);
+            if (measured)
+                check_profile(profile, devices[i].n);
+            assert_int_equal(ls_close(s), LS_OK);
+        }
+    assert_true(checksums[0][0] == checksums[0][1] && checksums[0][0] == checksums[1][0] && checksums[0][0] == checksums[1][1]);
+}
+
 int main(int argc, char **argv)
 {
     char why[256] = "";
@@ -264,6 +384,7 @@ int main(int argc, char **argv)
         return 77;
     }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_profile_shows_what_the_card_does),
         cmocka_unit_test(values_go_there_and_back),           cmocka_unit_test(numbers_are_close_to_the_cpus),
         cmocka_unit_test(logical_devices_have_the_same_bits), cmocka_unit_test(what_is_not_finite_is_an_error),
         cmocka_unit_test(what_a_card_does_not_do_is_refused),

@@ -19,14 +19,19 @@ typedef struct ls_spans {
     int plan;
 } ls_spans;
 
+static inline void ls_spans_keep(ls_spans *spans, ls_kept_span span)
+{
+    spans->at[spans->added++ % spans->capacity] = span;
+}
+
 static inline void ls_spans_add(ls_spans *spans, ls_span_kind kind, int number, double begin, double end)
 {
-    spans->at[spans->added++ % spans->capacity] = (ls_kept_span){.begin = begin,
-                                                                 .end = end,
-                                                                 .step = spans->step,
-                                                                 .number = number,
-                                                                 .kind = (int16_t)kind,
-                                                                 .plan = (int16_t)spans->plan};
+    ls_spans_keep(spans, (ls_kept_span){.begin = begin,
+                                        .end = end,
+                                        .step = spans->step,
+                                        .number = number,
+                                        .kind = (int16_t)kind,
+                                        .plan = (int16_t)spans->plan});
 }
 
 #endif

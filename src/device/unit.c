@@ -3,6 +3,7 @@
 #include "base/cores.h"
 #include "device/cards.h"
 #include "device/cpu/unit.h"
+#include "device/watch.h"
 
 int ls_unit_number(ls_device device)
 {
@@ -51,5 +52,7 @@ ls_status ls_unit_finish(ls_unit *unit, bool *finite)
 {
     if (!unit->type->finish(unit) && finite)
         *finite = false;
+    if (unit->watch)
+        ls_watch_read(unit);
     return ls_unit_check(unit);
 }

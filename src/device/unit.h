@@ -9,7 +9,7 @@
 #include "base/context.h"
 #include "device/backend.h"
 
-enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16 };
+enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16 };
 
 /* A sum of vectors in a fixed order, worked off from the left on a stack that is never deeper than LS_TERMS_DEPTH: an address puts the
  * vector there on it; NULL puts the sum of the two upper ones in their place, the lower one being the left operand. */
@@ -54,6 +54,10 @@ typedef struct ls_unit_type {
     /* Waits until everything is done. False where an update since the last time made a number that is not finite, and `update` has
      * not said so. */
     bool (*finish)(ls_unit *unit);
+    /* Hands in a mark and returns its number, from 0 behind each `finish`; -1 where there are LS_MOST_MARKS. `reached`, between
+     * `finish` and the next mark, says when the unit came to it, by ls_seconds. NULL: work is done when the call returns. */
+    int (*mark)(ls_unit *unit);
+    double (*reached)(ls_unit *unit, int mark);
     void (*close)(ls_unit *unit);
 } ls_unit_type;
 
@@ -67,6 +71,7 @@ struct ls_unit {
     size_t slice;     /* floats that are summed and updated at once, by one thread */
     size_t held;      /* bytes of the host's memory that it takes for itself */
     bool plain;       /* for tests: no run is kept */
+    struct ls_watch *watch; /* watch.h; while there is one no run is kept. NULL: nobody measures */
     ls_status status; /* what went wrong there, and stays so */
     const char *message;
 };

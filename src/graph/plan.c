@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/timer.h"
+#include "device/watch.h"
 
 /* A value's life: from the step that makes it to the last that reads it. */
 typedef struct life {
@@ -305,6 +306,13 @@ static void complete(const ls_plan *plan, const ls_plan_step *step, void (*whole
         whole(user, plan->whole[step->first_bucket + b]);
 }
 
+static void count_call(ls_tally *tally, const ls_op_call *call)
+{
+    tally->calls++;
+    tally->images += call->samples->count;
+    tally->groups += call->groups;
+}
+
 void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
 {
     ls_kernel *kernel = plan->steps[step].kernel;
@@ -319,11 +327,8 @@ void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const l
     tally->seconds += end - begin;
     if (gauge->spans)
         ls_spans_add(gauge->spans, LS_SPAN_OPERATION, step, begin, end);
-    if (call->part > 0)
-        return; /* the first part counts the call */
-    tally->calls++;
-    tally->images += call->samples->count;
-    tally->groups += call->groups;
+    if (call->part == 0) /* the first part counts the call */
+        count_call(tally, call);
 }
 
 /* How many cores are to share a call. */
@@ -348,15 +353,28 @@ static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const l
     return form;
 }
 
+/* Hands a call in to a unit that does it later; returns the mark behind it. */
+static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *call, const ls_bindings *bindings, int mark)
+{
+    ls_tally *tally = &bindings->gauge.tally[step];
+    plan->steps[step].kernel(call);
+    int behind = ls_watch_note(bindings->unit, mark, LS_SPAN_OPERATION, step, &tally->seconds);
+    if (behind >= 0)
+        count_call(tally, call);
+    return behind;
+}
+
 bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user)
 {
     ls_unit *unit = bindings->unit;
     ls_samples there = *samples;
     bool kept = false;
+    int mark = bindings->gauge.tally ? ls_watch_mark(unit) : -1;
     if (unit->type->begin) {
         ls_form form = form_of(plan, bindings, samples);
         kept = unit->type->begin(unit, &form, samples, &there);
+        mark = ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
     }
     ls_op_call call = {
         .samples = &there, .groups = groups_of(samples->count), .unit = unit, .scratch = bindings->scratch};
@@ -369,6 +387,8 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
             call.parts = parts_of(plan, bindings, &call);
             if (call.parts > 1)
                 bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->gauge);
+            else if (mark >= 0)
+                mark = call_between_marks(plan, i, &call, bindings, mark);
             else
                 ls_plan_call(plan, i, &call, &bindings->gauge);
         }
@@ -378,6 +398,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     if (!unit->type->begin)
         return true;
     unit->type->end(unit);
+    ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     for (int i = 0; i < plan->n_steps; i++)
         complete(plan, &plan->steps[i], whole, user);
     return true;

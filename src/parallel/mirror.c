@@ -1,5 +1,7 @@
 #include "parallel/mirror.h"
 
+#include "device/watch.h"
+
 ls_status ls_mirrors_make(ls_network *network)
 {
     ls_engine *engine = network->engine;
@@ -58,14 +60,18 @@ void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network)
     ls_unit *unit = mirror->core->unit;
     if (mirror->changes == changes)
         return;
+    int mark = ls_watch_mark(unit);
     unit->type->put(unit, mirror->weights, network->weights[current], network->flat.trainable * sizeof(float));
     unit->type->put(unit, mirror->state, network->state[current], network->flat.state * sizeof(float));
+    ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
     mirror->changes = changes;
 }
 
 ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *network, float *gradient)
 {
     ls_unit *unit = mirror->core->unit;
+    int mark = ls_watch_mark(unit);
     unit->type->get(unit, gradient, mirror->gradient, network->flat.trainable * sizeof *gradient);
+    ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_unit_finish(unit, NULL);
 }

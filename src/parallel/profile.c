@@ -59,6 +59,14 @@ void ls_profile_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *
     gauge->spans = worker->meter.spans;
     if (gauge->spans)
         gauge->spans->plan = m->number;
+    if (!profile->watched)
+        return;
+    ls_watched *watched = &profile->watched[worker - worker->engine->workers];
+    worker->core->unit->watch->of = watched;
+    if (watched->spans) {
+        watched->spans->step = gauge->spans->step;
+        watched->spans->plan = m->number;
+    }
 }
 
 static const ls_worker *workers_of(const ls_profile *profile)
@@ -71,8 +79,9 @@ static void add_computed(const ls_profile *profile, double *computed, double sig
 {
     const ls_worker *workers = workers_of(profile);
     for (int i = 0; i < profile->n_workers; i++)
-        computed[workers[i].place] += sign * (atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
-                                              atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
+        computed[workers[i].place] += sign * (profile->watched ? profile->watched[i].computing
+                                                               : atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
+                                                                     atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
 }
 
 void ls_profile_begin_step(ls_profile *profile)
@@ -139,6 +148,34 @@ static void turn_meters(ls_profile *profile, bool on)
     }
 }
 
+static void unwatch_cards(ls_engine *engine)
+{
+    for (int i = 0; i < engine->n_workers; i++)
+        ls_watch_end(engine->workers[i].core->unit);
+}
+
+/* Cards do later what they are handed. */
+static ls_status watch_cards(ls_profile *profile, ls_network *network)
+{
+    ls_engine *engine = network->engine;
+    if (!ls_network_on_cards(network))
+        return LS_OK;
+    profile->host_sums = network->n_mirrors > 0;
+    profile->watched =
+        ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->watched, "a profile");
+    for (int i = 0; profile->watched && i < profile->n_workers; i++) {
+        ls_unit *unit = engine->workers[i].core->unit;
+        if (!unit->watch && !ls_watch_begin(unit)) {
+            unwatch_cards(engine);
+            return LS_OUT_OF_MEMORY;
+        }
+        unit->watch->of = &profile->watched[i];
+        if (profile->spans)
+            profile->watched[i].spans = &profile->spans[profile->n_workers + 2 + i];
+    }
+    return profile->watched ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
 static void stop(ls_profile *profile)
 {
     struct ls_trainer *trainer = profile->trainer;
@@ -147,6 +184,7 @@ static void stop(ls_profile *profile)
     ls_engine_wait(trainer->network->engine);
     set_profile(trainer, NULL);
     turn_meters(profile, false);
+    unwatch_cards(trainer->network->engine);
     profile->trainer = NULL;
 }
 
@@ -163,11 +201,12 @@ static void free_profile(void *object)
     ls_profile_free_spans(profile);
     ls_release(context, profile->before);
     ls_release(context, profile->worked);
+    ls_release(context, profile->watched);
     ls_release(context, profile->rows);
     ls_release(context, profile);
 }
 
-static ls_status make_room(ls_profile *profile, int64_t spans)
+static ls_status make_room(ls_profile *profile, int64_t spans, bool on_cards)
 {
     ls_context *context = &profile->session->context;
     size_t workers = (size_t)profile->n_workers, cores = (size_t)profile->n_cores;
@@ -178,7 +217,7 @@ static ls_status make_room(ls_profile *profile, int64_t spans)
     profile->after = profile->before + workers;
     profile->reduced = profile->worked + workers;
     profile->computed = profile->reduced + workers;
-    return spans > 0 ? ls_profile_reserve_spans(profile, spans) : LS_OK;
+    return spans > 0 ? ls_profile_reserve_spans(profile, spans, on_cards) : LS_OK;
 }
 
 ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
@@ -188,11 +227,6 @@ ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
     ls_context *context = &trainer->session->context;
     if (trainer->profile) {
         ls_raise(context, LS_BAD_ARGUMENT, "ls_profile_start: the trainer is being measured already");
-        return NULL;
-    }
-    if (ls_network_on_cards(trainer->network)) {
-        ls_raise(context, LS_UNSUPPORTED, "ls_profile_start: operations of %s are not timed",
-                 trainer->network->engine->workers[0].core->unit->name);
         return NULL;
     }
     if (ls_network_settle(trainer->network) != LS_OK)
@@ -206,7 +240,8 @@ ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
     profile->n_cores = trainer->network->engine->n_cores;
     profile->n_workers = trainer->network->engine->n_workers;
     profile->devices = trainer->network->devices;
-    if (make_room(profile, spans) != LS_OK) {
+    if (make_room(profile, spans, ls_network_on_cards(trainer->network)) != LS_OK ||
+        watch_cards(profile, trainer->network) != LS_OK) {
         free_profile(profile);
         return NULL;
     }
@@ -275,6 +310,15 @@ static ls_device_times times_of(const ls_meter_reading *r, ls_device device)
                              .images = r->images};
 }
 
+/* What a card did instead of what its worker was at, which handed it in and waited for it. */
+static void put_card_times(ls_device_times *times, const ls_watched *card, bool host_sums)
+{
+    const double together = times->computing + times->reducing + times->waiting;
+    times->computing = card->computing;
+    times->reducing = card->summing + (host_sums ? times->reducing : 0);
+    times->waiting = fmax(0, together - times->computing - times->reducing);
+}
+
 /* While the profile ran. */
 static ls_device_times times_between(const ls_profile *profile, int i)
 {
@@ -285,7 +329,10 @@ static ls_device_times times_between(const ls_profile *profile, int i)
     r.shards -= before->shards;
     r.images -= before->images;
     ls_device_times times = times_of(&r, profile->devices.at[i]);
-    times.elsewhere = times.computing + times.reducing - profile->worked[i] - profile->reduced[i];
+    if (profile->watched)
+        put_card_times(&times, &profile->watched[i], profile->host_sums);
+    else
+        times.elsewhere = times.computing + times.reducing - profile->worked[i] - profile->reduced[i];
     return times;
 }
 
@@ -295,9 +342,10 @@ static void add_up(ls_profile *profile)
     double turns = 0, worked = 0;
     for (int i = 0; i < profile->n_workers; i++) {
         ls_device_times times = times_between(profile, i);
-        turns += times.computing + times.reducing;
-        worked += profile->worked[i] + profile->reduced[i];
-        sum->reducing += profile->reduced[i];
+        double copied = profile->watched ? profile->watched[i].copying : 0;
+        turns += times.computing + times.reducing + copied;
+        worked += times.computing + times.reducing + copied - times.elsewhere;
+        sum->reducing += profile->watched ? times.reducing : profile->reduced[i];
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;
@@ -372,7 +420,7 @@ ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *t
 int64_t ls_profile_spans(const ls_profile *profile)
 {
     int64_t n = 0;
-    for (int i = 0; profile && !profile->trainer && profile->spans && i < profile->n_workers + 2; i++)
+    for (int i = 0; profile && !profile->trainer && profile->spans && i < profile->n_lists; i++)
         n += profile->spans[i].added;
     return n;
 }
@@ -388,8 +436,9 @@ ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span
     while (i >= profile->spans[list].added)
         i -= profile->spans[list++].added;
     const ls_kept_span *kept = &profile->spans[list].at[i];
+    const int others = profile->n_workers + 2;
     *span = (ls_span){.kind = (ls_span_kind)kept->kind,
-                      .device = list < profile->n_workers ? list : -1,
+                      .device = list < profile->n_workers ? list : list < others ? -1 : list - others,
                       .begin = kept->begin,
                       .end = kept->end,
                       .step = kept->step,

@@ -7,6 +7,7 @@
 #ifndef LS_PARALLEL_PROFILE_H
 #define LS_PARALLEL_PROFILE_H
 
+#include "device/watch.h"
 #include "parallel/step.h"
 
 /* A plan that was run, and for each of its steps the times of each core. */
@@ -33,7 +34,10 @@ struct ls_profile {
     double *computed;                 /* [cores] of the step that runs: by the clock, before it and then in it */
     bool begun;
     double started, first, step_began, latest;
-    ls_spans *spans; /* [workers + 2]: of the steps and of checkpoints too; NULL: none are kept */
+    ls_watched *watched; /* [workers] of what cards do; NULL: cores do it, in the workers' own time */
+    ls_spans *spans; /* [lists]: of the workers, the steps, checkpoints, and of what cards do for each worker; NULL: none are kept */
+    int n_lists;
+    bool host_sums; /* of what cards compute */
     ls_profile_row *rows;
     int n_rows;
     ls_profile_sum sum;
@@ -56,7 +60,7 @@ void ls_profile_checkpoint(struct ls_trainer *trainer, int64_t step, double begi
 ls_profile_row ls_profile_row_of(const ls_plan_step *step, const ls_tally *all, bool backward, const ls_flat *flat);
 
 /* Room for so many spans of each worker; and, once all is at rest, in order, from a step's begin on. */
-ls_status ls_profile_reserve_spans(struct ls_profile *profile, int64_t spans);
+ls_status ls_profile_reserve_spans(struct ls_profile *profile, int64_t spans, bool on_cards);
 void ls_profile_arrange_spans(struct ls_profile *profile);
 void ls_profile_free_spans(struct ls_profile *profile);
 

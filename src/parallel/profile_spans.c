@@ -6,14 +6,15 @@
 
 enum { CHECKPOINTS = 1024 };
 
-ls_status ls_profile_reserve_spans(ls_profile *profile, int64_t spans)
+ls_status ls_profile_reserve_spans(ls_profile *profile, int64_t spans, bool on_cards)
 {
     ls_context *context = &profile->session->context;
-    int n = profile->n_workers + 2;
+    int others = profile->n_workers + 2, n = others + (on_cards ? profile->n_workers : 0);
+    profile->n_lists = n;
     profile->spans = ls_alloc(context, (size_t)n, sizeof *profile->spans, "a profile's spans");
     for (int i = 0; profile->spans && i < n; i++) {
         ls_spans *list = &profile->spans[i];
-        list->capacity = i + 1 < n ? spans : CHECKPOINTS;
+        list->capacity = i + 1 == others ? CHECKPOINTS : spans;
         list->at = ls_alloc(context, (size_t)list->capacity, sizeof *list->at, "a profile's spans");
         if (!list->at)
             return LS_OUT_OF_MEMORY;
@@ -23,7 +24,7 @@ ls_status ls_profile_reserve_spans(ls_profile *profile, int64_t spans)
 
 void ls_profile_free_spans(ls_profile *profile)
 {
-    for (int i = 0; profile->spans && i < profile->n_workers + 2; i++)
+    for (int i = 0; profile->spans && i < profile->n_lists; i++)
         ls_release(&profile->session->context, profile->spans[i].at);
     ls_release(&profile->session->context, profile->spans);
 }
@@ -66,7 +67,7 @@ static void cut_before(ls_spans *list, double from)
 
 void ls_profile_arrange_spans(ls_profile *profile)
 {
-    int n = profile->n_workers + 2;
+    int n = profile->n_lists;
     double from = profile->started, whole = from;
     bool all = true;
     for (int i = 0; i < n; i++) {

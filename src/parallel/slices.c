@@ -1,5 +1,6 @@
 #include "parallel/slices.h"
 
+#include "device/watch.h"
 #include "parallel/clip.h"
 
 /* A slice is as long as one thread of a unit is to be given at once. */
@@ -84,7 +85,9 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
         if (slice >= n)
             break;
         ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
+        int mark = ls_watch_mark(adder);
         sum_slice(step, bucket, stage, slice_of(step, run, slice), adder);
+        ls_watch_note(adder, mark, LS_SPAN_CARD_SUM, bucket, NULL);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }

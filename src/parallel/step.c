@@ -315,7 +315,9 @@ static void fold(ls_step_job *step, int node, ls_unit *unit)
     pthread_mutex_unlock(&step->lock);
     ls_partials from = {.buffers = trainer->pool};
     ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, unit);
+    int mark = ls_watch_mark(unit);
     unit->type->sum(unit, &terms, trainer->pool[into], n);
+    ls_watch_note(unit, mark, LS_SPAN_CARD_SUM, -1, NULL);
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
     pthread_cond_broadcast(&step->changed);
@@ -467,9 +469,9 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
                      [LS_IN_STATISTICS] = unit->type->lend(unit, rows.statistics, network->flat.state),
                      [LS_IN_GRADIENTS] = mirror ? mirror->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
-        ls_network_bind(network, worker->core, &bindings);
         if (step->profile)
             ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
+        ls_network_bind(network, worker->core, &bindings);
         bindings.helpers = ls_offer_begin(&worker->offer, step->profile);
         ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, mirror ? NULL : bucket_is_whole,
                     &r);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/cuda/card.h"
 
@@ -103,6 +104,8 @@ typedef struct emulated {
     } pending[LS_CARD_PENDING];
     int n_pending, broken;
     float one;
+    double marks[LS_MOST_MARKS];
+    int n_marks;
 } emulated;
 
 static void *allocate(ls_unit *unit, size_t bytes)
@@ -172,9 +175,26 @@ static bool finish(ls_unit *unit)
         free(e->pending[i].there);
     }
     e->n_pending = 0;
+    e->n_marks = 0;
     const bool finite = !e->broken;
     e->broken = 0;
     return finite;
+}
+
+static int mark(ls_unit *unit)
+{
+    emulated *e = (emulated *)unit;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (e->n_marks == LS_MOST_MARKS)
+        return -1;
+    e->marks[e->n_marks] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return e->n_marks++;
+}
+
+static double reached(ls_unit *unit, int mark)
+{
+    return ((emulated *)unit)->marks[mark];
 }
 
 static void close_unit(ls_unit *unit)
@@ -183,7 +203,8 @@ static void close_unit(ls_unit *unit)
     free(unit);
 }
 
-static const ls_unit_type type = {allocate, release, copy, copy, lend, begin, end, sum, update, finish, close_unit};
+static const ls_unit_type type = {allocate, release, copy, copy, lend, begin,
+                                  end,      sum,     update, finish, mark, reached, close_unit};
 
 static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
                           size_t size)

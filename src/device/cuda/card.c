@@ -122,6 +122,7 @@ static void close_card(ls_unit *unit)
     if (card->stream)
         cudaStreamSynchronize(card->stream);
     ls_card_close_runs(card);
+    ls_card_close_marks(card);
     ls_card_close_convs(card);
     if (card->blas)
         cublasDestroy(card->blas);
@@ -149,6 +150,8 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .sum = sum,
                                   .update = update,
                                   .finish = ls_card_finish,
+                                  .mark = ls_card_mark,
+                                  .reached = ls_card_reached,
                                   .close = close_card};
 
 /* cuDNN and cuBLAS of today need these; older cards are left out. */

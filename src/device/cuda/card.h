@@ -87,6 +87,11 @@ typedef struct ls_card {
     int n_kept;
     ls_card_kept *capturing;
 
+    cudaEvent_t *marks; /* [LS_MOST_MARKS + 1], made as they are needed; NULL: there never was one */
+    int n_marks, n_made;
+    cudaEvent_t last;  /* the mark at the end of what was finished, */
+    double last_is_at; /* and when that was */
+
     struct ls_card_conv_plan *convs; /* conv.c */
 } ls_card;
 
@@ -116,6 +121,12 @@ void ls_card_end(ls_unit *unit);
 float *ls_card_lend(ls_unit *unit, float *host, size_t n);
 bool ls_card_finish(ls_unit *unit);
 void ls_card_close_runs(ls_card *card);
+
+/* ---- marks.c ---- */
+int ls_card_mark(ls_unit *unit);
+double ls_card_reached(ls_unit *unit, int mark);
+void ls_card_end_marks(ls_card *card); /* waits for the card where there are any */
+void ls_card_close_marks(ls_card *card);
 
 /* ---- conv.c: cuDNN ---- */
 typedef enum ls_card_direction { LS_CARD_FORWARD, LS_CARD_DATA, LS_CARD_WEIGHT } ls_card_direction;

@@ -86,6 +86,7 @@ bool ls_card_finish(ls_unit *unit)
                      cudaMemcpyAsync(card->pinned_broken, card->broken, sizeof *card->broken, cudaMemcpyDeviceToHost,
                                      card->stream),
                      "a copy from the card");
+    ls_card_end_marks(card);
     bring_home(card);
     if (card->unit.status != LS_OK)
         return true; /* that is said otherwise */
@@ -217,7 +218,7 @@ static bool same_form(const ls_form *a, const ls_form *b)
 static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *there, bool *first)
 {
     *first = false;
-    if (card->unit.plain)
+    if (card->unit.plain || card->unit.watch)
         return NULL;
     for (int k = 0; k < LS_MAX_INPUTS; k++)
         if (there->rows[k]) /* these lie elsewhere each time */

@@ -1,0 +1,70 @@
+#!/bin/sh
+# --trace on cards, with cards that are the host (tests/emulated): operations, copies and sums of each device on a line of its own,
+# beside its thread's. trace_card.sh PROGRAM FOLDER; the folder has the plugin and a driver.
+. "$(dirname -- "$0")/common.sh"
+emulated=$2
+mkdir "$work/bin"
+cp "$program" "$work/bin/lockstep" && ln -s "$emulated/lockstep-cuda.so" "$work/bin/" || exit 1
+program=$work/bin/lockstep # the plugin beside a program comes first
+LD_LIBRARY_PATH=$emulated
+python3 "$here/make_data.py" "$work/data" 48 16 || exit 1
+LOCKSTEP_DATA=$work/data
+export LD_LIBRARY_PATH LOCKSTEP_DATA
+
+cat >"$work/check.py" <<'PY'
+"""check.py TRACE CARDS DEVICE...: what each device's card did, in two steps of three shards."""
+import json, sys
+
+path, cards, devices = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+events = json.load(open(path, encoding="utf-8"))["traceEvents"]
+names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+wanted = ["program", "steps"] + [line for d in devices for line in (d, d + ", the card")] + ["checkpoint writer"]
+assert [names[tid] for tid in sorted(names)] == wanted, names
+spans = {name: [e for e in events if e["ph"] == "X" and names[e["tid"]] == name] for name in wanted}
+card = [e for d in devices for e in spans[d + ", the card"]]
+assert all(e["cat"] in ("operation", "data", "copy", "reduce") for e in card)
+assert not any(e["cat"] in ("operation", "data", "copy") for d in devices for e in spans[d])
+operations = {e["name"] for e in card if e["cat"] == "operation"}
+assert {name.split()[0] for name in operations} >= {"conv", "conv_data", "conv_weight", "avg_pool_backward"}, operations
+assert {e["args"]["pass"] for e in card if e["cat"] == "operation"} == {"forward", "backward to the data", "backward to the weights"}
+count = {cat: sum(e["cat"] == cat for e in card) for cat in ("operation", "data", "copy", "reduce")}
+shards = sum(e["cat"] == "shard" for d in devices for e in spans[d])
+assert shards == 6 and count["data"] == shards and count["operation"] % shards == 0, count
+copies = [e["name"] for e in card if e["cat"] == "copy"]
+sums = [e for e in card if e["cat"] == "reduce"]
+if cards == 1:
+    assert copies.count("copy to the card") == copies.count("copy from the card") == shards and sums, copies
+    # One card does one thing after another, whichever of its devices it is for.
+    behind = 0
+    for e in sorted(card, key=lambda e: e["ts"]):
+        assert e["ts"] >= behind - 0.002, e
+        behind = e["ts"] + e["dur"]
+else: # besides, weights to each card in each step, and gradients back, which the host's cores sum
+    assert copies.count("copy from the card") == 2 * shards and copies.count("copy to the card") > shards, copies
+    assert not sums and any(e["cat"] == "reduce" for d in devices for e in spans[d])
+begin = min(e["ts"] for e in spans["steps"])
+end = max(e["ts"] + e["dur"] for e in spans["steps"])
+assert all(begin - 200 <= e["ts"] and e["ts"] + e["dur"] <= end + 200 for e in card if e["cat"] != "copy")
+PY
+
+small="--limit-test 16 --batch 24 --shard 8 --epochs 1 --lr 0.1"
+# shellcheck disable=SC2086 # options
+runs 0 train $small --quiet --devices cuda:0
+tail -n 1 "$work/out" >"$work/without"
+for list in cuda:0 cuda:0x2 cuda:0-1; do
+    case $list in
+    cuda:0) cards=1 devices='gpu(0)' ;;
+    cuda:0x2) cards=1 devices='gpu(0.0) gpu(0.1)' ;;
+    *) cards=2 devices='gpu(0) gpu(1)' ;;
+    esac
+    # shellcheck disable=SC2086
+    runs 0 train $small --devices $list --trace "$work/t.json"
+    tail -n 1 "$work/out" | cmp -s - "$work/without" || wrong "--trace on $list changes the fingerprint"
+    # shellcheck disable=SC2086
+    python3 "$work/check.py" "$work/t.json" $cards $devices || wrong "the trace of $list"
+    grep -qE '^trace: a step takes [0-9.]+ ms; .* [0-9.]+ % went into computing, ' "$work/err" || wrong "$list: where the time went is not said"
+    grep -qE '^trace: [0-9]+ % of the reducing was hidden behind computing; ' "$work/err" || wrong "$list: what was hidden is not said"
+done
+runs 1 bench --profile --model lenet --devices cuda:0 --steps 1
+one_line '--profile: .* train --trace FILE'
+ends
