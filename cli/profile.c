@@ -67,12 +67,17 @@ typedef struct part {
 } part;
 enum { PARTS = 6 };
 
-static void list_parts(const ls_profile_sum *sum, part parts[PARTS])
+static bool on_cards(const run *r)
+{
+    return r->devices.at[0].type == LS_CUDA;
+}
+
+static void list_parts(const run *r, const ls_profile_sum *sum, part parts[PARTS])
 {
     parts[0] = (part){"operations", "operations_seconds", sum->operations};
     parts[1] = (part){"gathering and converting images", "gathering_seconds", sum->gathering};
     parts[2] = (part){"reducing and updating", "reducing_seconds", sum->reducing};
-    parts[3] = (part){"between operations", "between_seconds", sum->between};
+    parts[3] = (part){on_cards(r) ? "copies to the cards and back" : "between operations", "between_seconds", sum->between};
     parts[4] = (part){"waiting for work", "waiting_seconds", sum->waiting};
     parts[5] = (part){"taken by other programs", "elsewhere_seconds", sum->elsewhere};
 }
@@ -152,18 +157,21 @@ static const char *name_of(const ls_profile_row *row)
     return *name ? name : "-";
 }
 
-static void print_parts(const ls_profile_sum *sum)
+static void print_parts(const run *r, const ls_profile_sum *sum)
 {
     part parts[PARTS];
     double steps = (double)sum->steps, all = all_seconds(sum), together = 0;
-    list_parts(sum, parts);
-    printf("\n%-40s %12s %8s\n", "part of the step, all cores together", "ms", "share");
+    const char *place = on_cards(r) ? "card" : "core";
+    char title[64];
+    list_parts(r, sum, parts);
+    snprintf(title, sizeof title, "part of the step, all %ss together", place);
+    printf("\n%-40s %12s %8s\n", title, "ms", "share");
     for (int i = 0; i < PARTS; i++) {
         printf("%-40s %12.3f %6.2f %%\n", parts[i].name, 1e3 * parts[i].seconds / steps, 100 * parts[i].seconds / all);
         together += parts[i].seconds;
     }
     printf("%-40s %12.3f %6.2f %%\n", "sum", 1e3 * together / steps, 100 * together / all);
-    printf("a step by the clock: %.3f ms on %d core%s; %.1f images/s\n", 1e3 * sum->seconds / steps, sum->cores,
+    printf("a step by the clock: %.3f ms on %d %s%s; %.1f images/s\n", 1e3 * sum->seconds / steps, sum->cores, place,
            sum->cores > 1 ? "s" : "", (double)sum->images / sum->seconds);
     if (sum->elsewhere > 0.01 * all)
         printf("with the cores to itself it would take %.3f ms; %.1f images/s\n",
@@ -178,11 +186,13 @@ int profile_print(const run *r, const ls_profile *profile, const ls_speed *speed
     int status = read_figures(r, profile, &f);
     if (status)
         return status;
-    printf("%s on %s: %lld steps of %lld images, shard %lld, conv %s, isa %s\n", r->model, r->devices_text,
-           (long long)f.sum.steps, (long long)r->chosen->batch, (long long)r->chosen->shard,
-           conv_choice(r->chosen->conv), ls_isa_name(r->session));
-    printf("a core's most: %.1f GFLOP/s in fused multiply-adds, %.1f GB/s from and to memory\n", speed->flops / 1e9,
-           speed->bytes / 1e9);
+    printf("%s on %s: %lld steps of %lld images, shard %lld, ", r->model, r->devices_text, (long long)f.sum.steps,
+           (long long)r->chosen->batch, (long long)r->chosen->shard);
+    if (on_cards(r))
+        printf("dtype %s\n", dtype_choice(r->chosen->dtype));
+    else
+        printf("conv %s, isa %s\na core's most: %.1f GFLOP/s in fused multiply-adds, %.1f GB/s from and to memory\n",
+               conv_choice(r->chosen->conv), ls_isa_name(r->session), speed->flops / 1e9, speed->bytes / 1e9);
     print_head("layer or parameter", "shape of an image");
     for (int i = 0; i < f.n; i++) {
         char shape[120];
@@ -193,7 +203,7 @@ int profile_print(const run *r, const ls_profile *profile, const ls_speed *speed
     int operations = add_up_operations(f.rows, f.n);
     for (int i = 0; i < operations; i++)
         print_row("", "", &f.rows[i], &f.sum, speed);
-    print_parts(&f.sum);
+    print_parts(r, &f.sum);
     free(f.rows);
     return 0;
 }
@@ -235,7 +245,7 @@ int profile_log(run_log *log, const run *r, const ls_profile *profile, const ls_
     int status = read_figures(r, profile, &f);
     if (status)
         return status;
-    list_parts(&f.sum, parts);
+    list_parts(r, &f.sum, parts);
     log_item(log);
     log_text(log, "model", r->model);
     log_text(log, "devices", r->devices_text);

@@ -651,7 +651,7 @@ typedef struct ls_profile_sum {
     double operations; /* all rows */
     double gathering;  /* images, and converting them from bytes */
     double reducing;   /* summing gradients and updating weights, while other cores may compute */
-    double between;    /* the operations */
+    double between;    /* the operations; on cards copies */
     double waiting;    /* for work */
     double elsewhere;  /* work that waited while the core was with other programs */
     /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did not

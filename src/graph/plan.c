@@ -134,8 +134,14 @@ static ls_argument argument(const ls_value *value, const life *lives, const int 
     if (!value)
         return (ls_argument){.c = 0};
     const ls_value *root = ls_graph_root(value);
-    size_t offset = root->place == LS_IN_ARENA ? lives[heir[root->id]].offset : root->offset;
-    return (ls_argument){root->place, offset, value->c, value->h, value->w, value->per_image};
+    const bool arena = root->place == LS_IN_ARENA;
+    return (ls_argument){.place = root->place,
+                         .offset = arena ? lives[heir[root->id]].offset : root->offset,
+                         .c = value->c,
+                         .h = value->h,
+                         .w = value->w,
+                         .per_image = value->per_image,
+                         .number = (uint8_t)(arena ? lives[root->id].number : sizeof(float))};
 }
 
 /* Which buckets are whole after which step: a bucket is, after the last step that writes into it. A bucket that no step writes
@@ -406,7 +412,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
 
 static void add_bytes(ls_cost *cost, const ls_argument *a)
 {
-    double bytes = (double)a->c * a->h * a->w * sizeof(float);
+    double bytes = (double)a->c * a->h * a->w * a->number;
     if (a->per_image)
         cost->group_bytes += LS_LANES * bytes;
     else

@@ -12,6 +12,7 @@ typedef struct ls_argument {
     size_t offset;
     int c, h, w;
     bool per_image;
+    uint8_t number; /* bytes of one */
 } ls_argument; /* c = 0: absent */
 
 typedef struct ls_plan_step {

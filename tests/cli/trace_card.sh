@@ -1,6 +1,6 @@
 #!/bin/sh
 # --trace on cards, with cards that are the host (tests/emulated): operations, copies and sums of each device on a line of its own,
-# beside its thread's. trace_card.sh PROGRAM FOLDER; the folder has the plugin and a driver.
+# beside its thread's; and bench --profile there. trace_card.sh PROGRAM FOLDER; the folder has the plugin and a driver.
 . "$(dirname -- "$0")/common.sh"
 emulated=$2
 mkdir "$work/bin"
@@ -65,6 +65,9 @@ for list in cuda:0 cuda:0x2 cuda:0-1; do
     grep -qE '^trace: a step takes [0-9.]+ ms; .* [0-9.]+ % went into computing, ' "$work/err" || wrong "$list: where the time went is not said"
     grep -qE '^trace: [0-9]+ % of the reducing was hidden behind computing; ' "$work/err" || wrong "$list: what was hidden is not said"
 done
-runs 1 bench --profile --model lenet --devices cuda:0 --steps 1
-one_line '--profile: .* train --trace FILE'
+runs 0 bench --profile --model lenet --devices cuda:0 --dtype bf16 --batch 16 --shard 8 --steps 1
+for words in '^lenet on \[gpu\(0\)\]: 1 steps of 16 images, shard 8, dtype bf16$' '^W2 .* conv +forward +2 +[0-9.]+ ' \
+    '^copies to the cards and back +[0-9.]+ ' '^sum +[0-9.]+ 100.00 %$' '^a step by the clock: [0-9.]+ ms on 1 card; '; do
+    grep -qE -- "$words" "$work/out" || wrong "bench --profile says nothing like $words"
+done
 ends
