@@ -309,7 +309,7 @@ static double larger(double a, double b)
 static int bench_profile(bench *b)
 {
     ls_session *session = b->run.session;
-    const bool cards = b->run.devices.at[0].type == LS_CUDA;
+    const bool cards = run_is_on(&b->run, LS_CUDA);
     ls_speed before = {0}, after = {0}; /* of cards there is no measure */
     trained it;
     int scope = ls_enter(session), status = begin(b, &b->all, &it);

@@ -97,7 +97,7 @@ static ls_session *open_own(const doctor *d)
 
 static bool on_gpus(const doctor *d)
 {
-    return d->run.devices.at[0].type == LS_CUDA;
+    return !run_is_on(&d->run, LS_CPU);
 }
 
 /* ---- The checks ---- */

@@ -69,7 +69,7 @@ enum { PARTS = 6 };
 
 static bool on_cards(const run *r)
 {
-    return r->devices.at[0].type == LS_CUDA;
+    return run_is_on(r, LS_CUDA);
 }
 
 static void list_parts(const run *r, const ls_profile_sum *sum, part parts[PARTS])
@@ -161,7 +161,7 @@ static void print_parts(const run *r, const ls_profile_sum *sum)
 {
     part parts[PARTS];
     double steps = (double)sum->steps, all = all_seconds(sum), together = 0;
-    const char *place = on_cards(r) ? "card" : "core";
+    const char *place = !on_cards(r) ? "core" : run_is_on(r, LS_CPU) ? "device" : "card";
     char title[64];
     list_parts(r, sum, parts);
     snprintf(title, sizeof title, "part of the step, all %ss together", place);

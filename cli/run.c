@@ -46,6 +46,14 @@ static int choose_norm(settings *chosen, ls_cluster *cluster)
     return 0;
 }
 
+bool run_is_on(const run *r, ls_device_type type)
+{
+    for (int i = 0; i < r->devices.n; i++)
+        if ((ls_device_type)r->devices.at[i].type == type)
+            return true;
+    return false;
+}
+
 int run_open(run *r, settings *chosen, ls_cluster *cluster)
 {
     *r = (run){.chosen = chosen, .cluster = cluster};
@@ -54,14 +62,17 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
         status = find_devices(r, chosen, cluster);
     if (status)
         return status;
-    const bool gpus = r->devices.at[0].type == LS_CUDA;
+    const bool gpus = run_is_on(r, LS_CUDA), cpus = run_is_on(r, LS_CPU);
     if (gpus && chosen->bn == BN_SYNC && r->devices.n > 1)
         return failed("--bn",
                       "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
                       "--devices cuda:0, or take --bn shard");
-    if (!gpus && chosen->dtype != LS_F32)
+    if (gpus && cpus && chosen->verify)
+        return failed("--verify", "CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; name "
+                                  "devices of one kind, or leave it out");
+    if (cpus && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", dtype_choice(chosen->dtype));
-    if (!chosen->shard && gpus) { /* known only now, and the session's from its start */
+    if (!chosen->shard && !cpus) { /* known only now, and the session's from its start */
         chosen->shard = GPU_SHARD;
         ls_close(r->session);
         if ((status = find_devices(r, chosen, cluster)) != 0)

@@ -25,6 +25,7 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster);
 /* Finds out which devices the other ranks have, once all are here. */
 int run_meet(run *r);
 int run_device_count(const run *r); /* over all ranks */
+bool run_is_on(const run *r, ls_device_type type); /* some of this rank's devices are of that type */
 
 /* Where `--model` is not given, the name that the weights file carries. */
 int run_model_of_weights(run *r);

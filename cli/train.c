@@ -64,7 +64,7 @@ static int stopped(training *t)
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
-    const bool gpus = t->run.devices.at[0].type == LS_CUDA;
+    const bool gpus = !run_is_on(&t->run, LS_CPU);
     char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", clip[48] = "", augment[96] = "";
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
@@ -93,6 +93,13 @@ static void say_settings(const training *t)
          schedule_choice(c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", augment,
          conv_choice(c->conv), gpus ? "dtype" : "isa", gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session),
          c->balance ? ", shards by speed" : "");
+}
+
+static void say_mixed_devices(const training *t)
+{
+    if (run_is_on(&t->run, LS_CPU) && run_is_on(&t->run, LS_CUDA))
+        note("note: CPUs and GPUs round differently, and which of them computes a shard is a matter of their speed: the "
+             "same bits are not promised");
 }
 
 static void say_idle_devices(const training *t)
@@ -533,6 +540,7 @@ static int train(training *t)
     if (!c->quiet) {
         say_settings(t);
         say_idle_devices(t);
+        say_mixed_devices(t);
     }
     t->first_step = t->finished = t->begun;
     t->spent_before = spent_in_all(t);

@@ -1,7 +1,10 @@
 /* Several cards in one process, and ranks that have cards: the bits of one card, wherever sums are made. Exit status 77 where there
  * is no card; where there is one, it is shared by the ranks, and several in one process are not tested, which is said. */
+#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/cards.h"
 #include "parallel/mirror.h"
@@ -178,6 +181,165 @@ static void every_device_fails(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* ---- CPUs and cards together ---- */
+
+typedef struct mix {
+    int lost;          /* the type of device that fails in its first shard; 0: none */
+    atomic_int at[3];  /* operations that devices of each type have begun */
+    bool meet;         /* a device that begins waits for one of the other type */
+} mix;
+
+static bool mixed_fault(void *user, ls_device device, int shard, int operation)
+{
+    mix *m = user;
+    const int other = device.type == LS_CPU ? LS_CUDA : LS_CPU;
+    (void)shard;
+    atomic_fetch_add(&m->at[device.type], 1);
+    for (int i = 0; m->meet && i < 10000 && !atomic_load(&m->at[other]); i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return (int)device.type == m->lost && operation == 3;
+}
+
+static double most_different(const float *a, const float *b, int n)
+{
+    double most = 0;
+    for (int i = 0; i < n; i++)
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+static result train_mixed(const char *devices, mix *m, int64_t shards[2])
+{
+    result r = {.sum = 0};
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    ls_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_XAVIER, .like = data});
+    if (ls_failed(s))
+        fail_msg("%s", ls_message(s));
+    assert_true(ls_network_mixed(net->network));
+    assert_int_equal(net->network->n_mirrors, 1);
+    s->fault_user = m;
+    s->fault = mixed_fault;
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4});
+    float bias[CLASSES] = {0.5f, -0.5f};
+    for (int step = 0; step < STEPS && !ls_failed(s);) {
+        ls_batch b;
+        while (step < STEPS && ls_next(data, &b)) {
+            if (step == 2)
+                ls_write_parameter(net, "fc.1.bias", bias, CLASSES);
+            ls_backward(test_losses(net, &b));
+            if (step == STEPS - 1)
+                test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
+            ls_step(trainer);
+            step++;
+        }
+    }
+    ls_wait(s);
+    ls_report report;
+    while (ls_next_report(trainer, &report))
+        r.losses[report.step - 1] = report.loss;
+    for (int i = 0; i < 2; i++) {
+        ls_device_times times;
+        assert_int_equal(ls_device_times_at(trainer, i, &times), LS_OK);
+        shards[i] = times.shards;
+    }
+    s->fault = NULL;
+    ls_evaluate(net, data, &r.metrics);
+    ls_predict(net, data, r.logits, CLASSES);
+    r.sum = ls_checksum(net);
+    if (ls_failed(s))
+        fail_msg("%s: %s", devices, ls_message(s));
+    assert_int_equal(ls_close(s), LS_OK);
+    return r;
+}
+
+/* To rounding: which of them computes a shard is a matter of time. */
+static void cpus_and_cards_train_together(void **state)
+{
+    (void)state;
+    const result one = train((how){.devices = "cuda:0"}, NULL);
+    const char *const lists[] = {"cpu:0,cuda:0", "cuda:0,cpu:0"};
+    for (int i = 0; i < 2; i++) {
+        mix m = {.meet = true};
+        int64_t shards[2];
+        const result both = train_mixed(lists[i], &m, shards);
+        assert_true(shards[0] > 0 && shards[1] > 0);
+        for (int step = 0; step < STEPS; step++)
+            if (!(fabs(both.losses[step] - one.losses[step]) <= 1e-4 * one.losses[step]))
+                fail_msg("%s: the loss of step %d is %.9g, on the card %.9g", lists[i], step + 1, both.losses[step],
+                         one.losses[step]);
+        assert_true(most_different(both.gradient, one.gradient, CLASSES) < 1e-4 * BATCH);
+        assert_true(most_different(both.logits, one.logits, ROWS * CLASSES) < 1e-3);
+        assert_int_equal(both.metrics.rows, ROWS);
+        assert_true(fabs(both.metrics.loss - one.metrics.loss) <= 1e-4 * one.metrics.loss);
+    }
+}
+
+/* What the devices of one kind have begun and lost is done by the other, whose bits the run then has. */
+static void one_kind_fails(void **state)
+{
+    (void)state;
+    const how alone[] = {{.devices = "cuda:0"}, {.devices = "cpu:0"}};
+    const int lost[] = {LS_CPU, LS_CUDA};
+    for (int i = 0; i < 2; i++) {
+        mix m = {.lost = lost[i], .meet = true};
+        int64_t shards[2];
+        const result left = train_mixed("cpu:0,cuda:0", &m, shards), one = train(alone[i], NULL);
+        assert_same(alone[i].devices, &one, &left);
+    }
+}
+
+/* A device that is far slower than another kind leaves shards to it, but not for ever. */
+static void slow_devices_leave_shards(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
+    ls_batch b;
+    mix m = {.lost = 0};
+    ls_worker *workers = net->network->engine->workers;
+    s->fault_user = &m;
+    s->fault = mixed_fault;
+    for (int step = 0; step < 3; step++) {
+        assert_true(ls_next(data, &b) || ls_next(data, &b));
+        atomic_store(&workers[0].pace.seconds, step < 2 ? 1e6 : 1.0);
+        atomic_store(&workers[1].pace.seconds, 1e-6);
+        if (step == 2)
+            m.lost = LS_CUDA;
+        test_step(net, trainer, &b);
+        ls_wait(s);
+        assert_false(ls_failed(s));
+        assert_int_equal(atomic_load(&m.at[LS_CPU]) > 0, step == 2);
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void what_cpus_and_cards_cannot_do_is_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .dtype = LS_BF16});
+    ls_initialize(network_of(s), ls_parse_devices(s, "cuda:0,cpu:0"), NULL);
+    assert_caught(s, LS_UNSUPPORTED, "cpu");
+    assert_int_equal(ls_close(s), LS_OK);
+    s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    uint64_t sum = 0;
+    assert_int_equal(ls_canary(s, ls_parse_devices(s, "cpu:0,cuda:0"), &sum), LS_OK);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
+    ls_batch b;
+    assert_true(ls_next(data, &b));
+    ls_backward(test_losses(net, &b));
+    ls_verify(trainer);
+    assert_caught(s, LS_UNSUPPORTED, "round differently");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* Numbers of one's own lie with the CPUs, and no card reads them there. */
 static void own_numbers_in_a_loss_are_refused(void **state)
 {
@@ -209,6 +371,10 @@ int main(void)
         cmocka_unit_test(several_cards_have_the_bits_of_one),
         cmocka_unit_test(ranks_with_cards_have_the_bits_of_one),
         cmocka_unit_test(every_device_fails),
+        cmocka_unit_test(cpus_and_cards_train_together),
+        cmocka_unit_test(one_kind_fails),
+        cmocka_unit_test(slow_devices_leave_shards),
+        cmocka_unit_test(what_cpus_and_cards_cannot_do_is_refused),
         cmocka_unit_test(own_numbers_in_a_loss_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

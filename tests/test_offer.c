@@ -25,6 +25,13 @@ static void count(const ls_op_call *call)
         atomic_fetch_add(&elsewhere, 1);
 }
 
+static int parts(const ls_op_call *call)
+{
+    return call->parts;
+}
+
+static const ls_backend with_parts = {.parts = parts}, without = {.parts = NULL};
+static ls_unit core_unit = {.backend = &with_parts}, card_unit = {.backend = &without};
 static ls_crew crew;
 static ls_offer offers[WORKERS];
 static ls_core cores[WORKERS];
@@ -47,7 +54,7 @@ static void make_crew(int n_cores)
     memset(&crew, 0, sizeof crew);
     memset(offers, 0, sizeof offers);
     for (int i = 0; i < WORKERS; i++) {
-        cores[i] = (ls_core){.scratch = &scratch[i]};
+        cores[i] = (ls_core){.unit = &core_unit, .scratch = &scratch[i]};
         ls_offer_join(&offers[i], &crew, &cores[i % n_cores]);
     }
     atomic_store(&ended, false);
@@ -164,9 +171,35 @@ static void helping_must_pay(void **state)
     pthread_join(thread, NULL);
 }
 
+/* A card hands its operations in whole, and takes no part of others'. */
+static void cards_keep_out(void **state)
+{
+    (void)state;
+    make_crew(WORKERS);
+    cores[2].unit = cores[3].unit = &card_unit;
+    assert_null(ls_offer_begin(&offers[3], NULL));
+    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
+    ls_offer_enter(&offers[1]);
+    ls_offer_enter(&offers[2]);
+    assert_int_equal(helpers->ready(helpers), 1);
+    assert_int_equal(atomic_load(&crew.owners), 1);
+    atomic_store(&offers[0].state, (uint_fast64_t)1 << 32 | 2); /* two parts to be taken */
+    assert_true(ls_offer_open(&offers[1]));
+    assert_false(ls_offer_open(&offers[2]));
+    assert_false(ls_offer_take(&offers[2]));
+    atomic_store(&offers[0].state, (uint_fast64_t)1 << 32);
+    ls_offer_leave(&offers[2]);
+    assert_int_equal(helpers->ready(helpers), 1);
+    ls_offer_leave(&offers[1]);
+    ls_offer_end(&offers[3]);
+    ls_offer_end(&offers[0]);
+    assert_int_equal(atomic_load(&crew.owners), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_part_once), cmocka_unit_test(who_is_ready),
+                                       cmocka_unit_test(cards_keep_out),
                                        cmocka_unit_test(helping_must_pay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

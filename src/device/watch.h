@@ -10,6 +10,7 @@
 
 /* What was handed in for one device, so far. */
 typedef struct ls_watched {
+    bool later;      /* than it is handed in; else nothing is noted here */
     ls_spans *spans; /* NULL: they are not kept */
     double computing, summing, copying;
 } ls_watched;

@@ -296,6 +296,13 @@ ls_plan *ls_plan_new(const ls_graph *graph, int capacity)
     return NULL;
 }
 
+const ls_plan *ls_plan_for(const ls_plan *newest, const ls_backend *backend)
+{
+    while (newest && newest->backend != backend)
+        newest = newest->older;
+    return newest;
+}
+
 void ls_plan_free(ls_plan *plan)
 {
     if (!plan)

@@ -34,8 +34,11 @@ typedef struct ls_plan {
     int capacity;          /* images in the largest shard */
     int min_places;        /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
     const char *min_layer; /* and that BatchNorm's name */
-    struct ls_plan *older; /* the holder's: a plan for smaller shards that this one replaces */
+    struct ls_plan *older; /* the holder's: of the same computation, for another backend or smaller shards */
 } ls_plan;
+
+/* The newest of a computation's plans that is for that backend; NULL where there is none. */
+const ls_plan *ls_plan_for(const ls_plan *newest, const ls_backend *backend);
 
 /* For the graph's backend. Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */
 ls_plan *ls_plan_new(const ls_graph *graph, int capacity);

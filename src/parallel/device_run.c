@@ -149,13 +149,12 @@ ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_t
     ls_session *session = trace->session;
     ls_device device = place_of(root);
     ls_stream *stream = ls_stream_for(session, device);
-    if (!stream || ls_core_reserve(stream->core, program->plan) != LS_OK)
-        return NULL;
-    if (stream->core->unit->backend != program->backend) {
+    const ls_plan *plan = stream ? ls_plan_for(program->plan, stream->core->unit->backend) : NULL;
+    if (stream && !plan)
         ls_raise(&session->context, LS_UNSUPPORTED,
                  "%s runs networks; computations with tensors of one's own run on CPUs", stream->core->unit->name);
+    if (!plan || ls_core_reserve(stream->core, plan) != LS_OK)
         return NULL;
-    }
     if (program->network)
         ls_network_publish(program->network);
     const ls_tensor *over = root->fold ? root->in[0] : root;

@@ -54,6 +54,14 @@ static int first_on_core(const ls_engine *engine, int i)
     return first;
 }
 
+static void add_backend(ls_engine *engine, const ls_backend *backend)
+{
+    for (int i = 0; i < engine->n_backends; i++)
+        if (engine->backends[i] == backend)
+            return;
+    engine->backends[engine->n_backends++] = backend;
+}
+
 static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_devices *devices)
 {
     engine->workers = ls_alloc(engine->context, (size_t)devices->n, sizeof *engine->workers, "the list of workers");
@@ -61,13 +69,10 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         return LS_OUT_OF_MEMORY;
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
-        *worker = (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i]), .device = devices->at[i]};
+        *worker = (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i]), .device = devices->at[i], .pace = {.step = -1}};
         if (!worker->core)
             return ls_status_of(session);
-        if (worker->core->unit->backend != engine->workers[0].core->unit->backend)
-            return ls_raise(engine->context, LS_UNSUPPORTED,
-                            "%s and %s have different kernels; the devices of one network are of one kind, so far",
-                            engine->workers[0].core->unit->name, worker->core->unit->name);
+        add_backend(engine, worker->core->unit->backend);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
         worker->offer.worker = worker;
@@ -119,11 +124,13 @@ void ls_engine_free(ls_engine *engine)
     ls_release(engine->context, engine);
 }
 
-ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *plan)
+ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest)
 {
-    for (int i = 0; i < engine->n_workers; i++)
-        if (ls_core_reserve(engine->workers[i].core, plan) != LS_OK)
+    for (int i = 0; i < engine->n_workers; i++) {
+        ls_core *core = engine->workers[i].core;
+        if (ls_core_reserve(core, ls_plan_for(newest, core->unit->backend)) != LS_OK)
             return LS_OUT_OF_MEMORY;
+    }
     return LS_OK;
 }
 

@@ -12,6 +12,14 @@
 #include "parallel/meter.h"
 #include "parallel/offer.h"
 
+/* How fast a device computes shards, see pull.h. */
+typedef struct ls_pull_pace {
+    _Atomic double seconds; /* of a whole shard, of late; 0: none so far */
+    int64_t step;           /* whose last shards it leaves to faster ones, */
+    double since;           /* and since when */
+    bool took;              /* it has computed one since */
+} ls_pull_pace;
+
 typedef struct ls_worker {
     struct ls_engine *engine;
     ls_core *core;
@@ -20,6 +28,7 @@ typedef struct ls_worker {
     pthread_t thread;
     unsigned seen;    /* jobs done */
     atomic_bool lost; /* its device has failed: it does nothing more */
+    ls_pull_pace pace;
     ls_meter meter;
     ls_offer offer;
 } ls_worker;
@@ -29,7 +38,7 @@ typedef struct ls_job {
     int left; /* workers that have not returned from it; guarded by the engine's lock */
 } ls_job;
 
-enum { LS_QUEUE = 4 };
+enum { LS_QUEUE = 4, LS_KINDS = 2 };
 
 #define LS_MOMENT 5e-5 /* seconds for which a worker waits awake for what others of a job do */
 
@@ -39,6 +48,8 @@ typedef struct ls_engine {
     int n_cores; /* how many different ones the workers have */
     ls_worker *workers;
     int n_workers;
+    const ls_backend *backends[LS_KINDS]; /* the workers': one, or the CPUs' and the cards' */
+    int n_backends;
     atomic_int n_lost;
     ls_crew crew; /* the workers */
     pthread_mutex_t lock;
@@ -52,8 +63,8 @@ typedef struct ls_engine {
 ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices);
 void ls_engine_free(ls_engine *engine); /* after the last job */
 
-/* Gives every core room for `plan`, when its turn comes. */
-ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *plan);
+/* Gives every core room for its own of a computation's plans, when its turn comes. */
+ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest);
 
 /* The worker's device has failed. Returns how many are left. */
 int ls_engine_lose(ls_engine *engine, int worker);

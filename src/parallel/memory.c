@@ -5,11 +5,20 @@
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 
-/* A core's room for one shard, as ls_core_reserve makes it. */
-static size_t core_bytes(const ls_plan *plan, const ls_network *network)
+/* The cores' room for one shard each, as ls_core_reserve makes it; a card's own memory is not the host's. */
+static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
 {
-    size_t unit = ls_network_on_cards(network) ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
-    return unit + (size_t)plan->capacity * (sizeof(uint32_t) + sizeof(ls_change) + 1) + network->home->held;
+    size_t bytes = 0;
+    for (int i = 0, cores = 0; i < engine->n_workers; i++) {
+        const ls_core *core = engine->workers[i].core;
+        const ls_plan *plan = ls_plan_for(newest, core->unit->backend);
+        if (engine->workers[i].place < cores)
+            continue;
+        cores++;
+        bytes += core->unit->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
+        bytes += (size_t)plan->capacity * (sizeof(uint32_t) + sizeof(ls_change) + 1) + core->host->held;
+    }
+    return bytes;
 }
 
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
@@ -35,6 +44,6 @@ ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *by
     size_t floats = 2 * (flat->trainable + flat->state) +
                     (ls_network_apart(network) ? 0 : gradients * flat->trainable) +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);
-    *bytes = (int64_t)(floats * sizeof(float) + (size_t)network->engine->n_cores * core_bytes(plan, network));
+    *bytes = (int64_t)(floats * sizeof(float) + cores_bytes(plan, network->engine));
     return LS_OK;
 }

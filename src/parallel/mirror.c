@@ -5,13 +5,13 @@
 ls_status ls_mirrors_make(ls_network *network)
 {
     ls_engine *engine = network->engine;
-    if (engine->workers[0].core->unit->memory == network->home->memory)
+    if (!ls_network_on_cards(network) || ls_network_apart(network))
         return LS_OK;
     network->mirrors =
         ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->mirrors, "copies of a network");
     for (int i = 0; i < engine->n_workers && network->mirrors; i++) {
         ls_core *core = engine->workers[i].core;
-        if (ls_mirror_of(network, core))
+        if (core->unit->memory == 0 || ls_mirror_of(network, core))
             continue;
         ls_mirror *mirror = &network->mirrors[network->n_mirrors++];
         mirror->core = core;

@@ -23,7 +23,16 @@ bool ls_network_apart(const ls_network *network)
 
 bool ls_network_on_cards(const ls_network *network)
 {
-    return network->engine->workers[0].core->unit->memory != 0;
+    const ls_engine *engine = network->engine;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit->memory != 0)
+            return true;
+    return false;
+}
+
+bool ls_network_mixed(const ls_network *network)
+{
+    return network->engine->n_backends > 1;
 }
 
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
@@ -350,11 +359,11 @@ static void settle_in(ls_network *network)
     for (int i = 1; i < engine->n_workers; i++)
         alone &= engine->workers[i].core->unit->memory == core->unit->memory;
     network->home = alone ? core->unit : core->host;
-    network->backend = core->unit->backend;
-    if (!ls_network_on_cards(network) && options->dtype != LS_F32)
-        ls_raise(&network->session->context, LS_UNSUPPORTED,
-                 "ls_initialize: %s computes in f32; other dtypes are for GPUs",
-                 ls_device_str(network->session, network->devices.at[0]));
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit->memory == 0 && options->dtype != LS_F32)
+            ls_raise(&network->session->context, LS_UNSUPPORTED,
+                     "ls_initialize: %s computes in f32; other dtypes are for GPUs",
+                     ls_device_str(network->session, engine->workers[i].device));
 }
 
 static ls_network *build(ls_module *root, ls_devices devices)

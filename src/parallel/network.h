@@ -1,4 +1,4 @@
-/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices of one kind.
+/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
  * The values, gradients and their sums have a home: a card's memory where all devices are on that card and no other rank trains the
  * network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
@@ -26,7 +26,6 @@ typedef struct ls_network {
     ls_devices devices;
     ls_init init;
     ls_engine *engine;
-    const ls_backend *backend; /* the devices' */
     ls_unit *home;             /* by which the home's memory is taken, copied and waited for */
     ls_flat flat;
     float *weights[2], *state[2];           /* the host's */
@@ -73,7 +72,8 @@ float *ls_network_values(ls_network *network, const ls_view *view); /* of the cu
 void ls_network_bind(const ls_network *network, const ls_core *core, ls_bindings *bindings);
 
 bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
-bool ls_network_on_cards(const ls_network *network); /* the devices' is not, wherever the home is */
+bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
+bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
 /* That makes sums at home in a core's turn. */
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */

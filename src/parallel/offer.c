@@ -100,22 +100,31 @@ void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core)
         crew->first = offer;
 }
 
+/* Cards compute alone, and help nobody. */
+static bool has_parts(const ls_offer *offer)
+{
+    return offer->core->unit->backend->parts != NULL;
+}
+
 ls_helpers *ls_offer_begin(ls_offer *offer, struct ls_profile *profile)
 {
     offer->profile = profile;
+    if (!has_parts(offer))
+        return NULL;
     atomic_fetch_add(&offer->crew->owners, 1);
     return atomic_load(&offer->crew->crowded) ? NULL : &offer->helpers;
 }
 
 void ls_offer_end(ls_offer *offer)
 {
-    atomic_fetch_sub(&offer->crew->owners, 1);
+    if (has_parts(offer))
+        atomic_fetch_sub(&offer->crew->owners, 1);
 }
 
 void ls_offer_enter(ls_offer *offer)
 {
     offer->idle = !atomic_load(&offer->crew->crowded) && !atomic_exchange(&offer->core->helped, true);
-    if (offer->idle)
+    if (offer->idle && has_parts(offer))
         atomic_fetch_add(&offer->crew->idle, 1);
 }
 
@@ -124,23 +133,25 @@ void ls_offer_leave(ls_offer *offer)
     if (!offer->idle)
         return;
     offer->idle = false;
-    atomic_fetch_sub(&offer->crew->idle, 1);
+    if (has_parts(offer))
+        atomic_fetch_sub(&offer->crew->idle, 1);
     atomic_store(&offer->core->helped, false);
 }
 
 bool ls_offer_open(const ls_offer *offer)
 {
-    for (const ls_offer *other = atomic_load(&offer->next); other != offer; other = atomic_load(&other->next))
+    for (const ls_offer *other = atomic_load(&offer->next); has_parts(offer) && other != offer;
+         other = atomic_load(&other->next))
         if (is_open(atomic_load_explicit(&other->state, memory_order_relaxed)) &&
             atomic_load_explicit(&other->scratch_bytes, memory_order_relaxed) <= atomic_load(&offer->core->scratch_bytes))
             return true;
     return false;
 }
 
-/* Whether any other is at work and does not go on alone, as cards do. */
+/* Whether any other is at work and does not go on alone. */
 static bool would_offer(const ls_offer *offer)
 {
-    if (!offer->core->unit->backend->parts || atomic_load(&offer->crew->owners) <= 0)
+    if (!has_parts(offer) || atomic_load(&offer->crew->owners) <= 0)
         return false;
     double now = ls_seconds();
     for (const ls_offer *other = atomic_load(&offer->next); other != offer; other = atomic_load(&other->next))
@@ -170,7 +181,7 @@ bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *u
 bool ls_offer_take(ls_offer *offer)
 {
     /* Beginning with the neighbour, so that helpers spread over the owners. */
-    for (ls_offer *other = atomic_load(&offer->next); other != offer; other = atomic_load(&other->next)) {
+    for (ls_offer *other = atomic_load(&offer->next); has_parts(offer) && other != offer; other = atomic_load(&other->next)) {
         int part = claim(other, atomic_load(&offer->core->scratch_bytes));
         if (part < 0)
             continue;

@@ -18,7 +18,7 @@ typedef struct ls_offer ls_offer;
 /* The threads that help each other, one for each device; nobody leaves before all do. */
 typedef struct ls_crew {
     ls_offer *first;
-    atomic_int idle, owners; /* members that would help, one of each core, and that compute */
+    atomic_int idle, owners; /* members that would help, one of each core, and that compute; without cards */
     atomic_bool crowded;     /* ranks share cores: waiting must not spin, and nobody helps */
 } ls_crew;
 

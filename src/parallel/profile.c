@@ -52,6 +52,12 @@ ls_status ls_profile_reserve(ls_profile *profile, const ls_plan *plan)
     return LS_OK;
 }
 
+/* What the worker's card does; NULL for a core. */
+static ls_watched *watched_of(const ls_profile *profile, int worker)
+{
+    return profile->watched && profile->watched[worker].later ? &profile->watched[worker] : NULL;
+}
+
 void ls_profile_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_gauge *gauge)
 {
     const ls_measured *m = find(profile, plan);
@@ -59,9 +65,9 @@ void ls_profile_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *
     gauge->spans = worker->meter.spans;
     if (gauge->spans)
         gauge->spans->plan = m->number;
-    if (!profile->watched)
+    ls_watched *watched = watched_of(profile, (int)(worker - worker->engine->workers));
+    if (!watched)
         return;
-    ls_watched *watched = &profile->watched[worker - worker->engine->workers];
     worker->core->unit->watch->of = watched;
     if (watched->spans) {
         watched->spans->step = gauge->spans->step;
@@ -78,10 +84,12 @@ static const ls_worker *workers_of(const ls_profile *profile)
 static void add_computed(const ls_profile *profile, double *computed, double sign)
 {
     const ls_worker *workers = workers_of(profile);
-    for (int i = 0; i < profile->n_workers; i++)
-        computed[workers[i].place] += sign * (profile->watched ? profile->watched[i].computing
-                                                               : atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
-                                                                     atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
+    for (int i = 0; i < profile->n_workers; i++) {
+        const ls_watched *watched = watched_of(profile, i);
+        computed[workers[i].place] += sign * (watched ? watched->computing
+                                                      : atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
+                                                            atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
+    }
 }
 
 void ls_profile_begin_step(ls_profile *profile)
@@ -165,11 +173,14 @@ static ls_status watch_cards(ls_profile *profile, ls_network *network)
         ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->watched, "a profile");
     for (int i = 0; profile->watched && i < profile->n_workers; i++) {
         ls_unit *unit = engine->workers[i].core->unit;
+        if (unit->memory == 0)
+            continue;
         if (!unit->watch && !ls_watch_begin(unit)) {
             unwatch_cards(engine);
             return LS_OUT_OF_MEMORY;
         }
         unit->watch->of = &profile->watched[i];
+        profile->watched[i].later = true;
         if (profile->spans)
             profile->watched[i].spans = &profile->spans[profile->n_workers + 2 + i];
     }
@@ -329,8 +340,9 @@ static ls_device_times times_between(const ls_profile *profile, int i)
     r.shards -= before->shards;
     r.images -= before->images;
     ls_device_times times = times_of(&r, profile->devices.at[i]);
-    if (profile->watched)
-        put_card_times(&times, &profile->watched[i], profile->host_sums);
+    const ls_watched *watched = watched_of(profile, i);
+    if (watched)
+        put_card_times(&times, watched, profile->host_sums);
     else
         times.elsewhere = times.computing + times.reducing - profile->worked[i] - profile->reduced[i];
     return times;
@@ -342,10 +354,11 @@ static void add_up(ls_profile *profile)
     double turns = 0, worked = 0;
     for (int i = 0; i < profile->n_workers; i++) {
         ls_device_times times = times_between(profile, i);
-        double copied = profile->watched ? profile->watched[i].copying : 0;
+        const ls_watched *watched = watched_of(profile, i);
+        double copied = watched ? watched->copying : 0;
         turns += times.computing + times.reducing + copied;
         worked += times.computing + times.reducing + copied - times.elsewhere;
-        sum->reducing += profile->watched ? times.reducing : profile->reduced[i];
+        sum->reducing += watched ? times.reducing : profile->reduced[i];
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;

@@ -34,7 +34,7 @@ struct ls_profile {
     double *computed;                 /* [cores] of the step that runs: by the clock, before it and then in it */
     bool begun;
     double started, first, step_began, latest;
-    ls_watched *watched; /* [workers] of what cards do; NULL: cores do it, in the workers' own time */
+    ls_watched *watched; /* [workers] of what cards do, cores doing theirs in the workers' own time; NULL: there are no cards */
     ls_spans *spans; /* [lists]: of the workers, the steps, checkpoints, and of what cards do for each worker; NULL: none are kept */
     int n_lists;
     bool host_sums; /* of what cards compute */

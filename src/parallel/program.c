@@ -72,10 +72,9 @@ static void forget_oldest(ls_session *session)
     free_program(program);
 }
 
-static ls_status make_plan(ls_program *program, const ls_trace *trace, int images)
+static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images, const ls_backend *backend)
 {
-    ls_session *session = trace->session;
-    ls_request request = {.backend = program->backend,
+    ls_request request = {.backend = backend,
                           .wanted = program->wanted,
                           .has_dy = program->has_dy,
                           .flat = program->network ? trace->call->flat : &program->own_flat,
@@ -83,10 +82,28 @@ static ls_status make_plan(ls_program *program, const ls_trace *trace, int image
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
     ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
     ls_graph_free(graph);
-    if (!plan)
-        return ls_status_of(session);
-    plan->older = program->plan; /* work in flight may still run by it */
-    program->plan = plan;
+    return plan;
+}
+
+/* A plan for each kind of device, or none. */
+static ls_status make_plans(ls_program *program, const ls_trace *trace, int images)
+{
+    const ls_backend *cpu = ls_cpu_backend(trace->session->options.isa);
+    const ls_engine *engine = program->network ? program->network->engine : NULL;
+    ls_plan *newest = program->plan; /* work in flight may still run by it */
+    for (int i = 0; i < (engine ? engine->n_backends : 1); i++) {
+        ls_plan *plan = make_plan(program, trace, images, engine ? engine->backends[i] : cpu);
+        while (!plan && newest != program->plan) {
+            ls_plan *made = newest;
+            newest = made->older;
+            ls_plan_free(made);
+        }
+        if (!plan)
+            return ls_status_of(trace->session);
+        plan->older = newest;
+        newest = plan;
+    }
+    program->plan = newest;
     return LS_OK;
 }
 
@@ -97,8 +114,7 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
     struct ls_network *network = trace->call ? trace->call->network : NULL;
     if (network && trace->n_arrays && ls_network_on_cards(network)) {
         ls_raise(context, LS_UNSUPPORTED,
-                 "a network on %s computes with its own parameters; tensors of one's own are computed with by CPUs",
-                 ls_device_str(session, network->devices.at[0]));
+                 "a network on GPUs computes with its own parameters; tensors of one's own are computed with by CPUs");
         return NULL;
     }
     ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
@@ -113,7 +129,6 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
                             .key = key,
                             .key_length = trace->key_length,
                             .network = network,
-                            .backend = network ? network->backend : ls_cpu_backend(session->options.isa),
                             .wanted = wanted,
                             .has_dy = has_dy};
     ls_flat_init(&program->own_flat, context);
@@ -132,7 +147,7 @@ ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int im
     }
     if (!program || (program->plan && program->plan->capacity >= images))
         return program;
-    return make_plan(program, trace, images) == LS_OK ? program : NULL;
+    return make_plans(program, trace, images) == LS_OK ? program : NULL;
 }
 
 /* ---- Feeds ---- */
@@ -350,5 +365,5 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     bindings->base[LS_IN_ARENA] = core->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = core->scratch;
-    return ls_plan_run(feed->plan, bindings, &samples, whole, user);
+    return ls_plan_run(ls_feed_plan(feed, core), bindings, &samples, whole, user);
 }

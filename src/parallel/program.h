@@ -11,11 +11,10 @@ typedef struct ls_program {
     uint32_t *key;
     int key_length;
     struct ls_network *network; /* whose weights it reads; NULL: it reads arrays alone */
-    const ls_backend *backend;  /* the network's; arrays alone are computed with by CPUs */
     ls_wanted wanted;
     bool has_dy;
     ls_flat own_flat; /* of the tracked arrays' gradients, where there is no network */
-    ls_plan *plan;
+    ls_plan *plan;      /* the newest; one for each backend of the network's, arrays alone being computed with by CPUs */
     unsigned flowing;   /* bit k: output k is the gradient of input k */
     int output_numbers; /* of one image, where rows are wanted */
     atomic_int feeds;   /* that run it: as long it stays */
@@ -30,7 +29,7 @@ void ls_programs_free(ls_session *session, const struct ls_network *network); /*
 typedef struct ls_feed {
     struct ls_feed *next_feed;
     ls_program *program;
-    const ls_plan *plan; /* of when it was handed in: the cores have room for that one */
+    const ls_plan *plan; /* the newest when it was handed in: the cores have room for those */
     int64_t rows;
     int shard, shards;
     ls_sample_list images, labels; /* index NULL where not from a batch */
@@ -59,6 +58,12 @@ bool ls_feed_changes(ls_feed *feed, bool in_step, uint64_t *changes);
 
 /* Once all operands are written, before the first shard. */
 void ls_feed_locate(ls_feed *feed);
+
+/* By which a core runs the feed's shards. */
+static inline const ls_plan *ls_feed_plan(const ls_feed *feed, const ls_core *core)
+{
+    return ls_plan_for(feed->plan, core->unit->backend);
+}
 
 static inline int ls_feed_count(const ls_feed *feed, int j)
 {

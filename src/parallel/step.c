@@ -10,6 +10,7 @@
 #include "parallel/exchange.h"
 #include "parallel/mirror.h"
 #include "parallel/profile.h"
+#include "parallel/pull.h"
 #include "parallel/slices.h"
 #include "parallel/stream.h"
 
@@ -456,9 +457,11 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     ls_network *network = step->trainer->network;
     int local, bucket;
     const ls_share *part = ls_step_share(step, t->shard, &local);
-    const ls_plan *plan = part->feed->plan;
+    const ls_plan *plan = ls_feed_plan(part->feed, worker->core);
     running r = {step, worker, t, false};
-    const bool whole = ls_network_on_cards(network);
+    const bool whole = worker->core->unit->memory != 0;
+    /* Devices of several kinds count a shard's buckets when all of it is there: another try at it would have other bits. */
+    const bool at_once = network->n_mirrors > 0;
     const ls_mirror *mirror = ls_mirror_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
         ls_try_rows rows = ls_try_rows_of(step, t);
@@ -473,8 +476,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
             ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
         ls_network_bind(network, worker->core, &bindings);
         bindings.helpers = ls_offer_begin(&worker->offer, step->profile);
-        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number, mirror ? NULL : bucket_is_whole,
-                    &r);
+        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
+                    at_once ? NULL : bucket_is_whole, &r);
         ls_offer_end(&worker->offer);
         if (mirror && ls_mirror_bring_home(mirror, network, gradient) != LS_OK)
             atomic_store(&network->session->broken, true);
@@ -485,6 +488,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         lose_device(step, t, worker);
         return;
     }
+    ls_pull_note(worker, ls_feed_count(part->feed, local), ls_seconds() - t->measured);
     if (step->trainer->paces)
         atomic_fetch_add(&step->computing, (long long)((ls_seconds() - t->measured) * 1e9));
     pthread_mutex_lock(&step->lock);
@@ -558,28 +562,6 @@ static void begin(ls_step_job *step)
     pthread_mutex_unlock(&step->lock);
 }
 
-/* The next shard for a worker, -1 where there is none. */
-static int pull(ls_step_job *step, const ls_worker *worker)
-{
-    if (atomic_load(&step->next) >= step->mine)
-        return -1;
-    if (!step->placed) {
-        int place = atomic_fetch_add(&step->next, 1);
-        return place < step->mine ? step->order[place] : -1;
-    }
-    for (int i = 0; i < step->mine; i++) {
-        int j = step->order[i], local;
-        ls_device device = ls_step_share(step, j, &local)->device;
-        if (device.type != LS_HOST && !ls_same_device(device, worker->device) && !atomic_load(&worker->engine->n_lost))
-            continue;
-        if (atomic_exchange(&step->pulled[j], 1) == 0) {
-            atomic_fetch_add(&step->next, 1);
-            return j;
-        }
-    }
-    return -1;
-}
-
 static bool changed(void *user)
 {
     ls_step_job *step = user;
@@ -601,7 +583,8 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     ls_offer_leave(&worker->offer);
     pthread_mutex_lock(&step->lock);
-    while (!atomic_load(&step->complete) && !ls_slices_left(step) && !ls_exchange_under_way(step) && !ls_try_late(step))
+    while (!atomic_load(&step->complete) && !ls_slices_left(step) && !ls_exchange_under_way(step) &&
+           !ls_try_late(step) && !ls_pull_again(step, worker))
         wait_a_little(step);
     pthread_mutex_unlock(&step->lock);
     ls_offer_enter(&worker->offer);
@@ -638,7 +621,7 @@ static void work(ls_job *job, ls_worker *worker)
             helps = false;
         }
         ls_core_enter(worker->core);
-        int j = pull(step, worker);
+        int j = ls_pull(step, worker);
         bool worked = j >= 0;
         if (worked) {
             ls_try *t = try_of(step, worker);

@@ -210,9 +210,11 @@ static ls_status take_parts(ls_step_job *step, ls_network *network)
 static ls_status measure(ls_step_job *step, const ls_network *network, ls_profile *profile)
 {
     step->profile = profile;
+    const ls_engine *engine = network->engine;
     for (int i = 0; profile && i < network->n_pending; i++)
-        if (ls_profile_reserve(profile, network->pending[i].feed->plan) != LS_OK)
-            return LS_OUT_OF_MEMORY;
+        for (int k = 0; k < engine->n_backends; k++)
+            if (ls_profile_reserve(profile, ls_plan_for(network->pending[i].feed->plan, engine->backends[k])) != LS_OK)
+                return LS_OUT_OF_MEMORY;
     return LS_OK;
 }
 

@@ -67,7 +67,7 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
     const ls_mirror *mirror = ls_mirror_of(network, core);
     int buffer = take_buffer(v);
     float *computed = mirror ? mirror->gradient : v->trainer->pool[buffer];
-    float *gradient = ls_network_on_cards(network) ? row + flat->state + METRICS : computed;
+    float *gradient = unit->memory ? row + flat->state + METRICS : computed;
     ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
                                      [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
                                      [LS_IN_GRADIENTS] = computed}};
@@ -297,6 +297,10 @@ ls_status ls_verify(ls_trainer *trainer)
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     ls_cluster *cluster = session->options.cluster;
+    if (ls_network_mixed(network))
+        return ls_raise(&session->context, LS_UNSUPPORTED,
+                        "ls_verify: CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; "
+                        "verify a run on devices of one kind");
     if (ls_trainer_idle(trainer, "ls_verify") != LS_OK || compare_replicas(trainer) != LS_OK)
         return ls_status_of(session);
     verifying v = {.job = {.work = work},
