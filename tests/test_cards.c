@@ -219,6 +219,25 @@ static void plans_fit_a_card(void **state)
         }
 }
 
+static void twice(const ls_custom_call *call, const float *const in[], float *out)
+{
+    for (int i = 0; i < call->rows * call->in[0][0] * call->in[0][1] * call->in[0][2]; i++)
+        out[i] = 2 * in[0][i];
+}
+
+static void twice_backward(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
+                           float *const din[])
+{
+    (void)out;
+    (void)in;
+    twice(call, &dout, din[0]);
+}
+
+static ls_tensor *own(ls_tensor *x)
+{
+    return ls_custom_op(&(ls_custom){.name = "twice", .inputs = 1, .forward = twice, .backward = twice_backward}, &x);
+}
+
 /* What a card has no kernel for is refused by name when the plan is made, before anything runs. */
 static void what_a_card_lacks_is_refused(void **state)
 {
@@ -231,7 +250,7 @@ static void what_a_card_lacks_is_refused(void **state)
     ls_module *net = ls_sequential(s, NULL);
     ls_append(net, "conv", ls_nn_conv2d(s, 4, 3, NULL));
     ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "drop", ls_nn_dropout(s, 0.5));
+    ls_append(net, "own", ls_nn_fn(s, own));
     ls_append(net, "linear", ls_nn_linear(s, CLASSES));
     ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_batch b;
@@ -245,7 +264,7 @@ static void what_a_card_lacks_is_refused(void **state)
     assert_non_null(graph);
     assert_null(ls_plan_new(graph, 16));
     ls_graph_free(graph);
-    assert_caught(s, LS_UNSUPPORTED, "there is no dropout on cuda f32");
+    assert_caught(s, LS_UNSUPPORTED, "there is no custom on cuda f32");
     assert_int_equal(ls_close(s), LS_OK);
 }
 

@@ -23,6 +23,7 @@ typedef struct how {
     uint64_t shuffle;
     int lost; /* so many of the devices fail, each in its first shard */
     int mirrors;
+    double clip;
 } how;
 
 typedef struct result {
@@ -37,6 +38,7 @@ static ls_module *network_of(ls_session *s)
     ls_module *net = ls_sequential(
         s, LS_LIST(ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu)));
     ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_append(net, "drop", ls_nn_dropout(s, 0.25));
     ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
     return net;
 }
@@ -70,7 +72,7 @@ static result train(how h, ls_cluster *cluster)
     assert_int_equal(net->network->n_mirrors, h.mirrors);
     s->fault_user = &h.lost;
     s->fault = h.lost ? fails : NULL;
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
     float bias[CLASSES] = {0.5f, -0.5f};
     for (int step = 0; step < STEPS && !ls_failed(s);) {
         ls_batch b;
@@ -340,6 +342,22 @@ static void what_cpus_and_cards_cannot_do_is_refused(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* A norm taken on the card is the one that the host takes of several cards' gradient. */
+static void a_card_clips_as_the_host_does(void **state)
+{
+    (void)state;
+    const result one = train((how){.devices = "cuda:0", .clip = 0.3}, NULL), other = train((how){.devices = "cuda:0"}, NULL);
+    const result parts = train((how){.devices = "cuda:0x3", .clip = 0.3}, NULL);
+    assert_same("cuda:0x3", &one, &parts);
+    assert_true(one.sum != other.sum);
+    if (cards < 2) {
+        print_message("there are %d cards: not compared with the host\n", cards);
+        return;
+    }
+    const result two = train((how){.devices = "cuda:0-1", .clip = 0.3, .mirrors = 2}, NULL);
+    assert_same("cuda:0-1", &one, &two);
+}
+
 /* Numbers of one's own lie with the CPUs, and no card reads them there. */
 static void own_numbers_in_a_loss_are_refused(void **state)
 {
@@ -375,6 +393,7 @@ int main(void)
         cmocka_unit_test(one_kind_fails),
         cmocka_unit_test(slow_devices_leave_shards),
         cmocka_unit_test(what_cpus_and_cards_cannot_do_is_refused),
+        cmocka_unit_test(a_card_clips_as_the_host_does),
         cmocka_unit_test(own_numbers_in_a_loss_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

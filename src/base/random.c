@@ -11,53 +11,15 @@ uint64_t ls_hash_name(const char *name)
     return hash;
 }
 
-void ls_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
-{
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
-    }
-    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
-}
-
-/* How a stream's name becomes numbers: Philox runs once under the seed (its 64 bits are the key) on the counter
- *     (name low, name high, epoch low, epoch high),
- * and gives 128 bits d[0..3]. Number i of the stream is Philox under the key (d[0], d[1]) on the counter
- *     (i low, i high, d[2] ^ purpose, d[3]).
- * Purposes of one name never share a counter, and two names share numbers only if all of d agrees. One block serves one
- * i: a 32-bit number is its first word, a 64-bit number its first two, low word first. */
-ls_derived ls_random_derive(const ls_random_stream *stream)
-{
-    uint32_t key[2] = {(uint32_t)stream->seed, (uint32_t)(stream->seed >> 32)};
-    uint32_t counter[4] = {(uint32_t)stream->name, (uint32_t)(stream->name >> 32), (uint32_t)stream->epoch,
-                           (uint32_t)(stream->epoch >> 32)};
-    uint32_t d[4];
-    ls_philox(counter, key, d);
-    return (ls_derived){{d[0], d[1]}, {d[2] ^ stream->purpose, d[3]}};
-}
-
-static uint64_t draw(const ls_derived *from, uint64_t i)
-{
-    uint32_t counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), from->tail[0], from->tail[1]}, out[4];
-    ls_philox(counter, from->key, out);
-    return (uint64_t)out[1] << 32 | out[0];
-}
-
 uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i)
 {
     ls_derived from = ls_random_derive(stream);
-    return (uint32_t)draw(&from, i);
+    return (uint32_t)ls_derived_bits(&from, i);
 }
 
 double ls_derived_uniform(const ls_derived *from, uint64_t i)
 {
-    return (double)(draw(from, i) >> 11) * 0x1p-53;
+    return (double)(ls_derived_bits(from, i) >> 11) * 0x1p-53;
 }
 
 double ls_random_uniform(const ls_random_stream *stream, uint64_t i)
@@ -110,7 +72,7 @@ static double normal_quantile(double p)
 /* p = (k + 1/2) / 2^52 is exact, never 0 or 1, and as likely as 1 - p. */
 double ls_derived_normal(const ls_derived *from, uint64_t i)
 {
-    return normal_quantile(((double)(draw(from, i) >> 12) + 0.5) * 0x1p-52);
+    return normal_quantile(((double)(ls_derived_bits(from, i) >> 12) + 0.5) * 0x1p-52);
 }
 
 double ls_random_normal(const ls_random_stream *stream, uint64_t i)
@@ -133,7 +95,7 @@ void ls_random_permutation(const ls_random_stream *stream, uint32_t *order, uint
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
     for (uint32_t i = n; i > 1; i--) {
-        uint32_t j = below(draw(&from, i), i), other = order[j];
+        uint32_t j = below(ls_derived_bits(&from, i), i), other = order[j];
         order[j] = order[i - 1];
         order[i - 1] = other;
     }

@@ -4,12 +4,7 @@
 
 #include <stdint.h>
 
-/* What cards compute too. */
-#ifdef __CUDACC__
-#define LS_EVERYWHERE static inline __host__ __device__
-#else
-#define LS_EVERYWHERE static inline
-#endif
+#include "base/everywhere.h"
 
 /* Place (row, column) of the result is 0 within the erased rectangle. Elsewhere it is place
  * (row + down, (flip ? w - 1 - column : column) + right) of the image, and 0 where the image has no such place. All zero changes

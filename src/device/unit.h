@@ -9,7 +9,7 @@
 #include "base/context.h"
 #include "device/backend.h"
 
-enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16 };
+enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16, LS_SQUARED = 2048 };
 
 /* A sum of vectors in a fixed order, worked off from the left on a stack that is never deeper than LS_TERMS_DEPTH: an address puts the
  * vector there on it; NULL puts the sum of the two upper ones in their place, the lower one being the left operand. */
@@ -50,6 +50,10 @@ typedef struct ls_unit_type {
      * none are kept. False: a new number is not finite; it may be `finish` that tells. */
     bool (*update)(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how);
+
+    /* To the host's memory: the squares of LS_SQUARED floats at a time, in double, added one after another, from the first to
+     * the last; (n + LS_SQUARED - 1) / LS_SQUARED sums. Waits. */
+    void (*square)(ls_unit *unit, const float *x, size_t n, double *sums);
 
     /* Waits until everything is done. False where an update since the last time made a number that is not finite, and `update` has
      * not said so. */

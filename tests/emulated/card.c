@@ -103,7 +103,7 @@ typedef struct emulated {
         size_t n;
     } pending[LS_CARD_PENDING];
     int n_pending, broken;
-    float one;
+    ls_card_now now;
     double marks[LS_MOST_MARKS];
     int n_marks;
 } emulated;
@@ -144,8 +144,8 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
     emulated *e = (emulated *)unit;
     (void)form;
     *there = *samples;
-    e->one = samples->one;
-    e->card.one = &e->one;
+    e->now = (ls_card_now){samples->one, samples->step};
+    e->card.now = &e->now;
     return false;
 }
 
@@ -165,6 +165,12 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
 {
     ls_cuda_update(NULL, terms, out, w, moments, n, how, &((emulated *)unit)->broken);
     return true;
+}
+
+static void square(ls_unit *unit, const float *x, size_t n, double *sums)
+{
+    (void)unit;
+    ls_cuda_square(NULL, x, n, sums);
 }
 
 static bool finish(ls_unit *unit)
@@ -204,7 +210,7 @@ static void close_unit(ls_unit *unit)
 }
 
 static const ls_unit_type type = {allocate, release, copy, copy, lend, begin,
-                                  end,      sum,     update, finish, mark, reached, close_unit};
+                                  end,      sum,     update, square, finish, mark, reached, close_unit};
 
 static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
                           size_t size)

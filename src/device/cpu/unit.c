@@ -82,6 +82,18 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
     return finite;
 }
 
+static void square(ls_unit *unit, const float *x, size_t n, double *sums)
+{
+    (void)unit;
+    for (size_t at = 0; at < n; at += LS_SQUARED) {
+        const size_t end = n - at < LS_SQUARED ? n : at + LS_SQUARED;
+        double sum = 0;
+        for (size_t i = at; i < end; i++)
+            sum += (double)x[i] * x[i]; /* the product is exact */
+        sums[at / LS_SQUARED] = sum;
+    }
+}
+
 static bool finish(ls_unit *unit)
 {
     (void)unit;
@@ -102,6 +114,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .lend = lend,
                                   .sum = sum,
                                   .update = update,
+                                  .square = square,
                                   .finish = finish,
                                   .close = close_unit};
 

@@ -246,6 +246,17 @@ static void each(const ls_op_call *call)
                  call->in[1].data, ls_cuda_numbers(shape_of(call, &call->out[0])), call->attributes->factor);
 }
 
+static void dropout(const ls_op_call *call)
+{
+    const ls_cuda_drawn drawn = {.seed = call->samples->seed,
+                                 .key = call->attributes->key,
+                                 .step = &card_of(call)->now->step,
+                                 .index = call->samples->index,
+                                 .rate = call->attributes->rate};
+    ls_cuda_dropout(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, &drawn,
+                    shape_of(call, &call->out[0]));
+}
+
 static void add_bias(const ls_op_call *call)
 {
     ls_cuda_bias(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, call->in[1].data,
@@ -300,7 +311,7 @@ static void softmax_backward(const ls_op_call *call)
 
 static void ones(const ls_op_call *call)
 {
-    ls_cuda_fill(card_of(call)->stream, call->out[0].data, card_of(call)->one, call->samples->count);
+    ls_cuda_fill(card_of(call)->stream, call->out[0].data, &card_of(call)->now->one, call->samples->count);
 }
 
 static void sum_images(const ls_op_call *call)
@@ -427,6 +438,7 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_BATCH_NORM] = batch_norm,                                                                        \
                [LS_OP_BATCH_NORM_INFER] = batch_norm_infer,                                                            \
                [LS_OP_BATCH_NORM_BACKWARD] = batch_norm_backward,                                                      \
+               [LS_OP_DROPOUT] = dropout,                                                                              \
                [LS_OP_CROSS_ENTROPY] = cross_entropy,                                                                  \
                [LS_OP_CROSS_ENTROPY_BACKWARD] = cross_entropy_backward,                                                \
                [LS_OP_ONES] = ones,                                                                                    \

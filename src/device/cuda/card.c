@@ -114,6 +114,24 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
     return true; /* `finish` tells */
 }
 
+static void square(ls_unit *unit, const float *x, size_t n, double *sums)
+{
+    ls_card *card = ls_card_of(unit);
+    const size_t blocks = (n + LS_SQUARED - 1) / LS_SQUARED;
+    if (blocks > card->n_squares && card->unit.status == LS_OK) {
+        cudaFree(card->squares);
+        card->squares = NULL;
+        card->n_squares = 0;
+        if (ls_card_good(card, cudaMalloc((void **)&card->squares, blocks * sizeof *sums), "memory for a norm"))
+            card->n_squares = blocks;
+    }
+    if (card->unit.status == LS_OK && n) {
+        ls_cuda_square(card->stream, x, n, card->squares);
+        ls_card_good(card, cudaPeekAtLastError(), "the norm of a gradient");
+    }
+    get(unit, sums, card->squares, blocks * sizeof *sums);
+}
+
 /* ---- Opening and closing ---- */
 
 static void close_card(ls_unit *unit)
@@ -129,6 +147,7 @@ static void close_card(ls_unit *unit)
     if (card->dnn)
         cudnnDestroy(card->dnn);
     cudaFree(card->blas_workspace);
+    cudaFree(card->squares);
     cudaFree(card->broken);
     cudaFreeHost(card->pinned_broken);
     if (card->stream)
@@ -149,6 +168,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .end = ls_card_end,
                                   .sum = sum,
                                   .update = update,
+                                  .square = square,
                                   .finish = ls_card_finish,
                                   .mark = ls_card_mark,
                                   .reached = ls_card_reached,

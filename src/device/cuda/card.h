@@ -48,6 +48,12 @@ typedef struct ls_card_stage {
     cudaEvent_t copied;
 } ls_card_stage;
 
+/* Of a run's samples, on the card: what changes from step to step. */
+typedef struct ls_card_now {
+    float one;
+    uint64_t step;
+} ls_card_now;
+
 typedef struct ls_card_kept {
     ls_form form;
     const void *images, *changes;
@@ -67,6 +73,8 @@ typedef struct ls_card {
     cublasHandle_t blas;
     void *blas_workspace;
     int *broken, *pinned_broken; /* the card's, the host's */
+    double *squares;             /* [n_squares] the card's */
+    size_t n_squares;
 
     ls_card_lent lent[LS_CARD_LENT];
     int n_lent;
@@ -80,8 +88,8 @@ typedef struct ls_card {
     ls_card_stage stages[LS_CARD_STAGES];
     uint64_t runs;
     int images;             /* that the samples' memory has room for */
-    unsigned char *samples; /* the card's: index, then labels, then the float `one` */
-    float *one;
+    unsigned char *samples; /* the card's: index, changes, labels, and what follows */
+    struct ls_card_now *now;
 
     ls_card_kept kept[LS_CARD_KEPT];
     int n_kept;

@@ -1,4 +1,4 @@
-/* Flat vectors: sums of partial gradients in the tree's order, and the update. */
+/* Flat vectors: sums of partial gradients in the tree's order, their norm, and the update. */
 #include "device/cuda/numbers.cuh"
 
 namespace
@@ -70,7 +70,26 @@ __global__ void update(const __grid_constant__ ls_terms terms, float *out, const
         *broken = 1;
 }
 
+/* A thread adds LS_SQUARED of them one after another: the order is part of the norm. Its products are exact. */
+__global__ void square(const float *x, size_t n, double *sums, size_t blocks)
+{
+    for (size_t block = ls_thread(); block < blocks; block += ls_threads()) {
+        const size_t at = block * LS_SQUARED, end = n - at < LS_SQUARED ? n : at + LS_SQUARED;
+        double sum = 0;
+        for (size_t i = at; i < end; i++)
+            sum = fma((double)x[i], (double)x[i], sum);
+        sums[block] = sum;
+    }
+}
+
 } // namespace
+
+void ls_cuda_square(cudaStream_t stream, const float *x, size_t n, double *sums)
+{
+    enum { THREADS = 32 }; /* few sums, on as many multiprocessors as there are */
+    const size_t sums_n = (n + LS_SQUARED - 1) / LS_SQUARED, blocks = (sums_n + THREADS - 1) / THREADS;
+    square<<<(unsigned)(blocks < LS_CUDA_MOST_BLOCKS ? blocks : LS_CUDA_MOST_BLOCKS), THREADS, 0, stream>>>(x, n, sums, sums_n);
+}
 
 void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t n)
 {

@@ -49,6 +49,15 @@ void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, const
 void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,
                            int first, int to_whole);
 
+/* Of dropout; what the numbers are drawn from. */
+typedef struct ls_cuda_drawn {
+    uint64_t seed, key;
+    const uint64_t *step;  /* the card's */
+    const uint32_t *index; /* [images] sample numbers, the card's */
+    float rate;
+} ls_cuda_drawn;
+void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn, ls_cuda_shape shape);
+
 /* ---- norm.cu ---- */
 size_t ls_cuda_norm_scratch(ls_cuda_shape shape); /* bytes; of all functions here */
 void ls_cuda_channel_sum(cudaStream_t stream, int half, float *out, const void *x, ls_cuda_shape shape, float *scratch);
@@ -141,6 +150,8 @@ void ls_cuda_direct_weight(cudaStream_t stream, int half, float *dw, const void 
 
 /* ---- flat.cu ---- */
 void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t n);
+/* Sums of the squares of LS_SQUARED floats each, see ls_unit_type; all of the card's. */
+void ls_cuda_square(cudaStream_t stream, const float *x, size_t n, double *sums);
 /* *broken, the card's, becomes 1 where a new number is not finite. */
 void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                     const ls_update *how, int *broken);

@@ -1,4 +1,7 @@
 /* Kernels that treat every number alone. */
+#include <math.h>
+
+#include "base/philox.h"
 #include "device/cuda/numbers.cuh"
 
 namespace
@@ -95,7 +98,38 @@ void launch_copy(cudaStream_t stream, void *whole, void *part, ls_cuda_shape sha
                                                                                      shape.c, whole_c, first, to_whole);
 }
 
+/* A block at a time treats one image, whose stream it derives once. A number is dropped where its 53 bits are below `least`. */
+template <typename T>
+__global__ void drop(T *y, const T *x, ls_cuda_drawn drawn, ls_cuda_shape s, uint64_t least, float scale)
+{
+    const size_t places = (size_t)s.h * s.w, numbers = places * s.c;
+    for (size_t image = blockIdx.x; image < (size_t)s.images; image += gridDim.x) {
+        const ls_random_stream stream = {drawn.seed, LS_FOR_DROPOUT, drawn.key ^ drawn.index[image], *drawn.step};
+        const ls_derived from = ls_random_derive(&stream);
+        for (size_t i = threadIdx.x; i < numbers; i += blockDim.x) {
+            const uint64_t bits = ls_derived_bits(&from, i % s.c * places + i / s.c);
+            ls_store(y + image * numbers + i, bits >> 11 < least ? 0.0f : ls_load(x + image * numbers + i) * scale);
+        }
+    }
+}
+
+template <typename T>
+void launch_dropout(cudaStream_t stream, void *y, const void *x, const ls_cuda_drawn *drawn, ls_cuda_shape shape)
+{
+    const size_t images = shape.images;
+    const unsigned blocks = (unsigned)(images < LS_CUDA_MOST_BLOCKS ? images : LS_CUDA_MOST_BLOCKS);
+    /* u < rate, with u = bits / 2^53 */
+    const uint64_t least = (uint64_t)ceil((double)drawn->rate * 0x1p53);
+    drop<T><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, *drawn, shape, least,
+                                                    1.0f / (1.0f - drawn->rate));
+}
+
 } // namespace
+
+void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn, ls_cuda_shape shape)
+{
+    LS_BY_TYPE(half, launch_dropout, stream, y, x, drawn, shape);
+}
 
 void ls_cuda_each(cudaStream_t stream, int half, ls_cuda_pointwise what, void *out, const void *a, const void *b,
                   size_t n, float factor)

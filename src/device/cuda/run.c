@@ -98,7 +98,7 @@ bool ls_card_finish(ls_unit *unit)
 
 /* ---- Samples ---- */
 
-/* Of a stage, and of the samples on the card: sample numbers, changes, labels, the float `one`. */
+/* Of a stage, and of the samples on the card: sample numbers, changes, labels, ls_card_now. */
 static size_t changes_at(int images)
 {
     return ls_cuda_aligned((size_t)images * sizeof(uint32_t));
@@ -109,14 +109,14 @@ static size_t labels_at(int images)
     return changes_at(images) + ls_cuda_aligned((size_t)images * sizeof(ls_change));
 }
 
-static size_t one_at(int images)
+static size_t now_at(int images)
 {
     return labels_at(images) + ls_cuda_aligned((size_t)images);
 }
 
 static size_t stage_bytes(int images)
 {
-    return one_at(images) + LS_CUDA_ALIGNMENT;
+    return now_at(images) + LS_CUDA_ALIGNMENT;
 }
 
 static void drop_kept(ls_card *card)
@@ -196,7 +196,8 @@ static bool send_samples(ls_card *card, const ls_samples *samples)
     if (samples->changes)
         memcpy(stage->pinned + changes_at(card->images), samples->changes, count * sizeof *samples->changes);
     memcpy(stage->pinned + labels_at(card->images), samples->labels, count);
-    memcpy(stage->pinned + one_at(card->images), &samples->one, sizeof samples->one);
+    const ls_card_now now = {samples->one, samples->step};
+    memcpy(stage->pinned + now_at(card->images), &now, sizeof now);
     return ls_card_good(card,
                         cudaMemcpyAsync(card->samples, stage->pinned, stage_bytes(card->images), cudaMemcpyHostToDevice,
                                         card->stream),
@@ -248,7 +249,7 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
     if (samples->changes)
         there->changes = (const ls_change *)(const void *)(card->samples + changes_at(card->images));
     there->labels = card->samples + labels_at(card->images);
-    card->one = (float *)(void *)(card->samples + one_at(card->images));
+    card->now = (ls_card_now *)(void *)(card->samples + now_at(card->images));
     ls_card_kept *kept = find(card, form, there, &first);
     if (kept && kept->graph) {
         ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");
