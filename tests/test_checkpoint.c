@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/lock.h"
@@ -571,6 +573,45 @@ static void one_run_a_folder(void **state)
     assert_fails(&r, LS_IO, "kept/lock: cannot be written");
 }
 
+static void *leave_late(void *unused)
+{
+    (void)unused;
+    nanosleep(&(struct timespec){0, 500000000}, NULL);
+    raise(SIGKILL);
+    return NULL;
+}
+
+/* A process that was killed has no command line any more, and its files still: nobody is kept out by that. */
+static void a_holder_that_is_ending_is_waited_for(void **state)
+{
+    (void)state;
+    mkdir(test_path("kept"), 0700);
+    pid_t child = fork();
+    if (child == 0) {
+        ls_context context;
+        pthread_t thread;
+        ls_context_init(&context, NULL);
+        if (!ls_lock_take(&context, test_path("kept")) || pthread_create(&thread, NULL, leave_late, NULL) != 0)
+            _exit(1);
+        pthread_exit(NULL); /* the thread lives on, with the files and without this one's memory */
+    }
+    char path[64], first;
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)child);
+    for (bool there = true; there;) {
+        FILE *file = fopen(path, "re");
+        there = file && fread(&first, 1, 1, file) == 1;
+        if (file)
+            fclose(file);
+    }
+    assert_int_equal(access(test_path("kept/lock"), F_OK), 0);
+    run r;
+    assert_int_equal(begin(&r, &usual), LS_OK);
+    assert_int_equal(end(&r), LS_OK);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
 static void stale_entries(void **state)
 {
     (void)state;
@@ -640,6 +681,7 @@ int main(void)
         test(other_versions),
         test(damaged_ones_go_first),
         test(one_run_a_folder),
+        test(a_holder_that_is_ending_is_waited_for),
         test(stale_entries),
 #else
         test(not_built_in),

@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIELD = 80, ENTRY = 640 };
+#include "base/timer.h"
+
+enum { FIELD = 80, ENTRY = 640, LONGEST_END = 10 /* seconds that a process may take to go */ };
 
 struct ls_lock {
     ls_context *context;
@@ -124,10 +126,32 @@ static ls_status busy(ls_context *context, const char *path, const char *text)
                     strcmp(e.job, "-") ? e.job : "");
 }
 
+/* Whether an entry's holder is on its way out: a process that was killed has lost its memory, and with it its command line, before
+ * its files are closed. */
+static bool is_ending(const char *text)
+{
+    entry holder, self;
+    char path[64], first;
+    if (!read_entry(text, &holder))
+        return false;
+    describe_self(&self);
+    if (strcmp(holder.host, self.host) != 0 || strcmp(holder.boot, self.boot) != 0)
+        return false;
+    if (start_of(holder.process) != holder.start)
+        return true;
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", holder.process);
+    FILE *file = fopen(path, "re");
+    const bool gone = !file || fread(&first, 1, 1, file) == 0;
+    if (file)
+        fclose(file);
+    return gone;
+}
+
 /* Opens and locks the file that bears the name now: the holder before may have removed it between the two. -1 after a failure. */
 static int open_locked(ls_context *context, const char *path, bool *kernel)
 {
-    for (int attempt = 0; attempt < 100; attempt++) {
+    const double began = ls_seconds();
+    for (int attempt = 0; attempt < 100;) {
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0666);
         if (fd < 0) {
             ls_raise(context, LS_IO, "%s: cannot be written: %s", path, strerror(errno));
@@ -139,6 +163,10 @@ static int open_locked(ls_context *context, const char *path, bool *kernel)
             ssize_t got = pread(fd, text, sizeof text - 1, 0);
             text[got > 0 ? got : 0] = 0;
             close(fd);
+            if (is_ending(text) && ls_seconds() - began < LONGEST_END) {
+                nanosleep(&(struct timespec){0, 10000000}, NULL);
+                continue;
+            }
             busy(context, path, text);
             return -1;
         }
@@ -147,6 +175,7 @@ static int open_locked(ls_context *context, const char *path, bool *kernel)
             held.st_dev == named.st_dev)
             return fd;
         close(fd);
+        attempt++;
     }
     ls_raise(context, LS_BUSY, "%s: other runs take this folder again and again", path);
     return -1;

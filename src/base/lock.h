@@ -3,7 +3,9 @@
  * Who is stale: the kernel's lock on the file goes with its holder, however that ended, so on a file system of this machine a free
  * lock decides. On one that several machines share it may know nothing of the others; there the entry decides too. It is stale
  * where its process is known to be gone (this host, and another boot or no such process), or where it bears this run's own job
- * number, which a batch system gives out again only after the run before has ended. */
+ * number, which a batch system gives out again only after the run before has ended.
+ *
+ * A holder that was killed keeps the kernel's lock until it is gone altogether: that is waited for, some seconds at most. */
 #ifndef LS_BASE_LOCK_H
 #define LS_BASE_LOCK_H
 
