@@ -346,7 +346,8 @@ static void what_cpus_and_cards_cannot_do_is_refused(void **state)
 static void a_card_clips_as_the_host_does(void **state)
 {
     (void)state;
-    const result one = train((how){.devices = "cuda:0", .clip = 0.3}, NULL), other = train((how){.devices = "cuda:0"}, NULL);
+    const result one = train((how){.devices = "cuda:0", .clip = 0.3}, NULL);
+    const result other = train((how){.devices = "cuda:0"}, NULL);
     const result parts = train((how){.devices = "cuda:0x3", .clip = 0.3}, NULL);
     assert_same("cuda:0x3", &one, &parts);
     assert_true(one.sum != other.sum);

@@ -69,7 +69,10 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         return LS_OUT_OF_MEMORY;
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
-        *worker = (ls_worker){.engine = engine, .core = ls_core_of(session, devices->at[i]), .device = devices->at[i], .pace = {.step = -1}};
+        *worker = (ls_worker){.engine = engine,
+                              .core = ls_core_of(session, devices->at[i]),
+                              .device = devices->at[i],
+                              .pace = {.step = -1}};
         if (!worker->core)
             return ls_status_of(session);
         add_backend(engine, worker->core->unit->backend);
