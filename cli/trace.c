@@ -62,7 +62,7 @@ int trace_begin(trace **it, const char *path, const training *t)
     }
     *it = new;
     new->begun = steady_seconds();
-    const int lists = (on_card(t, 0) ? 2 : 1) * t->run.devices.n + 1;
+    const int lists = (run_is_on(&t->run, LS_CUDA) ? 2 : 1) * t->run.devices.n + 1;
     new->profile = ls_profile_start(t->trainer, MOST_SPANS / lists);
     return new->profile ? 0 : session_failed(t->run.session, "--trace");
 }

@@ -17,6 +17,14 @@ enum { SIZE = 8, ROWS = 60, BATCH = 24, CLASSES = 5, SHARD = 4, STEPS = 5, RANKS
 
 static int cards;
 
+/* Of a core and a card. */
+typedef struct mix {
+    int lost;          /* the type of device that fails in its first shard; 0: none */
+    atomic_int at[3];  /* operations that devices of each type have begun */
+    bool meet;         /* a device that begins waits for one of the other type */
+    int64_t shards[2]; /* that each of the two has computed */
+} mix;
+
 typedef struct how {
     const char *devices; /* NULL: all there are */
     ls_dtype dtype;
@@ -24,6 +32,7 @@ typedef struct how {
     int lost; /* so many of the devices fail, each in its first shard */
     int mirrors;
     double clip;
+    mix *mix; /* NULL: the devices are of one kind */
 } how;
 
 typedef struct result {
@@ -58,6 +67,17 @@ static bool fails(void *user, ls_device device, int shard, int operation)
     return ls_card_number(device) + ls_card_part(device) < *(const int *)user && operation == 3;
 }
 
+static bool mixed_fault(void *user, ls_device device, int shard, int operation)
+{
+    mix *m = user;
+    const int other = device.type == LS_CPU ? LS_CUDA : LS_CPU;
+    (void)shard;
+    atomic_fetch_add(&m->at[device.type], 1);
+    for (int i = 0; m->meet && i < 10000 && !atomic_load(&m->at[other]); i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return (int)device.type == m->lost && operation == 3;
+}
+
 static result train(how h, ls_cluster *cluster)
 {
     result r = {.sum = 0};
@@ -70,9 +90,11 @@ static result train(how h, ls_cluster *cluster)
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
     assert_int_equal(net->network->n_mirrors, h.mirrors);
-    s->fault_user = &h.lost;
-    s->fault = h.lost ? fails : NULL;
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
+    assert_true(ls_network_mixed(net->network) == (h.mix != NULL));
+    s->fault_user = h.mix ? (void *)h.mix : &h.lost;
+    s->fault = h.mix ? mixed_fault : h.lost ? fails : NULL;
+    ls_trainer *trainer = ls_trainer_new(
+        net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
     float bias[CLASSES] = {0.5f, -0.5f};
     for (int step = 0; step < STEPS && !ls_failed(s);) {
         ls_batch b;
@@ -80,7 +102,7 @@ static result train(how h, ls_cluster *cluster)
             if (step == 2) /* values that somebody writes reach every memory */
                 ls_write_parameter(net, "fc.1.bias", bias, CLASSES);
             ls_backward(test_losses(net, &b));
-            if (step == 3 && !h.lost)
+            if (step == 3 && !h.lost && !h.mix)
                 ls_verify(trainer);
             if (step == STEPS - 1)
                 test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
@@ -92,6 +114,11 @@ static result train(how h, ls_cluster *cluster)
     ls_report report;
     while (ls_next_report(trainer, &report))
         r.losses[report.step - 1] = report.loss;
+    for (int i = 0; h.mix && i < 2; i++) {
+        ls_device_times times;
+        assert_int_equal(ls_device_times_at(trainer, i, &times), LS_OK);
+        h.mix->shards[i] = times.shards;
+    }
     ls_evaluate(net, data, &r.metrics);
     ls_predict(net, data, r.logits, CLASSES);
     r.sum = ls_checksum(net);
@@ -185,75 +212,12 @@ static void every_device_fails(void **state)
 
 /* ---- CPUs and cards together ---- */
 
-typedef struct mix {
-    int lost;          /* the type of device that fails in its first shard; 0: none */
-    atomic_int at[3];  /* operations that devices of each type have begun */
-    bool meet;         /* a device that begins waits for one of the other type */
-} mix;
-
-static bool mixed_fault(void *user, ls_device device, int shard, int operation)
-{
-    mix *m = user;
-    const int other = device.type == LS_CPU ? LS_CUDA : LS_CPU;
-    (void)shard;
-    atomic_fetch_add(&m->at[device.type], 1);
-    for (int i = 0; m->meet && i < 10000 && !atomic_load(&m->at[other]); i++)
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    return (int)device.type == m->lost && operation == 3;
-}
-
 static bool near(const float *a, const float *b, int n, double within)
 {
     for (int i = 0; i < n; i++)
         if (!(fabs((double)a[i] - (double)b[i]) <= within))
             return false;
     return true;
-}
-
-static result train_mixed(const char *devices, mix *m, int64_t shards[2])
-{
-    result r = {.sum = 0};
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
-    ls_data *data = images(s);
-    ls_module *net = network_of(s);
-    ls_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_XAVIER, .like = data});
-    if (ls_failed(s))
-        fail_msg("%s", ls_message(s));
-    assert_true(ls_network_mixed(net->network));
-    assert_int_equal(net->network->n_mirrors, 1);
-    s->fault_user = m;
-    s->fault = mixed_fault;
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4});
-    float bias[CLASSES] = {0.5f, -0.5f};
-    for (int step = 0; step < STEPS && !ls_failed(s);) {
-        ls_batch b;
-        while (step < STEPS && ls_next(data, &b)) {
-            if (step == 2)
-                ls_write_parameter(net, "fc.1.bias", bias, CLASSES);
-            ls_backward(test_losses(net, &b));
-            if (step == STEPS - 1)
-                test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
-            ls_step(trainer);
-            step++;
-        }
-    }
-    ls_wait(s);
-    ls_report report;
-    while (ls_next_report(trainer, &report))
-        r.losses[report.step - 1] = report.loss;
-    for (int i = 0; i < 2; i++) {
-        ls_device_times times;
-        assert_int_equal(ls_device_times_at(trainer, i, &times), LS_OK);
-        shards[i] = times.shards;
-    }
-    s->fault = NULL;
-    ls_evaluate(net, data, &r.metrics);
-    ls_predict(net, data, r.logits, CLASSES);
-    r.sum = ls_checksum(net);
-    if (ls_failed(s))
-        fail_msg("%s: %s", devices, ls_message(s));
-    assert_int_equal(ls_close(s), LS_OK);
-    return r;
 }
 
 /* To rounding: which of them computes a shard is a matter of time. */
@@ -264,9 +228,8 @@ static void cpus_and_cards_train_together(void **state)
     const char *const lists[] = {"cpu:0,cuda:0", "cuda:0,cpu:0"};
     for (int i = 0; i < 2; i++) {
         mix m = {.meet = true};
-        int64_t shards[2];
-        const result both = train_mixed(lists[i], &m, shards);
-        assert_true(shards[0] > 0 && shards[1] > 0);
+        const result both = train((how){.devices = lists[i], .mirrors = 1, .mix = &m}, NULL);
+        assert_true(m.shards[0] > 0 && m.shards[1] > 0);
         for (int step = 0; step < STEPS; step++)
             if (!(fabs(both.losses[step] - one.losses[step]) <= 1e-4 * one.losses[step]))
                 fail_msg("%s: the loss of step %d is %.9g, on the card %.9g", lists[i], step + 1, both.losses[step],
@@ -286,8 +249,8 @@ static void one_kind_fails(void **state)
     const int lost[] = {LS_CPU, LS_CUDA};
     for (int i = 0; i < 2; i++) {
         mix m = {.lost = lost[i], .meet = true};
-        int64_t shards[2];
-        const result left = train_mixed("cpu:0,cuda:0", &m, shards), one = train(alone[i], NULL);
+        const result left = train((how){.devices = "cpu:0,cuda:0", .mirrors = 1, .mix = &m}, NULL);
+        const result one = train(alone[i], NULL);
         assert_same(alone[i].devices, &one, &left);
     }
 }

@@ -30,10 +30,11 @@ static double faster(const ls_worker *worker)
 static bool leaves(const ls_step_job *step, ls_worker *worker)
 {
     ls_pull_pace *pace = &worker->pace;
-    const double own = atomic_load(&pace->seconds), now = ls_seconds();
+    const double own = atomic_load(&pace->seconds);
     const int left = step->mine - atomic_load(&step->next);
-    if (worker->engine->n_backends == 1 || own == 0 || left <= 0 || (double)left >= own * faster(worker))
+    if (own == 0 || left <= 0 || (double)left >= own * faster(worker))
         return false;
+    const double now = ls_seconds();
     if (pace->step != step->turn) {
         pace->step = step->turn;
         pace->since = now;
@@ -74,6 +75,8 @@ bool ls_pull_again(const ls_step_job *step, ls_worker *worker)
 
 void ls_pull_note(ls_worker *worker, int images, double seconds)
 {
+    if (worker->engine->n_backends == 1)
+        return; /* nobody leaves a shard to others */
     const double before = atomic_load(&worker->pace.seconds);
     const double whole = seconds * worker->engine->session->options.shard / images;
     worker->pace.took = true;

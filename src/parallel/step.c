@@ -488,9 +488,10 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         lose_device(step, t, worker);
         return;
     }
-    ls_pull_note(worker, ls_feed_count(part->feed, local), ls_seconds() - t->measured);
+    const double taken = ls_seconds() - t->measured;
+    ls_pull_note(worker, ls_feed_count(part->feed, local), taken);
     if (step->trainer->paces)
-        atomic_fetch_add(&step->computing, (long long)((ls_seconds() - t->measured) * 1e9));
+        atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
     pthread_mutex_lock(&step->lock);
     bool first = ls_try_finish(step, t, &bucket);
     if (first) {
