@@ -146,12 +146,14 @@ static void several_cards_have_the_bits_of_one(void **state)
     }
     for (int dtype = LS_F32; dtype <= LS_BF16; dtype += 2) {
         const ls_dtype type = (ls_dtype)dtype;
-        const how ways[] = {{.devices = "cuda:0-1", .mirrors = 2},
-                            {.devices = "cuda:0-2", .mirrors = 3},
-                            {.mirrors = 3},
-                            {.devices = "cuda:1x2,cuda:2", .mirrors = 2},
-                            {.devices = "cuda:0-2", .shuffle = 5, .mirrors = 3},
-                            {.devices = "cuda:0-2", .lost = 2, .mirrors = 3}};
+        const how ways[] = {{.devices = "cuda:0-1", .mirrors = 1},
+                            {.devices = "cuda:0-2", .mirrors = 2},
+                            {.mirrors = 2},
+                            {.devices = "cuda:1x2,cuda:2", .mirrors = 1},
+                            {.devices = "cuda:2,cuda:0", .mirrors = 1},
+                            {.devices = "cuda:0-2", .shuffle = 5, .mirrors = 2},
+                            {.devices = "cuda:0-2", .lost = 1, .mirrors = 2}, /* the one that sums */
+                            {.devices = "cuda:0-2", .lost = 2, .mirrors = 2}};
         const result one = train((how){.devices = "cuda:0", .dtype = type}, NULL);
         assert_true(one.losses[0] > 0 && one.losses[STEPS - 1] > 0);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -318,8 +320,12 @@ static void a_card_clips_as_the_host_does(void **state)
         print_message("there are %d cards: not compared with the host\n", cards);
         return;
     }
-    const result two = train((how){.devices = "cuda:0-1", .clip = 0.3, .mirrors = 2}, NULL);
+    const result two = train((how){.devices = "cuda:0-1", .clip = 0.3, .mirrors = 1}, NULL);
     assert_same("cuda:0-1", &one, &two);
+    const how each = {.devices = "cuda:0", .clip = 0.3, .mirrors = 1};
+    rank pair[2] = {{.h = each}, {.h = each}};
+    wire_run(2, rank_main, pair); /* these clip on the host */
+    assert_same("two ranks", &one, &pair[0].result);
 }
 
 /* Numbers of one's own lie with the CPUs, and no card reads them there. */

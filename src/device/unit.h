@@ -35,6 +35,11 @@ typedef struct ls_unit_type {
     void (*put)(ls_unit *unit, void *to, const void *from, size_t bytes);
     void (*get)(ls_unit *unit, void *to, const void *from, size_t bytes);
 
+    /* Between the memories of this unit and of another of its type, which has finished what writes or reads there; done in the order
+     * handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one memory. */
+    void (*copy)(ls_unit *unit, void *to, const void *from, size_t bytes);
+    void (*reach)(ls_unit *unit, ls_unit *other);
+
     /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan that they
      * are of has to come, and nobody may free or use them. */
     float *(*lend)(ls_unit *unit, float *host, size_t n);

@@ -5,14 +5,17 @@
 ls_status ls_mirrors_make(ls_network *network)
 {
     ls_engine *engine = network->engine;
-    if (!ls_network_on_cards(network) || ls_network_apart(network))
+    ls_unit *home = network->home;
+    if (!ls_network_on_cards(network))
         return LS_OK;
     network->mirrors =
         ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->mirrors, "copies of a network");
     for (int i = 0; i < engine->n_workers && network->mirrors; i++) {
         ls_core *core = engine->workers[i].core;
-        if (core->unit->memory == 0 || ls_mirror_of(network, core))
+        if (core->unit->memory == 0 || core->unit == home || ls_mirror_of(network, core))
             continue;
+        if (home->memory)
+            home->type->reach(home, core->unit);
         ls_mirror *mirror = &network->mirrors[network->n_mirrors++];
         mirror->core = core;
         mirror->weights = ls_unit_alloc(core->unit, network->flat.trainable, sizeof(float), "the weights");
@@ -61,8 +64,9 @@ void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network)
     if (mirror->changes == changes)
         return;
     int mark = ls_watch_mark(unit);
-    unit->type->put(unit, mirror->weights, network->weights[current], network->flat.trainable * sizeof(float));
-    unit->type->put(unit, mirror->state, network->state[current], network->flat.state * sizeof(float));
+    void (*bring)(ls_unit *, void *, const void *, size_t) = ls_network_apart(network) ? unit->type->copy : unit->type->put;
+    bring(unit, mirror->weights, network->home_weights[current], network->flat.trainable * sizeof(float));
+    bring(unit, mirror->state, network->home_state[current], network->flat.state * sizeof(float));
     ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
     mirror->changes = changes;
 }
@@ -71,7 +75,8 @@ ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *networ
 {
     ls_unit *unit = mirror->core->unit;
     int mark = ls_watch_mark(unit);
-    unit->type->get(unit, gradient, mirror->gradient, network->flat.trainable * sizeof *gradient);
+    void (*bring)(ls_unit *, void *, const void *, size_t) = ls_network_apart(network) ? unit->type->copy : unit->type->get;
+    bring(unit, gradient, mirror->gradient, network->flat.trainable * sizeof *gradient);
     ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_unit_finish(unit, NULL);
 }

@@ -1,6 +1,6 @@
-/* What a card holds of a network whose home is the host's memory: because the network's devices have several memories, or because
- * other ranks train it too. The values go there before the first shard that reads them, and a shard's gradient goes home behind it;
- * sums, updates and what goes to other ranks are made at home, as for cores. */
+/* What a card holds of a network whose home is elsewhere: another card, or, where cores or other ranks train it too, the host's memory.
+ * The values go there before the first shard that reads them, and a shard's gradient goes home behind it; sums, updates and
+ * what goes to other ranks are made at home. */
 #ifndef LS_PARALLEL_MIRROR_H
 #define LS_PARALLEL_MIRROR_H
 

@@ -21,6 +21,11 @@ bool ls_network_apart(const ls_network *network)
     return network->home->memory != 0;
 }
 
+bool ls_network_gathers(const ls_network *network)
+{
+    return ls_network_apart(network) && network->n_mirrors > 0;
+}
+
 bool ls_network_on_cards(const ls_network *network)
 {
     const ls_engine *engine = network->engine;
@@ -37,7 +42,7 @@ bool ls_network_mixed(const ls_network *network)
 
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
 {
-    return ls_network_apart(network) ? core->unit : core->host;
+    return ls_network_apart(network) ? network->home : core->host;
 }
 
 static void release_values(ls_network *network)
@@ -349,7 +354,7 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     return status == LS_OK ? ls_network_fill(network) : status;
 }
 
-/* A card is a home for itself alone: among several memories, or ranks, sums are made in the host's. */
+/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory. */
 static void settle_in(ls_network *network)
 {
     const ls_options *options = &network->session->options;
@@ -357,7 +362,7 @@ static void settle_in(ls_network *network)
     const ls_core *core = engine->workers[0].core;
     bool alone = ls_cluster_ranks(options->cluster) == 1;
     for (int i = 1; i < engine->n_workers; i++)
-        alone &= engine->workers[i].core->unit->memory == core->unit->memory;
+        alone &= (engine->workers[i].core->unit->memory != 0) == (core->unit->memory != 0);
     network->home = alone ? core->unit : core->host;
     for (int i = 0; i < engine->n_workers; i++)
         if (engine->workers[i].core->unit->memory == 0 && options->dtype != LS_F32)

@@ -1,9 +1,10 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
- * The values, gradients and their sums have a home: a card's memory where all devices are on that card and no other rank trains the
- * network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
+ * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on cards and no other
+ * rank trains the network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
  * finished and finite. Of a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
- * somebody changed them; of a home on the host cards have theirs (mirror.h). */
+ * somebody changed them; cards that are not
+ * its home have theirs (mirror.h). */
 #ifndef LS_PARALLEL_NETWORK_H
 #define LS_PARALLEL_NETWORK_H
 
@@ -72,6 +73,7 @@ float *ls_network_values(ls_network *network, const ls_view *view); /* of the cu
 void ls_network_bind(const ls_network *network, const ls_core *core, ls_bindings *bindings);
 
 bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
+bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
 /* That makes sums at home in a core's turn. */

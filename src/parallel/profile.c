@@ -168,7 +168,7 @@ static ls_status watch_cards(ls_profile *profile, ls_network *network)
     ls_engine *engine = network->engine;
     if (!ls_network_on_cards(network))
         return LS_OK;
-    profile->host_sums = network->n_mirrors > 0;
+    profile->host_sums = !ls_network_apart(network);
     profile->watched =
         ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->watched, "a profile");
     for (int i = 0; profile->watched && i < profile->n_workers; i++) {

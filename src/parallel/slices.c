@@ -94,7 +94,25 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     return taken;
 }
 
-bool ls_slices_take(ls_step_job *step, ls_worker *worker)
+/* Whether the worker is to sum. Where cards bring their gradients to one of them, that one's workers do; if they have all failed
+ * another takes its turn there. */
+static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **instead)
+{
+    const ls_network *network = step->trainer->network;
+    const ls_engine *engine = worker->engine;
+    *instead = NULL;
+    if (!ls_network_gathers(network) || worker->core->unit == network->home)
+        return true;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit == network->home) {
+            *instead = engine->workers[i].core;
+            if (!atomic_load(&engine->workers[i].lost))
+                return false;
+        }
+    return true;
+}
+
+static bool take(ls_step_job *step, ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     bool any = false;
@@ -112,8 +130,24 @@ bool ls_slices_take(ls_step_job *step, ls_worker *worker)
     return any;
 }
 
-bool ls_slices_left(const ls_step_job *step)
+bool ls_slices_take(ls_step_job *step, ls_worker *worker)
 {
+    ls_core *instead;
+    if (!sums(step, worker, &instead))
+        return false;
+    if (!instead)
+        return take(step, worker);
+    ls_core_enter(instead);
+    const bool any = take(step, worker);
+    ls_core_leave(instead);
+    return any;
+}
+
+bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
+{
+    ls_core *instead;
+    if (!sums(step, worker, &instead))
+        return false;
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
         ls_bucket run;
         const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);

@@ -428,7 +428,8 @@ static void give_up(ls_step_job *step, int shard, ls_device device)
     ls_device_write(name, sizeof name, device);
     ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
              (long long)step->number + 1, name, shard);
-    ls_unit_finish(trainer->network->home, NULL);
+    if (!ls_network_gathers(trainer->network)) /* there every worker has waited for its own */
+        ls_unit_finish(trainer->network->home, NULL);
     if (step->update)
         atomic_store(&trainer->upset, 1);
     lose_summaries(step);
@@ -460,7 +461,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     const ls_plan *plan = ls_feed_plan(part->feed, worker->core);
     running r = {step, worker, t, false};
     const bool whole = worker->core->unit->memory != 0;
-    /* Devices of several kinds count a shard's buckets when all of it is there: another try at it would have other bits. */
+    /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is at home. */
     const bool at_once = network->n_mirrors > 0;
     const ls_mirror *mirror = ls_mirror_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
@@ -479,8 +480,11 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
                     at_once ? NULL : bucket_is_whole, &r);
         ls_offer_end(&worker->offer);
-        if (mirror && ls_mirror_bring_home(mirror, network, gradient) != LS_OK)
+        bool finite = true;
+        if (at_once && (mirror ? ls_mirror_bring_home(mirror, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
             atomic_store(&network->session->broken, true);
+        if (!finite)
+            atomic_store(&step->broken, 1);
     }
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
                        t->measured);
@@ -563,10 +567,15 @@ static void begin(ls_step_job *step)
     pthread_mutex_unlock(&step->lock);
 }
 
+typedef struct waiting {
+    const ls_step_job *step;
+    const ls_worker *worker;
+} waiting;
+
 static bool changed(void *user)
 {
-    ls_step_job *step = user;
-    return atomic_load(&step->complete) || ls_slices_left(step);
+    const waiting *w = user;
+    return atomic_load(&w->step->complete) || ls_slices_left(w->step, w->worker);
 }
 
 /* Until there may be something to do: a moment, where other ranks are waited for. */
@@ -580,11 +589,12 @@ static void rest(ls_step_job *step, ls_worker *worker)
         nanosleep(&moment, NULL);
         return;
     }
-    if (ls_offer_await(&worker->offer, LS_MOMENT, changed, step))
+    waiting w = {step, worker};
+    if (ls_offer_await(&worker->offer, LS_MOMENT, changed, &w))
         return;
     ls_offer_leave(&worker->offer);
     pthread_mutex_lock(&step->lock);
-    while (!atomic_load(&step->complete) && !ls_slices_left(step) && !ls_exchange_under_way(step) &&
+    while (!changed(&w) && !ls_exchange_under_way(step) &&
            !ls_try_late(step) && !ls_pull_again(step, worker))
         wait_a_little(step);
     pthread_mutex_unlock(&step->lock);

@@ -345,7 +345,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
         ls_exchange_reserve(step) != LS_OK ||
-        reserve_pool(trainer, step->shards, step->mine, step->placed || session->options.shuffle_pulls) != LS_OK ||
+        reserve_pool(trainer, step->shards, step->mine,
+                     step->placed || session->options.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
         measure(step, network, update ? trainer->profile : NULL) != LS_OK)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))

@@ -102,7 +102,7 @@ static ls_try_rows rows_of(const ls_step_job *step, int shard)
 ls_try_rows ls_try_rows_of(const ls_step_job *step, const ls_try *t)
 {
     const ls_network *network = step->trainer->network;
-    if (ls_network_apart(network))
+    if (ls_network_apart(network) && !ls_network_gathers(network))
         return rows_of(step, t->shard);
     return (ls_try_rows){t->row, t->row + network->flat.state};
 }

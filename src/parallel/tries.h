@@ -2,8 +2,8 @@
  * can be computed again at any time: its weights stay until the step is done, and the bits are the same. So the first try that
  * finishes a shard gives its gradient, statistics and metrics; whoever is at it still leaves at its next operation.
  *
- * A try writes to a partial gradient and a row of its own; devices with a memory of their own, which compute later than they are handed
- * work, write the step's rows, and fail before a shard or not at all. Buckets that the first try has filled are counted as it goes, and may be
+ * A try writes to a partial gradient and a row of its own; a card that trains alone, which computes later than it is handed work, writes
+ * the step's rows, and fails before a shard or not at all. Buckets that the first try has filled are counted as it goes, and may be
  * summed from its buffer; a stand-in's buffer takes that one's place when it has finished, and both hold the same numbers there. With
  * several ranks a node's sum is made in place, so only a shard that has filled no bucket yet can be taken over.
  *

@@ -39,9 +39,11 @@ if cards == 1:
     for e in sorted(card, key=lambda e: e["ts"]):
         assert e["ts"] >= behind - 0.002, e
         behind = e["ts"] + e["dur"]
-else: # besides, weights to each card in each step, and gradients back, which the host's cores sum
-    assert copies.count("copy from the card") == 2 * shards and copies.count("copy to the card") > shards, copies
-    assert not sums and any(e["cat"] == "reduce" for d in devices for e in spans[d])
+else: # besides, weights to the second card, and its gradients to the first, which sums
+    brought = sum(e["cat"] == "shard" for e in spans[devices[1]])
+    assert copies.count("copy from the card") == shards + brought and brought > 0, copies
+    assert copies.count("copy to the card") > shards and sums == [e for e in spans[devices[0] + ", the card"] if e["cat"] == "reduce"], copies
+    assert sums
 begin = min(e["ts"] for e in spans["steps"])
 end = max(e["ts"] + e["dur"] for e in spans["steps"])
 assert all(begin - 200 <= e["ts"] and e["ts"] + e["dur"] <= end + 200 for e in card if e["cat"] != "copy")

@@ -129,6 +129,12 @@ static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
+static void reach(ls_unit *unit, ls_unit *other)
+{
+    (void)unit;
+    (void)other;
+}
+
 static float *lend(ls_unit *unit, float *host, size_t n)
 {
     emulated *e = (emulated *)unit;
@@ -209,8 +215,22 @@ static void close_unit(ls_unit *unit)
     free(unit);
 }
 
-static const ls_unit_type type = {allocate, release, copy, copy, lend, begin,
-                                  end,      sum,     update, square, finish, mark, reached, close_unit};
+static const ls_unit_type type = {.allocate = allocate,
+                                  .release = release,
+                                  .put = copy,
+                                  .get = copy,
+                                  .copy = copy,
+                                  .reach = reach,
+                                  .lend = lend,
+                                  .begin = begin,
+                                  .end = end,
+                                  .sum = sum,
+                                  .update = update,
+                                  .square = square,
+                                  .finish = finish,
+                                  .mark = mark,
+                                  .reached = reached,
+                                  .close = close_unit};
 
 static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
                           size_t size)

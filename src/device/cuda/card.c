@@ -92,6 +92,28 @@ static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
         memset(to, 0, bytes);
 }
 
+/* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each other. */
+static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    ls_card *card = ls_card_of(unit);
+    if (bytes && card->unit.status == LS_OK)
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->stream), "a copy between cards");
+}
+
+/* A card can be asked this again, and may be unable: then copies take the longer way. */
+static void reach(ls_unit *unit, ls_unit *other)
+{
+    ls_card *cards[2] = {ls_card_of(unit), (ls_card *)other};
+    for (int i = 0; i < 2; i++) {
+        int able = 0;
+        if (cudaDeviceCanAccessPeer(&able, cards[i]->number, cards[1 - i]->number) == cudaSuccess && able &&
+            cudaSetDevice(cards[i]->number) == cudaSuccess)
+            cudaDeviceEnablePeerAccess(cards[1 - i]->number, 0);
+        cudaGetLastError();
+    }
+    cudaSetDevice(cards[0]->number);
+}
+
 /* ---- Sums and updates ---- */
 
 static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
@@ -163,6 +185,8 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .release = release,
                                   .put = put,
                                   .get = get,
+                                  .copy = copy,
+                                  .reach = reach,
                                   .lend = ls_card_lend,
                                   .begin = ls_card_begin,
                                   .end = ls_card_end,
