@@ -67,6 +67,25 @@ for list in cuda:0 cuda:0x2 cuda:0-1; do
     grep -qE '^trace: a step takes [0-9.]+ ms; .* [0-9.]+ % went into computing, ' "$work/err" || wrong "$list: where the time went is not said"
     grep -qE '^trace: [0-9]+ % of the reducing was hidden behind computing; ' "$work/err" || wrong "$list: what was hidden is not said"
 done
+# A core beside a card: its operations are its own, and the program says what is not promised.
+# shellcheck disable=SC2086
+runs 0 train $small --devices cpu:0,cuda:0 --trace "$work/t.json"
+grep -q '^note: CPUs and GPUs round differently' "$work/err" || wrong "cores and cards: nothing is said of the bits"
+python3 - "$work/t.json" <<'PY' || wrong "the trace of cores and cards"
+import json, sys
+events = json.load(open(sys.argv[1], encoding="utf-8"))["traceEvents"]
+names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+assert [names[tid] for tid in sorted(names)] == ["program", "steps", "cpu(0)", "gpu(0)", "gpu(0), the card", "checkpoint writer"], names
+shards = [names[e["tid"]] for e in events if e["ph"] == "X" and e["cat"] == "shard"]
+gathered = [names[e["tid"]] for e in events if e["ph"] == "X" and e["cat"] == "data"]
+assert len(shards) == 6 and sorted(gathered) == sorted(name + ", the card" * (name == "gpu(0)") for name in shards), (shards, gathered)
+PY
+# shellcheck disable=SC2086
+runs 1 train $small --devices cpu:0,cuda:0 --verify 2
+one_line '--verify: CPUs and GPUs round differently, .*name devices of one kind.*'
+# shellcheck disable=SC2086
+runs 1 train $small --devices cpu:0,cuda:0 --dtype bf16
+one_line '--dtype: bf16 is for GPUs; a CPU computes in f32'
 runs 0 bench --profile --model lenet --devices cuda:0 --dtype bf16 --batch 16 --shard 8 --steps 1
 for words in '^lenet on \[gpu\(0\)\]: 1 steps of 16 images, shard 8, dtype bf16$' '^W2 .* conv +forward +2 +[0-9.]+ ' \
     '^copies to the cards and back +[0-9.]+ ' '^sum +[0-9.]+ 100.00 %$' '^a step by the clock: [0-9.]+ ms on 1 card; '; do
