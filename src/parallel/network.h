@@ -1,10 +1,9 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
- * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on cards and no other
- * rank trains the network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
- * finished and finite. Of a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
- * somebody changed them; cards that are not
- * its home have theirs (mirror.h). */
+ * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on cards and no
+ * other rank trains the network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when
+ * the whole step is finished and finite. Of a home on a card the host has copies, which are brought up to date when somebody looks at
+ * them, and sent when somebody changed them; cards that are not its home have theirs (mirror.h). */
 #ifndef LS_PARALLEL_NETWORK_H
 #define LS_PARALLEL_NETWORK_H
 
