@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs are killed at random moments, most of them inside saves, and go on with other devices and instructions, in one process or over
 # ranks where there is an MPI, until they are done: always to the reference's fingerprint and log, and what lies under a final name is
-# whole each time. Of ranks one is killed, or all of them with their launcher. kill_loop.sh PROGRAM [KILLS]
+# whole each time. Of ranks one is killed, or all of them with their launcher. A launcher that stays when every rank of its run has ended
+# is killed and counted: it keeps no promise of ours, the run goes on as after any kill. kill_loop.sh PROGRAM [KILLS]
 . "$(dirname -- "$0")/common.sh"
 "$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
@@ -79,6 +80,16 @@ def end_ranks(run, number):
         send(number, [run.pid])
 
 
+def output(run):
+    """What the run printed once it has ended, and whether its launcher had to be killed: every rank has ended by then."""
+    try:
+        return *run.communicate(timeout=120), False  # twice the --timeout
+    except subprocess.TimeoutExpired:
+        assert run.args[0] != program and not ranks_living(), ("hangs", run.args, ranks_living())
+        run.kill()
+        return *run.communicate(timeout=20), True
+
+
 # `plain` computes fused multiply-adds in software where it must: the same bits, and a hundred times the wait.
 isas = ["auto"] + [isa for isa in ("avx2", "neon") if subprocess.run(call("--steps", "1", "--isa", isa), capture_output=True).returncode == 0]
 reference = subprocess.run(call("--log", work + "/whole.jsonl"), capture_output=True, text=True, check=True).stdout.splitlines()[1]
@@ -86,7 +97,7 @@ print("seed", seed, reference, flush=True)
 os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 starts = launchers()
 print("ranks by", starts or "nothing: one process alone", flush=True)
-kills = runs = damages = signals = over_ranks = 0
+kills = runs = damages = signals = over_ranks = stuck = 0
 while kills < wanted:
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(log):
@@ -101,16 +112,14 @@ while kills < wanted:
         launch = [*random.choice(starts), "-n", str(ranks)] if ranks else []
         run = subprocess.Popen(launch + call(*options, "--timeout", "60"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
         moment = random.random()
-        if moment < 0.7:  # in the middle of a save: as soon as a temporary file is there
+        if moment < 0.7:  # in the middle of a save: as soon as a temporary file is there, if one comes
             until = time.monotonic() + random.uniform(0, 2 if ranks else 1)
-            while run.poll() is None and (time.monotonic() < until or not glob.glob(folder + "/*.tmp")):
+            while run.poll() is None and (time.monotonic() < until or not glob.glob(folder + "/*.tmp")) and time.monotonic() < until + 30:
                 time.sleep(0.001)
             time.sleep(random.choice([0, 0, random.uniform(0, 0.01)]))
         elif moment < 0.95:
             time.sleep(random.uniform(0, 2 if ranks else 0.6))
-        else:
-            run.wait()
-        if run.poll() is None:
+        if moment < 0.95 and run.poll() is None:  # the others are left to end
             number = signal.SIGKILL if random.random() < 0.9 else random.choice([signal.SIGTERM, signal.SIGUSR1])
             if ranks:
                 end_ranks(run, number)
@@ -118,12 +127,14 @@ while kills < wanted:
                 run.send_signal(number)
             kills += number == signal.SIGKILL
             signals += number != signal.SIGKILL
-        out, err = run.communicate(timeout=300)
+        out, err, launcher_stayed = output(run)
+        stuck += launcher_stayed
         until = time.monotonic() + 20
         while ranks_living():
             assert time.monotonic() < until, ("left behind", ranks_living(), err)
             time.sleep(0.01)
         assert ranks or run.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, -signal.SIGTERM, -signal.SIGUSR1), (run.returncode, err)
+        assert stuck <= 1 + over_ranks // 500, ("launchers that stay", stuck, over_ranks)
         if run.returncode == 0:
             break
         if os.path.isdir(folder):
@@ -138,6 +149,6 @@ while kills < wanted:
     assert out.splitlines()[1] == reference, (seed, out, reference)
     assert numbers(log) == numbers(work + "/whole.jsonl"), seed
     assert not glob.glob(folder + "/*.tmp")
-print(f"{kills} kills, {signals} signals, {damages} damaged files, {runs} runs, {over_ranks} times over ranks", flush=True)
+print(f"{kills} kills, {signals} signals, {damages} damaged files, {runs} runs, {over_ranks} times over ranks, {stuck} launchers that stayed without ranks", flush=True)
 PY
 ends
