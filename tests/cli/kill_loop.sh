@@ -112,14 +112,17 @@ while kills < wanted:
         launch = [*random.choice(starts), "-n", str(ranks)] if ranks else []
         run = subprocess.Popen(launch + call(*options, "--timeout", "60"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
         moment = random.random()
-        if moment < 0.7:  # in the middle of a save: as soon as a temporary file is there, if one comes
+        left_to_end = moment >= 0.95
+        if moment < 0.7:
+            # In the middle of a save: as soon as a temporary file is there. Who makes none for long is not killed: that would hide a hang.
             until = time.monotonic() + random.uniform(0, 2 if ranks else 1)
-            while run.poll() is None and (time.monotonic() < until or not glob.glob(folder + "/*.tmp")) and time.monotonic() < until + 30:
+            while run.poll() is None and not left_to_end and (time.monotonic() < until or not glob.glob(folder + "/*.tmp")):
+                left_to_end = time.monotonic() > until + 30
                 time.sleep(0.001)
             time.sleep(random.choice([0, 0, random.uniform(0, 0.01)]))
         elif moment < 0.95:
             time.sleep(random.uniform(0, 2 if ranks else 0.6))
-        if moment < 0.95 and run.poll() is None:  # the others are left to end
+        if not left_to_end and run.poll() is None:
             number = signal.SIGKILL if random.random() < 0.9 else random.choice([signal.SIGTERM, signal.SIGUSR1])
             if ranks:
                 end_ranks(run, number)
@@ -134,7 +137,7 @@ while kills < wanted:
             assert time.monotonic() < until, ("left behind", ranks_living(), err)
             time.sleep(0.01)
         assert ranks or run.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, -signal.SIGTERM, -signal.SIGUSR1), (run.returncode, err)
-        assert stuck <= 1 + over_ranks // 500, ("launchers that stay", stuck, over_ranks)
+        assert stuck <= 1 + over_ranks // 1000, ("launchers that stay", stuck, over_ranks)
         if run.returncode == 0:
             break
         if os.path.isdir(folder):
