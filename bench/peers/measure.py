@@ -77,7 +77,8 @@ def run_peer(argv, cores, env):
 
 
 def environment(cores, isa=None):
-    """What the peers' libraries read: the number of threads, and with isa "avx2" the widest instructions of each."""
+    """What the peers' libraries read: the number of threads, and with isa "avx2" the widest instructions of each; with "no-amx"
+    bf16 has products of vectors, where this machine has those of tiles too."""
     # Inductor finds generated code in its cache by the graph, not by the instruction set that the code is for: code made
     # under a cap overruns its buffers without it. So each cap has a cache of its own.
     env = {"OMP_NUM_THREADS": str(cores),
@@ -86,6 +87,8 @@ def environment(cores, isa=None):
         env.update(ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2",  # oneDNN of PyTorch and TensorFlow; of MXNet
                    ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2", OPENBLAS_CORETYPE="Haswell",
                    XLA_FLAGS="--xla_cpu_max_isa=AVX2")
+    if isa == "no-amx":
+        env.update(ONEDNN_MAX_CPU_ISA="AVX512_CORE_BF16")
     return env
 
 
@@ -124,15 +127,24 @@ def lockstep_trainings(a, model, n, batch, steps):
     return sum(speed for speed, _ in figures), max(peak for _, peak in figures)
 
 
-def cpu_name():
+def cpu_line(name):
+    """What /proc/cpuinfo has under a name, of the first core; None where it has nothing."""
     try:
         with open("/proc/cpuinfo") as f:
             for line in f:
-                if line.startswith("model name"):
+                if line.startswith(name):
                     return line.split(":", 1)[1].strip()
     except OSError:
         pass
-    return platform.machine()
+    return None
+
+
+def cpu_name():
+    return cpu_line("model name") or platform.machine()
+
+
+def has_amx():
+    return "amx_bf16" in (cpu_line("flags") or "").split()
 
 
 def add_lockstep_options(p):
