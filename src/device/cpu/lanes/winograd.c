@@ -46,7 +46,7 @@ static size_t lay_out(winograd *j, const ls_op_call *call)
     j->channels = j->x->c;
     j->outputs = j->y->c;
     j->panels = (j->outputs + PANEL - 1) / PANEL;
-    j->chunk = a->kernel == 3 ? 2 : 1;
+    j->chunk = a->kernel == 3 ? 4 : 1;
     j->map = tiling_of(a, j->transposed ? j->x : j->y);
     j->many = LS_VL == 16 && lanes_many(j->y, call->groups);
     j->tiles = call->groups * j->map.rows * j->map.columns;
@@ -165,8 +165,14 @@ static void read_block(const winograd *j, int block, float *v)
         clear_tile(j, v + t * LS_LANES);
 }
 
+/* What is asked for in advance while a product is made: a line for each channel. */
+typedef struct fetch {
+    const float *at;
+    ptrdiff_t step;
+} fetch;
+
 /* LS_OB outputs of pb vectors of a block at one place. */
-LS_INLINE void product_run(const int pb, const float *u, const float *v, int depth, float *m, int go_on)
+LS_INLINE void product_run(const int pb, const float *u, const float *v, int depth, float *m, int go_on, fetch next)
 {
     vf acc[LS_OB][LS_PB];
     LS_UNROLL
@@ -176,6 +182,8 @@ LS_INLINE void product_run(const int pb, const float *u, const float *v, int dep
         acc[i][k] = go_on ? vf_load(m + i * TILES * LS_LANES + k * LS_VL) : vf_zero();
     for (const float *last = u + (ptrdiff_t)depth * PANEL; u < last; u += PANEL, v += TILES * LS_LANES) {
         vf at[LS_PB];
+        __builtin_prefetch(next.at);
+        next.at += next.step;
         LS_UNROLL
         for (int k = 0; k < pb; k++)
             at[k] = vf_load(v + k * LS_VL);
@@ -194,25 +202,40 @@ LS_INLINE void product_run(const int pb, const float *u, const float *v, int dep
         vf_store(m + i * TILES * LS_LANES + k * LS_VL, acc[i][k]);
 }
 
-static void product(const float *u, const float *v, int depth, float *m, int go_on)
+static void product(const float *u, const float *v, int depth, float *m, int go_on, fetch next)
 {
     enum { VECTORS = TILES * LS_NV, WHOLE = VECTORS / LS_PB * LS_PB, REST = VECTORS % LS_PB };
     for (int k = 0; k < WHOLE; k += LS_PB)
-        product_run(LS_PB, u, v + k * LS_VL, depth, m + k * LS_VL, go_on);
+        product_run(LS_PB, u, v + k * LS_VL, depth, m + k * LS_VL, go_on, next);
     if (REST)
-        product_run(REST, u, v + WHOLE * LS_VL, depth, m + WHOLE * LS_VL, go_on);
+        product_run(REST, u, v + WHOLE * LS_VL, depth, m + WHOLE * LS_VL, go_on, next);
 }
 
-/* M of some outputs, the first of a panel, and one block of tiles. */
+/* What one of a place's products asks for: the first ones a tile each of V, the others a panel each of U. */
+static fetch fetch_of(const winograd *j, int product, int panels, const float *u, const float *v)
+{
+    if (product < TILES)
+        return (fetch){v + product * LS_LANES, TILES * LS_LANES};
+    return (fetch){u + (product - TILES) % panels * j->u_panel, PANEL};
+}
+
+/* M of some outputs, the first of a panel, and one block of tiles. While some channels' products are made the next ones' V and U
+ * are asked for, as those of all places are too much for the second cache. */
 static void multiply(const winograd *j, const float *u, int outputs, const float *v)
 {
+    const int panels = (outputs + PANEL - 1) / PANEL;
     for (int place = 0; place < j->map.places; place++, u += j->u_place, v += j->v_place) {
         float *m = j->m + place * j->m_place;
+        const int last = place + 1 == j->map.places;
         for (int c = 0; c < j->channels; c += DEPTH) {
             const int depth = j->channels - c < DEPTH ? j->channels - c : DEPTH;
+            const int next = c + DEPTH < j->channels ? c + DEPTH : 0;
+            const float *next_u = (next || last ? u : u + j->u_place) + (ptrdiff_t)next * PANEL;
+            const float *next_v = (next || last ? v : v + j->v_place) + (ptrdiff_t)next * TILES * LS_LANES;
             for (int o = 0; o < outputs; o += LS_OB)
                 product(u + o / PANEL * j->u_panel + (ptrdiff_t)c * PANEL + o % PANEL,
-                        v + (ptrdiff_t)c * TILES * LS_LANES, depth, m + o * TILES * LS_LANES, c > 0);
+                        v + (ptrdiff_t)c * TILES * LS_LANES, depth, m + o * TILES * LS_LANES, c > 0,
+                        fetch_of(j, o / LS_OB, panels, next_u, next_v));
         }
     }
 }
