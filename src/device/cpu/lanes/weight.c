@@ -173,6 +173,9 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
     outputs = outputs < FEW_OUTPUTS ? FEW_OUTPUTS : outputs > MANY_OUTPUTS ? MANY_OUTPUTS : outputs;
     s->outputs = (even_part(s->dy->c, outputs) + LS_OB - 1) / LS_OB * LS_OB;
     s->channels = even_part(s->x->c, CHUNK / (s->outputs < FEW_OUTPUTS ? FEW_OUTPUTS : s->outputs) / s->taps);
+    /* A linear layer's sums are over after so few products that narrow tiles would be felt. */
+    if (s->taps == 1 && s->blocks == 1 && s->channels > RUN)
+        s->channels -= s->channels % RUN;
 
     const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN,
                  all = (size_t)s->block_groups * s->block_rows * s->dy->w;
@@ -225,23 +228,36 @@ static int list_places(const sums *s, int groups, int rows)
     return n;
 }
 
-/* Adds the lanes of a run's accumulators and puts the sums where they belong. A zero's sign depends on the lanes
- * without an image, so that 0 is added last. */
+/* Sums of up to 16 taps go where they belong, in rows of taps or of outputs. */
+static void put_sums(const sums *s, float (*sum)[16], int output, int outputs, int tap, int taps)
+{
+    const int in_out = s->call->attributes->weight_in_out;
+    const ptrdiff_t tap_step = in_out ? s->dy->c : 1, output_step = in_out ? 1 : (ptrdiff_t)s->x->c * s->taps;
+    float *to = s->dw + output * output_step + tap * tap_step;
+    if (taps == 16 && in_out && outputs == 4)
+        for (int t = 0; t < 16; t += 4)
+            lanes_turn4(sum[0] + t, 16, to + t * tap_step, tap_step);
+    else if (taps == 16 && !in_out)
+        for (int i = 0; i < outputs; i++)
+            lanes_copy(to + i * output_step, sum[i], 1, 1);
+    else
+        for (int i = 0; i < outputs; i++)
+            for (int t = 0; t < taps; t++)
+                to[i * output_step + t * tap_step] = sum[i][t];
+}
+
+/* Adds the lanes of a run's accumulators. A zero's sign depends on the lanes without an image, so that 0 is added last. */
 static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
 {
-    const ptrdiff_t row = (ptrdiff_t)s->x->c * s->taps;
-    for (int i = 0; i < ob; i++, output++, acc += RUN * LS_LANES)
-        for (int t = 0; t < taps; t += 16) {
-            float sum[16];
-            lanes_sum16(acc + t * LS_LANES, sum);
-            const int count = taps - t < 16 ? taps - t : 16;
-            if (s->call->attributes->weight_in_out)
-                for (int j = 0; j < count; j++)
-                    s->dw[(ptrdiff_t)(tap + t + j) * s->dy->c + output] = sum[j] + 0.0f;
-            else
-                for (int j = 0; j < count; j++)
-                    s->dw[output * row + tap + t + j] = sum[j] + 0.0f;
+    for (int t = 0; t < taps; t += 16) {
+        float sum[LS_OB][16];
+        for (int i = 0; i < ob; i++) {
+            lanes_sum16(acc + (i * RUN + t) * LS_LANES, sum[i]);
+            for (int v = 0; v < 16; v += LS_VL)
+                vf_store(sum[i] + v, vf_add(vf_load(sum[i] + v), vf_zero()));
         }
+        put_sums(s, sum, output, ob, tap + t, taps - t < 16 ? taps - t : 16);
+    }
 }
 
 typedef struct chunk {
