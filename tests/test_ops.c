@@ -83,8 +83,9 @@ static void make_inputs(const test_case *one, operands *all, test_random *random
     }
 }
 
+/* `over`: which operand the first output lies over, -1 for none. */
 static void compute(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all, int parts,
-                    unsigned char canary)
+                    unsigned char canary, int over)
 {
     ls_op op = one->attributes.op;
     ls_op_call call = {.attributes = &one->attributes, .samples = &batch->samples};
@@ -98,6 +99,8 @@ static void compute(const ls_backend *backend, const test_case *one, const test_
         call.out[i] = shape_of(one->row, what);
         call.out[i].data = all->out[i].data;
     }
+    if (over >= 0)
+        call.in[over].data = memcpy(all->out[0].data, all->in[over].data, all->in[over].n * sizeof(float));
     call.parts = parts;
     for (int i = 0; i < parts; i++) {
         call.part = (i + 1) % parts; /* in another order than the whole has */
@@ -157,14 +160,14 @@ static float *copy_of(const buffer *b)
 }
 
 static void check_backend(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all,
-                          int parts)
+                          int parts, int over)
 {
     operands own;
     float *before[LS_MAX_IN];
     memcpy(own.in, all->in, sizeof own.in);
     for (int i = 0; i < LS_MAX_IN; i++)
         before[i] = copy_of(&own.in[i]);
-    compute(backend, one, batch, &own, parts, 0xa5);
+    compute(backend, one, batch, &own, parts, 0xa5, over);
     for (int i = 0; i < LS_MAX_OUT; i++)
         compare_output(backend, one, i, &all->out[i], &own.out[i], 0xa5);
     for (int i = 0; i < LS_MAX_IN; i++) {
@@ -173,6 +176,30 @@ static void check_backend(const ls_backend *backend, const test_case *one, const
         free(before[i]);
     }
     free_all(own.out, LS_MAX_OUT);
+}
+
+/* Whether cores may share the operation where there are many images; a kernel that is never cut computes all in every part. */
+static int is_cut(const ls_backend *backend, const test_case *one)
+{
+    const op_operands *kinds = &operands_of[one->attributes.op];
+    const ls_samples many = {.count = 1 << 20};
+    ls_op_call call = {.attributes = &one->attributes, .samples = &many, .groups = many.count / LS_LANES};
+    for (int i = 0; i < LS_MAX_IN; i++)
+        call.in[i] = shape_of(one->row, kinds->in[i]);
+    for (int i = 0; i < LS_MAX_OUT; i++)
+        call.out[i] = shape_of(one->row, kinds->out[i]);
+    return backend->parts && backend->parts(&call) > 1;
+}
+
+/* Wherever the first output may lie over an operand. */
+static void check_over_operands(const ls_backend *backend, const test_case *one, const test_batch *batch, operands *all,
+                                int parts)
+{
+    const op_operands *kinds = &operands_of[one->attributes.op];
+    for (int k = 0; k < LS_MAX_IN; k++)
+        if (ls_op_overwrites(one->attributes.op) >> k & 1 && all->in[k].data && by_image(kinds->in[k]) &&
+            all->in[k].n == all->out[0].n)
+            check_backend(backend, one, batch, all, parts, k);
 }
 
 /* ---- Running the table ---- */
@@ -193,16 +220,20 @@ static void run_case(const test_case *one)
     test_fill_normal(&random, rows, (size_t)r->count * r->c * r->h * r->w);
     batch.samples.rows[one->attributes.input] = rows;
     make_inputs(one, &all, &random);
-    compute(ls_backend_ref(), one, &batch, &all, 1, 0x5a);
+    compute(ls_backend_ref(), one, &batch, &all, 1, 0x5a, -1);
     for (int i = 0; i < LS_MAX_OUT; i++) {
         /* Against itself: the zeros of the lanes without an image, and the guards. */
         compare_output(ls_backend_ref(), one, i, &all.out[i], &all.out[i], 0x5a);
     }
+    check_over_operands(ls_backend_ref(), one, &batch, &all, 1);
     for (int i = 0; i < backend_count; i++) {
         change_garbage(one, &all, &random);
-        check_backend(backends[i], one, &batch, &all, 1);
+        check_backend(backends[i], one, &batch, &all, 1, -1);
+        check_over_operands(backends[i], one, &batch, &all, 1);
         if (one->in_parts)
-            check_backend(backends[i], one, &batch, &all, 3);
+            check_backend(backends[i], one, &batch, &all, 3, -1);
+        if (one->in_parts && is_cut(backends[i], one))
+            check_over_operands(backends[i], one, &batch, &all, 3);
     }
     free_all(all.in, LS_MAX_IN);
     free_all(all.out, LS_MAX_OUT);

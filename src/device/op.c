@@ -56,6 +56,28 @@ const char *ls_op_name(ls_op op)
     return at < LS_OP_COUNT ? names[at] : "unknown";
 }
 
+unsigned ls_op_overwrites(ls_op op)
+{
+    static const unsigned char operands[LS_OP_COUNT] = {
+        [LS_OP_ADD] = 3,
+        [LS_OP_ADD_BIAS] = 1,
+        [LS_OP_RELU] = 1,
+        [LS_OP_RELU_BACKWARD] = 3,
+        [LS_OP_MULTIPLY] = 3,
+        [LS_OP_SUBTRACT] = 3,
+        [LS_OP_SCALE] = 1,
+        [LS_OP_TANH] = 1,
+        [LS_OP_SIGMOID] = 1,
+        [LS_OP_TANH_BACKWARD] = 3,
+        [LS_OP_SIGMOID_BACKWARD] = 3,
+        [LS_OP_AVG_POOL_BACKWARD] = 2,
+        [LS_OP_BATCH_NORM_INFER] = 9,
+        [LS_OP_BATCH_NORM_BACKWARD] = 19,
+    };
+    unsigned at = (unsigned)op;
+    return at < LS_OP_COUNT ? operands[at] : 0;
+}
+
 double ls_op_flops(const ls_op_call *call)
 {
     const ls_operand *x, *y;

@@ -168,6 +168,10 @@ typedef enum ls_op {
 
 const char *ls_op_name(ls_op op);
 
+/* Bit k: out0 may lie where operand k of the same size does, whose numbers are then gone. Every kernel of such an operation is done with
+ * each of them when it writes that place of out0. */
+unsigned ls_op_overwrites(ls_op op);
+
 typedef struct ls_attributes {
     ls_op op;
     int kernel, stride, padding;

@@ -30,25 +30,6 @@ static size_t floats_of(const ls_node *node, int k, int capacity, const ls_backe
     return round_up((images * image * bytes + sizeof(float) - 1) / sizeof(float), place);
 }
 
-/* Whether the node may write its first output over an operand: it reads each number before it writes that one, and no other. */
-static bool may_overwrite(ls_op op)
-{
-    static const bool may[LS_OP_COUNT] = {
-        [LS_OP_ADD] = true,
-        [LS_OP_ADD_BIAS] = true,
-        [LS_OP_RELU] = true,
-        [LS_OP_RELU_BACKWARD] = true,
-        [LS_OP_MULTIPLY] = true,
-        [LS_OP_SUBTRACT] = true,
-        [LS_OP_SCALE] = true,
-        [LS_OP_TANH] = true,
-        [LS_OP_TANH_BACKWARD] = true,
-        [LS_OP_SIGMOID] = true,
-        [LS_OP_SIGMOID_BACKWARD] = true,
-    };
-    return may[op];
-}
-
 static void find_lives(const ls_graph *graph, life *lives, int capacity, const ls_backend *backend)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -67,20 +48,22 @@ static void find_lives(const ls_graph *graph, life *lives, int capacity, const l
     }
 }
 
-/* Lets the output of a number-by-number step take the place of an operand that ends there; returns through `heir` which value
- * now lives on in which. */
+/* Lets the output of a step take the place of an operand that ends there, where the operation allows it; returns through `heir`
+ * which value now lives on in which. */
 static void join_lives(const ls_graph *graph, life *lives, int *heir)
 {
     for (int i = 0; i < graph->n_values; i++)
         heir[i] = i;
     for (int i = 0; i < graph->n_nodes; i++) {
         const ls_node *node = &graph->nodes[i];
-        if (!may_overwrite(node->attributes.op) || node->out[0]->place != LS_IN_ARENA)
+        const unsigned overwrites = ls_op_overwrites(node->attributes.op);
+        if (!overwrites || node->out[0]->place != LS_IN_ARENA)
             continue;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < LS_MAX_IN; k++) {
             const ls_value *operand = node->in[k] ? ls_graph_root(node->in[k]) : NULL;
             int out = node->out[0]->id;
-            if (!operand || operand->place != LS_IN_ARENA || !operand->per_image || node->in[0] == node->in[1])
+            if (!(overwrites >> k & 1) || !operand || operand->place != LS_IN_ARENA || !operand->per_image ||
+                node->in[0] == node->in[1])
                 continue;
             int root = heir[operand->id];
             if (lives[root].to != i || lives[root].floats != lives[out].floats)
@@ -367,7 +350,8 @@ static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const l
 }
 
 /* Hands a call in to a unit that does it later; returns the mark behind it. */
-static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *call, const ls_bindings *bindings, int mark)
+static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *call, const ls_bindings *bindings,
+                              int mark)
 {
     ls_tally *tally = &bindings->gauge.tally[step];
     plan->steps[step].kernel(call);
