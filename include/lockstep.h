@@ -235,7 +235,7 @@ typedef struct ls_cluster ls_cluster;
  * LS_UNSUPPORTED: no plugin); NULL when there is no memory. */
 ls_cluster *ls_cluster_start(void);
 /* What the launcher's environment says, before anything is started: the rank, how many there are, and its number among those of
- * its host; 0, 1 and 0 where nothing did. */
+ * its host; 0, 1 and 0 where nothing did. Each may be NULL. */
 void ls_cluster_launched(int *rank, int *ranks, int *local);
 /* The i-th MPI that a plugin was built for, "openmpi" or "mpich"; NULL behind the last. Loads the plugin, without its MPI being
  * initialised, and writes why that cannot be, or "", to why[size]. */

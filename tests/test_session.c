@@ -102,6 +102,28 @@ static void device_lists(void **state)
     }
 }
 
+/* What no list of devices can hold, as a caller's own structure may. */
+static void devices_out_of_range(void **state)
+{
+    (void)state;
+    uint64_t sum;
+    ls_session *s = ls_open(NULL);
+    ls_canary(s, (ls_devices){.n = 1, .at = {{9, 9}}}, &sum);
+    assert_failed(s, LS_BAD_ARGUMENT, "type 9");
+    s = ls_open(NULL);
+    assert_string_equal(ls_devices_str(s, (ls_devices){.n = LS_MAX_DEVICES + 1}), "[]");
+    assert_string_equal(ls_devices_str(s, (ls_devices){.n = -1}), "[]");
+    assert_string_equal(ls_device_about(s, ls_host()), "the host");
+    assert_int_equal(ls_close(s), LS_OK);
+    static const ls_device none[] = {{LS_CPU, -1}, {LS_CPU, LS_MAX_DEVICES}, {9, 0}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        s = ls_open(NULL);
+        assert_string_equal(ls_device_about(s, none[i]), "");
+        assert_failed(s, none[i].type == LS_CPU ? LS_NO_DEVICE : LS_BAD_ARGUMENT, "ls_device_about: ");
+        assert_int_equal(ls_device_core(none[i]), -1);
+    }
+}
+
 static void networks_need_values(void **state)
 {
     (void)state;
@@ -287,6 +309,7 @@ static void null_is_survived(void **state)
 {
     (void)state;
     assert_int_equal(ls_close(NULL), LS_OUT_OF_MEMORY);
+    ls_cluster_launched(NULL, NULL, NULL);
     assert_true(ls_failed(NULL));
     assert_null(ls_lenet(NULL));
     assert_null(ls_fashion_mnist(NULL, LS_TRAIN, NULL));
@@ -310,6 +333,7 @@ int main(void)
         cmocka_unit_test(the_first_error_sticks),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(device_lists),
+        cmocka_unit_test(devices_out_of_range),
         cmocka_unit_test(networks_need_values),
         cmocka_unit_test(graphs_are_checked),
         cmocka_unit_test(trainers_are_checked),

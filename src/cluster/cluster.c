@@ -262,9 +262,12 @@ void ls_cluster_launched(int *rank, int *ranks, int *local)
 {
     ls_launch launch;
     bool found = ls_launch_find(&launch);
-    *rank = found ? launch.rank : 0;
-    *ranks = found ? launch.ranks : 1;
-    *local = found ? launch.local : 0;
+    if (rank)
+        *rank = found ? launch.rank : 0;
+    if (ranks)
+        *ranks = found ? launch.ranks : 1;
+    if (local)
+        *local = found ? launch.local : 0;
 }
 
 void ls_cluster_part(ls_cluster *cluster)

@@ -271,7 +271,7 @@ const char *ls_device_str(ls_session *session, ls_device device)
 
 const char *ls_devices_str(ls_session *session, ls_devices devices)
 {
-    if (!session)
+    if (!session || devices.n > LS_MAX_DEVICES)
         return "[]";
     char text[SHOWN * 32 + 8] = "[";
     size_t length = 1;
@@ -291,16 +291,21 @@ const char *ls_device_about(ls_session *session, ls_device device)
     char text[256];
     const char *isa = ls_cpu_isa_name(session->options.isa);
     const ls_cards *cards = device.type == LS_CUDA ? ls_cards_load(text, sizeof text) : NULL;
+    if ((cards || device.type != LS_CUDA) && ls_check_device(session, device, "ls_device_about") != LS_OK)
+        return "";
     if (cards)
         cards->about(ls_card_number(device), text, sizeof text);
-    else if (device.type != LS_CUDA)
+    else if (device.type == LS_HOST)
+        ls_device_write(text, sizeof text, device);
+    else if (device.type == LS_CPU)
         snprintf(text, sizeof text, "core %d, %s kernels", ls_core_number(device.index), isa ? isa : "no");
     return ls_intern(session, text);
 }
 
 int ls_device_core(ls_device device)
 {
-    return device.type == LS_CPU && device.index >= 0 ? ls_core_number(device.index) : -1;
+    const bool there = device.type == LS_CPU && device.index >= 0 && device.index < LS_MAX_DEVICES;
+    return there ? ls_core_number(device.index) : -1;
 }
 
 const char *ls_isa_name(const ls_session *session)

@@ -79,6 +79,8 @@ ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
             continue;
         tried[n_tried++] = unit;
         const uint64_t found = train_on(own, data, devices.at[d]);
+        if (ls_failed(own)) /* also of a type that is none */
+            break;
         const int kind = devices.at[d].type;
         if (!kinds[kind].there) { /* CPUs and GPUs round differently */
             kinds[kind].there = true;
@@ -86,7 +88,7 @@ ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
             kinds[kind].sum = found;
             *sum ^= found;
         }
-        if (found != kinds[kind].sum && !ls_failed(own))
+        if (found != kinds[kind].sum)
             ls_raise(&session->context, LS_INTERNAL,
                      "%s and %s compute different numbers from the same operands; one of them is not to be trusted",
                      ls_device_str(session, kinds[kind].first), ls_device_str(session, devices.at[d]));
