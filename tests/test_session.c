@@ -59,6 +59,19 @@ static void options_are_checked(void **state)
     assert_failed(ls_open(&(ls_options){.conv = (ls_algorithm)9}), LS_BAD_ARGUMENT, "algorithm");
 #if defined __x86_64__
     assert_failed(ls_open(&(ls_options){.isa = LS_ISA_NEON}), LS_NO_DEVICE, "instruction set");
+    /* A cap: what the machine lacks of it is no error. */
+    ls_session *any = ls_open(NULL);
+    static const ls_isa caps[] = {LS_ISA_AVX512, LS_ISA_AVX2};
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        ls_session *s = ls_open(&(ls_options){.isa = caps[i]});
+        assert_string_equal(ls_message(s), "");
+        if (i == 0)
+            assert_string_equal(ls_isa_name(s), ls_isa_name(any));
+        else
+            assert_string_not_equal(ls_isa_name(s), "avx512");
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    assert_int_equal(ls_close(any), LS_OK);
 #endif
 }
 

@@ -19,9 +19,9 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
     if (!o)
         return "options are NULL";
     if (!(o->lr >= 0 && o->lr < 1e30))
-        return "lr must be finite and at least 0";
+        return "lr must be at least 0 and below 1e30";
     if (!(o->momentum >= 0 && o->momentum < 1e30) || !(o->weight_decay >= 0 && o->weight_decay < 1e30))
-        return "momentum and weight_decay must be finite and at least 0";
+        return "momentum and weight_decay must be at least 0 and below 1e30";
     if (o->nesterov && o->momentum == 0)
         return "nesterov needs a momentum";
     if (kind != LS_SGD && o->momentum != 0)
@@ -31,9 +31,9 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
     if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
         return "beta1 and beta2 must be at least 0 and below 1";
     if (!(o->eps >= 0 && o->eps < 1e30) || (o->eps > 0 && (float)o->eps == 0))
-        return "eps must be finite, at least 0, and no smaller than a float can be";
+        return "eps must be at least 0, below 1e30, and no smaller than a float can be";
     if (!(o->clip_norm >= 0 && o->clip_norm < 1e30))
-        return "clip_norm must be finite and at least 0";
+        return "clip_norm must be at least 0 and below 1e30";
     if (o->full_batch < 0)
         return "full_batch must be at least 0";
     if ((int)o->schedule < LS_CONSTANT || (int)o->schedule > LS_COSINE)

@@ -391,7 +391,7 @@ static ls_network *build(ls_module *root, ls_devices devices)
 static const char *wrong_init(const ls_init *init)
 {
     if ((int)init->kind < LS_NORMAL || (int)init->kind > LS_HE || !(init->scale >= 0 && init->scale < 1e30))
-        return "init has no such kind, or a scale that is negative or not finite";
+        return "init has no such kind, or a scale that is not at least 0 and below 1e30";
     return NULL;
 }
 

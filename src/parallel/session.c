@@ -31,6 +31,12 @@ static ls_status check_options(ls_session *session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: host_ranks is %d; it must be at least 0", o->host_ranks);
     if (o->cluster && ls_cluster_status(o->cluster) != LS_OK)
         return ls_raise(context, ls_cluster_status(o->cluster), "%s", ls_cluster_message(o->cluster));
+#if defined __x86_64__ /* what is capped at more than the machine has is as wide as the machine */
+    if (o->isa == LS_ISA_AVX512 && !ls_cpu_backend(o->isa))
+        o->isa = LS_ISA_AVX2;
+    if (o->isa == LS_ISA_AVX2 && !ls_cpu_backend(o->isa))
+        o->isa = LS_ISA_PLAIN;
+#endif
     if (!ls_cpu_backend(o->isa))
         return ls_raise(context, LS_NO_DEVICE,
                         "ls_open: this machine or this build does not have the instruction set asked for");
