@@ -772,14 +772,14 @@ typedef struct ls_metrics {
     double loss;
     int64_t correct, rows;
 } ls_metrics;
-/* Every image of `data` once, in inference mode, on all devices. */
+/* Every image of `data` once, in inference mode, on all devices. A loss that is not finite is LS_NOT_FINITE. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
 /* The share of right images. The second is over a function of explicit parameters: replica[d] are those on device d, and each
  * batch is split over the devices; ls_next then goes on where it stood in the data. */
 double ls_accuracy(ls_module *net, const ls_data *data);
 typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);
-/* logits[rows][classes] in the data's file order. */
+/* logits[rows][classes] in the data's file order. LS_NOT_FINITE names the first image with one that is NaN or infinity. */
 ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes);
 
 /* A stopwatch: laps of start and stop. */

@@ -348,6 +348,34 @@ static void an_overflow_is_named_and_keeps_the_weights(void **state)
     ls_close(s);
 }
 
+/* The last update of a run may leave weights that are finite, and nothing that can be computed from them. */
+static void what_is_inferred_is_finite(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
+    ls_module *net = small_network(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_parameter_info info;
+    ls_parameter_at(net, ls_parameter_count(net) - 1, &info);
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        float numbers[CLASSES] = {bad[i]}, logits[ROWS][CLASSES];
+        ls_metrics metrics;
+        ls_write_parameter(net, info.name, numbers, CLASSES);
+        assert_int_equal(ls_evaluate(net, data, &metrics), LS_NOT_FINITE);
+        assert_non_null(strstr(ls_message(s), "ls_evaluate: the loss over "));
+        assert_true(ls_catch(s, LS_NOT_FINITE));
+        assert_int_equal(ls_predict(net, data, *logits, CLASSES), LS_NOT_FINITE);
+        assert_non_null(strstr(ls_message(s), "ls_predict: what the network makes of image 0 is not finite"));
+        assert_true(ls_catch(s, LS_NOT_FINITE));
+    }
+    float numbers[CLASSES] = {1}, logits[ROWS][CLASSES];
+    ls_write_parameter(net, info.name, numbers, CLASSES);
+    assert_int_equal(ls_predict(net, data, *logits, CLASSES), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void a_norm_of_one_value_is_refused(void **state)
 {
     (void)state;
@@ -424,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_bias_in_front_of_a_norm_stays_zero),
         cmocka_unit_test(one_bit_changes_the_fingerprint), cmocka_unit_test(nothing_is_allocated_while_running),
         cmocka_unit_test(every_allocation_may_fail),       cmocka_unit_test(an_overflow_is_named_and_keeps_the_weights),
+        cmocka_unit_test(what_is_inferred_is_finite),
         cmocka_unit_test(a_norm_of_one_value_is_refused),  cmocka_unit_test(the_gradient_is_the_losses_slope),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);

@@ -1,5 +1,6 @@
 /* Inference on all devices of a network: shards are pulled in order, every image once. Ranks compute a run of them each, and
  * all get everything. */
+#include <math.h>
 #include <string.h>
 
 #include "cluster/cluster.h"
@@ -200,6 +201,16 @@ static ls_status refuse(const ls_module *net, const void *argument, const char *
     return ls_status_of(net->session);
 }
 
+/* Every rank has the same numbers, and comes to the same. */
+static void raise_not_finite(ls_session *session, const char *function, const char *what, int64_t number)
+{
+    ls_raise(&session->context, LS_NOT_FINITE,
+             "%s: %s %lld is not finite: the network overflows with these weights; if it was trained, a lower learning "
+             "rate may help",
+             function, what, (long long)number);
+    atomic_store(&session->together, ls_cluster_ranks(session->options.cluster) > 1);
+}
+
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
 {
     if (!net || !data || !metrics || ls_failed(net->session))
@@ -211,10 +222,22 @@ ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
         loss = ls_sum(ls_cross_entropy(ls_infer(net, X), y));
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_settle(net->network) == LS_OK &&
-        run_all(trace, loss, NULL, metrics) == LS_OK)
+        run_all(trace, loss, NULL, metrics) == LS_OK) {
+        if (!isfinite(metrics->loss))
+            raise_not_finite(session, "ls_evaluate", "the loss over images 0 to", metrics->rows - 1);
         metrics->loss /= (double)metrics->rows;
+    }
     ls_scope_close(session, scope);
     return ls_status_of(session);
+}
+
+/* -1 where all are. */
+static int64_t first_not_finite(const float *numbers, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(numbers[i]))
+            return i;
+    return -1;
 }
 
 ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes)
@@ -231,8 +254,11 @@ ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int cla
                  net->network->classes, classes);
     ls_trace *trace = rows ? ls_session_trace(session) : NULL;
     if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
-        ls_network_settle(net->network) == LS_OK)
-        run_all(trace, rows, logits, NULL);
+        ls_network_settle(net->network) == LS_OK && run_all(trace, rows, logits, NULL) == LS_OK) {
+        const int64_t bad = first_not_finite(logits, data->rows * classes);
+        if (bad >= 0)
+            raise_not_finite(session, "ls_predict", "what the network makes of image", bad / classes);
+    }
     ls_scope_close(session, scope);
     return ls_status_of(session);
 }

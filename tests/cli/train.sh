@@ -117,6 +117,24 @@ assert len(whole) == 10 + length + 33 * 10 * 4
 assert all(math.isfinite(x) for x in struct.unpack("<330f", whole[10 + length :]))
 PY
 
+# An update that is finite, and leaves a network that overflows: no accuracy is printed, no logits are written.
+runs 1 train --lr 1e29 --limit 64 --limit-test 10 --epochs 1 --quiet --save "$work/huge.safetensors"
+one_line 'evaluation: .*not finite'
+[ ! -e "$work/huge.safetensors" ] || wrong "a network that overflows was saved"
+python3 - "$work/w.safetensors" "$work/huge.safetensors" <<'PY'
+import struct, sys
+whole = bytearray(open(sys.argv[1], "rb").read())
+begin = 8 + struct.unpack("<Q", whole[:8])[0]
+for at in range(begin, len(whole), 4):
+    whole[at : at + 4] = struct.pack("<f", 1e30)
+open(sys.argv[2], "wb").write(whole)
+PY
+runs 1 eval --weights "$work/huge.safetensors" --limit-test 10
+one_line 'eval: .*not finite'
+runs 1 predict --weights "$work/huge.safetensors" --limit-test 10 --out "$work/huge.npy"
+one_line 'predict: .*not finite'
+[ ! -e "$work/huge.npy" ] || wrong "logits that are no numbers were written"
+
 # Weights of another network are refused, and nothing is left behind.
 runs 1 eval --weights "$work/w.safetensors" --model resnet18 --limit-test 10
 one_line '--weights: '
