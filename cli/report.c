@@ -28,6 +28,10 @@ static int write_one(const char *option, const char *folder, const char *name, c
     whole_file out;
     if (!whole_begin(&out, folder, name))
         return failed(option, "%s/%s: %s", folder, name, strerror(errno));
+    if (check_new_file(option, out.path) != 0) { /* a device, say: it must stay where it is */
+        whole_end(&out, false);
+        return STATUS_FAILED;
+    }
     bool good = true;
     if (page)
         page(out.file, f, user);

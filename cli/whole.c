@@ -48,18 +48,27 @@ static char *folder_of(const char *path)
     return slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
 }
 
+/* A file is written under a temporary name, which is longer by a process's number and a few letters more. */
+enum { LONGER = 24 };
+
 int check_new_file(const char *option, const char *path)
 {
     struct stat about;
     size_t length = strlen(path);
+    const char *slash = strrchr(path, '/');
     if (length && path[length - 1] == '/')
         return failed(option, "%s: names a folder, not a file", path);
     char *folder = folder_of(path);
     int status = folder ? check_folder(option, folder) : failed(option, "%s", strerror(ENOMEM));
+    const long most = status ? -1 : pathconf(folder, _PC_NAME_MAX);
     free(folder);
-    if (!status && stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-        return failed(option, "%s: %s", path, strerror(EISDIR));
-    return status;
+    if (status)
+        return status;
+    if (most > 0 && strlen(slash ? slash + 1 : path) + LONGER > (size_t)most)
+        return failed(option, "%s: %s", path, strerror(ENAMETOOLONG));
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return failed(option, "%s: %s", path, S_ISDIR(about.st_mode) ? strerror(EISDIR) : "not a regular file");
+    return 0;
 }
 
 bool whole_begin_at(whole_file *f, const char *path)

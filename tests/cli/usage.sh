@@ -80,6 +80,25 @@ refused '--dtype: bf16 .*GPU' train --dtype bf16
 refused '--trace: .*nowhere' train --trace "$work/nowhere/t.json"
 refused '--trace: ' train --trace "$work"
 usage '--trace: ' train --trace ''
+# What is no file is not put out of its place, by root neither; and what cannot be saved is told before the training.
+mkfifo "$work/fifo"
+long=$(printf '%250s' | tr ' ' w)
+for option in save trace; do
+    refused "--$option: .*fifo: .*not a regular file" train "--$option" "$work/fifo" --data "$work/nowhere"
+    refused "--$option: .*: .*too long" train "--$option" "$work/$long" --data "$work/nowhere"
+done
+for file in report.html curve.png curve.svg; do
+    mkdir -p "$work/page"
+    rm -f "$work/page"/*
+    mkfifo "$work/page/$file"
+    printf '%s\n' '{"lockstep":"0.1.0"}' '{"step":1,"loss":2}' >"$work/run.jsonl"
+    if ! "$program" --version | grep -qE '^(weights files|reports): not built in'; then
+        "$program" report "$work/run.jsonl" --out "$work/page" >"$work/out" 2>"$work/err" && wrong "report wrote over a FIFO"
+        grep -q "^lockstep: .*$file: .*not a regular file" "$work/err" || wrong "report does not name the FIFO"
+    fi
+    [ -p "$work/page/$file" ] || wrong "report replaced a FIFO"
+done
+[ -p "$work/fifo" ] || wrong "a FIFO was replaced"
 usage 'doctor: .*extra' doctor extra
 usage "--skip: 'everything'" doctor --skip cores,everything
 usage '--skip: ' doctor --skip ''
