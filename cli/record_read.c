@@ -81,6 +81,25 @@ static bool take_line(record *r, json_t *line)
     return true;
 }
 
+/* A line as JSON; NULL where it is none. The seed in the settings may be larger than the reader's whole numbers are: it is text
+ * then. */
+static json_t *parse_line(const char *text, size_t length, bool settings)
+{
+    static const char seed[] = "\"seed\":";
+    json_error_t error;
+    json_t *line = json_loadb(text, length, 0, &error);
+    if (line || !settings)
+        return line;
+    line = json_loadb(text, length, JSON_DECODE_INT_AS_REAL, &error);
+    const char *at = line ? strstr(text, seed) : NULL;
+    size_t digits = at ? strspn(at + sizeof seed - 1, "0123456789") : 0;
+    if (digits && json_object_set_new(line, "seed", json_stringn(at + sizeof seed - 1, digits)) != 0) {
+        json_decref(line);
+        return NULL;
+    }
+    return line;
+}
+
 static int read_lines(record *r, FILE *file)
 {
     char *text = NULL;
@@ -88,11 +107,10 @@ static int read_lines(record *r, FILE *file)
     int status = 0;
     long long n = 0;
     for (ssize_t length; status == 0 && (length = getline(&text, &room, file)) > 0;) {
-        json_error_t error;
         n++;
         if (text[length - 1] != '\n')
             break;
-        json_t *line = json_loadb(text, (size_t)length, 0, &error);
+        json_t *line = parse_line(text, (size_t)length, n == 1);
         if (!json_is_object(line))
             status = failed("report", "%s:%lld: not a line of a run's log", r->name, n);
         else if (n == 1 && !json_object_get(line, "lockstep"))

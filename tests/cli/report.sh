@@ -26,6 +26,18 @@ if ! "$program" --version | grep -q '^reports: cairo'; then
     ends
 fi
 
+# A seed above 2^63 is a seed as others are.
+if ! "$program" --version | grep -q '^weights files: not built in'; then
+    # shellcheck disable=SC2086
+    runs 0 train $small --epochs 1 --seed 18446744073709551615 --log "$work/seed.jsonl"
+    # shellcheck disable=SC2086
+    runs 0 train $small --epochs 1 --seed 18446744073709551614 --log "$work/other.jsonl"
+    runs 0 report "$work/seed.jsonl" "$work/other.jsonl" --out "$work/seeds"
+    for seed in 18446744073709551615 18446744073709551614; do
+        grep -q "$seed" "$work/seeds/report.html" || wrong "the report does not show the seed $seed"
+    done
+fi
+
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0-1 --log "$work/two.jsonl" --report "$work/look"
 [ ! -s "$work/err" ] || wrong "--quiet says something"
