@@ -2,6 +2,7 @@
 #include "record.h"
 #include "say.h"
 #include "utf8.h"
+#include "whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +46,7 @@ static bool cut_back(FILE *file, const char *path, int64_t step, int64_t epochs,
     int64_t last = 0, kept = 0;
     ssize_t length = getline(&line, &room, file);
     bool empty = length <= 0, log = !empty && strncmp(line, first, sizeof first - 1) == 0;
-    *begun = log && line[length - 1] == '\n';
+    *begun = log && line[length - 1] == '\n' && step > 0; /* of no step there is nothing to keep */
     for (bool stay = *begun; stay;
          stay = (length = getline(&line, &room, file)) > 0 && stays(line, length, step, epochs, &last)) {
         end += length;
@@ -110,6 +111,66 @@ run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bo
         return new_log(file, "--log", path);
     fclose(file);
     return NULL;
+}
+
+static bool check(run_log *log, bool good)
+{
+    if (good || log->broken)
+        return good && !log->broken;
+    log->broken = true;
+    failed(log->option, "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
+    return false;
+}
+
+/* From where `from` stands to its end. */
+static bool copy_rest(FILE *from, FILE *to)
+{
+    char block[4096];
+    for (size_t n; (n = fread(block, 1, sizeof block, from)) > 0;)
+        if (fwrite(block, 1, n, to) != n)
+            return false;
+    return !ferror(from);
+}
+
+/* The log with another first line, at its own place, where a link leads to. `old` stands behind the one it had. */
+static bool put_first(run_log *log, FILE *old, const char *path, const char *first, size_t length)
+{
+    struct stat about;
+    whole_file new;
+    if (fstat(fileno(old), &about) != 0 || !whole_begin_at(&new, path))
+        return false;
+    bool good = fchmod(fileno(new.file), about.st_mode & 07777) == 0 && fwrite(first, 1, length, new.file) == length &&
+                copy_rest(old, new.file);
+    FILE *file = whole_end(&new, good) ? fopen(path, "r+e") : NULL;
+    if (!file)
+        return false;
+    fclose(log->file);
+    log->file = file;
+    return true;
+}
+
+bool log_settle(run_log *log, const char *first, size_t length)
+{
+    char *line = NULL, *path = NULL;
+    size_t room = 0;
+    errno = 0;
+    FILE *old = fopen(log->path, "re"); /* the log's own stream has in its buffer what was cut off */
+    ssize_t got = old ? getline(&line, &room, old) : -1;
+    bool good = got > 0;
+    if (good && (got != (ssize_t)length || memcmp(line, first, length) != 0))
+        good = (path = realpath(log->path, NULL)) && put_first(log, old, path, first, length);
+    int error = errno;
+    free(path);
+    free(line);
+    if (old)
+        fclose(old);
+    if (!good && (error == EACCES || error == EPERM || error == EROFS)) {
+        note("note: --log: %s keeps the settings that the run began with: %s", log->path, strerror(error));
+        good = true;
+    }
+    good = good && fseeko(log->file, 0, SEEK_END) == 0;
+    errno = good ? errno : error;
+    return check(log, good);
 }
 
 run_log *log_into(record *to)
@@ -254,15 +315,6 @@ void log_list_end(run_log *log)
         return;
     putc(']', log->file);
     log->first = false;
-}
-
-static bool check(run_log *log, bool good)
-{
-    if (good || log->broken)
-        return good && !log->broken;
-    log->broken = true;
-    failed(log->option, "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
-    return false;
 }
 
 bool log_end(run_log *log)

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Saving at the end of a long run must not fail on what can be seen before it. */
@@ -515,6 +516,24 @@ static int prepare(training *t)
     return 0;
 }
 
+/* The settings in the log of a run that goes on are those that it goes on with. */
+static int settle_log(training *t)
+{
+    char *first = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&first, &length);
+    run_log *line = memory ? log_onto(memory, "--log", t->run.chosen->log) : NULL;
+    bool good = line && log_settings(t, line);
+    if (memory)
+        good = fclose(memory) == 0 && good;
+    if (!good && !line)
+        failed("--log", "%s", strerror(ENOMEM));
+    log_close(line);
+    good = good && log_settle(t->log, first, length);
+    free(first);
+    return good ? 0 : STATUS_FAILED;
+}
+
 /* The log, anew or cut back to where the run goes on. */
 static int open_log(training *t, int64_t step, int64_t epochs)
 {
@@ -522,6 +541,8 @@ static int open_log(training *t, int64_t step, int64_t epochs)
     bool begun = false;
     if (c->log && !(t->log = log_open(c->log, c->resume, step, epochs, &begun)))
         return STATUS_FAILED;
+    if (begun && !*t->result)
+        return settle_log(t);
     return begun || log_settings(t, t->log) ? 0 : STATUS_FAILED;
 }
 

@@ -223,6 +223,31 @@ refused(1, "--log: .*/file: is no log of a run", *small, "--checkpoint", folder,
 assert open(work + "/file").read() == "mine"
 PY
 
+part 'the settings in the log' <<'PY'
+def settings():
+    return {name: value for name, value in json.loads(open(log).readline()).items() if name != "isa_in_use"}
+
+
+# Those of the run that ends it: as if it had been asked for from the start. The log's own place and mode stay.
+done(*small, "--log", log, "--devices", "cpu:0", "--quiet")
+wanted, steps = settings(), numbers()
+clean()
+done(*small, *kept, "--steps", "7", "--devices", "cpu:0-1", "--save", work + "/w.safetensors", "--quiet")
+assert settings() != wanted
+os.rename(log, work + "/elsewhere.jsonl")
+os.symlink("elsewhere.jsonl", log)
+os.chmod(log, 0o640)
+done(*small, *kept, "--resume", "--devices", "cpu:0", "--quiet")
+assert settings() == wanted and numbers() == steps, (settings(), wanted)
+assert os.path.islink(log) and os.stat(log).st_mode & 0o777 == 0o640
+assert not [name for name in os.listdir(work) if "elsewhere" in name and name != "elsewhere.jsonl"], os.listdir(work)
+# Nothing to go on from: the log is this run's alone, though it was another's.
+clean()
+done(*small, "--log", log, "--seed", "5", "--quiet")
+done(*small, *kept, "--resume", "--devices", "cpu:0", "--quiet")
+assert settings() == wanted and numbers() == steps, settings()
+PY
+
 part 'what is refused and allowed' <<'PY'
 clean()
 done(*small, "--checkpoint", folder, "--checkpoint-every", "6", "--quiet")
