@@ -182,6 +182,15 @@ int checkpoint_open(training *t)
 
 /* ---- Saving ---- */
 
+const char *checkpoint_interval(const settings *c, char text[32])
+{
+    if (c->every_steps)
+        snprintf(text, 32, "%lld", (long long)c->every_steps);
+    else
+        snprintf(text, 32, "%.0fs", c->every_seconds > 0 ? c->every_seconds : usual_seconds);
+    return c->checkpoint ? text : NULL;
+}
+
 bool checkpoint_wanted(const training *t)
 {
     const settings *c = t->run.chosen;

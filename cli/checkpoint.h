@@ -12,6 +12,9 @@ int checkpoint_open(training *t);
 bool checkpoint_wanted(const training *t);
 bool checkpoint_due(const training *t);
 
+/* Its steps, or its time as "600s"; NULL without --checkpoint. */
+const char *checkpoint_interval(const settings *c, char text[32]);
+
 /* Saves where the run stands, while it goes on. A checkpoint that cannot be written is said and the run goes on; 0, or the status
  * to exit with where it cannot. */
 int checkpoint_save(training *t);

@@ -35,7 +35,9 @@ static summary summarize(record *const runs[], int i)
 /* Settings that are not alike in all runs: what a table of runs is for. What follows from others says nothing more. */
 static bool differs(record *const runs[], int n, const char *name)
 {
-    static const char *const own[] = {"save", "steps", "limit", "limit_test", "built_with", "lockstep"};
+    static const char *const own[] = {"save",       "steps",    "limit",      "limit_test",
+                                      "built_with", "lockstep", "checkpoint", "checkpoint_every",
+                                      "verify",     "timeout",  "report",     "trace"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(name, own[i]) == 0)
             return false;
@@ -59,9 +61,15 @@ static void short_value(char *text, size_t size, const record *r, const char *na
 static int differing(record *const runs[], int n, const char *names[], int room)
 {
     int found = 0;
-    for (int i = 0; i < runs[0]->n_settings && found < room; i++)
-        if (differs(runs, n, runs[0]->settings[i].name))
-            names[found++] = runs[0]->settings[i].name;
+    for (int r = 0; r < n; r++) /* a run may have settings that those before it lack */
+        for (int i = 0; i < runs[r]->n_settings && found < room; i++) {
+            const char *name = runs[r]->settings[i].name;
+            bool new = differs(runs, n, name);
+            for (int k = 0; k < found && new; k++)
+                new = strcmp(names[k], name) != 0;
+            if (new)
+                names[found++] = name;
+        }
     return found;
 }
 

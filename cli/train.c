@@ -126,6 +126,7 @@ static void say_idle_devices(const training *t)
 static bool log_settings(const training *t, run_log *log)
 {
     const settings *c = t->run.chosen;
+    char every[32];
     log_begin(log);
     log_text(log, "lockstep", ls_version());
     log_text(log, "built_with", log ? ls_features() : NULL);
@@ -171,6 +172,13 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "isa", isa_choice(c->isa));
     log_text(log, "isa_in_use", ls_isa_name(t->run.session));
     log_text(log, "dtype", dtype_choice(c->dtype));
+    log_text(log, "checkpoint", c->checkpoint);
+    log_text(log, "checkpoint_every", checkpoint_interval(c, every));
+    log_integer(log, "verify", c->verify);
+    log_integer(log, "timeout", c->timeout);
+    log_bool(log, "balance", c->balance);
+    log_text(log, "report", c->report);
+    log_text(log, "trace", c->trace);
     return log_end(log);
 }
 

@@ -38,6 +38,14 @@ if ! "$program" --version | grep -q '^weights files: not built in'; then
     done
 fi
 
+# What only a later run has is a difference too; where a run leaves its files is none.
+# shellcheck disable=SC2086
+runs 0 train $small --epochs 1 --log "$work/plain.jsonl"
+# shellcheck disable=SC2086
+runs 0 train $small --epochs 1 --log "$work/clipped.jsonl" --clip-norm 0.5 --trace "$work/t.json" --timeout 600
+runs 0 report "$work/plain.jsonl" "$work/clipped.jsonl" --out "$work/clip"
+grep -q '^run *clip_norm  test acc' "$work/out" || wrong "the report's table does not have clip_norm alone"
+
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0-1 --log "$work/two.jsonl" --report "$work/look"
 [ ! -s "$work/err" ] || wrong "--quiet says something"

@@ -27,7 +27,8 @@ lines = open(sys.argv[1], encoding="utf-8").read().split("\n")
 assert lines.pop() == "", "the last line is not whole"
 lines = [json.loads(line) for line in lines]
 first = lines.pop(0)
-for name in ("lockstep", "model", "devices", "batch", "shard", "epochs", "seed", "init", "lr", "momentum", "weight_decay", "schedule"):
+for name in ("lockstep", "model", "devices", "batch", "shard", "epochs", "seed", "init", "lr", "momentum", "weight_decay", "schedule",
+             "save", "checkpoint", "checkpoint_every", "verify", "timeout", "balance", "report", "trace"):
     assert name in first, name
 assert (first["batch"], first["shard"], first["lr"], first["model"]) == (128, 32, 0.3, "lenet"), first
 steps = [line for line in lines if "step" in line]
