@@ -62,5 +62,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(name, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    return wrong_usage(name, "no such command; 'lockstep --help' lists them");
+    return wrong_usage(*name ? name : "''", "no such command; 'lockstep --help' lists them");
 }

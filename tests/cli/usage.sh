@@ -18,6 +18,7 @@ refused() { # PATTERN ARGUMENTS...
 
 usage 'usage: '
 usage 'frobnicate: ' frobnicate
+usage "'': no such command" ''
 usage '--frobnicate: ' train --frobnicate
 usage '-x: ' train -x
 usage '--batch: needs a value' train --batch
