@@ -3,6 +3,7 @@
 #include "say.h"
 
 #include <getopt.h>
+#include <float.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -244,8 +245,6 @@ const char *conv_choice(int conv)
     return choice_name(convs, conv);
 }
 
-static const double most_real = 1e29; /* the library takes what is below 1e30 */
-
 /* Finds `text` among the choices; NULL, and a usage error said, where it is not there. */
 static const choice *choose(const char *option, const choice *choices, const char *text)
 {
@@ -277,8 +276,8 @@ static int read_init(const char *option, const char *text, settings *chosen)
     else if (strcmp(text, "he") == 0)
         init.kind = LS_HE;
     else if (strncmp(text, "normal:", 7) == 0) {
-        if (!number_real(text + 7, most_real, &init.scale) || init.scale == 0)
-            return wrong_usage(option, "'%s': the deviation is not a number above 0, of at most %g", text, most_real);
+        if (!number_real(text + 7, FLT_MAX, &init.scale) || init.scale == 0)
+            return wrong_usage(option, "'%s': the deviation is not a number above 0", text);
     } else if (strcmp(text, "normal") != 0)
         return wrong_usage(option, "'%s' is none of: normal:DEVIATION, xavier, he", text);
     chosen->init = init;
@@ -382,8 +381,8 @@ static int read_value(const row *r, char *text, settings *chosen)
             return wrong_usage(option, "'%s' is not a whole number from 0 to 18446744073709551615", text);
         return 0;
     case KIND_REAL:
-        if (!number_real(text, most_real, place))
-            return wrong_usage(option, "'%s' is not a number from 0 to %g", text, most_real);
+        if (!number_real(text, FLT_MAX, place))
+            return wrong_usage(option, "'%s' is not a number of at least 0", text);
         return 0;
     case KIND_FLAG:
         *(bool *)place = true;

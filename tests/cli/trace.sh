@@ -148,7 +148,7 @@ called="--trace on a disk that is full"
 grep -q '^lockstep: --trace: .*full.json: File too large$' "$work/err" || wrong "$called: is not named"
 [ ! -e "$work/full.json" ] && [ "$(find "$work" -maxdepth 1 -name '.full.json*')" = '' ] || wrong "$called: something is left"
 # shellcheck disable=SC2086
-runs 1 train $small --devices cpu:0 --quiet --lr 1e30 --trace "$work/broken.json"
+runs 1 train $small --devices cpu:0 --quiet --lr 1e20 --trace "$work/broken.json"
 [ ! -e "$work/broken.json" ] || wrong "a run that failed left a trace"
 [ "$(find "$work" -maxdepth 1 -name '.broken.json*')" = '' ] || wrong "a run that failed left something"
 ends

@@ -118,6 +118,10 @@ assert len(whole) == 10 + length + 33 * 10 * 4
 assert all(math.isfinite(x) for x in struct.unpack("<330f", whole[10 + length :]))
 PY
 
+# A number, but beyond what an update can be computed with: refused for what it is.
+runs 1 train --lr 1e38 --limit 64 --limit-test 10 --epochs 1
+one_line 'train: lr must be at least 0 and below 1e30'
+
 # An update that is finite, and leaves a network that overflows: no accuracy is printed, no logits are written.
 runs 1 train --lr 1e29 --limit 64 --limit-test 10 --epochs 1 --quiet --save "$work/huge.safetensors"
 one_line 'evaluation: .*not finite'
