@@ -47,8 +47,8 @@ typedef enum ls_op {
      * acc = fma(dy, x at the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x
      * finite, so that they can change no more than a zero's sign, and adding 0 leaves no -0. */
     LS_OP_CONV_WEIGHT,
-    /* The same products as CONV and CONV_DATA by Winograd F(4x4, k x k), for stride 1 and k = 3 with padding 1 or k = 5 with
-     * padding 0 to 4; see `winograd.h`. */
+    /* The same products as CONV and CONV_DATA by Winograd F(m x m, k x k), for k = 3 with padding 1 and a stride of 1 or 2, or k = 5
+     * with padding 0 to 4; see `winograd.h`. */
     LS_OP_WINOGRAD,
     LS_OP_WINOGRAD_DATA,
     /* CONV_WEIGHT's sums for the same convolutions. in: x, dy; out: dw. Its order is another: see `winograd.h`. */

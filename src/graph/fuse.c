@@ -102,7 +102,7 @@ static void crop(ls_graph *graph, const ls_node *pool)
 }
 
 /* By shape alone, so that no machine decides differently. Few channels do not pay for the transforms, nor do maps that fill
- * little of their tiles: Winograd makes at most half the products. */
+ * little of their tiles: Winograd makes at most three fifths of the products. */
 static void choose_winograd(ls_node *node)
 {
     const ls_attributes *a = &node->attributes;
@@ -110,10 +110,9 @@ static void choose_winograd(ls_node *node)
         node->in[0]->c < WINOGRAD_MIN_CHANNELS || node->out[0]->c < WINOGRAD_MIN_CHANNELS)
         return;
     const ls_value *y = node->out[0];
-    const long tiles =
-        (long)((y->h + LS_WINOGRAD_TILE - 1) / LS_WINOGRAD_TILE) * ((y->w + LS_WINOGRAD_TILE - 1) / LS_WINOGRAD_TILE);
-    const int window = a->kernel + LS_WINOGRAD_TILE - 1;
-    if (2 * tiles * window * window <= (long)y->h * y->w * a->kernel * a->kernel)
+    const int tile = ls_winograd_tile(a->kernel, a->stride, y->h, y->w);
+    const long tiles = (long)((y->h + tile - 1) / tile) * ((y->w + tile - 1) / tile);
+    if (5 * tiles * ls_winograd_products(a->kernel, a->stride, tile) <= 3L * y->h * y->w * a->kernel * a->kernel)
         node->attributes.op = LS_OP_WINOGRAD;
 }
 

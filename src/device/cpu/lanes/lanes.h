@@ -32,8 +32,10 @@
 #define LS_INLINE static inline __attribute__((always_inline, unused))
 #if defined(__clang__)
 #define LS_UNROLL _Pragma("clang loop unroll(full)")
+#define LS_ROLL   _Pragma("clang loop unroll(disable)")
 #else
 #define LS_UNROLL _Pragma("GCC unroll 16")
+#define LS_ROLL   _Pragma("GCC unroll 1")
 #endif
 
 #if LS_VL == 16

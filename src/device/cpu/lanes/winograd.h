@@ -3,74 +3,147 @@
 #define LS_DEVICE_CPU_LANES_WINOGRAD_H
 
 #include "device/cpu/lanes/winograd_steps.h"
+#include "device/op.h"
 
-enum { TILE = LS_WINOGRAD_TILE };
+enum { MOST_TILE = LS_WINOGRAD_TILE };
 
-/* Maps of y's shape, cut into tiles that are numbered through all groups. */
+/* A phase's outputs, cut into tiles that are numbered through all groups. */
 typedef struct tiling {
-    int kernel, padding, window, places;
-    int rows, columns; /* of tiles */
+    ls_winograd_axis row, column;
+    form down, along; /* of rows, and of columns */
+    int tile;
+    int places, distinct; /* distinct: with a U of their own */
+    int rows, columns;    /* of tiles */
 } tiling;
 
-LS_INLINE tiling tiling_of(const ls_attributes *a, const ls_operand *y)
+LS_INLINE form form_of(int taps, int tile)
 {
-    const int window = a->kernel + TILE - 1;
-    return (tiling){a->kernel, a->padding, window, window * window, (y->h + TILE - 1) / TILE, (y->w + TILE - 1) / TILE};
+    switch (taps) {
+    case 1:
+        return tile == 7 ? F7X1 : F4X1;
+    case 2:
+        return tile == 7 ? F7X2 : F4X2;
+    case 3:
+        return tile == 7 ? F7X3 : F4X3;
+    default:
+        return F4X5;
+    }
+}
+
+/* `map` decides on the size of tiles, `out` is what they cover; see ls_winograd_axis_of. */
+LS_INLINE tiling tiling_of(const ls_attributes *a, const ls_operand *map, const ls_operand *out, int is_data, int phase)
+{
+    const int tile = ls_winograd_tile(a->kernel, a->stride, map->h, map->w), one = ls_winograd_phases(a->stride);
+    tiling t = {.row = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, out->h, is_data, phase / one),
+                .column = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, out->w, is_data, phase % one),
+                .tile = tile};
+    t.down = form_of(t.row.taps, tile);
+    t.along = form_of(t.column.taps, tile);
+    t.places = form_window(t.down) * form_window(t.along);
+    t.distinct = form_distinct(t.down) * form_distinct(t.along);
+    t.rows = (t.row.size + tile - 1) / tile;
+    t.columns = (t.column.size + tile - 1) / tile;
+    return t;
+}
+
+LS_INLINE int phases_of(const ls_attributes *a)
+{
+    return ls_winograd_phases(a->stride) * ls_winograd_phases(a->stride);
+}
+
+/* The U of a place. */
+LS_INLINE int distinct_of(const tiling *t, int place)
+{
+    const int n = form_window(t->along), i = place / n, k = place % n;
+    return (form_distinct(t->down) > 1 ? i : 0) * form_distinct(t->along) + (form_distinct(t->along) > 1 ? k : 0);
+}
+
+/* What is compiled once for each pair of forms is chosen by `switch (pair_of(t)) { EACH_PAIR(DO) }`, with DO(down, along) a call. */
+#define PAIR(down, along) ((down)*8 + (along))
+#define ONE_PAIR(DO, down, along)                                                                                      \
+    case PAIR(down, along):                                                                                            \
+        DO(down, along);                                                                                               \
+        break;
+#define EACH_PAIR(DO)                                                                                                  \
+    ONE_PAIR(DO, F4X3, F4X3)                                                                                           \
+    ONE_PAIR(DO, F7X3, F7X3)                                                                                           \
+    ONE_PAIR(DO, F4X5, F4X5)                                                                                           \
+    ONE_PAIR(DO, F4X2, F4X2)                                                                                           \
+    ONE_PAIR(DO, F4X2, F4X1)                                                                                           \
+    ONE_PAIR(DO, F4X1, F4X2)                                                                                           \
+    ONE_PAIR(DO, F4X1, F4X1)                                                                                           \
+    ONE_PAIR(DO, F7X2, F7X2)                                                                                           \
+    ONE_PAIR(DO, F7X2, F7X1)                                                                                           \
+    ONE_PAIR(DO, F7X1, F7X2)                                                                                           \
+    ONE_PAIR(DO, F7X1, F7X1)
+
+LS_INLINE int pair_of(const tiling *t)
+{
+    return PAIR(t->down, t->along);
 }
 
 /* Where a tile lies. */
 typedef struct spot {
-    int group, top, left;
+    int group, top, left; /* its first output */
 } spot;
 
 LS_INLINE spot spot_of(const tiling *t, int tile)
 {
     const int map = t->rows * t->columns, at = tile % map;
-    return (spot){tile / map, at / t->columns * TILE, at % t->columns * TILE};
+    return (spot){tile / map, at / t->columns * t->tile, at % t->columns * t->tile};
 }
 
-/* A tile of y or dy: its place in channel 0, and how much of it lies inside the map. */
+/* A tile of y or dy: its place in channel 0, how much of it lies inside the map, and the floats from one to the next. */
 typedef struct tile {
     float *at;
     int rows, columns;
+    ptrdiff_t row, column;
 } tile;
 
 LS_INLINE tile tile_of(const tiling *t, const ls_operand *y, int number)
 {
     const spot s = spot_of(t, number);
-    const ptrdiff_t place = ((ptrdiff_t)s.group * y->c * y->h + s.top) * y->w + s.left;
-    return (tile){y->data + place * LS_LANES, y->h - s.top < TILE ? y->h - s.top : TILE,
-                  y->w - s.left < TILE ? y->w - s.left : TILE};
+    const int top = t->row.to + s.top * t->row.spread, left = t->column.to + s.left * t->column.spread;
+    const ptrdiff_t place = ((ptrdiff_t)s.group * y->c * y->h + top) * y->w + left;
+    const int rows = t->row.size - s.top, columns = t->column.size - s.left;
+    return (tile){y->data + place * LS_LANES, rows < t->tile ? rows : t->tile, columns < t->tile ? columns : t->tile,
+                  (ptrdiff_t)t->row.spread * y->w * LS_LANES, (ptrdiff_t)t->column.spread * LS_LANES};
 }
 
-LS_INLINE void fetch_tile(const tile *a, ptrdiff_t row, ptrdiff_t ahead)
+LS_INLINE void fetch_tile(const tile *a, ptrdiff_t ahead)
 {
     for (int i = 0; i < a->rows; i++)
         for (int k = 0; k < a->columns; k++)
-            __builtin_prefetch(a->at + ahead + i * row + k * LS_LANES);
+            __builtin_prefetch(a->at + ahead + i * a->row + k * a->column);
 }
 
 /* The rows of one channel that a tile reads. */
 typedef struct window {
     const float *row[WINDOW];
-    ptrdiff_t step[WINDOW]; /* floats to the next channel's */
-    int size, from, end;
+    ptrdiff_t step[WINDOW];    /* floats to the next channel's */
+    ptrdiff_t column;          /* floats to the next column */
+    int rows, size, from, end; /* size: columns, of which [from, end) lie inside the map */
 } window;
 
 /* Of channel 0 of the tile's group. */
 LS_INLINE window window_of(const tiling *t, const ls_operand *x, int number)
 {
-    static const float zeros[WINDOW * LS_LANES];
+    static const float zeros[2 * WINDOW * LS_LANES];
     const spot s = spot_of(t, number);
-    const int top = s.top - t->padding, left = s.left - t->padding;
+    const ls_winograd_axis *r = &t->row, *c = &t->column;
+    const int top = r->from + r->step * s.top, left = c->from + c->step * s.left;
+    const int inside = (x->w - left + c->step - 1) / c->step, n = form_window(t->along);
     const ptrdiff_t plane = (ptrdiff_t)x->h * x->w * LS_LANES;
-    window a = {
-        .size = t->window, .from = left < 0 ? -left : 0, .end = x->w - left < t->window ? x->w - left : t->window};
+    window a = {.column = (ptrdiff_t)c->step * LS_LANES,
+                .rows = form_window(t->down),
+                .size = n,
+                .from = left < 0 ? (c->step - 1 - left) / c->step : 0,
+                .end = inside < n ? inside : n};
     for (int i = 0; i < WINDOW; i++) {
-        const int y = top + i, inside = i < t->window && y >= 0 && y < x->h;
-        const ptrdiff_t at = ((ptrdiff_t)y * x->w + left + a.from) * LS_LANES;
-        a.row[i] = inside ? x->data + (ptrdiff_t)s.group * x->c * plane + at : zeros;
-        a.step[i] = inside ? plane : 0;
+        const int y = top + r->step * i, there = i < a.rows && y >= 0 && y < x->h;
+        const ptrdiff_t at = ((ptrdiff_t)y * x->w + left + c->step * a.from) * LS_LANES;
+        a.row[i] = there ? x->data + (ptrdiff_t)s.group * x->c * plane + at : zeros;
+        a.step[i] = there ? plane : 0;
     }
     return a;
 }
@@ -84,97 +157,107 @@ LS_INLINE void next_channel(window *a)
 /* A tile takes some short runs of lines from each channel's plane, which the machine does not foresee. */
 LS_INLINE void fetch_window(const window *a, int channels)
 {
-    for (int i = 0; i < a->size; i++)
+    for (int i = 0; i < a->rows; i++)
         for (int k = 0; k < a->end - a->from && a->step[i]; k++)
-            __builtin_prefetch(a->row[i] + channels * a->step[i] + k * LS_LANES);
+            __builtin_prefetch(a->row[i] + channels * a->step[i] + k * a->column);
 }
 
 /* One window's V. Rows outside the map are read from zeros; columns outside are those before `from` and after `end`. */
-LS_INLINE void transform_window(const int kernel, const float *const *row, const int from, const int end, float *v,
-                                ptrdiff_t v_place)
+LS_INLINE void transform_window(const form down, const form along, const window *a, const int from, const int end,
+                                float *v, ptrdiff_t v_place)
 {
-    const int n = kernel + TILE - 1;
+    const int n = form_window(down), m = form_window(along);
+    const float *const *row = a->row;
     for (int k = 0; k < LS_LANES; k += LS_VL) {
-        vf half[WINDOW][WINDOW];
-        LS_UNROLL
-        for (int c = 0; c < n; c++) {
-            const ptrdiff_t at = (ptrdiff_t)(c - from) * LS_LANES + k;
-            line d = {{vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero(), vf_zero()}};
+        const vf zero = vf_zero();
+        square half;
+        LS_ROLL
+        for (int c = 0; c < m; c++) {
+            const ptrdiff_t at = (c - from) * a->column + k;
+            line d = {{zero, zero, zero, zero, zero, zero, zero, zero, zero}};
             if (c >= from && c < end)
                 d = (line){{vf_load(row[0] + at), vf_load(row[1] + at), vf_load(row[2] + at), vf_load(row[3] + at),
-                            vf_load(row[4] + at), vf_load(row[5] + at), n > 6 ? vf_load(row[6] + at) : vf_zero(),
-                            n > 7 ? vf_load(row[7] + at) : vf_zero()}};
-            winograd_inputs(kernel, d.at, half[c]);
-        }
-        LS_UNROLL
-        for (int i = 0; i < n; i++) {
-            const line d = line_across(n, half, i);
+                            n > 4 ? vf_load(row[4] + at) : zero, n > 5 ? vf_load(row[5] + at) : zero,
+                            n > 6 ? vf_load(row[6] + at) : zero, n > 7 ? vf_load(row[7] + at) : zero,
+                            n > 8 ? vf_load(row[8] + at) : zero}};
             vf out[WINDOW];
-            winograd_inputs(kernel, d.at, out);
+            winograd_inputs(down, d.at, out);
+            square_put(half, c, out, n);
+        }
+        float *to = v + k;
+        LS_ROLL
+        for (int i = 0; i < n; i++, to += m * v_place) {
+            const line d = square_row(half[i], m);
+            vf out[WINDOW];
+            winograd_inputs(along, d.at, out);
             LS_UNROLL
-            for (int c = 0; c < n; c++)
-                vf_store(v + (i * n + c) * v_place + k, out[c]);
+            for (int c = 0; c < m; c++)
+                vf_store(to + c * v_place, out[c]);
         }
     }
 }
 
-LS_INLINE void transform_inputs(const window *a, float *v, ptrdiff_t v_place)
+LS_INLINE void transform_inputs(const tiling *t, const window *a, float *v, ptrdiff_t v_place)
 {
-    const int whole = a->from == 0 && a->end == a->size;
-    if (a->size == 8 && whole)
-        transform_window(5, a->row, 0, 8, v, v_place);
-    else if (a->size == 8)
-        transform_window(5, a->row, a->from, a->end, v, v_place);
-    else if (whole)
-        transform_window(3, a->row, 0, 6, v, v_place);
-    else if (a->from == 1 && a->end == 6)
-        transform_window(3, a->row, 1, 6, v, v_place);
-    else
-        transform_window(3, a->row, a->from, a->end, v, v_place);
+    if (t->along == F4X3 && a->from == 0 && a->end == a->size) { /* the most frequent, worth a copy without questions */
+        transform_window(F4X3, F4X3, a, 0, 6, v, v_place);
+        return;
+    }
+#define INPUTS(down, along) transform_window(down, along, a, a->from, a->end, v, v_place)
+    switch (pair_of(t)) {
+        EACH_PAIR(INPUTS)
+    }
+#undef INPUTS
 }
 
 /* One channel's E of a tile of dy; rows and columns from `rows` and `columns` on lie outside the map. */
-LS_INLINE void transform_tile(const int kernel, const float *dy, ptrdiff_t row, const int rows, const int columns,
-                              float *e, ptrdiff_t e_place)
+LS_INLINE void transform_tile(const form down, const form along, const tile *a, const float *dy, const int rows,
+                              const int columns, float *e, ptrdiff_t e_place)
 {
-    const int n = kernel + TILE - 1;
+    const int n = form_window(down), m = form_window(along), side = form_tile(down);
     for (int v = 0; v < LS_LANES; v += LS_VL, dy += LS_VL, e += LS_VL) {
-        vf half[TILE][WINDOW];
-        LS_UNROLL
-        for (int c = 0; c < TILE; c++) {
-            vf s[TILE];
+        square half;
+        LS_ROLL
+        for (int c = 0; c < side; c++) {
+            vf s[MOST_TILE], out[WINDOW];
             LS_UNROLL
-            for (int i = 0; i < TILE; i++)
-                s[i] = i < rows && c < columns ? vf_load(dy + i * row + c * LS_LANES) : vf_zero();
-            winograd_slopes(kernel, s, half[c]);
+            for (int i = 0; i < side; i++)
+                s[i] = i < rows && c < columns ? vf_load(dy + i * a->row + c * a->column) : vf_zero();
+            winograd_slopes(down, s, out);
+            square_put(half, c, out, n);
         }
-        LS_UNROLL
-        for (int i = 0; i < n; i++) {
-            const line s = line_across(TILE, half, i);
+        float *to = e;
+        LS_ROLL
+        for (int i = 0; i < n; i++, to += m * e_place) {
+            const line s = square_row(half[i], side);
             vf out[WINDOW];
-            winograd_slopes(kernel, s.at, out);
+            winograd_slopes(along, s.at, out);
             LS_UNROLL
-            for (int c = 0; c < n; c++)
-                vf_store(e + (i * n + c) * e_place, out[c]);
+            for (int c = 0; c < m; c++)
+                vf_store(to + c * e_place, out[c]);
         }
     }
 }
 
-/* Channel `o` of the tile. */
-LS_INLINE void transform_slopes(const tiling *t, const ls_operand *dy, const tile *a, int o, float *e,
-                                ptrdiff_t e_place)
+/* A tile of 4 or 7 that lies inside the map needs no questions. */
+LS_INLINE void transform_any_tile(const form down, const form along, const tile *a, const float *dy, float *e,
+                                  ptrdiff_t e_place)
 {
-    const ptrdiff_t row = (ptrdiff_t)dy->w * LS_LANES;
-    const float *at = a->at + o * dy->h * row;
-    const int whole = a->rows == TILE && a->columns == TILE;
-    if (t->kernel == 5 && whole)
-        transform_tile(5, at, row, TILE, TILE, e, e_place);
-    else if (t->kernel == 5)
-        transform_tile(5, at, row, a->rows, a->columns, e, e_place);
-    else if (whole)
-        transform_tile(3, at, row, TILE, TILE, e, e_place);
+    const int side = form_tile(down);
+    if (a->rows == side && a->columns == side)
+        transform_tile(down, along, a, dy, side, side, e, e_place);
     else
-        transform_tile(3, at, row, a->rows, a->columns, e, e_place);
+        transform_tile(down, along, a, dy, a->rows, a->columns, e, e_place);
+}
+
+/* E of what lies at `dy` in the tile's place. */
+LS_INLINE void transform_slopes(const tiling *t, const tile *a, const float *dy, float *e, ptrdiff_t e_place)
+{
+#define SLOPES(down, along) transform_any_tile(down, along, a, dy, e, e_place)
+    switch (pair_of(t)) {
+        EACH_PAIR(SLOPES)
+    }
+#undef SLOPES
 }
 
 #endif

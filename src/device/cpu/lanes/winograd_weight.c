@@ -1,4 +1,5 @@
-/* WINOGRAD_WEIGHT: 36 or 64 matrix products, of E from dy and V from x, whose sums run over tiles and images.
+/* WINOGRAD_WEIGHT: a matrix product a place, of E from dy and V from x, whose sums run over tiles and images. A strided
+ * convolution's taps come phase by phase.
  *
  * The images are turned out of the lanes and channels of x into them: a product then broadcasts a number of E to a vector
  * of channels, and no lanes need adding at the end. Runs of tiles are transformed one after another, and their products
@@ -25,8 +26,9 @@ enum {
 typedef struct sums {
     const ls_operand *x, *dy;
     float *dw;
+    int kernel;
     tiling map;
-    int tiles, runs, depth; /* depth: products of a run */
+    int tiles, run, runs, depth; /* run: tiles of one; depth: its products */
     int panel, panels, chunk, chunks;
     range mine;                                            /* outputs that are wanted */
     ptrdiff_t e_place, v_place, v_panel, m_place, m_chunk; /* floats from one to the next */
@@ -34,14 +36,16 @@ typedef struct sums {
 } sums;
 
 /* Returns the bytes of scratch. A line between the places keeps them out of each other's way in the caches. */
-static size_t lay_out(sums *s, const ls_op_call *call)
+static size_t lay_out(sums *s, const ls_op_call *call, int phase)
 {
     *s = (sums){.x = &call->in[0], .dy = &call->in[1], .dw = call->out[0].data};
-    s->map = tiling_of(call->attributes, s->dy);
+    s->kernel = call->attributes->kernel;
+    s->map = tiling_of(call->attributes, s->dy, s->dy, 0, phase);
     s->mine = range_by(call, s->dy->c, OUTPUTS);
     s->tiles = call->groups * s->map.rows * s->map.columns;
-    s->runs = (s->tiles + LS_WINOGRAD_RUN - 1) / LS_WINOGRAD_RUN;
-    s->depth = (s->tiles < LS_WINOGRAD_RUN ? s->tiles : LS_WINOGRAD_RUN) * LS_LANES;
+    s->run = ls_winograd_run(s->map.tile);
+    s->runs = (s->tiles + s->run - 1) / s->run;
+    s->depth = (s->tiles < s->run ? s->tiles : s->run) * LS_LANES;
     s->panels = (s->x->c + PANEL - 1) / PANEL;
     s->panel = s->x->c > FEW ? PANEL : FEW;
     s->chunk = even_part(s->dy->c, CHUNK);
@@ -50,7 +54,7 @@ static size_t lay_out(sums *s, const ls_op_call *call)
     s->v_place = (ptrdiff_t)s->depth * s->panel + LS_LANES;
     s->v_panel = s->map.places * s->v_place;
     s->m_place = (ptrdiff_t)s->chunk * s->panel + LS_LANES;
-    s->m_chunk = s->map.places * s->m_place;
+    s->m_chunk = s->map.distinct * s->m_place;
     const ptrdiff_t alive = s->runs > 1 ? (ptrdiff_t)s->panels * s->chunks : 1;
     const ptrdiff_t e = s->map.places * s->e_place, v = s->panels * s->v_panel, m = alive * s->m_chunk;
     s->e = call->scratch;
@@ -65,7 +69,7 @@ static size_t lay_out(sums *s, const ls_op_call *call)
 /* E of a run: [place][output][tile][image]. */
 static void make_e(const sums *s, int first, int tiles)
 {
-    const ptrdiff_t row = (ptrdiff_t)s->dy->w * LS_LANES, plane = s->dy->h * row;
+    const ptrdiff_t plane = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES;
     tile a[LS_WINOGRAD_RUN];
     for (int t = 0; t < tiles; t++)
         a[t] = tile_of(&s->map, s->dy, first + t);
@@ -73,8 +77,8 @@ static void make_e(const sums *s, int first, int tiles)
         float *e = s->e + (ptrdiff_t)o * s->depth;
         const int ahead = o + AHEAD < s->mine.to ? o + AHEAD : o;
         for (int t = 0; t < tiles; t++, e += LS_LANES) {
-            fetch_tile(&a[t], row, ahead * plane);
-            transform_slopes(&s->map, s->dy, &a[t], o, e, s->e_place);
+            fetch_tile(&a[t], ahead * plane);
+            transform_slopes(&s->map, &a[t], a[t].at + o * plane, e, s->e_place);
         }
     }
 }
@@ -93,7 +97,7 @@ static void make_v(const sums *s, int number, float *v)
             }
             if (c + i + AHEAD < s->x->c)
                 fetch_window(&a, AHEAD);
-            transform_inputs(&a, to, TURN);
+            transform_inputs(&s->map, &a, to, TURN);
             if (c + i + 1 < s->x->c)
                 next_channel(&a);
         }
@@ -184,19 +188,22 @@ static void multiply(const sums *s, int output, int outputs, int channels, const
                      int go_on)
 {
     const float *e = s->e + (ptrdiff_t)output * s->depth;
-    for (int place = 0; place < s->map.places; place++, e += s->e_place, v += s->v_place, m += s->m_place) {
-        const int more = place + 1 < s->map.places;
-        const float *fetch[3] = {v + more * s->v_place, e + more * s->e_place, m + more * s->m_place};
+    int summed = 0; /* places with a U of their own that have a sum */
+    for (int place = 0; place < s->map.places; place++, e += s->e_place, v += s->v_place) {
+        const int more = place + 1 < s->map.places, sum = distinct_of(&s->map, place);
+        const float *next_m = m + distinct_of(&s->map, place + more) * s->m_place;
+        const float *fetch[3] = {v + more * s->v_place, e + more * s->e_place, next_m};
         const ptrdiff_t length[3] = {(ptrdiff_t)depth * s->panel, outputs * (ptrdiff_t)s->depth,
                                      (ptrdiff_t)outputs * s->panel};
-        product_job job = {.e_step = s->depth, .panel = s->panel, .depth = depth, .go_on = go_on};
+        product_job job = {.e_step = s->depth, .panel = s->panel, .depth = depth, .go_on = go_on || sum < summed};
+        summed = sum < summed ? summed : sum + 1;
         ptrdiff_t fetched = 0;
         int part = 0;
         for (int o = 0; o < outputs; o += OUTPUTS)
             for (int k = 0; k < channels; k += VECTORS * LS_VL) {
                 job.e = e + (ptrdiff_t)o * s->depth;
                 job.v = v + k;
-                job.m = m + (ptrdiff_t)o * s->panel + k;
+                job.m = m + sum * s->m_place + (ptrdiff_t)o * s->panel + k;
                 job.fetch = fetch[part] + fetched;
                 fetched += (ptrdiff_t)depth * LS_LANES;
                 if (fetched >= length[part] && part < 2) {
@@ -210,49 +217,79 @@ static void multiply(const sums *s, int output, int outputs, int channels, const
     }
 }
 
-/* The weights of one output and a vector of channels. A zero's sign depends on the lanes without an image, so that 0 is
- * added last. */
-LS_INLINE void transform_sums(const int kernel, const float *m, ptrdiff_t m_place, float *g)
+/* The weights of one output and a vector of channels, from the first of its taps, which lie `row` and `column` floats apart. A zero's
+ * sign depends on the lanes without an image, so that 0 is added last. */
+LS_INLINE void transform_sums(const form down, const form along, const float *m, ptrdiff_t m_place, float *g,
+                              ptrdiff_t row, ptrdiff_t column)
 {
-    const int n = kernel + TILE - 1;
-    vf half[WINDOW][WINDOW];
-    LS_UNROLL
-    for (int c = 0; c < n; c++) {
-        const line column = line_load(n, m + c * m_place, n * m_place);
-        winograd_sums(kernel, column.at, half[c]);
-    }
-    LS_UNROLL
-    for (int i = 0; i < kernel; i++) {
-        const line row = line_across(n, half, i);
+    const int n = form_distinct(down), k = form_distinct(along);
+    square half;
+    LS_ROLL
+    for (int c = 0; c < k; c++) {
+        const line products = line_load(n, m + c * m_place, k * m_place);
         vf out[WINDOW];
-        winograd_sums(kernel, row.at, out);
-        LS_UNROLL
-        for (int k = 0; k < kernel; k++)
-            vf_store(g + (i * kernel + k) * PANEL, vf_add(out[k], vf_zero()));
+        winograd_sums(down, products.at, out);
+        square_put(half, c, out, form_taps(down));
     }
+    LS_ROLL
+    for (int i = 0; i < form_taps(down); i++) {
+        const line products = square_row(half[i], k);
+        vf out[WINDOW];
+        winograd_sums(along, products.at, out);
+        LS_UNROLL
+        for (int c = 0; c < form_taps(along); c++)
+            vf_store(g + i * row + c * column, vf_add(out[c], vf_zero()));
+    }
+}
+
+/* The phase's taps of g[kernel * kernel][PANEL]. */
+static void make_weights(const sums *s, const float *m, float *g)
+{
+    const ls_winograd_axis *r = &s->map.row, *c = &s->map.column;
+    const ptrdiff_t row = (ptrdiff_t)r->tap_step * s->kernel * PANEL, column = (ptrdiff_t)c->tap_step * PANEL;
+    g += ((ptrdiff_t)r->tap * s->kernel + c->tap) * PANEL;
+#define SUMS(down, along) transform_sums(down, along, m, s->m_place, g, row, column)
+    switch (pair_of(&s->map)) {
+        EACH_PAIR(SUMS)
+    }
+#undef SUMS
+}
+
+/* All taps at once, or those of a phase among the others'. */
+static void put_weights(const sums *s, const float *g, int channels, float *dw)
+{
+    const int taps = s->kernel * s->kernel;
+    const ls_winograd_axis *r = &s->map.row, *c = &s->map.column;
+    if (r->taps == s->kernel) {
+        lanes_turn(g, PANEL, taps, channels, dw, taps);
+        return;
+    }
+    for (int i = 0; i < r->taps; i++)
+        for (int k = 0; k < c->taps; k++) {
+            const int tap = (r->tap + i * r->tap_step) * s->kernel + c->tap + k * c->tap_step;
+            for (int channel = 0; channel < channels; channel++)
+                dw[channel * taps + tap] = g[tap * PANEL + channel];
+        }
 }
 
 static void finish(const sums *s, int output, int outputs, int channel, int channels, const float *m)
 {
     float g[25 * PANEL];
-    const int taps = s->map.kernel * s->map.kernel;
+    const int taps = s->kernel * s->kernel;
     for (int o = output; o < output + outputs; o++, m += s->panel) {
         for (int k = 0; k < channels; k += LS_VL)
-            if (taps == 9)
-                transform_sums(3, m + k, s->m_place, g + k);
-            else
-                transform_sums(5, m + k, s->m_place, g + k);
-        lanes_turn(g, PANEL, taps, channels, s->dw + ((ptrdiff_t)o * s->x->c + channel) * taps, taps);
+            make_weights(s, m + k, g + k);
+        put_weights(s, g, channels, s->dw + ((ptrdiff_t)o * s->x->c + channel) * taps);
     }
 }
 
-static void weight(const ls_op_call *call)
+static void weigh(const ls_op_call *call, int phase)
 {
     sums s;
-    lay_out(&s, call);
+    lay_out(&s, call, phase);
     for (int run = 0; run < s.runs; run++) {
-        const int first = run * LS_WINOGRAD_RUN;
-        const int tiles = s.tiles - first < LS_WINOGRAD_RUN ? s.tiles - first : LS_WINOGRAD_RUN;
+        const int first = run * s.run;
+        const int tiles = s.tiles - first < s.run ? s.tiles - first : s.run;
         make_e(&s, first, tiles);
         for (int t = 0; t < tiles; t++)
             make_v(&s, first + t, s.v + t * LS_LANES * s.panel);
@@ -269,6 +306,12 @@ static void weight(const ls_op_call *call)
     }
 }
 
+static void weight(const ls_op_call *call)
+{
+    for (int phase = 0; phase < phases_of(call->attributes); phase++)
+        weigh(call, phase);
+}
+
 int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call)
 {
     return (call->in[1].c + OUTPUTS - 1) / OUTPUTS;
@@ -279,7 +322,7 @@ size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call)
     sums s;
     ls_op_call no_data = *call;
     no_data.scratch = NULL;
-    return lay_out(&s, &no_data);
+    return lay_out(&s, &no_data, 0); /* the first phase has the most places */
 }
 
 void LANES(ls_lanes_add_winograd_weight)(ls_backend *backend)
