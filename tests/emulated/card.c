@@ -1,12 +1,15 @@
 /* The plugin for cards with a card that is the host: the table of operations and the launches are the plugin's own, the kernels run
- * by emulate.h, cuBLAS is a loop, and cuDNN has no engine, so that the plugin's own convolutions are taken for all of them.
+ * by emulate.h, cuBLAS is a loop, and cuDNN has no engine, so that the plugin's own convolutions are taken for all of them. Each card
+ * has a memory of its own (memory.h), and whoever hands it an address of another's, or the host's, is stopped by name.
  * What is not tested this way is said in docs/gpu.md. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "device/cuda/card.h"
+#include "memory.h"
 
 /* ---- What the operations call ---- */
 
@@ -30,18 +33,33 @@ bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_
     return false;
 }
 
+/* A card's memory, -1 the host's, is where this has to lie. */
+static void expect(int card, const void *at, const char *what)
+{
+    const int owner = emulated_owner(at);
+    if (!at || owner == card)
+        return;
+    fprintf(stderr, "emulated cards: %s of card %d is handed memory of %d (-1: the host)\n", what, card, owner);
+    abort();
+}
+
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
     (void)stream;
+    emulated_enter();
     memset(to, value, bytes);
+    emulated_leave();
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    (void)kind;
     (void)stream;
+    if (kind == cudaMemcpyHostToDevice)
+        expect(-1, from, "a copy from the host");
+    emulated_enter();
     memcpy(to, from, bytes);
+    emulated_leave();
     return cudaSuccess;
 }
 
@@ -81,6 +99,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
     if (*(const float *)alpha != 1 || *(const float *)beta != 0 || lda < (transa == CUBLAS_OP_N ? m : k) ||
         ldb < (transb == CUBLAS_OP_N ? k : n) || ldc < m)
         return CUBLAS_STATUS_INVALID_VALUE;
+    emulated_enter();
     for (size_t j = 0; j < (size_t)n; j++)
         for (size_t i = 0; i < (size_t)m; i++) {
             float sum = 0;
@@ -89,6 +108,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
                        number(B, Btype, transb == CUBLAS_OP_N ? j * (size_t)ldb + l : l * (size_t)ldb + j);
             put_number(C, Ctype, j * (size_t)ldc + i, sum);
         }
+    emulated_leave();
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -108,25 +128,54 @@ typedef struct emulated {
     int n_marks;
 } emulated;
 
+static int number_of(const ls_unit *unit)
+{
+    return unit->memory - 1;
+}
+
 static void *allocate(ls_unit *unit, size_t bytes)
 {
-    (void)unit;
-    /* cuDNN's workspace, which nobody uses here, must not become real memory. */
-    void *memory = aligned_alloc(LS_CUDA_ALIGNMENT, ls_cuda_aligned(bytes + 1));
-    return memory ? memset(memory, 0, bytes + 1 < (size_t)1 << 28 ? ls_cuda_aligned(bytes + 1) : 1) : NULL;
+    return emulated_allocate(number_of(unit), bytes);
 }
 
 static void release(ls_unit *unit, void *memory)
 {
     (void)unit;
-    free(memory);
+    emulated_release(memory);
 }
 
-static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void move(void *to, const void *from, size_t bytes)
 {
-    (void)unit;
+    emulated_enter();
     if (bytes)
         memcpy(to, from, bytes);
+    emulated_leave();
+}
+
+static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    expect(number_of(unit), to, "what a copy writes");
+    expect(-1, from, "what is put");
+    move(to, from, bytes);
+}
+
+static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    expect(-1, to, "what is gotten");
+    expect(number_of(unit), from, "what a copy reads");
+    move(to, from, bytes);
+}
+
+/* Between cards, of which the unit's is one. */
+static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+{
+    if (emulated_owner(to) != number_of(unit))
+        expect(number_of(unit), from, "a copy between cards");
+    if (emulated_owner(to) < 0)
+        expect(number_of(unit), to, "a copy between cards");
+    if (emulated_owner(from) < 0)
+        expect(number_of(unit), from, "a copy between cards");
+    move(to, from, bytes);
 }
 
 static void reach(ls_unit *unit, ls_unit *other)
@@ -160,22 +209,33 @@ static void end(ls_unit *unit)
     (void)unit;
 }
 
+static void expect_terms(const ls_unit *unit, const ls_terms *terms)
+{
+    for (int i = 0; i < terms->n; i++)
+        expect(number_of(unit), terms->at[i], "a sum");
+}
+
 static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
 {
-    (void)unit;
+    expect_terms(unit, terms);
+    expect(number_of(unit), out, "a sum");
     ls_cuda_sum(NULL, terms, out, n);
 }
 
 static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
+    expect_terms(unit, terms);
+    expect(number_of(unit), out, "an update");
+    expect(number_of(unit), w, "an update");
+    expect(number_of(unit), moments, "an update");
     ls_cuda_update(NULL, terms, out, w, moments, n, how, &((emulated *)unit)->broken);
     return true;
 }
 
 static void square(ls_unit *unit, const float *x, size_t n, double *sums)
 {
-    (void)unit;
+    expect(number_of(unit), x, "a norm");
     ls_cuda_square(NULL, x, n, sums);
 }
 
@@ -183,8 +243,8 @@ static bool finish(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
     for (int i = 0; i < e->n_pending; i++) {
-        memcpy(e->pending[i].host, e->pending[i].there, e->pending[i].n * sizeof(float));
-        free(e->pending[i].there);
+        get(unit, e->pending[i].host, e->pending[i].there, e->pending[i].n * sizeof(float));
+        release(unit, e->pending[i].there);
     }
     e->n_pending = 0;
     e->n_marks = 0;
@@ -217,8 +277,8 @@ static void close_unit(ls_unit *unit)
 
 static const ls_unit_type type = {.allocate = allocate,
                                   .release = release,
-                                  .put = copy,
-                                  .get = copy,
+                                  .put = put,
+                                  .get = get,
                                   .copy = copy,
                                   .reach = reach,
                                   .lend = lend,
@@ -232,6 +292,37 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .reached = reached,
                                   .close = close_unit};
 
+/* ---- The operations: all that they read and write lies on the card, but rows that are handed in ---- */
+
+static void checked(const ls_op_call *call)
+{
+    const int card = number_of(call->unit);
+    const char *what = "an operation";
+    for (int k = 0; k < LS_MAX_IN; k++)
+        expect(card, call->in[k].data, what);
+    for (int k = 0; k < LS_MAX_OUT; k++)
+        expect(card, call->out[k].data, what);
+    expect(card, call->scratch, what);
+    if (call->attributes->op == LS_OP_INPUT && emulated_owner(call->samples->rows[call->attributes->input]) >= 0)
+        expect(card, call->samples->rows[call->attributes->input], what);
+    ls_card_backend(((const ls_card *)call->unit)->dtype)->kernel[call->attributes->op](call);
+}
+
+static const ls_backend *backend_of(ls_dtype dtype)
+{
+    static ls_backend checking[LS_BF16 + 1];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!checking[dtype].name) {
+        checking[dtype] = *ls_card_backend(dtype);
+        for (int op = 0; op < LS_OP_COUNT; op++)
+            if (checking[dtype].kernel[op])
+                checking[dtype].kernel[op] = checked;
+    }
+    pthread_mutex_unlock(&lock);
+    return &checking[dtype];
+}
+
 static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
                           size_t size)
 {
@@ -240,7 +331,7 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
     emulated *e = calloc(1, sizeof *e);
     e->card.dtype = dtype;
     e->card.unit = (ls_unit){.type = &type,
-                             .backend = ls_card_backend(dtype),
+                             .backend = backend_of(dtype),
                              .name = names[number],
                              .memory = 1 + number,
                              .core = -1,
@@ -271,6 +362,6 @@ const ls_cards *lockstep_open_cards(void);
 const ls_cards *lockstep_open_cards(void)
 {
     static const ls_cards cards = {LOCKSTEP_VERSION, sizeof cards, sizeof(ls_unit), count, about,
-                                   ls_card_backend,  open_unit,    versions};
+                                   backend_of,       open_unit,    versions};
     return &cards;
 }

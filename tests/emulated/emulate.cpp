@@ -1,5 +1,7 @@
 #include "emulate.h"
 
+#include "memory.h"
+
 #include <ucontext.h>
 
 #include <mutex>
@@ -74,6 +76,7 @@ void emulate_barrier()
 void emulate_launch(dim3 grid, dim3 block, bool together, const std::function<void()> &kernel)
 {
     const std::lock_guard<std::mutex> one(busy);
+    emulated_enter();
     const size_t threads = (size_t)block.x * block.y * block.z;
     if (fibers.size() < threads)
         fibers.resize(threads);
@@ -92,4 +95,5 @@ void emulate_launch(dim3 grid, dim3 block, bool together, const std::function<vo
                         kernel();
                     }
             }
+    emulated_leave();
 }
