@@ -23,6 +23,7 @@ enum { LS_FORM_PLACES = 8 };
 typedef struct ls_form {
     uint64_t plan; /* its number */
     int count;     /* images */
+    bool passing;  /* what it reads or writes lies elsewhere each time: it is not worth keeping */
     const void *at[LS_FORM_PLACES], *scratch;
 } ls_form;
 
@@ -34,6 +35,7 @@ typedef struct ls_unit_type {
     /* From the host's memory to the unit's and back. What was put may be changed at once; what was gotten is there at once. */
     void (*put)(ls_unit *unit, void *to, const void *from, size_t bytes);
     void (*get)(ls_unit *unit, void *to, const void *from, size_t bytes);
+    void (*zero)(ls_unit *unit, void *to, size_t bytes); /* of the unit's memory */
 
     /* Between the memories of this unit and of another of its type, which has finished what writes or reads there; done in the order
      * handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one memory. */

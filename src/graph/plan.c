@@ -341,7 +341,8 @@ _Static_assert((int)LS_FORM_PLACES == (int)LS_PLACES, "a form has room for every
 
 static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples)
 {
-    ls_form form = {.plan = plan->number, .count = samples->count, .scratch = bindings->scratch};
+    ls_form form = {
+        .plan = plan->number, .count = samples->count, .passing = bindings->passing, .scratch = bindings->scratch};
     for (int i = 0; i < LS_IN_ARRAYS; i++)
         form.at[i] = bindings->base[i];
     if (bindings->outputs)

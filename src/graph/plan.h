@@ -70,6 +70,7 @@ typedef struct ls_bindings {
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
+    bool passing;           /* arrays and outputs lie elsewhere each time */
     void *scratch;
     ls_gauge gauge;                        /* where its operations are measured */
     ls_helpers *helpers;                   /* NULL: none */

@@ -178,6 +178,12 @@ static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
     move(to, from, bytes);
 }
 
+static void zero(ls_unit *unit, void *to, size_t bytes)
+{
+    expect(number_of(unit), to, "zeros");
+    cudaMemsetAsync(to, 0, bytes, NULL);
+}
+
 static void reach(ls_unit *unit, ls_unit *other)
 {
     (void)unit;
@@ -279,6 +285,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .release = release,
                                   .put = put,
                                   .get = get,
+                                  .zero = zero,
                                   .copy = copy,
                                   .reach = reach,
                                   .lend = lend,

@@ -36,6 +36,12 @@ static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
+static void zero(ls_unit *unit, void *to, size_t bytes)
+{
+    (void)unit;
+    memset(to, 0, bytes);
+}
+
 static float *lend(ls_unit *unit, float *host, size_t n)
 {
     (void)unit;
@@ -111,6 +117,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .release = release,
                                   .put = copy,
                                   .get = copy,
+                                  .zero = zero,
                                   .lend = lend,
                                   .sum = sum,
                                   .update = update,

@@ -348,14 +348,14 @@ static void images(const ls_op_call *call)
         ls_cuda_images(card_of(call)->stream, half_of(call), call->out[0].data, &from, shape_of(call, &call->out[0]));
 }
 
-/* The rows stay where they are until the run is finished. */
+/* The rows stay where they are until the run is finished: on the host, or on the card. */
 static void input(const ls_op_call *call)
 {
     ls_card *card = card_of(call);
     const ls_cuda_shape shape = shape_of(call, &call->out[0]);
     const float *rows = call->samples->rows[call->attributes->input];
     if (ls_card_good(card,
-                     cudaMemcpyAsync(call->scratch, rows, ls_cuda_numbers(shape) * sizeof *rows, cudaMemcpyHostToDevice,
+                     cudaMemcpyAsync(call->scratch, rows, ls_cuda_numbers(shape) * sizeof *rows, cudaMemcpyDefault,
                                      card->stream),
                      "a copy to the card"))
         ls_cuda_from_rows(card->stream, half_of(call), call->out[0].data, call->scratch, shape);

@@ -92,6 +92,13 @@ static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
         memset(to, 0, bytes);
 }
 
+static void zero(ls_unit *unit, void *to, size_t bytes)
+{
+    ls_card *card = ls_card_of(unit);
+    if (bytes && card->unit.status == LS_OK)
+        ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->stream), "zeros");
+}
+
 /* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each other. */
 static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
@@ -185,6 +192,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .release = release,
                                   .put = put,
                                   .get = get,
+                                  .zero = zero,
                                   .copy = copy,
                                   .reach = reach,
                                   .lend = ls_card_lend,

@@ -219,7 +219,7 @@ static bool same_form(const ls_form *a, const ls_form *b)
 static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *there, bool *first)
 {
     *first = false;
-    if (card->unit.plain || card->unit.watch)
+    if (card->unit.plain || card->unit.watch || form->passing)
         return NULL;
     for (int k = 0; k < LS_MAX_INPUTS; k++)
         if (there->rows[k]) /* these lie elsewhere each time */
