@@ -328,7 +328,7 @@ static void a_card_clips_as_the_host_does(void **state)
     assert_same("two ranks", &one, &pair[0].result);
 }
 
-/* Numbers of one's own lie with the CPUs, and no card reads them there. */
+/* A network's shards are computed by any of its devices; a tensor of one's own lies on one. */
 static void own_numbers_in_a_loss_are_refused(void **state)
 {
     (void)state;

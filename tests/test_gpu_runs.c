@@ -238,17 +238,6 @@ static void what_is_not_finite_is_an_error(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-static void what_a_card_does_not_do_is_refused(void **state)
-{
-    (void)state;
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
-    ls_tensor *a = ls_to(ls_zeros(s, LS_SHAPE(4, 3)), ls_gpu(0));
-    if (a)
-        ls_read(ls_relu(a), (float[12]){0}, 12);
-    assert_caught(s, LS_UNSUPPORTED, "run on CPUs");
-    assert_int_equal(ls_close(s), LS_OK);
-}
-
 /* ---- What the card does, and when ---- */
 
 enum { MEASURED = 4, SPANS = 20000, SHARDS = (BATCH - 1) / SHARD + 1 };
@@ -384,7 +373,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_profile_shows_what_the_card_does),
         cmocka_unit_test(values_go_there_and_back),           cmocka_unit_test(numbers_are_close_to_the_cpus),
         cmocka_unit_test(logical_devices_have_the_same_bits), cmocka_unit_test(what_is_not_finite_is_an_error),
-        cmocka_unit_test(what_a_card_does_not_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

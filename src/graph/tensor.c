@@ -13,7 +13,7 @@ ls_tensors *ls_tensors_of(ls_session *session)
     if (!tensors)
         return NULL;
     tensors->session = session;
-    ls_arrays_init(&tensors->arrays, &session->context);
+    ls_arrays_init(&tensors->arrays, &session->context, NULL);
     session->tensors = tensors;
     if (ls_scope_open(session, NULL) < 0) {
         ls_tensors_free(session);
@@ -323,13 +323,11 @@ bool ls_same_device(ls_device a, ls_device b)
 
 const char *ls_tensor_name(const ls_tensor *tensor, char text[96])
 {
-    const char *type = tensor->device.type == LS_CPU ? "cpu" : tensor->device.type == LS_CUDA ? "gpu" : "host";
+    char where[32];
     const char *name = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->name : tensor->name;
     const char *what = tensor->kind == LS_TENSOR_GRADIENT ? "the gradient of " : "";
-    if (tensor->device.type == LS_HOST)
-        snprintf(text, 96, "%s%.40s on the host", what, *name ? name : "a tensor");
-    else
-        snprintf(text, 96, "%s%.40s on %s(%d)", what, *name ? name : "a tensor", type, tensor->device.index);
+    ls_device_write(where, sizeof where, tensor->device);
+    snprintf(text, 96, "%s%.40s on %.24s", what, *name ? name : "a tensor", where);
     return text;
 }
 

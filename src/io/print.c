@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/unit.h"
+
 enum { SHOWN = 10, EDGE = 3 }; /* of a dimension; when longer, so many at each end */
 
 typedef struct text {
@@ -69,9 +71,8 @@ char *ls_print(ls_context *context, const float *values, const ls_shape *shape, 
         put_values(&t, values, shape, 0);
     else
         put(&t, "empty");
-    if (device.type == LS_HOST)
-        put(&t, " on the host");
-    else
-        put(&t, " on %s(%d)", device.type == LS_CUDA ? "gpu" : "cpu", device.index);
+    char where[32];
+    ls_device_write(where, sizeof where, device);
+    put(&t, " on %s", where);
     return t.at;
 }

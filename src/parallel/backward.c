@@ -38,18 +38,18 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
                         "%s: nothing tracked leads to this tensor, so there is nothing to differentiate for; see "
                         "ls_track and ls_train",
                         function);
-    ls_program *program = ls_program_of(trace, LS_WANT_GRADIENT, dy != NULL, ls_run_images(session, root));
-    ls_task *task = program ? ls_run_task(trace, program, root, dy) : NULL;
+    ls_task *task = ls_run_task(trace, LS_WANT_GRADIENT, root, dy);
     if (!task)
         return ls_status_of(session);
     ls_device_run *r = task->payload;
+    const ls_program *program = r->feed->program;
     if (!dy)
         ls_run_summarize(r, task, root);
     if (root->fold == LS_FOLD_MEAN)
         r->feed->one = 1.0f / (float)r->feed->rows;
     r->n_partial = program->own_flat.n_views ? ceil_log2(r->feed->shards) + 2 : 0;
     for (int i = 0; i < r->n_partial; i++)
-        r->partial[i] = ls_run_array(session, task, program->own_flat.trainable);
+        r->partial[i] = ls_run_array(task, r->device, program->own_flat.trainable);
     for (int k = 0; k < trace->n_arrays; k++)
         if (trace->arrays[k]->tracked)
             r->weights[k] = aim(task, trace->arrays[k]);
@@ -57,7 +57,7 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
         if (trace->inputs[k]->tracked && (program->flowing >> k & 1)) {
             r->inputs[k] = aim(task, trace->inputs[k]);
             r->inputs[k].fresh =
-                r->inputs[k].add ? ls_run_array(session, task, r->inputs[k].gradient->n) : r->inputs[k].gradient;
+                r->inputs[k].add ? ls_run_array(task, r->device, r->inputs[k].gradient->n) : r->inputs[k].gradient;
         }
     ls_task_hand_in(task);
     return ls_status_of(session);

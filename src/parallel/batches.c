@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "data/augment.h"
+#include "parallel/core.h"
 
 static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, const ls_sample_list *list)
 {
@@ -17,7 +18,7 @@ static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_sha
 
 static ls_array *bits(ls_session *session, size_t numbers)
 {
-    return ls_array_new(&session->tensors->arrays, (ls_device){LS_HOST, 0}, numbers);
+    return ls_array_on(session, ls_host(), numbers);
 }
 
 /* The numbers of a batch's samples as they were drawn, copied: they are as wide as floats. */

@@ -115,12 +115,12 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
     if (rows < 1)
         return LS_OK; /* an empty part of a batch */
     int images = rows < network->shard ? (int)rows : network->shard;
-    ls_program *program = ls_program_of(trace, LS_WANT_GRADIENT, false, images);
+    ls_program *program = ls_program_of(trace, LS_WANT_GRADIENT, false, images, NULL);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
         ls_check_rows(network, program->plan, rows, "ls_backward") != LS_OK)
         return ls_status_of(session);
-    ls_feed *feed = ls_feed_new(program, trace, rows, NULL);
-    ls_array *summary = ls_array_new(&session->tensors->arrays, (ls_device){LS_HOST, 0}, 2);
+    ls_feed *feed = ls_feed_new(program, trace, rows, NULL, ls_host());
+    ls_array *summary = ls_array_on(session, ls_host(), 2);
     if (!feed || !summary) {
         if (feed)
             ls_feed_give(feed);

@@ -1,5 +1,7 @@
 #include "parallel/core.h"
 
+#include "graph/tensor.h"
+
 ls_core *ls_core_of(ls_session *session, ls_device device)
 {
     const int number = ls_unit_number(device);
@@ -16,6 +18,7 @@ ls_core *ls_core_of(ls_session *session, ls_device device)
     }
     *core = (ls_core){
         .context = &session->context, .number = number, .unit = unit, .host = host, .next_core = session->cores};
+    ls_arrays_init(&core->arrays, &session->context, unit);
     pthread_mutex_init(&core->lock, NULL);
     for (int i = 0; i < LS_TURNS; i++)
         pthread_cond_init(&core->turn[i], NULL);
@@ -27,6 +30,7 @@ void ls_cores_free(ls_session *session)
     while (session->cores) {
         ls_core *core = session->cores;
         session->cores = core->next_core;
+        ls_arrays_destroy(&core->arrays);
         ls_unit_release(core->unit, core->arena);
         ls_unit_release(core->unit, core->scratch);
         if (core->host != core->unit)
@@ -40,6 +44,21 @@ void ls_cores_free(ls_session *session)
         pthread_mutex_destroy(&core->lock);
         ls_release(core->context, core);
     }
+}
+
+ls_arrays *ls_arrays_of(ls_session *session, ls_device device)
+{
+    const ls_tensors *tensors = ls_tensors_of(session);
+    ls_core *core = tensors && device.type != LS_HOST ? ls_core_of(session, device) : NULL;
+    if (!tensors || (device.type != LS_HOST && !core))
+        return NULL;
+    return core && core->unit->memory ? &core->arrays : &session->tensors->arrays;
+}
+
+ls_array *ls_array_on(ls_session *session, ls_device device, size_t n)
+{
+    ls_arrays *arrays = ls_arrays_of(session, device);
+    return arrays ? ls_array_new(arrays, device, n) : NULL;
 }
 
 void ls_core_enter(ls_core *core)

@@ -7,6 +7,7 @@
 
 #include "device/unit.h"
 #include "graph/plan.h"
+#include "tensor/array.h"
 
 enum { LS_TURNS = 16 };
 
@@ -16,6 +17,7 @@ typedef struct ls_core {
     int number; /* ls_unit_number */
     ls_unit *unit;
     ls_unit *host; /* sums of what lies in the host's memory: the same one, or of a card one beside it */
+    ls_arrays arrays; /* of a memory that is not the host's; else none */
     pthread_mutex_t lock;
     pthread_cond_t turn[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
     atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */
@@ -33,6 +35,11 @@ typedef struct ls_core {
 /* Where a device computes, made at the first call; NULL after a failure. */
 ls_core *ls_core_of(ls_session *session, ls_device device);
 void ls_cores_free(ls_session *session);
+
+/* The arrays of the memory that a device computes in; NULL after a failure. The first call of a device makes its place. */
+ls_arrays *ls_arrays_of(ls_session *session, ls_device device);
+/* `n` floats of undefined content there, held once. NULL after a failure. */
+ls_array *ls_array_on(ls_session *session, ls_device device, size_t n);
 
 /* Waits for the core's turn, then gives it room for `plan`. */
 ls_status ls_core_reserve(ls_core *core, const ls_plan *plan);

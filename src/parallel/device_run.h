@@ -15,9 +15,10 @@ typedef struct ls_target {
 
 typedef struct ls_device_run {
     ls_feed *feed;
+    ls_device device;     /* that computes */
     ls_array *rows;       /* NULL: none are wanted */
-    ls_array *summary;    /* {loss, correct}; NULL without */
-    ls_array *metrics;    /* [shards][LS_METRICS] */
+    ls_array *summary;    /* {loss, correct}, on the host; NULL without */
+    ls_array *metrics;    /* [shards][LS_METRICS], on the host */
     ls_array *statistics; /* of one shard; a call in training mode writes them, nobody reads them */
     uint64_t step;        /* of the network, which chooses what dropout drops */
     bool mean;
@@ -27,16 +28,14 @@ typedef struct ls_device_run {
     ls_target *weights; /* one for each array of the feed; behind this struct */
 } ls_device_run;
 
-/* A task over the traced computation, reading what it reads; NULL after a failure. The payload is zero but for the feed. */
-ls_task *ls_run_task(ls_trace *trace, ls_program *program, ls_tensor *root, ls_tensor *dy);
+/* A task over the traced computation, on the root's device, reading what it reads; NULL after a failure. The payload is a run that
+ * wants nothing yet. */
+ls_task *ls_run_task(ls_trace *trace, ls_wanted wanted, ls_tensor *root, ls_tensor *dy);
 
 /* Has the task sum up the loss and the right images, for the root to show. */
 void ls_run_summarize(ls_device_run *run, ls_task *task, ls_tensor *root);
 
-/* Memory for the time of the task. */
-ls_array *ls_run_array(ls_session *session, ls_task *task, size_t n);
-
-/* The images of the largest shard. */
-int ls_run_images(ls_session *session, const ls_tensor *root);
+/* Memory of a device's for the time of the task. */
+ls_array *ls_run_array(ls_task *task, ls_device device, size_t n);
 
 #endif

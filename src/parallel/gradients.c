@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "data/data.h"
-#include "device/cpu/select.h"
 #include "parallel/network.h"
 #include "parallel/realize.h"
 #include "parallel/stream.h"
@@ -21,7 +20,7 @@ ls_tensor *ls_track(ls_tensor *tensor)
                  "ls_track: only a tensor with numbers of its own can be tracked; make one with ls_clone");
         return NULL;
     }
-    tensor->gradient = ls_array_new(&session->tensors->arrays, tensor->device, tensor->array->n);
+    tensor->gradient = ls_array_on(session, tensor->device, tensor->array->n);
     tensor->tracked = tensor->needs_gradient = tensor->gradient != NULL;
     return tensor->tracked ? tensor : NULL;
 }
@@ -72,7 +71,8 @@ ls_status ls_clear_grad(ls_tensor *tensor)
 /* ---- Update ---- */
 
 typedef struct updating {
-    ls_sgd how;
+    ls_update how;
+    bool finite; /* as far as known when all was handed in */
     int n;
     struct {
         ls_array *weight, *gradient, *next;
@@ -80,22 +80,47 @@ typedef struct updating {
     } at[];
 } updating;
 
-/* All new numbers are made before the first takes an old one's place. */
+/* Makes the new numbers of one parameter. False where one is not finite; it may be the unit's finish that tells. */
+static bool update_one(const updating *u, int i, ls_unit *unit)
+{
+    const ls_array *w = u->at[i].weight;
+    const ls_terms terms = {1, {u->at[i].gradient->data}};
+    return unit->type->update(unit, &terms, u->at[i].next->data, w->data, NULL, w->n, &u->how);
+}
+
 static void update(ls_task *task, ls_core *core)
 {
     (void)core;
     updating *u = task->payload;
-    const ls_backend *backend = ls_cpu_backend(task->session->options.isa);
-    for (int i = 0; i < u->n; i++) {
-        ls_array *w = u->at[i].weight;
-        if (!backend->sgd(u->at[i].next->data, w->data, NULL, u->at[i].gradient->data, w->n, &u->how)) {
-            ls_raise(&task->session->context, LS_NOT_FINITE,
-                     "ls_sgd_step: the update of %s is not finite; the parameters keep their values; a lower learning "
-                     "rate may help",
-                     *u->at[i].name ? u->at[i].name : "a tensor");
-            atomic_store(&task->session->broken, true);
-            return;
-        }
+    u->finite = true;
+    for (int i = 0; i < u->n; i++)
+        u->finite &= update_one(u, i, task->unit);
+}
+
+/* The first parameter whose new numbers are not finite: each is made once more, as the unit may know only that there is one. */
+static const char *not_finite(const updating *u, ls_unit *unit)
+{
+    const char *name = "";
+    for (int i = 0, found = 0; i < u->n && !found; i++) {
+        bool finite = update_one(u, i, unit);
+        ls_unit_finish(unit, &finite);
+        found = !finite;
+        name = u->at[i].name;
+    }
+    return *name ? name : "a tensor";
+}
+
+/* All new numbers are made before the first takes an old one's place. */
+static void settle(ls_task *task, bool finite)
+{
+    updating *u = task->payload;
+    if (!finite || !u->finite) {
+        ls_raise(&task->session->context, LS_NOT_FINITE,
+                 "ls_sgd_step: the update of %s is not finite; the parameters keep their values; a lower learning "
+                 "rate may help",
+                 not_finite(u, task->unit));
+        atomic_store(&task->session->broken, true);
+        return;
     }
     for (int i = 0; i < u->n; i++) {
         float *old = u->at[i].weight->data;
@@ -150,13 +175,14 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
         return ls_status_of(session);
     updating *u = task->payload;
     task->keeps = true; /* weights that an update could not make stay what they were */
-    u->how = (ls_sgd){.divisor = (float)rows, .lr = (float)lr};
+    task->settle = settle;
+    u->how = (ls_update){.rule = LS_RULE_SGD, .sgd = {.divisor = (float)rows, .lr = (float)lr}};
     u->n = n;
     for (int i = 0; i < n; i++) {
         ls_tensor *p = parameters[i];
         u->at[i].weight = p->array;
         u->at[i].gradient = p->gradient;
-        u->at[i].next = ls_array_new(&session->tensors->arrays, p->device, p->array->n);
+        u->at[i].next = ls_array_on(session, p->device, p->array->n);
         u->at[i].name = p->name;
         ls_task_reads(task, p->gradient);
         ls_task_writes(task, p->array);

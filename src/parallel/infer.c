@@ -140,12 +140,12 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     const ls_tensor *over = root->fold ? root->in[0] : root;
     int64_t images = over->shape.dim[0];
     int shard = images && images < network->shard ? (int)images : network->shard;
-    ls_program *program = ls_program_of(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
+    ls_program *program = ls_program_of(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard, NULL);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
         ls_engine_check(network->engine) != LS_OK)
         return ls_status_of(session);
     pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = ls_network_step(network)};
-    p.feed = ls_feed_new(program, trace, images, NULL);
+    p.feed = ls_feed_new(program, trace, images, NULL, ls_host());
     size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
     p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
     double *losses = ls_alloc(context, shards, sizeof *losses, "the shards' losses");
@@ -178,7 +178,7 @@ ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)
     ls_metrics metrics = {0};
     if (ls_network_read(trace->call) != LS_OK)
         return ls_status_of(session);
-    ls_array *array = ls_array_new(&session->tensors->arrays, (ls_device){LS_HOST, 0}, n);
+    ls_array *array = ls_array_on(session, ls_host(), n);
     if (!array || run_all(trace, tensor, scalar ? NULL : array->data, scalar ? &metrics : NULL) != LS_OK) {
         ls_array_drop(array);
         return ls_status_of(session);

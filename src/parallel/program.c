@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "comm/tree.h"
-#include "device/cpu/select.h"
+#include "parallel/copies.h"
 #include "parallel/network.h"
 
 enum { MOST_PROGRAMS = 256 };
@@ -85,14 +85,13 @@ static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images
     return plan;
 }
 
-/* A plan for each kind of device, or none. */
-static ls_status make_plans(ls_program *program, const ls_trace *trace, int images)
+/* A plan for each kind of device of the network's, or for the backend, or none. */
+static ls_status make_plans(ls_program *program, const ls_trace *trace, int images, const ls_backend *backend)
 {
-    const ls_backend *cpu = ls_cpu_backend(trace->session->options.isa);
     const ls_engine *engine = program->network ? program->network->engine : NULL;
     ls_plan *newest = program->plan; /* work in flight may still run by it */
     for (int i = 0; i < (engine ? engine->n_backends : 1); i++) {
-        ls_plan *plan = make_plan(program, trace, images, engine ? engine->backends[i] : cpu);
+        ls_plan *plan = make_plan(program, trace, images, engine ? engine->backends[i] : backend);
         while (!plan && newest != program->plan) {
             ls_plan *made = newest;
             newest = made->older;
@@ -114,7 +113,8 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
     struct ls_network *network = trace->call ? trace->call->network : NULL;
     if (network && trace->n_arrays && ls_network_on_cards(network)) {
         ls_raise(context, LS_UNSUPPORTED,
-                 "a network on GPUs computes with its own parameters; tensors of one's own are computed with by CPUs");
+                 "a network on GPUs computes with its own parameters alone; compute with tensors of one's own apart "
+                 "from it");
         return NULL;
     }
     ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
@@ -138,16 +138,19 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
     return session->programs = program;
 }
 
-ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images)
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images, const ls_backend *backend)
 {
     ls_program *program = find(trace, wanted, has_dy);
     if (!program) {
         forget_oldest(trace->session);
         program = new_program(trace, wanted, has_dy);
     }
-    if (!program || (program->plan && program->plan->capacity >= images))
+    if (!program)
+        return NULL;
+    const ls_plan *plan = program->network ? program->plan : ls_plan_for(program->plan, backend);
+    if (plan && plan->capacity >= images)
         return program;
-    return make_plans(program, trace, images) == LS_OK ? program : NULL;
+    return make_plans(program, trace, images, backend) == LS_OK ? program : NULL;
 }
 
 /* ---- Feeds ---- */
@@ -185,17 +188,33 @@ static ls_feed *take(ls_session *session)
     return feed ? feed : ls_alloc(&session->context, 1, sizeof *feed, "a computation's operands");
 }
 
-static void add_input(ls_feed *feed, ls_tensor *t)
+/* The numbers of an operand where `device` computes, held. NULL after a failure, which the session has. */
+static ls_array *numbers_of(const ls_tensor *t, size_t *offset, ls_device device)
+{
+    *offset = t->offset;
+    return ls_numbers_at(t->session, ls_array_of(t), offset, (size_t)ls_shape_numbers(&t->shape), device);
+}
+
+static void add_input(ls_feed *feed, const ls_tensor *t, ls_device device)
 {
     int c, h, w;
-    ls_array *array = ls_array_of(t);
+    size_t offset;
+    ls_array *array = ls_array_of(t) ? numbers_of(t, &offset, device) : NULL;
     if (!array)
         return;
-    feed->inputs[feed->n_inputs] = ls_array_hold(array);
-    feed->input_offset[feed->n_inputs] = t->offset;
+    feed->inputs[feed->n_inputs] = array;
+    feed->input_offset[feed->n_inputs] = offset;
     feed->input_numbers[feed->n_inputs++] = (size_t)ls_shape_image(&t->shape, &c, &h, &w);
 }
 
+static void add_array(ls_feed *feed, const ls_tensor *t, ls_device device)
+{
+    ls_array *array = numbers_of(t, &feed->array_offsets[feed->n_arrays], device);
+    if (array)
+        feed->arrays[feed->n_arrays++] = array;
+}
+
+/* Whoever hands a shard in reads its labels, on the host. */
 static void add_labels(ls_feed *feed, const ls_trace *trace)
 {
     feed->classes = trace->classes;
@@ -203,12 +222,11 @@ static void add_labels(ls_feed *feed, const ls_trace *trace)
         feed->labels = hold_samples(trace->labels);
         feed->first_label = trace->labels->first;
     } else if (trace->labels) {
-        feed->label_array = ls_array_hold(trace->labels->array);
-        feed->label_offset = trace->labels->offset;
+        feed->label_array = numbers_of(trace->labels, &feed->label_offset, ls_host());
     }
 }
 
-ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy)
+ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy, ls_device device)
 {
     ls_session *session = trace->session;
     int64_t shards = (rows + session->options.shard - 1) / session->options.shard;
@@ -235,19 +253,20 @@ ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, l
         return NULL;
     }
     for (int k = 0; k < trace->n_inputs; k++)
-        add_input(feed, trace->inputs[k]);
+        add_input(feed, trace->inputs[k], device);
     if (dy)
-        add_input(feed, dy);
+        add_input(feed, dy, device);
     if (trace->images) {
         feed->images = hold_samples(trace->images);
         feed->first_image = trace->images->first;
     }
     add_labels(feed, trace);
-    for (int k = 0; k < trace->n_arrays; k++) {
-        feed->array_offsets[k] = trace->arrays[k]->offset;
-        feed->arrays[feed->n_arrays++] = ls_array_hold(ls_array_of(trace->arrays[k]));
-    }
-    return feed;
+    for (int k = 0; k < trace->n_arrays; k++)
+        add_array(feed, trace->arrays[k], device);
+    if (!ls_failed(session))
+        return feed;
+    ls_feed_give(feed);
+    return NULL;
 }
 
 void ls_feed_give(ls_feed *feed)

@@ -13,16 +13,17 @@ typedef struct ls_program {
     struct ls_network *network; /* whose weights it reads; NULL: it reads arrays alone */
     ls_wanted wanted;
     bool has_dy;
-    ls_flat own_flat; /* of the tracked arrays' gradients, where there is no network */
-    ls_plan *plan;      /* the newest; one for each backend of the network's, arrays alone being computed with by CPUs */
+    ls_flat own_flat;   /* of the tracked arrays' gradients, where there is no network */
+    ls_plan *plan;      /* the newest; one for each backend of the network's, or that arrays were computed with by */
     unsigned flowing;   /* bit k: output k is the gradient of input k */
     int output_numbers; /* of one image, where rows are wanted */
     atomic_int feeds;   /* that run it: as long it stays */
 } ls_program;
 
-/* The program of a trace, for shards of up to `images`, made where it was not met before. It stays until the next call of this
- * function, or as long as a feed is made from it. NULL after a failure. */
-ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
+/* The program of a trace, for shards of up to `images`, made where it was not met before: with plans for the network's devices, or,
+ * where it calls none, for `backend` (else NULL). It stays until the next call of this function, or as long as a feed is made from it.
+ * NULL after a failure. */
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images, const ls_backend *backend);
 void ls_programs_free(ls_session *session, const struct ls_network *network); /* NULL: all */
 
 /* What one run of a program reads: the operands of the trace it was made from, held by count. */
@@ -48,8 +49,9 @@ typedef struct ls_feed {
 } ls_feed;
 
 /* A feed for a program of that trace, over `rows` images. dy, the gradient of the root, may be NULL. Operands must have been run
- * (ls_trace_operands). NULL after a failure. */
-ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy);
+ * (ls_trace_operands); those that do not lie where `device` computes are copied there. Of a network, whose shards any of its devices
+ * may compute, that is the host. NULL after a failure. */
+ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy, ls_device device);
 void ls_feed_give(ls_feed *feed); /* from any thread, after its last use */
 void ls_feeds_free(ls_session *session);
 

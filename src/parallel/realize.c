@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "parallel/calls.h"
+#include "parallel/copies.h"
 #include "parallel/device_run.h"
 #include "parallel/trainer.h"
 
@@ -39,21 +40,39 @@ static void unpack(ls_task *task, ls_core *core)
     }
 }
 
+/* An array of a tensor's numbers, for its device, that the host makes. */
+static ls_array *made_by_host(const ls_tensor *t)
+{
+    return ls_array_new(&t->session->tensors->arrays, t->device, (size_t)ls_shape_numbers(&t->shape));
+}
+
+/* Gives the tensor what the host made, where its device computes. Takes over the caller's hold. */
+static ls_status bring(ls_tensor *t, ls_array *made)
+{
+    size_t offset = 0;
+    t->array = ls_numbers_at(t->session, made, &offset, made->n, t->device);
+    ls_array_drop(made);
+    return ls_status_of(t->session);
+}
+
 static ls_status realize_samples(ls_tensor *t)
 {
     ls_session *session = t->session;
-    t->array = ls_array_new(&session->tensors->arrays, t->device, (size_t)ls_shape_numbers(&t->shape));
-    ls_task *task = t->array ? ls_task_new(session, t->device, unpack, sizeof *t) : NULL;
-    if (!task)
+    ls_array *made = made_by_host(t);
+    ls_task *task = made ? ls_task_new(session, t->device, unpack, sizeof *t) : NULL;
+    if (!task) {
+        ls_array_drop(made);
         return ls_status_of(session);
-    memcpy(task->payload, t, sizeof *t);
+    }
+    ls_tensor *copied = memcpy(task->payload, t, sizeof *t);
+    copied->array = made;
     if (t->samples.index)
         ls_task_reads(task, t->samples.index);
     if (t->samples.changes)
         ls_task_reads(task, t->samples.changes);
-    ls_task_writes(task, t->array);
+    ls_task_writes(task, made);
     ls_task_hand_in(task);
-    return ls_status_of(session);
+    return bring(t, made);
 }
 
 /* The values of a parameter's tensor, or its gradient; waits. NULL after a failure. */
@@ -74,11 +93,12 @@ static ls_status realize_parameter(ls_tensor *t)
     if (!values)
         return ls_status_of(session);
     ls_array_drop(t->array);
-    size_t n = (size_t)ls_shape_numbers(&t->shape);
-    t->array = ls_array_new(&session->tensors->arrays, t->device, n);
-    if (t->array)
-        memcpy(t->array->data, values, n * sizeof *values);
-    return ls_status_of(session);
+    t->array = NULL;
+    ls_array *made = made_by_host(t);
+    if (!made)
+        return ls_status_of(session);
+    memcpy(made->data, values, made->n * sizeof *values);
+    return bring(t, made);
 }
 
 static ls_status run_forward(ls_tensor *tensor)
@@ -92,17 +112,14 @@ static ls_status run_forward(ls_tensor *tensor)
     if (trace->call && ls_network_read(trace->call) != LS_OK)
         return ls_status_of(session);
     bool scalar = tensor->fold != LS_NOT_FOLDED;
-    ls_program *program =
-        ls_program_of(trace, scalar ? LS_WANT_LOSS : LS_WANT_ROWS, false, ls_run_images(session, tensor));
-    ls_task *task = program ? ls_run_task(trace, program, tensor, NULL) : NULL;
+    ls_task *task = ls_run_task(trace, scalar ? LS_WANT_LOSS : LS_WANT_ROWS, tensor, NULL);
     if (!task)
         return ls_status_of(session);
     ls_device_run *r = task->payload;
     if (scalar) {
         ls_run_summarize(r, task, tensor);
     } else {
-        tensor->array =
-            ls_array_new(&session->tensors->arrays, tensor->device, (size_t)ls_shape_numbers(&tensor->shape));
+        tensor->array = ls_array_on(session, tensor->device, (size_t)ls_shape_numbers(&tensor->shape));
         r->rows = tensor->array;
         if (r->rows)
             ls_task_writes(task, r->rows);

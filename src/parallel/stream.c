@@ -93,13 +93,23 @@ static void lose(ls_task *task)
             atomic_store(&task->held[i].array->lost, true);
 }
 
+static void compute(ls_task *task, ls_core *core)
+{
+    bool finite = true;
+    task->work(task, core);
+    if (ls_unit_finish(task->unit, &finite) != LS_OK)
+        atomic_store(&task->session->broken, true);
+    else if (task->settle)
+        task->settle(task, finite);
+}
+
 static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
 {
     await_others(streams, task);
     if (core)
         ls_core_enter(core);
     if (!task->dropped && !atomic_load(&streams->session->broken))
-        task->work(task, core);
+        compute(task, core);
     if (task->dropped || atomic_load(&streams->session->broken))
         lose(task);
     if (core)
@@ -193,10 +203,24 @@ void ls_streams_free(ls_session *session)
         ls_release(context, task->payload);
         ls_release(context, task);
     }
+    ls_unit_close(streams->host);
     pthread_cond_destroy(&streams->changed);
     pthread_mutex_destroy(&streams->lock);
     ls_release(context, streams);
     session->streams = NULL;
+}
+
+/* Copies between cards are to go by the shortest way. */
+static void reach_others(const ls_stream *stream)
+{
+    ls_unit *unit = stream->core->unit;
+    if (!unit->memory)
+        return;
+    ls_core_enter(stream->core);
+    for (const ls_stream *other = stream->streams->list; other; other = other->next_stream)
+        if (other->core->unit->memory && other->core->unit != unit)
+            unit->type->reach(unit, other->core->unit);
+    ls_core_leave(stream->core);
 }
 
 ls_stream *ls_stream_for(ls_session *session, ls_device device)
@@ -230,6 +254,7 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
     stream->next_stream = streams->list;
     streams->list = stream;
     pthread_mutex_unlock(&streams->lock);
+    reach_others(stream);
     return stream;
 }
 
@@ -245,11 +270,19 @@ static ls_task *take_task(ls_streams *streams)
     return task ? task : ls_alloc(&streams->session->context, 1, sizeof *task, "a task");
 }
 
+static ls_unit *host_unit(ls_streams *streams)
+{
+    if (!streams->host)
+        streams->host = ls_unit_open(&streams->session->context, &streams->session->options, ls_cpu(0));
+    return streams->host;
+}
+
 ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, size_t payload)
 {
     ls_streams *streams = ls_failed(session) ? NULL : ls_streams_of(session);
     ls_stream *stream = streams && device.type != LS_HOST ? ls_stream_for(session, device) : NULL;
-    if (!streams || (device.type != LS_HOST && !stream))
+    ls_unit *unit = stream ? stream->core->unit : streams && device.type == LS_HOST ? host_unit(streams) : NULL;
+    if (!unit)
         return NULL;
     ls_task *task = take_task(streams);
     if (!task)
@@ -263,7 +296,9 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     }
     task->next = NULL;
     task->session = session;
+    task->unit = unit;
     task->work = work;
+    task->settle = NULL;
     task->finish = NULL;
     task->keeps = false;
     task->stream = stream;

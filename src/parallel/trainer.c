@@ -95,8 +95,9 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = rows}, &X, &y) == LS_OK)
         loss = ls_cross_entropy(ls_train(network->root, X), y);
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
-    ls_program *program =
-        trace && ls_trace_run(trace, loss, true) == LS_OK ? ls_program_of(trace, LS_WANT_GRADIENT, false, rows) : NULL;
+    ls_program *program = trace && ls_trace_run(trace, loss, true) == LS_OK
+                              ? ls_program_of(trace, LS_WANT_GRADIENT, false, rows, NULL)
+                              : NULL;
     ls_scope_close(session, scope);
     return program ? program->plan : NULL;
 }

@@ -3,11 +3,10 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "device/cpu/select.h"
 #include "io/print.h"
+#include "parallel/copies.h"
 #include "parallel/network.h"
 #include "parallel/realize.h"
-#include "parallel/stream.h"
 
 static const ls_device host = {LS_HOST, 0};
 
@@ -35,7 +34,7 @@ static ls_tensor *make(ls_session *session, ls_shape shape, const char *function
                  LS_MAX_RANK);
         return NULL;
     }
-    return ls_tensor_of_array(session, ls_array_new(&tensors->arrays, host, (size_t)ls_shape_numbers(&shape)), &shape);
+    return ls_tensor_of_array(session, ls_array_on(session, host, (size_t)ls_shape_numbers(&shape)), &shape);
 }
 
 ls_tensor *ls_full(ls_session *session, double value, ls_shape shape)
@@ -105,55 +104,18 @@ ls_tensor *ls_named(ls_tensor *tensor, const char *name)
 
 /* ---- Copying ---- */
 
-typedef struct copying {
-    ls_array *from, *to;
-    size_t from_offset, to_offset, n;
-} copying;
-
-static void copy(ls_task *task, ls_core *core)
-{
-    (void)core;
-    const copying *c = task->payload;
-    if (c->n)
-        memcpy(c->to->data + c->to_offset, c->from->data + c->from_offset, c->n * sizeof(float));
-    if (!ls_same_device(c->from->device, c->to->device))
-        task->session->streams->moved += c->n * sizeof(float);
-}
-
-static void add(ls_task *task, ls_core *core)
-{
-    (void)core;
-    const copying *c = task->payload;
-    float *to = c->to->data + c->to_offset;
-    ls_cpu_backend(task->session->options.isa)->add(to, to, c->from->data + c->from_offset, c->n);
-}
-
-/* The task runs where its result lies; a result on the host is made by the device it comes from. */
-static ls_status hand_in(ls_session *session, ls_task_work *work, const copying *c)
-{
-    ls_device device = c->to->device.type == LS_HOST ? c->from->device : c->to->device;
-    ls_task *task = ls_task_new(session, device, work, sizeof *c);
-    if (!task)
-        return ls_status_of(session);
-    memcpy(task->payload, c, sizeof *c);
-    ls_task_reads(task, c->from);
-    ls_task_writes(task, c->to);
-    ls_task_hand_in(task);
-    return ls_status_of(session);
-}
-
 static ls_tensor *copy_of(ls_tensor *tensor, ls_device device, const char *function)
 {
     ls_session *session = ls_value_session(tensor, function);
     if (!session || ls_check_device(session, device, function) != LS_OK || ls_realize(tensor, function) != LS_OK)
         return NULL;
     size_t n = (size_t)ls_shape_numbers(&tensor->shape);
-    ls_tensor *made = ls_tensor_of_array(session, ls_array_new(&session->tensors->arrays, device, n), &tensor->shape);
+    ls_tensor *made = ls_tensor_of_array(session, ls_array_on(session, device, n), &tensor->shape);
     if (!made)
         return NULL;
     made->name = tensor->name;
-    copying c = {ls_array_of(tensor), made->array, tensor->offset, 0, n};
-    return hand_in(session, copy, &c) == LS_OK ? made : NULL;
+    ls_copying c = {.from = ls_array_of(tensor), .to = made->array, .from_offset = tensor->offset, .n = n};
+    return ls_copy(session, &c) == LS_OK ? made : NULL;
 }
 
 ls_tensor *ls_clone(ls_tensor *tensor, ls_device device)
@@ -290,11 +252,14 @@ ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
         shape.dim[0] += rows;
     }
     size_t n_floats = (size_t)ls_shape_numbers(&shape), at = 0;
-    ls_tensor *whole = ls_tensor_of_array(session, ls_array_new(&session->tensors->arrays, device, n_floats), &shape);
+    ls_tensor *whole = ls_tensor_of_array(session, ls_array_on(session, device, n_floats), &shape);
     for (int i = 0; whole && i < n; i++) {
-        copying c = {ls_array_of(parts[i]), whole->array, parts[i]->offset, at,
-                     (size_t)ls_shape_numbers(&parts[i]->shape)};
-        if (hand_in(session, copy, &c) != LS_OK)
+        ls_copying c = {.from = ls_array_of(parts[i]),
+                        .to = whole->array,
+                        .from_offset = parts[i]->offset,
+                        .to_offset = at,
+                        .n = (size_t)ls_shape_numbers(&parts[i]->shape)};
+        if (ls_copy(session, &c) != LS_OK)
             return NULL;
         at += c.n;
     }
@@ -326,6 +291,15 @@ static ls_session *writable(ls_tensor *to, ls_tensor *from, const char *function
     return NULL;
 }
 
+static ls_copying copying_of(const ls_tensor *to, const ls_tensor *from)
+{
+    return (ls_copying){.from = ls_array_of(from),
+                        .to = ls_array_of(to),
+                        .from_offset = from->offset,
+                        .to_offset = to->offset,
+                        .n = (size_t)ls_shape_numbers(&to->shape)};
+}
+
 ls_status ls_assign(ls_tensor *to, ls_tensor *from)
 {
     ls_session *session = writable(to, from, "ls_assign");
@@ -333,12 +307,12 @@ ls_status ls_assign(ls_tensor *to, ls_tensor *from)
         return to ? ls_status_of(to->session) : LS_BAD_ARGUMENT;
     if (to->kind == LS_TENSOR_GRADIENT)
         to->in[0]->freshness = LS_FRESH;
-    copying c = {ls_array_of(from), ls_array_of(to), from->offset, to->offset, (size_t)ls_shape_numbers(&to->shape)};
+    ls_copying c = copying_of(to, from);
     if (c.from == c.to && c.from_offset == c.to_offset)
         return LS_OK;
     if (c.n == c.to->n)
         atomic_store(&c.to->lost, false);
-    return hand_in(session, copy, &c);
+    return ls_copy(session, &c);
 }
 
 ls_status ls_add_to(ls_tensor *to, ls_tensor *from)
@@ -350,11 +324,23 @@ ls_status ls_add_to(ls_tensor *to, ls_tensor *from)
     if (!ls_same_device(to->device, from->device))
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_add_to: %s and %s; copy one with ls_to",
                         ls_tensor_name(to, a), ls_tensor_name(from, b));
-    copying c = {ls_array_of(from), ls_array_of(to), from->offset, to->offset, (size_t)ls_shape_numbers(&to->shape)};
-    return hand_in(session, add, &c);
+    ls_copying c = copying_of(to, from);
+    return ls_add_up(session, &c);
 }
 
 /* ---- Reading ---- */
+
+/* The numbers of a tensor that has them, for the caller's thread to read from *offset on; waits. To be dropped; NULL after a failure. */
+static ls_array *seen(ls_tensor *tensor, size_t *offset)
+{
+    *offset = tensor->offset;
+    ls_array *array =
+        ls_numbers_at(tensor->session, ls_array_of(tensor), offset, (size_t)ls_shape_numbers(&tensor->shape), host);
+    if (ls_wait(tensor->session) == LS_OK && array)
+        return array;
+    ls_array_drop(array);
+    return NULL;
+}
 
 ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
 {
@@ -368,11 +354,12 @@ ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
                         shape, (long long)ls_shape_numbers(&tensor->shape), (long long)numbers,
                         values ? "" : ", and values is NULL");
     }
-    if (ls_realize(tensor, "ls_read") != LS_OK || ls_wait(session) != LS_OK)
-        return ls_status_of(session);
-    if (numbers)
-        memcpy(values, ls_array_of(tensor)->data + tensor->offset, (size_t)numbers * sizeof *values);
-    return LS_OK;
+    size_t offset;
+    ls_array *array = ls_realize(tensor, "ls_read") == LS_OK ? seen(tensor, &offset) : NULL;
+    if (array && numbers)
+        memcpy(values, array->data + offset, (size_t)numbers * sizeof *values);
+    ls_array_drop(array);
+    return ls_status_of(session);
 }
 
 double ls_item(ls_tensor *tensor)
@@ -394,10 +381,12 @@ const char *ls_str(ls_tensor *tensor)
     bool of_network = tensor->kind == LS_TENSOR_NETWORK && tensor->training; /* a gradient too */
     bool empty = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->freshness == LS_EMPTY
                                                     : of_network && !tensor->network->n_pending;
-    if (!empty && (ls_realize(tensor, "ls_str") != LS_OK || ls_wait(session) != LS_OK))
+    size_t offset;
+    ls_array *array = !empty && ls_realize(tensor, "ls_str") == LS_OK ? seen(tensor, &offset) : NULL;
+    if (!empty && !array)
         return "";
-    const float *values = empty ? NULL : ls_array_of(tensor)->data + tensor->offset;
     ls_release(&session->context, tensor->text);
-    tensor->text = ls_print(&session->context, values, &tensor->shape, tensor->device);
+    tensor->text = ls_print(&session->context, array ? array->data + offset : NULL, &tensor->shape, tensor->device);
+    ls_array_drop(array);
     return tensor->text ? tensor->text : "";
 }

@@ -5,10 +5,25 @@
 enum { SMALLEST_CLASS = 4, CLASSES = 48 }; /* 2^4 floats are one line of the cache */
 enum { LEAST_READERS = 4 };
 
-void ls_arrays_init(ls_arrays *pool, ls_context *context)
+void ls_arrays_init(ls_arrays *pool, ls_context *context, ls_unit *unit)
 {
-    *pool = (ls_arrays){.context = context};
+    *pool = (ls_arrays){.context = context, .unit = unit};
     pthread_mutex_init(&pool->lock, NULL);
+}
+
+static float *take_memory(ls_arrays *pool, size_t n)
+{
+    static const char what[] = "a tensor";
+    return pool->unit ? ls_unit_alloc(pool->unit, n, sizeof(float), what)
+                      : ls_alloc(pool->context, n, sizeof(float), what);
+}
+
+static void give_memory(ls_arrays *pool, float *data)
+{
+    if (pool->unit)
+        ls_unit_release(pool->unit, data);
+    else
+        ls_release(pool->context, data);
 }
 
 void ls_arrays_destroy(ls_arrays *pool)
@@ -17,7 +32,7 @@ void ls_arrays_destroy(ls_arrays *pool)
         while (pool->free[i]) {
             ls_array *array = pool->free[i];
             pool->free[i] = array->next_free;
-            ls_release(pool->context, array->data);
+            give_memory(pool, array->data);
             ls_release(pool->context, array->reads);
             ls_release(pool->context, array);
         }
@@ -41,10 +56,10 @@ ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n)
         pool->free[size_class] = array->next_free;
     pthread_mutex_unlock(&pool->lock);
     if (!array) {
-        float *data = ls_alloc(pool->context, (size_t)1 << size_class, sizeof *data, "a tensor");
+        float *data = take_memory(pool, (size_t)1 << size_class);
         array = data ? ls_alloc(pool->context, 1, sizeof *array, "a tensor") : NULL;
         if (!array) {
-            ls_release(pool->context, data);
+            give_memory(pool, data);
             return NULL;
         }
         array->data = data;

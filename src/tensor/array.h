@@ -1,11 +1,13 @@
 /* Numbers in C order on one device, shared by counting. Work on an array is handed to its device and done later, so each array
- * knows which piece of work last wrote it and which have read it since: who comes next waits for those. */
+ * knows which piece of work last wrote it and which have read it since: who comes next waits for those.
+ *
+ * An array lies where its device computes: in the host's memory, or in a card's, which the host cannot look into. */
 #ifndef LS_TENSOR_ARRAY_H
 #define LS_TENSOR_ARRAY_H
 
 #include <stdatomic.h>
 
-#include "base/context.h"
+#include "device/unit.h"
 
 /* A piece of work: the `ticket`-th that was handed to `stream`. Ticket 0: nothing to wait for. */
 typedef struct ls_mark {
@@ -29,15 +31,16 @@ typedef struct ls_array {
     bool in_step;     /* a step of a network reads or writes it, which no mark tells */
 } ls_array;
 
-/* Arrays that are free again, by size: a training loop takes all of its arrays from here and allocates none. */
+/* Arrays of one memory that are free again, by size: a training loop takes all of its arrays from here and allocates none. */
 typedef struct ls_arrays {
     ls_context *context;
+    ls_unit *unit; /* whose memory it is; NULL: the host's */
     pthread_mutex_t lock;
     ls_array *free[48];
     _Atomic uint64_t allocated; /* arrays made anew, for tests */
 } ls_arrays;
 
-void ls_arrays_init(ls_arrays *pool, ls_context *context);
+void ls_arrays_init(ls_arrays *pool, ls_context *context, ls_unit *unit);
 void ls_arrays_destroy(ls_arrays *pool); /* every array must be free */
 
 /* `n` floats of undefined content, held once. NULL with the context's error when memory runs out. */
@@ -45,6 +48,12 @@ ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n);
 ls_array *ls_array_hold(ls_array *array);
 
 void ls_array_drop(ls_array *array); /* from any thread; NULL is fine */
+
+/* Whether the unit computes in the memory that the array lies in. */
+static inline bool ls_array_is_in(const ls_array *array, const ls_unit *unit)
+{
+    return (array->pool->unit ? array->pool->unit->memory : 0) == unit->memory;
+}
 
 /* Notes that `mark` reads or writes the array. */
 ls_status ls_array_note_read(ls_array *array, ls_mark mark);
