@@ -270,10 +270,6 @@ static bool copy_between(doctor *d, ls_session *s, const float *numbers, float *
 static void look_at_copies(doctor *d)
 {
     const ls_devices *devices = &d->run.devices;
-    if (on_gpus(d)) {
-        without(d, "tensors of one's own lie with the CPUs; the small training run has copied to the GPUs and back");
-        return;
-    }
     ls_session *session = open_own(d);
     float *numbers = malloc(2 * COPIED * sizeof *numbers);
     int before = d->findings, copies = 0;

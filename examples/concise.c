@@ -46,7 +46,7 @@ static void train(ls_module *net, int num_devices, ls_loader loader, double lr, 
     ls_data *train_iter = ls_fashion_mnist(s, LS_TRAIN, &loader);
     ls_data *test_iter = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.batch = loader.batch, .limit = loader.limit});
     ls_devices devices = ls_try_devices(s, num_devices);
-    fprintf(stderr, "%s\n", ls_notice(s)); /* where there are too few GPUs */
+    fprintf(stderr, "%s%s", ls_notice(s), *ls_notice(s) ? "\n" : ""); /* where there are too few GPUs */
     ls_initialize(net, devices, &(ls_init){.kind = LS_NORMAL, .scale = 0.01, .force = true});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = lr, .full_batch = loader.batch});
     ls_timer timer = {0};

@@ -82,7 +82,7 @@ static void train(ls_session *s, const params *initial, int num_devices, ls_load
     ls_data *train_iter = ls_fashion_mnist(s, LS_TRAIN, &loader);
     ls_data *test_iter = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.batch = loader.batch, .limit = loader.limit});
     ls_devices devices = ls_try_devices(s, num_devices);
-    fprintf(stderr, "%s\n", ls_notice(s)); /* where there are too few GPUs */
+    fprintf(stderr, "%s%s", ls_notice(s), *ls_notice(s) ? "\n" : ""); /* where there are too few GPUs */
     params device_params[LS_MAX_DEVICES];
     void *replica[LS_MAX_DEVICES];
     for (int d = 0; d < devices.n; d++) { /* Copy model parameters to the devices */

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     ls_data *train = ls_fashion_mnist(s, LS_TRAIN, &(ls_loader){.shuffle = true, .limit = images});
     ls_data *test = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.limit = images});
     ls_module *net = network(s);
-    ls_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_XAVIER});
+    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_XAVIER});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     for (int epoch = 0; epoch < epochs; epoch++)
         for (ls_batch b; ls_next(train, &b);) {

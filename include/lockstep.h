@@ -141,8 +141,8 @@ ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);
 /* What the last call below had to make do with, such as "there is no gpu(0) here: cpu(0) in its place"; "" where nothing. */
 const char *ls_notice(const ls_session *session);
-/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. GPUs do not compute with
- * tensors of one's own yet: CPUs stand in for them here. */
+/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. Of GPUs the rank's own,
+ * as above. */
 ls_device ls_try_gpu(ls_session *session, int i);
 ls_devices ls_try_all_gpus(ls_session *session);
 ls_devices ls_try_devices(ls_session *session, int n);
@@ -451,7 +451,7 @@ ls_tensor *ls_infer(ls_module *net, ls_tensor *X);
 /* An operation in plain C on plain arrays. A shard's images are `rows` rows, each of channels * height * width numbers in C
  * order; a parameter lies as it is saved. The functions run on several threads at once, each for a shard of its own, so
  * they must not write to what `user` points to. With equal arguments they must give equal bits: no random numbers, no
- * clock, no order that depends on threads. */
+ * clock, no order that depends on threads. GPUs do not have them (LS_UNSUPPORTED). */
 enum { LS_CUSTOM_INPUTS = 3 };
 
 typedef struct ls_custom_call {

@@ -24,6 +24,15 @@ static inline void assert_caught(ls_session *s, ls_status status, const char *wo
     assert_int_equal(ls_wait(s), LS_OK);
 }
 
+/* The first n CPUs, whatever else there is. */
+static inline ls_devices test_cpus(int n)
+{
+    ls_devices devices = {.n = n};
+    for (int i = 0; i < n; i++)
+        devices.at[i] = ls_cpu(i);
+    return devices;
+}
+
 static inline int64_t test_numbers_of(const ls_tensor *tensor)
 {
     int64_t numbers = 1;

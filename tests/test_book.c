@@ -1,5 +1,6 @@
 /* What the book's chapters show of data, parts, networks on several devices and trainers, row by row of docs/book.md. */
 #include "support.h"
+#include "tensors.h"
 #include "training.h"
 
 #include <lockstep.h>
@@ -62,7 +63,7 @@ static void the_two_networks(void **state)
     ls_data *data = ls_data_from_memory(s, image, label, 1, 1, 28, 28, 10, NULL);
     for (int i = 0; i < 2; i++) {
         ls_module *net = ls_model(s, expected[i].model);
-        ls_initialize(net, ls_try_devices(s, 1), &(ls_init){.like = data});
+        ls_initialize(net, test_cpus(1), &(ls_init){.like = data});
         const char *summary = ls_summary(net);
         assert_non_null(strstr(summary, expected[i].row));
         assert_non_null(strstr(summary, expected[i].numbers));
@@ -102,7 +103,7 @@ static void parts_of_a_batch(void **state)
     for (int n = 1; n <= 9; n++) {
         for (int rows = 0; rows <= 7; rows++) {
             ls_tensor *parts[9], *all = ls_arange(s, 0, LS_SHAPE(rows, 2));
-            ls_scatter(all, ls_try_devices(s, n), parts);
+            ls_scatter(all, test_cpus(n), parts);
             int64_t total = 0;
             for (int d = 0; d < n; d++) {
                 assert_true(ls_rows(parts[d]) == rows / n || ls_rows(parts[d]) == rows / n + 1);
@@ -128,14 +129,14 @@ static void forward_on_parts(void **state)
 {
     (void)state;
     ls_session *s = ls_open(NULL);
-    ls_devices devices = ls_try_devices(s, 4);
+    ls_devices devices = test_cpus(4);
     ls_module *net = network(s);
     ls_initialize(net, devices, NULL);
     ls_tensor *x = ls_uniform(s, "x", LS_SHAPE(4, 1, SIZE, SIZE)), *parts[4];
     float whole[4 * CLASSES], row[2 * CLASSES];
     ls_read(ls_infer(net, x), whole, 4 * CLASSES);
     for (int n = 2; n <= 4; n += 2) {
-        ls_scatter(x, ls_try_devices(s, n), parts);
+        ls_scatter(x, test_cpus(n), parts);
         for (int d = 0; d < n; d++) {
             ls_tensor *y = ls_infer(net, parts[d]);
             assert_int_equal(ls_rows(y), 4 / n);
@@ -158,7 +159,7 @@ static void values_on_devices(void **state)
     ls_module *net = network(s);
     ls_param(net, "0.weight", ls_cpu(0));
     assert_true(ls_catch(s, LS_NOT_INITIALIZED));
-    ls_initialize(net, ls_try_devices(s, 2), NULL);
+    ls_initialize(net, test_cpus(2), NULL);
     ls_param(net, "0.weight", ls_cpu(0));
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
     ls_wait(s);
@@ -172,10 +173,10 @@ static void values_on_devices(void **state)
     assert_non_null(strstr(ls_message(s), "0.weight"));
     assert_non_null(strstr(ls_message(s), "not initialized on cpu(2)"));
     assert_true(ls_catch(s, LS_NOT_INITIALIZED));
-    ls_initialize(net, ls_try_devices(s, 2), NULL);
+    ls_initialize(net, test_cpus(2), NULL);
     assert_non_null(strstr(ls_message(s), "force"));
     assert_true(ls_catch(s, ls_status_of(s)));
-    ls_initialize(net, ls_try_devices(s, 3), &(ls_init){.force = true});
+    ls_initialize(net, test_cpus(3), &(ls_init){.force = true});
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -189,7 +190,7 @@ static void the_same_loop(void **state)
         ls_session *s = ls_open(&(ls_options){.shard = 8});
         ls_data *data = data_of(s, 32);
         ls_module *net = network(s);
-        ls_initialize(net, ls_try_devices(s, n), &(ls_init){.kind = LS_HE});
+        ls_initialize(net, test_cpus(n), &(ls_init){.kind = LS_HE});
         ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
         for (ls_batch b; ls_next(data, &b);) {
             ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
@@ -216,7 +217,7 @@ static void a_step_on_replicas(void **state)
     float one[CLASSES * SIZE * SIZE], w[CLASSES * SIZE * SIZE], again[CLASSES * SIZE * SIZE];
     for (int n = 1; n <= 3; n++) { /* 64 images in shards of 8: aligned for 1 and 2 devices, not for 3 */
         ls_session *s = ls_open(&(ls_options){.shard = 8});
-        ls_devices devices = ls_try_devices(s, n);
+        ls_devices devices = test_cpus(n);
         ls_tensor *weight = ls_randn(s, "w", 0.1, LS_SHAPE(CLASSES, SIZE * SIZE)), *replica[3];
         for (int d = 0; d < n; d++) {
             replica[d] = ls_track(ls_clone(weight, devices.at[d]));

@@ -31,7 +31,7 @@ static setup open_setup(int devices, int batch, const ls_allocator *allocator)
     setup t = {.s = ls_open(&(ls_options){.seed = 7, .shard = SHARD, .allocator = allocator})};
     t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = batch});
     t.net = ls_lenet(t.s);
-    t.devices = ls_try_devices(t.s, devices);
+    t.devices = test_cpus(devices);
     ls_initialize(t.net, t.devices, &(ls_init){.kind = LS_XAVIER, .like = t.data});
     t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_next(t.data, &t.b);
@@ -321,8 +321,8 @@ static void what_is_not_there_is_named(void **state)
     assert_caught(s, LS_NOT_INITIALIZED, "ls_infer: the network has no values yet");
     assert_null(ls_param(net, "W1", ls_cpu(0)));
     assert_caught(s, LS_NOT_INITIALIZED, "ls_param: the network has no values yet");
-    assert_int_equal(ls_initialize(net, ls_try_devices(s, 2), NULL), LS_OK);
-    ls_initialize(net, ls_try_devices(s, 2), NULL);
+    assert_int_equal(ls_initialize(net, test_cpus(2), NULL), LS_OK);
+    ls_initialize(net, test_cpus(2), NULL);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_initialize: the network has values already");
     ls_param(net, "W1", ls_cpu(0));
     assert_caught(s, LS_SHAPE_UNKNOWN, "ls_param: the shapes of the network's parameters are not known");
@@ -452,10 +452,11 @@ static void devices_fall_back(void **state)
 {
     (void)state;
     ls_session *s = ls_open(NULL);
-    assert_string_equal(ls_device_str(s, ls_try_gpu(s, 1)), "cpu(1)"); /* this library was built for CPUs alone */
+    const bool alone = ls_device_count(s, LS_CUDA) == 0; /* test_gpu_explicit has the others */
+    assert_true(!alone || strcmp(ls_device_str(s, ls_try_gpu(s, 1)), "cpu(1)") == 0);
     assert_string_equal(ls_device_str(s, ls_gpu(1)), "gpu(1)");
     assert_string_equal(ls_device_str(s, ls_host()), "the host");
-    assert_string_equal(ls_devices_str(s, ls_try_all_gpus(s)), "[cpu(0)]");
+    assert_true(!alone || strcmp(ls_devices_str(s, ls_try_all_gpus(s)), "[cpu(0)]") == 0);
     ls_try_gpu(s, -1);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device -1");
     assert_int_equal(ls_try_devices(s, 0).n, 0);

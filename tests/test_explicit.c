@@ -116,7 +116,7 @@ static ls_status train(int n, waiting wait, int epochs, float *result, const ls_
     ls_session *s = ls_open(&(ls_options){.seed = 2, .shard = SHARD, .allocator = allocator});
     ls_data *data = ls_data_from_memory(s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = BATCH, .shuffle = true});
-    ls_devices devices = ls_try_devices(s, n);
+    ls_devices devices = test_cpus(n);
     params initial = draw(s), replicas[16];
     void *replica[16];
     for (int d = 0; d < devices.n; d++) {
@@ -212,7 +212,7 @@ static void nothing_is_allocated_while_running(void **state)
         ls_open(&(ls_options){.shard = SHARD, .allocator = &(ls_allocator){count_allocate, count_release, &c}});
     ls_data *data = ls_data_from_memory(s, pixels, classes_of, ROWS - 5, 1, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = BATCH, .shuffle = true});
-    ls_devices devices = ls_try_devices(s, 2);
+    ls_devices devices = test_cpus(2);
     params initial = draw(s), replicas[2] = {replica_on(&initial, ls_cpu(0)), replica_on(&initial, ls_cpu(1))};
     long before = 0;
     for (int epoch = 0; epoch < 24;
@@ -386,8 +386,8 @@ static void an_empty_part_has_a_zero_gradient(void **state)
     (void)state;
     setup t = open_setup(ls_cpu(0));
     ls_tensor *none[3], *labels[3], *w = t.p.at[W1];
-    ls_scatter(ls_arange(t.s, 0, LS_SHAPE(1, 1, SIZE, SIZE)), ls_try_devices(t.s, 2), none);
-    ls_scatter(ls_zeros(t.s, LS_SHAPE(1)), ls_try_devices(t.s, 2), labels);
+    ls_scatter(ls_arange(t.s, 0, LS_SHAPE(1, 1, SIZE, SIZE)), test_cpus(2), none);
+    ls_scatter(ls_zeros(t.s, LS_SHAPE(1)), test_cpus(2), labels);
     assert_int_equal(ls_backward(loss_of(t.b.X, t.b.y, &t.p)), LS_OK); /* leaves its numbers in memory */
     ls_clear_grad(w);
     ls_tensor *X = ls_to(none[1], ls_cpu(0)), *y = ls_to(labels[1], ls_cpu(0)), *loss = loss_of(X, y, &t.p);
@@ -435,8 +435,8 @@ static void misuse_is_named(void **state)
     assert_caught(t.s, LS_BAD_ARGUMENT, "rows 0");
     assert_int_not_equal(ls_sgd_step(NULL, 1, 0.1, 1), LS_OK);
     void *replica[] = {&t.p};
-    assert_true(ls_accuracy_fn(net, replica, NULL, ls_try_devices(t.s, 1)) == 0);
-    ls_accuracy_fn(NULL, replica, t.data, ls_try_devices(t.s, 1));
+    assert_true(ls_accuracy_fn(net, replica, NULL, test_cpus(1)) == 0);
+    ls_accuracy_fn(NULL, replica, t.data, test_cpus(1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_accuracy_fn: needs a function");
     ls_accuracy_fn(net, replica, t.data, (ls_devices){0});
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_accuracy_fn: needs a function");
@@ -479,10 +479,10 @@ static void accuracy(void **state)
     ls_batch b;
     ls_seek(data, 3, 1);
     for (int n = 1; n <= 16; n *= 2)
-        assert_true(ls_accuracy_fn(net, replica, data, ls_try_devices(t.s, n)) == right / (ROWS - 7));
+        assert_true(ls_accuracy_fn(net, replica, data, test_cpus(n)) == right / (ROWS - 7));
     assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
     replica[0] = NULL;
-    ls_accuracy_fn(nothing, replica, data, ls_try_devices(t.s, 1));
+    ls_accuracy_fn(nothing, replica, data, test_cpus(1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");
     assert_int_equal(ls_close(t.s), LS_OK);
 }

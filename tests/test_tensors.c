@@ -190,7 +190,7 @@ static void cutting_and_joining(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_tensor *x = ls_arange(s, 0, LS_SHAPE(4, 5)), *part[16];
-    ls_devices two = ls_try_devices(s, 2), three = ls_try_devices(s, 3), many = ls_try_devices(s, 16);
+    ls_devices two = test_cpus(2), three = test_cpus(3), many = test_cpus(16);
     assert_int_equal(ls_scatter(x, two, part), LS_OK);
     assert_string_equal(ls_str(part[0]), "[[0, 1, 2, 3, 4],\n [5, 6, 7, 8, 9]] on cpu(0)");
     assert_string_equal(ls_str(part[1]), "[[10, 11, 12, 13, 14],\n [15, 16, 17, 18, 19]] on cpu(1)");
@@ -232,8 +232,8 @@ static void cutting_batches(void **state)
     assert_true(ls_next(data, &b));
     ls_tensor *X[3], *y[3], *whole = ls_clone(b.X, ls_host());
     assert_true(ls_item(ls_at(ls_at(ls_at(ls_at(b.X, 0), 0), 0), 3)) == 1);
-    assert_int_equal(ls_scatter(b.X, ls_try_devices(s, 3), X), LS_OK);
-    assert_int_equal(ls_scatter(b.y, ls_try_devices(s, 3), y), LS_OK);
+    assert_int_equal(ls_scatter(b.X, test_cpus(3), X), LS_OK);
+    assert_int_equal(ls_scatter(b.y, test_cpus(3), y), LS_OK);
     assert_same_bits(ls_gather(X, 3, ls_host()), whole);
     assert_true(ls_item(y[2]) == 2);
     assert_same_bits(ls_to(ls_to(b.X, ls_cpu(1)), ls_host()), whole);
@@ -361,7 +361,7 @@ static void data_goes_with_its_scope(void **state)
         ls_data *data = some_data(s, 3);
         assert_true(ls_session_of(data) == s);
         for (ls_batch b; ls_next(data, &b);) { /* left early: the batch goes with the next one, or the scope */
-            ls_scatter(b.X, ls_try_devices(s, 2), X);
+            ls_scatter(b.X, test_cpus(2), X);
             assert_true(ls_item(ls_sum(ls_relu(X[0]))) >= 0);
             if (round % 2)
                 break;

@@ -20,6 +20,7 @@ struct ls_session {
     ls_options options;             /* defaults filled in */
     int place, sharers;             /* this process among the ranks of its host, and how many they are */
     const char *notice;             /* interned */
+    int cards;                      /* GPUs that were seen when a device was checked last; they are not looked for again */
     ls_owned *owned;                /* from the youngest on */
     ls_owned *kept;                 /* plain memory that lives until ls_close */
     struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */

@@ -207,23 +207,22 @@ const char *ls_notice(const ls_session *session)
     return session && session->notice ? session->notice : "";
 }
 
-/* CPUs from `first` on, in place of GPUs that are not there, or do not do yet what they may be asked for here; which is noted. */
-static ls_devices fall_back(ls_session *session, int first, int n)
+/* The GPUs [first, first + n) of this process, or, where they are not all there, the CPUs of these numbers, which is noted. */
+static ls_devices take_or_fall_back(ls_session *session, int first, int n)
 {
-    ls_devices devices = {.n = n};
-    for (int i = 0; i < n; i++)
-        devices.at[i] = ls_cpu(first + i);
-    char text[128], why[256];
-    if (ls_card_count(why, sizeof why) > 0)
-        snprintf(text, sizeof text, "GPUs run networks and no tensors of one's own yet: cpu(%d) in place of gpu(%d)",
-                 first, first);
-    else if (n > 1)
-        snprintf(text, sizeof text, "there are no GPUs here: cpu(%d) to cpu(%d) in their place", first, first + n - 1);
-    else
+    char text[128], why[256] = "";
+    const card_share mine = session ? share_of_cards(session, why, sizeof why) : (card_share){0, 0};
+    const bool there = first + n <= mine.n;
+    const int last = first + n - 1;
+    if (n == 1)
         snprintf(text, sizeof text, "there is no gpu(%d) here: cpu(%d) in its place", first, first);
+    else if (mine.n)
+        snprintf(text, sizeof text, "there is no gpu(%d) here: cpu(%d) to cpu(%d) in their place", last, first, last);
+    else
+        snprintf(text, sizeof text, "there are no GPUs here: cpu(%d) to cpu(%d) in their place", first, last);
     if (session)
-        session->notice = ls_intern(session, text);
-    return devices;
+        session->notice = there ? NULL : ls_intern(session, text);
+    return devices_of(there ? LS_CUDA : LS_CPU, (there ? mine.first : 0) + first, n);
 }
 
 ls_device ls_try_gpu(ls_session *session, int i)
@@ -233,13 +232,13 @@ ls_device ls_try_gpu(ls_session *session, int i)
             ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device %d", i);
         return ls_cpu(0);
     }
-    return fall_back(session, i, 1).at[0];
+    return take_or_fall_back(session, i, 1).at[0];
 }
 
 ls_devices ls_try_devices(ls_session *session, int n)
 {
     if (n >= 1 && n <= LS_MAX_DEVICES)
-        return fall_back(session, 0, n);
+        return take_or_fall_back(session, 0, n);
     if (session)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_devices: %d devices; 1 to %d are possible", n,
                  LS_MAX_DEVICES);
@@ -248,7 +247,9 @@ ls_devices ls_try_devices(ls_session *session, int n)
 
 ls_devices ls_try_all_gpus(ls_session *session)
 {
-    return ls_try_devices(session, 1);
+    char why[256];
+    const int n = session ? share_of_cards(session, why, sizeof why).n : 0;
+    return ls_try_devices(session, n ? n : 1);
 }
 
 int ls_device_write(char *text, size_t size, ls_device device)
@@ -324,7 +325,9 @@ ls_status ls_check_device(ls_session *session, ls_device device, const char *fun
                         device.index, LS_MAX_DEVICES - 1);
     if (device.type == LS_CUDA) {
         char why[256] = "";
-        if (device.index >= 0 && ls_card_number(device) < ls_card_count(why, sizeof why))
+        if (device.index >= 0 && ls_card_number(device) >= session->cards)
+            session->cards = ls_card_count(why, sizeof why);
+        if (device.index >= 0 && ls_card_number(device) < session->cards)
             return LS_OK;
         return ls_raise(context, LS_NO_DEVICE, "%s: there is no %s here%s%s", function, ls_device_str(session, device),
                         *why ? ": " : "", why);
