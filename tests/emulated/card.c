@@ -1,6 +1,7 @@
 /* The plugin for cards with a card that is the host: the table of operations and the launches are the plugin's own, the kernels run
  * by emulate.h, cuBLAS is a loop, and cuDNN has no engine, so that the plugin's own convolutions are taken for all of them. Each card
- * has a memory of its own (memory.h), and whoever hands it an address of another's, or the host's, is stopped by name.
+ * has a memory of its own (memory.h), and whoever hands it an address of another's, or the host's, is stopped by name; and it does
+ * what it was handed when somebody waits for it (later.h).
  * What is not tested this way is said in docs/gpu.md. */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "device/cuda/card.h"
+#include "later.h"
 #include "memory.h"
 
 /* ---- What the operations call ---- */
@@ -114,7 +116,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
 
 enum { CARDS = 3 };
 
-/* ---- The unit: a memory apart from the host's, in which what was handed in is not seen on the host before `finish` ---- */
+/* ---- The unit: a memory apart from the host's, and work that is done when somebody waits for it ---- */
 
 typedef struct emulated {
     ls_card card; /* first */
@@ -123,9 +125,12 @@ typedef struct emulated {
         size_t n;
     } pending[LS_CARD_PENDING];
     int n_pending, broken;
-    ls_card_now now;
     double marks[LS_MOST_MARKS];
     int n_marks;
+    later *queue;
+    pthread_mutex_t lock; /* of what follows: memory that was given back while work with it may be left */
+    void **released;
+    size_t n_released;
 } emulated;
 
 static int number_of(const ls_unit *unit)
@@ -138,10 +143,25 @@ static void *allocate(ls_unit *unit, size_t bytes)
     return emulated_allocate(number_of(unit), bytes);
 }
 
+/* By any thread, at any time. */
 static void release(ls_unit *unit, void *memory)
 {
-    (void)unit;
-    emulated_release(memory);
+    emulated *e = (emulated *)unit;
+    pthread_mutex_lock(&e->lock);
+    e->released = realloc(e->released, (e->n_released + 1) * sizeof *e->released);
+    e->released[e->n_released++] = memory;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Waits, as far as there is something to wait for. */
+static void flush(ls_unit *unit)
+{
+    emulated *e = (emulated *)unit;
+    later_flush(e->queue);
+    pthread_mutex_lock(&e->lock);
+    while (e->n_released > 0)
+        emulated_release(e->released[--e->n_released]);
+    pthread_mutex_unlock(&e->lock);
 }
 
 static void move(void *to, const void *from, size_t bytes)
@@ -156,6 +176,7 @@ static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
     expect(number_of(unit), to, "what a copy writes");
     expect(-1, from, "what is put");
+    flush(unit);
     move(to, from, bytes);
 }
 
@@ -163,7 +184,58 @@ static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
     expect(-1, to, "what is gotten");
     expect(number_of(unit), from, "what a copy reads");
+    flush(unit);
     move(to, from, bytes);
+}
+
+/* What is done later, with copies of what it was called with. */
+typedef struct piece {
+    emulated *e;
+    ls_terms terms;
+    void *to;
+    const void *from;
+    float *moments;
+    size_t n;
+    ls_update how;
+    int mark;
+} piece;
+
+static void do_later(ls_unit *unit, void (*work)(void *payload), piece p)
+{
+    p.e = (emulated *)unit;
+    later_do(p.e->queue, work, &p, sizeof p);
+}
+
+static void move_now(void *payload)
+{
+    const piece *p = payload;
+    move(p->to, p->from, p->n);
+}
+
+static void zero_now(void *payload)
+{
+    const piece *p = payload;
+    cudaMemsetAsync(p->to, 0, p->n, NULL);
+}
+
+static void sum_now(void *payload)
+{
+    const piece *p = payload;
+    ls_cuda_sum(NULL, &p->terms, p->to, p->n);
+}
+
+static void update_now(void *payload)
+{
+    const piece *p = payload;
+    ls_cuda_update(NULL, &p->terms, p->to, p->from, p->moments, p->n, &p->how, &p->e->broken);
+}
+
+static void mark_now(void *payload)
+{
+    const piece *p = payload;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    p->e->marks[p->mark] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Between cards, of which the unit's is one. */
@@ -175,13 +247,13 @@ static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
         expect(number_of(unit), to, "a copy between cards");
     if (emulated_owner(from) < 0)
         expect(number_of(unit), from, "a copy between cards");
-    move(to, from, bytes);
+    do_later(unit, move_now, (piece){.to = to, .from = from, .n = bytes});
 }
 
 static void zero(ls_unit *unit, void *to, size_t bytes)
 {
     expect(number_of(unit), to, "zeros");
-    cudaMemsetAsync(to, 0, bytes, NULL);
+    do_later(unit, zero_now, (piece){.to = to, .n = bytes});
 }
 
 static void reach(ls_unit *unit, ls_unit *other)
@@ -204,9 +276,13 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
 {
     emulated *e = (emulated *)unit;
     (void)form;
+    const size_t n = (size_t)samples->count;
+    const ls_card_now now = {samples->one, samples->step};
     *there = *samples;
-    e->now = (ls_card_now){samples->one, samples->step};
-    e->card.now = &e->now;
+    there->index = samples->index ? later_keep(e->queue, samples->index, n * sizeof *samples->index) : NULL;
+    there->changes = samples->changes ? later_keep(e->queue, samples->changes, n * sizeof *samples->changes) : NULL;
+    there->labels = samples->labels ? later_keep(e->queue, samples->labels, n) : NULL;
+    e->card.now = later_keep(e->queue, &now, sizeof now);
     return false;
 }
 
@@ -225,7 +301,7 @@ static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
 {
     expect_terms(unit, terms);
     expect(number_of(unit), out, "a sum");
-    ls_cuda_sum(NULL, terms, out, n);
+    do_later(unit, sum_now, (piece){.terms = *terms, .to = out, .n = n});
 }
 
 static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
@@ -235,19 +311,21 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
     expect(number_of(unit), out, "an update");
     expect(number_of(unit), w, "an update");
     expect(number_of(unit), moments, "an update");
-    ls_cuda_update(NULL, terms, out, w, moments, n, how, &((emulated *)unit)->broken);
+    do_later(unit, update_now, (piece){.terms = *terms, .to = out, .from = w, .moments = moments, .n = n, .how = *how});
     return true;
 }
 
 static void square(ls_unit *unit, const float *x, size_t n, double *sums)
 {
     expect(number_of(unit), x, "a norm");
+    flush(unit);
     ls_cuda_square(NULL, x, n, sums);
 }
 
 static bool finish(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
+    flush(unit);
     for (int i = 0; i < e->n_pending; i++) {
         get(unit, e->pending[i].host, e->pending[i].there, e->pending[i].n * sizeof(float));
         release(unit, e->pending[i].there);
@@ -262,11 +340,9 @@ static bool finish(ls_unit *unit)
 static int mark(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     if (e->n_marks == LS_MOST_MARKS)
         return -1;
-    e->marks[e->n_marks] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    do_later(unit, mark_now, (piece){.mark = e->n_marks});
     return e->n_marks++;
 }
 
@@ -277,8 +353,12 @@ static double reached(ls_unit *unit, int mark)
 
 static void close_unit(ls_unit *unit)
 {
+    emulated *e = (emulated *)unit;
     finish(unit);
-    free(unit);
+    later_free(e->queue);
+    pthread_mutex_destroy(&e->lock);
+    free(e->released);
+    free(e);
 }
 
 static const ls_unit_type type = {.allocate = allocate,
@@ -301,8 +381,26 @@ static const ls_unit_type type = {.allocate = allocate,
 
 /* ---- The operations: all that they read and write lies on the card, but rows that are handed in ---- */
 
+typedef struct operation {
+    ls_op_call call;
+    ls_samples samples;
+    ls_attributes attributes;
+    struct ls_card_now *now;
+} operation;
+
+static void operate(void *payload)
+{
+    operation *o = payload;
+    ls_card *card = (ls_card *)o->call.unit;
+    card->now = o->now;
+    o->call.samples = &o->samples;
+    o->call.attributes = &o->attributes;
+    ls_card_backend(card->dtype)->kernel[o->attributes.op](&o->call);
+}
+
 static void checked(const ls_op_call *call)
 {
+    emulated *e = (emulated *)call->unit;
     const int card = number_of(call->unit);
     const char *what = "an operation";
     for (int k = 0; k < LS_MAX_IN; k++)
@@ -312,7 +410,8 @@ static void checked(const ls_op_call *call)
     expect(card, call->scratch, what);
     if (call->attributes->op == LS_OP_INPUT && emulated_owner(call->samples->rows[call->attributes->input]) >= 0)
         expect(card, call->samples->rows[call->attributes->input], what);
-    ls_card_backend(((const ls_card *)call->unit)->dtype)->kernel[call->attributes->op](call);
+    const operation o = {*call, *call->samples, *call->attributes, e->card.now};
+    later_do(e->queue, operate, &o, sizeof o);
 }
 
 static const ls_backend *backend_of(ls_dtype dtype)
@@ -336,6 +435,8 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
     (void)callbacks, (void)status, (void)why, (void)size;
     static const char *const names[CARDS] = {"cuda:0", "cuda:1", "cuda:2"};
     emulated *e = calloc(1, sizeof *e);
+    e->queue = later_new();
+    pthread_mutex_init(&e->lock, NULL);
     e->card.dtype = dtype;
     e->card.unit = (ls_unit){.type = &type,
                              .backend = backend_of(dtype),

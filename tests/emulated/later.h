@@ -1,0 +1,22 @@
+/* What an emulated card was handed and has not done yet. It does nothing before somebody waits for it, as late as a card may, so that
+ * whoever looks too early sees that nothing is there. One thread at a time, as for the unit. */
+#ifndef TESTS_EMULATED_LATER_H
+#define TESTS_EMULATED_LATER_H
+
+#include "device/unit.h"
+
+typedef struct later later;
+
+later *later_new(void);
+void later_free(later *queue); /* does nothing of what is left */
+
+/* Hands in a piece of work: `work` gets the copy of `size` bytes that is made here. */
+void later_do(later *queue, void (*work)(void *payload), const void *payload, size_t size);
+
+/* A copy of so many bytes that stays until everything handed in is done. */
+void *later_keep(later *queue, const void *bytes, size_t size);
+
+/* Does everything, in the order handed in. */
+void later_flush(later *queue);
+
+#endif
