@@ -774,8 +774,8 @@ typedef struct ls_metrics {
 } ls_metrics;
 /* Every image of `data` once, in inference mode, on all devices. A loss that is not finite is LS_NOT_FINITE. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
-/* The share of right images. The second is over a function of explicit parameters: replica[d] are those on device d, and each
- * batch is split over the devices; ls_next then goes on where it stood in the data. */
+/* The share of right images; a loss that is not finite is LS_NOT_FINITE. The second is over a function of explicit parameters:
+ * replica[d] are those on device d, and each batch is split over the devices; ls_next then goes on where it stood in the data. */
 double ls_accuracy(ls_module *net, const ls_data *data);
 typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);

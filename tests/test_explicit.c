@@ -481,6 +481,9 @@ static void accuracy(void **state)
     for (int n = 1; n <= 16; n *= 2)
         assert_true(ls_accuracy_fn(net, replica, data, test_cpus(n)) == right / (ROWS - 7));
     assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
+    ls_assign(replicas[1].at[W3], ls_full(t.s, INFINITY, LS_SHAPE(CLASSES, HIDDEN)));
+    ls_accuracy_fn(net, replica, data, test_cpus(2));
+    assert_caught(t.s, LS_NOT_FINITE, "ls_accuracy_fn: the loss of a batch is not finite");
     replica[0] = NULL;
     ls_accuracy_fn(nothing, replica, data, test_cpus(1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");

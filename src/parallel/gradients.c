@@ -1,4 +1,5 @@
 /* Explicit parameters: tensors that carry their own gradient, and their update. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -213,8 +214,17 @@ static bool count_right(ls_net_fn *fn, void *const replica[], const ls_batch *b,
     }
     if (ls_wait(session) != LS_OK)
         return false;
-    for (int d = 0; d < devices->n; d++)
-        *right += loss[d] ? (int64_t)loss[d]->array->data[1] : 0; /* a cross-entropy counts right images too */
+    for (int d = 0; d < devices->n; d++) {
+        const float *summary = loss[d] ? loss[d]->array->data : (float[]){0, 0};
+        if (!isfinite(summary[0])) {
+            ls_raise(
+                &session->context, LS_NOT_FINITE,
+                "ls_accuracy_fn: the loss of a batch is not finite: the network overflows with these parameters; if "
+                "they were trained, a lower learning rate may help");
+            return false;
+        }
+        *right += (int64_t)summary[1]; /* a cross-entropy counts right images too */
+    }
     return true;
 }
 
