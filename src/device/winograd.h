@@ -4,8 +4,9 @@
  *   k = 3, m = 4: 0, 1, -1, 2, -2                 k = 3, m = 7: +-1/4, +-11/16, +-9/8, +-9/4
  *   k = 5, m = 4: 0, 1, -1, 2, -2, 1/2, -1/2
  *   k = 2, m = 4: 0, 1, -1, 2                     k = 2, m = 7: 0, 1, -1, 2, -2, 1/2, -1/2
- * ls_winograd_tile chooses m by the map. The eight points of k = 3, m = 7 were found by search, as those that are used elsewhere lose a
- * digit more; in pairs, and fractions of powers of two, so that all of its factors but the weights' are exact.
+ * ls_winograd_tile chooses m by the map. The eight points of k = 3, m = 7 were found by search (tools/winograd_points.py),
+ * as those that are used elsewhere lose a digit more; they are in pairs, and fractions of powers of two, so that all factors but the
+ * weights' are exact.
  *
  * A stride of 2 makes four convolutions of stride 1, the phases, by which of x's rows and columns they read: in each dimension phase 0 has
  * the taps 0 and 2 and phase 1 has tap 1, so that a phase has 2 x 2, 2 x 1, 1 x 2 or 1 x 1 taps, rows first; they come in this order. The
