@@ -32,7 +32,7 @@ for pass in forward data weight; do
 done
 # shellcheck disable=SC2086
 runs 0 bench $tiny --profile --model resnet18 --devices cpu:0 --json "$work/resnet18.json"
-grep -qE '^resnet_block2.0.conv1 +64x28x28 > 128x14x14, 3x3 by 2 +conv +weight +3 ' "$work/out" || wrong "no row of a strided layer"
+grep -qE '^resnet_block2.0.conv1 +64x28x28 > 128x14x14, 3x3 by 2 +winograd +weight +3 ' "$work/out" || wrong "no row of a strided layer"
 
 python3 - "$work" <<'PY' || wrong "the JSON"
 import json, sys
