@@ -1,8 +1,8 @@
 /* WINOGRAD and WINOGRAD_DATA: blocks of tiles, taken across rows and groups of images, go through a matrix product a place.
  * A strided convolution does so phase by phase, of which the later ones add to y.
  *
- * V of a block (E where the gradient is WINOGRAD transposed) is transformed once; a chunk of outputs' M lives in the second cache until its tiles are written to y. U
- * is transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never
+ * V of a block (E where the gradient is WINOGRAD transposed) is transformed once; a chunk of outputs' M stays in a cache until its tiles
+ * are written to y. U is transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never
  * travels to memory and back. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/winograd.h"
@@ -33,17 +33,22 @@ typedef struct winograd {
     float *u, *v, *m;
 } winograd;
 
+/* The map that decides on the size of tiles. */
+static const ls_operand *tiled_map(const ls_op_call *call)
+{
+    const ls_attributes *a = call->attributes;
+    const int by_x = a->op == LS_OP_WINOGRAD_DATA && (a->kernel == 5 || a->stride > 1);
+    return by_x ? &call->in[0] : &call->out[0];
+}
+
 /* Whether all of U is made in advance, which decides on how the work is cut, alike for all phases: by the first one, which has the
  * most places. */
 static int all_u_is_small(const ls_op_call *call)
 {
-    const ls_operand *x = &call->in[0], *y = &call->out[0];
-    const ls_attributes *a = call->attributes;
-    const int by_input = a->op == LS_OP_WINOGRAD_DATA, by_x = by_input && (a->kernel == 5 || a->stride > 1);
-    const tiling t = tiling_of(a, by_x ? x : y, by_x ? x : y, 0, 0);
-    const size_t places = (size_t)((y->c + PANEL - 1) / PANEL) * t.distinct;
+    const tiling t = tiling_of(call->attributes, tiled_map(call), tiled_map(call), 0, 0);
+    const size_t places = (size_t)((call->out[0].c + PANEL - 1) / PANEL) * t.distinct;
     return call->groups * t.rows * t.columns > TILES &&
-           places * ((size_t)x->c * PANEL + LS_LANES) * sizeof(float) <= SMALL_U;
+           places * ((size_t)call->in[0].c * PANEL + LS_LANES) * sizeof(float) <= SMALL_U;
 }
 
 /* Returns the bytes of scratch. A line between the places keeps them out of each other's way in the caches. */
@@ -61,9 +66,7 @@ static size_t lay_out(winograd *j, const ls_op_call *call, int phase)
     j->channels = j->x->c;
     j->outputs = j->y->c;
     j->panels = (j->outputs + PANEL - 1) / PANEL;
-    const int is_data = j->by_input && !j->transposed;
-    j->map = tiling_of(a, j->by_input && (j->transposed || a->stride > 1) ? j->x : j->y, j->transposed ? j->x : j->y,
-                       is_data, phase);
+    j->map = tiling_of(a, tiled_map(call), j->transposed ? j->x : j->y, j->by_input && !j->transposed, phase);
     j->chunk = a->kernel == 5 ? 1 : j->map.tile == 7 ? 2 : 4;
     j->many = LS_VL == 16 && a->stride == 1 && lanes_many(j->y, call->groups);
     j->tiles = call->groups * j->map.rows * j->map.columns;
