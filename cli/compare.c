@@ -5,6 +5,7 @@
 #include "picture.h"
 #include "report.h"
 #include "say.h"
+#include "utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -77,8 +78,14 @@ enum { DIFFERING = 12, SHORT = 64 };
 
 static int wider(int width, const char *text)
 {
-    int length = (int)strlen(text);
+    int length = utf8_characters(text);
     return length > width ? length : width;
+}
+
+/* printf's widths are bytes. */
+static void print_text(const char *before, int width, const char *text)
+{
+    printf("%s%s%*s", before, text, width - utf8_characters(text), "");
 }
 
 static void print_figure(const char *format, int width, double value)
@@ -96,22 +103,22 @@ static void print_table(record *const runs[], int n)
     int k = differing(runs, n, names, DIFFERING), widths[DIFFERING], name_width = 3;
     for (int i = 0; i < n; i++)
         name_width = wider(name_width, runs[i]->name);
-    printf("%-*s", name_width, "run");
+    print_text("", name_width, "run");
     for (int c = 0; c < k; c++) {
         widths[c] = wider(0, names[c]);
         for (int i = 0; i < n; i++) {
             short_value(value, sizeof value, runs[i], names[c]);
             widths[c] = wider(widths[c], value);
         }
-        printf("  %-*s", widths[c], names[c]);
+        print_text("  ", widths[c], names[c]);
     }
     printf("  test acc  train loss  sec/epoch  images/s  times  same losses\n");
     for (int i = 0; i < n; i++) {
         summary s = summarize(runs, i);
-        printf("%-*s", name_width, runs[i]->name);
+        print_text("", name_width, runs[i]->name);
         for (int c = 0; c < k; c++) {
             short_value(value, sizeof value, runs[i], names[c]);
-            printf("  %-*s", widths[c], value);
+            print_text("  ", widths[c], value);
         }
         print_figure("%.4f", 8, s.test_acc);
         print_figure("%.4f", 10, s.train_loss);

@@ -4,6 +4,7 @@
 #include "run.h"
 #include "say.h"
 #include "watch.h"
+#include "whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 static int begin(int command, run *r, settings *chosen, ls_data **test, int status)
 {
     status = ranks_start(chosen, status);
+    if (!status && chosen->out && ls_cluster_rank(ranks_cluster()) == 0) /* before the work, not after it */
+        status = check_new_file("--out", chosen->out);
     if (!status)
         status = run_open(r, chosen, ranks_cluster());
     watch_session(r->session);

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "run.h"
 #include "say.h"
+#include "whole.h"
 
 #include <stdio.h>
 
@@ -48,6 +49,8 @@ int command_export(int argc, char **argv)
         return wrong_usage("--onnx", "is needed: the file for the model");
     if (!chosen.weights)
         return wrong_usage("--weights", "is needed: the file with the trained weights");
+    if ((status = check_new_file("--onnx", chosen.onnx)) != 0)
+        return status;
     chosen.devices = "cpu:0"; /* nothing is computed */
     if ((status = run_open(&r, &chosen, NULL)) == 0)
         status = export_network(&r);

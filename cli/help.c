@@ -53,7 +53,7 @@ static const page pages[] = {
      "The profile lists the operations of a step, the longest first: their time on all cores together, their share of\n"
      "the step, and a core's speed in them beside what was measured as its most, in multiply-adds and in bytes from "
      "and\n"
-     "to memory. A convolution's GFLOP/s are direct convolution's arithmetic; Winograd does with a quarter to a third "
+     "to memory. A convolution's GFLOP/s are direct convolution's arithmetic; Winograd does with a sixth to a half "
      "of\n"
      "the multiplications and may pass 100 %, as do operands that lie in a cache. What computes is measured in "
      "processor\n"

@@ -27,3 +27,11 @@ void utf8_clean(char *text)
         s += length;
     }
 }
+
+int utf8_characters(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}

@@ -8,4 +8,7 @@ int utf8_length(const unsigned char *s);
 /* Puts ? in place of every byte that is no part of a sequence, and of control characters. */
 void utf8_clean(char *text);
 
+/* Characters of cleaned text, which is how many columns it takes but for wide and combining ones. */
+int utf8_characters(const char *text);
+
 #endif

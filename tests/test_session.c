@@ -55,6 +55,7 @@ static void options_are_checked(void **state)
     (void)state;
     assert_failed(ls_open(&(ls_options){.shard = -1}), LS_BAD_ARGUMENT, "shard is -1");
     assert_failed(ls_open(&(ls_options){.host_ranks = -1}), LS_BAD_ARGUMENT, "host_ranks is -1");
+    assert_failed(ls_open(&(ls_options){.allocator = &(ls_allocator){0}}), LS_BAD_ARGUMENT, "needs both functions");
     assert_failed(ls_open(&(ls_options){.isa = (ls_isa)99}), LS_BAD_ARGUMENT, "instruction set");
     assert_failed(ls_open(&(ls_options){.conv = (ls_algorithm)9}), LS_BAD_ARGUMENT, "algorithm");
 #if defined __x86_64__
@@ -343,18 +344,12 @@ static void null_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_sticks),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(device_lists),
-        cmocka_unit_test(devices_out_of_range),
-        cmocka_unit_test(networks_need_values),
-        cmocka_unit_test(graphs_are_checked),
-        cmocka_unit_test(trainers_are_checked),
-        cmocka_unit_test(a_trainer_does_not_outlive_its_values),
-        cmocka_unit_test(data_from_memory),
-        cmocka_unit_test(parameters_by_name),
-        cmocka_unit_test(names_of_everything),
-        cmocka_unit_test(null_is_survived),
+        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(device_lists),           cmocka_unit_test(devices_out_of_range),
+        cmocka_unit_test(networks_need_values),   cmocka_unit_test(graphs_are_checked),
+        cmocka_unit_test(trainers_are_checked),   cmocka_unit_test(a_trainer_does_not_outlive_its_values),
+        cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(names_of_everything),    cmocka_unit_test(null_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

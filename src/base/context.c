@@ -32,7 +32,7 @@ static void default_release(void *memory, void *user)
 ls_status ls_context_init(ls_context *context, const ls_allocator *allocator)
 {
     memset(context, 0, sizeof *context);
-    if (allocator)
+    if (allocator && allocator->allocate && allocator->release)
         context->allocator = *allocator;
     else
         context->allocator = (ls_allocator){default_allocate, default_release, NULL};

@@ -17,6 +17,8 @@ static ls_status check_options(ls_session *session)
 {
     ls_context *context = &session->context;
     ls_options *o = &session->options;
+    if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: an allocator needs both functions, allocate and release");
     if (o->shard == 0)
         o->shard = DEFAULT_SHARD;
     if (o->shard < 1 || o->shard > MAX_SHARD)

@@ -215,11 +215,11 @@ if "$program" --version | grep -q '^weights files: jansson'; then
     cmp "$work/look/curve.png" "$work/look-parts/curve.png" || wrong "a resumed run's report has other curves"
 fi
 # shellcheck disable=SC2086
-runs 0 train $small --devices cpu:0 --lr 0.2 --log "$work/three <&\".jsonl"
+runs 0 train $small --devices cpu:0 --lr 0.2 --log "$work/tröis <&\".jsonl"
 # Over an old report, and from a log whose last line was cut short.
 printf '{"step":99,"lo' >>"$work/one.jsonl"
 for time in first second; do
-    runs 0 report "$work/two.jsonl" "$work/one.jsonl" "$work/three <&\".jsonl" --out "$work/compared"
+    runs 0 report "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" --out "$work/compared"
     [ "$(ls -A "$work/compared" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "the $time comparison left $(ls -A "$work/compared")"
 done
 PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the comparison"
@@ -229,7 +229,7 @@ from png import read_png
 work = sys.argv[1]
 page = Page(work + "/compared/report.html")
 head, *rows = page.tables["runs"]
-paths = [work + "/" + name for name in ("two.jsonl", "one.jsonl", 'three <&".jsonl')]
+paths = [work + "/" + name for name in ("two.jsonl", "one.jsonl", 'tröis <&".jsonl')]
 assert len(rows) == 3 and head[2:4] == ["devices", "lr"], head
 first = None
 told = []
@@ -250,6 +250,7 @@ for n, (path, row) in enumerate(zip(paths, rows)):
 assert [row[:6] for row in page.tables["epochs"] if row[0] != "epoch"] == told
 text = open(work + "/out", encoding="utf-8").read().rstrip().split("\n")
 assert len(text) == 4 and text[0].split()[0] == "run" and text[2].endswith("as run 1") and text[3].endswith("-"), text
+assert len({line.rindex("  ") for line in text}) == 1, text # columns of characters, not of bytes
 assert all(link.startswith("data:") for link in page.links)
 read_png(open(work + "/compared/curve.png", "rb").read())
 tree.parse(work + "/compared/curve.svg")

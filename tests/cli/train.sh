@@ -118,6 +118,12 @@ assert len(whole) == 10 + length + 33 * 10 * 4
 assert all(math.isfinite(x) for x in struct.unpack("<330f", whole[10 + length :]))
 PY
 
+# A target that cannot be is refused before anything is read or computed.
+for target in "$work" "$work/none/logits.npy" /dev/null; do
+    runs 1 predict --weights "$work/none.safetensors" --out "$target"
+    one_line '--out: '
+done
+
 # A number, but beyond what an update can be computed with: refused for what it is.
 runs 1 train --lr 1e38 --limit 64 --limit-test 10 --epochs 1
 one_line 'train: lr must be at least 0 and below 1e30'
