@@ -143,6 +143,10 @@ def cpu_name():
     return cpu_line("model name") or platform.machine()
 
 
+def has_avx512():
+    return "avx512f" in (cpu_line("flags") or "").split()
+
+
 def has_amx():
     return "amx_bf16" in (cpu_line("flags") or "").split()
 
