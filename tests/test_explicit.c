@@ -1,4 +1,5 @@
 /* Explicit parameters: tracked tensors, their gradients and updates, a replica of them on each device. */
+#include "explicit_network.h"
 #include "tensors.h"
 
 #include <math.h>
@@ -6,21 +7,7 @@
 
 #include "training.h"
 
-enum {
-    BATCH = 32,
-    SHARD = 4,
-    ROWS = 3 * BATCH,
-    SIZE = 6,
-    CLASSES = 3,
-    HIDDEN = 5,
-    MAPS = 2,
-    W1 = 0,
-    b1,
-    W2,
-    b2,
-    W3,
-    N
-};
+enum { BATCH = 32, SHARD = 4, ROWS = 3 * BATCH, SIZE = 6, MAPS = 2, POOLED = 4 };
 
 static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 
@@ -31,58 +18,7 @@ static int make_images(void **state)
     return 0;
 }
 
-/* ---- A small network of explicit parameters ---- */
-
-typedef struct params {
-    ls_tensor *at[N];
-} params;
-
-static params draw(ls_session *s)
-{
-    return (params){.at = {[W1] = ls_randn(s, "W1", 0.5, LS_SHAPE(MAPS, 1, 3, 3)),
-                           [b1] = ls_named(ls_full(s, 0.1, LS_SHAPE(MAPS)), "b1"),
-                           [W2] = ls_randn(s, "W2", 0.5, LS_SHAPE(MAPS * 4, HIDDEN)),
-                           [b2] = ls_named(ls_zeros(s, LS_SHAPE(HIDDEN)), "b2"),
-                           [W3] = ls_randn(s, "W3", 0.5, LS_SHAPE(CLASSES, HIDDEN))}};
-}
-
-static params replica_on(const params *from, ls_device device)
-{
-    params copy;
-    for (int i = 0; i < N; i++)
-        copy.at[i] = ls_track(ls_clone(from->at[i], device));
-    return copy;
-}
-
-static ls_tensor *features(ls_tensor *X, const params *p)
-{
-    ls_tensor *maps = ls_relu(ls_conv2d(X, p->at[W1], p->at[b1], NULL));
-    return ls_flatten(ls_avg_pool2d(maps, &(ls_pool){.kernel = 2}));
-}
-
-static ls_tensor *classify(ls_tensor *x, const params *p)
-{
-    return ls_linear(ls_tanh(ls_add(ls_matmul(x, p->at[W2]), p->at[b2])), p->at[W3], NULL);
-}
-
-static ls_tensor *net(ls_tensor *X, void *replica)
-{
-    return classify(features(X, replica), replica);
-}
-
-static ls_tensor *loss_of(ls_tensor *X, ls_tensor *y, params *p)
-{
-    return ls_sum(ls_cross_entropy(net(X, p), y));
-}
-
-static void allreduce(ls_tensor *data[], int n)
-{
-    for (int gap = 1; gap < n; gap *= 2)
-        for (int i = 0; i + gap < n; i += 2 * gap)
-            ls_add_to(data[i], ls_to(data[i + gap], ls_device_of(data[i])));
-    for (int i = 1; i < n; i++)
-        ls_assign(data[i], data[0]);
-}
+/* ---- The book's loop ---- */
 
 typedef enum waiting { NEVER, EACH_EPOCH, EACH_BATCH, READ_LOSSES } waiting;
 
@@ -117,7 +53,7 @@ static ls_status train(int n, waiting wait, int epochs, float *result, const ls_
     ls_data *data = ls_data_from_memory(s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = BATCH, .shuffle = true});
     ls_devices devices = test_cpus(n);
-    params initial = draw(s), replicas[16];
+    params initial = draw(s, MAPS, POOLED), replicas[16];
     void *replica[16];
     for (int d = 0; d < devices.n; d++) {
         replicas[d] = replica_on(&initial, devices.at[d]);
@@ -141,7 +77,7 @@ static ls_status train(int n, waiting wait, int epochs, float *result, const ls_
     return ls_close(s);
 }
 
-enum { NUMBERS = MAPS * 9 + MAPS + MAPS * 4 * HIDDEN + HIDDEN + CLASSES * HIDDEN };
+enum { NUMBERS = MAPS * 9 + MAPS + MAPS * POOLED * HIDDEN + HIDDEN + CLASSES * HIDDEN };
 
 static void the_same_bits_on_aligned_devices(void **state)
 {
@@ -213,7 +149,8 @@ static void nothing_is_allocated_while_running(void **state)
     ls_data *data = ls_data_from_memory(s, pixels, classes_of, ROWS - 5, 1, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = BATCH, .shuffle = true});
     ls_devices devices = test_cpus(2);
-    params initial = draw(s), replicas[2] = {replica_on(&initial, ls_cpu(0)), replica_on(&initial, ls_cpu(1))};
+    params initial = draw(s, MAPS, POOLED),
+           replicas[2] = {replica_on(&initial, ls_cpu(0)), replica_on(&initial, ls_cpu(1))};
     long before = 0;
     for (int epoch = 0; epoch < 24;
          epoch++) { /* arrays and tasks go round: each must have played its largest part once */
@@ -240,7 +177,7 @@ static setup open_setup(ls_device device)
 {
     setup t = {.s = ls_open(&(ls_options){.seed = 2, .shard = SHARD})};
     t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = BATCH});
-    params initial = draw(t.s);
+    params initial = draw(t.s, MAPS, POOLED);
     t.p = replica_on(&initial, device);
     assert_true(ls_next(t.data, &t.b));
     t.b.X = ls_to(t.b.X, device);

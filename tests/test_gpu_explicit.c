@@ -1,6 +1,7 @@
 /* Explicit parameters on cards: tensors of one's own in a card's memory, computed with there, copied between cards, parts of a card
  * and CPUs, and read. The bits of one card on its parts and on several; close to the CPU's numbers. Exit status 77 where there is no
  * card; where there is one, several are not tested, which is said. */
+#include "explicit_network.h"
 #include "tensors.h"
 
 #include <math.h>
@@ -11,75 +12,13 @@
 #include "parallel/network.h"
 #include "training.h"
 
-enum {
-    BATCH = 32,
-    SHARD = 4,
-    ROWS = 3 * BATCH - 16,
-    SIZE = 8,
-    CLASSES = 3,
-    HIDDEN = 5,
-    MAPS = 4,
-    EPOCHS = 2,
-    PARTS = 4
-};
-enum { W1, b1, W2, b2, W3, N };
-enum { NUMBERS = MAPS * 9 + MAPS + MAPS * 9 * HIDDEN + HIDDEN + CLASSES * HIDDEN };
+enum { BATCH = 32, SHARD = 4, ROWS = 3 * BATCH - 16, SIZE = 8, MAPS = 4, POOLED = 9, EPOCHS = 2, PARTS = 4 };
+enum { NUMBERS = MAPS * 9 + MAPS + MAPS * POOLED * HIDDEN + HIDDEN + CLASSES * HIDDEN };
 
 static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 static int cards;
 
 /* ---- The book's loop ---- */
-
-typedef struct params {
-    ls_tensor *at[N];
-} params;
-
-static params draw(ls_session *s)
-{
-    return (params){.at = {[W1] = ls_randn(s, "W1", 0.5, LS_SHAPE(MAPS, 1, 3, 3)),
-                           [b1] = ls_named(ls_full(s, 0.1, LS_SHAPE(MAPS)), "b1"),
-                           [W2] = ls_randn(s, "W2", 0.5, LS_SHAPE(MAPS * 9, HIDDEN)),
-                           [b2] = ls_named(ls_zeros(s, LS_SHAPE(HIDDEN)), "b2"),
-                           [W3] = ls_randn(s, "W3", 0.5, LS_SHAPE(CLASSES, HIDDEN))}};
-}
-
-static params replica_on(const params *from, ls_device device)
-{
-    params copy;
-    for (int i = 0; i < N; i++)
-        copy.at[i] = ls_track(ls_clone(from->at[i], device));
-    return copy;
-}
-
-static ls_tensor *features(ls_tensor *X, const params *p)
-{
-    ls_tensor *maps = ls_relu(ls_conv2d(X, p->at[W1], p->at[b1], NULL));
-    return ls_flatten(ls_avg_pool2d(maps, &(ls_pool){.kernel = 2}));
-}
-
-static ls_tensor *classify(ls_tensor *x, const params *p)
-{
-    return ls_linear(ls_tanh(ls_add(ls_matmul(x, p->at[W2]), p->at[b2])), p->at[W3], NULL);
-}
-
-static ls_tensor *net(ls_tensor *X, void *replica)
-{
-    return classify(features(X, replica), replica);
-}
-
-static ls_tensor *loss_of(ls_tensor *X, ls_tensor *y, params *p)
-{
-    return ls_sum(ls_cross_entropy(net(X, p), y));
-}
-
-static void allreduce(ls_tensor *data[], int n)
-{
-    for (int gap = 1; gap < n; gap *= 2)
-        for (int i = 0; i + gap < n; i += 2 * gap)
-            ls_add_to(data[i], ls_to(data[i + gap], ls_device_of(data[i])));
-    for (int i = 1; i < n; i++)
-        ls_assign(data[i], data[0]);
-}
 
 static void train_batch(ls_batch b, params replicas[], ls_devices devices)
 {
@@ -125,7 +64,7 @@ static result train(const char *list, ls_dtype dtype)
     ls_session *s = ls_open(&(ls_options){.seed = 2, .shard = SHARD, .dtype = dtype, .conv = LS_CONV_DIRECT});
     ls_data *data = images(s);
     ls_devices devices = ls_parse_devices(s, list);
-    params initial = draw(s), replicas[PARTS];
+    params initial = draw(s, MAPS, POOLED), replicas[PARTS];
     void *replica[PARTS];
     for (int d = 0; d < devices.n; d++) {
         replicas[d] = replica_on(&initial, devices.at[d]);
@@ -278,7 +217,7 @@ static void batches_become_numbers(void **state)
     assert_same_bits(X, t.b.X);
     assert_same_bits(y, t.b.y);
     assert_same_bits(ls_clone(X, t.away), t.b.X);
-    params initial = draw(t.s), p = replica_on(&initial, t.at);
+    params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at);
     const double loss = ls_item(loss_of(ls_to(t.b.X, t.at), ls_to(t.b.y, t.at), &p));
     assert_true(ls_item(loss_of(X, ls_clone(y, t.at), &p)) == loss); /* from numbers, the labels too */
     ls_tensor *wrong = ls_clone(ls_full(t.s, 7, LS_SHAPE(BATCH)), t.at);
@@ -293,7 +232,7 @@ static void a_gradients_life(void **state)
 {
     (void)state;
     setup t = open_setup();
-    params initial = draw(t.s), p = replica_on(&initial, t.at);
+    params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at);
     ls_tensor *X = ls_to(t.b.X, t.at), *y = ls_to(t.b.y, t.at), *w = p.at[W2], *g = ls_grad(w);
     ls_read(g, (float[1]){0}, 1);
     assert_true(ls_failed(t.s) && ls_catch(t.s, ls_status_of(t.s)));
@@ -309,7 +248,7 @@ static void a_gradients_life(void **state)
     ls_tensor *before = ls_clone(w, ls_cpu(0));
     assert_int_equal(ls_sgd_step(&w, 1, 0.25, BATCH), LS_OK);
     float *old = test_read(before), *slope = test_read(once), *is = test_read(w);
-    for (int i = 0; i < MAPS * 9 * HIDDEN; i++) /* as a core updates, to the bit: the sums are the same */
+    for (int i = 0; i < MAPS * POOLED * HIDDEN; i++) /* as a core updates, to the bit: the sums are the same */
         assert_true(is[i] == fmaf(-0.25F, slope[i] / BATCH, old[i]));
     free(old);
     free(slope);
@@ -328,7 +267,7 @@ static void backward_across_devices(void **state)
 {
     (void)state;
     setup t = open_setup();
-    params initial = draw(t.s), here = replica_on(&initial, t.at), cpu = replica_on(&initial, ls_cpu(0));
+    params initial = draw(t.s, MAPS, POOLED), here = replica_on(&initial, t.at), cpu = replica_on(&initial, ls_cpu(0));
     ls_tensor *X = ls_track(ls_clone(t.b.X, t.at)), *seen = ls_track(ls_clone(t.b.X, ls_cpu(0)));
     assert_int_equal(ls_backward(loss_of(seen, ls_to(t.b.y, ls_cpu(0)), &cpu)), LS_OK);
     assert_int_equal(ls_backward(loss_of(X, ls_to(t.b.y, t.at), &here)), LS_OK);
@@ -355,7 +294,7 @@ static void an_empty_part_has_a_zero_gradient(void **state)
 {
     (void)state;
     setup t = open_setup();
-    params initial = draw(t.s), p = replica_on(&initial, t.at);
+    params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at);
     ls_tensor *none[2], *labels[2];
     const ls_devices two = {2, {ls_host(), t.at}};
     ls_scatter(ls_arange(t.s, 0, LS_SHAPE(1, 1, SIZE, SIZE)), two, none);
@@ -409,7 +348,7 @@ static void an_update_that_is_not_finite(void **state)
 {
     (void)state;
     setup t = open_setup();
-    params initial = draw(t.s), p = replica_on(&initial, t.at);
+    params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at);
     ls_tensor *X = ls_to(t.b.X, t.at), *y = ls_to(t.b.y, t.at);
     ls_backward(loss_of(X, y, &p));
     ls_assign(ls_at(ls_grad(p.at[W3]), 0), ls_full(t.s, INFINITY, LS_SHAPE(HIDDEN)));
@@ -429,7 +368,7 @@ static void numbers_are_lost_by_name(void **state)
 {
     (void)state;
     setup t = open_setup();
-    params initial = draw(t.s), p = replica_on(&initial, t.at);
+    params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at);
     ls_tensor *X = ls_to(t.b.X, t.at), *wrong = ls_clone(ls_full(t.s, 7, LS_SHAPE(BATCH)), t.at);
     ls_backward(loss_of(X, wrong, &p));
     ls_wait(t.s);
@@ -452,7 +391,7 @@ static void a_failed_card_is_named(void **state)
 {
     (void)state;
     setup t = open_setup();
-    params initial = draw(t.s), p = replica_on(&initial, t.at), cpu = replica_on(&initial, ls_cpu(0));
+    params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at), cpu = replica_on(&initial, ls_cpu(0));
     ls_wait(t.s);
     ls_unit *unit = unit_of(t.s, t.at);
     unit->status = LS_NO_DEVICE;
@@ -555,7 +494,8 @@ static void nothing_is_allocated_while_running(void **state)
         ls_open(&(ls_options){.shard = SHARD, .allocator = &(ls_allocator){count_allocate, count_release, &c}});
     ls_data *data = images(s);
     const ls_devices devices = ls_parse_devices(s, "cuda:0x2");
-    params initial = draw(s), replicas[2] = {replica_on(&initial, devices.at[0]), replica_on(&initial, devices.at[1])};
+    params initial = draw(s, MAPS, POOLED),
+           replicas[2] = {replica_on(&initial, devices.at[0]), replica_on(&initial, devices.at[1])};
     long before = 0;
     uint64_t arrays = 0;
     const ls_core *core = ls_core_of(s, devices.at[0]);
@@ -580,7 +520,8 @@ static ls_status train_shortly(const ls_allocator *allocator)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD, .allocator = allocator});
     ls_data *data = images(s);
     const ls_devices devices = {2, {ls_card_device(0, 0, 2), ls_card_device(0, 1, 2)}};
-    params initial = draw(s), replicas[2] = {replica_on(&initial, devices.at[0]), replica_on(&initial, devices.at[1])};
+    params initial = draw(s, MAPS, POOLED),
+           replicas[2] = {replica_on(&initial, devices.at[0]), replica_on(&initial, devices.at[1])};
     ls_batch b;
     if (ls_next(data, &b)) {
         train_batch(b, replicas, devices);

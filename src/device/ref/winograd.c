@@ -39,7 +39,7 @@ static int transposed(const ls_op_call *call)
 
 static int phases(const ls_op_call *call)
 {
-    int one = ls_winograd_phases(call->attributes->stride);
+    int one = call->attributes->stride;
     return one * one;
 }
 
@@ -48,7 +48,7 @@ static phase phase_of(const ls_op_call *call, int number)
     const ls_attributes *a = call->attributes;
     int is_data = a->op == LS_OP_WINOGRAD_DATA && !transposed(call), tile = tile_of(call);
     const ls_operand *map = is_data ? &call->out[0] : tiled_map(call);
-    int one = ls_winograd_phases(a->stride);
+    int one = a->stride;
     phase p = {.row = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, map->h, is_data, number / one),
                .column = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, map->w, is_data, number % one)};
     p.down = ls_ref_form_of(p.row.taps, tile);

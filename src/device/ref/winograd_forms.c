@@ -143,6 +143,25 @@ static void sums_37(const float *m, int m_step, float *g, int g_step)
     g[2 * g_step] = g[2 * g_step] + m[8 * m_step];
 }
 
+/* Eight products are those of 0, of the pairs 1 and -1, 2 and -2, 1/2 and -1/2, and of infinity: each pair's sum and difference. */
+typedef struct pairs {
+    float a, b, c, d, e, f;
+} pairs;
+
+static pairs finite_pairs(const float *m, int m_step)
+{
+    float m1 = m[m_step], m2 = m[2 * m_step], m3 = m[3 * m_step];
+    float m4 = m[4 * m_step], m5 = m[5 * m_step], m6 = m[6 * m_step];
+    return (pairs){m1 + m2, m1 - m2, m3 + m4, m3 - m4, m5 + m6, m5 - m6};
+}
+
+static pairs weighed_pairs(const float *m, int m_step)
+{
+    pairs p = finite_pairs(m, m_step);
+    return (pairs){p.a * LS_WINOGRAD_NINTHS, p.b * LS_WINOGRAD_NINTHS, p.c * LS_WINOGRAD_90TH,
+                   p.d * LS_WINOGRAD_90TH,   p.e * LS_WINOGRAD_45THS,  p.f * LS_WINOGRAD_45THS};
+}
+
 static void weights_5(const float *g, int g_step, float *u, int u_step)
 {
     float g0 = g[0], g1 = g[g_step], g2 = g[2 * g_step], g3 = g[3 * g_step], g4 = g[4 * g_step];
@@ -177,13 +196,11 @@ static void inputs_5(const float *d, int d_step, float *v, int v_step)
 
 static void products_5(const float *m, int m_step, float *o, int o_step)
 {
-    float m0 = m[0], m1 = m[m_step], m2 = m[2 * m_step], m3 = m[3 * m_step];
-    float m4 = m[4 * m_step], m5 = m[5 * m_step], m6 = m[6 * m_step], m7 = m[7 * m_step];
-    float a = m1 + m2, b = m1 - m2, c = m3 + m4, d = m3 - m4, e = m5 + m6, f = m5 - m6;
-    o[0 * o_step] = ((m0 + a) + c) + e;
-    o[1 * o_step] = fmaf(0.5f, f, fmaf(2, d, b));
-    o[2 * o_step] = fmaf(0.25f, e, fmaf(4, c, a));
-    o[3 * o_step] = fmaf(0.125f, f, fmaf(8, d, b)) + m7;
+    const pairs p = finite_pairs(m, m_step);
+    o[0 * o_step] = ((m[0] + p.a) + p.c) + p.e;
+    o[1 * o_step] = fmaf(0.5f, p.f, fmaf(2, p.d, p.b));
+    o[2 * o_step] = fmaf(0.25f, p.e, fmaf(4, p.c, p.a));
+    o[3 * o_step] = fmaf(0.125f, p.f, fmaf(8, p.d, p.b)) + m[7 * m_step];
 }
 
 static void slopes_5(const float *s, int s_step, float *e, int e_step)
@@ -203,31 +220,25 @@ static void slopes_5(const float *s, int s_step, float *e, int e_step)
 
 static void sums_5(const float *m, int m_step, float *g, int g_step)
 {
-    float m0 = m[0], m1 = m[m_step], m2 = m[2 * m_step], m3 = m[3 * m_step];
-    float m4 = m[4 * m_step], m5 = m[5 * m_step], m6 = m[6 * m_step], m7 = m[7 * m_step];
-    float a = (m1 + m2) * LS_WINOGRAD_NINTHS, b = (m1 - m2) * LS_WINOGRAD_NINTHS;
-    float c = (m3 + m4) * LS_WINOGRAD_90TH, d = (m3 - m4) * LS_WINOGRAD_90TH;
-    float e = (m5 + m6) * LS_WINOGRAD_45THS, f = (m5 - m6) * LS_WINOGRAD_45THS;
-    g[0 * g_step] = ((m0 + a) + c) + e;
-    g[1 * g_step] = fmaf(0.5f, f, fmaf(2, d, b));
-    g[2 * g_step] = fmaf(0.25f, e, fmaf(4, c, a));
-    g[3 * g_step] = fmaf(0.125f, f, fmaf(8, d, b));
-    g[4 * g_step] = fmaf(0.0625f, e, fmaf(16, c, a)) + m7;
+    const pairs p = weighed_pairs(m, m_step);
+    g[0 * g_step] = ((m[0] + p.a) + p.c) + p.e;
+    g[1 * g_step] = fmaf(0.5f, p.f, fmaf(2, p.d, p.b));
+    g[2 * g_step] = fmaf(0.25f, p.e, fmaf(4, p.c, p.a));
+    g[3 * g_step] = fmaf(0.125f, p.f, fmaf(8, p.d, p.b));
+    g[4 * g_step] = fmaf(0.0625f, p.e, fmaf(16, p.c, p.a)) + m[7 * m_step];
 }
 
 static void gradients_5(const float *m, int m_step, float *g, int g_step)
 {
-    float m0 = m[0], m1 = m[m_step], m2 = m[2 * m_step], m3 = m[3 * m_step];
-    float m4 = m[4 * m_step], m5 = m[5 * m_step], m6 = m[6 * m_step], m7 = m[7 * m_step];
-    float a = m1 + m2, b = m1 - m2, c = m3 + m4, d = m3 - m4, e = m5 + m6, f = m5 - m6;
-    g[0 * g_step] = m0;
-    g[1 * g_step] = fmaf(2, f, fmaf(0.5f, d, b - m7));
-    g[2 * g_step] = fmaf(-5.25f, m0, fmaf(4, e, fmaf(0.25f, c, a)));
-    g[3 * g_step] = fmaf(5.25f, m7, fmaf(-4.25f, b, (d + f) * -2.5f));
-    g[4 * g_step] = fmaf(5.25f, m0, fmaf(-4.25f, a, fmaf(-5, e, c * -1.25f)));
-    g[5 * g_step] = fmaf(-5.25f, m7, fmaf(0.5f, f, fmaf(2, d, b)));
-    g[6 * g_step] = ((a + c) + e) - m0;
-    g[7 * g_step] = m7;
+    const pairs p = finite_pairs(m, m_step);
+    g[0 * g_step] = m[0];
+    g[1 * g_step] = fmaf(2, p.f, fmaf(0.5f, p.d, p.b - m[7 * m_step]));
+    g[2 * g_step] = fmaf(-5.25f, m[0], fmaf(4, p.e, fmaf(0.25f, p.c, p.a)));
+    g[3 * g_step] = fmaf(5.25f, m[7 * m_step], fmaf(-4.25f, p.b, (p.d + p.f) * -2.5f));
+    g[4 * g_step] = fmaf(5.25f, m[0], fmaf(-4.25f, p.a, fmaf(-5, p.e, p.c * -1.25f)));
+    g[5 * g_step] = fmaf(-5.25f, m[7 * m_step], fmaf(0.5f, p.f, fmaf(2, p.d, p.b)));
+    g[6 * g_step] = ((p.a + p.c) + p.e) - m[0];
+    g[7 * g_step] = m[7 * m_step];
 }
 
 static void weights_24(const float *g, int g_step, float *u, int u_step)
@@ -292,16 +303,14 @@ static void weights_27(const float *g, int g_step, float *u, int u_step)
 
 static void products_27(const float *m, int m_step, float *o, int o_step)
 {
-    float m0 = m[0], m1 = m[m_step], m2 = m[2 * m_step], m3 = m[3 * m_step];
-    float m4 = m[4 * m_step], m5 = m[5 * m_step], m6 = m[6 * m_step], m7 = m[7 * m_step];
-    float a = m1 + m2, b = m1 - m2, c = m3 + m4, d = m3 - m4, e = m5 + m6, f = m5 - m6;
-    o[0 * o_step] = ((m0 + a) + c) + e;
-    o[1 * o_step] = fmaf(0.5f, f, fmaf(2, d, b));
-    o[2 * o_step] = fmaf(0.25f, e, fmaf(4, c, a));
-    o[3 * o_step] = fmaf(0.125f, f, fmaf(8, d, b));
-    o[4 * o_step] = fmaf(0.0625f, e, fmaf(16, c, a));
-    o[5 * o_step] = fmaf(0.03125f, f, fmaf(32, d, b));
-    o[6 * o_step] = fmaf(0.015625f, e, fmaf(64, c, a)) + m7;
+    const pairs p = finite_pairs(m, m_step);
+    o[0 * o_step] = ((m[0] + p.a) + p.c) + p.e;
+    o[1 * o_step] = fmaf(0.5f, p.f, fmaf(2, p.d, p.b));
+    o[2 * o_step] = fmaf(0.25f, p.e, fmaf(4, p.c, p.a));
+    o[3 * o_step] = fmaf(0.125f, p.f, fmaf(8, p.d, p.b));
+    o[4 * o_step] = fmaf(0.0625f, p.e, fmaf(16, p.c, p.a));
+    o[5 * o_step] = fmaf(0.03125f, p.f, fmaf(32, p.d, p.b));
+    o[6 * o_step] = fmaf(0.015625f, p.e, fmaf(64, p.c, p.a)) + m[7 * m_step];
 }
 
 static void slopes_27(const float *s, int s_step, float *e, int e_step)
@@ -324,13 +333,9 @@ static void slopes_27(const float *s, int s_step, float *e, int e_step)
 
 static void sums_27(const float *m, int m_step, float *g, int g_step)
 {
-    float m0 = m[0], m1 = m[m_step], m2 = m[2 * m_step], m3 = m[3 * m_step];
-    float m4 = m[4 * m_step], m5 = m[5 * m_step], m6 = m[6 * m_step], m7 = m[7 * m_step];
-    float a = (m1 + m2) * LS_WINOGRAD_NINTHS, b = (m1 - m2) * LS_WINOGRAD_NINTHS;
-    float c = (m3 + m4) * LS_WINOGRAD_90TH, d = (m3 - m4) * LS_WINOGRAD_90TH;
-    float e = (m5 + m6) * LS_WINOGRAD_45THS, f = (m5 - m6) * LS_WINOGRAD_45THS;
-    g[0 * g_step] = ((m0 + a) + c) + e;
-    g[1 * g_step] = fmaf(0.5f, f, fmaf(2, d, b)) + m7;
+    const pairs p = weighed_pairs(m, m_step);
+    g[0 * g_step] = ((m[0] + p.a) + p.c) + p.e;
+    g[1 * g_step] = fmaf(0.5f, p.f, fmaf(2, p.d, p.b)) + m[7 * m_step];
 }
 
 static void copy(int n, const float *from, int from_step, float *to, int to_step)

@@ -33,7 +33,7 @@ LS_INLINE form form_of(int taps, int tile)
 /* `map` decides on the size of tiles, `out` is what they cover; see ls_winograd_axis_of. */
 LS_INLINE tiling tiling_of(const ls_attributes *a, const ls_operand *map, const ls_operand *out, int is_data, int phase)
 {
-    const int tile = ls_winograd_tile(a->kernel, a->stride, map->h, map->w), one = ls_winograd_phases(a->stride);
+    const int tile = ls_winograd_tile(a->kernel, a->stride, map->h, map->w), one = a->stride;
     tiling t = {.row = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, out->h, is_data, phase / one),
                 .column = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, out->w, is_data, phase % one),
                 .tile = tile};
@@ -48,7 +48,7 @@ LS_INLINE tiling tiling_of(const ls_attributes *a, const ls_operand *map, const 
 
 LS_INLINE int phases_of(const ls_attributes *a)
 {
-    return ls_winograd_phases(a->stride) * ls_winograd_phases(a->stride);
+    return a->stride * a->stride;
 }
 
 /* The U of a place. */
