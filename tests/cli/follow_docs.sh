@@ -96,6 +96,7 @@ docs/performance.md	build/lockstep bench --profile --model lenet
 docs/performance.md	taskset -c 0 build/lockstep bench --profile --devices cpu:0	taskset -c 0 build/lockstep bench --profile --devices cpu:0 --model lenet
 docs/performance.md	build/bench/bench_kernels --isa avx2 batch_norm
 docs/performance.md	build/bench/bench_compare	build/bench/bench_compare --seconds 0.01
+docs/performance.md	build/bench/bench_devices resnet18	build/bench/bench_devices --turns 1 lenet
 docs/performance.md	bench/peers/run	bench/peers/run --quick --rounds 1 --peers torch --modes channels_last --models lenet
 docs/performance.md	bench/peers/startup	bench/peers/startup --rounds 1 --models lenet --modes channels_last
 docs/performance.md	bench/scaling	bench/scaling --quick --models lenet
