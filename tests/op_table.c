@@ -12,6 +12,8 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_WINOGRAD] = {{X, WEIGHTS, BIAS}, {Y}},
     [LS_OP_WINOGRAD_DATA] = {{Y_SLOPE, WEIGHTS}, {X_SLOPE}},
     [LS_OP_WINOGRAD_WEIGHT] = {{X, Y_SLOPE}, {WEIGHTS}},
+    [LS_OP_CONV_POOL] = {{X, WEIGHTS, BIAS}, {HALVES, SIGNS}},
+    [LS_OP_CONV_POOL_WEIGHT] = {{X, HALVES_SLOPE, SIGNS}, {WEIGHTS, BIAS}},
     [LS_OP_CHANNEL_SUM] = {{X_SLOPE}, {CHANNEL}},
     [LS_OP_ADD] = {{X, X}, {X}},
     [LS_OP_ADD_BIAS] = {{X, CHANNEL}, {X}},
@@ -92,6 +94,7 @@ const ls_op families[FAMILIES][32] = {
                LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
     [CROPPED] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
                  LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
+    [POOLED] = {LS_OP_CONV_POOL, LS_OP_CONV_POOL_WEIGHT, LS_OP_COUNT},
     [POOLS] = {LS_OP_AVG_POOL, LS_OP_AVG_POOL_BACKWARD, LS_OP_MAX_POOL, LS_OP_MAX_POOL_BACKWARD, LS_OP_COUNT},
     [MAPS] = {LS_OP_IMAGES,
               LS_OP_CHANNEL_SUM,
@@ -190,6 +193,11 @@ const row op_table[] = {
     {CROPPED, 37, 3, 9, 7, 5, 3, 1, 1, 0},
     {CROPPED, 5, 3, 7, 8, 5, 3, 1, 1, 0},
     {CROPPED, 5, 3, 9, 7, 5, 3, 2, 1, 0},
+    {POOLED, 37, 1, 28, 28, 20, 3, 1, 0, 0},
+    {POOLED, 5, 3, 9, 6, 7, 3, 1, 0, 0},
+    {POOLED, 16, 2, 4, 5, 1, 3, 1, 0, 0},
+    {POOLED, 20, 1, 7, 16, 6, 3, 1, 0, 0},
+    {POOLED, 17, 4, 6, 12, 5, 3, 1, 0, 0},
     {POOLS, 37, 3, 5, 7, 3, 2, 2, 0, 0},
     {POOLS, 20, 3, 5, 7, 3, 3, 2, 1, 0},
     {POOLS, 5, 17, 5, 7, 17, 3, 1, 1, 0},
@@ -266,7 +274,7 @@ int by_image(kind what)
 int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
-           what != WHOLE;
+           what != WHOLE && what != HALVES;
 }
 
 ls_operand shape_of(const row *r, kind what)
@@ -281,6 +289,12 @@ ls_operand shape_of(const row *r, kind what)
     case Y:
     case Y_SLOPE:
         return (ls_operand){NULL, r->o, y_h, y_w};
+    case HALVES:
+    case HALVES_SLOPE:
+        return (ls_operand){NULL, r->o, y_h / 2, y_w / 2};
+    case SIGNS:
+        return (ls_operand){NULL, test_groups(r->count) * r->o * LS_LANES * ls_op_sign_places(y_h / 2 * 2, y_w / 2 * 2),
+                            1, 1};
     case FLAT:
         return (ls_operand){NULL, r->c * r->h * r->w, 1, 1};
     case FEATURES:
@@ -322,6 +336,7 @@ int present(const test_case *one, kind what, int i)
     switch (how->op) {
     case LS_OP_CONV:
     case LS_OP_WINOGRAD:
+    case LS_OP_CONV_POOL:
         return what != BIAS || one->bias;
     case LS_OP_AVG_POOL_BACKWARD:
         return i != 1 || how->fused_relu;
@@ -365,7 +380,8 @@ int takes_add(ls_op op)
 
 int takes_bias(ls_op op)
 {
-    return op == LS_OP_CONV || op == LS_OP_WINOGRAD || op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER;
+    return op == LS_OP_CONV || op == LS_OP_CONV_POOL || op == LS_OP_WINOGRAD || op == LS_OP_BATCH_NORM ||
+           op == LS_OP_BATCH_NORM_INFER;
 }
 
 int suits(const row *r, ls_op op)
@@ -379,6 +395,6 @@ double work_of(const row *r)
     double places = r->kernel && r->stride ? test_windows(r->h, r->kernel, r->stride, r->padding) *
                                                  (double)test_windows(r->w, r->kernel, r->stride, r->padding)
                                            : (double)r->h * r->w;
-    double taps = r->family <= CROPPED ? (double)r->o * r->kernel * r->kernel : 1;
+    double taps = r->family <= POOLED ? (double)r->o * r->kernel * r->kernel : 1;
     return places * taps * r->c * r->count;
 }

@@ -11,10 +11,12 @@ typedef enum kind {
     NONE,
     X,        /* an activation of c x h x w */
     Y,        /* an activation of o channels, one number for each window */
+    HALVES,   /* one for each 2 x 2 of these */
     FEATURES, /* an activation of c x 1 x 1 */
     FLAT,     /* X as features */
     X_SLOPE,
     Y_SLOPE,
+    HALVES_SLOPE,
     FEATURES_SLOPE,
     PART,  /* an activation of o x h x w */
     WHOLE, /* X, PART, X, PART, as many as `kernel` says, one after another */
@@ -26,7 +28,8 @@ typedef enum kind {
     CHANNEL,    /* c */
     STATISTICS, /* 2 c, the second half positive */
     NUMBER,
-    ROWS, /* c x h x w for each image, no padded lanes */
+    SIGNS, /* of HALVES' windows, in all groups */
+    ROWS,  /* c x h x w for each image, no padded lanes */
 } kind;
 
 typedef struct op_operands {
@@ -36,7 +39,7 @@ extern const op_operands operands_of[LS_OP_COUNT];
 
 /* ---- The table ---- */
 
-enum { CONVS, CROPPED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
+enum { CONVS, CROPPED, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows of
  * each row and column are left out. */

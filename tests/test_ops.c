@@ -332,7 +332,7 @@ int main(int argc, char **argv)
         print_message(" %s", backends[i]->name);
     }
     print_message("%s\n", backend_count ? "" : " none");
-    int convolutions[] = {CONVS, CROPPED, FAMILIES}, pools[] = {POOLS, FAMILIES}, maps[] = {MAPS, FAMILIES};
+    int convolutions[] = {CONVS, CROPPED, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES}, maps[] = {MAPS, FAMILIES};
     int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),

@@ -79,6 +79,8 @@ static void a_step_allocates_nothing(void **state)
  * was added to the step: a layout turned, or neighbours that are joined no more. */
 static const ls_op lenet_operations[] = {LS_OP_IMAGES,
                                          LS_OP_CONV,
+                                         LS_OP_CONV_POOL,
+                                         LS_OP_CONV_POOL_WEIGHT,
                                          LS_OP_CONV_DATA,
                                          LS_OP_CONV_WEIGHT,
                                          LS_OP_CHANNEL_SUM,

@@ -9,6 +9,8 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_WINOGRAD_DATA] = "winograd_data",
     [LS_OP_WINOGRAD_WEIGHT] = "winograd_weight",
     [LS_OP_CHANNEL_SUM] = "channel_sum",
+    [LS_OP_CONV_POOL] = "conv_pool",
+    [LS_OP_CONV_POOL_WEIGHT] = "conv_pool_weight",
     [LS_OP_ADD] = "add",
     [LS_OP_ADD_BIAS] = "add_bias",
     [LS_OP_RELU] = "relu",
@@ -81,6 +83,7 @@ unsigned ls_op_overwrites(ls_op op)
 double ls_op_flops(const ls_op_call *call)
 {
     const ls_operand *x, *y;
+    int windows = 1; /* of a pool behind it, in places */
     switch (call->attributes->op) {
     case LS_OP_CONV:
     case LS_OP_WINOGRAD:
@@ -94,9 +97,15 @@ double ls_op_flops(const ls_op_call *call)
     case LS_OP_WINOGRAD_WEIGHT:
         x = &call->in[0], y = &call->in[1];
         break;
+    case LS_OP_CONV_POOL:
+        x = &call->in[0], y = &call->out[0], windows = 4;
+        break;
+    case LS_OP_CONV_POOL_WEIGHT:
+        x = &call->in[0], y = &call->in[1], windows = 4;
+        break;
     default:
         return 0.0;
     }
     const int kernel = call->attributes->kernel;
-    return 2.0 * y->c * y->h * y->w * (double)x->c * kernel * kernel;
+    return 2.0 * y->c * y->h * y->w * windows * (double)x->c * kernel * kernel;
 }

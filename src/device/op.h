@@ -55,6 +55,14 @@ typedef enum ls_op {
     LS_OP_WINOGRAD_WEIGHT,
     /* in: dy; out: db[C], the plane sum of dy. */
     LS_OP_CHANNEL_SUM,
+    /* AVG_POOL of windows of 2 x 2 side by side, of relu(conv(x, w) + b) with a kernel of 3, a stride of 1 and no padding, number by number
+     * what CONV with fused_relu and AVG_POOL give; the map between is never stored. in: x, w, b or NULL; out: y, and where a
+     * gradient is wanted signs: for each channel 16 bits a place of that map (2h rows of 2w, of y's h and w), of which bit i is lane i's
+     * number > 0, and 0 in lanes without an image. A channel's begin at a multiple of 16 floats; ls_op_sign_places. */
+    LS_OP_CONV_POOL,
+    /* in: x, dy, signs; out: dw, db[C], either of which may be NULL. CONV_WEIGHT and CHANNEL_SUM of d, what AVG_POOL_BACKWARD with
+     * fused_relu makes of dy: d = sign ? (0 + dy) * 0.25 : 0. */
+    LS_OP_CONV_POOL_WEIGHT,
 
     LS_OP_ADD,           /* in: a, b; out: a + b */
     LS_OP_ADD_BIAS,      /* in: x, b[C]; out: x + b of its channel */
@@ -167,6 +175,13 @@ typedef enum ls_op {
 } ls_op;
 
 const char *ls_op_name(ls_op op);
+
+/* A place's 16 signs, among floats; and in how many places of 16 floats those of one channel of a map lie. */
+typedef uint16_t __attribute__((may_alias)) ls_op_signs;
+static inline int ls_op_sign_places(int h, int w)
+{
+    return (h * w + 31) / 32;
+}
 
 /* Bit k: out0 may lie where operand k of the same size does, whose numbers are then gone. Every kernel of such an operation is done with
  * each of them when it writes that place of out0. */

@@ -133,6 +133,33 @@ static void derive_conv(tape *t, ls_node node, ls_value *dy)
         contribute(t, x, apply(t, data, node, dy, w, x), node);
 }
 
+/* The forward node, which `node` is a copy of, hands on its map's signs from now on. */
+static ls_value *signs_of(tape *t, const ls_node *node)
+{
+    const ls_value *y = node->out[0];
+    ls_value *signs =
+        t->failed ? NULL : ls_graph_value(t->graph, LS_IN_ARENA, y->c, 1, ls_op_sign_places(2 * y->h, 2 * y->w), true);
+    t->failed = !signs;
+    if (signs)
+        t->graph->nodes[ls_graph_producer(t->graph, y)].out[1] = signs;
+    return signs;
+}
+
+static void derive_conv_pool(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *w = node.in[1], *b = node.in[2];
+    ls_value *dw = gradient_of(t, w, w->c), *db = b ? gradient_of(t, b, b->c) : NULL;
+    ls_value *signs = dw || db ? signs_of(t, &node) : NULL;
+    ls_node *backward = signs ? emit(t, LS_OP_CONV_POOL_WEIGHT, &node) : NULL;
+    if (!backward)
+        return;
+    backward->in[0] = node.in[0];
+    backward->in[1] = dy;
+    backward->in[2] = signs;
+    backward->out[0] = dw;
+    backward->out[1] = db;
+}
+
 static void derive_batch_norm(tape *t, ls_node node, ls_value *dy)
 {
     ls_value *x = node.in[0], *gamma = node.in[1], *beta = node.in[2], *residual = node.in[3];
@@ -280,6 +307,7 @@ typedef void rule(tape *t, ls_node node, ls_value *dy);
 static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_CONV] = derive_conv,
     [LS_OP_WINOGRAD] = derive_conv,
+    [LS_OP_CONV_POOL] = derive_conv_pool,
     [LS_OP_BATCH_NORM] = derive_batch_norm,
     [LS_OP_ADD] = derive_add,
     [LS_OP_ADD_BIAS] = derive_add_bias,

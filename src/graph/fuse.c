@@ -101,6 +101,26 @@ static void crop(ls_graph *graph, const ls_node *pool)
     y->w = least(y->w, (pool->out[0]->w - 1) * a->stride - a->padding + a->kernel);
 }
 
+/* A first layer's convolution, relu and average of 2 x 2: of what lies between, nobody needs more than the signs. */
+static bool fuse_pool(ls_graph *graph, int i)
+{
+    const ls_node *pool = &graph->nodes[i];
+    const ls_attributes *p = &pool->attributes;
+    if (p->op != LS_OP_AVG_POOL || p->kernel != 2 || p->stride != 2 || p->padding != 0)
+        return false;
+    const int producer = ls_graph_producer(graph, pool->in[0]);
+    ls_node *product = producer < 0 ? NULL : &graph->nodes[producer];
+    const ls_attributes *a = product ? &product->attributes : p;
+    if (a->op != LS_OP_CONV || !a->fused_relu || a->kernel != 3 || a->stride != 1 || a->padding != 0 ||
+        product->in[0]->needs_gradient || product->in[0]->c >= WINOGRAD_MIN_CHANNELS ||
+        ls_graph_uses(graph, pool->in[0]) != 1)
+        return false;
+    product->attributes.op = LS_OP_CONV_POOL;
+    product->attributes.fused_relu = 0;
+    product->out[0] = pool->out[0];
+    return true;
+}
+
 /* By shape alone, so that no machine decides differently. Few channels do not pay for the transforms, nor do maps that fill
  * little of their tiles: Winograd makes at most three fifths of the products. */
 static void choose_winograd(ls_node *node)
@@ -128,6 +148,9 @@ void ls_graph_fuse(ls_graph *graph)
         shift(graph, &graph->nodes[i]);
     for (int i = 0; i < graph->n_nodes; i++)
         crop(graph, &graph->nodes[i]);
+    for (int i = 0; i < graph->n_nodes && graph->backend->kernel[LS_OP_CONV_POOL]; i++)
+        if (fuse_pool(graph, i))
+            ls_graph_remove(graph, i--);
     if (graph->session->options.conv == LS_CONV_AUTO && graph->backend->kernel[LS_OP_WINOGRAD])
         for (int i = 0; i < graph->n_nodes; i++)
             choose_winograd(&graph->nodes[i]);

@@ -72,7 +72,7 @@ void ls_graph_remove(ls_graph *graph, int node);
 ls_status ls_graph_reshape(ls_graph *graph);
 
 /* Rewrites a recorded forward graph: a bias added to a product becomes the product's start, ReLU and addition join the
- * operation in front of them, convolutions leave out what the pool behind them never reads, and those that suit it become
+ * operation in front of them, convolutions leave out what the pool behind them never reads, a first layer's takes its pool in, and those that suit it become
  * Winograd's (unless the session says direct, or the backend has none). */
 void ls_graph_fuse(ls_graph *graph);
 

@@ -33,6 +33,9 @@ static int units(const ls_op_call *call)
         return LANES(ls_lanes_conv_units)(call);
     case LS_OP_CONV_WEIGHT:
         return LANES(ls_lanes_weight_units)(call);
+    case LS_OP_CONV_POOL:
+    case LS_OP_CONV_POOL_WEIGHT:
+        return LANES(ls_lanes_conv_pool_units)(call);
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
         return LANES(ls_lanes_winograd_units)(call);
@@ -79,6 +82,7 @@ static void fill(void)
     backend.parts = parts;
     LANES(ls_lanes_add_conv)(&backend);
     LANES(ls_lanes_add_weight)(&backend);
+    LANES(ls_lanes_add_conv_pool)(&backend);
     LANES(ls_lanes_add_winograd)(&backend);
     LANES(ls_lanes_add_winograd_weight)(&backend);
     LANES(ls_lanes_add_norm)(&backend);

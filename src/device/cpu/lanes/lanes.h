@@ -4,6 +4,8 @@
  * them. Every function is one IEEE operation to a lane (or a fixed tree of additions), so the width never shows in a
  * result.
  *
+ * vm_bits gives a bit for each lane, lane 0 in bit 0; vm_of_bits takes a vector's lanes from bit `from` on.
+ *
  * vf_stream stores to a multiple of LS_VL floats and around the caches where the machine can, so that no line is fetched only to be
  * overwritten; lanes_streamed comes after the last of a call's, before another core may read them. */
 #ifndef LS_DEVICE_CPU_LANES_LANES_H
@@ -118,6 +120,14 @@ LS_INLINE vf vf_keep(vm m, vf a)
 {
     return _mm512_maskz_mov_ps(m, a);
 }
+LS_INLINE unsigned vm_bits(vm m)
+{
+    return m;
+}
+LS_INLINE vm vm_of_bits(unsigned bits, int from)
+{
+    return (vm)(bits >> from);
+}
 
 #elif LS_VL == 8
 #include <immintrin.h>
@@ -200,6 +210,15 @@ LS_INLINE vf vf_keep(vm m, vf a)
 {
     return _mm256_and_ps(m, a);
 }
+LS_INLINE unsigned vm_bits(vm m)
+{
+    return (unsigned)_mm256_movemask_ps(m);
+}
+LS_INLINE vm vm_of_bits(unsigned bits, int from)
+{
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128), all = _mm256_set1_epi32((int)(bits >> from));
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, bit), bit));
+}
 
 #elif LS_VL == 4
 #include <arm_neon.h>
@@ -281,6 +300,16 @@ LS_INLINE vf vf_keep(vm m, vf a)
 {
     return vbslq_f32(m, a, vdupq_n_f32(0.0f));
 }
+LS_INLINE unsigned vm_bits(vm m)
+{
+    static const uint32_t bit[4] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(m, vld1q_u32(bit)));
+}
+LS_INLINE vm vm_of_bits(unsigned bits, int from)
+{
+    static const uint32_t bit[4] = {1, 2, 4, 8};
+    return vtstq_u32(vdupq_n_u32(bits >> from), vld1q_u32(bit));
+}
 
 #else
 #include <math.h>
@@ -360,6 +389,14 @@ LS_INLINE vf vf_select(vm m, vf a, vf b)
 LS_INLINE vf vf_keep(vm m, vf a)
 {
     return m ? a : 0.0f;
+}
+LS_INLINE unsigned vm_bits(vm m)
+{
+    return m ? 1 : 0;
+}
+LS_INLINE vm vm_of_bits(unsigned bits, int from)
+{
+    return (int)(bits >> from & 1);
 }
 #endif
 

@@ -17,6 +17,7 @@ const ls_backend *LANES(ls_lanes)(void);
 /* Each file puts its kernels into the table. */
 void LANES(ls_lanes_add_conv)(ls_backend *backend);
 void LANES(ls_lanes_add_weight)(ls_backend *backend);
+void LANES(ls_lanes_add_conv_pool)(ls_backend *backend);
 void LANES(ls_lanes_add_winograd)(ls_backend *backend);
 void LANES(ls_lanes_add_winograd_weight)(ls_backend *backend);
 void LANES(ls_lanes_add_norm)(ls_backend *backend);
@@ -39,6 +40,7 @@ size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call);
 /* Into how many parts they can be cut. */
 int LANES(ls_lanes_conv_units)(const ls_op_call *call); /* both */
 int LANES(ls_lanes_weight_units)(const ls_op_call *call);
+int LANES(ls_lanes_conv_pool_units)(const ls_op_call *call); /* both directions */
 int LANES(ls_lanes_winograd_units)(const ls_op_call *call);
 int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call);
 
