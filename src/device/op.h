@@ -58,7 +58,7 @@ typedef enum ls_op {
     /* AVG_POOL of windows of 2 x 2 side by side, of relu(conv(x, w) + b) with a kernel of 3, a stride of 1 and no padding, number by number
      * what CONV with fused_relu and AVG_POOL give; the map between is never stored. in: x, w, b or NULL; out: y, and where a
      * gradient is wanted signs: for each channel 16 bits a place of that map (2h rows of 2w, of y's h and w), of which bit i is lane i's
-     * number > 0, and 0 in lanes without an image. A channel's begin at a multiple of 16 floats; ls_op_sign_places. */
+     * number > 0, and 0 in lanes without an image. A channel's take ls_op_sign_places of 16 floats, with 0 in what is left of the last. */
     LS_OP_CONV_POOL,
     /* in: x, dy, signs; out: dw, db[C], either of which may be NULL. CONV_WEIGHT and CHANNEL_SUM of d, what AVG_POOL_BACKWARD with
      * fused_relu makes of dy: d = sign ? (0 + dy) * 0.25 : 0. */

@@ -195,8 +195,8 @@ static inline int ls_winograd_tile(int kernel, int stride, int h, int w)
     return kernel == 3 && 5 * large < 4 * small ? 7 : 4;
 }
 
-/* One dimension of a phase, of which there are as many as the stride: window i of the tile whose first output is number t reads x at from + step * (t + i), its output i is y at
- * to + spread * (t + i), and its tap i is the kernel's number tap + tap_step * i. */
+/* One dimension of a phase, of which there are as many as the stride: window i of the tile whose first output is number t reads x at
+ * from + step * (t + i), its output i is y at to + spread * (t + i), and its tap i is the kernel's number tap + tap_step * i. */
 typedef struct ls_winograd_axis {
     int taps, tile, tap, tap_step;
     int from, step;

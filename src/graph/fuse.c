@@ -86,17 +86,25 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
+/* The direct convolution whose output goes into this pool and nowhere else. */
+static ls_node *pooled_product(const ls_graph *graph, const ls_node *pool)
+{
+    const int producer = ls_graph_producer(graph, pool->in[0]);
+    if (producer < 0 || graph->nodes[producer].attributes.op != LS_OP_CONV || ls_graph_uses(graph, pool->in[0]) != 1)
+        return NULL;
+    return &graph->nodes[producer];
+}
+
 /* Rows and columns of a convolution's output that no window of the pool behind it reads, as the last of 9 behind a pool
  * of 2 x 2, need no numbers: nothing depends on them, and their gradients are zero. */
-static void crop(ls_graph *graph, const ls_node *pool)
+static void crop(const ls_graph *graph, const ls_node *pool)
 {
     const ls_attributes *a = &pool->attributes;
     if (a->op != LS_OP_AVG_POOL && a->op != LS_OP_MAX_POOL)
         return;
-    ls_value *y = pool->in[0];
-    const int producer = ls_graph_producer(graph, y);
-    if (producer < 0 || graph->nodes[producer].attributes.op != LS_OP_CONV || ls_graph_uses(graph, y) != 1)
+    if (!pooled_product(graph, pool))
         return;
+    ls_value *y = pool->in[0];
     y->h = least(y->h, (pool->out[0]->h - 1) * a->stride - a->padding + a->kernel);
     y->w = least(y->w, (pool->out[0]->w - 1) * a->stride - a->padding + a->kernel);
 }
@@ -108,12 +116,10 @@ static bool fuse_pool(ls_graph *graph, int i)
     const ls_attributes *p = &pool->attributes;
     if (p->op != LS_OP_AVG_POOL || p->kernel != 2 || p->stride != 2 || p->padding != 0)
         return false;
-    const int producer = ls_graph_producer(graph, pool->in[0]);
-    ls_node *product = producer < 0 ? NULL : &graph->nodes[producer];
-    const ls_attributes *a = product ? &product->attributes : p;
-    if (a->op != LS_OP_CONV || !a->fused_relu || a->kernel != 3 || a->stride != 1 || a->padding != 0 ||
-        product->in[0]->needs_gradient || product->in[0]->c >= WINOGRAD_MIN_CHANNELS ||
-        ls_graph_uses(graph, pool->in[0]) != 1)
+    ls_node *product = pooled_product(graph, pool);
+    const ls_attributes *a = product ? &product->attributes : NULL;
+    if (!a || !a->fused_relu || a->kernel != 3 || a->stride != 1 || a->padding != 0 || product->in[0]->needs_gradient ||
+        product->in[0]->c >= WINOGRAD_MIN_CHANNELS)
         return false;
     product->attributes.op = LS_OP_CONV_POOL;
     product->attributes.fused_relu = 0;

@@ -3,6 +3,9 @@
 static size_t scratch(const ls_op_call *call)
 {
     switch (call->attributes->op) {
+    case LS_OP_CONV_POOL:
+    case LS_OP_CONV_POOL_WEIGHT:
+        return ls_ref_conv_pool_scratch(call);
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
         return ls_ref_winograd_scratch(call);

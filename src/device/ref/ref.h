@@ -26,6 +26,7 @@ ls_kernel ls_ref_sum, ls_ref_sum_backward, ls_ref_squared_error, ls_ref_squared_
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 ls_kernel ls_ref_reshape;
 
+size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);
 size_t ls_ref_custom_scratch(const ls_op_call *call);

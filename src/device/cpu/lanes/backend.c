@@ -15,6 +15,9 @@ static size_t scratch(const ls_op_call *call)
         return LANES(ls_lanes_conv_scratch)(call);
     case LS_OP_CONV_WEIGHT:
         return LANES(ls_lanes_weight_scratch)(call);
+    case LS_OP_CONV_POOL:
+    case LS_OP_CONV_POOL_WEIGHT:
+        return 0;
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
         return LANES(ls_lanes_winograd_scratch)(call);
