@@ -35,7 +35,7 @@ typedef enum ls_op {
      * image's `changes` say where there are any; lanes without an image 0. */
     LS_OP_IMAGES,
 
-    /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1), b[O] or NULL; out: y.
+    /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1, maps of one place), b[O] or NULL; out: y.
      * acc = b (or 0); over channels, then kernel rows, then kernel columns: acc = fma(w, x, acc). relu last where fused_relu.
      * A linear layer is this with k = 1 on maps of 1 x 1. */
     LS_OP_CONV,

@@ -3,7 +3,10 @@
 #include "device/winograd.h"
 #include "graph/graph.h"
 
-enum { WINOGRAD_MIN_CHANNELS = 16 };
+enum {
+    WINOGRAD_MIN_CHANNELS = 16,
+    CONV_POOL_MAX_CHANNELS = 15 /* of more, multiplying takes so long that a map less no longer shows */
+};
 
 /* The node that makes `value` when it is one of `ops`, nobody else reads the value, and the node ends there. */
 static ls_node *sole_producer(ls_graph *graph, const ls_value *value, ls_op op)
@@ -119,7 +122,7 @@ static bool fuse_pool(ls_graph *graph, int i)
     ls_node *product = pooled_product(graph, pool);
     const ls_attributes *a = product ? &product->attributes : NULL;
     if (!a || !a->fused_relu || a->kernel != 3 || a->stride != 1 || a->padding != 0 || product->in[0]->needs_gradient ||
-        product->in[0]->c >= WINOGRAD_MIN_CHANNELS)
+        product->in[0]->c > CONV_POOL_MAX_CHANNELS)
         return false;
     product->attributes.op = LS_OP_CONV_POOL;
     product->attributes.fused_relu = 0;

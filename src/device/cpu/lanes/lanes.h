@@ -499,6 +499,37 @@ LS_INLINE void lanes_sum16(const float *a, float *out)
 }
 #endif
 
+/* lanes(a) of four groups in registers. */
+LS_INLINE void lanes_sum4(vf (*a)[LS_NV], float *out)
+{
+#if LS_VL == 16
+    const __m512 quads = lanes_pair4(lanes_pair8(a[0][0], a[1][0]), lanes_pair8(a[2][0], a[3][0]));
+    const __m512 pairs = lanes_pair2(quads, quads), sums = lanes_pair1(pairs, pairs); /* each four times */
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, sums)));
+#elif LS_VL == 8
+    __m128 q[4];
+    LS_UNROLL
+    for (int e = 0; e < 4; e++) {
+        const __m256 half = _mm256_add_ps(a[e][0], a[e][1]);
+        q[e] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    }
+    const __m128 ab = _mm_add_ps(_mm_movelh_ps(q[0], q[1]), _mm_movehl_ps(q[1], q[0]));
+    const __m128 cd = _mm_add_ps(_mm_movelh_ps(q[2], q[3]), _mm_movehl_ps(q[3], q[2]));
+    _mm_storeu_ps(out, _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd)));
+#elif LS_VL == 4
+    vf q[4];
+    LS_UNROLL
+    for (int e = 0; e < 4; e++)
+        q[e] = vaddq_f32(vaddq_f32(a[e][0], a[e][2]), vaddq_f32(a[e][1], a[e][3]));
+    const vf ab = lanes_pair2(q[0], q[1]), cd = lanes_pair2(q[2], q[3]);
+    vf_store(out, vaddq_f32(vuzp1q_f32(ab, cd), vuzp2q_f32(ab, cd)));
+#else
+    for (int e = 0; e < 4; e++)
+        out[e] = lanes_sum(a[e]);
+#endif
+}
+
 /* A 4 x 4 block turned: to[j * to_step + i] = from[i * from_step + j]. */
 LS_INLINE void lanes_turn4(const float *from, ptrdiff_t from_step, float *to, ptrdiff_t to_step)
 {

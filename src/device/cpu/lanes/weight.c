@@ -173,9 +173,6 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
     outputs = outputs < FEW_OUTPUTS ? FEW_OUTPUTS : outputs > MANY_OUTPUTS ? MANY_OUTPUTS : outputs;
     s->outputs = (even_part(s->dy->c, outputs) + LS_OB - 1) / LS_OB * LS_OB;
     s->channels = even_part(s->x->c, CHUNK / (s->outputs < FEW_OUTPUTS ? FEW_OUTPUTS : s->outputs) / s->taps);
-    /* A linear layer's sums are over after so few products that narrow tiles would be felt. */
-    if (s->taps == 1 && s->blocks == 1 && s->channels > RUN)
-        s->channels -= s->channels % RUN;
 
     const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN,
                  all = (size_t)s->block_groups * s->block_rows * s->dy->w;
@@ -228,35 +225,18 @@ static int list_places(const sums *s, int groups, int rows)
     return n;
 }
 
-/* Sums of up to 16 taps go where they belong, in rows of taps or of outputs. */
-static void put_sums(const sums *s, float (*sum)[16], int output, int outputs, int tap, int taps)
-{
-    const int in_out = s->call->attributes->weight_in_out;
-    const ptrdiff_t tap_step = in_out ? s->dy->c : 1, output_step = in_out ? 1 : (ptrdiff_t)s->x->c * s->taps;
-    float *to = s->dw + output * output_step + tap * tap_step;
-    if (taps == 16 && in_out && outputs == 4)
-        for (int t = 0; t < 16; t += 4)
-            lanes_turn4(sum[0] + t, 16, to + t * tap_step, tap_step);
-    else if (taps == 16 && !in_out)
-        for (int i = 0; i < outputs; i++)
-            lanes_copy(to + i * output_step, sum[i], 1, 1);
-    else
-        for (int i = 0; i < outputs; i++)
-            for (int t = 0; t < taps; t++)
-                to[i * output_step + t * tap_step] = sum[i][t];
-}
-
 /* Adds the lanes of a run's accumulators. A zero's sign depends on the lanes without an image, so that 0 is added last. */
 static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
 {
-    for (int t = 0; t < taps; t += 16) {
-        float sum[LS_OB][16];
-        for (int i = 0; i < ob; i++) {
-            lanes_sum16(acc + (i * RUN + t) * LS_LANES, sum[i]);
-            for (int v = 0; v < 16; v += LS_VL)
-                vf_store(sum[i] + v, vf_add(vf_load(sum[i] + v), vf_zero()));
+    for (int i = 0; i < ob; i++) {
+        float *dw = s->dw + (ptrdiff_t)(output + i) * s->x->c * s->taps + tap;
+        for (int t = 0; t < taps; t += 16) {
+            float sum[16];
+            lanes_sum16(acc + (i * RUN + t) * LS_LANES, sum);
+            const int n = taps - t < 16 ? taps - t : 16;
+            for (int k = 0; k < n; k++)
+                dw[t + k] = sum[k] + 0.0f;
         }
-        put_sums(s, sum, output, ob, tap + t, taps - t < 16 ? taps - t : 16);
     }
 }
 
@@ -349,11 +329,17 @@ static int by_channels(const ls_op_call *call)
 
 int LANES(ls_lanes_weight_units)(const ls_op_call *call)
 {
+    if (LANES(ls_lanes_is_linear)(call))
+        return LANES(ls_lanes_linear_weight_units)(call);
     return by_channels(call) ? call->in[0].c : (call->in[1].c + LS_OB - 1) / LS_OB;
 }
 
 static void weight(const ls_op_call *call)
 {
+    if (LANES(ls_lanes_is_linear)(call)) {
+        LANES(ls_lanes_linear_weight)(call);
+        return;
+    }
     const range all_channels = {0, call->in[0].c}, all_outputs = {0, call->in[1].c};
     const range channels = by_channels(call) ? range_of(call, call->in[0].c) : all_channels;
     const range outputs = by_channels(call) ? all_outputs : range_by(call, call->in[1].c, LS_OB);
@@ -378,6 +364,8 @@ static void weight(const ls_op_call *call)
 
 size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call)
 {
+    if (LANES(ls_lanes_is_linear)(call))
+        return 0;
     sums s;
     ls_op_call no_data = *call;
     no_data.scratch = NULL;
