@@ -7,6 +7,10 @@
 
 #include "device/cpu/select.h"
 
+#if LOCKSTEP_EMULATED_AVX512
+const ls_backend *ls_lanes_emulated(void);
+#endif
+
 uint64_t test_u64(test_random *random)
 {
     /* splitmix64 */
@@ -263,6 +267,9 @@ int test_backends(const ls_backend *found[8])
             found[n++] = backend;
         }
     }
+#if LOCKSTEP_EMULATED_AVX512
+    found[n++] = ls_lanes_emulated();
+#endif
     return n;
 }
 

@@ -73,7 +73,7 @@ void test_batch_free(test_batch *batch);
  * and must not be overrun. */
 void test_run(const ls_backend *backend, ls_op_call *call);
 
-/* Every backend of this machine but the reference, each once; returns how many. */
+/* Every backend of this machine but the reference, each once, and AVX-512's emulated; returns how many. */
 int test_backends(const ls_backend *found[8]);
 const ls_backend *test_fastest(void); /* the reference where there is no other */
 

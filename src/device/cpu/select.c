@@ -16,10 +16,7 @@ const ls_backend *ls_lanes_plain(void);
 /* Each asks for every feature that the build compiles the kernels for. */
 static const ls_backend *avx512(void)
 {
-#if LOCKSTEP_EMULATED_AVX512
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return ls_lanes_avx512();
-#elif LOCKSTEP_HAVE_AVX512
+#if LOCKSTEP_HAVE_AVX512
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma"))
         return ls_lanes_avx512();
@@ -56,11 +53,7 @@ static const ls_backend *plain(void)
 
 static const ls_backend *widest(void)
 {
-#if LOCKSTEP_EMULATED_AVX512 /* is slow: for those who name it */
-    const ls_backend *backend = NULL;
-#else
     const ls_backend *backend = avx512();
-#endif
     backend = backend ? backend : avx2();
     backend = backend ? backend : neon();
     return backend ? backend : plain();
