@@ -171,8 +171,8 @@ static void check_backend(const ls_backend *backend, const test_case *one, const
     for (int i = 0; i < LS_MAX_OUT; i++)
         compare_output(backend, one, i, &all->out[i], &own.out[i], 0xa5);
     for (int i = 0; i < LS_MAX_IN; i++) {
-        if (own.in[i].data)
-            assert_memory_equal(before[i], own.in[i].data, own.in[i].n * sizeof(float));
+        if (own.in[i].data && memcmp(before[i], own.in[i].data, own.in[i].n * sizeof(float)) != 0)
+            fail_msg("%s writes to operand %d", backend->name, i);
         free(before[i]);
     }
     free_all(own.out, LS_MAX_OUT);
