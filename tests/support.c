@@ -171,14 +171,15 @@ ls_operand test_vector(test_random *random, size_t n)
 
 test_batch test_batch_new(int count, size_t image_bytes, int classes)
 {
-    test_batch batch = {
-        .images = zeroed(count * image_bytes), .labels = zeroed(count), .index = zeroed(count * sizeof(uint32_t))};
+    test_batch batch = {.images = zeroed(count * image_bytes),
+                        .labels = zeroed(count * sizeof(int32_t)),
+                        .index = zeroed(count * sizeof(uint32_t))};
     for (size_t i = 0; i < count * image_bytes; i++) {
         batch.images[i] = (uint8_t)(i * 31 + i / 256);
     }
     for (int i = 0; i < count; i++) {
         batch.index[i] = (uint32_t)(count - 1 - i);
-        batch.labels[i] = (uint8_t)(i * 7 % classes);
+        batch.labels[i] = i * 7 % classes;
     }
     batch.samples = (ls_samples){.images = batch.images,
                                  .labels = batch.labels,

@@ -58,7 +58,8 @@ ls_operand test_vector(test_random *random, size_t n); /* `n` normal numbers: c 
 /* Image i of the shard is sample count - 1 - i, and the label of sample i is i * 7 % classes. */
 typedef struct test_batch {
     ls_samples samples;
-    uint8_t *images, *labels;
+    uint8_t *images;
+    int32_t *labels;
     uint32_t *index;
     float *floats;
     ls_change *changes;

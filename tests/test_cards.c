@@ -24,10 +24,13 @@ static void sums_cover_all_rows_once(void **state)
     static const size_t rows[] = {1, 2, 63, 64, 65, 1000, 8192, 8193, 4096, 200704, 1048576};
     static const int channels[] = {1, 3, 32, 33, 64, 512, 2048};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (size_t k = 0; k < sizeof channels / sizeof *channels; k++) {
-            ls_cuda_sums cut = ls_cuda_sums_of(rows[i], channels[k]);
-            assert_true(cut.columns * LS_CUDA_COLUMN >= channels[k] &&
-                        (cut.columns - 1) * LS_CUDA_COLUMN < channels[k]);
+        for (size_t k = 0; k < 2 * sizeof channels / sizeof *channels; k++) {
+            const int c = channels[k / 2], vector = ls_cuda_vector(c, k % 2 ? 2 : 4);
+            ls_cuda_sums cut = ls_cuda_sums_of(rows[i], c, vector);
+            const int wide = cut.lanes * vector;
+            assert_true(cut.columns * wide >= c && (cut.columns - 1) * wide < c);
+            assert_true(LS_CUDA_THREADS % cut.lanes == 0 && wide <= LS_CUDA_THREADS);
+            assert_true(vector == 1 || cut.columns * wide == c); /* no load goes beyond a row */
             assert_true(cut.chunks >= 1 && cut.chunks <= LS_CUDA_MOST_CHUNKS);
             assert_true((size_t)cut.chunks * cut.rows >= rows[i]);
             assert_true((size_t)(cut.chunks - 1) * cut.rows < rows[i]); /* none is empty */
@@ -40,7 +43,7 @@ static void smaller_shards_need_no_more_chunks(void **state)
     (void)state;
     int most = 0;
     for (size_t rows = 1; rows < 20000; rows++) {
-        int chunks = ls_cuda_sums_of(rows, 64).chunks;
+        int chunks = ls_cuda_sums_of(rows, 64, 4).chunks;
         most = chunks > most ? chunks : most;
         assert_true((size_t)most <= ls_cuda_chunks_of(rows));
         assert_true(ls_cuda_weight_chunks(rows) <= ls_cuda_weight_chunks(rows + 1));
@@ -275,6 +278,7 @@ static void parts_of_a_card_have_names(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     assert_string_equal(ls_device_str(s, ls_gpu(3)), "gpu(3)");
+    assert_int_equal(ls_gpu(LS_MOST_CARDS).index, -1); /* and not part 1 of the first */
     assert_string_equal(ls_device_str(s, ls_card_device(0, 1, 2)), "gpu(0.1)");
     ls_devices two = {.n = 2, .at = {ls_card_device(0, 0, 2), ls_card_device(0, 1, 2)}};
     assert_string_equal(ls_devices_str(s, two), "[gpu(0.0), gpu(0.1)]");

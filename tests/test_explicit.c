@@ -418,6 +418,10 @@ static void accuracy(void **state)
     for (int n = 1; n <= 16; n *= 2)
         assert_true(ls_accuracy_fn(net, replica, data, test_cpus(n)) == right / (ROWS - 7));
     assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
+    ls_data *augmented =
+        ls_data_from_memory(t.s, pixels, classes_of, ROWS - 7, 1, SIZE, SIZE, CLASSES,
+                            &(ls_loader){.batch = BATCH, .augment = {.flip = true, .crop = 3, .erase = 1}});
+    assert_true(ls_accuracy_fn(net, replica, augmented, test_cpus(2)) == right / (ROWS - 7));
     ls_assign(replicas[1].at[W3], ls_full(t.s, INFINITY, LS_SHAPE(CLASSES, HIDDEN)));
     ls_accuracy_fn(net, replica, data, test_cpus(2));
     assert_caught(t.s, LS_NOT_FINITE, "ls_accuracy_fn: the loss of a batch is not finite");

@@ -23,7 +23,22 @@ typedef struct bench {
     long cases;
     double worst;
     char worst_of[256];
+    struct owner *owners;
 } bench;
+
+/* Of a case's images, which the card may keep until it is closed: no two cases' owners lie at the same place. */
+typedef struct owner {
+    ls_counted counted; /* first */
+    struct owner *next;
+} owner;
+
+static ls_counted *owner_new(bench *b)
+{
+    owner *made = calloc(1, sizeof *made);
+    *made = (owner){.counted = {.holders = 1000000}, .next = b->owners}; /* never the last */
+    b->owners = made;
+    return &made->counted;
+}
 
 /* ---- Numbers, there and back ---- */
 
@@ -147,8 +162,7 @@ static void run_case(bench *b, const test_case *one)
     test_random random = {.state = (uint64_t)b->cases * 1000 + op};
     const size_t image = (size_t)r->c * r->h * r->w;
     test_batch batch = batch_of(one);
-    ls_counted owner = {.holders = 1000000}; /* never the last */
-    batch.samples.owner = &owner;
+    batch.samples.owner = owner_new(b);
     float *rows = test_floats((size_t)r->count * image);
     test_fill_normal(&random, rows, (size_t)r->count * image);
     for (size_t i = 0; b->dtype == LS_BF16 && i < (size_t)r->count * image; i++)
@@ -258,6 +272,11 @@ static void operations_agree(void **state)
         }
     assert_true(b.cases > 0);
     ls_unit_close(b.unit);
+    while (b.owners) {
+        owner *first = b.owners;
+        b.owners = first->next;
+        free(first);
+    }
     ls_context_destroy(&b.context);
 }
 
@@ -272,11 +291,19 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
     ls_unit *units[2] = {ls_unit_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
                          ls_unit_open(&context, &(ls_options){.shard = 1}, ls_cpu(0))};
     const ls_update rules[RULES] = {
-        {.rule = LS_RULE_SGD, .sgd = {.divisor = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1}},
+        {.rule = LS_RULE_SGD,
+         .sgd = {.divisor = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1}},
         {.rule = LS_RULE_ADAM,
          .stride = N,
-         .adam = {.divisor = 37, .share1 = 0.1f, .share2 = 1e-3f, .rate = 0.01f, .scale = 31.6f, .eps = 1e-8f,
-                  .weight_decay = 1e-3f, .decay = 1e-4f, .first = 1}}};
+         .adam = {.divisor = 37,
+                  .share1 = 0.1f,
+                  .share2 = 1e-3f,
+                  .rate = 0.01f,
+                  .scale = 31.6f,
+                  .eps = 1e-8f,
+                  .weight_decay = 1e-3f,
+                  .decay = 1e-4f,
+                  .first = 1}}};
     float *results[2][RULES][RESULTS];
     if (!units[0] || !units[1])
         fail_msg("%s", context.message);

@@ -308,6 +308,48 @@ static void labels_beyond_the_logits(void **state)
     assert_failed(s, LS_BAD_ARGUMENT, "a label is 2");
 }
 
+/* A step with such a label changes nothing. */
+static void labels_beyond_the_logits_in_a_step(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_batch b;
+    char before[65], after[65];
+    assert_true(ls_next(some_data(s), &b));
+    ls_module *net = some_net(s, 2);
+    ls_trainer *trainer = some_trainer(net);
+    ls_item(ls_sum(ls_infer(net, b.X))); /* it learns its shapes */
+    assert_int_equal(ls_fingerprint(net, before), LS_OK);
+    ls_backward(loss_of(net, b.X, b.y));
+    ls_step(trainer);
+    ls_wait(s);
+    assert_caught(s, LS_BAD_ARGUMENT, "a label is 2");
+    assert_int_equal(ls_fingerprint(net, after), LS_OK);
+    assert_string_equal(before, after);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* More classes than a byte can tell apart. */
+static void labels_of_a_thousand_classes(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, WIDE = 1000 };
+    static const float labels[ROWS] = {0, 300, 999};
+    static float logits[ROWS][WIDE];
+    ls_session *s = ls_open(NULL);
+    for (int i = 0; i < ROWS; i++)
+        logits[i][(int)labels[i]] = 50;
+    ls_tensor *x = ls_track(ls_values(s, logits[0], LS_SHAPE(ROWS, WIDE))), *y = ls_values(s, labels, LS_SHAPE(ROWS));
+    ls_tensor *loss = ls_sum(ls_cross_entropy(x, y));
+    assert_true(ls_item(loss) < 1e-6);
+    ls_backward(loss);
+    float *gradient = test_read(ls_grad(x));
+    for (int i = 0; i < ROWS * WIDE; i++)
+        assert_true(fabsf(gradient[i]) < 1e-6f);
+    free(gradient);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void devices_that_do_not_compute(void **state)
 {
     (void)state;
@@ -317,6 +359,9 @@ static void devices_that_do_not_compute(void **state)
     assert_true(ls_next(some_data(s), &b));
     assert_int_equal(ls_scatter(b.X, (ls_devices){1, {{LS_CPU, -3}}}, parts), LS_NO_DEVICE);
     assert_failed(s, LS_NO_DEVICE, "cpu(-3)");
+    s = ls_open(NULL);
+    assert_null(ls_to(ls_values(s, numbers, LS_SHAPE(2, 2)), ls_cpu(65536)));
+    assert_failed(s, LS_NO_DEVICE, "there is no cpu(-1)");
     s = ls_open(NULL);
     assert_int_equal(ls_initialize(ls_lenet(s), (ls_devices){1, {ls_host()}}, NULL), LS_BAD_ARGUMENT);
     assert_failed(s, LS_BAD_ARGUMENT, "host");
@@ -508,6 +553,8 @@ int main(void)
         cmocka_unit_test(images_that_do_not_fit_and_others_that_do),
         cmocka_unit_test(shapes_without_meaning),
         cmocka_unit_test(labels_beyond_the_logits),
+        cmocka_unit_test(labels_beyond_the_logits_in_a_step),
+        cmocka_unit_test(labels_of_a_thousand_classes),
         cmocka_unit_test(devices_that_do_not_compute),
         cmocka_unit_test(a_gradient_as_an_operand),
         cmocka_unit_test(a_networks_parameter_as_an_operand),

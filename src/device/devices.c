@@ -1,5 +1,4 @@
 /* Lists of devices, read and written. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +8,22 @@
 #include "device/cards.h"
 #include "device/cpu/select.h"
 
-enum { SHOWN = 8 };
+enum { SHOWN = 8, BEYOND = 1000000 };
 
 static ls_devices none(void)
 {
     return (ls_devices){.n = 0};
 }
 
+/* A number beyond all devices is `BEYOND`, however long. */
 static bool read_number(const char **text, int *number)
 {
     if (**text < '0' || **text > '9')
         return false;
     char *end;
-    errno = 0;
     long value = strtol(*text, &end, 10);
-    if (errno || value > 1000000)
-        return false;
     *text = end;
-    *number = (int)value;
+    *number = value < BEYOND ? (int)value : BEYOND;
     return true;
 }
 
@@ -192,14 +189,15 @@ ls_device ls_host(void)
     return (ls_device){LS_HOST, 0};
 }
 
+/* No number may come to stand for another device: one that a device cannot have becomes -1, which is refused where it is used. */
 ls_device ls_cpu(int i)
 {
-    return (ls_device){LS_CPU, (int16_t)i};
+    return (ls_device){LS_CPU, (int16_t)(i >= INT16_MIN && i <= INT16_MAX ? i : -1)};
 }
 
 ls_device ls_gpu(int i)
 {
-    return (ls_device){LS_CUDA, (int16_t)i};
+    return (ls_device){LS_CUDA, (int16_t)(i >= 0 && i < LS_MOST_CARDS ? i : -1)};
 }
 
 const char *ls_notice(const ls_session *session)

@@ -216,7 +216,7 @@ typedef struct ls_samples {
     struct ls_counted *owner;         /* of the images, for a backend that keeps a copy; NULL: there are none */
     const uint32_t *index;            /* [count] sample numbers */
     const ls_change *changes;         /* [count], of this shard's images in order; NULL: they come as they are */
-    const uint8_t *labels;            /* [count], of this shard's images in order */
+    const int32_t *labels;            /* [count], of this shard's images in order */
     int count;                        /* images in this shard */
     uint64_t seed, step;              /* dropout's stream */
     const float *rows[LS_MAX_INPUTS]; /* [count][c*h*w] each, of this shard's images in order; NULL: not handed in */

@@ -118,7 +118,7 @@ static ls_status make_room(ls_core *core, const ls_plan *plan)
     if (images > core->shard_images) {
         core->index = enlarge_host(core, core->index, images, sizeof *core->index);
         core->changes = enlarge_host(core, core->changes, images, sizeof *core->changes);
-        core->labels = enlarge_host(core, core->labels, images, 1);
+        core->labels = enlarge_host(core, core->labels, images, sizeof *core->labels);
         core->shard_images = core->index && core->changes && core->labels ? images : 0;
     }
     return has_room(core, plan) ? LS_OK : LS_OUT_OF_MEMORY;

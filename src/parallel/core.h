@@ -26,7 +26,7 @@ typedef struct ls_core {
     void *scratch;
     uint32_t *index; /* sample numbers, changes and labels of the shard */
     ls_change *changes;
-    uint8_t *labels;
+    int32_t *labels;
     size_t arena_floats, shard_images;
     atomic_size_t scratch_bytes; /* looked at by those who would help others, without the turn */
     atomic_bool helped;          /* one of those who share the core would help others with it */

@@ -238,10 +238,13 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
         return 0;
     }
     int64_t right = 0, rows = 0, epoch = data->epoch, position = data->position;
+    const ls_augment augment = data->augment;
+    data->augment = (ls_augment){.flip = false}; /* it is for training */
     ls_seek(data, 0, 0);
     for (ls_batch b; ls_next(data, &b) && count_right(fn, replica, &b, &devices, &right);)
         rows += ls_rows(b.X);
     data->epoch = epoch;
     data->position = position;
+    data->augment = augment;
     return rows && !ls_failed(session) ? (double)right / (double)rows : 0;
 }

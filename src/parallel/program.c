@@ -324,11 +324,11 @@ void ls_feed_locate(ls_feed *feed)
 }
 
 /* A label that came as a float. */
-static uint8_t label_of(const ls_feed *feed, int64_t i)
+static int32_t label_of(const ls_feed *feed, int64_t i)
 {
     float label = feed->label_array->data[feed->label_offset + (size_t)i];
-    if (label >= 0 && label < (float)feed->classes && label == (float)(int)label)
-        return (uint8_t)label;
+    if (label >= 0 && label < (float)feed->classes && label == (float)(int32_t)label)
+        return (int32_t)label;
     ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d",
              (long long)i, label, feed->classes - 1);
     atomic_store(&feed->program->session->broken, true);
@@ -336,19 +336,23 @@ static uint8_t label_of(const ls_feed *feed, int64_t i)
 }
 
 /* A label of a data set, which may have more classes than the logits. */
-static uint8_t checked(const ls_feed *feed, uint8_t label)
+static int32_t checked(const ls_feed *feed, uint8_t label)
 {
     if (label < feed->classes)
         return label;
     ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "a label is %d; the logits have the classes 0 to %d",
              label, feed->classes - 1);
+    atomic_store(&feed->program->session->broken, true);
     return 0;
 }
 
 static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
 {
-    for (int i = 0; i < count && feed->images.images; i++)
-        core->index[i] = ls_sample_at(&feed->images, feed->first_image + first + i);
+    /* Dropout asks for the number of each image. Where the images come from no data set it is their place in the batch. */
+    for (int i = 0; i < count; i++) {
+        const int64_t row = first + i;
+        core->index[i] = feed->images.images ? ls_sample_at(&feed->images, feed->first_image + row) : (uint32_t)row;
+    }
     for (int i = 0; i < count && feed->images.changes; i++)
         core->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
     if (feed->labels.labels)

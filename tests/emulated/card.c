@@ -1,7 +1,6 @@
 /* The plugin for cards with a card that is the host: the table of operations and the launches are the plugin's own, the kernels run
- * by emulate.h, cuBLAS is a loop, and cuDNN has no engine, so that the plugin's own convolutions are taken for all of them. Each card
- * has a memory of its own (memory.h), and whoever hands it an address of another's, or the host's, is stopped by name; and it does
- * what it was handed when somebody waits for it (later.h).
+ * by emulate.h, cuBLAS and cuDNN are loops (libraries.c). Each card has a memory of its own (memory.h), and whoever hands it an
+ * address of another's, or the host's, is stopped by name; and it does what it was handed when somebody waits for it (later.h).
  * What is not tested this way is said in docs/gpu.md. */
 #include <pthread.h>
 #include <stdio.h>
@@ -25,13 +24,6 @@ bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char 
     (void)what;
     (void)why;
     card->unit.status = status;
-    return false;
-}
-
-bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
-                      void *workspace)
-{
-    (void)card, (void)direction, (void)conv, (void)x, (void)w, (void)y, (void)workspace;
     return false;
 }
 
@@ -63,55 +55,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     memcpy(to, from, bytes);
     emulated_leave();
     return cudaSuccess;
-}
-
-const char *cublasGetStatusString(cublasStatus_t status)
-{
-    return status == CUBLAS_STATUS_SUCCESS ? "" : "unsupported";
-}
-
-static float number(const void *at, cudaDataType type, size_t i)
-{
-    uint32_t bits = 0;
-    float x;
-    if (type == CUDA_R_32F)
-        return ((const float *)at)[i];
-    bits = (uint32_t)((const uint16_t *)at)[i] << 16;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static void put_number(void *at, cudaDataType type, size_t i, float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (type == CUDA_R_32F)
-        ((float *)at)[i] = x;
-    else
-        ((uint16_t *)at)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* As cuBLAS documents it: column by column, c[m][n] = a[m][k] b[k][n], each turned where so said. */
-cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
-                            int k, const void *alpha, const void *A, cudaDataType Atype, int lda, const void *B,
-                            cudaDataType Btype, int ldb, const void *beta, void *C, cudaDataType Ctype, int ldc,
-                            cublasComputeType_t type, cublasGemmAlgo_t algo)
-{
-    (void)handle, (void)type, (void)algo;
-    if (*(const float *)alpha != 1 || *(const float *)beta != 0 || lda < (transa == CUBLAS_OP_N ? m : k) ||
-        ldb < (transb == CUBLAS_OP_N ? k : n) || ldc < m)
-        return CUBLAS_STATUS_INVALID_VALUE;
-    emulated_enter();
-    for (size_t j = 0; j < (size_t)n; j++)
-        for (size_t i = 0; i < (size_t)m; i++) {
-            float sum = 0;
-            for (size_t l = 0; l < (size_t)k; l++)
-                sum += number(A, Atype, transa == CUBLAS_OP_N ? l * (size_t)lda + i : i * (size_t)lda + l) *
-                       number(B, Btype, transb == CUBLAS_OP_N ? j * (size_t)ldb + l : l * (size_t)ldb + j);
-            put_number(C, Ctype, j * (size_t)ldc + i, sum);
-        }
-    emulated_leave();
-    return CUBLAS_STATUS_SUCCESS;
 }
 
 enum { CARDS = 3 };
@@ -281,7 +224,7 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
     *there = *samples;
     there->index = samples->index ? later_keep(e->queue, samples->index, n * sizeof *samples->index) : NULL;
     there->changes = samples->changes ? later_keep(e->queue, samples->changes, n * sizeof *samples->changes) : NULL;
-    there->labels = samples->labels ? later_keep(e->queue, samples->labels, n) : NULL;
+    there->labels = samples->labels ? later_keep(e->queue, samples->labels, n * sizeof *samples->labels) : NULL;
     e->card.now = later_keep(e->queue, &now, sizeof now);
     return false;
 }

@@ -53,10 +53,10 @@ static bool is_linear(const ls_cuda_conv *v)
     return v->window.kernel == 1 && v->x.h == 1 && v->x.w == 1 && v->y.h == 1 && v->y.w == 1 && v->window.padding == 0;
 }
 
-/* With so few channels cuDNN's tiles are all but empty. */
+/* What the kernels of our own compute: with so few channels cuDNN's tiles are all but empty, and so large a window is not turned. */
 static bool is_thin(const ls_cuda_conv *v)
 {
-    return v->x.c < 4 || v->in_out;
+    return v->x.c < 4 || v->in_out || v->window.kernel * v->window.kernel > LS_CUDA_TILE;
 }
 
 static size_t weights_of(const ls_cuda_conv *v)

@@ -1,6 +1,7 @@
 /* A card's memory, copies, sums and updates; opening and closing it. */
 #include "device/cuda/card.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,18 @@ bool ls_card_good(ls_card *card, cudaError_t error, const char *what)
                         : is_lost(error)                   ? LS_NO_DEVICE
                                                            : LS_INTERNAL,
                         what, why);
+}
+
+static pthread_mutex_t capturing = PTHREAD_MUTEX_INITIALIZER;
+
+void ls_card_lock(void)
+{
+    pthread_mutex_lock(&capturing);
+}
+
+void ls_card_unlock(void)
+{
+    pthread_mutex_unlock(&capturing);
 }
 
 ls_card *ls_card_of(ls_unit *unit)
@@ -171,10 +184,12 @@ static void close_card(ls_unit *unit)
     ls_card_close_runs(card);
     ls_card_close_marks(card);
     ls_card_close_convs(card);
+    ls_card_lock();
     if (card->blas)
         cublasDestroy(card->blas);
     if (card->dnn)
         cudnnDestroy(card->dnn);
+    ls_card_unlock();
     cudaFree(card->blas_workspace);
     cudaFree(card->squares);
     cudaFree(card->broken);
@@ -212,7 +227,7 @@ static bool is_able(const struct cudaDeviceProp *properties)
     return properties->major * 10 + properties->minor >= 75;
 }
 
-static bool open_libraries(ls_card *card)
+static bool start_libraries(ls_card *card)
 {
     cudnnStatus_t dnn = cudnnCreate(&card->dnn);
     if (dnn == CUDNN_STATUS_SUCCESS)
@@ -231,6 +246,14 @@ static bool open_libraries(ls_card *card)
            ls_card_fail(card, LS_UNSUPPORTED, "starting cuBLAS", cublasGetStatusString(blas));
 }
 
+static bool open_libraries(ls_card *card)
+{
+    ls_card_lock();
+    bool good = start_libraries(card);
+    ls_card_unlock();
+    return good;
+}
+
 static bool open_card(ls_card *card)
 {
     struct cudaDeviceProp properties;
@@ -244,10 +267,10 @@ static bool open_card(ls_card *card)
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaMalloc(&card->blas_workspace, LS_CARD_BLAS), "taking memory") &&
            ls_card_good(card, cudaMalloc((void **)&card->broken, sizeof *card->broken), "taking memory") &&
-           ls_card_good(card, cudaMemset(card->broken, 0, sizeof *card->broken), "taking memory") &&
+           ls_card_good(card, cudaMemsetAsync(card->broken, 0, sizeof *card->broken, card->stream), "taking memory") &&
            ls_card_good(card, cudaMallocHost((void **)&card->pinned_broken, sizeof *card->pinned_broken),
                         "pinning memory") &&
-           ls_card_good(card, cudaDeviceSynchronize(), "starting the card") && open_libraries(card);
+           ls_card_good(card, cudaStreamSynchronize(card->stream), "starting the card") && open_libraries(card);
 }
 
 static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,

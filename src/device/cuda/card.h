@@ -110,6 +110,11 @@ ls_card *ls_card_of(ls_unit *unit);
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why); /* false */
 
+/* While a stream is captured nothing may wait for the whole card, in any thread: captures, and libraries that do so when they start and
+ * end, keep apart by this lock, one for all cards. */
+void ls_card_lock(void);
+void ls_card_unlock(void);
+
 /* The kernels of a dtype. */
 const ls_backend *ls_card_backend(ls_dtype dtype);
 

@@ -14,8 +14,15 @@ __device__ size_t weight_at(const ls_cuda_conv &v, int o, int c, int ky, int kx)
 /* LS_CUDA_COLUMN threads have neighbouring output channels of one place, and read the same x. */
 template <typename T> __global__ void forward(T *y, const T *x, const float *w, const __grid_constant__ ls_cuda_conv v)
 {
-    const int kernel = v.window.kernel;
-    const size_t places = (size_t)v.y.h * v.y.w, rows = ls_cuda_rows(v.y);
+    __shared__ float near[LS_CUDA_TILE]; /* the weights where they are few: [c][tap][o], as threads want them */
+    const int kernel = v.window.kernel, taps = kernel * kernel;
+    const size_t places = (size_t)v.y.h * v.y.w, rows = ls_cuda_rows(v.y), weights = (size_t)taps * v.x.c * v.y.c;
+    const bool few = weights <= LS_CUDA_TILE;
+    for (int i = threadIdx.y * blockDim.x + threadIdx.x; few && i < (int)weights; i += blockDim.x * blockDim.y) {
+        const int tap = i / v.y.c % taps;
+        near[i] = w[weight_at(v, i % v.y.c, i / v.y.c / taps, tap / kernel, tap % kernel)];
+    }
+    __syncthreads();
     for (size_t row = (size_t)blockIdx.x * blockDim.y + threadIdx.y; row < rows;
          row += (size_t)gridDim.x * blockDim.y) {
         const unsigned place = (unsigned)(row % places);
@@ -29,7 +36,8 @@ template <typename T> __global__ void forward(T *y, const T *x, const float *w, 
                     for (int kx = 0; kx < kernel; kx++) {
                         const int r = top + ky, q = left + kx;
                         if (r >= 0 && r < v.x.h && q >= 0 && q < v.x.w)
-                            sum = fmaf(w[weight_at(v, o, c, ky, kx)],
+                            sum = fmaf(few ? near[(c * taps + ky * kernel + kx) * v.y.c + o]
+                                           : w[weight_at(v, o, c, ky, kx)],
                                        ls_load(from + ((size_t)r * v.x.w + q) * v.x.c + c), sum);
                     }
             ls_store(y + row * v.y.c + o, sum);
@@ -76,17 +84,26 @@ __global__ void weight_chunks(float *sums, const T *x, const T *dy, const __grid
     const T *image = x + begin / places * v.x.h * v.x.w * v.x.c + c, *slope = dy + begin * v.y.c + o;
     int y_row = (int)(begin % places / v.y.w), y_column = (int)(begin % places % v.y.w);
     float sum = 0;
-    for (size_t row = begin; row < end; row++, slope += v.y.c) {
-        const int r = y_row * v.window.stride + down, q = y_column * v.window.stride + right;
-        if (r >= 0 && r < v.x.h && q >= 0 && q < v.x.w)
-            sum = fmaf(ls_load(slope), ls_load(image + (r * v.x.w + q) * v.x.c), sum);
-        if (++y_column == v.y.w) {
-            y_column = 0;
-            if (++y_row == v.y.h) {
-                y_row = 0;
-                image += (size_t)v.x.h * v.x.w * v.x.c;
+    for (size_t row = begin; row < end;) {
+        enum { AT_ONCE = 4 /* rows, to wait less for memory */ };
+        float a[AT_ONCE], b[AT_ONCE];
+        bool inside[AT_ONCE];
+        for (int k = 0; k < AT_ONCE; k++, row++, slope += v.y.c) {
+            const int r = y_row * v.window.stride + down, q = y_column * v.window.stride + right;
+            inside[k] = row < end && r >= 0 && r < v.x.h && q >= 0 && q < v.x.w;
+            a[k] = inside[k] ? ls_load(slope) : 0;
+            b[k] = inside[k] ? ls_load(image + (r * v.x.w + q) * v.x.c) : 0;
+            if (++y_column == v.y.w) {
+                y_column = 0;
+                if (++y_row == v.y.h) {
+                    y_row = 0;
+                    image += (size_t)v.x.h * v.x.w * v.x.c;
+                }
             }
         }
+        for (int k = 0; k < AT_ONCE; k++)
+            if (inside[k])
+                sum = fmaf(a[k], b[k], sum);
     }
     sums[blockIdx.y * weights + weight_at(v, o, c, tap / kernel, tap % kernel)] = sum;
 }

@@ -8,9 +8,12 @@
 enum {
     LS_CUDA_THREADS = 256,
     LS_CUDA_MOST_BLOCKS = 132 * 16, /* loops take what is left: enough for the largest cards there are */
-    LS_CUDA_COLUMN = 32,            /* channels of a block that sums over images and places */
-    LS_CUDA_ROWS = 8,               /* threads that share a channel there */
-    LS_CUDA_MOST_CHUNKS = 128,
+    LS_CUDA_FEW_BLOCKS = 132 * 8,   /* as many as run at once, where each thread has something to get ready */
+    LS_CUDA_COLUMN = 32,            /* threads side by side in sums over images and places, of neighbouring channels */
+    LS_CUDA_ROWS = 8,               /* threads that share a channel in a direct convolution, */
+    LS_CUDA_FINISH = 32,            /* and where the sums of chunks are added */
+    LS_CUDA_MOST_CHUNKS = 512,
+    LS_CUDA_TILE = 4608,     /* floats of shared memory: a 3x3 kernel's weights of 512 channels */
     LS_CUDA_LEAST_ROWS = 64, /* of a chunk */
     LS_CUDA_ALIGNMENT = 256
 };
@@ -22,10 +25,11 @@ static inline unsigned ls_cuda_blocks(size_t n)
     return (unsigned)(blocks < 1 ? 1 : blocks > LS_CUDA_MOST_BLOCKS ? LS_CUDA_MOST_BLOCKS : blocks);
 }
 
-/* Sums over the rows (images times places) of every channel: chunk i has rows [i * rows, (i + 1) * rows), columns are of
- * LS_CUDA_COLUMN channels. A first kernel sums each chunk, a second one the chunks in their order. */
+/* Sums over the rows (images times places) of every channel: chunk i has rows [i * rows, (i + 1) * rows). A thread has `vector` channels,
+ * `lanes` threads of a block a row, and `columns` blocks all channels. A first kernel sums each chunk, a second one the chunks in
+ * their order. */
 typedef struct ls_cuda_sums {
-    int chunks, columns;
+    int chunks, columns, lanes;
     size_t rows;
 } ls_cuda_sums;
 
@@ -36,10 +40,12 @@ static inline size_t ls_cuda_chunks_of(size_t rows)
     return chunks < 1 ? 1 : chunks > LS_CUDA_MOST_CHUNKS ? LS_CUDA_MOST_CHUNKS : chunks;
 }
 
-static inline ls_cuda_sums ls_cuda_sums_of(size_t rows, int channels)
+static inline ls_cuda_sums ls_cuda_sums_of(size_t rows, int channels, int vector)
 {
-    ls_cuda_sums cut;
-    cut.columns = (channels + LS_CUDA_COLUMN - 1) / LS_CUDA_COLUMN;
+    ls_cuda_sums cut = {.lanes = LS_CUDA_COLUMN};
+    while (vector > 1 && channels / vector % cut.lanes != 0) /* whole loads leave no thread without channels */
+        cut.lanes /= 2;
+    cut.columns = (channels / vector + cut.lanes - 1) / cut.lanes;
     size_t chunks = 4 * 132 / (size_t)cut.columns, most = ls_cuda_chunks_of(rows);
     chunks = chunks > most ? most : chunks;
     chunks = chunks < 1 ? 1 : chunks;
@@ -77,10 +83,11 @@ typedef struct ls_cuda_axis {
 
 static inline ls_cuda_axis ls_cuda_axis_of(int input, int output, int kernel, int stride, int padding)
 {
-    ls_cuda_axis axis;
+    ls_cuda_axis axis = {input, padding, padding};
+    if ((input + 2 * padding - kernel) / stride + 1 == output) /* cuDNN's division rounds down, too */
+        return axis;
     int reach = (output - 1) * stride + kernel - padding; /* one past the last place that a window reads */
     axis.input = reach < input ? reach : input;
-    axis.before = padding;
     axis.after = reach > input ? reach - input : 0;
     if (axis.input < 1)
         axis.input = 1;

@@ -97,16 +97,16 @@ void ls_cuda_global_pool_backward(cudaStream_t stream, int half, void *dx, const
 
 /* ---- loss.cu ---- */
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
-                           const uint8_t *labels, int images, int classes, float smoothing);
+                           const int32_t *labels, int images, int classes, float smoothing);
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
-                                    const float *probabilities, const uint8_t *labels, int images, int classes,
+                                    const float *probabilities, const int32_t *labels, int images, int classes,
                                     float smoothing);
 void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes);
 void ls_cuda_softmax_backward(cudaStream_t stream, int half, void *dx, const void *dy, const void *y, int images,
                               int classes);
 void ls_cuda_fill(cudaStream_t stream, float *out, const float *value, int images); /* *value is the card's */
 void ls_cuda_sum_images(cudaStream_t stream, float *out, const float *x, int images);
-void ls_cuda_count_correct(cudaStream_t stream, int half, float *out, const void *logits, const uint8_t *labels,
+void ls_cuda_count_correct(cudaStream_t stream, int half, float *out, const void *logits, const int32_t *labels,
                            int images, int classes);
 /* One float an image: the sum of x, or of squares of a - b (b not NULL), times factor. */
 void ls_cuda_sum_each(cudaStream_t stream, int half, float *y, const void *a, const void *b, ls_cuda_shape shape,
@@ -130,7 +130,8 @@ void ls_cuda_to_rows(cudaStream_t stream, int half, float *rows, const void *x, 
 void ls_cuda_reshape(cudaStream_t stream, int half, void *to, const void *from, ls_cuda_shape is, ls_cuda_shape was);
 
 /* ---- weights.cu ---- */
-/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the activations' type. */
+/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the activations' type; k * k is
+ * at most LS_CUDA_TILE. */
 void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, int out, int in, int kernel);
 void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, int out, int in, int kernel);
 void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n); /* to bfloat16 */

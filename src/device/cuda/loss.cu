@@ -26,7 +26,7 @@ template <typename T, typename P> __device__ float softmax_of(P *p, const T *z, 
 }
 
 template <typename T>
-__global__ void cross_entropy(float *loss, float *p, const T *logits, const uint8_t *labels, size_t images, int classes,
+__global__ void cross_entropy(float *loss, float *p, const T *logits, const int32_t *labels, size_t images, int classes,
                               float smoothing)
 {
     for (size_t i = ls_thread(); i < images; i += ls_threads()) {
@@ -40,7 +40,7 @@ __global__ void cross_entropy(float *loss, float *p, const T *logits, const uint
 }
 
 template <typename T>
-__global__ void cross_entropy_backward(T *dlogits, const float *dloss, const float *p, const uint8_t *labels, size_t n,
+__global__ void cross_entropy_backward(T *dlogits, const float *dloss, const float *p, const int32_t *labels, size_t n,
                                        int classes, float smoothing)
 {
     const float share = smoothing / classes, right = 1 - smoothing + share;
@@ -86,7 +86,7 @@ __global__ void sum_images(float *out, const float *x, int images)
 }
 
 template <typename T>
-__global__ void count_correct(float *out, const T *logits, const uint8_t *labels, int images, int classes)
+__global__ void count_correct(float *out, const T *logits, const int32_t *labels, int images, int classes)
 {
     float right = 0; /* whole numbers below 2^24, in any order the same */
     for (int i = threadIdx.x; i < images; i += blockDim.x) {
@@ -126,7 +126,7 @@ __global__ void sum_each_backward(T *d, const float *dy, const T *a, const T *b,
 }
 
 template <typename T>
-void launch_cross_entropy(cudaStream_t stream, float *loss, float *p, const void *logits, const uint8_t *labels,
+void launch_cross_entropy(cudaStream_t stream, float *loss, float *p, const void *logits, const int32_t *labels,
                           int images, int classes, float smoothing)
 {
     cross_entropy<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(loss, p, (const T *)logits, labels, images,
@@ -135,7 +135,7 @@ void launch_cross_entropy(cudaStream_t stream, float *loss, float *p, const void
 
 template <typename T>
 void launch_cross_entropy_backward(cudaStream_t stream, void *dlogits, const float *dloss, const float *p,
-                                   const uint8_t *labels, int images, int classes, float smoothing)
+                                   const int32_t *labels, int images, int classes, float smoothing)
 {
     const size_t n = (size_t)images * classes;
     cross_entropy_backward<T>
@@ -155,7 +155,7 @@ void launch_softmax_backward(cudaStream_t stream, void *dx, const void *dy, cons
 }
 
 template <typename T>
-void launch_count(cudaStream_t stream, float *out, const void *logits, const uint8_t *labels, int images, int classes)
+void launch_count(cudaStream_t stream, float *out, const void *logits, const int32_t *labels, int images, int classes)
 {
     count_correct<T><<<1, LS_CUDA_THREADS, 0, stream>>>(out, (const T *)logits, labels, images, classes);
 }
@@ -179,13 +179,13 @@ void launch_sum_each_backward(cudaStream_t stream, void *d, const float *dy, con
 } // namespace
 
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
-                           const uint8_t *labels, int images, int classes, float smoothing)
+                           const int32_t *labels, int images, int classes, float smoothing)
 {
     LS_BY_TYPE(half, launch_cross_entropy, stream, loss, probabilities, logits, labels, images, classes, smoothing);
 }
 
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
-                                    const float *probabilities, const uint8_t *labels, int images, int classes,
+                                    const float *probabilities, const int32_t *labels, int images, int classes,
                                     float smoothing)
 {
     LS_BY_TYPE(half, launch_cross_entropy_backward, stream, dlogits, dloss, probabilities, labels, images, classes,
@@ -213,7 +213,7 @@ void ls_cuda_sum_images(cudaStream_t stream, float *out, const float *x, int ima
     sum_images<<<1, LS_CUDA_THREADS, 0, stream>>>(out, x, images);
 }
 
-void ls_cuda_count_correct(cudaStream_t stream, int half, float *out, const void *logits, const uint8_t *labels,
+void ls_cuda_count_correct(cudaStream_t stream, int half, float *out, const void *logits, const int32_t *labels,
                            int images, int classes)
 {
     LS_BY_TYPE(half, launch_count, stream, out, logits, labels, images, classes);

@@ -67,6 +67,7 @@ __device__ inline float ls_block_sum(float x)
         if (threadIdx.x < gap)
             of[threadIdx.x] += of[threadIdx.x + gap];
     }
+    __syncthreads();
     return of[0];
 }
 

@@ -111,7 +111,7 @@ static size_t labels_at(int images)
 
 static size_t now_at(int images)
 {
-    return labels_at(images) + ls_cuda_aligned((size_t)images);
+    return labels_at(images) + ls_cuda_aligned((size_t)images * sizeof(int32_t));
 }
 
 static size_t stage_bytes(int images)
@@ -174,9 +174,10 @@ static const void *resident(ls_card *card, const ls_samples *samples)
     }
     void *device = NULL;
     if (!ls_card_good(card, cudaMalloc(&device, samples->image_bytes), "memory for the images") ||
-        !ls_card_good(card, cudaMemcpy(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice),
-                      "a copy to the card") ||
-        !ls_card_good(card, cudaDeviceSynchronize(), "a copy to the card")) {
+        !ls_card_good(
+            card, cudaMemcpyAsync(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice, card->stream),
+            "a copy to the card") ||
+        !ls_card_good(card, cudaStreamSynchronize(card->stream), "a copy to the card")) {
         cudaFree(device);
         return NULL;
     }
@@ -195,7 +196,7 @@ static bool send_samples(ls_card *card, const ls_samples *samples)
     memcpy(stage->pinned, samples->index, count * sizeof *samples->index);
     if (samples->changes)
         memcpy(stage->pinned + changes_at(card->images), samples->changes, count * sizeof *samples->changes);
-    memcpy(stage->pinned + labels_at(card->images), samples->labels, count);
+    memcpy(stage->pinned + labels_at(card->images), samples->labels, count * sizeof *samples->labels);
     const ls_card_now now = {samples->one, samples->step};
     memcpy(stage->pinned + now_at(card->images), &now, sizeof now);
     return ls_card_good(card,
@@ -248,16 +249,20 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
     there->index = (const uint32_t *)(const void *)card->samples;
     if (samples->changes)
         there->changes = (const ls_change *)(const void *)(card->samples + changes_at(card->images));
-    there->labels = card->samples + labels_at(card->images);
+    there->labels = (const int32_t *)(const void *)(card->samples + labels_at(card->images));
     card->now = (ls_card_now *)(void *)(card->samples + now_at(card->images));
     ls_card_kept *kept = find(card, form, there, &first);
     if (kept && kept->graph) {
         ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");
         return true;
     }
-    if (kept && !first &&
-        ls_card_good(card, cudaStreamBeginCapture(card->stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
+    if (!kept || first)
+        return false;
+    ls_card_lock(); /* until its end */
+    if (ls_card_good(card, cudaStreamBeginCapture(card->stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
         card->capturing = kept;
+    else
+        ls_card_unlock();
     return false;
 }
 
@@ -266,7 +271,9 @@ static void end_capture(ls_card *card)
     ls_card_kept *kept = card->capturing;
     cudaGraph_t graph = NULL;
     card->capturing = NULL;
-    if (ls_card_good(card, cudaStreamEndCapture(card->stream, &graph), "capturing a graph") &&
+    const cudaError_t ended = cudaStreamEndCapture(card->stream, &graph);
+    ls_card_unlock();
+    if (ls_card_good(card, ended, "capturing a graph") &&
         ls_card_good(card, cudaGraphInstantiate(&kept->graph, graph, 0), "making a graph"))
         ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");
     if (graph)

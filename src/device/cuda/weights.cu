@@ -4,18 +4,29 @@
 namespace
 {
 
-/* packed[o][tap][i] from w[o][i][tap], or the other way. */
-template <typename T, bool packing> __global__ void turn(T *packed, float *w, int out, unsigned in, unsigned taps)
+/* packed[o][tap][i] from w[o][i][tap], or the other way, by way of shared memory, so that neighbouring threads read and write neighbouring
+ * numbers on both sides. A block has `each` input channels at a time, of which one's taps fit. */
+template <typename T, bool packing>
+__global__ void turn(T *packed, float *w, int out, unsigned in, unsigned taps, unsigned each)
 {
-    const unsigned row = in * taps;
+    __shared__ float tile[LS_CUDA_TILE]; /* [i][tap] */
     for (unsigned o = blockIdx.y; o < (unsigned)out; o += gridDim.y)
-        for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < row; i += gridDim.x * blockDim.x) {
-            float *at = w + (size_t)o * row + i % in * taps + i / in;
-            T *there = packed + (size_t)o * row + i;
-            if (packing)
-                ls_store(there, *at);
-            else
-                *at = ls_load(there);
+        for (unsigned first = blockIdx.x * each; first < in; first += gridDim.x * each) {
+            const unsigned n = in - first < each ? in - first : each;
+            float *from = w + ((size_t)o * in + first) * taps;
+            T *to = packed + (size_t)o * in * taps + first;
+            for (unsigned k = threadIdx.x; k < n * taps; k += blockDim.x)
+                if (packing)
+                    tile[k] = from[k];
+                else
+                    tile[k % n * taps + k / n] = ls_load(to + k / n * in + k % n);
+            __syncthreads();
+            for (unsigned k = threadIdx.x; k < n * taps; k += blockDim.x)
+                if (packing)
+                    ls_store(to + k / n * in + k % n, tile[k % n * taps + k / n]);
+                else
+                    from[k] = tile[k];
+            __syncthreads();
         }
 }
 
@@ -28,9 +39,9 @@ __global__ void to_half(ls_half *to, const float *x, size_t n)
 template <typename T, bool packing>
 void launch_turn(cudaStream_t stream, void *packed, float *w, int out, int in, int kernel)
 {
-    const unsigned taps = (unsigned)(kernel * kernel);
-    const dim3 blocks(ls_cuda_blocks((size_t)in * taps), (unsigned)(out < 65535 ? out : 65535));
-    turn<T, packing><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, out, (unsigned)in, taps);
+    const unsigned taps = (unsigned)(kernel * kernel), each = LS_CUDA_TILE / taps;
+    const dim3 blocks(((unsigned)in + each - 1) / each, (unsigned)(out < 65535 ? out : 65535));
+    turn<T, packing><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, out, (unsigned)in, taps, each);
 }
 
 } // namespace
