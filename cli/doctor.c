@@ -430,6 +430,20 @@ static int look(doctor *d)
     return d->findings ? STATUS_FAILED : STATUS_DONE;
 }
 
+/* Each rank tells its findings itself; the others learn of them by their number. */
+static int look_on_each_rank(doctor *d)
+{
+    if (ls_cluster_ranks(ranks_cluster()) == 1)
+        return look(d);
+    say_at_once(true);
+    int status = look(d);
+    if (status) {
+        say_hold();
+        failed("", "%d finding%s", d->findings, d->findings == 1 ? "" : "s");
+    }
+    return status;
+}
+
 int command_doctor(int argc, char **argv)
 {
     settings chosen;
@@ -438,6 +452,8 @@ int command_doctor(int argc, char **argv)
     ranks_expect();
     if (!read_options_only(COMMAND_DOCTOR, argc, argv, &chosen, &status))
         return status;
+    if (!status)
+        status = check_optimizer(&chosen);
     status = ranks_start(&chosen, status);
     if (!status && ls_cluster_rank(ranks_cluster()) == 0)
         status = check_output();
@@ -445,7 +461,7 @@ int command_doctor(int argc, char **argv)
         status = run_open(&d.run, &chosen, ranks_cluster());
     watch_session(d.run.session);
     if (!status)
-        status = look(&d);
+        status = look_on_each_rank(&d);
     status = ranks_agree(COMMAND_DOCTOR, &d.run, NULL, NULL, status);
     ranks_parted();
     int written = status ? 0 : finish_output();

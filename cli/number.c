@@ -31,7 +31,7 @@ bool number_count(const char *text, int64_t least, int64_t most, int64_t *value)
     return true;
 }
 
-bool number_real(const char *text, double most, double *value)
+bool number_real(const char *text, double limit, double *value)
 {
     /* strtod alone would take blanks, signs, hexadecimal digits, inf and nan. */
     if (text[strspn(text, "0123456789.eE+-")] != '\0' || !(isdigit((unsigned char)*text) || *text == '.'))
@@ -39,7 +39,7 @@ bool number_real(const char *text, double most, double *value)
     char *end;
     errno = 0;
     double number = strtod(text, &end);
-    if (end == text || *end || errno || !(number >= 0 && number <= most))
+    if (end == text || *end || errno || !(number >= 0 && number < limit))
         return false;
     *value = number;
     return true;

@@ -8,6 +8,6 @@
 
 bool number_unsigned(const char *text, uint64_t *value);
 bool number_count(const char *text, int64_t least, int64_t most, int64_t *value);
-bool number_real(const char *text, double most, double *value); /* decimal, from 0 to `most` */
+bool number_real(const char *text, double limit, double *value); /* decimal, at least 0 and below `limit` */
 
 #endif

@@ -3,7 +3,6 @@
 #include "say.h"
 
 #include <getopt.h>
-#include <float.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -67,6 +66,7 @@ enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | D
 /* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their place. */
 enum { LOCAL = 1 << 16 };
 #define AT(member) offsetof(settings, member)
+#define REAL_LIMIT 1e30 /* the library's */
 
 static const row table[] = {
     {"model", "M", TRAIN | DOCTOR, KIND_TEXT, AT(model), "lenet or resnet18 (default lenet)", 0, 0, models},
@@ -93,7 +93,7 @@ static const row table[] = {
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
-     "images to a shard, the unit of work (default 64, on GPUs 256)", 1, INT_MAX, NULL},
+     "images to a shard, the unit of work (default 64, on GPUs 256)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
      "shard or sync: BatchNorm's statistics in training are each\nshard's, or the batch's, which is then one shard "
      "(default shard)",
@@ -276,8 +276,8 @@ static int read_init(const char *option, const char *text, settings *chosen)
     else if (strcmp(text, "he") == 0)
         init.kind = LS_HE;
     else if (strncmp(text, "normal:", 7) == 0) {
-        if (!number_real(text + 7, FLT_MAX, &init.scale) || init.scale == 0)
-            return wrong_usage(option, "'%s': the deviation is not a number above 0", text);
+        if (!number_real(text + 7, REAL_LIMIT, &init.scale) || init.scale == 0)
+            return wrong_usage(option, "'%s': the deviation is not a number above 0 and below %g", text, REAL_LIMIT);
     } else if (strcmp(text, "normal") != 0)
         return wrong_usage(option, "'%s' is none of: normal:DEVIATION, xavier, he", text);
     chosen->init = init;
@@ -381,8 +381,8 @@ static int read_value(const row *r, char *text, settings *chosen)
             return wrong_usage(option, "'%s' is not a whole number from 0 to 18446744073709551615", text);
         return 0;
     case KIND_REAL:
-        if (!number_real(text, FLT_MAX, place))
-            return wrong_usage(option, "'%s' is not a number of at least 0", text);
+        if (!number_real(text, REAL_LIMIT, place))
+            return wrong_usage(option, "'%s' is not a number of at least 0 and below %g", text, REAL_LIMIT);
         return 0;
     case KIND_FLAG:
         *(bool *)place = true;

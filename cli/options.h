@@ -6,7 +6,7 @@
 
 #include "help.h"
 
-enum { MOST_ALLOWED = 32 };
+enum { MOST_ALLOWED = 32, MOST_SHARD = 1 << 20 /* images */ };
 enum { BN_SHARD, BN_SYNC };
 enum { LAST_MEAN, LAST_SHARE };
 

@@ -8,17 +8,28 @@
 #include "whole.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_IN_TABLE = 24 /* classes */, MOST_MISTAKES = 40 };
+enum { PAGE, CURVE, DRAWN, FILES };
+static const char *const files[FILES] = {[PAGE] = "report.html", [CURVE] = "curve.png", [DRAWN] = "curve.svg"};
 
 int check_report(const char *option, const char *folder)
 {
     if (!pictures_version())
         return failed(
             option, "this program is built without cairo, which draws it; 'lockstep --version' shows what is missing");
-    return check_new_folder(option, folder);
+    int status = check_new_folder(option, folder);
+    for (int i = 0; i < FILES && !status && access(folder, F_OK) == 0; i++) {
+        char path[PATH_MAX];
+        if (snprintf(path, sizeof path, "%s/%s", folder, files[i]) >= (int)sizeof path)
+            return failed(option, "%s: %s", folder, strerror(ENAMETOOLONG));
+        status = check_new_file(option, path);
+    }
+    return status;
 }
 
 /* One file of the folder. */
@@ -51,9 +62,9 @@ int write_report(const char *option, const char *folder, record *const runs[], i
     figure *f = figure_new(runs, n);
     if (!f)
         return failed(option, "no memory for the curves of %d runs", n);
-    if ((status = write_one(option, folder, "report.html", f, page, user)) == 0 &&
-        (status = write_one(option, folder, "curve.png", f, NULL, NULL)) == 0)
-        status = write_one(option, folder, "curve.svg", f, NULL, NULL);
+    if ((status = write_one(option, folder, files[PAGE], f, page, user)) == 0 &&
+        (status = write_one(option, folder, files[CURVE], f, NULL, NULL)) == 0)
+        status = write_one(option, folder, files[DRAWN], f, NULL, NULL);
     figure_free(f);
     return status;
 }

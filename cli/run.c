@@ -29,6 +29,22 @@ static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
     return 0;
 }
 
+int check_optimizer(const settings *c)
+{
+    const char *adams = c->beta1 >= 0 ? "--beta1" : c->beta2 >= 0 ? "--beta2" : c->eps >= 0 ? "--eps" : NULL;
+    if (c->optimizer == LS_SGD && adams)
+        return wrong_usage(adams, "needs --optimizer adam or adamw");
+    if (c->optimizer != LS_SGD && c->momentum > 0)
+        return wrong_usage("--momentum", "is of sgd; adam and adamw have --beta1");
+    if (c->beta1 == 0 || c->beta1 >= 1 || c->beta2 == 0 || c->beta2 >= 1)
+        return wrong_usage(c->beta1 == 0 || c->beta1 >= 1 ? "--beta1" : "--beta2", "must be above 0 and below 1");
+    if (c->eps >= 0 && (float)c->eps == 0)
+        return wrong_usage("--eps", "must be above 0, and no smaller than a float can be");
+    if (c->nesterov && c->momentum == 0)
+        return wrong_usage("--nesterov", "needs a --momentum above 0");
+    return 0;
+}
+
 /* Statistics over the whole batch are those of a shard that is the whole batch. A core shares its operations out; ranks and cards
  * are handed shards whole, and all but one would have nothing to do. */
 static int choose_norm(settings *chosen, ls_cluster *cluster)
@@ -38,6 +54,9 @@ static int choose_norm(settings *chosen, ls_cluster *cluster)
     if (chosen->shard && chosen->shard != chosen->batch)
         return wrong_usage("--bn", "sync makes a batch of %lld one shard: leave --shard %lld out",
                            (long long)chosen->batch, (long long)chosen->shard);
+    if (chosen->batch > MOST_SHARD)
+        return wrong_usage("--bn", "sync makes a batch of %lld one shard, which has at most %d images",
+                           (long long)chosen->batch, MOST_SHARD);
     if (ls_cluster_ranks(cluster) > 1)
         return failed("--bn",
                       "sync makes a batch one shard, which one rank would compute alone; start one process with all "
@@ -68,8 +87,9 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
                       "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
                       "--devices cuda:0, or take --bn shard");
     if (gpus && cpus && chosen->verify)
-        return failed("--verify", "CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; name "
-                                  "devices of one kind, or leave it out");
+        return failed("--verify",
+                      "CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; name "
+                      "devices of one kind, or leave it out");
     if (cpus && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", dtype_choice(chosen->dtype));
     if (!chosen->shard && !cpus) { /* known only now, and the session's from its start */

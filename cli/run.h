@@ -18,6 +18,9 @@ typedef struct run {
     uint64_t canary; /* what a tiny step comes to on these devices */
 } run;
 
+/* Options that go with some optimizers only. 0, or the status once a line is said. */
+int check_optimizer(const settings *chosen);
+
 /* Opens the session, of that cluster's or none's ranks, finds the devices, and settles what depends on them (--shard). Each of these
  * returns 0, or the status to exit with once a line is said. */
 int run_open(run *r, settings *chosen, ls_cluster *cluster);

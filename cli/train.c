@@ -99,8 +99,9 @@ static void say_settings(const training *t)
 static void say_mixed_devices(const training *t)
 {
     if (run_is_on(&t->run, LS_CPU) && run_is_on(&t->run, LS_CUDA))
-        note("note: CPUs and GPUs round differently, and which of them computes a shard is a matter of their speed: the "
-             "same bits are not promised");
+        note(
+            "note: CPUs and GPUs round differently, and which of them computes a shard is a matter of their speed: the "
+            "same bits are not promised");
 }
 
 static void say_idle_devices(const training *t)
@@ -406,7 +407,7 @@ static int run_epoch(training *t)
     return stopped(t);
 }
 
-/* Saves, and prints the last two lines. `j` is for the report; NULL where it failed. */
+/* Saves, prints the last two lines, and writes trace and report. `j` is for the report; NULL where it failed. */
 static int leave_results(training *t, const judge *j)
 {
     const settings *c = t->run.chosen;
@@ -417,15 +418,13 @@ static int leave_results(training *t, const judge *j)
         return session_failed(t->run.session, "fingerprint");
     if (c->save && ls_save(t->run.net, c->save) != LS_OK)
         return session_failed(t->run.session, "--save");
-    if (c->report && !j)
-        return STATUS_FAILED;
-    if ((status = trace_end(&t->trace, t)) != 0)
-        return status;
-    if (c->report && (status = report_run(&t->run, t->record, j, hash ? digits : "not built in")) != 0)
-        return status;
     printf("%s\n", t->result);
     printf("fingerprint: %s\n", hash ? digits : "not built in");
-    return finish_output();
+    /* What goes wrong with one of these costs none of the others. */
+    const int told = finish_output(), traced = trace_end(&t->trace, t);
+    if (c->report)
+        status = j ? report_run(&t->run, t->record, j, hash ? digits : "not built in") : STATUS_FAILED;
+    return told ? told : traced ? traced : status;
 }
 
 /* What takes all ranks comes first; the rest is rank 0's. */
@@ -585,23 +584,6 @@ static int train(training *t)
     }
     progress_end(&t->bar);
     return finish(t);
-}
-
-/* Options that go with some optimizers only. */
-static int check_optimizer(const settings *c)
-{
-    const char *adams = c->beta1 >= 0 ? "--beta1" : c->beta2 >= 0 ? "--beta2" : c->eps >= 0 ? "--eps" : NULL;
-    if (c->optimizer == LS_SGD && adams)
-        return wrong_usage(adams, "needs --optimizer adam or adamw");
-    if (c->optimizer != LS_SGD && c->momentum > 0)
-        return wrong_usage("--momentum", "is of sgd; adam and adamw have --beta1");
-    if (c->beta1 == 0 || c->beta1 >= 1 || c->beta2 == 0 || c->beta2 >= 1)
-        return wrong_usage(c->beta1 == 0 || c->beta1 >= 1 ? "--beta1" : "--beta2", "must be above 0 and below 1");
-    if (c->eps >= 0 && (float)c->eps == 0)
-        return wrong_usage("--eps", "must be above 0, and no smaller than a float can be");
-    if (c->nesterov && c->momentum == 0)
-        return wrong_usage("--nesterov", "needs a --momentum above 0");
-    return 0;
 }
 
 /* Options that need others. */

@@ -78,8 +78,7 @@ typedef struct ls_options {
     ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
     ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
     const ls_allocator *allocator; /* NULL: the C library's */
-    struct ls_cluster
-        *cluster; /* the ranks to work with; NULL: this process alone. One session at a time, which it outlives */
+    struct ls_cluster *cluster;    /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its measured speed; all ranks alike, and the bits as they are */
     int host_ranks; /* for trials: reduces as if so many ranks shared each host; 1: in one level; 0: as they are */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
@@ -192,7 +191,7 @@ int64_t ls_rows(const ls_tensor *tensor);       /* ls_dim(tensor, 0) */
 
 ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers); /* all of it, C order; waits */
 double ls_item(ls_tensor *tensor);                                    /* of a tensor with one number; waits */
-/* "[[0, 1], [2, 3]] on cpu(0)"; of a gradient that no backward pass has reached "empty on cpu(0)". Long ones are shortened.
+/* "[[0, 1],\n [2, 3]] on cpu(0)"; of a gradient that no backward pass has reached "empty on cpu(0)". Long ones are shortened.
  * Lives until the next ls_str of the tensor. Waits. */
 const char *ls_str(ls_tensor *tensor);
 
@@ -380,11 +379,12 @@ typedef struct ls_pool {
     int kernel, stride, padding;
 } ls_pool; /* stride 0 means kernel */
 
-/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them), and the same with
- * other classes. They take the channels, and LeNet's first product the size, of the first images; LeNet's maps have to be of
- * at least 14 x 14. */
+/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them), the same with
+ * other classes, and with as many as a weights file has. They take the channels, and LeNet's first product the size, of the
+ * first images; LeNet's maps have to be of at least 14 x 14. */
 ls_module *ls_model(ls_session *session, const char *name);
 ls_module *ls_model_for(ls_session *session, const char *name, int classes);
+ls_module *ls_model_for_file(ls_session *session, const char *name, const char *path);
 ls_module *ls_lenet(ls_session *session);
 ls_module *ls_resnet18(ls_session *session, int classes);
 
@@ -441,8 +441,9 @@ ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 
 /* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again; images on a
- * device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what dropout drops; inference
- * takes the running ones. A gradient through ls_train is computed by ls_step, or when it is read. */
+ * device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what dropout drops, by seed, step
+ * and an image's number in its data set, or its row in X; inference takes the running ones. A gradient through ls_train is computed
+ * by ls_step, or when it is read. */
 ls_tensor *ls_train(ls_module *net, ls_tensor *X);
 ls_tensor *ls_infer(ls_module *net, ls_tensor *X);
 
@@ -711,13 +712,12 @@ ls_status ls_verify(ls_trainer *trainer);
 
 /* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, and the optimizer's
  * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`) and checkpoint-NUMBER.json: the step, the data's position, the
- * settings that define the result, the caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all, and
- * the newest number is the newest.
+ * settings that define the result, the caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all.
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
  * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,
- * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, clip_norm (above 0), schedule, warmup, total
- * (with the step and cosine schedules), flip, crop and erase (each where it is on), and the caller's own.
+ * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, clip_norm and full_batch (above 0), schedule,
+ * warmup, total (with the step and cosine schedules), flip, crop and erase (each where it is on), and the caller's own.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the others'
  * disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank meets is then

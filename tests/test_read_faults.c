@@ -207,6 +207,41 @@ static void weights_that_do_not_fit(void **state)
     }
 }
 
+/* A network is made for as many classes as the file has; who knows nothing of the file's kind has ten, and fails where it is loaded. */
+static void classes_of_a_file(void **state)
+{
+    (void)state;
+    enum { SIDE = 28, MODELS = 2 };
+    static const uint8_t image[SIDE * SIDE], label[1];
+    static const char *const models[MODELS] = {"lenet", "resnet18"};
+    for (int k = 0; k < MODELS; k++) {
+        ls_session *s = ls_open(NULL);
+        ls_data *data = ls_data_from_memory(s, image, label, 1, 1, SIDE, SIDE, 1, NULL);
+        ls_module *net = ls_model_for(s, models[k], 23);
+        ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+        assert_int_equal(ls_save(net, test_path("classes")), LS_OK);
+        ls_module *again = ls_model_for_file(s, models[k], test_path("classes")),
+                  *other = ls_model_for_file(s, models[1 - k], test_path("classes"));
+        ls_initialize(again, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_initialize(other, ls_parse_devices(s, "cpu:0"), NULL);
+        char digits[2][65];
+        assert_int_equal(ls_load(again, test_path("classes")), LS_OK);
+        assert_int_equal(ls_fingerprint(net, digits[0]), LS_OK);
+        assert_int_equal(ls_fingerprint(again, digits[1]), LS_OK);
+        assert_string_equal(digits[0], digits[1]);
+        assert_int_equal(ls_load(other, test_path("classes")), LS_BAD_FILE);
+        assert_true(ls_catch(s, LS_BAD_FILE));
+        assert_null(ls_model_for_file(s, models[k], test_path("nowhere")));
+        assert_true(ls_catch(s, LS_IO));
+        assert_null(ls_model_for_file(s, models[k], NULL));
+        assert_true(ls_catch(s, LS_BAD_ARGUMENT));
+        assert_null(ls_model_for_file(s, "vgg", test_path("classes")));
+        assert_true(ls_catch(s, LS_BAD_ARGUMENT));
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    assert_null(ls_model_for_file(NULL, "lenet", "x"));
+}
+
 static void every_read_fails(void **state)
 {
     (void)state;
@@ -285,6 +320,7 @@ int main(void)
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
     const struct CMUnitTest tests[] = {
         test(weights_that_do_not_fit),
+        test(classes_of_a_file),
         test(every_read_fails),
         test(every_allocation_fails),
     };

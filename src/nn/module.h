@@ -28,6 +28,8 @@ struct ls_module {
 ls_module *ls_module_new(ls_session *session, ls_forward *forward);
 
 ls_module *ls_lenet_for(ls_session *session, int classes);
+/* The last bias of one of the book's networks: as many numbers as there are classes. NULL for other names. */
+const char *ls_model_last_bias(const char *model);
 
 /* A forward that was recorded over images of one shape: held, until released. */
 typedef struct ls_recorded {

@@ -40,18 +40,36 @@ ls_module *ls_resnet18(ls_session *session, int classes)
     return ls_failed(session) ? NULL : net;
 }
 
+static const struct model {
+    const char *name, *last_bias;
+    ls_module *(*make)(ls_session *session, int classes);
+} models[] = {{"lenet", "b4", ls_lenet_for}, {"resnet18", "fc.1.bias", ls_resnet18}};
+
+static const struct model *find_model(const char *name)
+{
+    for (size_t i = 0; name && i < sizeof models / sizeof *models; i++)
+        if (strcmp(name, models[i].name) == 0)
+            return &models[i];
+    return NULL;
+}
+
+const char *ls_model_last_bias(const char *model)
+{
+    const struct model *found = find_model(model);
+    return found ? found->last_bias : NULL;
+}
+
 ls_module *ls_model_for(ls_session *session, const char *name, int classes)
 {
     if (!session || ls_failed(session))
         return NULL;
+    const struct model *model = find_model(name);
     if (classes < 1) {
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_model_for: %d classes; needs at least 1", classes);
         return NULL;
     }
-    if (name && strcmp(name, "lenet") == 0)
-        return ls_lenet_for(session, classes);
-    if (name && strcmp(name, "resnet18") == 0)
-        return ls_resnet18(session, classes);
+    if (model)
+        return model->make(session, classes);
     ls_raise(&session->context, LS_BAD_ARGUMENT, "model \"%s\" is not known; there are lenet and resnet18",
              name ? name : "(null)");
     return NULL;

@@ -183,6 +183,23 @@ ls_status ls_model_of_file(ls_session *session, const char *path, char *name, si
     return ls_status_of(session);
 }
 
+ls_module *ls_model_for_file(ls_session *session, const char *name, const char *path)
+{
+    if (!session || ls_failed(session))
+        return NULL;
+    if (!path) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_model_for_file: path is NULL");
+        return NULL;
+    }
+    const char *bias = ls_model_last_bias(name);
+    ls_safetensors *file = ls_safetensors_open(&session->context, path);
+    const ls_saved *last = file && bias ? ls_safetensors_find(file, bias) : NULL;
+    /* Where it is missing ls_load will say so. */
+    int classes = last && last->rank == 1 && last->numbers > 0 && last->numbers <= INT32_MAX ? (int)last->numbers : 10;
+    ls_safetensors_close(file);
+    return ls_model_for(session, name, classes);
+}
+
 ls_status ls_fingerprint(ls_module *net, char digits[65])
 {
     ls_network *network = ls_defined_network_of(net, "ls_fingerprint");

@@ -284,5 +284,15 @@ for option in ("--lr 0.2 --allow-changed lr", "--weight-decay 0.01 --batch 50 --
     done(*small, "--steps", "6", "--checkpoint", folder, "--quiet")
     digits, err = done(*small, *option.split(), "--checkpoint", folder, "--resume")
     assert digits != whole and "json: step 6 of " in err, err
+# Of 3 epochs of 5 steps one and a batch are behind it; a second batch of 128 and a third are new in epoch 2.
+for steps, last in ((6, 11), (14, 15)):
+    clean()
+    done(*small, *kept, "--steps", str(steps), "--quiet")
+    digits, err = done(*small, *kept, "--batch", "128", "--allow-changed", "batch", "--resume")
+    assert f"json: step {steps} of {last}\n" in err, err
+    assert [line["step"] for line in numbers() if "step" in line] == list(range(1, last + 1)), numbers()
+    assert [line["epoch"] for line in numbers() if "test_acc" in line] == [1, 2, 3], numbers()
+refused(1, "--resume: .*json: is of step 15 already, and the run would end after 12;", *small, "--checkpoint", folder, "--batch", "128", "--allow-changed", "batch",
+        "--resume", "--steps", "12")
 PY
 ends

@@ -123,5 +123,11 @@ if [ -e "$build/lockstep-openmpi.so" ] && [ -e "$build/lockstep-mpich.so" ] && c
     timeout 120 mpirun.openmpi -q --oversubscribe -n 2 "$program" doctor $quiet_checks >"$work/out" 2>"$work/err" || wrong "two sound ranks: status not 0"
     grep -qE '^ok  mpi +2 ranks' "$work/out" || wrong "the ranks are not said"
     [ "$(grep -c '^ok  devices' "$work/out")" = 1 ] || wrong "not one rank alone speaks"
+    # Each finding of each rank has a line.
+    timeout 120 mpirun.openmpi -q --oversubscribe -n 2 "$program" doctor --skip cores,copies --data "$work/nowhere" --checkpoint "$work/no/where/at/all" \
+        >"$work/out" 2>"$work/err" && wrong "two ranks with findings: status 0"
+    for found in 'data: ' '--checkpoint: ' 'rank 1 on host .*: data: ' 'rank 1 on host .*: --checkpoint: '; do
+        grep -qE "^lockstep: $found.*nowhere|^lockstep: $found.*no/where" "$work/err" || wrong "of two ranks '$found' is not told: $(cat "$work/err")"
+    done
 fi
 ends

@@ -265,6 +265,8 @@ printf '{"step":1,"loss":2}\n' >"$work/headless.jsonl"
 {
     refused 1 '--report: .*nowhere: ' train $small --report "$work/nowhere/look"
     refused 1 '--report: .*file: ' train $small --report "$work/file"
+    mkdir -p "$work/taken/curve.png"
+    refused 1 '--report: .*taken/curve.png: Is a directory' train $small --report "$work/taken"
     refused 2 "--report: its value is empty" train $small --report ''
 }
 refused 2 'report: takes the logs' report

@@ -35,11 +35,11 @@ for value in -1 18446744073709551616 1.5 ''; do
     usage '--seed: ' train --seed "$value"
 done
 for option in lr momentum weight-decay beta1 beta2 eps clip-norm label-smoothing; do
-    for value in -1 -0.1 nan inf 1e999 1e-999 0x1 0.1x '' ' 0.1'; do
+    for value in -1 -0.1 nan inf 1e30 1e38 1e999 1e-999 0x1 0.1x '' ' 0.1'; do
         usage "--$option: " train "--$option" "$value"
     done
 done
-for value in normal: normal:0 normal:-1 normal:nan normal:1x glorot ''; do
+for value in normal: normal:0 normal:1e30 normal:-1 normal:nan normal:1x glorot ''; do
     usage '--init: ' train --init "$value"
 done
 usage "--model: 'vgg'" train --model vgg
@@ -47,6 +47,8 @@ usage "--schedule: 'linear'" train --schedule linear
 usage "--bn: 'batch'" train --bn batch
 usage "--last-batch: 'drop'" train --last-batch drop
 usage '--bn: sync makes a batch of 256 one shard: leave --shard 64 out' train --bn sync --shard 64
+usage '--bn: sync makes a batch of 1048577 one shard, which has at most 1048576 images' train --bn sync --batch 1048577
+usage "--shard: '1048577' is not a whole number from 1 to 1048576" train --shard 1048577
 usage "--optimizer: 'lion'" train --optimizer lion
 for option in beta1 beta2 eps; do
     usage "--$option: needs --optimizer adam or adamw" train "--$option" 0.5
@@ -55,6 +57,7 @@ done
 usage '--beta2: must be above 0 and below 1' train --optimizer adamw --beta2 1
 usage '--label-smoothing: must be from 0 to 1' train --label-smoothing 1.1
 usage '--momentum: is of sgd' train --optimizer adam --momentum 0.9
+usage '--momentum: is of sgd' doctor --optimizer adam --momentum 0.9
 usage "--conv: 'fft'" train --conv fft
 usage "--isa: 'sse'" train --isa sse
 usage "--dtype: 'f16'" train --dtype f16
@@ -76,6 +79,8 @@ cpu:1'; do
 done
 
 refused '--devices: ' train --devices cpu:256
+refused '--devices: .*there is no cpu:' train --devices cpu:1000001
+refused '--devices: .*there is no cpu:' train --devices cpu:0-99999999999999999999
 refused '--dtype: tf32 .*GPU' train --dtype tf32
 refused '--dtype: bf16 .*GPU' train --dtype bf16
 refused '--trace: .*nowhere' train --trace "$work/nowhere/t.json"
