@@ -242,14 +242,14 @@ static int write_file(trace *it, const training *t)
     return log_close(log) && good ? 0 : STATUS_FAILED;
 }
 
-int trace_end(trace **it, const training *t)
+int trace_end(trace **it, const training *t, bool keep)
 {
     trace *one = *it;
     int status = 0;
     if (!one)
         return 0;
     *it = NULL;
-    bool good = ls_profile_stop(one->profile) == LS_OK;
+    bool good = ls_profile_stop(one->profile) == LS_OK && keep;
     if (good)
         status = write_file(one, t);
     if (!whole_end(&one->file, good && !status) && good && !status)

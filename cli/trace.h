@@ -13,7 +13,8 @@ int trace_begin(trace **it, const char *path, const training *t);
  * behind it where that is not 0. */
 void trace_span(trace *it, const char *name, int64_t number, double begun);
 
-/* Writes the file and says what it comes to; *it is NULL then. Where the session has failed, nothing is left. */
-int trace_end(trace **it, const training *t);
+/* Writes the file and says what it comes to; *it is NULL then. Where the session has failed, or the trace is not to be kept, nothing is
+ * left. */
+int trace_end(trace **it, const training *t, bool keep);
 
 #endif

@@ -421,7 +421,7 @@ static int leave_results(training *t, const judge *j)
     printf("%s\n", t->result);
     printf("fingerprint: %s\n", hash ? digits : "not built in");
     /* What goes wrong with one of these costs none of the others. */
-    const int told = finish_output(), traced = trace_end(&t->trace, t);
+    const int told = finish_output(), traced = trace_end(&t->trace, t, true);
     if (c->report)
         status = j ? report_run(&t->run, t->record, j, hash ? digits : "not built in") : STATUS_FAILED;
     return told ? told : traced ? traced : status;
@@ -645,7 +645,7 @@ int command_train(int argc, char **argv)
     if (!status)
         status = train(&t);
     progress_end(&t.bar);
-    int traced = trace_end(&t.trace, &t); /* of a run that was stopped */
+    int traced = trace_end(&t.trace, &t, status != STATUS_FAILED); /* of a run that was stopped */
     if (traced && status == STATUS_DONE)
         status = traced;
     if (!log_close(t.log) && status == STATUS_DONE)

@@ -290,7 +290,7 @@ typedef struct ls_sign {
  * times[r] how many came, -1 once r has come to ls_cluster_part. Returns soon: all is left as it was where the wire is in use for
  * more than some 20 milliseconds. */
 void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[]);
-/* How many pieces of work a session has done: shards, slices, transfers. Any thread may ask. */
+/* How many pieces of work a session has done: shards, slices, transfers, reads of files. Any thread may ask. */
 uint64_t ls_work_done(const ls_session *session);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */

@@ -59,6 +59,7 @@ static void every_allocation(const char *name, ls_part part, int least)
         ls_data *data = ls_dataset_open(context, 0, name, part, &(ls_loader){.directory = test_folder});
         bool good = data != NULL;
         assert_int_equal(good ? LS_OK : LS_OUT_OF_MEMORY, context->status);
+        assert_true(!good || ls_work_of(context) > 0); /* whoever watches sees that it goes on */
         done(data);
         if (good) {
             assert_true(n > least);

@@ -248,6 +248,52 @@ static void what_is_not_finite_is_found_by_all(void **state)
     }
 }
 
+/* The last image, which is the last rank's, has a label that the logits lack: a failure of one rank alone. */
+static void mislabelled_rank(ls_cluster *cluster, int number, void *user)
+{
+    enum { ROWS = 24 };
+    rank *me = (rank *)user + number;
+    result *r = &me->result;
+    static const uint8_t images[ROWS * 36] = {7, 200, 91}, labels[ROWS] = {[ROWS - 1] = 2};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, 6, 6, CLASSES, &(ls_loader){.batch = ROWS});
+    ls_module *net = ls_sequential(s, NULL);
+    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_append(net, NULL, ls_nn_linear(s, 2));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch b;
+    r->sum = ls_checksum(net);
+    r->metrics.loss = -1;
+    assert_int_equal(ls_evaluate(net, data, &r->metrics), LS_BAD_ARGUMENT);
+    assert_true(r->metrics.loss == -1 && ls_failed_together(s));
+    assert_non_null(strstr(ls_message(s), "a label is 2; the logits have the classes 0 to 1"));
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT) && ls_next(data, &b));
+    test_step(net, trainer, &b);
+    ls_wait(s);
+    snprintf(r->message, sizeof r->message, "%s", ls_message(s));
+    r->status = ls_status_of(s);
+    r->together = ls_failed_together(s);
+    assert_true(ls_catch(s, r->status));
+    assert_int_equal(r->sum, ls_checksum(net)); /* no rank made the step */
+    ls_close(s);
+    ls_cluster_part(cluster);
+}
+
+static void what_one_rank_meets_ends_the_work_of_all(void **state)
+{
+    (void)state;
+    plan p = {.ranks = 3};
+    rank ranks[RANKS];
+    on_ranks(&p, ranks, mislabelled_rank);
+    for (int r = 0; r < p.ranks; r++) {
+        const int own = r == p.ranks - 1;
+        assert_int_equal(ranks[r].result.status, own ? LS_BAD_ARGUMENT : LS_IO);
+        assert_int_equal(ranks[r].result.together, !own); /* it has to say why */
+        assert_non_null(strstr(ranks[r].result.message, own ? "a label is 2" : "step 1: rank 2 on host "));
+    }
+}
+
 static void a_stop_is_asked_for_by_one_and_known_to_all_at_one_step(void **state)
 {
     (void)state;
@@ -469,6 +515,7 @@ int main(void)
         cmocka_unit_test(any_number_of_hosts_gives_the_bits_of_one),
         cmocka_unit_test(shards_go_by_speed),
         cmocka_unit_test(what_is_not_finite_is_found_by_all),
+        cmocka_unit_test(what_one_rank_meets_ends_the_work_of_all),
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),

@@ -39,6 +39,16 @@ ls_status ls_context_init(ls_context *context, const ls_allocator *allocator)
     return pthread_mutex_init(&context->lock, NULL) == 0 ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
+void ls_count_work(ls_context *context)
+{
+    __atomic_fetch_add(&context->work, 1, __ATOMIC_RELAXED);
+}
+
+unsigned long long ls_work_of(const ls_context *context)
+{
+    return __atomic_load_n(&context->work, __ATOMIC_RELAXED);
+}
+
 void ls_context_destroy(ls_context *context)
 {
     pthread_mutex_destroy(&context->lock);

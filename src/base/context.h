@@ -10,6 +10,7 @@ typedef struct ls_context {
     ls_status status;
     char message[1024];
     ls_allocator allocator;
+    unsigned long long work; /* pieces done, see ls_work_done; for the next two alone */
 } ls_context;
 
 ls_status ls_context_init(ls_context *context, const ls_allocator *allocator);
@@ -19,6 +20,10 @@ void ls_context_destroy(ls_context *context);
 ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 ls_status ls_context_status(ls_context *context);
+
+/* One piece more is done; and how many there were. From any thread. (No atomic type: C++ reads this too.) */
+void ls_count_work(ls_context *context);
+unsigned long long ls_work_of(const ls_context *context);
 
 /* A short copy of foreign text that is safe to show: control characters and what is not ASCII become '?'. */
 const char *ls_printable(const char *text, char *into, size_t size);

@@ -64,6 +64,7 @@ ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t of
         at += got;
         offset += got;
         count -= (size_t)got;
+        ls_count_work(context); /* a folder of many images takes long */
     }
     return LS_OK;
 }

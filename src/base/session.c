@@ -85,7 +85,7 @@ bool ls_failed(const ls_session *session)
 
 uint64_t ls_work_done(const ls_session *session)
 {
-    return session ? atomic_load(&session->work) : 0;
+    return session ? ls_work_of(&session->context) : 0;
 }
 
 bool ls_failed_together(const ls_session *session)

@@ -33,7 +33,6 @@ struct ls_session {
     uint64_t plans;                 /* made so far: numbers them (graph/plan.h) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
-    atomic_ullong work;   /* pieces done, see ls_work_done */
     atomic_bool together; /* the failure is every rank's */
     atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
     double patience;      /* seconds at a shard after which another device may stand in, see parallel/tries.h */

@@ -384,7 +384,7 @@ bool ls_exchange_advance(ls_step_job *step)
         step->to_move = 0;
     if (moved) {
         atomic_store(&cluster->waiting, 0);
-        atomic_fetch_add(&step->trainer->session->work, 1);
+        ls_count_work(&step->trainer->session->context);
     }
     pthread_mutex_unlock(&cluster->lock);
     if (lost)

@@ -47,7 +47,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_offer_end(&worker->offer);
     ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, j, ls_feed_count(p->feed, j), begun);
     atomic_fetch_sub(&p->left, 1);
-    atomic_fetch_add(&network->session->work, 1);
+    ls_count_work(&network->session->context);
 }
 
 static bool is_done(void *user)
@@ -157,7 +157,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
         ls_feed_locate(p.feed);
         ls_engine_submit(network->engine, &p.job);
         ls_engine_wait_job(network->engine, &p.job);
-        if (gather(&p, context, cluster) == LS_OK && metrics)
+        if (ls_cluster_heed(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
             *metrics = sum_metrics(&p, losses);
     }
     ls_runs_destroy(&p.runs, context);

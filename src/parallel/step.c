@@ -257,7 +257,8 @@ void ls_step_finish(ls_step_job *step)
         if (step->update)
             atomic_store(&trainer->upset, 1);
         raise_broken(step);
-        atomic_store(&network->session->together, true);
+        /* A rank that failed by itself is the only one to know why, and has to say it. */
+        atomic_store(&network->session->together, !(step->told[trainer->groups.place].flags & LS_FLAG_FAILED));
         lose_summaries(step);
         atomic_store(&network->session->broken, true);
     } else {
@@ -290,7 +291,7 @@ static void finish_units(ls_step_job *step)
 
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
 {
-    atomic_fetch_add(&step->trainer->session->work, 1);
+    ls_count_work(&step->trainer->session->context);
     if (atomic_fetch_sub(&step->left, 1) > 1)
         return;
     ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
@@ -481,7 +482,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
                     at_once ? NULL : bucket_is_whole, &r);
         ls_offer_end(&worker->offer);
         bool finite = true;
-        if (at_once && (mirror ? ls_mirror_bring_home(mirror, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
+        if (at_once &&
+            (mirror ? ls_mirror_bring_home(mirror, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
             atomic_store(&network->session->broken, true);
         if (!finite)
             atomic_store(&step->broken, 1);
@@ -556,7 +558,8 @@ static void begin(ls_step_job *step)
         if (step->profile)
             ls_profile_begin_step(step->profile);
         trainer->n_free = 0;
-        ls_tries_free_buffers(step, free_buffer, trainer);
+        if (!ls_tries_free_buffers(step, free_buffer, trainer)) /* with fewer it might never end */
+            atomic_store(&trainer->network->session->broken, true);
         if (atomic_load(&trainer->network->session->broken)) {
             if (step->update)
                 atomic_store(&trainer->upset, 1);
@@ -594,8 +597,7 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     ls_offer_leave(&worker->offer);
     pthread_mutex_lock(&step->lock);
-    while (!changed(&w) && !ls_exchange_under_way(step) &&
-           !ls_try_late(step) && !ls_pull_again(step, worker))
+    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_try_late(step) && !ls_pull_again(step, worker))
         wait_a_little(step);
     pthread_mutex_unlock(&step->lock);
     ls_offer_enter(&worker->offer);

@@ -71,14 +71,17 @@ static int take_spare(ls_step_job *step)
     return trainer->pool_capacity + i;
 }
 
-void ls_tries_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
+bool ls_tries_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
 {
     struct ls_trainer *trainer = step->trainer;
+    bool all = true;
     for (int i = 0; i < trainer->n_pool; i++) {
         int buffer = held(&trainer->tries, i) ? take_spare(step) : i;
+        all &= buffer >= 0;
         if (buffer >= 0)
             freed(user, buffer);
     }
+    return all;
 }
 
 /* ---- Tries ---- */
@@ -115,7 +118,8 @@ static bool unfinished(const ls_step_job *step, const ls_try *t)
 ls_try *ls_try_late(const ls_step_job *step)
 {
     ls_tries *tries = &step->trainer->tries;
-    double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&tries->longest)), now = ls_seconds();
+    double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&tries->longest)),
+           now = ls_seconds();
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
     for (ls_try *t = tries->at; t < tries->at + tries->n; t++)
         if (unfinished(step, t) && now - t->began > patience && (alone || step->filled[t->shard] == 0))

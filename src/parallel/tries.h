@@ -44,8 +44,9 @@ void ls_tries_destroy(struct ls_trainer *trainer);
 
 /* With the step's lock held: */
 
-/* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does. */
-void ls_tries_free_buffers(struct ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
+/* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does. False where there is
+ * no memory for one of these. */
+bool ls_tries_free_buffers(struct ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
 void ls_try_begin(struct ls_step_job *step, ls_try *t, int shard, int buffer);
 /* Where the try's statistics and metrics belong, from any thread: in its row, or at once in the step's, where they are known when all
  * that was handed in is done. There a shard is handed in once, as a whole, so that no two tries write them. */

@@ -76,7 +76,7 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
     unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
     if (ls_unit_finish(unit, NULL) != LS_OK)
         atomic_store(&network->session->broken, true);
-    atomic_fetch_add(&network->session->work, 1);
+    ls_count_work(&network->session->context);
     for (int i = 0; i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
         sums[i] = sum_of((view->trainable ? gradient : row) + view->offset, view->numbers);
