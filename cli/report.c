@@ -8,7 +8,6 @@
 #include "whole.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,12 +22,8 @@ int check_report(const char *option, const char *folder)
         return failed(
             option, "this program is built without cairo, which draws it; 'lockstep --version' shows what is missing");
     int status = check_new_folder(option, folder);
-    for (int i = 0; i < FILES && !status && access(folder, F_OK) == 0; i++) {
-        char path[PATH_MAX];
-        if (snprintf(path, sizeof path, "%s/%s", folder, files[i]) >= (int)sizeof path)
-            return failed(option, "%s: %s", folder, strerror(ENAMETOOLONG));
-        status = check_new_file(option, path);
-    }
+    for (int i = 0; i < FILES && !status && access(folder, F_OK) == 0; i++)
+        status = check_new_file_in(option, folder, files[i]);
     return status;
 }
 

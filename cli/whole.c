@@ -71,6 +71,16 @@ int check_new_file(const char *option, const char *path)
     return 0;
 }
 
+int check_new_file_in(const char *option, const char *folder, const char *name)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+        return failed(option, "%s", strerror(ENOMEM));
+    int status = check_new_file(option, path);
+    free(path);
+    return status;
+}
+
 bool whole_begin_at(whole_file *f, const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -14,6 +14,7 @@ int make_folder(const char *option, const char *folder);
 
 /* Whether a file can be made under this path, or replaced. */
 int check_new_file(const char *option, const char *path);
+int check_new_file_in(const char *option, const char *folder, const char *name); /* the folder is there */
 
 /* folder/name begun; false with errno where that fails. `path` is freed by the end. */
 typedef struct whole_file {
