@@ -2,6 +2,7 @@
 
 #include "memory.h"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <mutex>
@@ -15,15 +16,17 @@ namespace
 
 enum { STACK = 64 << 10 };
 
+/* A thread of a block. It is made once, and is there for all blocks that come: changing between contexts as such asks the kernel for the
+ * signals each time, and a jump does not. */
 struct fiber {
-    ucontext_t context;
+    jmp_buf at; /* where it goes on */
     std::vector<char> stack;
     emulate_index index;
-    bool done;
+    bool begun, done;
 };
 
 std::vector<fiber> fibers;
-ucontext_t scheduler;
+jmp_buf scheduler;
 std::mutex busy; /* one card at a time */
 const std::function<void()> *running;
 size_t current;
@@ -34,33 +37,58 @@ emulate_index index_of(size_t i)
             (unsigned)(i / blockDim.x / blockDim.y)};
 }
 
+/* From a fiber to the scheduler, until it is its turn again. */
+void pass()
+{
+    if (_setjmp(fibers[current].at) == 0)
+        _longjmp(scheduler, 1);
+}
+
 void run_fiber()
 {
-    (*running)();
-    fibers[current].done = true;
-    swapcontext(&fibers[current].context, &scheduler);
+    for (;;) {
+        (*running)();
+        fibers[current].done = true;
+        pass();
+    }
+}
+
+void begin(fiber &f)
+{
+    ucontext_t context;
+    f.begun = true;
+    f.stack.resize(STACK);
+    getcontext(&context);
+    context.uc_stack.ss_sp = f.stack.data();
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = NULL;
+    makecontext(&context, run_fiber, 0);
+    setcontext(&context);
+}
+
+/* From the scheduler to the current fiber, until that passes. */
+void enter()
+{
+    if (_setjmp(scheduler) != 0)
+        return;
+    if (fibers[current].begun)
+        _longjmp(fibers[current].at, 1);
+    begin(fibers[current]);
 }
 
 /* Every thread goes on to the next barrier, or its end, before the first goes beyond it. */
 void run_block(size_t threads)
 {
     for (size_t i = 0; i < threads; i++) {
-        fiber &f = fibers[i];
-        f.stack.resize(STACK);
-        f.done = false;
-        f.index = index_of(i);
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.data();
-        f.context.uc_stack.ss_size = STACK;
-        f.context.uc_link = NULL;
-        makecontext(&f.context, run_fiber, 0);
+        fibers[i].done = false;
+        fibers[i].index = index_of(i);
     }
     for (bool left = true; left;) {
         left = false;
         for (current = 0; current < threads; current++)
             if (!fibers[current].done) {
                 threadIdx = fibers[current].index;
-                swapcontext(&scheduler, &fibers[current].context);
+                enter();
                 left |= !fibers[current].done;
             }
     }
@@ -70,7 +98,7 @@ void run_block(size_t threads)
 
 void emulate_barrier()
 {
-    swapcontext(&fibers[current].context, &scheduler);
+    pass();
 }
 
 void emulate_launch(dim3 grid, dim3 block, bool together, const std::function<void()> &kernel)
@@ -78,7 +106,7 @@ void emulate_launch(dim3 grid, dim3 block, bool together, const std::function<vo
     const std::lock_guard<std::mutex> one(busy);
     emulated_enter();
     const size_t threads = (size_t)block.x * block.y * block.z;
-    if (fibers.size() < threads)
+    if (together && fibers.size() < threads)
         fibers.resize(threads);
     running = &kernel;
     gridDim = grid;
