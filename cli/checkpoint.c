@@ -139,10 +139,7 @@ static int resume(training *t)
             note("--resume: there is no whole checkpoint in %s yet; the run starts from its beginning", c->checkpoint);
         return 0;
     }
-    /* With batches of another size the run's length is what it has behind it and what is left of its epochs. */
-    t->steps = from.step + (c->epochs - from.epoch) * t->batches - from.batch;
-    if (c->steps && c->steps < t->steps)
-        t->steps = c->steps;
+    count_steps(t, &from);
     if (from.step > t->steps) {
         ranks_end_together();
         return failed("--resume",
@@ -151,7 +148,6 @@ static int resume(training *t)
     }
     t->begun = t->saved_step = from.step;
     t->epoch = from.epoch + 1;
-    t->epochs = from.epoch + (from.batch + t->steps - from.step + t->batches - 1) / t->batches;
     t->done = from.batch;
     get_notes(t);
     if (!c->quiet)

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum { MOST_IN_TABLE = 24 /* classes */, MOST_MISTAKES = 40 };
-enum { PAGE, CURVE, DRAWN, FILES };
-static const char *const files[FILES] = {[PAGE] = "report.html", [CURVE] = "curve.png", [DRAWN] = "curve.svg"};
+enum { FILES = 3 };
+static const char *const files[FILES] = {"report.html", "curve.png", "curve.svg"}; /* the page, and its curves apart */
 
 int check_report(const char *option, const char *folder)
 {
@@ -57,9 +57,8 @@ int write_report(const char *option, const char *folder, record *const runs[], i
     figure *f = figure_new(runs, n);
     if (!f)
         return failed(option, "no memory for the curves of %d runs", n);
-    if ((status = write_one(option, folder, files[PAGE], f, page, user)) == 0 &&
-        (status = write_one(option, folder, files[CURVE], f, NULL, NULL)) == 0)
-        status = write_one(option, folder, files[DRAWN], f, NULL, NULL);
+    for (int i = 0; i < FILES && !status; i++)
+        status = write_one(option, folder, files[i], f, i == 0 ? page : NULL, user);
     figure_free(f);
     return status;
 }

@@ -497,6 +497,15 @@ static int check_parts(const training *t)
     return 0;
 }
 
+void count_steps(training *t, const ls_checkpoint *from)
+{
+    const settings *c = t->run.chosen;
+    t->steps = from->step + (c->epochs - from->epoch) * t->batches - from->batch; /* both factors are below 2^31 */
+    if (c->steps && c->steps < t->steps)
+        t->steps = c->steps;
+    t->epochs = from->epoch + (from->batch + t->steps - from->step + t->batches - 1) / t->batches;
+}
+
 /* Data, network and trainer: everything that can be refused before the first step. */
 static int prepare(training *t)
 {
@@ -510,10 +519,7 @@ static int prepare(training *t)
         return status;
     t->rows = ls_data_rows(t->train);
     t->batches = ls_data_batches(t->train);
-    t->steps = t->batches * c->epochs; /* both are below 2^31 */
-    if (c->steps && c->steps < t->steps)
-        t->steps = c->steps;
-    t->epochs = (t->steps - 1) / t->batches + 1;
+    count_steps(t, &(ls_checkpoint){.step = 0});
     t->epoch = 1;
     t->last_loss = NAN;
     t->optim = optim_of(c, t->run.model, t->steps);
