@@ -22,7 +22,7 @@ struct fiber {
     jmp_buf at; /* where it goes on */
     std::vector<char> stack;
     emulate_index index;
-    bool begun, done;
+    bool done;
 };
 
 std::vector<fiber> fibers;
@@ -56,7 +56,6 @@ void run_fiber()
 void begin(fiber &f)
 {
     ucontext_t context;
-    f.begun = true;
     f.stack.resize(STACK);
     getcontext(&context);
     context.uc_stack.ss_sp = f.stack.data();
@@ -71,7 +70,7 @@ void enter()
 {
     if (_setjmp(scheduler) != 0)
         return;
-    if (fibers[current].begun)
+    if (!fibers[current].stack.empty())
         _longjmp(fibers[current].at, 1);
     begin(fibers[current]);
 }

@@ -5,9 +5,15 @@
 
 #include "device/cpu/select.h"
 
-/* Floats of a vector that are summed at once: what is between stays in the first cache. A slice is some of them, so that
- * workers seldom ask for the next. */
-enum { BLOCK = 2048, SLICE = 16 * BLOCK, ALIGNMENT = 64, FLOATS = LS_TERMS_DEPTH * BLOCK };
+/* Floats of a vector that are summed at once: what is between, and the next block's lines, stay in the first cache. A slice is
+ * some of them, so that workers seldom ask for the next. */
+enum {
+    BLOCK = 512,
+    SLICE = 64 * BLOCK,
+    ALIGNMENT = 64,
+    LINE = ALIGNMENT / sizeof(float),
+    FLOATS = LS_TERMS_DEPTH * BLOCK
+};
 
 typedef struct cpu_unit {
     ls_unit unit;
@@ -49,6 +55,20 @@ static float *lend(ls_unit *unit, float *host, size_t n)
     return host;
 }
 
+/* Floats from `at` on that are one block, of n in all. */
+static size_t block(size_t at, size_t n)
+{
+    return n - at < BLOCK ? n - at : BLOCK;
+}
+
+/* Asks for floats [at, at + n) of each vector: many lie in another core's cache, and take long from there. */
+static void ask(const ls_terms *terms, size_t at, size_t n)
+{
+    for (int i = 0; i < terms->n; i++)
+        for (size_t k = 0; terms->at[i] && k < n; k += LINE)
+            __builtin_prefetch(terms->at[i] + at + k);
+}
+
 /* The sum of floats [at, at + n), n <= BLOCK: in `out`, or with a single vector where that lies. */
 static const float *sum_block(cpu_unit *u, const ls_terms *terms, size_t at, float *out, size_t n)
 {
@@ -70,7 +90,8 @@ static const float *sum_block(cpu_unit *u, const ls_terms *terms, size_t at, flo
 static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
 {
     for (size_t at = 0; at < n; at += BLOCK) {
-        size_t floats = n - at < BLOCK ? n - at : BLOCK;
+        const size_t floats = block(at, n), next = at + floats;
+        ask(terms, next, block(next, n));
         copy(unit, out + at, sum_block((cpu_unit *)unit, terms, at, out + at, floats), floats * sizeof *out);
     }
 }
@@ -81,9 +102,11 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
     cpu_unit *u = (cpu_unit *)unit;
     bool finite = true;
     for (size_t at = 0; at < n; at += BLOCK) {
-        size_t floats = n - at < BLOCK ? n - at : BLOCK;
+        const size_t floats = block(at, n), next = at + floats;
+        ask(terms, next, block(next, n));
         const float *g = sum_block(u, terms, at, u->sums, floats);
-        finite &= ls_backend_update(unit->backend, out + at, w + at, moments ? moments + at : NULL, g, floats, how) != 0;
+        finite &=
+            ls_backend_update(unit->backend, out + at, w + at, moments ? moments + at : NULL, g, floats, how) != 0;
     }
     return finite;
 }
