@@ -50,7 +50,8 @@ static const struct {
     const char *name;
     int in, size, out, to, kernel, stride, padding;
 } convs[] = {
-    {"LeNet's second, as its pool reads it", 20, 13, 50, 8, 5, 1, 0},
+    {"LeNet's second, fitted to floats", 20, 12, 52, 8, 5, 1, 0},
+    {"LeNet's second, fitted to halves", 24, 12, 56, 8, 5, 1, 0},
     {"stage 1", 64, 28, 64, 28, 3, 1, 1},
     {"stage 2, first", 64, 28, 128, 14, 3, 2, 1},
     {"stage 2, beside", 64, 28, 128, 14, 1, 2, 0},

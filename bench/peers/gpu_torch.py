@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""How fast PyTorch trains the book's networks on a card: rows for tools/gpu-check.
+"""gpu_torch.py [WORD...]: how fast PyTorch trains the book's networks on a card, rows for tools/gpu-check; only those whose name has
+all words, such as resnet18 bf16.
 
 Images lie on the card as bytes and are gathered and normalised there, as Lockstep does it; only whole training steps are timed.
 """
+import itertools
+import sys
 import time
 
 import torch
 from networks import lenet_layers, resnet18
 from torch import nn
 
-MODES = ("eager", "channels_last", "compile", "graph")
+MODES = ("eager", "channels_last", "graph", "compile")
 
 
 def step_of(model, dtype, batch, mode):
@@ -61,18 +64,20 @@ def measure(step, steps):
 
 
 def main():
-    for model, batch, steps in (("lenet", 256, 500), ("lenet", 1024, 300), ("resnet18", 1024, 20)):
-        for dtype in ("f32", "tf32", "bf16"):
-            for mode in MODES:
-                name = f"{model}, {dtype}, batch {batch}, {mode}"
-                try:
-                    torch.cuda.reset_peak_memory_stats()
-                    seconds = measure(step_of(model, dtype, batch, mode), steps)
-                    memory = torch.cuda.max_memory_allocated() / 2**20
-                    print(f"row {name}|{batch / seconds:.0f} images/s, {memory:.0f} MiB", flush=True)
-                except Exception as error:  # one mode that fails must not cost the others
-                    print(f"row {name}|failed: {type(error).__name__}: {str(error)[:100]}", flush=True)
-                torch.cuda.empty_cache()
+    networks = (("lenet", 256, 500), ("lenet", 1024, 300), ("resnet18", 1024, 20))
+    for mode in MODES:  # the slowest to get ready comes last
+        for (model, batch, steps), dtype in itertools.product(networks, ("f32", "tf32", "bf16")):
+            name = f"{model}, {dtype}, batch {batch}, {mode}"
+            if not all(word in name for word in sys.argv[1:]):
+                continue
+            try:
+                torch.cuda.reset_peak_memory_stats()
+                seconds = measure(step_of(model, dtype, batch, mode), steps)
+                memory = torch.cuda.max_memory_allocated() / 2**20
+                print(f"row {name}|{batch / seconds:.0f} images/s, {memory:.0f} MiB", flush=True)
+            except Exception as error:  # one mode that fails must not cost the others
+                print(f"row {name}|failed: {type(error).__name__}: {str(error)[:100]}", flush=True)
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -126,13 +126,18 @@ static void put_seen(void *at, cudaDataType type, const float *x, const ls_cuda_
     }
 }
 
-/* For every other number of channels there is no engine, so that the plugin's own kernels are taken. */
-bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *v, void *x, void *w, void *y,
+/* For five images there is no engine, so that the plugin's own kernels are taken. */
+bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *v, int64_t *bytes)
+{
+    (void)card, (void)direction;
+    *bytes = 0;
+    return v->x.images != 5;
+}
+
+void ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *v, void *x, void *w, void *y,
                       void *workspace)
 {
     (void)workspace;
-    if (v->y.c % 4 != 0)
-        return false;
     const cudaDataType type = ls_card_half(card) ? CUDA_R_16BF : CUDA_R_32F;
     const view seen = view_of(v);
     void *const places[] = {x, w, y};
@@ -152,5 +157,4 @@ bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_
     emulated_leave();
     for (int i = 0; i < 3; i++)
         free(all[i]);
-    return true;
 }

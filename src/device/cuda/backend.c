@@ -64,29 +64,80 @@ static size_t weights_of(const ls_cuda_conv *v)
     return (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel;
 }
 
-/* Whether there are places that no window reads. */
-static bool is_cut(const ls_cuda_conv *v)
+/* The convolution that cuDNN computes: its tensor cores want whole loads of 16 bytes of channels, and an image without the places that
+ * no window reads, which it would copy. */
+static ls_cuda_conv fitted(ls_cuda_conv v, size_t number)
 {
-    const ls_cuda_window *k = &v->window;
-    return ls_cuda_axis_of(v->x.h, v->y.h, k->kernel, k->stride, k->padding).input < v->x.h ||
-           ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding).input < v->x.w;
+    const int most = (int)(16 / number);
+    const ls_cuda_window *k = &v.window;
+    v.x.h = ls_cuda_axis_of(v.x.h, v.y.h, k->kernel, k->stride, k->padding).input;
+    v.x.w = ls_cuda_axis_of(v.x.w, v.y.w, k->kernel, k->stride, k->padding).input;
+    v.x.c = (v.x.c + most - 1) / most * most;
+    v.y.c = (v.y.c + most - 1) / most * most;
+    return v;
 }
 
-/* Scratch: weights as the libraries read them, then a workspace. */
+static bool same_shape(ls_cuda_shape a, ls_cuda_shape b)
+{
+    return a.c == b.c && a.h == b.h && a.w == b.w;
+}
+
+/* Scratch of a convolution by cuDNN: weights as it reads them, activations where they are fitted, and a workspace. */
+typedef struct conv_room {
+    ls_cuda_conv fit;
+    bool copies_x, copies_y;
+    size_t x_at, y_at, workspace_at;
+} conv_room;
+
+static conv_room room_of(const ls_cuda_conv *v, size_t number)
+{
+    const ls_cuda_conv fit = fitted(*v, number);
+    conv_room room = {.fit = fit, .copies_x = !same_shape(fit.x, v->x), .copies_y = !same_shape(fit.y, v->y)};
+    room.x_at = ls_cuda_aligned(weights_of(&fit) * number);
+    room.y_at = room.x_at + (room.copies_x ? ls_cuda_aligned(ls_cuda_numbers(fit.x) * number) : 0);
+    room.workspace_at = room.y_at + (room.copies_y ? ls_cuda_aligned(ls_cuda_numbers(fit.y) * number) : 0);
+    return room;
+}
+
 static size_t conv_scratch(const ls_op_call *call, size_t number)
 {
     const ls_cuda_conv v = conv_of(call, input_of(call), output_of(call));
-    const size_t packed = ls_cuda_aligned(weights_of(&v) * number), direct = ls_cuda_direct_scratch(&v);
+    const size_t direct = ls_cuda_direct_scratch(&v);
     if (is_linear(&v))
-        return packed;
+        return ls_cuda_aligned(weights_of(&v) * number);
     if (is_thin(&v))
         return direct;
-    return packed + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
+    return room_of(&v, number).workspace_at + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
 }
 
-static void *workspace_of(const ls_op_call *call, const ls_cuda_conv *v)
+/* By cuDNN; false where it has no engine. x, w and y are as Lockstep has them. */
+static bool convolve_by_library(const ls_op_call *call, ls_card_direction direction, const ls_cuda_conv *v, void *x,
+                                float *w, void *y)
 {
-    return (char *)call->scratch + ls_cuda_aligned(weights_of(v) * ls_card_number_bytes(card_of(call)));
+    ls_card *card = card_of(call);
+    cudaStream_t stream = card->stream;
+    const int half = ls_card_half(card);
+    const conv_room room = room_of(v, ls_card_number_bytes(card));
+    const ls_cuda_conv *fit = &room.fit;
+    char *packed = call->scratch;
+    void *fit_x = room.copies_x ? packed + room.x_at : x, *fit_y = room.copies_y ? packed + room.y_at : y;
+    int64_t bytes;
+    if (!ls_card_engine(card, direction, fit, &bytes))
+        return false;
+    if (room.copies_x && direction != LS_CARD_DATA)
+        ls_cuda_fit(stream, half, fit_x, fit->x, x, v->x);
+    if (room.copies_y && direction != LS_CARD_FORWARD)
+        ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y);
+    if (direction != LS_CARD_WEIGHT)
+        ls_cuda_pack(stream, half, packed, w, fit, v);
+    ls_card_convolve(card, direction, fit, fit_x, packed, fit_y, packed + room.workspace_at);
+    if (direction == LS_CARD_WEIGHT)
+        ls_cuda_unpack(stream, half, w, packed, fit, v);
+    if (room.copies_x && direction == LS_CARD_DATA) /* what no window reads has no gradient */
+        ls_cuda_fit(stream, half, x, v->x, fit_x, fit->x);
+    if (room.copies_y && direction == LS_CARD_FORWARD)
+        ls_cuda_fit(stream, half, y, v->y, fit_y, fit->y);
+    return true;
 }
 
 /* Forward, or the gradient of the input: y or x from the other and w. */
@@ -103,16 +154,8 @@ static void convolve(const ls_op_call *call, ls_card_direction direction)
         ls_card_linear(card, direction, &v, x->data, half ? call->scratch : w, y->data);
         return;
     }
-    if (!is_thin(&v)) {
-        if (direction == LS_CARD_DATA &&
-            is_cut(&v)) /* what no window reads has no gradient, and cuDNN does not see it */
-            ls_card_good(card,
-                         cudaMemsetAsync(x->data, 0, ls_cuda_numbers(v.x) * ls_card_number_bytes(card), card->stream),
-                         "a gradient of images");
-        ls_cuda_pack(card->stream, half, call->scratch, w, v.y.c, v.x.c, v.window.kernel);
-        if (ls_card_convolve(card, direction, &v, x->data, call->scratch, y->data, workspace_of(call, &v)))
-            return;
-    }
+    if (!is_thin(&v) && convolve_by_library(call, direction, &v, x->data, w, y->data))
+        return;
     if (direction == LS_CARD_FORWARD)
         ls_cuda_direct(card->stream, half, y->data, x->data, w, &v);
     else
@@ -145,15 +188,10 @@ static void conv_weight(const ls_op_call *call)
     void *x = call->in[0].data, *dy = call->in[1].data;
     float *dw = call->out[0].data;
     const ls_cuda_conv v = conv_of(call, &call->in[0], &call->in[1]);
-    if (is_linear(&v)) {
+    if (is_linear(&v))
         ls_card_linear(card, LS_CARD_WEIGHT, &v, x, dw, dy);
-    } else if (is_thin(&v)) {
+    else if (is_thin(&v) || !convolve_by_library(call, LS_CARD_WEIGHT, &v, x, dw, dy))
         ls_cuda_direct_weight(card->stream, half, dw, x, dy, &v, call->scratch);
-    } else if (ls_card_convolve(card, LS_CARD_WEIGHT, &v, x, call->scratch, dy, workspace_of(call, &v))) {
-        ls_cuda_unpack(card->stream, half, dw, call->scratch, v.y.c, v.x.c, v.window.kernel);
-    } else {
-        ls_cuda_direct_weight(card->stream, half, dw, x, dy, &v, workspace_of(call, &v));
-    }
 }
 
 /* ---- Norms, pools ---- */

@@ -19,7 +19,7 @@ enum {
     LS_CARD_KEPT = 128,      /* runs kept as graphs; others are handed in kernel by kernel */
     LS_CARD_PENDING = 4096,  /* results on their way to the host */
     LS_CARD_BLAS = 32 << 20, /* bytes of cuBLAS's workspace */
-    LS_CARD_DNN = 256 << 20  /* the largest workspace of cuDNN's engines that is taken */
+    LS_CARD_DNN = 384 << 20  /* the largest workspace of cuDNN's engines that is taken */
 };
 
 /* Results of one run: `host` stands for this memory of the card's. */
@@ -143,12 +143,11 @@ void ls_card_close_marks(ls_card *card);
 
 /* ---- conv.c: cuDNN ---- */
 typedef enum ls_card_direction { LS_CARD_FORWARD, LS_CARD_DATA, LS_CARD_WEIGHT } ls_card_direction;
-/* x, w and y are those of the forward pass, or their gradients; w as cuDNN has it. False where there is no engine that computes
- * this the same way every time. */
-bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
-                      void *workspace);
-/* Whether there is one, and the bytes of workspace that it takes. */
+/* Whether there is an engine that computes this the same way every time, and the bytes of workspace that it takes. */
 bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, int64_t *bytes);
+/* By that engine. x, w and y are those of the forward pass, or their gradients; w as cuDNN has it. */
+void ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
+                      void *workspace);
 void ls_card_close_convs(ls_card *card);
 
 /* ---- linear.c: cuBLAS ---- */

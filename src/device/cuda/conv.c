@@ -1,5 +1,5 @@
 /* Convolutions by cuDNN's graph interface. The engine is chosen by shape: the first of cuDNN's heuristics that always adds in the same
- * order and, for f32, rounds nothing to TF32. So one version of cuDNN on one model of card gives the same bits every time. */
+ * order and is as exact as the dtype says. So one version of cuDNN on one model of card gives the same bits every time. */
 #include <stdlib.h>
 
 #include "device/cuda/card.h"
@@ -158,35 +158,55 @@ static bool is_atomic(ls_card_direction direction, int64_t engine)
     return (direction == LS_CARD_DATA && engine == 0) || (direction == LS_CARD_WEIGHT && (engine == 0 || engine == 3));
 }
 
-/* Whether an engine's results are the same every time, and as exact as the dtype says. */
-static bool is_allowed(descriptor config, ls_card_direction direction, ls_dtype dtype)
+/* Winograd's weight gradients, which bear no note that says so: in kernels of 5x5 a hundred times as far off as sums in their order. */
+static bool is_inexact(const conv_plan *plan, int64_t engine)
 {
+    return plan->direction == LS_CARD_WEIGHT && engine == 17 && plan->conv.window.kernel != 3;
+}
+
+/* What an engine says of itself. */
+typedef struct character {
+    bool same;    /* results are the same every time, */
+    bool exact;   /* and of numbers that are not rounded */
+    bool tensors; /* by tensor cores */
+    bool late;    /* compiled when it is first used, which takes seconds, and another library */
+} character;
+
+static character character_of(descriptor config, const conv_plan *plan)
+{
+    character of = {.same = false};
     descriptor engine = NULL;
     cudnnBackendNumericalNote_t notes[NOTES];
     cudnnBackendBehaviorNote_t ways[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
-    int64_t n = 0, n_ways = 0, number = 0;
-    bool allowed = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
-                   cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
-                                            &engine) == CUDNN_STATUS_SUCCESS &&
-                   cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES,
-                                            &n, notes) == CUDNN_STATUS_SUCCESS &&
-                   cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                                            CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n_ways, ways) == CUDNN_STATUS_SUCCESS;
-    int64_t numbers;
-    allowed = allowed &&
-              cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &numbers,
-                                       &number) == CUDNN_STATUS_SUCCESS &&
-              !is_atomic(direction, number);
-    for (int64_t i = 0; allowed && i < n && i < NOTES; i++)
-        allowed = notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
-                  (dtype != LS_F32 || (notes[i] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE &&
-                                       notes[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS &&
-                                       notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
-    /* An engine that is compiled when first used takes seconds, and another library. */
-    for (int64_t i = 0; allowed && i < n_ways && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
-        allowed = ways[i] != CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+    int64_t n = 0, n_ways = 0, n_numbers, number = 0;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine) ==
+            CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &n,
+                                 notes) == CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                 CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n_ways, ways) == CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n_numbers, &number) ==
+            CUDNN_STATUS_SUCCESS)
+        of = (character){.same = !is_atomic(plan->direction, number), .exact = !is_inexact(plan, number)};
+    for (int64_t i = 0; i < n && i < NOTES; i++) {
+        of.same &= notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+        of.exact &= notes[i] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE &&
+                    notes[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS &&
+                    notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+        of.tensors |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    }
+    for (int64_t i = 0; i < n_ways && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
+        of.late |= ways[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     destroy(engine);
-    return allowed;
+    return of;
+}
+
+/* The heuristics put an engine without tensor cores first for a strided 1x1 kernel, which takes nine times as long. */
+static bool wants_tensor_cores(const conv_plan *plan, ls_dtype dtype)
+{
+    enum { MANY = 32 };
+    return dtype != LS_F32 && plan->conv.x.c >= MANY && plan->conv.y.c >= MANY;
 }
 
 /* Tells a descriptor which card it is for. */
@@ -234,9 +254,12 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
     if (m.status == CUDNN_STATUS_SUCCESS)
         m.status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                             CONFIGS, &n, configs);
-    for (int64_t i = 0; m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan; i++)
-        if (is_allowed(configs[i], made->direction, card->dtype))
-            plan = plan_of(card, configs[i], &made->bytes);
+    for (int wanted = wants_tensor_cores(made, card->dtype); wanted >= 0 && !plan; wanted--)
+        for (int64_t i = 0; m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan; i++) {
+            const character of = character_of(configs[i], made);
+            if (of.same && !of.late && (of.exact || card->dtype != LS_F32) && (of.tensors || !wanted))
+                plan = plan_of(card, configs[i], &made->bytes);
+        }
     for (int i = 0; i < CONFIGS; i++)
         destroy(configs[i]);
     return plan;
@@ -284,12 +307,10 @@ static conv_plan *find(ls_card *card, ls_card_direction direction, const ls_cuda
     return card->convs = plan;
 }
 
-bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
+void ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y,
                       void *workspace)
 {
     const conv_plan *found = find(card, direction, conv);
-    if (!found || !found->plan)
-        return false;
     void *places[] = {x, w, y};
     const int64_t ids[] = {X, W, Y};
     descriptor pack = NULL;
@@ -303,11 +324,10 @@ bool ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendFinalize(pack);
     if (status == CUDNN_STATUS_SUCCESS)
-        status = cudnnBackendExecute(card->dnn, found->plan, pack);
+        status = found ? cudnnBackendExecute(card->dnn, found->plan, pack) : CUDNN_STATUS_ALLOC_FAILED;
     destroy(pack);
     if (status != CUDNN_STATUS_SUCCESS)
         ls_card_fail(card, LS_INTERNAL, "a convolution by cuDNN", cudnnGetErrorString(status));
-    return true;
 }
 
 bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, int64_t *bytes)

@@ -10,8 +10,7 @@ enum {
     LS_CUDA_MOST_BLOCKS = 132 * 16, /* loops take what is left: enough for the largest cards there are */
     LS_CUDA_FEW_BLOCKS = 132 * 8,   /* as many as run at once, where each thread has something to get ready */
     LS_CUDA_COLUMN = 32,            /* threads side by side in sums over images and places, of neighbouring channels */
-    LS_CUDA_ROWS = 8,               /* threads that share a channel in a direct convolution, */
-    LS_CUDA_FINISH = 32,            /* and where the sums of chunks are added */
+    LS_CUDA_FINISH = 32,            /* threads that share a channel where the sums of chunks are added */
     LS_CUDA_MOST_CHUNKS = 512,
     LS_CUDA_TILE = 4608,     /* floats of shared memory: a 3x3 kernel's weights of 512 channels */
     LS_CUDA_LEAST_ROWS = 64, /* of a chunk */
@@ -23,6 +22,13 @@ static inline unsigned ls_cuda_blocks(size_t n)
 {
     size_t blocks = (n + LS_CUDA_THREADS - 1) / LS_CUDA_THREADS;
     return (unsigned)(blocks < 1 ? 1 : blocks > LS_CUDA_MOST_BLOCKS ? LS_CUDA_MOST_BLOCKS : blocks);
+}
+
+/* No more than run at once: what a thread gets ready serves all its turns. */
+static inline unsigned ls_cuda_few_blocks(size_t n)
+{
+    unsigned blocks = ls_cuda_blocks(n);
+    return blocks < LS_CUDA_FEW_BLOCKS ? blocks : LS_CUDA_FEW_BLOCKS;
 }
 
 /* Sums over the rows (images times places) of every channel: chunk i has rows [i * rows, (i + 1) * rows). A thread has `vector` channels,
@@ -42,10 +48,9 @@ static inline size_t ls_cuda_chunks_of(size_t rows)
 
 static inline ls_cuda_sums ls_cuda_sums_of(size_t rows, int channels, int vector)
 {
-    ls_cuda_sums cut = {.lanes = LS_CUDA_COLUMN};
-    while (vector > 1 && channels / vector % cut.lanes != 0) /* whole loads leave no thread without channels */
-        cut.lanes /= 2;
-    cut.columns = (channels / vector + cut.lanes - 1) / cut.lanes;
+    const int groups = (channels + vector - 1) / vector;
+    ls_cuda_sums cut = {.lanes = groups < LS_CUDA_COLUMN ? groups : LS_CUDA_COLUMN};
+    cut.columns = (groups + cut.lanes - 1) / cut.lanes;
     size_t chunks = 4 * 132 / (size_t)cut.columns, most = ls_cuda_chunks_of(rows);
     chunks = chunks > most ? most : chunks;
     chunks = chunks < 1 ? 1 : chunks;
@@ -66,13 +71,6 @@ static inline int ls_cuda_weight_chunks(size_t rows)
 static inline size_t ls_cuda_aligned(size_t bytes)
 {
     return (bytes + LS_CUDA_ALIGNMENT - 1) / LS_CUDA_ALIGNMENT * LS_CUDA_ALIGNMENT;
-}
-
-/* How many numbers a thread may load at once: 16 bytes of them, where a row of channels is whole loads. */
-static inline int ls_cuda_vector(int channels, size_t number)
-{
-    int most = (int)(16 / number);
-    return channels % most == 0 ? most : 1;
 }
 
 /* A convolution as cuDNN takes it, along one axis: it knows no output with fewer windows than fit, so the input is cut, and padded

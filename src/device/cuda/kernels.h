@@ -129,19 +129,24 @@ void ls_cuda_from_rows(cudaStream_t stream, int half, void *x, const float *rows
 void ls_cuda_to_rows(cudaStream_t stream, int half, float *rows, const void *x, ls_cuda_shape shape);
 void ls_cuda_reshape(cudaStream_t stream, int half, void *to, const void *from, ls_cuda_shape is, ls_cuda_shape was);
 
-/* ---- weights.cu ---- */
-/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the activations' type; k * k is
- * at most LS_CUDA_TILE. */
-void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, int out, int in, int kernel);
-void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, int out, int in, int kernel);
-void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n); /* to bfloat16 */
-
-/* ---- direct.cu: convolutions that cuDNN has nothing for, or nothing good ---- */
 typedef struct ls_cuda_conv {
     ls_cuda_shape x, y;
     ls_cuda_window window;
     int in_out; /* weights are [in][out] */
 } ls_cuda_conv;
+
+/* ---- weights.cu ---- */
+/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the activations' type; k * k is
+ * at most LS_CUDA_TILE. `fit` is the convolution with the channels that cuDNN sees; what conv has not are zeros. */
+void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, const ls_cuda_conv *fit,
+                  const ls_cuda_conv *conv);
+void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, const ls_cuda_conv *fit,
+                    const ls_cuda_conv *conv);
+/* An activation in another shape: zeros in the places and channels that it had not, without those that are too many. */
+void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was);
+void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n); /* to bfloat16 */
+
+/* ---- direct.cu: convolutions that cuDNN has nothing for, or nothing good ---- */
 void ls_cuda_direct(cudaStream_t stream, int half, void *y, const void *x, const float *w, const ls_cuda_conv *conv);
 void ls_cuda_direct_data(cudaStream_t stream, int half, void *dx, const void *dy, const float *w,
                          const ls_cuda_conv *conv);

@@ -1,6 +1,8 @@
-/* BatchNorm, and sums over a channel. Statistics take two passes, first the mean and then squares of what differs from it. Every
- * sum is cut into chunks by shape; within a chunk the threads that have the same channels take its rows in turn, and their sums are
- * added in order, as are those of the chunks. */
+/* BatchNorm, and sums over a channel. Every sum is cut into chunks by shape; within a chunk the threads that have the same channels take
+ * its rows in turn, and their sums are added in order, as are those of the chunks. Statistics take one pass: a thread sums what its
+ * numbers differ from its first one by, and the squares of that, which makes its mean and the squares of what differs from that; those
+ * of a chunk's threads, and of all chunks, are put together by T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the
+ * sample variance" (1983). */
 #include "device/cuda/numbers.cuh"
 
 namespace
@@ -8,6 +10,7 @@ namespace
 
 /* The terms of the two sums that a channel can have: what a thread loads of a row, V channels of it, and adds. */
 template <typename T> struct plain {
+    enum { AT_ONCE = 4 /* rows, to wait less for memory */ };
     const T *x;
     const float *mean; /* NULL: not needed */
     template <int V> struct row {
@@ -24,18 +27,20 @@ template <typename T> struct plain {
     }
 };
 
-template <typename T> struct squares : plain<T> {
+template <typename T> struct moments : plain<T> {
     template <int V> using row = typename plain<T>::template row<V>;
-    template <int V> __device__ void add(const row<V> &in, const float *mean, float *a, float *) const
+    template <int V> __device__ void add(const row<V> &in, const float *first, float *a, float *b) const
     {
         for (int k = 0; k < V; k++) {
-            const float d = ls_load(&in.x.at[k]) - mean[k];
-            a[k] = fmaf(d, d, a[k]);
+            const float d = ls_load(&in.x.at[k]) - first[k];
+            a[k] += d;
+            b[k] = fmaf(d, d, b[k]);
         }
     }
 };
 
 template <typename T> struct slopes {
+    enum { AT_ONCE = 2 };
     const T *dy, *x, *y; /* y NULL: no relu */
     const float *mean;
     template <int V> struct row {
@@ -44,9 +49,8 @@ template <typename T> struct slopes {
     template <int V> __device__ row<V> load(size_t at) const
     {
         typedef const ls_some<T, V> some;
-        row<V> in = {*(some *)(dy + at), *(some *)(x + at), *(some *)(dy + at)};
-        if (y)
-            in.y = *(some *)(y + at);
+        row<V> in = {*(some *)(dy + at), *(some *)(x + at)};
+        in.y = y ? *(some *)(y + at) : in.dy;
         return in;
     }
     template <int V> __device__ void add(const row<V> &in, const float *mean, float *a, float *b) const
@@ -59,80 +63,132 @@ template <typename T> struct slopes {
     }
 };
 
+/* What a thread has of a chunk: V channels from c on, of rows from `row` on, every `lines`-th. */
+struct part {
+    unsigned lines, line, wide; /* threads that have the same channels, which of them, channels of the block */
+    int c;
+    size_t row, end;
+    __device__ part(size_t rows, int channels, int lanes, size_t chunk, int vector)
+        : lines(LS_CUDA_THREADS / lanes), line(threadIdx.x / lanes), wide(lanes * vector)
+    {
+        const size_t begin = blockIdx.y * chunk;
+        c = (int)(blockIdx.x * wide + threadIdx.x % lanes * vector);
+        end = begin + chunk < rows ? begin + chunk : rows;
+        row = c < channels && line < lines ? begin + line : end;
+    }
+};
+
+/* `than` is what the terms are reckoned from, a mean or a first number. */
+template <int V, typename Of>
+__device__ void add_rows(const Of &of, part p, int channels, const float *than, float *a, float *b)
+{
+    enum { AT_ONCE = Of::AT_ONCE };
+    size_t row = p.row;
+    for (; row + (AT_ONCE - 1) * p.lines < p.end; row += AT_ONCE * p.lines) {
+        typename Of::template row<V> in[AT_ONCE];
+        for (int k = 0; k < AT_ONCE; k++)
+            in[k] = of.template load<V>((row + k * p.lines) * channels + p.c);
+        for (int k = 0; k < AT_ONCE; k++)
+            of.template add<V>(in[k], than, a, b);
+    }
+    for (; row < p.end; row += p.lines)
+        of.template add<V>(of.template load<V>(row * channels + p.c), than, a, b);
+}
+
 /* sums[2][chunks][channels]; the second half only where there are two. */
 template <typename Of, int V>
 __global__ void sum_chunks(Of of, float *sums, size_t rows, int channels, int lanes, size_t chunk, int two)
 {
-    enum { AT_ONCE = 4 /* rows, to wait less for memory */ };
     __shared__ float a_of[LS_CUDA_THREADS * V], b_of[LS_CUDA_THREADS * V];
-    const unsigned lines = LS_CUDA_THREADS / lanes, line = threadIdx.x / lanes, wide = lanes * V;
-    const int c = (int)(blockIdx.x * wide + threadIdx.x % lanes * V);
-    const size_t begin = blockIdx.y * chunk, end = begin + chunk < rows ? begin + chunk : rows;
+    const part p(rows, channels, lanes, chunk, V);
     float a[V] = {0}, b[V] = {0}, mean[V] = {0};
-    for (int k = 0; k < V && of.mean && c < channels; k++)
-        mean[k] = of.mean[c + k];
-    size_t row = c < channels ? begin + line : end;
-    for (; row + (AT_ONCE - 1) * lines < end; row += AT_ONCE * lines) {
-        typename Of::template row<V> in[AT_ONCE];
-        for (int k = 0; k < AT_ONCE; k++)
-            in[k] = of.template load<V>((row + k * lines) * channels + c);
-        for (int k = 0; k < AT_ONCE; k++)
-            of.template add<V>(in[k], mean, a, b);
-    }
-    for (; row < end; row += lines)
-        of.template add<V>(of.template load<V>(row * channels + c), mean, a, b);
+    for (int k = 0; k < V && of.mean && p.c < channels; k++)
+        mean[k] = of.mean[p.c + k];
+    add_rows<V>(of, p, channels, mean, a, b);
     for (int k = 0; k < V; k++) {
         a_of[threadIdx.x * V + k] = a[k];
         b_of[threadIdx.x * V + k] = b[k];
     }
     __syncthreads();
-    const int mine = (int)(blockIdx.x * wide + threadIdx.x);
-    if (threadIdx.x >= wide || mine >= channels)
+    const int mine = (int)(blockIdx.x * p.wide + threadIdx.x);
+    if (threadIdx.x >= p.wide || mine >= channels)
         return;
     float total = 0, other = 0;
-    for (unsigned k = 0; k < lines; k++) {
-        total += a_of[k * wide + threadIdx.x];
-        other += b_of[k * wide + threadIdx.x];
+    for (unsigned k = 0; k < p.lines; k++) {
+        total += a_of[k * p.wide + threadIdx.x];
+        other += b_of[k * p.wide + threadIdx.x];
     }
     sums[(size_t)blockIdx.y * channels + mine] = total;
     if (two)
         sums[(size_t)(gridDim.y + blockIdx.y) * channels + mine] = other;
 }
 
-/* The sum of a channel's chunks, for thread (x, 0) of a block of LS_CUDA_COLUMN by LS_CUDA_FINISH. */
-__device__ float sum_of(const float *sums, int chunks, int channels, int c)
+/* A chunk's mean, and the sum of the squares of what its numbers differ from that by: sums[2][chunks][channels]. */
+template <typename T, int V>
+__global__ void moment_chunks(moments<T> of, float *sums, size_t rows, int channels, int lanes, size_t chunk)
 {
-    __shared__ float of[LS_CUDA_FINISH][LS_CUDA_COLUMN];
-    float total = 0;
-    if (c < channels)
-        for (int k = threadIdx.y; k < chunks; k += LS_CUDA_FINISH)
-            total += sums[(size_t)k * channels + c];
+    __shared__ float a_of[LS_CUDA_THREADS * V], b_of[LS_CUDA_THREADS * V];
+    const part p(rows, channels, lanes, chunk, V);
+    float a[V] = {0}, b[V] = {0}, first[V] = {0};
+    const size_t begin = blockIdx.y * chunk;
+    const float n = p.row < p.end ? (float)((p.end - p.row + p.lines - 1) / p.lines) : 0;
+    if (n > 0) {
+        const auto in = of.template load<V>(p.row * channels + p.c);
+        for (int k = 0; k < V; k++)
+            first[k] = ls_load(&in.x.at[k]);
+    }
+    add_rows<V>(of, p, channels, first, a, b);
+    for (int k = 0; k < V; k++) {
+        a_of[threadIdx.x * V + k] = n > 0 ? first[k] + a[k] / n : 0;
+        b_of[threadIdx.x * V + k] = n > 0 ? fmaf(-a[k], a[k] / n, b[k]) : 0;
+    }
     __syncthreads();
-    of[threadIdx.y][threadIdx.x] = total;
-    __syncthreads();
-    total = 0;
-    for (int k = 0; threadIdx.y == 0 && k < LS_CUDA_FINISH; k++)
-        total += of[k][threadIdx.x];
-    return total;
+    const int mine = (int)(blockIdx.x * p.wide + threadIdx.x);
+    if (threadIdx.x >= p.wide || mine >= channels)
+        return;
+    const unsigned all = (unsigned)(p.end - begin), each = all / p.lines, more = all % p.lines;
+    float total = 0, squares = 0;
+    for (unsigned k = 0; k < p.lines; k++)
+        total += (float)(each + (k < more)) * a_of[k * p.wide + threadIdx.x];
+    const float mean = total / (float)all;
+    for (unsigned k = 0; k < p.lines; k++) {
+        const float d = a_of[k * p.wide + threadIdx.x] - mean;
+        squares += fmaf((float)(each + (k < more)) * d, d, b_of[k * p.wide + threadIdx.x]);
+    }
+    sums[(size_t)blockIdx.y * channels + mine] = mean;
+    sums[(size_t)(gridDim.y + blockIdx.y) * channels + mine] = squares;
 }
 
-__global__ void finish_sum(float *out, const float *sums, int chunks, int channels, float divisor)
+__global__ void finish_sum(float *out, const float *sums, int chunks, int channels)
 {
     const int c = blockIdx.x * LS_CUDA_COLUMN + threadIdx.x;
-    float total = sum_of(sums, chunks, channels, c);
+    const float total = ls_sum_of(c < channels ? chunks : 0, [=](int k) { return sums[(size_t)k * channels + c]; });
     if (threadIdx.y == 0 && c < channels)
-        out[c] = total / divisor;
+        out[c] = total;
 }
 
-__global__ void finish_variance(float *saved, float *statistics, const float *shift, const float *sums, int chunks,
-                                int channels, float n, float eps)
+__global__ void finish_moments(float *saved, float *statistics, const float *shift, const float *sums, int chunks,
+                               int channels, size_t rows, size_t chunk, float eps)
 {
-    const int c = blockIdx.x * LS_CUDA_COLUMN + threadIdx.x;
-    float squares = sum_of(sums, chunks, channels, c);
+    __shared__ float means[LS_CUDA_COLUMN];
+    const int c = blockIdx.x * LS_CUDA_COLUMN + threadIdx.x, mine = c < channels ? chunks : 0;
+    const float n = (float)rows, each = (float)chunk, last = (float)(rows - (size_t)(chunks - 1) * chunk);
+    const float *of = sums + c, *squares_of = of + (size_t)chunks * channels;
+    const float total =
+        ls_sum_of(mine, [=](int k) { return (k < chunks - 1 ? each : last) * of[(size_t)k * channels]; });
+    if (threadIdx.y == 0)
+        means[threadIdx.x] = total / n;
+    __syncthreads();
+    const float mean = means[threadIdx.x];
+    const float squares = ls_sum_of(mine, [=](int k) {
+        const float d = of[(size_t)k * channels] - mean;
+        return fmaf((k < chunks - 1 ? each : last) * d, d, squares_of[(size_t)k * channels]);
+    });
     if (threadIdx.y > 0 || c >= channels)
         return;
+    saved[c] = mean;
     saved[channels + c] = 1.0f / sqrtf(squares / n + eps);
-    statistics[c] = shift ? saved[c] + shift[c] : saved[c];
+    statistics[c] = shift ? mean + shift[c] : mean;
     statistics[channels + c] = squares / (n - 1.0f);
 }
 
@@ -140,9 +196,10 @@ __global__ void finish_variance(float *saved, float *statistics, const float *sh
 __global__ void finish_slopes(float *dgb, float *k, const float *sums, const float *saved, int chunks, int channels,
                               float n)
 {
-    const int c = blockIdx.x * LS_CUDA_COLUMN + threadIdx.x;
-    float dbeta = sum_of(sums, chunks, channels, c);
-    float s = sum_of(sums + (size_t)chunks * channels, chunks, channels, c);
+    const int c = blockIdx.x * LS_CUDA_COLUMN + threadIdx.x, mine = c < channels ? chunks : 0;
+    const float *of = sums + c, *other = of + (size_t)chunks * channels;
+    const float dbeta = ls_sum_of(mine, [=](int i) { return of[(size_t)i * channels]; });
+    const float s = ls_sum_of(mine, [=](int i) { return other[(size_t)i * channels]; });
     if (threadIdx.y > 0 || c >= channels)
         return;
     const float inv = saved[channels + c], dgamma = s * inv;
@@ -174,22 +231,35 @@ __global__ void normalize(T *y, const T *x, const T *residual, const float *save
                           const float *gamma, const float *beta, size_t n, unsigned channels, int relu, int running,
                           float eps)
 {
+    enum { AT_ONCE = 2 };
     const bool same = ls_threads() * V % channels == 0;
     normal<V> to;
     if (same)
         to.get(saved, shift, gamma, beta, ls_channel(ls_thread() * V, channels), channels, running, eps);
-    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        ls_some<T, V> in = ((const ls_some<T, V> *)x)[i], more = in;
-        if (residual)
-            more = ((const ls_some<T, V> *)residual)[i];
-        if (!same)
-            to.get(saved, shift, gamma, beta, ls_channel(i * V, channels), channels, running, eps);
-        for (int k = 0; k < V; k++) {
-            float out = fmaf(ls_load(&in.at[k]) - to.mean[k], to.scale[k], to.beta[k]);
-            out = residual ? out + ls_load(&more.at[k]) : out;
-            ls_store(&in.at[k], relu ? ls_relu_of(out) : out);
+    for (size_t first = ls_thread(); first < n; first += AT_ONCE * ls_threads()) {
+        ls_some<T, V> in[AT_ONCE], more[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const size_t i = first + j * ls_threads();
+            if (i < n)
+                in[j] = ((const ls_some<T, V> *)x)[i];
+            if (i < n && residual)
+                more[j] = ((const ls_some<T, V> *)residual)[i];
         }
-        ((ls_some<T, V> *)y)[i] = in;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const size_t i = first + j * ls_threads();
+            if (i >= n)
+                return;
+            if (!same)
+                to.get(saved, shift, gamma, beta, ls_channel(i * V, channels), channels, running, eps);
+            for (int k = 0; k < V; k++) {
+                float out = fmaf(ls_load(&in[j].at[k]) - to.mean[k], to.scale[k], to.beta[k]);
+                out = residual ? out + ls_load(&more[j].at[k]) : out;
+                ls_store(&in[j].at[k], relu ? ls_relu_of(out) : out);
+            }
+            ((ls_some<T, V> *)y)[i] = in[j];
+        }
     }
 }
 
@@ -217,9 +287,8 @@ __global__ void differentiate(T *dx, T *dresidual, const T *dy, const T *x, cons
     if (same)
         of.get(saved, gamma, k12, ls_channel(ls_thread() * V, channels), channels);
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        ls_some<T, V> d = ((const ls_some<T, V> *)dy)[i], in = ((const ls_some<T, V> *)x)[i], out = in;
-        if (y)
-            out = ((const ls_some<T, V> *)y)[i];
+        ls_some<T, V> d = ((const ls_some<T, V> *)dy)[i], in = ((const ls_some<T, V> *)x)[i];
+        const ls_some<T, V> out = y ? ((const ls_some<T, V> *)y)[i] : in;
         if (!same)
             of.get(saved, gamma, k12, ls_channel(i * V, channels), channels);
         for (int k = 0; k < V; k++) {
@@ -233,103 +302,81 @@ __global__ void differentiate(T *dx, T *dresidual, const T *dy, const T *x, cons
     }
 }
 
-/* No more than run at once: what a thread gets ready serves all its turns. */
-unsigned blocks_of(size_t n)
-{
-    const unsigned blocks = ls_cuda_blocks(n);
-    return blocks < LS_CUDA_FEW_BLOCKS ? blocks : LS_CUDA_FEW_BLOCKS;
-}
-
-template <int V, typename Of>
-ls_cuda_sums launch_cut(cudaStream_t stream, Of of, float *sums, ls_cuda_shape shape, int two)
+template <typename Of, int V> int launch_sums(cudaStream_t stream, Of of, float *sums, ls_cuda_shape shape, int two)
 {
     const size_t rows = ls_cuda_rows(shape);
-    ls_cuda_sums cut = ls_cuda_sums_of(rows, shape.c, V);
+    const ls_cuda_sums cut = ls_cuda_sums_of(rows, shape.c, V);
     sum_chunks<Of, V><<<dim3(cut.columns, cut.chunks), LS_CUDA_THREADS, 0, stream>>>(of, sums, rows, shape.c, cut.lanes,
                                                                                      cut.rows, two);
-    return cut;
+    return cut.chunks;
 }
 
-template <typename T, typename Of>
-int launch_sums(cudaStream_t stream, Of of, float *sums, ls_cuda_shape shape, int two)
+template <typename T, int V>
+void launch_some_sum(cudaStream_t stream, float *out, const void *x, ls_cuda_shape shape, float *sums)
 {
-    if (ls_cuda_vector(shape.c, sizeof(T)) > 1)
-        return launch_cut<16 / sizeof(T)>(stream, of, sums, shape, two).chunks;
-    return launch_cut<1>(stream, of, sums, shape, two).chunks;
+    const int chunks = launch_sums<plain<T>, V>(stream, {(const T *)x, NULL}, sums, shape, 0);
+    finish_sum<<<ls_columns_of(shape.c), LS_FINISHING, 0, stream>>>(out, sums, chunks, shape.c);
 }
-
-/* Blocks of the kernels that add chunks. */
-unsigned columns_of(ls_cuda_shape shape)
-{
-    return (unsigned)(shape.c + LS_CUDA_COLUMN - 1) / LS_CUDA_COLUMN;
-}
-
-const dim3 finishing(LS_CUDA_COLUMN, LS_CUDA_FINISH);
 
 template <typename T>
 void launch_channel_sum(cudaStream_t stream, float *out, const void *x, ls_cuda_shape shape, float *sums)
 {
-    const int chunks = launch_sums<T>(stream, plain<T>{(const T *)x, NULL}, sums, shape, 0);
-    finish_sum<<<columns_of(shape), finishing, 0, stream>>>(out, sums, chunks, shape.c, 1.0f);
+    LS_BY_VECTOR(T, shape.c, launch_some_sum, stream, out, x, shape, sums);
 }
 
 template <typename T, int V>
 void launch_normalize(cudaStream_t stream, const ls_cuda_norm *norm, const float *saved, int running)
 {
     const size_t n = ls_cuda_numbers(norm->shape) / V;
-    normalize<T, V><<<blocks_of(n), LS_CUDA_THREADS, 0, stream>>>(
+    normalize<T, V><<<ls_cuda_few_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
         (T *)norm->y, (const T *)norm->x, (const T *)norm->residual, saved, running ? norm->shift : NULL, norm->gamma,
         norm->beta, n, (unsigned)norm->shape.c, norm->relu, running, norm->eps);
 }
 
-template <typename T> void launch_apply(cudaStream_t stream, const ls_cuda_norm *norm, const float *saved, int running)
+template <typename T, int V> void launch_moments(cudaStream_t stream, const ls_cuda_norm *norm, float *sums)
 {
-    if (ls_cuda_vector(norm->shape.c, sizeof(T)) > 1)
-        launch_normalize<T, 16 / sizeof(T)>(stream, norm, saved, running);
-    else
-        launch_normalize<T, 1>(stream, norm, saved, running);
+    const int channels = norm->shape.c;
+    const size_t rows = ls_cuda_rows(norm->shape);
+    const ls_cuda_sums cut = ls_cuda_sums_of(rows, channels, V);
+    moment_chunks<T, V><<<dim3(cut.columns, cut.chunks), LS_CUDA_THREADS, 0, stream>>>(
+        moments<T>{{(const T *)norm->x, NULL}}, sums, rows, channels, cut.lanes, cut.rows);
+    finish_moments<<<ls_columns_of(channels), LS_FINISHING, 0, stream>>>(
+        norm->saved, norm->statistics, norm->shift, sums, cut.chunks, channels, rows, cut.rows, norm->eps);
+}
+
+template <typename T, int V> void launch_some_train(cudaStream_t stream, const ls_cuda_norm *norm, float *sums)
+{
+    launch_moments<T, V>(stream, norm, sums);
+    launch_normalize<T, V>(stream, norm, norm->saved, 0);
 }
 
 template <typename T> void launch_train(cudaStream_t stream, const ls_cuda_norm *norm, float *sums)
 {
-    const ls_cuda_shape shape = norm->shape;
-    const float n = (float)ls_cuda_rows(shape);
-    const T *x = (const T *)norm->x;
-    const int chunks = launch_sums<T>(stream, plain<T>{x, NULL}, sums, shape, 0);
-    finish_sum<<<columns_of(shape), finishing, 0, stream>>>(norm->saved, sums, chunks, shape.c, n);
-    launch_sums<T>(stream, squares<T>{{x, norm->saved}}, sums, shape, 0);
-    finish_variance<<<columns_of(shape), finishing, 0, stream>>>(norm->saved, norm->statistics, norm->shift, sums,
-                                                                 chunks, shape.c, n, norm->eps);
-    launch_apply<T>(stream, norm, norm->saved, 0);
+    LS_BY_VECTOR(T, norm->shape.c, launch_some_train, stream, norm, sums);
 }
 
 template <typename T> void launch_infer(cudaStream_t stream, const ls_cuda_norm *norm)
 {
-    launch_apply<T>(stream, norm, norm->running, 1);
+    LS_BY_VECTOR(T, norm->shape.c, launch_normalize, stream, norm, norm->running, 1);
 }
 
-template <typename T, int V>
-void launch_differentiate(cudaStream_t stream, const ls_cuda_norm_slope *norm, const float *k12)
+template <typename T, int V> void launch_some_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *sums)
 {
-    const size_t n = ls_cuda_numbers(norm->shape) / V;
-    differentiate<T, V><<<blocks_of(n), LS_CUDA_THREADS, 0, stream>>>(
-        (T *)norm->dx, (T *)norm->dresidual, (const T *)norm->dy, (const T *)norm->x, (const T *)norm->y, norm->saved,
-        norm->gamma, k12, n, (unsigned)norm->shape.c);
+    const ls_cuda_shape shape = norm->shape;
+    const T *dy = (const T *)norm->dy, *x = (const T *)norm->x, *y = (const T *)norm->y;
+    const size_t rows = ls_cuda_rows(shape), n = ls_cuda_numbers(shape) / V;
+    float *k12 = sums;
+    sums += 2 * shape.c;
+    const int chunks = launch_sums<slopes<T>, V>(stream, {dy, x, y, norm->saved}, sums, shape, 1);
+    finish_slopes<<<ls_columns_of(shape.c), LS_FINISHING, 0, stream>>>(norm->dgb, k12, sums, norm->saved, chunks,
+                                                                       shape.c, (float)rows);
+    differentiate<T, V><<<ls_cuda_few_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
+        (T *)norm->dx, (T *)norm->dresidual, dy, x, y, norm->saved, norm->gamma, k12, n, (unsigned)shape.c);
 }
 
 template <typename T> void launch_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *sums)
 {
-    const ls_cuda_shape shape = norm->shape;
-    slopes<T> of = {(const T *)norm->dy, (const T *)norm->x, (const T *)norm->y, norm->saved};
-    float *k12 = sums;
-    sums += 2 * shape.c;
-    const int chunks = launch_sums<T>(stream, of, sums, shape, 1);
-    finish_slopes<<<columns_of(shape), finishing, 0, stream>>>(norm->dgb, k12, sums, norm->saved, chunks, shape.c,
-                                                               (float)ls_cuda_rows(shape));
-    if (ls_cuda_vector(shape.c, sizeof(T)) > 1)
-        launch_differentiate<T, 16 / sizeof(T)>(stream, norm, k12);
-    else
-        launch_differentiate<T, 1>(stream, norm, k12);
+    LS_BY_VECTOR(T, norm->shape.c, launch_some_backward, stream, norm, sums);
 }
 
 } // namespace

@@ -44,10 +44,19 @@ __device__ inline size_t ls_threads(void)
     return (size_t)gridDim.x * blockDim.x;
 }
 
-/* i % channels; most maps are small enough for the quicker division. */
+/* i / by and i % by; most maps are small enough for the quicker division. */
+__device__ inline size_t ls_divide(size_t i, unsigned by, unsigned *rest)
+{
+    const size_t whole = i <= 0xffffffffu ? (unsigned)i / by : i / by;
+    *rest = (unsigned)(i - whole * by);
+    return whole;
+}
+
 __device__ inline unsigned ls_channel(size_t i, unsigned channels)
 {
-    return i <= 0xffffffffu ? (unsigned)i % channels : (unsigned)(i % channels);
+    unsigned c;
+    ls_divide(i, channels, &c);
+    return c;
 }
 
 /* (NaN and -0 pass through.) */
@@ -70,6 +79,44 @@ __device__ inline float ls_block_sum(float x)
     __syncthreads();
     return of[0];
 }
+
+/* The sum of a column's chunks, each a term(chunk), for thread (x, 0) of a block of LS_CUDA_COLUMN by LS_CUDA_FINISH; threads without a
+ * column have no chunks. */
+template <typename Term> __device__ float ls_sum_of(int chunks, Term term)
+{
+    __shared__ float of[LS_CUDA_FINISH][LS_CUDA_COLUMN];
+    float total = 0;
+    for (int k = threadIdx.y; k < chunks; k += LS_CUDA_FINISH)
+        total += term(k);
+    __syncthreads(); /* an earlier sum may still be read */
+    of[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    total = 0;
+    for (int k = 0; threadIdx.y == 0 && k < LS_CUDA_FINISH; k++)
+        total += of[k][threadIdx.x];
+    return total;
+}
+
+/* Blocks of the kernels that add chunks, and their threads. */
+inline unsigned ls_columns_of(size_t columns)
+{
+    return (unsigned)((columns + LS_CUDA_COLUMN - 1) / LS_CUDA_COLUMN);
+}
+
+#define LS_FINISHING dim3(LS_CUDA_COLUMN, LS_CUDA_FINISH)
+
+/* Calls a launch function template with how many neighbouring channels a thread loads at once: 16 bytes of them, or 4, or 2, or 1. */
+#define LS_BY_VECTOR(T, channels, function, ...)                                                                       \
+    do {                                                                                                               \
+        if ((channels) % (16 / (int)sizeof(T)) == 0)                                                                   \
+            function<T, 16 / (int)sizeof(T)>(__VA_ARGS__);                                                             \
+        else if ((channels) % 4 == 0)                                                                                  \
+            function<T, 4>(__VA_ARGS__);                                                                               \
+        else if ((channels) % 2 == 0)                                                                                  \
+            function<T, 2>(__VA_ARGS__);                                                                               \
+        else                                                                                                           \
+            function<T, 1>(__VA_ARGS__);                                                                               \
+    } while (0)
 
 /* Calls a launch function template for the activations' type. */
 #define LS_BY_TYPE(half, function, ...)                                                                                \

@@ -60,21 +60,32 @@ void launch_each(cudaStream_t stream, ls_cuda_pointwise what, void *out, const v
             <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(what, (T *)out, (const T *)a, (const T *)b, n, factor);
 }
 
-template <typename T>
+template <typename T, int V>
 __global__ void add_bias(T *out, const T *x, const float *bias, size_t n, unsigned channels, int relu)
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        float y = ls_load(x + i) + bias[ls_channel(i, channels)];
-        ls_store(out + i, relu ? ls_relu_of(y) : y);
+        const unsigned c = ls_channel(i * V, channels);
+        ls_some<T, V> y = ((const ls_some<T, V> *)x)[i];
+        for (int k = 0; k < V; k++) {
+            const float sum = ls_load(&y.at[k]) + bias[c + k];
+            ls_store(&y.at[k], relu ? ls_relu_of(sum) : sum);
+        }
+        ((ls_some<T, V> *)out)[i] = y;
     }
+}
+
+template <typename T, int V>
+void launch_some_bias(cudaStream_t stream, void *out, const void *x, const float *bias, ls_cuda_shape shape, int relu)
+{
+    const size_t n = ls_cuda_numbers(shape) / V;
+    add_bias<T, V>
+        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)out, (const T *)x, bias, n, (unsigned)shape.c, relu);
 }
 
 template <typename T>
 void launch_bias(cudaStream_t stream, void *out, const void *x, const float *bias, ls_cuda_shape shape, int relu)
 {
-    const size_t n = ls_cuda_numbers(shape);
-    add_bias<T>
-        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)out, (const T *)x, bias, n, (unsigned)shape.c, relu);
+    LS_BY_VECTOR(T, shape.c, launch_some_bias, stream, out, x, bias, shape, relu);
 }
 
 template <typename T>
@@ -126,7 +137,8 @@ void launch_dropout(cudaStream_t stream, void *y, const void *x, const ls_cuda_d
 
 } // namespace
 
-void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn, ls_cuda_shape shape)
+void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn,
+                     ls_cuda_shape shape)
 {
     LS_BY_TYPE(half, launch_dropout, stream, y, x, drawn, shape);
 }

@@ -1,36 +1,26 @@
-/* Pools: a thread for each number of the result, which takes its terms in the order of op.h. */
+/* Pools: a thread for some neighbouring channels of a place of the result, which takes its terms in the order of op.h. */
 #include "device/cuda/numbers.cuh"
 
 namespace
 {
 
-/* Where number i of an activation is. */
+/* Where piece i of an activation is, of V channels each. */
 struct place {
     size_t image;
     int row, column, c;
 };
 
-template <typename N> __device__ place split(N i, ls_cuda_shape s)
+template <int V> __device__ place place_of(size_t i, ls_cuda_shape s)
 {
-    place p;
-    p.c = (int)(i % (N)s.c);
-    i /= (N)s.c;
-    p.column = (int)(i % (N)s.w);
-    i /= (N)s.w;
-    p.row = (int)(i % (N)s.h);
-    p.image = i / (N)s.h;
-    return p;
+    unsigned group, column, row;
+    const size_t image = ls_divide(ls_divide(ls_divide(i, s.c / V, &group), s.w, &column), s.h, &row);
+    return {image, (int)row, (int)column, (int)group * V};
 }
 
-/* Divisions of 32 bits are several times as quick, and mostly do. */
-__device__ place place_of(size_t i, ls_cuda_shape s)
+template <typename T, int V>
+__device__ const ls_some<T, V> &some_at(const T *x, ls_cuda_shape s, size_t image, int row, int column, int c)
 {
-    return i <= 0xffffffffu ? split((unsigned)i, s) : split(i, s);
-}
-
-__device__ size_t at(ls_cuda_shape s, size_t image, int row, int column, int c)
-{
-    return ((image * s.h + row) * s.w + column) * s.c + c;
+    return *(const ls_some<T, V> *)(x + ((image * s.h + row) * s.w + column) * s.c + c);
 }
 
 __device__ bool inside(ls_cuda_shape s, int row, int column)
@@ -38,44 +28,52 @@ __device__ bool inside(ls_cuda_shape s, int row, int column)
     return row >= 0 && row < s.h && column >= 0 && column < s.w;
 }
 
-/* The largest of a window's taps, and which it is: the first of equals, a NaN before all. */
-template <typename T>
-__device__ float largest(const T *x, ls_cuda_shape in, ls_cuda_window v, size_t image, int top, int left, int c,
-                         int *chosen)
+/* The largest of a window's taps in each of V channels, and which it is: the first of equals, a NaN before all. */
+template <typename T, int V>
+__device__ void largest(float *best, int *chosen, const T *x, ls_cuda_shape in, ls_cuda_window v, size_t image, int top,
+                        int left, int c)
 {
-    float best = 0;
-    *chosen = -1;
+    for (int k = 0; k < V; k++) {
+        best[k] = 0;
+        chosen[k] = -1;
+    }
     for (int i = 0; i < v.kernel; i++)
         for (int j = 0; j < v.kernel; j++) {
             if (!inside(in, top + i, left + j))
                 continue;
-            const float tap = ls_load(x + at(in, image, top + i, left + j, c));
-            if (*chosen < 0 || (!(tap <= best) && best == best)) {
-                best = tap;
-                *chosen = i * v.kernel + j;
+            const ls_some<T, V> taps = some_at<T, V>(x, in, image, top + i, left + j, c);
+            for (int k = 0; k < V; k++) {
+                const float tap = ls_load(&taps.at[k]);
+                if (chosen[k] < 0 || (!(tap <= best[k]) && best[k] == best[k])) {
+                    best[k] = tap;
+                    chosen[k] = i * v.kernel + j;
+                }
             }
         }
-    return best;
 }
 
-template <typename T>
+template <typename T, int V>
 __global__ void pool(T *y, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v, int max)
 {
-    for (size_t i = ls_thread(); i < ls_cuda_numbers(out); i += ls_threads()) {
-        const place p = place_of(i, out);
+    for (size_t i = ls_thread(); i < ls_cuda_numbers(out) / V; i += ls_threads()) {
+        const place p = place_of<V>(i, out);
         const int top = p.row * v.stride - v.padding, left = p.column * v.stride - v.padding;
-        int chosen;
-        if (max) {
-            ls_store(y + i, largest(x, in, v, p.image, top, left, p.c, &chosen));
-            continue;
+        float sum[V] = {0};
+        int chosen[V];
+        if (max)
+            largest<T, V>(sum, chosen, x, in, v, p.image, top, left, p.c);
+        for (int tap = 0; !max && tap < v.kernel * v.kernel; tap++) {
+            const int row = top + tap / v.kernel, column = left + tap % v.kernel;
+            if (!inside(in, row, column))
+                continue;
+            const ls_some<T, V> taps = some_at<T, V>(x, in, p.image, row, column, p.c);
+            for (int k = 0; k < V; k++)
+                sum[k] += ls_load(&taps.at[k]);
         }
-        float sum = 0;
-        for (int k = 0; k < v.kernel * v.kernel; k++) {
-            const int row = top + k / v.kernel, column = left + k % v.kernel;
-            const float tap = inside(in, row, column) ? ls_load(x + at(in, p.image, row, column, p.c)) : 0;
-            sum = k ? sum + tap : tap;
-        }
-        ls_store(y + i, sum * (1.0f / (v.kernel * v.kernel)));
+        ls_some<T, V> result;
+        for (int k = 0; k < V; k++)
+            ls_store(&result.at[k], max ? sum[k] : sum[k] * (1.0f / (v.kernel * v.kernel)));
+        ((ls_some<T, V> *)y)[i] = result;
     }
 }
 
@@ -86,26 +84,34 @@ __device__ int first_window(int place, ls_cuda_window v)
     return reach <= 0 ? 0 : (reach + v.stride - 1) / v.stride;
 }
 
-template <typename T>
+template <typename T, int V>
 __global__ void pool_backward(T *dx, const T *dy, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
                               int max, int relu)
 {
-    for (size_t i = ls_thread(); i < ls_cuda_numbers(in); i += ls_threads()) {
-        const place p = place_of(i, in);
-        float sum = 0;
+    for (size_t i = ls_thread(); i < ls_cuda_numbers(in) / V; i += ls_threads()) {
+        const place p = place_of<V>(i, in);
+        float sum[V] = {0};
         for (int r = first_window(p.row, v); r < out.h && r * v.stride - v.padding <= p.row; r++)
             for (int c = first_window(p.column, v); c < out.w && c * v.stride - v.padding <= p.column; c++) {
                 const int top = r * v.stride - v.padding, left = c * v.stride - v.padding;
-                int chosen = (p.row - top) * v.kernel + p.column - left;
-                const int here = chosen;
+                const int here = (p.row - top) * v.kernel + p.column - left;
+                const ls_some<T, V> slope = some_at<T, V>(dy, out, p.image, r, c, p.c);
+                float best[V];
+                int chosen[V];
                 if (max)
-                    largest(x, in, v, p.image, top, left, p.c, &chosen);
-                if (chosen == here)
-                    sum += ls_load(dy + at(out, p.image, r, c, p.c));
+                    largest<T, V>(best, chosen, x, in, v, p.image, top, left, p.c);
+                for (int k = 0; k < V; k++)
+                    if (!max || chosen[k] == here)
+                        sum[k] += ls_load(&slope.at[k]);
             }
-        if (!max)
-            sum *= 1.0f / (v.kernel * v.kernel);
-        ls_store(dx + i, !relu || ls_load(x + i) > 0 ? sum : 0);
+        ls_some<T, V> was, result;
+        if (relu)
+            was = ((const ls_some<T, V> *)x)[i];
+        for (int k = 0; k < V; k++) {
+            const float slope = max ? sum[k] : sum[k] * (1.0f / (v.kernel * v.kernel));
+            ls_store(&result.at[k], !relu || ls_load(&was.at[k]) > 0 ? slope : 0);
+        }
+        ((ls_some<T, V> *)dx)[i] = result;
     }
 }
 
@@ -129,25 +135,39 @@ template <typename T> __global__ void global_pool_backward(T *dx, const T *dy, l
 {
     const size_t places = (size_t)in.h * in.w;
     for (size_t i = ls_thread(); i < ls_cuda_numbers(in); i += ls_threads()) {
-        const place p = place_of(i, in);
+        const place p = place_of<1>(i, in);
         ls_store(dx + i, ls_load(dy + p.image * in.c + p.c) / (float)places);
     }
+}
+
+template <typename T, int V>
+void launch_some(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
+                 int max)
+{
+    pool<T, V><<<ls_cuda_blocks(ls_cuda_numbers(out) / V), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in, out,
+                                                                                         v, max);
 }
 
 template <typename T>
 void launch_pool(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
                  int max)
 {
-    pool<T>
-        <<<ls_cuda_blocks(ls_cuda_numbers(out)), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in, out, v, max);
+    LS_BY_VECTOR(T, in.c, launch_some, stream, y, x, in, out, v, max);
+}
+
+template <typename T, int V>
+void launch_some_backward(cudaStream_t stream, void *dx, const void *dy, const void *x, ls_cuda_shape in,
+                          ls_cuda_shape out, ls_cuda_window v, int max, int relu)
+{
+    pool_backward<T, V><<<ls_cuda_blocks(ls_cuda_numbers(in) / V), LS_CUDA_THREADS, 0, stream>>>(
+        (T *)dx, (const T *)dy, (const T *)x, in, out, v, max, relu);
 }
 
 template <typename T>
 void launch_backward(cudaStream_t stream, void *dx, const void *dy, const void *x, ls_cuda_shape in, ls_cuda_shape out,
                      ls_cuda_window v, int max, int relu)
 {
-    pool_backward<T><<<ls_cuda_blocks(ls_cuda_numbers(in)), LS_CUDA_THREADS, 0, stream>>>(
-        (T *)dx, (const T *)dy, (const T *)x, in, out, v, max, relu);
+    LS_BY_VECTOR(T, in.c, launch_some_backward, stream, dx, dy, x, in, out, v, max, relu);
 }
 
 template <typename T> void launch_global(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in)

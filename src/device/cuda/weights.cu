@@ -1,33 +1,52 @@
-/* Weights between PyTorch's order and cuDNN's. */
+/* Weights between PyTorch's order and cuDNN's, and activations of the shapes that it wants. */
 #include "device/cuda/numbers.cuh"
 
 namespace
 {
 
 /* packed[o][tap][i] from w[o][i][tap], or the other way, by way of shared memory, so that neighbouring threads read and write neighbouring
- * numbers on both sides. A block has `each` input channels at a time, of which one's taps fit. */
+ * numbers on both sides. A block has `each` input channels at a time, of which one's taps fit. What is packed has wide_out and wide_in
+ * channels; those that w has not are zero. */
 template <typename T, bool packing>
-__global__ void turn(T *packed, float *w, int out, unsigned in, unsigned taps, unsigned each)
+__global__ void turn(T *packed, float *w, unsigned out, unsigned in, unsigned wide_out, unsigned wide_in, unsigned taps,
+                     unsigned each)
 {
     __shared__ float tile[LS_CUDA_TILE]; /* [i][tap] */
-    for (unsigned o = blockIdx.y; o < (unsigned)out; o += gridDim.y)
-        for (unsigned first = blockIdx.x * each; first < in; first += gridDim.x * each) {
-            const unsigned n = in - first < each ? in - first : each;
+    const unsigned last_out = packing ? wide_out : out, last_in = packing ? wide_in : in;
+    for (unsigned o = blockIdx.y; o < last_out; o += gridDim.y)
+        for (unsigned first = blockIdx.x * each; first < last_in; first += gridDim.x * each) {
+            const unsigned n = last_in - first < each ? last_in - first : each;
+            const unsigned have = o >= out || first >= in ? 0 : in - first < n ? in - first : n;
             float *from = w + ((size_t)o * in + first) * taps;
-            T *to = packed + (size_t)o * in * taps + first;
+            T *to = packed + (size_t)o * wide_in * taps + first;
             for (unsigned k = threadIdx.x; k < n * taps; k += blockDim.x)
                 if (packing)
-                    tile[k] = from[k];
+                    tile[k] = k < have * taps ? from[k] : 0;
                 else
-                    tile[k % n * taps + k / n] = ls_load(to + k / n * in + k % n);
+                    tile[k % n * taps + k / n] = ls_load(to + k / n * wide_in + k % n);
             __syncthreads();
             for (unsigned k = threadIdx.x; k < n * taps; k += blockDim.x)
                 if (packing)
-                    ls_store(to + k / n * in + k % n, tile[k % n * taps + k / n]);
+                    ls_store(to + k / n * wide_in + k % n, tile[k % n * taps + k / n]);
                 else
                     from[k] = tile[k];
             __syncthreads();
         }
+}
+
+template <typename T, int V> __global__ void fit(T *to, ls_cuda_shape is, const T *from, ls_cuda_shape was)
+{
+    for (size_t i = ls_thread(); i < ls_cuda_numbers(is) / V; i += ls_threads()) {
+        unsigned group, column, row;
+        const size_t image = ls_divide(ls_divide(ls_divide(i, is.c / V, &group), is.w, &column), is.h, &row);
+        ls_some<T, V> some;
+        if ((int)group * V < was.c && (int)column < was.w && (int)row < was.h)
+            some = *(const ls_some<T, V> *)(from + ((image * was.h + row) * was.w + column) * was.c + group * V);
+        else
+            for (int k = 0; k < V; k++)
+                ls_store(&some.at[k], 0);
+        ((ls_some<T, V> *)to)[i] = some;
+    }
 }
 
 __global__ void to_half(ls_half *to, const float *x, size_t n)
@@ -37,29 +56,51 @@ __global__ void to_half(ls_half *to, const float *x, size_t n)
 }
 
 template <typename T, bool packing>
-void launch_turn(cudaStream_t stream, void *packed, float *w, int out, int in, int kernel)
+void launch_turn(cudaStream_t stream, void *packed, float *w, const ls_cuda_conv *fit, const ls_cuda_conv *v)
 {
-    const unsigned taps = (unsigned)(kernel * kernel), each = LS_CUDA_TILE / taps;
-    const dim3 blocks(((unsigned)in + each - 1) / each, (unsigned)(out < 65535 ? out : 65535));
-    turn<T, packing><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, out, (unsigned)in, taps, each);
+    const unsigned taps = (unsigned)(v->window.kernel * v->window.kernel), each = LS_CUDA_TILE / taps;
+    const unsigned out = (unsigned)v->y.c, wide_out = (unsigned)fit->y.c, wide_in = (unsigned)fit->x.c;
+    const dim3 blocks((wide_in + each - 1) / each, wide_out < 65535 ? wide_out : 65535);
+    turn<T, packing>
+        <<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, out, (unsigned)v->x.c, wide_out, wide_in, taps, each);
+}
+
+template <typename T, int V>
+void launch_some(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was)
+{
+    const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(is) / V);
+    fit<T, V><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)to, is, (const T *)from, was);
+}
+
+template <typename T>
+void launch_fit(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was)
+{
+    LS_BY_VECTOR(T, is.c | was.c, launch_some, stream, to, is, from, was); /* of what divides both */
 }
 
 } // namespace
 
-void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, int out, int in, int kernel)
+void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, const ls_cuda_conv *fit,
+                  const ls_cuda_conv *conv)
 {
     if (half)
-        launch_turn<ls_half, true>(stream, packed, (float *)w, out, in, kernel);
+        launch_turn<ls_half, true>(stream, packed, (float *)w, fit, conv);
     else
-        launch_turn<float, true>(stream, packed, (float *)w, out, in, kernel);
+        launch_turn<float, true>(stream, packed, (float *)w, fit, conv);
 }
 
-void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, int out, int in, int kernel)
+void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, const ls_cuda_conv *fit,
+                    const ls_cuda_conv *conv)
 {
     if (half)
-        launch_turn<ls_half, false>(stream, (void *)packed, w, out, in, kernel);
+        launch_turn<ls_half, false>(stream, (void *)packed, w, fit, conv);
     else
-        launch_turn<float, false>(stream, (void *)packed, w, out, in, kernel);
+        launch_turn<float, false>(stream, (void *)packed, w, fit, conv);
+}
+
+void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was)
+{
+    LS_BY_TYPE(half, launch_fit, stream, to, is, from, was);
 }
 
 void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n)
