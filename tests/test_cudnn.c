@@ -67,7 +67,7 @@ static const struct {
 static void every_convolution_has_an_engine(void **state)
 {
     (void)state;
-    static const char *const dtypes[] = {"f32", "tf32", "bf16"}, *const directions[] = {"forward", "data", "weight"};
+    static const char *const dtypes[] = {"f32", "tf32", "bf16"}, *const directions[] = {"forward", "data", "weight", "more data"};
     static const int counts[] = {256, 96, 1};
     cudnnBackendDescriptor_t card_there = description();
     if (!card_there) {
@@ -80,7 +80,7 @@ static void every_convolution_has_an_engine(void **state)
             ls_card card = {.dtype = (ls_dtype)dtype, .elsewhere = card_there};
             int64_t most = 0;
             for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
-                for (int direction = LS_CARD_FORWARD; direction <= LS_CARD_WEIGHT; direction++) {
+                for (int direction = LS_CARD_FORWARD; direction <= LS_CARD_MORE_DATA; direction++) {
                     const ls_cuda_conv v = {.x = {counts[n], convs[i].in, convs[i].size, convs[i].size},
                                             .y = {counts[n], convs[i].out, convs[i].to, convs[i].to},
                                             .window = {convs[i].kernel, convs[i].stride, convs[i].padding}};

@@ -57,6 +57,7 @@ typedef struct value {
     void *card;
     size_t n, bytes; /* numbers without padding; of one on the card */
     ls_operand shape;
+    int activation;
 } value;
 
 static size_t turned(const ls_operand *s, size_t i)
@@ -66,11 +67,11 @@ static size_t turned(const ls_operand *s, size_t i)
 }
 
 /* The card's order: channels innermost. */
-static void put(bench *b, const value *v, int activation)
+static void put(bench *b, const value *v)
 {
     unsigned char *memory = malloc(v->n * v->bytes + 1);
     for (size_t i = 0; i < v->n; i++) {
-        const float x = v->rows[activation ? turned(&v->shape, i) : i];
+        const float x = v->rows[v->activation ? turned(&v->shape, i) : i];
         memcpy(memory + i * v->bytes, (const unsigned char *)&x + 4 - v->bytes, v->bytes);
     }
     b->unit->type->put(b->unit, v->card, memory, v->n * v->bytes);
@@ -78,22 +79,23 @@ static void put(bench *b, const value *v, int activation)
     free(memory);
 }
 
-static void get(bench *b, const value *v, int activation)
+static void get(bench *b, const value *v)
 {
     unsigned char *memory = malloc(v->n * v->bytes + 1);
     b->unit->type->get(b->unit, memory, v->card, v->n * v->bytes);
     for (size_t i = 0; i < v->n; i++) {
         float x = 0;
         memcpy((unsigned char *)&x + 4 - v->bytes, memory + i * v->bytes, v->bytes);
-        v->rows[activation ? turned(&v->shape, i) : i] = x;
+        v->rows[v->activation ? turned(&v->shape, i) : i] = x;
     }
     free(memory);
 }
 
 static value value_new(bench *b, const row *r, kind what, size_t bytes)
 {
-    value v = {.shape = shape_of(r, what), .bytes = by_image(what) ? bytes : sizeof(float)};
-    v.n = test_numbers(&v.shape) * (by_image(what) ? (size_t)r->count : 1);
+    const int activation = by_image(what);
+    value v = {.shape = shape_of(r, what), .bytes = activation ? bytes : sizeof(float), .activation = activation};
+    v.n = test_numbers(&v.shape) * (activation ? (size_t)r->count : 1);
     v.rows = test_floats(v.n + 1);
     v.lanes = test_floats(size_of(r, what) + 1);
     v.card = ls_unit_alloc(b->unit, v.n + 64, sizeof(float), "a test");
@@ -122,7 +124,7 @@ static void fill(bench *b, const row *r, kind what, value *v, test_random *rando
         test_pack(v->lanes, v->rows, &v->shape, r->count, 0);
     else
         memcpy(v->lanes, v->rows, v->n * sizeof(float));
-    put(b, v, by_image(what));
+    put(b, v);
 }
 
 /* ---- One case ---- */
@@ -215,7 +217,7 @@ static void run_case(bench *b, const test_case *one)
         const int dresidual = op == LS_OP_BATCH_NORM_BACKWARD && k == 2;
         if (what == NONE || (dresidual && !one->attributes.fused_add))
             continue;
-        get(b, &out[k], by_image(what));
+        get(b, &out[k]);
         compare(b, one, &out[k], what, k);
     }
     ls_unit_release(b->unit, scratch);
@@ -226,6 +228,119 @@ static void run_case(bench *b, const test_case *one)
     free(rows);
     test_batch_free(&batch);
     b->cases++;
+}
+
+/* ---- Operands that a CPU's backends do not take: as without them, and what they stand for by itself ---- */
+
+/* Runs an operation of a row: `in` and `out` are filled, or NULL where there is none. */
+static void run_on_card(bench *b, const test_case *one, value *const in[LS_MAX_IN], value *const out[LS_MAX_OUT])
+{
+    const ls_backend *backend = b->unit->backend;
+    test_batch batch = batch_of(one);
+    ls_samples there = batch.samples;
+    const ls_form form = {.plan = 1, .count = one->row->count};
+    ls_op_call call = {.attributes = &one->attributes, .samples = &there, .unit = b->unit};
+    for (int k = 0; k < LS_MAX_IN; k++)
+        if (in[k]) {
+            call.in[k] = in[k]->shape;
+            call.in[k].data = in[k]->card;
+        }
+    for (int k = 0; k < LS_MAX_OUT; k++)
+        if (out[k]) {
+            call.out[k] = out[k]->shape;
+            call.out[k].data = out[k]->card;
+        }
+    const size_t bytes = backend->scratch(&call);
+    call.scratch = bytes ? ls_unit_alloc(b->unit, bytes, 1, "a test") : NULL;
+    if (!b->unit->type->begin(b->unit, &form, &batch.samples, &there)) {
+        backend->kernel[one->attributes.op](&call);
+        b->unit->type->end(b->unit);
+    }
+    b->unit->type->finish(b->unit);
+    if (b->unit->status != LS_OK)
+        fail_msg("%s", b->unit->message);
+    ls_unit_release(b->unit, call.scratch);
+    for (int k = 0; k < LS_MAX_OUT; k++)
+        if (out[k])
+            get(b, out[k]);
+    test_batch_free(&batch);
+}
+
+static double off_by(const float *a, const float *b, size_t n)
+{
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(difference / (norm > 0 ? norm : 1e-30));
+}
+
+/* A gradient of images that is added to another one, which lies elsewhere, or where it is to be. */
+static void run_accumulating(bench *b, const row *r)
+{
+    test_case one = case_of(r, LS_OP_CONV_DATA, 0, 0, 0, ORDINARY);
+    const ls_backend *backend = b->unit->backend;
+    const size_t bytes = backend->made ? backend->made(LS_OP_CONV_DATA, 0) : 4;
+    test_random random = {.state = 77};
+    const kind *in = operands_of[LS_OP_CONV_DATA].in;
+    value dy = value_new(b, r, in[0], bytes), w = value_new(b, r, in[1], 4), more = value_new(b, r, X_SLOPE, bytes),
+          alone = value_new(b, r, X_SLOPE, bytes), together = value_new(b, r, X_SLOPE, bytes);
+    fill(b, r, in[0], &dy, &random);
+    fill(b, r, in[1], &w, &random);
+    fill(b, r, X_SLOPE, &more, &random);
+    run_on_card(b, &one, (value *[LS_MAX_IN]){&dy, &w}, (value *[LS_MAX_OUT]){&alone});
+    for (size_t i = 0; i < alone.n; i++)
+        alone.rows[i] += more.rows[i];
+    run_on_card(b, &one, (value *[LS_MAX_IN]){&dy, &w, &more}, (value *[LS_MAX_OUT]){&together});
+    double off = off_by(together.rows, alone.rows, alone.n);
+    run_on_card(b, &one, (value *[LS_MAX_IN]){&dy, &w, &more}, (value *[LS_MAX_OUT]){&more});
+    const double in_place = off_by(more.rows, alone.rows, alone.n);
+    off = in_place > off ? in_place : off;
+    if (!(off <= allowed[b->dtype])) {
+        char text[256];
+        describe(&one, text, sizeof text);
+        fail_msg("%s: %s: added to another gradient it is off by %.2g", dtype_name[b->dtype], text, off);
+    }
+    b->worst = off > b->worst ? off : b->worst;
+    b->cases++;
+    value_free(b, &dy);
+    value_free(b, &w);
+    value_free(b, &more);
+    value_free(b, &alone);
+    value_free(b, &together);
+}
+
+/* Where a relu let pass, found from its output and from what the BatchNorm read: the same bits. */
+static void run_masking(bench *b, const row *r)
+{
+    test_case norm = case_of(r, LS_OP_BATCH_NORM, 1, 0, 0, ORDINARY),
+              back = case_of(r, LS_OP_BATCH_NORM_BACKWARD, 1, 0, 0, ORDINARY);
+    const ls_backend *backend = b->unit->backend;
+    const size_t bytes = backend->made ? backend->made(LS_OP_BATCH_NORM, 0) : 4;
+    test_random random = {.state = 78};
+    value x = value_new(b, r, X, bytes), gamma = value_new(b, r, CHANNEL, 4), beta = value_new(b, r, CHANNEL, 4),
+          y = value_new(b, r, X, bytes), saved = value_new(b, r, STATISTICS, 4), dy = value_new(b, r, X, bytes),
+          statistics = value_new(b, r, STATISTICS, 4), dx[2], dgb[2];
+    fill(b, r, X, &x, &random);
+    fill(b, r, X, &dy, &random);
+    fill(b, r, CHANNEL, &gamma, &random);
+    fill(b, r, CHANNEL, &beta, &random);
+    run_on_card(b, &norm, (value *[LS_MAX_IN]){&x, &gamma, &beta}, (value *[LS_MAX_OUT]){&y, &saved, &statistics});
+    for (int by_x = 0; by_x < 2; by_x++) {
+        dx[by_x] = value_new(b, r, X, bytes);
+        dgb[by_x] = value_new(b, r, STATISTICS, 4);
+        run_on_card(b, &back, (value *[LS_MAX_IN]){&dy, &x, &gamma, &saved, &y, by_x ? &beta : NULL},
+                    (value *[LS_MAX_OUT]){&dx[by_x], &dgb[by_x]});
+    }
+    if (memcmp(dx[0].rows, dx[1].rows, dx[0].n * sizeof(float)) != 0 ||
+        memcmp(dgb[0].rows, dgb[1].rows, dgb[0].n * sizeof(float)) != 0)
+        fail_msg("%s: %d images of %dx%dx%d: a relu's gradient found from x has other bits", dtype_name[b->dtype],
+                 r->count, r->c, r->h, r->w);
+    b->cases++;
+    value *const all[] = {&x, &gamma, &beta, &y, &saved, &dy, &statistics, &dx[0], &dx[1], &dgb[0], &dgb[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        value_free(b, all[i]);
 }
 
 /* ---- The table ---- */
@@ -270,6 +385,16 @@ static void operations_agree(void **state)
             print_message("%s: %-24s %4ld cases, the worst off by %.1e: %s\n", dtype_name[b.dtype], ls_op_name(op),
                           b.cases - before, b.worst, b.worst_of);
         }
+    b.worst = 0;
+    for (size_t i = 0; i < op_rows; i++) {
+        const row *r = &op_table[i];
+        if (r->family == CONVS || r->family == CROPPED)
+            run_accumulating(&b, r);
+        else if (r->family == MAPS)
+            run_masking(&b, r);
+    }
+    print_message("%s: gradients of images added to others, the worst off by %.1e; relus found from x\n",
+                  dtype_name[b.dtype], b.worst);
     assert_true(b.cases > 0);
     ls_unit_close(b.unit);
     while (b.owners) {

@@ -62,6 +62,7 @@ unsigned ls_op_overwrites(ls_op op)
 {
     static const unsigned char operands[LS_OP_COUNT] = {
         [LS_OP_ADD] = 3,
+        [LS_OP_CONV_DATA] = 4,
         [LS_OP_ADD_BIAS] = 1,
         [LS_OP_RELU] = 1,
         [LS_OP_RELU_BACKWARD] = 3,

@@ -41,7 +41,8 @@ typedef enum ls_op {
     LS_OP_CONV,
     /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of those with
      * (row + padding - ky) and (column + padding - kx) divisible by the stride and both quotients inside the map of dy:
-     * acc = fma(w, dy at the quotients, acc). Those outside are left out here: at the edge they are most of the window. */
+     * acc = fma(w, dy at the quotients, acc). Those outside are left out here: at the edge they are most of the window.
+     * in[2], where there, of backends that `accumulate`: what dx is added to; dx may lie in its place. */
     LS_OP_CONV_DATA,
     /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
      * acc = fma(dy, x at the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x
@@ -97,7 +98,8 @@ typedef enum ls_op {
     /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance); out: y.
      * inv = 1 / sqrtf(variance + eps), then as above; with a shift, in[5], the mean is mean - shift. */
     LS_OP_BATCH_NORM_INFER,
-    /* in: dy, x, gamma, saved, y where fused_relu; out: dx, dgb[2C] (dgamma, then dbeta), and where fused_add dresidual.
+    /* in: dy, x, gamma, saved, y where fused_relu, and then, where not fused_add, beta; out: dx, dgb[2C] (dgamma, then dbeta), and where
+     * fused_add dresidual. With beta y > 0 may be found from x instead, by the forward pass's arithmetic.
      * d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
      * dbeta = plane sum of d; s = plane sum of products d * (x - mean); dgamma = s * inv;
      * k1 = dbeta / N; k2 = inv * (dgamma / N); scale = gamma * inv;

@@ -1,4 +1,4 @@
-/* Joins neighbours of a recorded forward graph. What is joined computes what the parts computed, number by number; the one
+/* Joins neighbours of a recorded graph. What is joined computes what the parts computed, number by number; the one
  * exception is a bias added directly to a product, which becomes the start of the product's sums. */
 #include "device/winograd.h"
 #include "graph/graph.h"
@@ -163,4 +163,31 @@ void ls_graph_fuse(ls_graph *graph)
     if (graph->session->options.conv == LS_CONV_AUTO && graph->backend->kernel[LS_OP_WINOGRAD])
         for (int i = 0; i < graph->n_nodes; i++)
             choose_winograd(&graph->nodes[i]);
+}
+
+/* dx = conv_data(dy, w) + g: the convolution moves down to the addition, where g is there too. */
+static bool accumulate(ls_graph *graph, int i)
+{
+    ls_node *add = &graph->nodes[i];
+    if (add->attributes.op != LS_OP_ADD || add->in[0] == add->in[1])
+        return false;
+    for (int side = 0; side < 2; side++) {
+        ls_node *data = sole_producer(graph, add->in[side], LS_OP_CONV_DATA);
+        if (!data || data->in[2])
+            continue;
+        ls_node joined = *data;
+        joined.in[2] = add->in[1 - side];
+        joined.out[0] = add->out[0];
+        *add = joined;
+        ls_graph_remove(graph, (int)(data - graph->nodes));
+        return true;
+    }
+    return false;
+}
+
+void ls_graph_accumulate(ls_graph *graph)
+{
+    for (int i = 0; i < graph->n_nodes && graph->backend->accumulates; i++)
+        if (accumulate(graph, i))
+            i--;
 }

@@ -76,6 +76,10 @@ ls_status ls_graph_reshape(ls_graph *graph);
  * those that suit it become Winograd's (unless the session says direct, or the backend has none). */
 void ls_graph_fuse(ls_graph *graph);
 
+/* Of a graph with its backward pass: gradients of convolutions' inputs are added to those that they are added to, where the backend
+ * `accumulates`. */
+void ls_graph_accumulate(ls_graph *graph);
+
 /* Appends the backward pass from `y`, whose gradient is `dy` (NULL: that of a sum over images). Gradients of parameters land in
  * LS_IN_GRADIENTS; those of the n inputs x are returned in dx, NULL where nothing flows there. */
 ls_status ls_graph_differentiate(ls_graph *graph, ls_value *y, ls_value *dy, ls_value *const x[], ls_value *dx[],

@@ -396,6 +396,8 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
     if (!l.failed && request->wanted == LS_WANT_GRADIENT)
         differentiate(&l, root, flowing);
     if (!l.failed)
+        ls_graph_accumulate(l.graph);
+    if (!l.failed)
         l.failed = ls_graph_reshape(l.graph) != LS_OK;
     if (!l.failed && !ls_failed(trace->session))
         return l.graph;

@@ -14,11 +14,13 @@
 #undef __host__
 #undef __shared__
 #undef __grid_constant__
+#undef __launch_bounds__
 #define __global__
 #define __device__
 #define __host__
 #define __shared__ static /* blocks run one after another */
 #define __grid_constant__
+#define __launch_bounds__(...)
 
 struct emulate_index {
     unsigned x, y, z;

@@ -86,7 +86,7 @@ static void add_products(ls_card_direction direction, float *x, float *w, float 
         for (int c = 0; c < v->x.c; c++)
             if (direction == LS_CARD_FORWARD)
                 y[o] += x[c] * w[c];
-            else if (direction == LS_CARD_DATA)
+            else if (direction == LS_CARD_DATA || direction == LS_CARD_MORE_DATA)
                 x[c] += y[o] * w[c];
             else
                 w[c] += x[c] * y[o];
@@ -144,11 +144,12 @@ void ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_
     const size_t n[] = {ls_cuda_numbers(v->x),
                         (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel,
                         ls_cuda_numbers(v->y)};
-    const int made = direction == LS_CARD_DATA ? 0 : direction == LS_CARD_WEIGHT ? 1 : 2;
+    const int made = direction == LS_CARD_FORWARD ? 2 : direction == LS_CARD_WEIGHT ? 1 : 0;
     float *all[3];
     emulated_enter();
     for (int i = 0; i < 3; i++)
-        all[i] = i == made ? calloc(n[i] + 1, sizeof(float)) : floats_of(places[i], type, n[i]);
+        all[i] = i == made && direction != LS_CARD_MORE_DATA ? calloc(n[i] + 1, sizeof(float))
+                                                             : floats_of(places[i], type, n[i]);
     convolve(direction, all[0], all[1], all[2], v, &seen);
     if (made == 0)
         put_seen(x, type, all[0], v, &seen);

@@ -89,14 +89,21 @@ typedef struct conv_room {
     size_t x_at, y_at, workspace_at;
 } conv_room;
 
-static conv_room room_of(const ls_cuda_conv *v, size_t number)
+/* `adds`: what is made of x may have to be added to something else. */
+static conv_room room_of(const ls_cuda_conv *v, size_t number, bool adds)
 {
     const ls_cuda_conv fit = fitted(*v, number);
     conv_room room = {.fit = fit, .copies_x = !same_shape(fit.x, v->x), .copies_y = !same_shape(fit.y, v->y)};
     room.x_at = ls_cuda_aligned(weights_of(&fit) * number);
-    room.y_at = room.x_at + (room.copies_x ? ls_cuda_aligned(ls_cuda_numbers(fit.x) * number) : 0);
+    room.y_at = room.x_at + (room.copies_x || adds ? ls_cuda_aligned(ls_cuda_numbers(fit.x) * number) : 0);
     room.workspace_at = room.y_at + (room.copies_y ? ls_cuda_aligned(ls_cuda_numbers(fit.y) * number) : 0);
     return room;
+}
+
+/* What the gradient of a convolution's input is added to, or NULL. */
+static const void *added_to(const ls_op_call *call)
+{
+    return call->attributes->op == LS_OP_CONV_DATA ? call->in[2].data : NULL;
 }
 
 static size_t conv_scratch(const ls_op_call *call, size_t number)
@@ -104,81 +111,124 @@ static size_t conv_scratch(const ls_op_call *call, size_t number)
     const ls_cuda_conv v = conv_of(call, input_of(call), output_of(call));
     const size_t direct = ls_cuda_direct_scratch(&v);
     if (is_linear(&v))
-        return ls_cuda_aligned(weights_of(&v) * number);
+        return ls_cuda_aligned(weights_of(&v) * number) +
+               (added_to(call) ? ls_cuda_aligned(ls_cuda_numbers(v.x) * number) : 0);
     if (is_thin(&v))
         return direct;
-    return room_of(&v, number).workspace_at + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
+    return room_of(&v, number, added_to(call)).workspace_at + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
 }
 
-/* By cuDNN; false where it has no engine. x, w and y are as Lockstep has them. */
+/* The gradient of a convolution's input by cuDNN; false where it has no engine. */
+static bool conv_data_by_library(const ls_op_call *call, const ls_cuda_conv *v)
+{
+    ls_card *card = card_of(call);
+    cudaStream_t stream = card->stream;
+    const int half = ls_card_half(card);
+    const void *more = added_to(call);
+    void *x = call->out[0].data, *y = call->in[0].data;
+    const conv_room room = room_of(v, ls_card_number_bytes(card), more);
+    const ls_cuda_conv *fit = &room.fit;
+    char *packed = call->scratch, *fit_y = packed + room.y_at;
+    int64_t bytes;
+    const bool adds = more && !room.copies_x && ls_card_engine(card, LS_CARD_MORE_DATA, fit, &bytes);
+    const bool copies = room.copies_x || (more && !adds);
+    if (!adds && !ls_card_engine(card, LS_CARD_DATA, fit, &bytes))
+        return false;
+    if (room.copies_y)
+        ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y, NULL);
+    if (adds && more != x)
+        ls_card_good(card,
+                     cudaMemcpyAsync(x, more, ls_cuda_numbers(v->x) * ls_card_number_bytes(card),
+                                     cudaMemcpyDeviceToDevice, stream),
+                     "a copy on the card");
+    ls_cuda_pack(stream, half, packed, call->in[1].data, fit, v);
+    ls_card_convolve(card, adds ? LS_CARD_MORE_DATA : LS_CARD_DATA, fit, copies ? packed + room.x_at : x, packed,
+                     room.copies_y ? fit_y : y, packed + room.workspace_at);
+    if (copies) /* what no window reads has no gradient */
+        ls_cuda_fit(stream, half, x, v->x, packed + room.x_at, fit->x, more);
+    return true;
+}
+
+/* The result, or the gradient of the weights, by cuDNN; false where it has no engine. A result stays fitted. */
 static bool convolve_by_library(const ls_op_call *call, ls_card_direction direction, const ls_cuda_conv *v, void *x,
                                 float *w, void *y)
 {
     ls_card *card = card_of(call);
     cudaStream_t stream = card->stream;
     const int half = ls_card_half(card);
-    const conv_room room = room_of(v, ls_card_number_bytes(card));
+    const conv_room room = room_of(v, ls_card_number_bytes(card), false);
     const ls_cuda_conv *fit = &room.fit;
     char *packed = call->scratch;
     void *fit_x = room.copies_x ? packed + room.x_at : x, *fit_y = room.copies_y ? packed + room.y_at : y;
     int64_t bytes;
     if (!ls_card_engine(card, direction, fit, &bytes))
         return false;
-    if (room.copies_x && direction != LS_CARD_DATA)
-        ls_cuda_fit(stream, half, fit_x, fit->x, x, v->x);
-    if (room.copies_y && direction != LS_CARD_FORWARD)
-        ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y);
-    if (direction != LS_CARD_WEIGHT)
+    if (room.copies_x)
+        ls_cuda_fit(stream, half, fit_x, fit->x, x, v->x, NULL);
+    if (room.copies_y && direction == LS_CARD_WEIGHT)
+        ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y, NULL);
+    if (direction == LS_CARD_FORWARD)
         ls_cuda_pack(stream, half, packed, w, fit, v);
     ls_card_convolve(card, direction, fit, fit_x, packed, fit_y, packed + room.workspace_at);
     if (direction == LS_CARD_WEIGHT)
         ls_cuda_unpack(stream, half, w, packed, fit, v);
-    if (room.copies_x && direction == LS_CARD_DATA) /* what no window reads has no gradient */
-        ls_cuda_fit(stream, half, x, v->x, fit_x, fit->x);
-    if (room.copies_y && direction == LS_CARD_FORWARD)
-        ls_cuda_fit(stream, half, y, v->y, fit_y, fit->y);
     return true;
 }
 
-/* Forward, or the gradient of the input: y or x from the other and w. */
-static void convolve(const ls_op_call *call, ls_card_direction direction)
+/* Forward, or the gradient of the input. */
+static void linear(const ls_op_call *call, ls_card_direction direction, const ls_cuda_conv *v, void *x)
 {
     ls_card *card = card_of(call);
     const int half = ls_card_half(card);
-    const ls_operand *x = input_of(call), *y = output_of(call);
-    const ls_cuda_conv v = conv_of(call, x, y);
     float *w = call->in[1].data;
-    if (is_linear(&v)) {
-        if (half)
-            ls_cuda_round(card->stream, call->scratch, w, weights_of(&v));
-        ls_card_linear(card, direction, &v, x->data, half ? call->scratch : w, y->data);
-        return;
-    }
-    if (!is_thin(&v) && convolve_by_library(call, direction, &v, x->data, w, y->data))
-        return;
-    if (direction == LS_CARD_FORWARD)
-        ls_cuda_direct(card->stream, half, y->data, x->data, w, &v);
-    else
-        ls_cuda_direct_data(card->stream, half, x->data, y->data, w, &v);
+    if (half)
+        ls_cuda_round(card->stream, call->scratch, w, weights_of(v));
+    ls_card_linear(card, direction, v, x, half ? call->scratch : w, output_of(call)->data);
 }
 
 static void conv(const ls_op_call *call)
 {
-    const ls_operand *y = &call->out[0];
-    const ls_cuda_shape shape = shape_of(call, y);
+    const ls_operand *x = &call->in[0], *y = &call->out[0];
+    const ls_cuda_conv v = conv_of(call, x, y);
+    float *w = call->in[1].data;
     const float *bias = call->in[2].data;
     const int relu = call->attributes->fused_relu, half = half_of(call);
     cudaStream_t stream = card_of(call)->stream;
-    convolve(call, LS_CARD_FORWARD);
+    const void *made = y->data;
+    ls_cuda_shape shape = v.y; /* of what is made */
+    if (is_linear(&v)) {
+        linear(call, LS_CARD_FORWARD, &v, x->data);
+    } else if (!is_thin(&v) && convolve_by_library(call, LS_CARD_FORWARD, &v, x->data, w, y->data)) {
+        const conv_room room = room_of(&v, ls_card_number_bytes(card_of(call)), false);
+        made = room.copies_y ? (const char *)call->scratch + room.y_at : made;
+        shape = room.fit.y;
+    } else {
+        ls_cuda_direct(stream, half, y->data, x->data, w, bias, relu, &v);
+        return;
+    }
     if (bias)
-        ls_cuda_bias(stream, half, y->data, y->data, bias, shape, relu);
-    else if (relu)
-        ls_cuda_each(stream, half, LS_CUDA_RELU, y->data, y->data, NULL, ls_cuda_numbers(shape), 0);
+        ls_cuda_bias(stream, half, y->data, made, shape.c, bias, v.y, relu);
+    else if (made != y->data)
+        ls_cuda_fit(stream, half, y->data, v.y, made, shape, NULL);
+    if (!bias && relu)
+        ls_cuda_each(stream, half, LS_CUDA_RELU, y->data, y->data, NULL, ls_cuda_numbers(v.y), 0);
 }
 
 static void conv_data(const ls_op_call *call)
 {
-    convolve(call, LS_CARD_DATA);
+    ls_card *card = card_of(call);
+    const int half = ls_card_half(card);
+    const ls_operand *x = &call->out[0], *y = &call->in[0];
+    const ls_cuda_conv v = conv_of(call, x, y);
+    const void *more = added_to(call);
+    if (is_linear(&v)) {
+        void *made = (char *)call->scratch + ls_cuda_aligned(weights_of(&v) * ls_card_number_bytes(card));
+        linear(call, LS_CARD_DATA, &v, more ? made : x->data);
+        if (more)
+            ls_cuda_each(card->stream, half, LS_CUDA_ADD, x->data, made, more, ls_cuda_numbers(v.x), 0);
+    } else if (is_thin(&v) || !conv_data_by_library(call, &v)) {
+        ls_cuda_direct_data(card->stream, half, x->data, y->data, call->in[1].data, more, &v);
+    }
 }
 
 static void conv_weight(const ls_op_call *call)
@@ -236,6 +286,7 @@ static void batch_norm_backward(const ls_op_call *call)
                                      .dy = call->in[0].data,
                                      .x = call->in[1].data,
                                      .gamma = call->in[2].data,
+                                     .beta = call->in[5].data,
                                      .saved = call->in[3].data,
                                      .y = call->attributes->fused_relu ? call->in[4].data : NULL,
                                      .dx = call->out[0].data,
@@ -297,8 +348,8 @@ static void dropout(const ls_op_call *call)
 
 static void add_bias(const ls_op_call *call)
 {
-    ls_cuda_bias(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, call->in[1].data,
-                 shape_of(call, &call->out[0]), 0);
+    ls_cuda_bias(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, call->in[0].c,
+                 call->in[1].data, shape_of(call, &call->out[0]), 0);
 }
 
 static void concat(const ls_op_call *call)
@@ -504,15 +555,28 @@ static size_t read_as(ls_op op, int k)
 const ls_backend *ls_card_backend(ls_dtype dtype)
 {
     enum { PLACE = LS_CUDA_ALIGNMENT / sizeof(float) };
-    static const ls_backend f32 = {
-        .name = "cuda f32", .group = 1, .place = PLACE, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
-    static const ls_backend tf32 = {
-        .name = "cuda tf32", .group = 1, .place = PLACE, .reorders = 1, .shifts = 1, .scratch = scratch, TABLE};
+    static const ls_backend f32 = {.name = "cuda f32",
+                                   .group = 1,
+                                   .place = PLACE,
+                                   .reorders = 1,
+                                   .shifts = 1,
+                                   .accumulates = 1,
+                                   .scratch = scratch,
+                                   TABLE};
+    static const ls_backend tf32 = {.name = "cuda tf32",
+                                    .group = 1,
+                                    .place = PLACE,
+                                    .reorders = 1,
+                                    .shifts = 1,
+                                    .accumulates = 1,
+                                    .scratch = scratch,
+                                    TABLE};
     static const ls_backend bf16 = {.name = "cuda bf16",
                                     .group = 1,
                                     .place = PLACE,
                                     .reorders = 1,
                                     .shifts = 1,
+                                    .accumulates = 1,
                                     .made = made_as,
                                     .read = read_as,
                                     .scratch = half_scratch,

@@ -142,7 +142,12 @@ void ls_card_end_marks(ls_card *card); /* waits for the card where there are any
 void ls_card_close_marks(ls_card *card);
 
 /* ---- conv.c: cuDNN ---- */
-typedef enum ls_card_direction { LS_CARD_FORWARD, LS_CARD_DATA, LS_CARD_WEIGHT } ls_card_direction;
+typedef enum ls_card_direction {
+    LS_CARD_FORWARD,
+    LS_CARD_DATA,
+    LS_CARD_WEIGHT,
+    LS_CARD_MORE_DATA /* added to what x has */
+} ls_card_direction;
 /* Whether there is an engine that computes this the same way every time, and the bytes of workspace that it takes. */
 bool ls_card_engine(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, int64_t *bytes);
 /* By that engine. x, w and y are those of the forward pass, or their gradients; w as cuDNN has it. */

@@ -113,15 +113,21 @@ typedef struct names {
     cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
 } names;
 
+#define DATA_NAMES                                                                                                     \
+    {                                                                                                                  \
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,                                                  \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,         \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,                 \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA            \
+    }
+
 static const names names_of[] = {
     [LS_CARD_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    [LS_CARD_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [LS_CARD_DATA] = DATA_NAMES,
+    [LS_CARD_MORE_DATA] = DATA_NAMES,
     [LS_CARD_WEIGHT] = {
         CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
@@ -136,7 +142,7 @@ static descriptor operation(maker *m, ls_card_direction direction, const ls_cuda
     const ls_cuda_axis down = ls_cuda_axis_of(v->x.h, v->y.h, k->kernel, k->stride, k->padding),
                        right = ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding);
     const names *n = &names_of[direction];
-    const float one = 1, zero = 0;
+    const float one = 1, kept = direction == LS_CARD_MORE_DATA;
     descriptor x = activation(m, X, half, v->x, down.input, right.input), w = weights(m, W, half, v),
                y = activation(m, Y, half, v->y, v->y.h, v->y.w), how = convolution(m, v, down, right),
                d = make(m, n->type);
@@ -145,7 +151,7 @@ static descriptor operation(maker *m, ls_card_direction direction, const ls_cuda
     set(m, d, n->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
     set(m, d, n->y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
     set(m, d, n->alpha, CUDNN_TYPE_FLOAT, 1, &one);
-    set(m, d, n->beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    set(m, d, n->beta, CUDNN_TYPE_FLOAT, 1, &kept);
     finalize(m, d);
     return d;
 }
@@ -155,7 +161,8 @@ static descriptor operation(maker *m, ls_card_direction direction, const ls_cuda
 /* The engines of the first algorithms add atomically, as these were documented, and bear no note that says so. */
 static bool is_atomic(ls_card_direction direction, int64_t engine)
 {
-    return (direction == LS_CARD_DATA && engine == 0) || (direction == LS_CARD_WEIGHT && (engine == 0 || engine == 3));
+    const bool data = direction == LS_CARD_DATA || direction == LS_CARD_MORE_DATA;
+    return (data && engine == 0) || (direction == LS_CARD_WEIGHT && (engine == 0 || engine == 3));
 }
 
 /* Winograd's weight gradients, which bear no note that says so: in kernels of 5x5 a hundred times as far off as sums in their order. */

@@ -11,14 +11,48 @@ __device__ size_t weight_at(const ls_cuda_conv &v, int o, int c, int ky, int kx)
     return (pair * v.window.kernel + ky) * v.window.kernel + kx;
 }
 
-/* A thread has V neighbouring output channels of a place. Where the weights are few they lie in shared memory, [c][tap][o]; else V is 1.
- * K is the kernel's size, or 0: any. */
-template <typename T, int V, int K>
-__global__ void forward(T *y, const T *x, const float *w, const __grid_constant__ ls_cuda_conv v)
+/* P neighbouring places of y in one row, and their windows. */
+template <int P> struct piece {
+    size_t image, place; /* of y; the first */
+    int row, column;     /* of y */
+    int top, left;       /* of x */
+    __device__ piece(size_t i, const ls_cuda_conv &v)
+    {
+        unsigned group, y_row;
+        image = ls_divide(ls_divide(i, (v.y.w + P - 1) / P, &group), v.y.h, &y_row);
+        row = (int)y_row;
+        column = (int)group * P;
+        place = (image * v.y.h + row) * v.y.w + column;
+        top = row * v.window.stride - v.window.padding;
+        left = column * v.window.stride - v.window.padding;
+    }
+};
+
+__host__ __device__ inline size_t pieces_of(const ls_cuda_conv &v, int places)
+{
+    return (size_t)v.y.images * v.y.h * ((v.y.w + places - 1) / places);
+}
+
+/* N neighbouring numbers of one row and channel of x, zeros where there is none. */
+template <int N, typename T>
+__device__ void load_row(float *in, const T *image, const ls_cuda_shape &s, int row, int left, int c)
+{
+    const T *from = image + ((size_t)row * s.w + left) * s.c + c;
+    const bool there = row >= 0 && row < s.h;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        in[k] = there && left + k >= 0 && left + k < s.w ? ls_load(from + k * s.c) : 0;
+}
+
+/* A thread has V neighbouring output channels. Where the weights are few they lie in shared memory, [c][tap][o]; else V is 1. K is the
+ * kernel's size, of stride 1, and a thread has P places; or K is 0: any kernel, and one place. */
+template <typename T, int V, int K, int P>
+__global__ void forward(T *y, const T *x, const float *w, const float *bias, int relu,
+                        const __grid_constant__ ls_cuda_conv v)
 {
     __shared__ __align__(16) float near[LS_CUDA_TILE];
     const int kernel = K ? K : v.window.kernel, taps = kernel * kernel;
-    const size_t weights = (size_t)taps * v.x.c * v.y.c, n = ls_cuda_numbers(v.y) / V;
+    const size_t weights = (size_t)taps * v.x.c * v.y.c, n = pieces_of(v, P) * (v.y.c / V);
     const bool few = V > 1 || weights <= LS_CUDA_TILE;
     for (int i = threadIdx.x; few && i < (int)weights; i += blockDim.x) {
         const int tap = i / v.y.c % taps;
@@ -26,35 +60,46 @@ __global__ void forward(T *y, const T *x, const float *w, const __grid_constant_
     }
     __syncthreads();
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        unsigned group, column, row;
-        const size_t image = ls_divide(ls_divide(ls_divide(i, v.y.c / V, &group), v.y.w, &column), v.y.h, &row);
-        const int top = (int)row * v.window.stride - v.window.padding, o = (int)group * V;
-        const int left = (int)column * v.window.stride - v.window.padding;
-        const T *from = x + image * v.x.h * v.x.w * v.x.c;
-        float sum[V] = {0};
+        unsigned group;
+        const piece<P> at(ls_divide(i, v.y.c / V, &group), v);
+        const T *image = x + at.image * v.x.h * v.x.w * v.x.c;
+        const int o = (int)group * V;
+        float sum[P][V] = {{0}};
         for (int c = 0; c < v.x.c; c++)
-            for (int ky = 0; ky < kernel; ky++)
+            for (int ky = 0; ky < kernel; ky++) {
+                float in[P + (K ? K - 1 : 0)];
+                if (K)
+                    load_row<P + (K ? K - 1 : 0)>(in, image, v.x, at.top + ky, at.left, c);
                 for (int kx = 0; kx < kernel; kx++) {
-                    const int r = top + ky, q = left + kx;
-                    if (r < 0 || r >= v.x.h || q < 0 || q >= v.x.w)
-                        continue;
-                    const float in = ls_load(from + (r * v.x.w + q) * v.x.c + c);
-                    ls_some<float, V> near_by;
+                    ls_some<float, V> by;
                     if (few)
-                        near_by = *(const ls_some<float, V> *)(near + (c * taps + ky * kernel + kx) * v.y.c + o);
+                        by = *(const ls_some<float, V> *)(near + (c * taps + ky * kernel + kx) * v.y.c + o);
                     else
-                        near_by.at[0] = w[weight_at(v, o, c, ky, kx)];
-                    for (int k = 0; k < V; k++)
-                        sum[k] = fmaf(near_by.at[k], in, sum[k]);
+                        by.at[0] = w[weight_at(v, o, c, ky, kx)];
+                    if (!K)
+                        load_row<1>(in, image, v.x, at.top + ky, at.left + kx, c);
+#pragma unroll
+                    for (int p = 0; p < P; p++)
+                        for (int k = 0; k < V; k++)
+                            sum[p][k] = fmaf(by.at[k], in[K ? p + kx : 0], sum[p][k]);
                 }
-        ls_some<T, V> out;
-        for (int k = 0; k < V; k++)
-            ls_store(&out.at[k], sum[k]);
-        ((ls_some<T, V> *)y)[i] = out;
+            }
+#pragma unroll
+        for (int p = 0; p < P; p++) {
+            if (at.column + p >= v.y.w)
+                break;
+            ls_some<T, V> out;
+            for (int k = 0; k < V; k++) {
+                const float z = bias ? sum[p][k] + bias[o + k] : sum[p][k];
+                ls_store(&out.at[k], relu ? ls_relu_of(z) : z);
+            }
+            *(ls_some<T, V> *)(y + (at.place + p) * v.y.c + o) = out;
+        }
     }
 }
 
-template <typename T> __global__ void data(T *dx, const T *dy, const float *w, const __grid_constant__ ls_cuda_conv v)
+template <typename T>
+__global__ void data(T *dx, const T *dy, const float *w, const T *more, const __grid_constant__ ls_cuda_conv v)
 {
     const int kernel = v.window.kernel, stride = v.window.stride;
     for (size_t i = ls_thread(); i < ls_cuda_numbers(v.x); i += ls_threads()) {
@@ -72,7 +117,7 @@ template <typename T> __global__ void data(T *dx, const T *dy, const float *w, c
                 sum = fmaf(w[weight_at(v, o, c, k / kernel, k % kernel)],
                            ls_load(from + ((size_t)(down / stride) * v.y.w + right / stride) * v.y.c + o), sum);
             }
-        ls_store(dx + i, sum);
+        ls_store(dx + i, more ? ls_load(more + i) + sum : sum);
     }
 }
 
@@ -117,45 +162,58 @@ __global__ void weight_chunks(float *sums, const T *x, const T *dy, const __grid
     sums[blockIdx.y * weights + weight_at(v, o, c, tap / kernel, tap % kernel)] = sum;
 }
 
-/* The same for a kernel of few taps: a block has one chunk and one input channel, and reads each row of dy once. A thread has V output
- * channels of every `lines`-th row, with all their taps. */
-template <typename T, int V, int K>
-__global__ void weight_rows(float *sums, const T *x, const T *dy, const __grid_constant__ ls_cuda_conv v, int lines)
+/* The same for a kernel of few taps and stride 1: a block has one chunk of pieces and one input channel, and reads dy once. A thread has
+ * V output channels of every `lines`-th piece, with all their taps. */
+template <typename T, int V, int K, int P>
+__launch_bounds__(LS_CUDA_THREADS, 2) __global__
+    void weight_rows(float *sums, const T *x, const T *dy, const __grid_constant__ ls_cuda_conv v, int lines)
 {
     __shared__ float of[LS_CUDA_THREADS * V]; /* [line][o] */
-    const int groups = v.y.c / V, line = threadIdx.x / groups, o = threadIdx.x % groups * V, c = blockIdx.x;
-    const size_t rows = ls_cuda_rows(v.y), chunk = (rows + gridDim.y - 1) / gridDim.y;
-    const size_t begin = blockIdx.y * chunk, end = begin + chunk < rows ? begin + chunk : rows;
+    __shared__ float part_of[K * K][LS_CUDA_THREADS];
+    const int out = v.y.c, groups = out / V, line = threadIdx.x / groups, o = threadIdx.x % groups * V, c = blockIdx.x;
+    const size_t pieces = pieces_of(v, P), chunk = (pieces + gridDim.y - 1) / gridDim.y;
+    const size_t begin = blockIdx.y * chunk, end = begin + chunk < pieces ? begin + chunk : pieces;
     float sum[K * K][V] = {{0}};
-    for (size_t row = begin + line; row < end && line < lines; row += lines) {
-        unsigned y_column, y_row;
-        const size_t image = ls_divide(ls_divide(row, v.y.w, &y_column), v.y.h, &y_row);
-        const T *from = x + image * v.x.h * v.x.w * v.x.c + c;
-        const int top = (int)y_row * v.window.stride - v.window.padding;
-        const int left = (int)y_column * v.window.stride - v.window.padding;
-        const ls_some<T, V> slope = *(const ls_some<T, V> *)(dy + row * v.y.c + o);
+    for (size_t i = begin + line; i < end && line < lines; i += lines) {
+        const piece<P> at(i, v);
+        const T *image = x + at.image * v.x.h * v.x.w * v.x.c;
+        ls_some<T, V> slope[P];
 #pragma unroll
-        for (int tap = 0; tap < K * K; tap++) {
-            const int r = top + tap / K, q = left + tap % K;
-            if (r < 0 || r >= v.x.h || q < 0 || q >= v.x.w)
-                continue;
-            const float in = ls_load(from + (r * v.x.w + q) * v.x.c);
-            for (int k = 0; k < V; k++)
-                sum[tap][k] = fmaf(ls_load(&slope.at[k]), in, sum[tap][k]);
+        for (int p = 0; p < P; p++)
+            if (at.column + p < v.y.w)
+                slope[p] = *(const ls_some<T, V> *)(dy + (at.place + p) * out + o);
+#pragma unroll
+        for (int ky = 0; ky < K; ky++) {
+            float in[P + K - 1];
+            load_row<P + K - 1>(in, image, v.x, at.top + ky, at.left, c);
+#pragma unroll
+            for (int p = 0; p < P; p++)
+                if (at.column + p < v.y.w)
+                    for (int kx = 0; kx < K; kx++)
+                        for (int k = 0; k < V; k++)
+                            sum[ky * K + kx][k] = fmaf(ls_load(&slope[p].at[k]), in[p + kx], sum[ky * K + kx][k]);
         }
     }
+    /* Of each tap first what some threads have of a channel, every `parts`-th line, and then those. */
+    const int parts = LS_CUDA_THREADS / out, part = threadIdx.x / out;
 #pragma unroll
     for (int tap = 0; tap < K * K; tap++) {
         __syncthreads();
         for (int k = 0; k < V && line < lines; k++)
-            of[line * v.y.c + o + k] = sum[tap][k];
+            of[line * out + o + k] = sum[tap][k];
         __syncthreads();
-        for (int out = threadIdx.x; out < v.y.c; out += blockDim.x) {
-            float total = 0;
-            for (int k = 0; k < lines; k++)
-                total += of[k * v.y.c + out];
-            sums[blockIdx.y * (size_t)gridDim.x * v.y.c * (K * K) + weight_at(v, out, c, tap / K, tap % K)] = total;
-        }
+        float total = 0;
+        for (int k = part; k < lines && part < parts; k += parts)
+            total += of[k * out + threadIdx.x % out];
+        part_of[tap][threadIdx.x] = total;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < K * K * out; i += blockDim.x) {
+        const int tap = i / out;
+        float total = 0;
+        for (int k = 0; k < parts; k++)
+            total += part_of[tap][k * out + i % out];
+        sums[blockIdx.y * (size_t)gridDim.x * out * (K * K) + weight_at(v, i % out, c, tap / K, tap % K)] = total;
     }
 }
 
@@ -173,40 +231,46 @@ size_t weights_of(const ls_cuda_conv *v)
 }
 
 template <typename T, int V>
-void launch_some(cudaStream_t stream, void *y, const void *x, const float *w, const ls_cuda_conv *v)
+void launch_some(cudaStream_t stream, void *y, const void *x, const float *w, const float *bias, int relu,
+                 const ls_cuda_conv *v)
 {
-    const unsigned blocks = ls_cuda_few_blocks(ls_cuda_numbers(v->y) / V);
-    if (v->window.kernel == 3)
-        forward<T, V, 3><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, w, *v);
+    enum { PLACES = 4 };
+    const size_t groups = v->y.c / V;
+    if (v->window.kernel == 3 && v->window.stride == 1)
+        forward<T, V, 3, PLACES><<<ls_cuda_few_blocks(pieces_of(*v, PLACES) * groups), LS_CUDA_THREADS, 0, stream>>>(
+            (T *)y, (const T *)x, w, bias, relu, *v);
     else
-        forward<T, V, 0><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, w, *v);
+        forward<T, V, 0, 1><<<ls_cuda_few_blocks(pieces_of(*v, 1) * groups), LS_CUDA_THREADS, 0, stream>>>(
+            (T *)y, (const T *)x, w, bias, relu, *v);
 }
 
 template <typename T>
-void launch_forward(cudaStream_t stream, void *y, const void *x, const float *w, const ls_cuda_conv *v)
+void launch_forward(cudaStream_t stream, void *y, const void *x, const float *w, const float *bias, int relu,
+                    const ls_cuda_conv *v)
 {
     const int channels = weights_of(v) <= LS_CUDA_TILE ? v->y.c : 1; /* many weights: one by one */
-    LS_BY_VECTOR(T, channels, launch_some, stream, y, x, w, v);
+    LS_BY_VECTOR(T, channels, launch_some, stream, y, x, w, bias, relu, v);
 }
 
 template <typename T>
-void launch_data(cudaStream_t stream, void *dx, const void *dy, const float *w, const ls_cuda_conv *v)
+void launch_data(cudaStream_t stream, void *dx, const void *dy, const float *w, const void *more, const ls_cuda_conv *v)
 {
-    data<T><<<ls_cuda_blocks(ls_cuda_numbers(v->x)), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, w, *v);
+    data<T><<<ls_cuda_blocks(ls_cuda_numbers(v->x)), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, w,
+                                                                                   (const T *)more, *v);
 }
 
-/* Where a thread has the sums of all taps of its channels: no more than some 80. */
+/* A thread has the sums of all taps of its channels: no more than some 80. */
 template <typename T, int V>
 void launch_rows(cudaStream_t stream, float *sums, const void *x, const void *dy, const ls_cuda_conv *v, int chunks)
 {
-    enum { FEW = V < 2 ? V : 2 };
+    enum { PLACES = V > 4 ? 2 : 4, FEW = V < 2 ? V : 2 };
     const dim3 blocks(v->x.c, chunks);
     if (v->window.kernel == 3)
-        weight_rows<T, V, 3><<<blocks, LS_CUDA_THREADS, 0, stream>>>(sums, (const T *)x, (const T *)dy, *v,
-                                                                     LS_CUDA_THREADS / (v->y.c / V));
+        weight_rows<T, V, 3, PLACES><<<blocks, LS_CUDA_THREADS, 0, stream>>>(sums, (const T *)x, (const T *)dy, *v,
+                                                                             LS_CUDA_THREADS / (v->y.c / V));
     else
-        weight_rows<T, FEW, 5><<<blocks, LS_CUDA_THREADS, 0, stream>>>(sums, (const T *)x, (const T *)dy, *v,
-                                                                       LS_CUDA_THREADS / (v->y.c / FEW));
+        weight_rows<T, FEW, 5, 2><<<blocks, LS_CUDA_THREADS, 0, stream>>>(sums, (const T *)x, (const T *)dy, *v,
+                                                                          LS_CUDA_THREADS / (v->y.c / FEW));
 }
 
 template <typename T>
@@ -215,7 +279,7 @@ void launch_weight(cudaStream_t stream, float *dw, const void *x, const void *dy
     const size_t weights = weights_of(v);
     const int chunks = ls_cuda_weight_chunks(ls_cuda_rows(v->y)), kernel = v->window.kernel;
     const unsigned blocks = (unsigned)((weights + LS_CUDA_THREADS - 1) / LS_CUDA_THREADS);
-    if (v->y.c <= LS_CUDA_THREADS && (kernel == 3 || kernel == 5))
+    if (v->y.c <= LS_CUDA_THREADS && v->window.stride == 1 && (kernel == 3 || kernel == 5))
         LS_BY_VECTOR(T, v->y.c, launch_rows, stream, sums, x, dy, v, chunks);
     else
         weight_chunks<T><<<dim3(blocks, chunks), LS_CUDA_THREADS, 0, stream>>>(sums, (const T *)x, (const T *)dy, *v);
@@ -224,15 +288,16 @@ void launch_weight(cudaStream_t stream, float *dw, const void *x, const void *dy
 
 } // namespace
 
-void ls_cuda_direct(cudaStream_t stream, int half, void *y, const void *x, const float *w, const ls_cuda_conv *conv)
+void ls_cuda_direct(cudaStream_t stream, int half, void *y, const void *x, const float *w, const float *bias, int relu,
+                    const ls_cuda_conv *conv)
 {
-    LS_BY_TYPE(half, launch_forward, stream, y, x, w, conv);
+    LS_BY_TYPE(half, launch_forward, stream, y, x, w, bias, relu, conv);
 }
 
-void ls_cuda_direct_data(cudaStream_t stream, int half, void *dx, const void *dy, const float *w,
+void ls_cuda_direct_data(cudaStream_t stream, int half, void *dx, const void *dy, const float *w, const void *more,
                          const ls_cuda_conv *conv)
 {
-    LS_BY_TYPE(half, launch_data, stream, dx, dy, w, conv);
+    LS_BY_TYPE(half, launch_data, stream, dx, dy, w, more, conv);
 }
 
 size_t ls_cuda_direct_scratch(const ls_cuda_conv *conv)

@@ -42,9 +42,9 @@ typedef enum ls_cuda_pointwise {
 /* out may be a or b; b may be NULL where it is not used. */
 void ls_cuda_each(cudaStream_t stream, int half, ls_cuda_pointwise what, void *out, const void *a, const void *b,
                   size_t n, float factor);
-/* x + bias of its channel, then relu where asked; out may be x. */
-void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, const float *bias, ls_cuda_shape shape,
-                  int relu);
+/* x + bias of its channel, then relu where asked; out may be x. Of x's channels, x_c, the first are taken. */
+void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, int x_c, const float *bias,
+                  ls_cuda_shape shape, int relu);
 /* Channels [first, first + from.c) of `to` are those of `from`, or the other way. */
 void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,
                            int first, int to_whole);
@@ -56,7 +56,8 @@ typedef struct ls_cuda_drawn {
     const uint32_t *index; /* [images] sample numbers, the card's */
     float rate;
 } ls_cuda_drawn;
-void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn, ls_cuda_shape shape);
+void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn,
+                     ls_cuda_shape shape);
 
 /* ---- norm.cu ---- */
 size_t ls_cuda_norm_scratch(ls_cuda_shape shape); /* bytes; of all functions here */
@@ -77,7 +78,8 @@ void ls_cuda_norm_infer(cudaStream_t stream, int half, const ls_cuda_norm *norm)
 typedef struct ls_cuda_norm_slope {
     ls_cuda_shape shape;
     const void *dy, *x, *y; /* y NULL: no relu was fused */
-    const float *gamma, *saved;
+    const float *gamma, *beta,
+        *saved;           /* beta NULL: y says where the relu let pass; else it is computed from x once more */
     void *dx, *dresidual; /* dresidual NULL: nothing was added */
     float *dgb;           /* [2c] */
 } ls_cuda_norm_slope;
@@ -142,13 +144,18 @@ void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, c
                   const ls_cuda_conv *conv);
 void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, const ls_cuda_conv *fit,
                     const ls_cuda_conv *conv);
-/* An activation in another shape: zeros in the places and channels that it had not, without those that are too many. */
-void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was);
+/* An activation in another shape: zeros in the places and channels that it had not, without those that are too many. Added to `more`,
+ * which may be `to`, or NULL. */
+void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was,
+                 const void *more);
 void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n); /* to bfloat16 */
 
 /* ---- direct.cu: convolutions that cuDNN has nothing for, or nothing good ---- */
-void ls_cuda_direct(cudaStream_t stream, int half, void *y, const void *x, const float *w, const ls_cuda_conv *conv);
-void ls_cuda_direct_data(cudaStream_t stream, int half, void *dx, const void *dy, const float *w,
+/* bias NULL: none. */
+void ls_cuda_direct(cudaStream_t stream, int half, void *y, const void *x, const float *w, const float *bias, int relu,
+                    const ls_cuda_conv *conv);
+/* Added to `more`, which may be dx, or NULL. */
+void ls_cuda_direct_data(cudaStream_t stream, int half, void *dx, const void *dy, const float *w, const void *more,
                          const ls_cuda_conv *conv);
 size_t ls_cuda_direct_scratch(const ls_cuda_conv *conv); /* bytes, of the next */
 void ls_cuda_direct_weight(cudaStream_t stream, int half, float *dw, const void *x, const void *dy,

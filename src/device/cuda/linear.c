@@ -31,6 +31,7 @@ void ls_card_linear(ls_card *card, ls_card_direction direction, const ls_cuda_co
         weights.turned = conv->in_out ? as_is : turned;
         multiply(card, out, images, in, weights, rows, y, out, type);
         break;
+    case LS_CARD_MORE_DATA: /* not asked for */
     case LS_CARD_DATA:
         weights.turned = conv->in_out ? turned : as_is;
         multiply(card, in, images, out, weights, slopes, x, in, type);

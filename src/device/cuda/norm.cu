@@ -8,14 +8,17 @@
 namespace
 {
 
-/* The terms of the two sums that a channel can have: what a thread loads of a row, V channels of it, and adds. */
+/* The terms of the two sums that a channel can have: what a thread gets ready of V channels, CONSTANTS numbers of each, what it loads of a
+ * row, and what it adds. */
 template <typename T> struct plain {
-    enum { AT_ONCE = 4 /* rows, to wait less for memory */ };
+    enum { AT_ONCE = 4 /* rows, to wait less for memory */, CONSTANTS = 0 };
     const T *x;
-    const float *mean; /* NULL: not needed */
     template <int V> struct row {
         ls_some<T, V> x;
     };
+    template <int V> __device__ void get(float *, int, int) const
+    {
+    }
     template <int V> __device__ row<V> load(size_t at) const
     {
         return {*(const ls_some<T, V> *)(x + at)};
@@ -28,6 +31,7 @@ template <typename T> struct plain {
 };
 
 template <typename T> struct moments : plain<T> {
+    enum { CONSTANTS = 1 };
     template <int V> using row = typename plain<T>::template row<V>;
     template <int V> __device__ void add(const row<V> &in, const float *first, float *a, float *b) const
     {
@@ -39,13 +43,19 @@ template <typename T> struct moments : plain<T> {
     }
 };
 
+/* Of a gradient that a relu behind the BatchNorm lets pass where its output y is above 0; y NULL: there was none. */
 template <typename T> struct slopes {
-    enum { AT_ONCE = 2 };
-    const T *dy, *x, *y; /* y NULL: no relu */
-    const float *mean;
+    enum { AT_ONCE = 2, CONSTANTS = 1 };
+    const T *dy, *x, *y;
+    const float *saved;
     template <int V> struct row {
         ls_some<T, V> dy, x, y;
     };
+    template <int V> __device__ void get(float *mean, int c, int) const
+    {
+        for (int k = 0; k < V; k++)
+            mean[k] = saved[c + k];
+    }
     template <int V> __device__ row<V> load(size_t at) const
     {
         typedef const ls_some<T, V> some;
@@ -59,6 +69,37 @@ template <typename T> struct slopes {
             const float d = !y || ls_load(&in.y.at[k]) > 0 ? ls_load(&in.dy.at[k]) : 0;
             a[k] += d;
             b[k] = fmaf(d, ls_load(&in.x.at[k]) - mean[k], b[k]);
+        }
+    }
+};
+
+/* The same, with y computed from x once more, which takes less time than to read it. */
+template <typename T> struct slopes_by_x {
+    enum { AT_ONCE = 2, CONSTANTS = 3 };
+    const T *dy, *x;
+    const float *saved, *gamma, *beta;
+    template <int V> struct row {
+        ls_some<T, V> dy, x;
+    };
+    template <int V> __device__ void get(float *of, int c, int channels) const
+    {
+        for (int k = 0; k < V; k++) {
+            of[k] = saved[c + k];
+            of[V + k] = gamma[c + k] * saved[channels + c + k];
+            of[2 * V + k] = beta[c + k];
+        }
+    }
+    template <int V> __device__ row<V> load(size_t at) const
+    {
+        return {*(const ls_some<T, V> *)(dy + at), *(const ls_some<T, V> *)(x + at)};
+    }
+    template <int V> __device__ void add(const row<V> &in, const float *of, float *a, float *b) const
+    {
+        for (int k = 0; k < V; k++) {
+            const float x_of = ls_load(&in.x.at[k]) - of[k];
+            const float d = fmaf(x_of, of[V + k], of[2 * V + k]) > 0 ? ls_load(&in.dy.at[k]) : 0;
+            a[k] += d;
+            b[k] = fmaf(d, x_of, b[k]);
         }
     }
 };
@@ -78,9 +119,8 @@ struct part {
     }
 };
 
-/* `than` is what the terms are reckoned from, a mean or a first number. */
 template <int V, typename Of>
-__device__ void add_rows(const Of &of, part p, int channels, const float *than, float *a, float *b)
+__device__ void add_rows(const Of &of, part p, int channels, const float *ready, float *a, float *b)
 {
     enum { AT_ONCE = Of::AT_ONCE };
     size_t row = p.row;
@@ -89,10 +129,10 @@ __device__ void add_rows(const Of &of, part p, int channels, const float *than, 
         for (int k = 0; k < AT_ONCE; k++)
             in[k] = of.template load<V>((row + k * p.lines) * channels + p.c);
         for (int k = 0; k < AT_ONCE; k++)
-            of.template add<V>(in[k], than, a, b);
+            of.template add<V>(in[k], ready, a, b);
     }
     for (; row < p.end; row += p.lines)
-        of.template add<V>(of.template load<V>(row * channels + p.c), than, a, b);
+        of.template add<V>(of.template load<V>(row * channels + p.c), ready, a, b);
 }
 
 /* sums[2][chunks][channels]; the second half only where there are two. */
@@ -101,10 +141,10 @@ __global__ void sum_chunks(Of of, float *sums, size_t rows, int channels, int la
 {
     __shared__ float a_of[LS_CUDA_THREADS * V], b_of[LS_CUDA_THREADS * V];
     const part p(rows, channels, lanes, chunk, V);
-    float a[V] = {0}, b[V] = {0}, mean[V] = {0};
-    for (int k = 0; k < V && of.mean && p.c < channels; k++)
-        mean[k] = of.mean[p.c + k];
-    add_rows<V>(of, p, channels, mean, a, b);
+    float a[V] = {0}, b[V] = {0}, ready[(Of::CONSTANTS + 1) * V] = {0};
+    if (p.c < channels)
+        of.template get<V>(ready, p.c, channels);
+    add_rows<V>(of, p, channels, ready, a, b);
     for (int k = 0; k < V; k++) {
         a_of[threadIdx.x * V + k] = a[k];
         b_of[threadIdx.x * V + k] = b[k];
@@ -265,36 +305,41 @@ __global__ void normalize(T *y, const T *x, const T *residual, const float *save
 
 /* As `normal`. */
 template <int V> struct slope_of {
-    float mean[V], scale[V], k1[V], k2[V];
-    __device__ void get(const float *saved, const float *gamma, const float *k12, unsigned first, unsigned channels)
+    float mean[V], scale[V], beta[V], k1[V], k2[V];
+    __device__ void get(const float *saved, const float *gamma, const float *betas, const float *k12, unsigned first,
+                        unsigned channels)
     {
         for (int k = 0; k < V; k++) {
             const unsigned c = first + k;
             mean[k] = saved[c];
             scale[k] = gamma[c] * saved[channels + c];
+            beta[k] = betas ? betas[c] : 0;
             k1[k] = k12[c];
             k2[k] = k12[channels + c];
         }
     }
 };
 
-template <typename T, int V>
+/* BY_X: see slopes_by_x. */
+template <typename T, int V, bool BY_X>
 __global__ void differentiate(T *dx, T *dresidual, const T *dy, const T *x, const T *y, const float *saved,
-                              const float *gamma, const float *k12, size_t n, unsigned channels)
+                              const float *gamma, const float *beta, const float *k12, size_t n, unsigned channels)
 {
     const bool same = ls_threads() * V % channels == 0;
     slope_of<V> of;
     if (same)
-        of.get(saved, gamma, k12, ls_channel(ls_thread() * V, channels), channels);
+        of.get(saved, gamma, beta, k12, ls_channel(ls_thread() * V, channels), channels);
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         ls_some<T, V> d = ((const ls_some<T, V> *)dy)[i], in = ((const ls_some<T, V> *)x)[i];
-        const ls_some<T, V> out = y ? ((const ls_some<T, V> *)y)[i] : in;
+        const ls_some<T, V> out = y && !BY_X ? ((const ls_some<T, V> *)y)[i] : in;
         if (!same)
-            of.get(saved, gamma, k12, ls_channel(i * V, channels), channels);
+            of.get(saved, gamma, beta, k12, ls_channel(i * V, channels), channels);
         for (int k = 0; k < V; k++) {
-            const float slope = !y || ls_load(&out.at[k]) > 0 ? ls_load(&d.at[k]) : 0;
+            const float x_of = ls_load(&in.at[k]) - of.mean[k];
+            const bool passes = BY_X ? fmaf(x_of, of.scale[k], of.beta[k]) > 0 : !y || ls_load(&out.at[k]) > 0;
+            const float slope = passes ? ls_load(&d.at[k]) : 0;
             ls_store(&d.at[k], slope);
-            ls_store(&in.at[k], of.scale[k] * fmaf(of.mean[k] - ls_load(&in.at[k]), of.k2[k], slope - of.k1[k]));
+            ls_store(&in.at[k], of.scale[k] * fmaf(-x_of, of.k2[k], slope - of.k1[k]));
         }
         if (dresidual)
             ((ls_some<T, V> *)dresidual)[i] = d;
@@ -314,7 +359,7 @@ template <typename Of, int V> int launch_sums(cudaStream_t stream, Of of, float 
 template <typename T, int V>
 void launch_some_sum(cudaStream_t stream, float *out, const void *x, ls_cuda_shape shape, float *sums)
 {
-    const int chunks = launch_sums<plain<T>, V>(stream, {(const T *)x, NULL}, sums, shape, 0);
+    const int chunks = launch_sums<plain<T>, V>(stream, {(const T *)x}, sums, shape, 0);
     finish_sum<<<ls_columns_of(shape.c), LS_FINISHING, 0, stream>>>(out, sums, chunks, shape.c);
 }
 
@@ -339,7 +384,7 @@ template <typename T, int V> void launch_moments(cudaStream_t stream, const ls_c
     const size_t rows = ls_cuda_rows(norm->shape);
     const ls_cuda_sums cut = ls_cuda_sums_of(rows, channels, V);
     moment_chunks<T, V><<<dim3(cut.columns, cut.chunks), LS_CUDA_THREADS, 0, stream>>>(
-        moments<T>{{(const T *)norm->x, NULL}}, sums, rows, channels, cut.lanes, cut.rows);
+        moments<T>{{(const T *)norm->x}}, sums, rows, channels, cut.lanes, cut.rows);
     finish_moments<<<ls_columns_of(channels), LS_FINISHING, 0, stream>>>(
         norm->saved, norm->statistics, norm->shift, sums, cut.chunks, channels, rows, cut.rows, norm->eps);
 }
@@ -360,18 +405,31 @@ template <typename T> void launch_infer(cudaStream_t stream, const ls_cuda_norm 
     LS_BY_VECTOR(T, norm->shape.c, launch_normalize, stream, norm, norm->running, 1);
 }
 
-template <typename T, int V> void launch_some_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *sums)
+template <typename T, int V, bool BY_X>
+void launch_slopes(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *k12, const float *sums, int chunks)
+{
+    const int channels = norm->shape.c;
+    const size_t n = ls_cuda_numbers(norm->shape) / V;
+    finish_slopes<<<ls_columns_of(channels), LS_FINISHING, 0, stream>>>(norm->dgb, k12, sums, norm->saved, chunks,
+                                                                        channels, (float)ls_cuda_rows(norm->shape));
+    differentiate<T, V, BY_X><<<ls_cuda_few_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
+        (T *)norm->dx, (T *)norm->dresidual, (const T *)norm->dy, (const T *)norm->x, (const T *)norm->y, norm->saved,
+        norm->gamma, norm->beta, k12, n, (unsigned)channels);
+}
+
+template <typename T, int V>
+void launch_some_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *scratch)
 {
     const ls_cuda_shape shape = norm->shape;
     const T *dy = (const T *)norm->dy, *x = (const T *)norm->x, *y = (const T *)norm->y;
-    const size_t rows = ls_cuda_rows(shape), n = ls_cuda_numbers(shape) / V;
-    float *k12 = sums;
-    sums += 2 * shape.c;
-    const int chunks = launch_sums<slopes<T>, V>(stream, {dy, x, y, norm->saved}, sums, shape, 1);
-    finish_slopes<<<ls_columns_of(shape.c), LS_FINISHING, 0, stream>>>(norm->dgb, k12, sums, norm->saved, chunks,
-                                                                       shape.c, (float)rows);
-    differentiate<T, V><<<ls_cuda_few_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
-        (T *)norm->dx, (T *)norm->dresidual, dy, x, y, norm->saved, norm->gamma, k12, n, (unsigned)shape.c);
+    float *k12 = scratch, *sums = scratch + 2 * shape.c;
+    if (norm->beta) {
+        const slopes_by_x<T> of = {dy, x, norm->saved, norm->gamma, norm->beta};
+        launch_slopes<T, V, true>(stream, norm, k12, sums, launch_sums<slopes_by_x<T>, V>(stream, of, sums, shape, 1));
+    } else {
+        const slopes<T> of = {dy, x, y, norm->saved};
+        launch_slopes<T, V, false>(stream, norm, k12, sums, launch_sums<slopes<T>, V>(stream, of, sums, shape, 1));
+    }
 }
 
 template <typename T> void launch_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *sums)

@@ -61,13 +61,14 @@ void launch_each(cudaStream_t stream, ls_cuda_pointwise what, void *out, const v
 }
 
 template <typename T, int V>
-__global__ void add_bias(T *out, const T *x, const float *bias, size_t n, unsigned channels, int relu)
+__global__ void add_bias(T *out, const T *x, unsigned x_c, const float *bias, size_t n, unsigned channels, int relu)
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        const unsigned c = ls_channel(i * V, channels);
-        ls_some<T, V> y = ((const ls_some<T, V> *)x)[i];
+        unsigned group;
+        const size_t row = ls_divide(i, channels / V, &group);
+        ls_some<T, V> y = ((const ls_some<T, V> *)x)[row * (x_c / V) + group];
         for (int k = 0; k < V; k++) {
-            const float sum = ls_load(&y.at[k]) + bias[c + k];
+            const float sum = ls_load(&y.at[k]) + bias[group * V + k];
             ls_store(&y.at[k], relu ? ls_relu_of(sum) : sum);
         }
         ((ls_some<T, V> *)out)[i] = y;
@@ -75,17 +76,19 @@ __global__ void add_bias(T *out, const T *x, const float *bias, size_t n, unsign
 }
 
 template <typename T, int V>
-void launch_some_bias(cudaStream_t stream, void *out, const void *x, const float *bias, ls_cuda_shape shape, int relu)
+void launch_some_bias(cudaStream_t stream, void *out, const void *x, int x_c, const float *bias, ls_cuda_shape shape,
+                      int relu)
 {
     const size_t n = ls_cuda_numbers(shape) / V;
-    add_bias<T, V>
-        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)out, (const T *)x, bias, n, (unsigned)shape.c, relu);
+    add_bias<T, V><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)out, (const T *)x, (unsigned)x_c, bias, n,
+                                                                      (unsigned)shape.c, relu);
 }
 
 template <typename T>
-void launch_bias(cudaStream_t stream, void *out, const void *x, const float *bias, ls_cuda_shape shape, int relu)
+void launch_bias(cudaStream_t stream, void *out, const void *x, int x_c, const float *bias, ls_cuda_shape shape,
+                 int relu)
 {
-    LS_BY_VECTOR(T, shape.c, launch_some_bias, stream, out, x, bias, shape, relu);
+    LS_BY_VECTOR(T, shape.c | x_c, launch_some_bias, stream, out, x, x_c, bias, shape, relu); /* what divides both */
 }
 
 template <typename T>
@@ -149,10 +152,10 @@ void ls_cuda_each(cudaStream_t stream, int half, ls_cuda_pointwise what, void *o
     LS_BY_TYPE(half, launch_each, stream, what, out, a, b, n, factor);
 }
 
-void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, const float *bias, ls_cuda_shape shape,
-                  int relu)
+void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, int x_c, const float *bias,
+                  ls_cuda_shape shape, int relu)
 {
-    LS_BY_TYPE(half, launch_bias, stream, out, x, bias, shape, relu);
+    LS_BY_TYPE(half, launch_bias, stream, out, x, x_c, bias, shape, relu);
 }
 
 void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,

@@ -52,9 +52,11 @@ __device__ void largest(float *best, int *chosen, const T *x, ls_cuda_shape in, 
         }
 }
 
-template <typename T, int V>
-__global__ void pool(T *y, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v, int max)
+/* K: windows of K by K side by side; 0: any. */
+template <typename T, int V, int K>
+__global__ void pool(T *y, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window any, int max)
 {
+    const ls_cuda_window v = K ? ls_cuda_window{K, K, 0} : any;
     for (size_t i = ls_thread(); i < ls_cuda_numbers(out) / V; i += ls_threads()) {
         const place p = place_of<V>(i, out);
         const int top = p.row * v.stride - v.padding, left = p.column * v.stride - v.padding;
@@ -84,10 +86,11 @@ __device__ int first_window(int place, ls_cuda_window v)
     return reach <= 0 ? 0 : (reach + v.stride - 1) / v.stride;
 }
 
-template <typename T, int V>
-__global__ void pool_backward(T *dx, const T *dy, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
+template <typename T, int V, int K>
+__global__ void pool_backward(T *dx, const T *dy, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window any,
                               int max, int relu)
 {
+    const ls_cuda_window v = K ? ls_cuda_window{K, K, 0} : any;
     for (size_t i = ls_thread(); i < ls_cuda_numbers(in) / V; i += ls_threads()) {
         const place p = place_of<V>(i, in);
         float sum[V] = {0};
@@ -131,21 +134,33 @@ template <typename T> __global__ void global_pool(T *y, const T *x, ls_cuda_shap
     }
 }
 
-template <typename T> __global__ void global_pool_backward(T *dx, const T *dy, ls_cuda_shape in)
+template <typename T, int V> __global__ void global_pool_backward(T *dx, const T *dy, ls_cuda_shape in)
 {
     const size_t places = (size_t)in.h * in.w;
-    for (size_t i = ls_thread(); i < ls_cuda_numbers(in); i += ls_threads()) {
-        const place p = place_of<1>(i, in);
-        ls_store(dx + i, ls_load(dy + p.image * in.c + p.c) / (float)places);
+    for (size_t i = ls_thread(); i < ls_cuda_numbers(in) / V; i += ls_threads()) {
+        const place p = place_of<V>(i, in);
+        ls_some<T, V> slope = *(const ls_some<T, V> *)(dy + p.image * in.c + p.c);
+        for (int k = 0; k < V; k++)
+            ls_store(&slope.at[k], ls_load(&slope.at[k]) / (float)places);
+        ((ls_some<T, V> *)dx)[i] = slope;
     }
+}
+
+/* The book's windows. */
+bool is_two_by_two(ls_cuda_window v)
+{
+    return v.kernel == 2 && v.stride == 2 && v.padding == 0;
 }
 
 template <typename T, int V>
 void launch_some(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
                  int max)
 {
-    pool<T, V><<<ls_cuda_blocks(ls_cuda_numbers(out) / V), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in, out,
-                                                                                         v, max);
+    const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(out) / V);
+    if (is_two_by_two(v))
+        pool<T, V, 2><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in, out, v, max);
+    else
+        pool<T, V, 0><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in, out, v, max);
 }
 
 template <typename T>
@@ -159,8 +174,13 @@ template <typename T, int V>
 void launch_some_backward(cudaStream_t stream, void *dx, const void *dy, const void *x, ls_cuda_shape in,
                           ls_cuda_shape out, ls_cuda_window v, int max, int relu)
 {
-    pool_backward<T, V><<<ls_cuda_blocks(ls_cuda_numbers(in) / V), LS_CUDA_THREADS, 0, stream>>>(
-        (T *)dx, (const T *)dy, (const T *)x, in, out, v, max, relu);
+    const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(in) / V);
+    if (is_two_by_two(v))
+        pool_backward<T, V, 2>
+            <<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, (const T *)x, in, out, v, max, relu);
+    else
+        pool_backward<T, V, 0>
+            <<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, (const T *)x, in, out, v, max, relu);
 }
 
 template <typename T>
@@ -175,10 +195,16 @@ template <typename T> void launch_global(cudaStream_t stream, void *y, const voi
     global_pool<T><<<ls_cuda_blocks((size_t)in.images * in.c), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in);
 }
 
+template <typename T, int V>
+void launch_some_global_backward(cudaStream_t stream, void *dx, const void *dy, ls_cuda_shape in)
+{
+    global_pool_backward<T, V>
+        <<<ls_cuda_blocks(ls_cuda_numbers(in) / V), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, in);
+}
+
 template <typename T> void launch_global_backward(cudaStream_t stream, void *dx, const void *dy, ls_cuda_shape in)
 {
-    global_pool_backward<T>
-        <<<ls_cuda_blocks(ls_cuda_numbers(in)), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, in);
+    LS_BY_VECTOR(T, in.c, launch_some_global_backward, stream, dx, dy, in);
 }
 
 } // namespace

@@ -7,9 +7,9 @@ namespace
 /* Where, in C order, number i of an activation is. */
 __device__ size_t in_c_order(size_t i, ls_cuda_shape s)
 {
-    const size_t places = (size_t)s.h * s.w, numbers = places * s.c;
-    const size_t image = i / numbers, left = i % numbers;
-    return image * numbers + left % s.c * places + left / s.c;
+    unsigned c, place;
+    const size_t image = ls_divide(ls_divide(i, s.c, &c), s.h * s.w, &place);
+    return (image * s.c + c) * s.h * s.w + place;
 }
 
 __device__ float number_of(const uint8_t *images, size_t i)
@@ -23,11 +23,14 @@ __device__ float number_of(const float *images, size_t i)
 }
 
 template <typename T, typename N>
-__global__ void gather(T *x, const N *images, const uint32_t *index, const ls_change *changes, ls_cuda_shape s, size_t n)
+__global__ void gather(T *x, const N *images, const uint32_t *index, const ls_change *changes, ls_cuda_shape s,
+                       size_t n)
 {
     const size_t numbers = (size_t)s.c * s.h * s.w, plane = (size_t)s.h * s.w;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        const size_t image = i / numbers, at = in_c_order(i, s) % numbers, place = at % plane;
+        unsigned at, place;
+        const size_t image = ls_divide(in_c_order(i, s), (unsigned)numbers, &at);
+        ls_divide(at, (unsigned)plane, &place);
         long from = (long)place;
         if (changes)
             from = ls_change_source(&changes[image], s.h, s.w, (int)(place / s.w), (int)(place % s.w));
@@ -52,13 +55,14 @@ template <typename T> __global__ void reshape(T *to, const T *from, ls_cuda_shap
 {
     const size_t places = (size_t)was.h * was.w, numbers = places * was.c;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        const size_t at = in_c_order(i, is), image = at / numbers, left = at % numbers;
-        to[i] = from[image * numbers + left % places * was.c + left / places];
+        unsigned left, place;
+        const size_t image = ls_divide(in_c_order(i, is), (unsigned)numbers, &left),
+                     c = ls_divide(left, (unsigned)places, &place);
+        to[i] = from[image * numbers + place * was.c + c];
     }
 }
 
-template <typename T>
-void launch_gather(cudaStream_t stream, void *x, const ls_cuda_samples *from, ls_cuda_shape s)
+template <typename T> void launch_gather(cudaStream_t stream, void *x, const ls_cuda_samples *from, ls_cuda_shape s)
 {
     const size_t n = ls_cuda_numbers(s);
     const uint32_t *index = from->index;

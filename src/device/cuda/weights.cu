@@ -12,6 +12,7 @@ __global__ void turn(T *packed, float *w, unsigned out, unsigned in, unsigned wi
                      unsigned each)
 {
     __shared__ float tile[LS_CUDA_TILE]; /* [i][tap] */
+    const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
     const unsigned last_out = packing ? wide_out : out, last_in = packing ? wide_in : in;
     for (unsigned o = blockIdx.y; o < last_out; o += gridDim.y)
         for (unsigned first = blockIdx.x * each; first < last_in; first += gridDim.x * each) {
@@ -19,22 +20,23 @@ __global__ void turn(T *packed, float *w, unsigned out, unsigned in, unsigned wi
             const unsigned have = o >= out || first >= in ? 0 : in - first < n ? in - first : n;
             float *from = w + ((size_t)o * in + first) * taps;
             T *to = packed + (size_t)o * wide_in * taps + first;
-            for (unsigned k = threadIdx.x; k < n * taps; k += blockDim.x)
-                if (packing)
-                    tile[k] = k < have * taps ? from[k] : 0;
-                else
-                    tile[k % n * taps + k / n] = ls_load(to + k / n * wide_in + k % n);
+            for (unsigned k = self; packing && k < n * taps; k += LS_CUDA_THREADS)
+                tile[k] = k < have * taps ? from[k] : 0;
+            for (unsigned tap = threadIdx.y; !packing && tap < taps; tap += blockDim.y)
+                for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+                    tile[i * taps + tap] = ls_load(to + tap * wide_in + i);
             __syncthreads();
-            for (unsigned k = threadIdx.x; k < n * taps; k += blockDim.x)
-                if (packing)
-                    ls_store(to + k / n * wide_in + k % n, tile[k % n * taps + k / n]);
-                else
-                    from[k] = tile[k];
+            for (unsigned tap = threadIdx.y; packing && tap < taps; tap += blockDim.y)
+                for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+                    ls_store(to + tap * wide_in + i, tile[i * taps + tap]);
+            for (unsigned k = self; !packing && k < n * taps; k += LS_CUDA_THREADS)
+                from[k] = tile[k];
             __syncthreads();
         }
 }
 
-template <typename T, int V> __global__ void fit(T *to, ls_cuda_shape is, const T *from, ls_cuda_shape was)
+template <typename T, int V>
+__global__ void fit(T *to, ls_cuda_shape is, const T *from, ls_cuda_shape was, const T *more)
 {
     for (size_t i = ls_thread(); i < ls_cuda_numbers(is) / V; i += ls_threads()) {
         unsigned group, column, row;
@@ -45,6 +47,11 @@ template <typename T, int V> __global__ void fit(T *to, ls_cuda_shape is, const 
         else
             for (int k = 0; k < V; k++)
                 ls_store(&some.at[k], 0);
+        if (more) {
+            const ls_some<T, V> other = ((const ls_some<T, V> *)more)[i];
+            for (int k = 0; k < V; k++)
+                ls_store(&some.at[k], ls_load(&some.at[k]) + ls_load(&other.at[k]));
+        }
         ((ls_some<T, V> *)to)[i] = some;
     }
 }
@@ -61,21 +68,22 @@ void launch_turn(cudaStream_t stream, void *packed, float *w, const ls_cuda_conv
     const unsigned taps = (unsigned)(v->window.kernel * v->window.kernel), each = LS_CUDA_TILE / taps;
     const unsigned out = (unsigned)v->y.c, wide_out = (unsigned)fit->y.c, wide_in = (unsigned)fit->x.c;
     const dim3 blocks((wide_in + each - 1) / each, wide_out < 65535 ? wide_out : 65535);
+    const dim3 threads(LS_CUDA_THREADS / 4, 4);
     turn<T, packing>
-        <<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)packed, w, out, (unsigned)v->x.c, wide_out, wide_in, taps, each);
+        <<<blocks, threads, 0, stream>>>((T *)packed, w, out, (unsigned)v->x.c, wide_out, wide_in, taps, each);
 }
 
 template <typename T, int V>
-void launch_some(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was)
+void launch_some(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was, const void *more)
 {
     const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(is) / V);
-    fit<T, V><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)to, is, (const T *)from, was);
+    fit<T, V><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)to, is, (const T *)from, was, (const T *)more);
 }
 
 template <typename T>
-void launch_fit(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was)
+void launch_fit(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was, const void *more)
 {
-    LS_BY_VECTOR(T, is.c | was.c, launch_some, stream, to, is, from, was); /* of what divides both */
+    LS_BY_VECTOR(T, is.c | was.c, launch_some, stream, to, is, from, was, more); /* of what divides both */
 }
 
 } // namespace
@@ -98,9 +106,10 @@ void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed,
         launch_turn<float, false>(stream, (void *)packed, w, fit, conv);
 }
 
-void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was)
+void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was,
+                 const void *more)
 {
-    LS_BY_TYPE(half, launch_fit, stream, to, is, from, was);
+    LS_BY_TYPE(half, launch_fit, stream, to, is, from, was, more);
 }
 
 void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n)
