@@ -11,7 +11,7 @@ namespace
 /* The terms of the two sums that a channel can have: what a thread gets ready of V channels, CONSTANTS numbers of each, what it loads of a
  * row, and what it adds. */
 template <typename T> struct plain {
-    enum { AT_ONCE = 4 /* rows, to wait less for memory */, CONSTANTS = 0 };
+    enum { AT_ONCE = 4 /* rows, to wait less for memory */, CONSTANTS = 0, BLOCKS = 4 /* at least, at once */ };
     const T *x;
     template <int V> struct row {
         ls_some<T, V> x;
@@ -45,7 +45,7 @@ template <typename T> struct moments : plain<T> {
 
 /* Of a gradient that a relu behind the BatchNorm lets pass where its output y is above 0; y NULL: there was none. */
 template <typename T> struct slopes {
-    enum { AT_ONCE = 2, CONSTANTS = 1 };
+    enum { AT_ONCE = 2, CONSTANTS = 1, BLOCKS = 2 };
     const T *dy, *x, *y;
     const float *saved;
     template <int V> struct row {
@@ -75,7 +75,7 @@ template <typename T> struct slopes {
 
 /* The same, with y computed from x once more, which takes less time than to read it. */
 template <typename T> struct slopes_by_x {
-    enum { AT_ONCE = 2, CONSTANTS = 3 };
+    enum { AT_ONCE = 2, CONSTANTS = 3, BLOCKS = 4 };
     const T *dy, *x;
     const float *saved, *gamma, *beta;
     template <int V> struct row {
@@ -137,7 +137,8 @@ __device__ void add_rows(const Of &of, part p, int channels, const float *ready,
 
 /* sums[2][chunks][channels]; the second half only where there are two. */
 template <typename Of, int V>
-__global__ void sum_chunks(Of of, float *sums, size_t rows, int channels, int lanes, size_t chunk, int two)
+__launch_bounds__(LS_CUDA_THREADS, Of::BLOCKS) __global__
+    void sum_chunks(Of of, float *sums, size_t rows, int channels, int lanes, size_t chunk, int two)
 {
     __shared__ float a_of[LS_CUDA_THREADS * V], b_of[LS_CUDA_THREADS * V];
     const part p(rows, channels, lanes, chunk, V);
