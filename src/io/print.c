@@ -40,18 +40,19 @@ __attribute__((format(printf, 2, 3))) static void put(text *t, const char *forma
 
 static void put_values(text *t, const float *values, const ls_shape *shape, int dimension)
 {
-    if (dimension == shape->rank) {
+    const int rank = shape->rank < LS_MAX_RANK ? shape->rank : LS_MAX_RANK; /* as it is, which compilers do not know */
+    if (dimension >= rank) {
         put(t, "%.5g", (double)values[0]);
         return;
     }
     int64_t n = shape->dim[dimension], inner = 1;
-    for (int i = dimension + 1; i < shape->rank; i++)
+    for (int i = dimension + 1; i < rank; i++)
         inner *= shape->dim[i];
     put(t, "[");
     for (int64_t i = 0; i < n; i++) {
         if (i > 0) {
-            put(t, dimension + 1 < shape->rank ? ",\n" : ", ");
-            for (int k = 0; k <= dimension && dimension + 1 < shape->rank; k++)
+            put(t, dimension + 1 < rank ? ",\n" : ", ");
+            for (int k = 0; k <= dimension && dimension + 1 < rank; k++)
                 put(t, " ");
         }
         if (n > SHOWN && i == EDGE) {
