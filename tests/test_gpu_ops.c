@@ -20,6 +20,7 @@ typedef struct bench {
     ls_context context;
     ls_unit *unit;
     ls_dtype dtype;
+    int direct; /* convolutions by the card's own products */
     long cases;
     double worst;
     char worst_of[256];
@@ -280,6 +281,7 @@ static double off_by(const float *a, const float *b, size_t n)
 static void run_accumulating(bench *b, const row *r)
 {
     test_case one = case_of(r, LS_OP_CONV_DATA, 0, 0, 0, ORDINARY);
+    one.attributes.direct = b->direct;
     const ls_backend *backend = b->unit->backend;
     const size_t bytes = backend->made ? backend->made(LS_OP_CONV_DATA, 0) : 4;
     test_random random = {.state = 77};
@@ -355,7 +357,8 @@ static void run_op(bench *b, ls_op op, int family)
             if ((relu && !takes_relu(op)) || (add && !takes_add(op)) || (bias && !takes_bias(op)) ||
                 (!full && work_of(r) >= SMALL))
                 continue;
-            const test_case one = case_of(r, op, relu, add, bias, ORDINARY);
+            test_case one = case_of(r, op, relu, add, bias, ORDINARY);
+            one.attributes.direct = b->direct;
             run_case(b, &one);
         }
     }
@@ -385,14 +388,21 @@ static void operations_agree(void **state)
             print_message("%s: %-24s %4ld cases, the worst off by %.1e: %s\n", dtype_name[b.dtype], ls_op_name(op),
                           b.cases - before, b.worst, b.worst_of);
         }
+    b.direct = 1;
+    for (int family = CONVS; b.dtype == LS_F32 && family <= CROPPED; family++)
+        for (int k = 0; k < 3; k++) { /* what Winograd is of follows */
+            b.worst = 0;
+            run_op(&b, families[family][k], family);
+            print_message("%s: %s by products of our own, the worst off by %.1e\n", dtype_name[b.dtype],
+                          ls_op_name(families[family][k]), b.worst);
+        }
     b.worst = 0;
-    for (size_t i = 0; i < op_rows; i++) {
-        const row *r = &op_table[i];
-        if (r->family == CONVS || r->family == CROPPED)
-            run_accumulating(&b, r);
-        else if (r->family == MAPS)
-            run_masking(&b, r);
-    }
+    for (b.direct = b.dtype == LS_F32; b.direct >= 0; b.direct--)
+        for (size_t i = 0; i < op_rows; i++)
+            if (op_table[i].family == CONVS || op_table[i].family == CROPPED)
+                run_accumulating(&b, &op_table[i]);
+            else if (op_table[i].family == MAPS)
+                run_masking(&b, &op_table[i]);
     print_message("%s: gradients of images added to others, the worst off by %.1e; relus found from x\n",
                   dtype_name[b.dtype], b.worst);
     assert_true(b.cases > 0);

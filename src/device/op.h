@@ -193,6 +193,7 @@ typedef struct ls_attributes {
     ls_op op;
     int kernel, stride, padding;
     int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
+    int direct;                               /* convolutions: 1 where the session says direct */
     float eps;                                /* BatchNorm */
     float rate;                               /* dropout */
     uint64_t key;                             /* dropout: hash of the layer's name */

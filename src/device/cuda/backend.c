@@ -115,11 +115,19 @@ static size_t conv_scratch(const ls_op_call *call, size_t number)
                (added_to(call) ? ls_cuda_aligned(ls_cuda_numbers(v.x) * number) : 0);
     if (is_thin(&v))
         return direct;
-    return room_of(&v, number, added_to(call)).workspace_at + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
+    const conv_room room = room_of(&v, number, added_to(call));
+    const size_t product = ls_cuda_product_scratch(&room.fit), own = direct > product ? direct : product;
+    return room.workspace_at + (own > LS_CARD_DNN ? own : LS_CARD_DNN);
 }
 
-/* The gradient of a convolution's input by cuDNN; false where it has no engine. */
-static bool conv_data_by_library(const ls_op_call *call, const ls_cuda_conv *v)
+/* Whether to compute by a product of our own, whose sums have an order, in place of cuDNN. */
+static bool by_product(const ls_op_call *call)
+{
+    return call->attributes->direct && card_of(call)->dtype == LS_F32;
+}
+
+/* The gradient of a convolution's input, fitted; false where cuDNN has no engine. */
+static bool fitted_conv_data(const ls_op_call *call, const ls_cuda_conv *v)
 {
     ls_card *card = card_of(call);
     cudaStream_t stream = card->stream;
@@ -130,28 +138,34 @@ static bool conv_data_by_library(const ls_op_call *call, const ls_cuda_conv *v)
     const ls_cuda_conv *fit = &room.fit;
     char *packed = call->scratch, *fit_y = packed + room.y_at;
     int64_t bytes;
-    const bool adds = more && !room.copies_x && ls_card_engine(card, LS_CARD_MORE_DATA, fit, &bytes);
+    const bool own = by_product(call);
+    const bool adds = more && !room.copies_x && (own || ls_card_engine(card, LS_CARD_MORE_DATA, fit, &bytes));
     const bool copies = room.copies_x || (more && !adds);
-    if (!adds && !ls_card_engine(card, LS_CARD_DATA, fit, &bytes))
+    if (!adds && !own && !ls_card_engine(card, LS_CARD_DATA, fit, &bytes))
         return false;
     if (room.copies_y)
         ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y, NULL);
-    if (adds && more != x)
+    if (adds && more != x && !own)
         ls_card_good(card,
                      cudaMemcpyAsync(x, more, ls_cuda_numbers(v->x) * ls_card_number_bytes(card),
                                      cudaMemcpyDeviceToDevice, stream),
                      "a copy on the card");
     ls_cuda_pack(stream, half, packed, call->in[1].data, fit, v);
-    ls_card_convolve(card, adds ? LS_CARD_MORE_DATA : LS_CARD_DATA, fit, copies ? packed + room.x_at : x, packed,
-                     room.copies_y ? fit_y : y, packed + room.workspace_at);
+    void *fit_x = copies ? packed + room.x_at : x;
+    y = room.copies_y ? fit_y : y;
+    if (own)
+        ls_cuda_product_data(stream, fit_x, y, call->scratch, adds ? more : NULL, fit);
+    else
+        ls_card_convolve(card, adds ? LS_CARD_MORE_DATA : LS_CARD_DATA, fit, fit_x, packed, y,
+                         packed + room.workspace_at);
     if (copies) /* what no window reads has no gradient */
-        ls_cuda_fit(stream, half, x, v->x, packed + room.x_at, fit->x, more);
+        ls_cuda_fit(stream, half, x, v->x, fit_x, fit->x, more);
     return true;
 }
 
-/* The result, or the gradient of the weights, by cuDNN; false where it has no engine. A result stays fitted. */
-static bool convolve_by_library(const ls_op_call *call, ls_card_direction direction, const ls_cuda_conv *v, void *x,
-                                float *w, void *y)
+/* The result, or the gradient of the weights; false where cuDNN has no engine. A result stays fitted. */
+static bool fitted_conv(const ls_op_call *call, ls_card_direction direction, const ls_cuda_conv *v, void *x, float *w,
+                        void *y)
 {
     ls_card *card = card_of(call);
     cudaStream_t stream = card->stream;
@@ -160,8 +174,10 @@ static bool convolve_by_library(const ls_op_call *call, ls_card_direction direct
     const ls_cuda_conv *fit = &room.fit;
     char *packed = call->scratch;
     void *fit_x = room.copies_x ? packed + room.x_at : x, *fit_y = room.copies_y ? packed + room.y_at : y;
+    void *workspace = packed + room.workspace_at;
     int64_t bytes;
-    if (!ls_card_engine(card, direction, fit, &bytes))
+    const bool own = by_product(call);
+    if (!own && !ls_card_engine(card, direction, fit, &bytes))
         return false;
     if (room.copies_x)
         ls_cuda_fit(stream, half, fit_x, fit->x, x, v->x, NULL);
@@ -169,8 +185,13 @@ static bool convolve_by_library(const ls_op_call *call, ls_card_direction direct
         ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y, NULL);
     if (direction == LS_CARD_FORWARD)
         ls_cuda_pack(stream, half, packed, w, fit, v);
-    ls_card_convolve(card, direction, fit, fit_x, packed, fit_y, packed + room.workspace_at);
-    if (direction == LS_CARD_WEIGHT)
+    if (own && direction == LS_CARD_FORWARD)
+        ls_cuda_product(stream, fit_y, fit_x, call->scratch, fit);
+    else if (own)
+        ls_cuda_product_weight(stream, w, fit_x, fit_y, fit, v, workspace);
+    else
+        ls_card_convolve(card, direction, fit, fit_x, packed, fit_y, workspace);
+    if (!own && direction == LS_CARD_WEIGHT)
         ls_cuda_unpack(stream, half, w, packed, fit, v);
     return true;
 }
@@ -198,7 +219,7 @@ static void conv(const ls_op_call *call)
     ls_cuda_shape shape = v.y; /* of what is made */
     if (is_linear(&v)) {
         linear(call, LS_CARD_FORWARD, &v, x->data);
-    } else if (!is_thin(&v) && convolve_by_library(call, LS_CARD_FORWARD, &v, x->data, w, y->data)) {
+    } else if (!is_thin(&v) && fitted_conv(call, LS_CARD_FORWARD, &v, x->data, w, y->data)) {
         const conv_room room = room_of(&v, ls_card_number_bytes(card_of(call)), false);
         made = room.copies_y ? (const char *)call->scratch + room.y_at : made;
         shape = room.fit.y;
@@ -226,7 +247,7 @@ static void conv_data(const ls_op_call *call)
         linear(call, LS_CARD_DATA, &v, more ? made : x->data);
         if (more)
             ls_cuda_each(card->stream, half, LS_CUDA_ADD, x->data, made, more, ls_cuda_numbers(v.x), 0);
-    } else if (is_thin(&v) || !conv_data_by_library(call, &v)) {
+    } else if (is_thin(&v) || !fitted_conv_data(call, &v)) {
         ls_cuda_direct_data(card->stream, half, x->data, y->data, call->in[1].data, more, &v);
     }
 }
@@ -240,7 +261,7 @@ static void conv_weight(const ls_op_call *call)
     const ls_cuda_conv v = conv_of(call, &call->in[0], &call->in[1]);
     if (is_linear(&v))
         ls_card_linear(card, LS_CARD_WEIGHT, &v, x, dw, dy);
-    else if (is_thin(&v) || !convolve_by_library(call, LS_CARD_WEIGHT, &v, x, dw, dy))
+    else if (is_thin(&v) || !fitted_conv(call, LS_CARD_WEIGHT, &v, x, dw, dy))
         ls_cuda_direct_weight(card->stream, half, dw, x, dy, &v, call->scratch);
 }
 
