@@ -71,7 +71,7 @@ static inline int ls_cuda_weight_chunks(size_t rows)
 /* A product of matrices (product.cu) is cut into blocks of 128 lines by so many columns, */
 static inline int ls_cuda_product_width(size_t columns)
 {
-    return columns <= 64 ? 64 : 128;
+    return columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
 }
 
 /* and where its depth is long and its blocks are few, into parts in depth, that are added in order. */

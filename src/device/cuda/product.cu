@@ -255,7 +255,8 @@ __launch_bounds__(LS_CUDA_THREADS, 2) __global__
     void product(const __grid_constant__ A a, const __grid_constant__ B b, float *c, const float *more, size_t lines,
                  size_t columns, size_t all_k)
 {
-    enum { WIDE = N / 16 };
+    enum { WIDE = N / 16, SOME = WIDE < 4 ? WIDE : 4 /* neighbours of a thread */ };
+    typedef ls_some<float, SOME> some;
     __shared__ __align__(16) float a_of[2][K][M + PAD], b_of[2][K][N + PAD];
     const size_t m = (size_t)blockIdx.x * M, n = (size_t)blockIdx.y * N;
     const size_t each = (all_k + gridDim.z * K - 1) / (gridDim.z * K) * K, first = blockIdx.z * each;
@@ -264,7 +265,7 @@ __launch_bounds__(LS_CUDA_THREADS, 2) __global__
     const bringing<N, B::ALONG> from_b;
     typename A::walk in_a = a.start(m + from_a.line, first + from_a.k, end);
     typename B::walk in_b = b.start(n + from_b.line, first + from_b.k, end);
-    const int down = threadIdx.x / 16 * 4, right = threadIdx.x % 16 * 4;
+    const int down = threadIdx.x / 16 * 4, right = threadIdx.x % 16 * SOME;
     float sum[8][WIDE] = {{0}};
     four next_a = a.next(&in_a), next_b = b.next(&in_b);
     int now = 0;
@@ -278,28 +279,29 @@ __launch_bounds__(LS_CUDA_THREADS, 2) __global__
         }
 #pragma unroll
         for (int depth = 0; depth < K; depth++) {
-            four of_a[2], of_b[WIDE / 4];
+            four of_a[2];
+            some of_b[WIDE / SOME];
             for (int i = 0; i < 2; i++)
                 of_a[i] = *(const four *)&a_of[now][depth][64 * i + down];
-            for (int j = 0; j < WIDE / 4; j++)
-                of_b[j] = *(const four *)&b_of[now][depth][64 * j + right];
+            for (int j = 0; j < WIDE / SOME; j++)
+                of_b[j] = *(const some *)&b_of[now][depth][64 * j + right];
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 for (int j = 0; j < WIDE; j++)
-                    sum[i][j] = fmaf(of_a[i / 4].at[i % 4], of_b[j / 4].at[j % 4], sum[i][j]);
+                    sum[i][j] = fmaf(of_a[i / 4].at[i % 4], of_b[j / SOME].at[j % SOME], sum[i][j]);
         }
     }
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        for (int j = 0; j < WIDE; j += 4) {
+        for (int j = 0; j < WIDE; j += SOME) {
             const size_t line = m + 64 * (i / 4) + down + i % 4, column = n + 64 * (j / 4) + right;
             if (line >= lines || column >= columns)
                 continue;
             const size_t at = (blockIdx.z * lines + line) * columns + column;
-            four out = {{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}};
-            for (int k = 0; more && k < 4; k++)
-                out.at[k] += more[at + k];
-            *(four *)(c + at) = out;
+            some out;
+            for (int k = 0; k < SOME; k++)
+                out.at[k] = more ? sum[i][j + k] + more[at + k] : sum[i][j + k];
+            *(some *)(c + at) = out;
         }
 }
 
@@ -330,7 +332,9 @@ void launch(cudaStream_t stream, const A &a, const B &b, float *c, const float *
 {
     const int wide = ls_cuda_product_width(columns);
     const dim3 blocks((unsigned)((lines + M - 1) / M), (unsigned)((columns + wide - 1) / wide), parts);
-    if (wide == 64)
+    if (wide == 32)
+        product<32, A, B><<<blocks, LS_CUDA_THREADS, 0, stream>>>(a, b, c, more, lines, columns, k);
+    else if (wide == 64)
         product<64, A, B><<<blocks, LS_CUDA_THREADS, 0, stream>>>(a, b, c, more, lines, columns, k);
     else
         product<128, A, B><<<blocks, LS_CUDA_THREADS, 0, stream>>>(a, b, c, more, lines, columns, k);
