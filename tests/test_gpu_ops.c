@@ -138,24 +138,30 @@ static void fill(bench *b, const row *r, kind what, value *v, test_random *rando
 
 /* ---- One case ---- */
 
+static double off_by(const float *a, const float *b, size_t n)
+{
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(difference / (norm > 0 ? norm : 1e-30));
+}
+
 static void compare(bench *b, const test_case *one, const value *v, kind what, int k)
 {
     char text[256];
-    double difference = 0, norm = 0;
     float *expected = test_floats(v->n + 1);
     if (by_image(what))
         test_unpack(expected, v->lanes, &v->shape, one->row->count);
     else
         memcpy(expected, v->lanes, v->n * sizeof(float));
-    for (size_t i = 0; i < v->n; i++) {
+    for (size_t i = 0; i < v->n; i++)
         if (isnan(expected[i]) && isnan(v->rows[i])) /* the variance of a single number */
-            continue;
-        difference += ((double)v->rows[i] - expected[i]) * ((double)v->rows[i] - expected[i]);
-        norm += (double)expected[i] * expected[i];
-    }
+            expected[i] = v->rows[i] = 0;
+    const double off = off_by(v->rows, expected, v->n);
     free(expected);
     describe(one, text, sizeof text);
-    const double off = difference > 0 ? sqrt(difference / (norm > 0 ? norm : 1e-30)) : 0;
     if (!(off <= allowed[b->dtype])) /* NaN too */
         fail_msg("%s: %s: out[%d] is off by %.2g, more than %.2g", dtype_name[b->dtype], text, k, off,
                  allowed[b->dtype]);
@@ -163,6 +169,29 @@ static void compare(bench *b, const test_case *one, const value *v, kind what, i
         b->worst = off;
         snprintf(b->worst_of, sizeof b->worst_of, "%s", text);
     }
+}
+
+/* Has the card do it; data pointers are the card's. */
+static void hand_in(bench *b, const test_case *one, const ls_samples *samples, ls_op_call *call)
+{
+    const ls_backend *backend = b->unit->backend;
+    ls_samples there = *samples;
+    const ls_form form = {.plan = 1, .count = one->row->count};
+    call->unit = b->unit;
+    const size_t bytes = backend->scratch(call);
+    call->scratch = bytes ? ls_unit_alloc(b->unit, bytes, 1, "a test") : NULL;
+    if (b->unit->type->begin(b->unit, &form, samples, &there))
+        fail_msg("%s", b->unit->message);
+    call->samples = &there;
+    backend->kernel[one->attributes.op](call);
+    b->unit->type->end(b->unit);
+    b->unit->type->finish(b->unit);
+    if (b->unit->status != LS_OK) {
+        char text[256];
+        describe(one, text, sizeof text);
+        fail_msg("%s: %s: %s", dtype_name[b->dtype], text, b->unit->message);
+    }
+    ls_unit_release(b->unit, call->scratch);
 }
 
 static void run_case(bench *b, const test_case *one)
@@ -203,24 +232,8 @@ static void run_case(bench *b, const test_case *one)
     }
     test_run(test_fastest(), &reference);
 
-    ls_samples there = batch.samples;
-    const ls_form form = {.plan = 1, .count = r->count};
-    call.unit = b->unit;
     call.groups = reference.groups;
-    const size_t bytes = backend->scratch(&call);
-    void *scratch = bytes ? ls_unit_alloc(b->unit, bytes, 1, "a test") : NULL;
-    call.scratch = scratch;
-    if (b->unit->type->begin(b->unit, &form, &batch.samples, &there))
-        fail_msg("%s", b->unit->message);
-    call.samples = &there;
-    backend->kernel[op](&call);
-    b->unit->type->end(b->unit);
-    b->unit->type->finish(b->unit);
-    if (b->unit->status != LS_OK) {
-        char text[256];
-        describe(one, text, sizeof text);
-        fail_msg("%s: %s: %s", dtype_name[b->dtype], text, b->unit->message);
-    }
+    hand_in(b, one, &batch.samples, &call);
     for (int k = 0; k < LS_MAX_OUT; k++) {
         const kind what = operands_of[op].out[k];
         const int dresidual = op == LS_OP_BATCH_NORM_BACKWARD && k == 2;
@@ -229,7 +242,6 @@ static void run_case(bench *b, const test_case *one)
         get(b, &out[k]);
         compare(b, one, &out[k], what, k);
     }
-    ls_unit_release(b->unit, scratch);
     for (int k = 0; k < LS_MAX_IN; k++)
         value_free(b, &in[k]);
     for (int k = 0; k < LS_MAX_OUT; k++)
@@ -244,11 +256,8 @@ static void run_case(bench *b, const test_case *one)
 /* Runs an operation of a row: `in` and `out` are filled, or NULL where there is none. */
 static void run_on_card(bench *b, const test_case *one, value *const in[LS_MAX_IN], value *const out[LS_MAX_OUT])
 {
-    const ls_backend *backend = b->unit->backend;
     test_batch batch = batch_of(one);
-    ls_samples there = batch.samples;
-    const ls_form form = {.plan = 1, .count = one->row->count};
-    ls_op_call call = {.attributes = &one->attributes, .samples = &there, .unit = b->unit};
+    ls_op_call call = {.attributes = &one->attributes, .samples = &batch.samples};
     for (int k = 0; k < LS_MAX_IN; k++)
         if (in[k]) {
             call.in[k] = in[k]->shape;
@@ -259,30 +268,11 @@ static void run_on_card(bench *b, const test_case *one, value *const in[LS_MAX_I
             call.out[k] = out[k]->shape;
             call.out[k].data = out[k]->card;
         }
-    const size_t bytes = backend->scratch(&call);
-    call.scratch = bytes ? ls_unit_alloc(b->unit, bytes, 1, "a test") : NULL;
-    if (!b->unit->type->begin(b->unit, &form, &batch.samples, &there)) {
-        backend->kernel[one->attributes.op](&call);
-        b->unit->type->end(b->unit);
-    }
-    b->unit->type->finish(b->unit);
-    if (b->unit->status != LS_OK)
-        fail_msg("%s", b->unit->message);
-    ls_unit_release(b->unit, call.scratch);
+    hand_in(b, one, &batch.samples, &call);
     for (int k = 0; k < LS_MAX_OUT; k++)
         if (out[k])
             get(b, out[k]);
     test_batch_free(&batch);
-}
-
-static double off_by(const float *a, const float *b, size_t n)
-{
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < n; i++) {
-        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        norm += (double)b[i] * b[i];
-    }
-    return sqrt(difference / (norm > 0 ? norm : 1e-30));
 }
 
 /* A gradient of images that is added to another one, which lies elsewhere, or where it is to be. */

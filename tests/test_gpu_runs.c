@@ -165,7 +165,7 @@ static double distance(const float *a, const float *b, size_t n)
 static void numbers_are_close_to_the_cpus(void **state)
 {
     (void)state;
-    static const double allowed[] = {[LS_F32] = 2e-3, [LS_TF32] = 0.1, [LS_BF16] = 0.3};
+    static const double allowed[] = {[LS_F32] = 2e-3, [LS_TF32] = 0.05, [LS_BF16] = 0.3};
     for (size_t m = 0; m < 2; m++) {
         result cpu = train((how){.model = models[m], .devices = "cpu:0-1", .gently = true});
         for (int dtype = LS_F32; dtype <= LS_BF16; dtype += small ? 2 : 1) {

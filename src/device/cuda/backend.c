@@ -529,7 +529,9 @@ static size_t read_as(ls_op op, int k)
     }
 }
 
+/* What the backends of all dtypes have. */
 #define TABLE                                                                                                          \
+    .group = 1, .place = LS_CUDA_ALIGNMENT / sizeof(float), .reorders = 1, .shifts = 1, .accumulates = 1,              \
     .kernel = {[LS_OP_IMAGES] = images,                                                                                \
                [LS_OP_CONV] = conv,                                                                                    \
                [LS_OP_CONV_DATA] = conv_data,                                                                          \
@@ -575,32 +577,9 @@ static size_t read_as(ls_op op, int k)
 
 const ls_backend *ls_card_backend(ls_dtype dtype)
 {
-    enum { PLACE = LS_CUDA_ALIGNMENT / sizeof(float) };
-    static const ls_backend f32 = {.name = "cuda f32",
-                                   .group = 1,
-                                   .place = PLACE,
-                                   .reorders = 1,
-                                   .shifts = 1,
-                                   .accumulates = 1,
-                                   .scratch = scratch,
-                                   TABLE};
-    static const ls_backend tf32 = {.name = "cuda tf32",
-                                    .group = 1,
-                                    .place = PLACE,
-                                    .reorders = 1,
-                                    .shifts = 1,
-                                    .accumulates = 1,
-                                    .scratch = scratch,
-                                    TABLE};
-    static const ls_backend bf16 = {.name = "cuda bf16",
-                                    .group = 1,
-                                    .place = PLACE,
-                                    .reorders = 1,
-                                    .shifts = 1,
-                                    .accumulates = 1,
-                                    .made = made_as,
-                                    .read = read_as,
-                                    .scratch = half_scratch,
-                                    TABLE};
+    static const ls_backend f32 = {.name = "cuda f32", .scratch = scratch, TABLE};
+    static const ls_backend tf32 = {.name = "cuda tf32", .scratch = scratch, TABLE};
+    static const ls_backend bf16 = {
+        .name = "cuda bf16", .made = made_as, .read = read_as, .scratch = half_scratch, TABLE};
     return dtype == LS_BF16 ? &bf16 : dtype == LS_TF32 ? &tf32 : &f32;
 }

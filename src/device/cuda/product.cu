@@ -43,71 +43,69 @@ struct depth {
     }
 };
 
+/* The way of a line that is a place of one map along the taps and channels of the places of another one. */
+struct way {
+    depth k;
+    const float *image; /* of the other map */
+    int row, column;    /* of the first */
+    bool there;
+    __device__ way(size_t line, ls_cuda_shape of, size_t first, const float *map, ls_cuda_shape s, int kernel)
+    {
+        unsigned right, down;
+        const size_t i = ls_divide(ls_divide(line, of.w, &right), of.h, &down);
+        there = i < (size_t)of.images;
+        image = map + i * s.h * s.w * s.c;
+        row = (int)down;
+        column = (int)right;
+        k.start((int)first, s.c, kernel);
+    }
+    /* Reads at this tap's place of the other map, if it is one, and goes on. */
+    __device__ four next(ls_cuda_shape s, int kernel, bool is_one, int r, int q)
+    {
+        const bool inside = there && is_one && k.ky < kernel && r >= 0 && r < s.h && q >= 0 && q < s.w;
+        const four in = inside ? *(const four *)(image + (r * s.w + q) * s.c + k.c) : none();
+        k.go_on(s.c, kernel);
+        return in;
+    }
+};
+
 /* Line m is a place of y, k a tap and channel of x in its window. */
 struct windows {
     enum { ALONG = 1 };
+    typedef way walk;
     const float *x;
     ls_cuda_conv v;
-    struct walk {
-        depth k;
-        const float *image;
-        int top, left;
-        bool there;
-    };
-    __device__ walk start(size_t m, size_t k, size_t) const
+    __device__ way start(size_t m, size_t k, size_t) const
     {
-        walk w;
-        unsigned row, column;
-        const size_t image = ls_divide(ls_divide(m, v.y.w, &column), v.y.h, &row);
-        w.there = image < (size_t)v.y.images;
-        w.image = x + image * v.x.h * v.x.w * v.x.c;
-        w.top = (int)row * v.window.stride - v.window.padding;
-        w.left = (int)column * v.window.stride - v.window.padding;
-        w.k.start((int)k, v.x.c, v.window.kernel);
+        way w(m, v.y, k, x, v.x, v.window.kernel);
+        w.row = w.row * v.window.stride - v.window.padding;
+        w.column = w.column * v.window.stride - v.window.padding;
         return w;
     }
-    __device__ four next(walk *w) const
+    __device__ four next(way *w) const
     {
-        const int r = w->top + w->k.ky, q = w->left + w->k.kx;
-        const bool inside = w->there && w->k.ky < v.window.kernel && r >= 0 && r < v.x.h && q >= 0 && q < v.x.w;
-        const four in = inside ? *(const four *)(w->image + (r * v.x.w + q) * v.x.c + w->k.c) : none();
-        w->k.go_on(v.x.c, v.window.kernel);
-        return in;
+        return w->next(v.x, v.window.kernel, true, w->row + w->k.ky, w->column + w->k.kx);
     }
 };
 
 /* Line m is a place of x, k a tap and channel of the places of dy whose windows have it there. */
 struct slopes {
     enum { ALONG = 1 };
+    typedef way walk;
     const float *dy;
     ls_cuda_conv v;
-    struct walk {
-        depth k;
-        const float *image;
-        int bottom, right;
-        bool there;
-    };
-    __device__ walk start(size_t m, size_t k, size_t) const
+    __device__ way start(size_t m, size_t k, size_t) const
     {
-        walk w;
-        unsigned row, column;
-        const size_t image = ls_divide(ls_divide(m, v.x.w, &column), v.x.h, &row);
-        w.there = image < (size_t)v.x.images;
-        w.image = dy + image * v.y.h * v.y.w * v.y.c;
-        w.bottom = (int)row + v.window.padding;
-        w.right = (int)column + v.window.padding;
-        w.k.start((int)k, v.y.c, v.window.kernel);
+        way w(m, v.x, k, dy, v.y, v.window.kernel);
+        w.row += v.window.padding;
+        w.column += v.window.padding;
         return w;
     }
-    __device__ four next(walk *w) const
+    __device__ four next(way *w) const
     {
-        const int stride = v.window.stride, down = w->bottom - w->k.ky, right = w->right - w->k.kx;
+        const int stride = v.window.stride, down = w->row - w->k.ky, right = w->column - w->k.kx;
         const int r = down / stride, q = right / stride;
-        const bool inside = w->there && w->k.ky < v.window.kernel && down >= 0 && right >= 0 && r * stride == down &&
-                            q * stride == right && r < v.y.h && q < v.y.w;
-        const four in = inside ? *(const four *)(w->image + (r * v.y.w + q) * v.y.c + w->k.c) : none();
-        w->k.go_on(v.y.c, v.window.kernel);
-        return in;
+        return w->next(v.y, v.window.kernel, r * stride == down && q * stride == right, r, q);
     }
 };
 
