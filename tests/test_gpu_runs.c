@@ -11,6 +11,7 @@
 
 #include "device/cards.h"
 #include "parallel/network.h"
+#include "parallel/step.h"
 #include "tensors.h"
 #include "training.h"
 
@@ -242,6 +243,91 @@ static void what_is_not_finite_is_an_error(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* ---- Steps behind one another ---- */
+
+typedef struct ahead {
+    ls_trainer *trainer;
+    int64_t number; /* of shards so far */
+    int steps;      /* that began before the one in front of them was known to be good */
+} ahead;
+
+enum { PARTS = (BATCH - 1) / SHARD + 1 };
+
+/* Asked for by the device's thread, in front of each operation. */
+static bool note_ahead(void *user, ls_device device, int shard, int operation)
+{
+    ahead *a = user;
+    (void)device, (void)shard;
+    if (operation == 0 && a->number++ % PARTS == 0) {
+        pthread_mutex_lock(&a->trainer->lock);
+        a->steps += a->trainer->reported < (a->number - 1) / PARTS;
+        pthread_mutex_unlock(&a->trainer->lock);
+    }
+    return false;
+}
+
+/* So many steps with the same images: at once, or each one waited for; `spoiled` is the number of the one whose rate is infinite. */
+static uint64_t follow(bool at_once, int steps, int spoiled, ls_metrics *metrics, int *ahead_of)
+{
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .conv = LS_CONV_DIRECT});
+    ls_data *data = images(s, BATCH);
+    ls_module *net = network_of(s, models[1]);
+    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
+    ahead a = {.trainer = trainer};
+    s->fault = note_ahead;
+    s->fault_user = &a;
+    ls_batch b;
+    assert_true(ls_next(data, &b));
+    for (int step = 1; step <= steps; step++) {
+        trainer->options.lr = step == spoiled ? HUGE_VAL : 0.01;
+        test_step(net, trainer, &b);
+        if (!at_once)
+            ls_wait(s);
+        if (step == steps / 2 && !spoiled) /* the running statistics are read between two steps */
+            ls_evaluate(net, data, metrics);
+    }
+    ls_wait(s);
+    s->fault = NULL;
+    if (spoiled)
+        assert_true(ls_catch(s, LS_NOT_FINITE));
+    uint64_t sum = ls_checksum(net);
+    ls_evaluate(net, data, metrics + 1);
+    if (ls_failed(s))
+        fail_msg("%s", ls_message(s));
+    assert_int_equal(ls_close(s), LS_OK);
+    *ahead_of = a.steps;
+    return sum;
+}
+
+static void a_step_begins_behind_another(void **state)
+{
+    (void)state;
+    enum { MANY = 8 };
+    ls_metrics one[2], other[2];
+    int ahead_of;
+    const uint64_t sum = follow(false, MANY, 0, one, &ahead_of);
+    assert_int_equal(ahead_of, 0);
+    assert_true(follow(true, MANY, 0, other, &ahead_of) == sum);
+    print_message("%d of %d steps began before the one in front was known to be good\n", ahead_of, MANY);
+    assert_true(ahead_of > 0);
+    for (int i = 0; i < 2; i++)
+        assert_true(one[i].loss == other[i].loss && one[i].correct == other[i].correct);
+}
+
+/* What had begun behind it is dropped, and the weights in front of it stay. */
+static void a_step_behind_one_that_fails_is_dropped(void **state)
+{
+    (void)state;
+    ls_metrics one[2], other[2];
+    int ahead_of;
+    for (int good = 0; good < 4; good += 3) {
+        const uint64_t sum = follow(false, good, 0, one, &ahead_of);
+        assert_true(follow(true, 6, good + 1, other, &ahead_of) == sum);
+        assert_true(one[1].loss == other[1].loss && one[1].correct == other[1].correct);
+    }
+}
+
 /* ---- What the card does, and when ---- */
 
 enum { MEASURED = 4, SPANS = 20000, SHARDS = (BATCH - 1) / SHARD + 1 };
@@ -375,9 +461,10 @@ int main(int argc, char **argv)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_profile_shows_what_the_card_does), cmocka_unit_test(values_go_there_and_back),
-        cmocka_unit_test(numbers_are_close_to_the_cpus),      cmocka_unit_test(logical_devices_have_the_same_bits),
-        cmocka_unit_test(what_is_not_finite_is_an_error),
+        cmocka_unit_test(a_profile_shows_what_the_card_does),      cmocka_unit_test(values_go_there_and_back),
+        cmocka_unit_test(numbers_are_close_to_the_cpus),           cmocka_unit_test(logical_devices_have_the_same_bits),
+        cmocka_unit_test(what_is_not_finite_is_an_error),          cmocka_unit_test(a_step_begins_behind_another),
+        cmocka_unit_test(a_step_behind_one_that_fails_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

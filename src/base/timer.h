@@ -3,7 +3,13 @@
 #ifndef LS_BASE_TIMER_H
 #define LS_BASE_TIMER_H
 
+#include <pthread.h>
+
 double ls_seconds(void);
 double ls_thread_seconds(void);
+
+/* A condition that can be waited for for so many seconds at most, by the first clock. */
+void ls_timed_cond_init(pthread_cond_t *cond);
+void ls_timed_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, double seconds);
 
 #endif

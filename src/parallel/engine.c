@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/cores.h"
+#include "base/timer.h"
 #include "cluster/cluster.h"
 
 void ls_slow_down(const ls_worker *worker)
@@ -17,6 +18,71 @@ void ls_slow_down(const ls_worker *worker)
     ls_core_enter(worker->core);
 }
 
+/* One worker more has done the job. The lock is held. */
+static void count_off(ls_engine *engine, const ls_job *done)
+{
+    for (int i = 0; i < LS_QUEUE; i++)
+        if (engine->queue[i] == done && --engine->queue[i]->left == 0) {
+            engine->queue[i] = NULL;
+            pthread_cond_broadcast(&engine->finished);
+            return;
+        }
+}
+
+bool ls_engine_settle(ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    ls_job *job = worker->open;
+    if (!job)
+        return true;
+    const bool good = job->settle(job, worker);
+    worker->open = NULL;
+    pthread_mutex_lock(&engine->lock);
+    count_off(engine, job);
+    pthread_mutex_unlock(&engine->lock);
+    return good;
+}
+
+static void settle_in_turn(ls_worker *worker)
+{
+    if (!worker->open)
+        return;
+    ls_core_enter(worker->core);
+    ls_engine_settle(worker);
+    ls_core_leave(worker->core);
+}
+
+/* Without a job to begin behind it: what is open is settled once it is done, or somebody waits for it. The lock is held, and let go
+ * meanwhile. */
+static void look_after_open(ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    ls_unit *unit = worker->core->unit;
+    bool now = worker->open->awaited;
+    pthread_mutex_unlock(&engine->lock);
+    ls_core_enter(worker->core);
+    now = now || unit->type->is_done(unit);
+    if (now)
+        ls_engine_settle(worker);
+    ls_core_leave(worker->core);
+    pthread_mutex_lock(&engine->lock);
+    if (!now && !worker->open->awaited && worker->seen == engine->handed_in)
+        ls_timed_cond_wait(&engine->submitted, &engine->lock, LS_MOMENT);
+}
+
+/* False where the job is left open. */
+static bool run(ls_worker *worker, ls_job *job)
+{
+    if (!job->follows)
+        settle_in_turn(worker);
+    if (!atomic_load(&worker->lost))
+        job->work(job, worker);
+    if (worker->open == job)
+        return false;
+    settle_in_turn(worker);
+    return true;
+}
+
 static void *worker_main(void *argument)
 {
     ls_worker *worker = argument;
@@ -27,19 +93,19 @@ static void *worker_main(void *argument)
     pthread_mutex_lock(&engine->lock);
     for (;;) {
         while (!engine->stopping && worker->seen == engine->handed_in)
-            pthread_cond_wait(&engine->submitted, &engine->lock);
+            if (worker->open)
+                look_after_open(worker);
+            else
+                pthread_cond_wait(&engine->submitted, &engine->lock);
         if (worker->seen == engine->handed_in)
             break;
         ls_job *job = engine->queue[worker->seen % LS_QUEUE];
         pthread_mutex_unlock(&engine->lock);
-        if (!atomic_load(&worker->lost))
-            job->work(job, worker);
+        const bool done = run(worker, job);
         pthread_mutex_lock(&engine->lock);
-        ls_job **slot = &engine->queue[worker->seen++ % LS_QUEUE];
-        if (--job->left == 0) {
-            *slot = NULL;
-            pthread_cond_broadcast(&engine->finished);
-        }
+        worker->seen++;
+        if (done)
+            count_off(engine, job);
     }
     pthread_mutex_unlock(&engine->lock);
     return NULL;
@@ -102,7 +168,7 @@ ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
     engine->context = context;
     atomic_store(&engine->crew.crowded, session->options.cluster && session->options.cluster->crowded);
     pthread_mutex_init(&engine->lock, NULL);
-    pthread_cond_init(&engine->submitted, NULL);
+    ls_timed_cond_init(&engine->submitted);
     pthread_cond_init(&engine->finished, NULL);
     if (start_workers(engine, session, devices) == LS_OK)
         return engine;
@@ -158,6 +224,7 @@ void ls_engine_submit(ls_engine *engine, ls_job *job)
         pthread_cond_wait(&engine->finished, &engine->lock);
     *slot = job;
     job->left = engine->n_workers;
+    job->awaited = false;
     engine->handed_in++;
     pthread_cond_broadcast(&engine->submitted);
     pthread_mutex_unlock(&engine->lock);
@@ -166,8 +233,10 @@ void ls_engine_submit(ls_engine *engine, ls_job *job)
 void ls_engine_wait_job(ls_engine *engine, ls_job *job)
 {
     pthread_mutex_lock(&engine->lock);
-    while (job->left > 0)
+    while (job->left > 0) {
+        job->awaited = true;
         pthread_cond_wait(&engine->finished, &engine->lock);
+    }
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -175,7 +244,9 @@ void ls_engine_wait(ls_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     for (int i = 0; i < LS_QUEUE; i++)
-        while (engine->queue[i])
+        while (engine->queue[i]) {
+            engine->queue[i]->awaited = true;
             pthread_cond_wait(&engine->finished, &engine->lock);
+        }
     pthread_mutex_unlock(&engine->lock);
 }

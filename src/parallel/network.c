@@ -35,6 +35,11 @@ bool ls_network_on_cards(const ls_network *network)
     return false;
 }
 
+bool ls_network_goes_ahead(const ls_network *network)
+{
+    return ls_network_apart(network) && network->engine->n_workers == 1 && network->home->type->seal;
+}
+
 bool ls_network_mixed(const ls_network *network)
 {
     return network->engine->n_backends > 1;
@@ -216,7 +221,26 @@ ls_status ls_network_change(ls_network *network, const char *function)
     return ls_status_of(network->session);
 }
 
-void ls_network_bind(const ls_network *network, const ls_core *core, ls_bindings *bindings)
+/* To cards that have mirrors it is copied from the home; one that is alone needs it no sooner than it reads it. */
+void ls_network_state_moved(ls_network *network, int number)
+{
+    if (ls_network_gathers(network))
+        network->home->type->put(network->home, network->home_state[number], network->state[number],
+                                 network->flat.state * sizeof(float));
+    else
+        atomic_store(&network->state_moved, ls_network_apart(network));
+}
+
+void ls_network_bind(ls_network *network, const ls_core *core, ls_bindings *bindings)
+{
+    const int current = atomic_load(&network->current);
+    if (atomic_exchange(&network->state_moved, false))
+        network->home->type->put(network->home, network->home_state[current], network->state[current],
+                                 network->flat.state * sizeof(float));
+    ls_network_bind_training(network, core, bindings);
+}
+
+void ls_network_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings)
 {
     int current = atomic_load(&network->current);
     ls_mirror *mirror = ls_mirror_of(network, core);

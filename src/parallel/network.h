@@ -31,6 +31,7 @@ typedef struct ls_network {
     float *weights[2], *state[2];           /* the host's */
     float *home_weights[2], *home_state[2]; /* the home's: the same ones where that is the host's memory */
     bool behind, changed;                   /* the host's weights are older than the home's; newer */
+    atomic_bool state_moved;                /* the home's current state is older than the host's */
     struct ls_mirror *mirrors;
     int n_mirrors;
     atomic_ullong changes; /* of the current values, so far */
@@ -69,12 +70,17 @@ ls_status ls_network_settle(ls_network *network);
 
 float *ls_network_values(ls_network *network, const ls_view *view); /* of the current copy, on the host */
 /* The current weights and state, where a core whose turn it is computes. */
-void ls_network_bind(const ls_network *network, const ls_core *core, ls_bindings *bindings);
+void ls_network_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
+/* The same for training, which reads no state: that need not be as the host has it. */
+void ls_network_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
+/* The host has made the state of that number. */
+void ls_network_state_moved(ls_network *network, int number);
 
 bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
+bool ls_network_goes_ahead(const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
 /* That makes sums at home in a core's turn. */
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */

@@ -80,7 +80,7 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     int n = slices ? slices_of(step, run) : 0, taken = 0;
     ls_unit *adder = ls_network_adder(step->trainer->network, worker->core);
     *last = false;
-    while (n && atomic_load(&slices->next) < n) {
+    while (n && atomic_load(&slices->next) < n && ls_step_goes_on(step, worker)) {
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;

@@ -31,12 +31,8 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     step->given = slices;
     step->combined = slices + buckets;
     step->reduced = slices + 2 * buckets;
-    pthread_condattr_t steady;
-    pthread_condattr_init(&steady);
-    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_mutex_init(&step->lock, NULL);
-    pthread_cond_init(&step->changed, &steady);
-    pthread_condattr_destroy(&steady);
+    ls_timed_cond_init(&step->changed);
     return LS_OK;
 }
 
@@ -137,7 +133,7 @@ static void move_statistics(ls_step_job *step)
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
         is[i] = fmaf(0.1f, step->statistics[i] / (float)step->rows, 0.9f * was[i]);
-    network->home->type->put(network->home, network->home_state[1 - current], is, n * sizeof *is);
+    ls_network_state_moved(network, 1 - current);
 }
 
 static ls_report report_of(const ls_step_job *step)
@@ -276,28 +272,84 @@ void ls_step_finish(ls_step_job *step)
     ls_step_wake(step);
 }
 
-/* Until all that was handed in is done; then the shards' numbers can be looked at. */
-static void finish_units(ls_step_job *step)
+/* The end of this rank's part, once what was handed in to units is known. */
+static void end_part(ls_step_job *step, ls_status status, bool finite)
 {
-    ls_network *network = step->trainer->network;
-    bool finite = true;
-    if (ls_unit_finish(network->home, &finite) != LS_OK)
-        atomic_store(&network->session->broken, true);
+    ls_session *session = step->trainer->session;
+    if (status != LS_OK)
+        atomic_store(&session->broken, true);
     for (int j = step->first; j < step->first + step->mine; j++)
         finite &= isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
-    if (!finite || atomic_load(&network->session->broken))
+    if (!finite || atomic_load(&session->broken))
         atomic_store(&step->broken, 1);
+    sum_statistics(step);
+    ls_exchange_end(step);
+}
+
+/* Where all that a step needs is one unit that is far from done when everything is handed in, the next step's shards are handed in behind
+ * it before anybody looks at what came of it, so that the unit never waits for the host. They read the new weights, and write
+ * nothing that is still wanted if those turn out to be none: then the next step is dropped. Only a step that is measured, and one that
+ * clips, which the host decides on halfway, end by themselves. */
+static bool goes_ahead(const ls_step_job *step)
+{
+    const struct ls_trainer *trainer = step->trainer;
+    const ls_network *network = trainer->network;
+    return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
+           !network->home->watch;
+}
+
+static void seal(ls_step_job *step, ls_worker *worker)
+{
+    ls_network *network = step->trainer->network;
+    network->home->type->seal(network->home, &step->finite);
+    atomic_store(&network->current, 1 - atomic_load(&network->current));
+    step->sealed = true;
+    worker->open = &step->job;
+}
+
+static bool settle(ls_job *job, ls_worker *worker)
+{
+    ls_step_job *step = (ls_step_job *)job;
+    ls_network *network = step->trainer->network;
+    (void)worker;
+    network->home->type->settle(network->home);
+    atomic_store(&network->current, 1 - atomic_load(&network->current));
+    end_part(step, ls_unit_check(network->home), step->finite);
+    return !atomic_load(&step->broken);
+}
+
+/* What came before the step has failed. */
+static void drop(ls_step_job *step)
+{
+    step->dropped = true;
+    if (step->update)
+        atomic_store(&step->trainer->upset, 1);
+    lose_summaries(step);
+    atomic_store(&step->complete, 1);
+}
+
+bool ls_step_goes_on(ls_step_job *step, ls_worker *worker)
+{
+    if (!step->dropped && !ls_engine_settle(worker)) {
+        ls_unit_finish(step->trainer->network->home, NULL); /* its results have nowhere to go later */
+        drop(step);
+    }
+    return !step->dropped;
 }
 
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
 {
     ls_count_work(&step->trainer->session->context);
-    if (atomic_fetch_sub(&step->left, 1) > 1)
+    if (atomic_fetch_sub(&step->left, 1) > 1 || !ls_step_goes_on(step, worker))
         return;
     ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
-    finish_units(step);
-    sum_statistics(step);
-    ls_exchange_end(step);
+    if (goes_ahead(step)) {
+        seal(step, worker);
+        return;
+    }
+    bool finite = true;
+    const ls_status status = ls_unit_finish(step->trainer->network->home, &finite);
+    end_part(step, status, finite);
 }
 
 /* ---- Buffers for partial gradients ---- */
@@ -328,12 +380,7 @@ static void fold(ls_step_job *step, int node, ls_unit *unit)
 /* For something to change, with the lock held; whether a device is late changes by itself. */
 static void wait_a_little(ls_step_job *step)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&step->changed, &step->lock, &until);
+    ls_timed_cond_wait(&step->changed, &step->lock, 0.1);
 }
 
 static bool stand_in(ls_step_job *step, ls_worker *worker);
@@ -476,7 +523,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)
             ls_profile_bind(step->profile, plan, worker, &bindings.gauge);
-        ls_network_bind(network, worker->core, &bindings);
+        ls_network_bind_training(network, worker->core, &bindings);
         bindings.helpers = ls_offer_begin(&worker->offer, step->profile);
         ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
                     at_once ? NULL : bucket_is_whole, &r);
@@ -491,6 +538,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
                        t->measured);
     if (r.failed) {
+        ls_engine_settle(worker);
         lose_device(step, t, worker);
         return;
     }
@@ -560,12 +608,8 @@ static void begin(ls_step_job *step)
         trainer->n_free = 0;
         if (!ls_tries_free_buffers(step, free_buffer, trainer)) /* with fewer it might never end */
             atomic_store(&trainer->network->session->broken, true);
-        if (atomic_load(&trainer->network->session->broken)) {
-            if (step->update)
-                atomic_store(&trainer->upset, 1);
-            lose_summaries(step);
-            atomic_store(&step->complete, 1);
-        }
+        if (atomic_load(&trainer->network->session->broken))
+            drop(step);
     }
     pthread_mutex_unlock(&step->lock);
 }
@@ -625,7 +669,7 @@ static void work(ls_job *job, ls_worker *worker)
     bool helps = false;
     begin(step);
     ls_meter_enter(&worker->meter, step->number + 1);
-    while (!atomic_load(&step->complete) && !atomic_load(&worker->lost)) {
+    while (!atomic_load(&step->complete) && !step->sealed && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
         if (ls_core_taken(worker->core)) {
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
@@ -679,8 +723,10 @@ void ls_step_submit(ls_step_job *step)
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);
     atomic_store(&step->broken, 0);
-    step->begun = false;
+    step->begun = step->dropped = step->sealed = false;
     step->job.work = work;
+    step->job.settle = settle;
+    step->job.follows = true;
     if (parts == 0) /* more ranks than shards and pieces: this one only listens */
         ls_exchange_end(step);
     ls_engine_submit(step->trainer->network->engine, &step->job);

@@ -84,6 +84,9 @@ typedef struct ls_step_job {
     int asked;                             /* the largest of all ranks */
     ls_told *told;                         /* [places] */
     atomic_int complete, broken;           /* broken: a number was not finite */
+    bool dropped;                          /* what came before it has failed */
+    bool sealed;                           /* all is handed in, and left to be settled; both are the worker's own */
+    bool finite;                           /* what its unit will have said then */
     float *statistics;                     /* [shards][state] */
     float *metrics;                        /* [shards][LS_METRICS] */
     double *losses;                        /* [shards] */
@@ -133,6 +136,9 @@ void ls_step_submit(ls_step_job *step);
 /* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
 float *ls_step_target(const ls_step_job *step);
 void ls_step_wake(ls_step_job *step);           /* idle workers look again */
+/* Before the step writes over what the one before it was computed from: settles that one. False where the step is dropped, after it or
+ * earlier. By the worker whose turn its core is. */
+bool ls_step_goes_on(ls_step_job *step, ls_worker *worker);
 /* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core is. */
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker);
 void ls_step_finish(ls_step_job *step); /* all is summed, on all ranks: decides and completes */

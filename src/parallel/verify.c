@@ -61,7 +61,7 @@ static void give_buffer(verifying *v, int buffer)
 
 static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
 {
-    const ls_network *network = v->trainer->network;
+    ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
     ls_unit *unit = core->unit;
     const ls_mirror *mirror = ls_mirror_of(network, core);

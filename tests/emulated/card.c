@@ -64,10 +64,16 @@ enum { CARDS = 3 };
 typedef struct emulated {
     ls_card card; /* first */
     struct {
-        float *host, *there;
-        size_t n;
-    } pending[LS_CARD_PENDING];
-    int n_pending, broken;
+        struct {
+            float *host, *there;
+            size_t n;
+        } pending[LS_CARD_PENDING];
+        int n_pending, broken;
+    } results[2];
+    int open;      /* results of what is handed in now */
+    size_t sealed; /* where the others end */
+    int asked;
+    bool *sealed_finite; /* NULL: there are none */
     double marks[LS_MOST_MARKS];
     int n_marks;
     later *queue;
@@ -140,7 +146,7 @@ typedef struct piece {
     float *moments;
     size_t n;
     ls_update how;
-    int mark;
+    int mark, *broken;
 } piece;
 
 static void do_later(ls_unit *unit, void (*work)(void *payload), piece p)
@@ -170,7 +176,7 @@ static void sum_now(void *payload)
 static void update_now(void *payload)
 {
     const piece *p = payload;
-    ls_cuda_update(NULL, &p->terms, p->to, p->from, p->moments, p->n, &p->how, &p->e->broken);
+    ls_cuda_update(NULL, &p->terms, p->to, p->from, p->moments, p->n, &p->how, p->broken);
 }
 
 static void mark_now(void *payload)
@@ -209,9 +215,10 @@ static float *lend(ls_unit *unit, float *host, size_t n)
 {
     emulated *e = (emulated *)unit;
     float *there = allocate(unit, n * sizeof *there);
-    e->pending[e->n_pending].host = host;
-    e->pending[e->n_pending].there = there;
-    e->pending[e->n_pending++].n = n;
+    const int i = e->results[e->open].n_pending++;
+    e->results[e->open].pending[i].host = host;
+    e->results[e->open].pending[i].there = there;
+    e->results[e->open].pending[i].n = n;
     return there;
 }
 
@@ -254,7 +261,15 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
     expect(number_of(unit), out, "an update");
     expect(number_of(unit), w, "an update");
     expect(number_of(unit), moments, "an update");
-    do_later(unit, update_now, (piece){.terms = *terms, .to = out, .from = w, .moments = moments, .n = n, .how = *how});
+    emulated *e = (emulated *)unit;
+    do_later(unit, update_now,
+             (piece){.terms = *terms,
+                     .to = out,
+                     .from = w,
+                     .moments = moments,
+                     .n = n,
+                     .how = *how,
+                     .broken = &e->results[e->open].broken});
     return true;
 }
 
@@ -265,19 +280,55 @@ static void square(ls_unit *unit, const float *x, size_t n, double *sums)
     ls_cuda_square(NULL, x, n, sums);
 }
 
+/* What is done goes to where it belongs. */
+static bool deliver(ls_unit *unit, int number)
+{
+    emulated *e = (emulated *)unit;
+    for (int i = 0; i < e->results[number].n_pending; i++) {
+        move(e->results[number].pending[i].host, e->results[number].pending[i].there,
+             e->results[number].pending[i].n * sizeof(float));
+        release(unit, e->results[number].pending[i].there);
+    }
+    e->results[number].n_pending = 0;
+    const bool finite = !e->results[number].broken;
+    e->results[number].broken = 0;
+    return finite;
+}
+
+static void settle(ls_unit *unit)
+{
+    emulated *e = (emulated *)unit;
+    if (!e->sealed_finite)
+        return;
+    later_flush_to(e->queue, e->sealed);
+    *e->sealed_finite = deliver(unit, 1 - e->open);
+    e->sealed_finite = NULL;
+}
+
+/* It is asked some times before it has done anything. */
+static bool is_done(ls_unit *unit)
+{
+    emulated *e = (emulated *)unit;
+    return !e->sealed_finite || e->asked++ > 20;
+}
+
+static void seal(ls_unit *unit, bool *finite)
+{
+    emulated *e = (emulated *)unit;
+    settle(unit);
+    e->sealed = later_count(e->queue);
+    e->asked = 0;
+    e->sealed_finite = finite;
+    e->open = 1 - e->open;
+}
+
 static bool finish(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
+    settle(unit);
     flush(unit);
-    for (int i = 0; i < e->n_pending; i++) {
-        get(unit, e->pending[i].host, e->pending[i].there, e->pending[i].n * sizeof(float));
-        release(unit, e->pending[i].there);
-    }
-    e->n_pending = 0;
     e->n_marks = 0;
-    const bool finite = !e->broken;
-    e->broken = 0;
-    return finite;
+    return deliver(unit, e->open);
 }
 
 static int mark(ls_unit *unit)
@@ -318,6 +369,9 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .update = update,
                                   .square = square,
                                   .finish = finish,
+                                  .seal = seal,
+                                  .settle = settle,
+                                  .is_done = is_done,
                                   .mark = mark,
                                   .reached = reached,
                                   .close = close_unit};

@@ -11,6 +11,7 @@ typedef struct piece {
 
 struct later {
     piece *first, **end;
+    size_t count, done;
 };
 
 later *later_new(void)
@@ -29,6 +30,7 @@ static void *add(later *queue, void (*work)(void *payload), const void *payload,
         memcpy(p->payload, payload, size);
     *queue->end = p;
     queue->end = &p->next;
+    queue->count++;
     return p->payload;
 }
 
@@ -42,26 +44,40 @@ void *later_keep(later *queue, const void *bytes, size_t size)
     return add(queue, NULL, bytes, size);
 }
 
-static void empty(later *queue)
+/* Whatever was kept was kept in front of the work that it is for. */
+static void empty_to(later *queue, size_t count)
 {
-    while (queue->first) {
+    while (queue->first && queue->done < count) {
         piece *p = queue->first;
         queue->first = p->next;
+        queue->done++;
         free(p);
     }
-    queue->end = &queue->first;
+    if (!queue->first)
+        queue->end = &queue->first;
+}
+
+size_t later_count(const later *queue)
+{
+    return queue->count;
+}
+
+void later_flush_to(later *queue, size_t count)
+{
+    size_t number = queue->done;
+    for (piece *p = queue->first; p && number < count; p = p->next, number++)
+        if (p->work)
+            p->work(p->payload);
+    empty_to(queue, count);
 }
 
 void later_flush(later *queue)
 {
-    for (piece *p = queue->first; p; p = p->next)
-        if (p->work)
-            p->work(p->payload);
-    empty(queue);
+    later_flush_to(queue, queue->count);
 }
 
 void later_free(later *queue)
 {
-    empty(queue);
+    empty_to(queue, queue->count);
     free(queue);
 }

@@ -13,10 +13,15 @@ void later_free(later *queue); /* does nothing of what is left */
 /* Hands in a piece of work: `work` gets the copy of `size` bytes that is made here. */
 void later_do(later *queue, void (*work)(void *payload), const void *payload, size_t size);
 
-/* A copy of so many bytes that stays until everything handed in is done. */
+/* A copy of so many bytes that stays until what is handed in next is done. */
 void *later_keep(later *queue, const void *bytes, size_t size);
 
-/* Does everything, in the order handed in. */
+/* Pieces of work, and copies, so far. */
+size_t later_count(const later *queue);
+
+/* Does what is left of the first so many, in the order handed in. */
+void later_flush_to(later *queue, size_t count);
+/* Does everything. */
 void later_flush(later *queue);
 
 #endif

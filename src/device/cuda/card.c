@@ -150,7 +150,7 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
 {
     ls_card *card = ls_card_of(unit);
     if (card->unit.status == LS_OK && n) {
-        ls_cuda_update(card->stream, terms, out, w, moments, n, how, card->broken);
+        ls_cuda_update(card->stream, terms, out, w, moments, n, how, card->broken + card->open);
         ls_card_good(card, cudaPeekAtLastError(), "an update of weights");
     }
     return true; /* `finish` tells */
@@ -193,13 +193,11 @@ static void close_card(ls_unit *unit)
     cudaFree(card->blas_workspace);
     cudaFree(card->squares);
     cudaFree(card->broken);
-    cudaFreeHost(card->pinned_broken);
     if (card->stream)
         cudaStreamDestroy(card->stream);
     if (card->side)
         cudaStreamDestroy(card->side);
     cudaGetLastError();
-    free(card->pending);
     free(card);
 }
 
@@ -217,6 +215,9 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .update = update,
                                   .square = square,
                                   .finish = ls_card_finish,
+                                  .seal = ls_card_seal,
+                                  .settle = ls_card_settle,
+                                  .is_done = ls_card_is_done,
                                   .mark = ls_card_mark,
                                   .reached = ls_card_reached,
                                   .close = close_card};
@@ -266,21 +267,18 @@ static bool open_card(ls_card *card)
     return ls_card_good(card, cudaStreamCreateWithFlags(&card->stream, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaMalloc(&card->blas_workspace, LS_CARD_BLAS), "taking memory") &&
-           ls_card_good(card, cudaMalloc((void **)&card->broken, sizeof *card->broken), "taking memory") &&
-           ls_card_good(card, cudaMemsetAsync(card->broken, 0, sizeof *card->broken, card->stream), "taking memory") &&
-           ls_card_good(card, cudaMallocHost((void **)&card->pinned_broken, sizeof *card->pinned_broken),
-                        "pinning memory") &&
-           ls_card_good(card, cudaStreamSynchronize(card->stream), "starting the card") && open_libraries(card);
+           ls_card_good(card, cudaMalloc((void **)&card->broken, 2 * sizeof *card->broken), "taking memory") &&
+           ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->stream),
+                        "taking memory") &&
+           ls_card_open_runs(card) && ls_card_good(card, cudaStreamSynchronize(card->stream), "starting the card") &&
+           open_libraries(card);
 }
 
 static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
                           size_t size)
 {
     ls_card *card = calloc(1, sizeof *card);
-    if (card)
-        card->pending = calloc(LS_CARD_PENDING, sizeof *card->pending);
-    if (!card || !card->pending) {
-        free(card);
+    if (!card) {
         *status = LS_OUT_OF_MEMORY;
         snprintf(why, size, "no memory on the host");
         return NULL;

@@ -35,6 +35,15 @@ typedef struct ls_card_pending {
     size_t n;
 } ls_card_pending;
 
+/* Of what was handed in between two seals. */
+typedef struct ls_card_results {
+    ls_card_pending *pending; /* [LS_CARD_PENDING] */
+    int n_pending;
+    float *pinned;
+    size_t pinned_floats, pinned_used;
+    int *broken; /* pinned: the card's, once the stream is there */
+} ls_card_results;
+
 typedef struct ls_card_resident {
     struct ls_counted *owner; /* held */
     const void *host;
@@ -72,16 +81,16 @@ typedef struct ls_card {
         elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
     cublasHandle_t blas;
     void *blas_workspace;
-    int *broken, *pinned_broken; /* the card's, the host's */
-    double *squares;             /* [n_squares] the card's */
+    int *broken;     /* [2] the card's, of the results of that number: whether an update made a number that is not finite */
+    double *squares; /* [n_squares] the card's */
     size_t n_squares;
 
     ls_card_lent lent[LS_CARD_LENT];
     int n_lent;
-    ls_card_pending *pending; /* [LS_CARD_PENDING] */
-    int n_pending;
-    float *pinned; /* of pending results */
-    size_t pinned_floats, pinned_used;
+    ls_card_results results[2];
+    int open;          /* the number of those of what is handed in now; the others are sealed, or none */
+    cudaEvent_t sealed;
+    bool *sealed_finite; /* NULL: nothing is sealed */
 
     ls_card_resident residents[LS_CARD_RESIDENTS];
     uint64_t uses;
@@ -133,6 +142,10 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
 void ls_card_end(ls_unit *unit);
 float *ls_card_lend(ls_unit *unit, float *host, size_t n);
 bool ls_card_finish(ls_unit *unit);
+void ls_card_seal(ls_unit *unit, bool *finite);
+void ls_card_settle(ls_unit *unit);
+bool ls_card_is_done(ls_unit *unit);
+bool ls_card_open_runs(ls_card *card);
 void ls_card_close_runs(ls_card *card);
 
 /* ---- marks.c ---- */

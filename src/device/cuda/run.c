@@ -1,6 +1,7 @@
 /* Runs of a plan: their samples to the card, their kernels as a graph that is replayed, their results back. */
 #include "device/cuda/card.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Results ---- */
@@ -27,43 +28,53 @@ float *ls_card_lend(ls_unit *unit, float *host, size_t n)
     return lent->device;
 }
 
-/* Waits, and puts every result where it belongs. */
-static void bring_home(ls_card *card)
+/* Puts every result where it belongs. */
+static void deliver(ls_card_results *results, bool good)
 {
-    bool good = ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card");
-    for (int i = 0; i < card->n_pending; i++) {
-        const ls_card_pending *p = &card->pending[i];
+    for (int i = 0; i < results->n_pending; i++) {
+        const ls_card_pending *p = &results->pending[i];
         if (good)
             memcpy(p->host, p->pinned, p->n * sizeof *p->host);
         else
             memset(p->host, 0, p->n * sizeof *p->host);
     }
-    card->n_pending = 0;
-    card->pinned_used = 0;
+    results->n_pending = 0;
+    results->pinned_used = 0;
+}
+
+/* Waits for everything. */
+static void bring_home(ls_card *card)
+{
+    ls_card_settle(&card->unit);
+    deliver(&card->results[card->open],
+            ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card"));
 }
 
 /* Pinned memory for n floats, until the results are brought home. */
 static float *pinned_room(ls_card *card, size_t n)
 {
     enum { LEAST = 1 << 20 };
-    if (card->n_pending == LS_CARD_PENDING || card->pinned_used + n > card->pinned_floats)
+    ls_card_results *results = &card->results[card->open];
+    if (results->n_pending == LS_CARD_PENDING || results->pinned_used + n > results->pinned_floats)
         bring_home(card);
-    if (n > card->pinned_floats) {
-        cudaFreeHost(card->pinned);
-        card->pinned = NULL;
-        card->pinned_floats = 0;
+    if (n > results->pinned_floats) {
+        cudaFreeHost(results->pinned);
+        results->pinned = NULL;
+        results->pinned_floats = 0;
         size_t floats = n < LEAST ? LEAST : n;
-        if (!ls_card_good(card, cudaMallocHost((void **)&card->pinned, floats * sizeof(float)), "pinning memory"))
+        if (!ls_card_good(card, cudaMallocHost((void **)&results->pinned, floats * sizeof(float)), "pinning memory"))
             return NULL;
-        card->pinned_floats = floats;
+        results->pinned_floats = floats;
     }
-    float *room = card->pinned + card->pinned_used;
-    card->pinned_used += (n + 15) / 16 * 16 <= card->pinned_floats - card->pinned_used ? (n + 15) / 16 * 16 : n;
+    float *room = results->pinned + results->pinned_used;
+    const size_t lines = (n + 15) / 16 * 16, left = results->pinned_floats - results->pinned_used;
+    results->pinned_used += lines <= left ? lines : n;
     return room;
 }
 
 static void send_results(ls_card *card)
 {
+    ls_card_results *results = &card->results[card->open];
     for (int i = 0; i < card->n_lent && card->unit.status == LS_OK; i++) {
         const ls_card_lent *lent = &card->lent[i];
         if (!lent->n)
@@ -73,27 +84,72 @@ static void send_results(ls_card *card)
                                    cudaMemcpyAsync(pinned, lent->device, lent->n * sizeof *pinned,
                                                    cudaMemcpyDeviceToHost, card->stream),
                                    "a copy from the card"))
-            card->pending[card->n_pending++] = (ls_card_pending){lent->host, pinned, lent->n};
+            results->pending[results->n_pending++] = (ls_card_pending){lent->host, pinned, lent->n};
     }
     card->n_lent = 0;
+}
+
+/* Has the card say whether an update of the open results made a number that is not finite. */
+static void ask_finite(ls_card *card)
+{
+    if (card->unit.status == LS_OK)
+        ls_card_good(card,
+                     cudaMemcpyAsync(card->results[card->open].broken, card->broken + card->open, sizeof *card->broken,
+                                     cudaMemcpyDeviceToHost, card->stream),
+                     "a copy from the card");
+}
+
+/* What it said; its own note is taken back. */
+static bool was_finite(ls_card *card, int number)
+{
+    if (card->unit.status != LS_OK)
+        return true; /* that is said otherwise */
+    const bool finite = *card->results[number].broken == 0;
+    if (!finite)
+        ls_card_good(card, cudaMemsetAsync(card->broken + number, 0, sizeof *card->broken, card->stream),
+                     "a copy to the card");
+    return finite;
 }
 
 bool ls_card_finish(ls_unit *unit)
 {
     ls_card *card = ls_card_of(unit);
-    if (card->unit.status == LS_OK)
-        ls_card_good(card,
-                     cudaMemcpyAsync(card->pinned_broken, card->broken, sizeof *card->broken, cudaMemcpyDeviceToHost,
-                                     card->stream),
-                     "a copy from the card");
+    ask_finite(card);
     ls_card_end_marks(card);
     bring_home(card);
-    if (card->unit.status != LS_OK)
-        return true; /* that is said otherwise */
-    bool finite = *card->pinned_broken == 0;
-    if (!finite)
-        ls_card_good(card, cudaMemsetAsync(card->broken, 0, sizeof *card->broken, card->stream), "a copy to the card");
-    return finite;
+    return was_finite(card, card->open);
+}
+
+void ls_card_seal(ls_unit *unit, bool *finite)
+{
+    ls_card *card = ls_card_of(unit);
+    ls_card_settle(unit);
+    ask_finite(card);
+    if (card->unit.status == LS_OK)
+        ls_card_good(card, cudaEventRecord(card->sealed, card->stream), "an event");
+    card->sealed_finite = finite;
+    card->open = 1 - card->open;
+}
+
+void ls_card_settle(ls_unit *unit)
+{
+    ls_card *card = ls_card_of(unit);
+    const int sealed = 1 - card->open;
+    if (!card->sealed_finite)
+        return;
+    deliver(&card->results[sealed], ls_card_good(card, cudaEventSynchronize(card->sealed), "waiting for the card"));
+    *card->sealed_finite = was_finite(card, sealed);
+    card->sealed_finite = NULL;
+}
+
+/* What failed is done: `settle` says so. */
+bool ls_card_is_done(ls_unit *unit)
+{
+    ls_card *card = ls_card_of(unit);
+    const bool done = !card->sealed_finite || cudaEventQuery(card->sealed) != cudaErrorNotReady;
+    if (!done)
+        cudaGetLastError(); /* that was no error, but would be reported as one */
+    return done;
 }
 
 /* ---- Samples ---- */
@@ -289,6 +345,19 @@ void ls_card_end(ls_unit *unit)
     send_results(card);
 }
 
+bool ls_card_open_runs(ls_card *card)
+{
+    for (int i = 0; i < 2; i++) {
+        ls_card_results *results = &card->results[i];
+        results->pending = calloc(LS_CARD_PENDING, sizeof *results->pending);
+        if (!results->pending)
+            return ls_card_fail(card, LS_OUT_OF_MEMORY, "starting the card", "no memory on the host");
+        if (!ls_card_good(card, cudaMallocHost((void **)&results->broken, sizeof *results->broken), "pinning memory"))
+            return false;
+    }
+    return ls_card_good(card, cudaEventCreateWithFlags(&card->sealed, cudaEventDisableTiming), "making an event");
+}
+
 void ls_card_close_runs(ls_card *card)
 {
     drop_kept(card);
@@ -305,5 +374,11 @@ void ls_card_close_runs(ls_card *card)
             cudaEventDestroy(card->stages[i].copied);
     }
     cudaFree(card->samples);
-    cudaFreeHost(card->pinned);
+    for (int i = 0; i < 2; i++) {
+        free(card->results[i].pending);
+        cudaFreeHost(card->results[i].pinned);
+        cudaFreeHost(card->results[i].broken);
+    }
+    if (card->sealed)
+        cudaEventDestroy(card->sealed);
 }
