@@ -43,7 +43,10 @@ static void reduce(const bench *b, const ls_route *route)
 static void begin(bench *b, int bucket, stage next)
 {
     const ls_route *route = &b->routes[bucket];
-    ls_posting posting = {b->wire, b->first + bucket * b->slots, LS_TAG_STEP + 2 * bucket + (next >= SPREADING), true};
+    ls_posting posting = {.wire = b->wire,
+                          .slot = b->first + bucket * b->slots,
+                          .tag = LS_TAG_STEP + 2 * bucket + (next >= SPREADING),
+                          .good = true};
     b->stages[bucket] = next;
     if (next == JOINING) {
         if (ls_groups_members(&b->groups, b->groups.group) > 1)

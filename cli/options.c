@@ -185,6 +185,8 @@ static const row table[] = {
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
      "over ranks: shards by the speed that the first steps show\n(default: the same number to each rank)", 0, 0, NULL},
+    {"host-sums", NULL, TRAIN, KIND_FLAG, AT(host_sums),
+     "over ranks: GPUs exchange gradients by way of the hosts\n(default: by NCCL, where it can be had)", 0, 0, NULL},
     {"quiet", NULL, RUNS | DOCTOR | EXPORT | LOCAL, KIND_FLAG, AT(quiet), "results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "this text", 0, 0, NULL},
     {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},

@@ -23,7 +23,7 @@ typedef struct settings {
     double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
     double label_smoothing, clip_norm;
-    bool nesterov, no_shuffle, balance, quiet, profile;
+    bool nesterov, no_shuffle, balance, host_sums, quiet, profile;
     bool flip;
     int64_t crop;
     double erase;

@@ -116,6 +116,14 @@ void ranks_say_balance(ls_trainer *trainer)
     state.balance_said = true;
 }
 
+void ranks_meet(ls_trainer *trainer, bool quiet)
+{
+    bool direct;
+    const char *how = ls_meeting(trainer, &direct);
+    if (*how && !quiet)
+        note("note: the ranks' GPUs exchange gradients by %s%s", direct ? "" : "way of the hosts: ", how);
+}
+
 void ranks_parted(void)
 {
     state.parted = true;

@@ -139,7 +139,8 @@ static const struct {
              [LS_SPAN_CHECKPOINT] = {"write checkpoint", "checkpoint"},
              [LS_SPAN_TO_CARD] = {"copy to the card", "copy"},
              [LS_SPAN_FROM_CARD] = {"copy from the card", "copy"},
-             [LS_SPAN_CARD_SUM] = {"sum and update bucket", "reduce"}};
+             [LS_SPAN_CARD_SUM] = {"sum and update bucket", "reduce"},
+             [LS_SPAN_LINK] = {"exchange with other ranks' cards", "copy"}};
 
 static void write_times(run_log *log, const trace *it, const char *category, double begin, double end)
 {

@@ -580,6 +580,10 @@ static int train(training *t)
     t->spent_before = spent_in_all(t);
     if (c->trace && (status = trace_begin(&t->trace, c->trace, t)) != 0)
         return status;
+    if (!*t->result) {
+        watch_phase("the meeting of the GPUs");
+        ranks_meet(t->trainer, c->quiet);
+    }
     progress_begin(&t->bar, c->quiet);
     for (; t->epoch <= t->epochs && !*t->result; t->epoch++) {
         double begun = steady_seconds();

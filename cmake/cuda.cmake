@@ -81,4 +81,4 @@ target_link_libraries(lockstep_cuda PRIVATE ${LOCKSTEP_CUDNN} ${LOCKSTEP_CUBLAS}
                                             ${CMAKE_DL_LIBS})
 target_link_options(lockstep_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
 set_target_properties(lockstep_cuda PROPERTIES C_VISIBILITY_PRESET hidden PREFIX "" OUTPUT_NAME lockstep-cuda INSTALL_RPATH "${cudnn_folder};${cublas_folder}")
-install(TARGETS lockstep_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep)
+install(TARGETS lockstep_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep COMPONENT cuda)

@@ -1,6 +1,6 @@
 # Parts that add a feature where they are found. Each is said aloud; `lockstep --version` lists them too.
 add_library(lockstep_optional INTERFACE)
-set(LOCKSTEP_WITHOUT "" CACHE STRING "Optional parts to leave out although found: zlib;jansson;crypto;curl;png;jpeg;protobuf-c;openmpi;mpich")
+set(LOCKSTEP_WITHOUT "" CACHE STRING "Optional parts to leave out although found: zlib;jansson;crypto;curl;png;jpeg;protobuf-c;openmpi;mpich;nccl")
 
 # Also collects what the installed archive's users need: flags for lockstep.pc, packages for its CMake file.
 set(lockstep_part_flags "")

@@ -81,10 +81,10 @@ typedef struct ls_options {
     struct ls_cluster *cluster;    /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its measured speed; all ranks alike, and the bits as they are */
     int host_ranks; /* for trials: reduces as if so many ranks shared each host; 1: in one level; 0: as they are */
+    bool host_sums; /* ranks' GPUs meet in the hosts' memory, also where NCCL could bring numbers from one to the other */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
-    /* For tests and trials: this device of a network waits so many seconds before each shard. */
-    int slow_cpu;
-    double slow_seconds;
+    int slow_cpu;           /* for tests and trials: this device of a network waits */
+    double slow_seconds;    /* so many seconds before each shard */
 } ls_options;
 
 /* Opens a session; `options` may be NULL. Never NULL unless not even the session itself could be allocated. */
@@ -133,8 +133,7 @@ ls_devices ls_parse_devices(ls_session *session, const char *list);
 /* All GPUs; where there are none one CPU device for each core of the affinity mask. Of GPUs the ranks of a host have a share each, here
  * and in lists, where cuda:0 is the first of the rank's own; ranks that are more than GPUs share them. */
 ls_devices ls_all_devices(ls_session *session);
-/* How many there are of a type; of GPUs with 0 also why, as ls_notice. */
-int ls_device_count(ls_session *session, ls_device_type type);
+int ls_device_count(ls_session *session, ls_device_type type); /* how many there are; of GPUs with 0 also why, as ls_notice */
 ls_device ls_host(void); /* where data and files are, no device that computes */
 ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);
@@ -271,7 +270,7 @@ int ls_cluster_ranks(const ls_cluster *cluster);           /* of NULL 1 */
 const char *ls_cluster_host(const ls_cluster *cluster, int rank);
 /* A rank's process number, if it runs on this rank's host and there among the same processes; else 0. */
 int64_t ls_cluster_process(const ls_cluster *cluster, int rank);
-/* The devices of each rank: all[r] are rank r's, from what each hands in as its own. Every rank makes this call. */
+/* The devices of each rank: all[r] are rank r's, who hands them in as `mine`. Every rank makes this call. */
 ls_status ls_cluster_devices(ls_session *session, const ls_devices *mine, ls_devices all[]);
 /* Waits until all ranks have come here, after their sessions. A rank that fails alone (ls_failed_together) must not come: it
  * ends its process, and its launcher or a watchdog the others. */
@@ -574,9 +573,8 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
 /* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
-/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set: weights, moments,
- * partial gradients, and the room in which each core computes; of GPUs, which have most of that in their own memory, what the host
- * keeps. Nothing is allocated for it but a plan. */
+/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set; of GPUs, which
+ * have most in their own memory, what the host keeps. Nothing is allocated for it but a plan. */
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
 
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns
@@ -588,9 +586,11 @@ ls_status ls_step(ls_trainer *trainer);
 void ls_ask(ls_trainer *trainer, int number);
 int ls_asked(ls_trainer *trainer);
 
-/* Whether the last step's shards went by the ranks' speed (ls_options.balance); shards[r], where not NULL, gets how many of them
- * rank r has. */
+/* Whether the last step's shards went by speed (ls_options.balance); shards[r] (may be NULL) gets how many of them rank r has. */
 bool ls_balanced(ls_trainer *trainer, int shards[]);
+
+/* How ranks' GPUs exchange gradients: by "NCCL 2.28.9" (*direct), or why by way of the hosts; "" without. All ranks call it, or step. */
+const char *ls_meeting(ls_trainer *trainer, bool *direct);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */
@@ -680,7 +680,7 @@ typedef enum ls_span_kind {
     LS_SPAN_REDUCE,      /* sums a bucket of gradients, and updates its weights; or ends the step */
     LS_SPAN_OPERATION, LS_SPAN_STEP, /* the latter from the first device's begin to the last one's end */
     LS_SPAN_CHECKPOINT, /* is written, beside the training */
-    LS_SPAN_TO_CARD, LS_SPAN_FROM_CARD, LS_SPAN_CARD_SUM /* copies; sums of gradients, and updates */
+    LS_SPAN_TO_CARD, LS_SPAN_FROM_CARD, LS_SPAN_CARD_SUM, LS_SPAN_LINK /* copies; sums, updates; to and from other ranks' cards */
 } ls_span_kind;
 typedef struct ls_span {
     ls_span_kind kind;

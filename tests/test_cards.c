@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "comm/link.h"
 #include "device/cards.h"
 #include "device/cuda/geometry.h"
 #include "graph/lower.h"
@@ -318,6 +319,28 @@ static void a_card_that_is_not_there_is_said_so(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* The plugin loads without a card, and NCCL says what it lacks; nobody waits for ranks that cannot come. */
+static void cards_cannot_be_joined_without_a_card(void **state)
+{
+    (void)state;
+    char why[LS_WHY] = "";
+    ls_link_name name;
+    ls_session *s = ls_open(NULL);
+    const bool there = ls_device_count(s, LS_CUDA) > 0;
+    assert_int_equal(ls_close(s), LS_OK);
+    if (there || !strstr(ls_features(), "a plugin for NCCL")) {
+        print_message("skipped: %s\n", there ? "there is a card here" : "NCCL is not built in");
+        skip();
+    }
+    const ls_links *links = ls_links_load(why, sizeof why);
+    if (!links)
+        fail_msg("%s", why);
+    assert_true(links->number >= 21800);
+    assert_true(links->name(&name, why, sizeof why));
+    assert_null(links->join(&name, 0, 1, NULL, why, sizeof why));
+    assert_non_null(strstr(why, "NCCL: joining failed"));
+}
+
 /* A card's dtypes on a CPU. */
 static void a_cpu_computes_in_f32(void **state)
 {
@@ -339,6 +362,7 @@ int main(void)
         cmocka_unit_test(what_a_card_lacks_is_refused),
         cmocka_unit_test(parts_of_a_card_have_names),
         cmocka_unit_test(a_card_that_is_not_there_is_said_so),
+        cmocka_unit_test(cards_cannot_be_joined_without_a_card),
         cmocka_unit_test(a_cpu_computes_in_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,13 +7,14 @@
 #include <time.h>
 
 #include "device/cards.h"
+#include "files.h"
 #include "parallel/mirror.h"
 #include "support.h"
 #include "tensors.h"
 #include "thread_wire.h"
-#include "training.h"
+#include "gpu_network.h"
 
-enum { SIZE = 8, ROWS = 60, BATCH = 24, CLASSES = 5, SHARD = 4, STEPS = 5, RANKS = 3 };
+enum { STEPS = 5, RANKS = 3 };
 
 static int cards;
 
@@ -32,7 +33,13 @@ typedef struct how {
     int lost; /* so many of the devices fail, each in its first shard */
     int mirrors;
     double clip;
-    mix *mix; /* NULL: the devices are of one kind */
+    bool host_sums, balance;
+    int host_ranks;
+    bool verify;        /* before the first step too */
+    bool measured;      /* a profile, whose spans are looked at */
+    const char *folder; /* goes on from the checkpoint there, if there is one, and leaves one; NULL: neither */
+    int until;          /* steps; 0: STEPS */
+    mix *mix;           /* NULL: the devices are of one kind */
 } how;
 
 typedef struct result {
@@ -41,24 +48,6 @@ typedef struct result {
     ls_metrics metrics;
     float logits[ROWS * CLASSES], gradient[CLASSES];
 } result;
-
-static ls_module *network_of(ls_session *s)
-{
-    ls_module *net = ls_sequential(
-        s, LS_LIST(ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu)));
-    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
-    ls_append(net, "drop", ls_nn_dropout(s, 0.25));
-    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
-    return net;
-}
-
-static ls_data *images(ls_session *s)
-{
-    uint8_t pixels[ROWS * SIZE * SIZE], labels[ROWS];
-    test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
-    return ls_data_from_memory(s, pixels, labels, ROWS, 1, SIZE, SIZE, CLASSES,
-                               &(ls_loader){.batch = BATCH, .shuffle = true});
-}
 
 /* The first devices of the list: cards, or parts of one. */
 static bool fails(void *user, ls_device device, int shard, int operation)
@@ -78,11 +67,48 @@ static bool mixed_fault(void *user, ls_device device, int shard, int operation)
     return (int)device.type == m->lost && operation == 3;
 }
 
+/* Ranks' cards are joined where each rank has its own and nothing forbids it. */
+static void assert_meeting(ls_trainer *trainer, how h, const ls_cluster *cluster)
+{
+    bool direct;
+    const int ranks = ls_cluster_ranks(cluster);
+    const char *meeting = ls_meeting(trainer, &direct);
+    const bool can = ranks > 1 && cards >= ranks && !h.host_sums && strstr(ls_features(), "a plugin for NCCL");
+    if (direct != can || (ranks > 1) != (*meeting != '\0'))
+        fail_msg("%d ranks: cards are %sjoined: %s", ranks, direct ? "" : "not ", meeting);
+}
+
+/* On the cards' line of time, where they are joined: at least two groups of transfers a step, among its other work. */
+static void assert_exchanges(ls_profile *profile, ls_trainer *trainer)
+{
+    bool direct;
+    int transfers = 0, sums = 0;
+    ls_span span, shard = {.end = 0};
+    ls_meeting(trainer, &direct);
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    for (int64_t i = 0; i < ls_profile_spans(profile); i++) {
+        assert_int_equal(ls_profile_span_at(profile, i, &span), LS_OK);
+        if (span.kind == LS_SPAN_OPERATION)
+            shard = span;
+        sums += span.kind == LS_SPAN_CARD_SUM;
+        transfers += span.kind == LS_SPAN_LINK;
+        if (span.kind == LS_SPAN_LINK)
+            assert_true(span.end >= span.begin && shard.end > 0);
+    }
+    if (direct ? transfers < 2 * STEPS || sums < STEPS : transfers > 0)
+        fail_msg("%d spans of transfers, %d of sums", transfers, sums);
+}
+
 static result train(how h, ls_cluster *cluster)
 {
     result r = {.sum = 0};
-    ls_session *s =
-        ls_open(&(ls_options){.shard = SHARD, .dtype = h.dtype, .shuffle_pulls = h.shuffle, .cluster = cluster});
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD,
+                                          .dtype = h.dtype,
+                                          .shuffle_pulls = h.shuffle,
+                                          .cluster = cluster,
+                                          .host_sums = h.host_sums,
+                                          .balance = h.balance,
+                                          .host_ranks = h.host_ranks});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
     ls_initialize(net, h.devices ? ls_parse_devices(s, h.devices) : ls_all_devices(s),
@@ -96,13 +122,19 @@ static result train(how h, ls_cluster *cluster)
     ls_trainer *trainer = ls_trainer_new(
         net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
     float bias[CLASSES] = {0.5f, -0.5f};
-    for (int step = 0; step < STEPS && !ls_failed(s);) {
+    ls_checkpoints *kept = h.folder ? ls_checkpoints_open(trainer, data, h.folder, NULL) : NULL;
+    ls_checkpoint from = {.step = 0};
+    if (kept)
+        ls_checkpoint_load(kept, &from);
+    const int until = h.until ? h.until : STEPS;
+    ls_profile *profile = h.measured ? ls_profile_start(trainer, 1 << 14) : NULL;
+    for (int step = (int)from.step; step < until && !ls_failed(s);) {
         ls_batch b;
-        while (step < STEPS && ls_next(data, &b)) {
+        while (step < until && ls_next(data, &b)) {
             if (step == 2) /* values that somebody writes reach every memory */
                 ls_write_parameter(net, "fc.1.bias", bias, CLASSES);
             ls_backward(test_losses(net, &b));
-            if (step == 3 && !h.lost && !h.mix)
+            if ((step == 3 && !h.lost && !h.mix) || (step == 0 && h.verify))
                 ls_verify(trainer);
             if (step == STEPS - 1)
                 test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
@@ -110,10 +142,15 @@ static result train(how h, ls_cluster *cluster)
             step++;
         }
     }
+    if (kept)
+        ls_checkpoint_save(kept, NULL);
     ls_wait(s);
     ls_report report;
     while (ls_next_report(trainer, &report))
         r.losses[report.step - 1] = report.loss;
+    assert_meeting(trainer, h, cluster);
+    if (profile)
+        assert_exchanges(profile, trainer);
     for (int i = 0; h.mix && i < 2; i++) {
         ls_device_times times;
         assert_int_equal(ls_device_times_at(trainer, i, &times), LS_OK);
@@ -177,17 +214,62 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
     ls_cluster_part(cluster);
 }
 
+/* Over NCCL and by way of the hosts, in one level and in two, the gradient clipped or not. */
 static void ranks_with_cards_have_the_bits_of_one(void **state)
 {
     (void)state;
-    const result one = train((how){.devices = "cuda:0"}, NULL);
-    for (int ranks = 2; ranks <= RANKS; ranks++) {
-        rank each[RANKS] = {{.result = {.sum = 0}}};
-        for (int r = 0; r < ranks; r++) /* of three cards the second of two ranks has two */
-            each[r].h = (how){.devices = r ? NULL : "cuda:0", .mirrors = ranks == 2 && r && cards == 3 ? 2 : 1};
-        wire_run(ranks, rank_main, each);
-        for (int r = 0; r < ranks; r++)
-            assert_same("a rank", &one, &each[r].result);
+    const how ways[] = {{.host_sums = true},
+                        {.host_sums = false},
+                        {.dtype = LS_BF16},
+                        {.host_ranks = 2, .measured = true},
+                        {.host_sums = true, .measured = true},
+                        {.verify = true, .shuffle = 3},
+                        {.balance = true},
+                        {.clip = 0.3}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const result one = train((how){.devices = "cuda:0", .dtype = ways[i].dtype, .clip = ways[i].clip}, NULL);
+        for (int ranks = 2; ranks <= RANKS; ranks++) {
+            rank each[RANKS] = {{.result = {.sum = 0}}};
+            for (int r = 0; r < ranks; r++) { /* of three cards the second of two ranks has two */
+                each[r].h = ways[i];
+                each[r].h.devices = r ? NULL : "cuda:0";
+                each[r].h.mirrors = ranks == 2 && r && cards == 3 ? 2 : 1;
+            }
+            wire_run(ranks, rank_main, each);
+            for (int r = 0; r < ranks; r++)
+                assert_same("a rank", &one, &each[r].result);
+        }
+    }
+}
+
+/* Moments live with the owners of their pieces, on the cards; a run goes on over another number of ranks, joined or not. */
+static void ranks_with_cards_go_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    if (!strstr(ls_features(), "weights files: jansson") || !strstr(ls_features(), "fingerprints: libcrypto"))
+        skip();
+    const double clips[] = {0, 0.3};
+    for (int i = 0; i < 2; i++) {
+        char folder[32], name[64];
+        snprintf(folder, sizeof folder, "kept-%d", i);
+        snprintf(name, sizeof name, "%s", test_path(folder));
+        const result one = train((how){.devices = "cuda:0", .clip = clips[i]}, NULL);
+        for (int until = 2; until <= STEPS; until++) { /* by 2, 3, 2 and 3 ranks, the last ones by way of the hosts */
+            rank each[RANKS] = {{.result = {.sum = 0}}};
+            const int ranks = 2 + until % 2;
+            for (int r = 0; r < ranks; r++)
+                each[r].h = (how){.devices = "cuda:0",
+                                  .mirrors = 1,
+                                  .clip = clips[i],
+                                  .folder = name,
+                                  .until = until,
+                                  .host_sums = until == STEPS};
+            wire_run(ranks, rank_main, each);
+            for (int r = 0; r < ranks; r++)
+                if (memcmp(&each[r].result.losses[until - 1], &one.losses[until - 1], sizeof *one.losses) != 0 ||
+                    (until == STEPS && each[r].result.sum != one.sum))
+                    fail_msg("clipping %g, after step %d: other bits", clips[i], until);
+        }
     }
 }
 
@@ -358,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_cards_have_the_bits_of_one),
         cmocka_unit_test(ranks_with_cards_have_the_bits_of_one),
+        cmocka_unit_test_setup_teardown(ranks_with_cards_go_on_from_a_checkpoint, test_folder_make, test_folder_remove),
         cmocka_unit_test(every_device_fails),
         cmocka_unit_test(cpus_and_cards_train_together),
         cmocka_unit_test(one_kind_fails),

@@ -10,4 +10,7 @@ enum { WIRE_RANKS = 8 };
  * nobody received. */
 void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
 
+/* The same for ranks that fail in the middle: returns how many messages were left. */
+int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
+
 #endif

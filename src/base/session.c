@@ -184,6 +184,11 @@ const char *ls_features(void)
 #endif
 #ifdef LOCKSTEP_HAVE_CUDA
            "GPUs: a plugin for CUDA\n"
+#ifdef LOCKSTEP_HAVE_NCCL
+           "GPUs of several ranks: a plugin for NCCL\n"
+#else
+           "GPUs of several ranks: not built in (NCCL); by way of the hosts\n"
+#endif
 #else
            "GPUs: not built in (CUDA, cuDNN and cuBLAS)\n"
 #endif

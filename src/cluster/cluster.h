@@ -25,6 +25,7 @@ struct ls_cluster {
     struct ls_trainer *stepping; /* whose steps are on the wire: networks take turns */
     bool ending;                 /* the last signs are being sent */
     atomic_int waiting;          /* for other ranks, with nothing of this one's left to do meanwhile */
+    int links;                   /* that were made between their cards so far */
     bool crowded;                /* ranks of this host share cores: waiting must not spin */
     void *plugin;
 };

@@ -23,14 +23,18 @@ static int rank_of(const ls_groups *groups, int group, int member)
 void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
 {
     const ls_wire *wire = posting->wire;
-    if (bytes && posting->good)
+    if (bytes && posting->unit)
+        posting->unit->type->send(posting->unit, rank, data, bytes);
+    else if (bytes && posting->good)
         posting->good = wire->send(wire->user, posting->slot++, rank, posting->tag, data, bytes);
 }
 
 void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes)
 {
     const ls_wire *wire = posting->wire;
-    if (bytes && posting->good)
+    if (bytes && posting->unit)
+        posting->unit->type->receive(posting->unit, rank, data, bytes);
+    else if (bytes && posting->good)
         posting->good = wire->receive(wire->user, posting->slot++, rank, posting->tag, data, bytes);
 }
 

@@ -25,9 +25,10 @@ typedef struct ls_route {
     float *near, *far;               /* what came: [other members' nodes][stripe], [other groups' nodes][piece] */
 } ls_route;
 
-/* Transfers that are begun one after another, slot after slot; an empty one takes none. */
+/* Transfers that are begun one after another: on the wire slot after slot, an empty one takes none; or in a group of a joined unit's. */
 typedef struct ls_posting {
     const ls_wire *wire;
+    ls_unit *unit; /* NULL: on the wire */
     int slot, tag;
     bool good;
 } ls_posting;

@@ -8,6 +8,7 @@
 
 #include "base/context.h"
 #include "device/backend.h"
+#include "device/link.h"
 
 enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16, LS_SQUARED = 2048 };
 
@@ -41,6 +42,21 @@ typedef struct ls_unit_type {
      * handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one memory. */
     void (*copy)(ls_unit *unit, void *to, const void *from, size_t bytes);
     void (*reach)(ls_unit *unit, ls_unit *other);
+
+    /* Joins units of several ranks, one of each, whose `identity` differ; each waits for the others. False, and nothing has changed, where
+     * that cannot be done, with why. The transfers between their memories come in groups, see link.h, and in each unit in the
+     * order handed in, beside its other work. NULL: never. */
+    bool (*join)(ls_unit *unit, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
+                 size_t why_size);
+    void (*part)(ls_unit *unit, bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
+    void (*begin_group)(ls_unit *unit);
+    void (*send)(ls_unit *unit, int rank, const void *data, size_t bytes);
+    void (*receive)(ls_unit *unit, int rank, void *data, size_t bytes);
+    void (*end_group)(ls_unit *unit);
+    /* Waits for transfers of one that has been joined just now, at most so many seconds. What comes of it is no failure of the unit: NULL,
+     * or why they are not done. */
+    const char *(*try_group)(ls_unit *unit, double seconds);
+    void (*look)(ls_unit *unit); /* fails the unit where a transfer has failed; does not wait */
 
     /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan that they
      * are of has to come, and nobody may free or use them. */
@@ -88,6 +104,11 @@ struct ls_unit {
     size_t slice;     /* floats that are summed and updated at once, by one thread */
     size_t held;      /* bytes of the host's memory that it takes for itself */
     bool plain;       /* for tests: no run is kept */
+    int joined;       /* with those of other ranks, by that number of the cluster's; 0: not */
+    unsigned char identity[16]; /* of a card, in all the world; else 0 */
+    /* Of a joined one (may be NULL): told while all that it still has to do is others' to go on with. */
+    void (*waits)(void *user, bool waits);
+    void *waits_user;
     struct ls_watch *watch; /* watch.h; while there is one no run is kept. NULL: nobody measures */
     ls_status status; /* what went wrong there, and stays so */
     const char *message;

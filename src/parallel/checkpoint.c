@@ -243,15 +243,15 @@ static ls_status reserve(ls_checkpoints *c, const char *function)
     return LS_OUT_OF_MEMORY;
 }
 
-static void copy_values(ls_checkpoints *c)
+/* `moments` (may be NULL) are whole, and hold `age` updates. */
+static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
 {
     const ls_network *network = c->trainer->network;
     const ls_flat *flat = &network->flat;
     int current = atomic_load(&network->current);
     memcpy(c->copy, network->weights[current], flat->trainable * sizeof *c->copy);
     memcpy(c->copy + flat->trainable, network->state[current], flat->state * sizeof *c->copy);
-    int64_t step = (int64_t)ls_network_step(c->trainer->network), age;
-    const float *moments = ls_trainer_moments(c->trainer, &age);
+    int64_t step = (int64_t)ls_network_step(c->trainer->network);
     const int n_moments = moments ? c->trainer->n_moments : 0;
     if (moments)
         memcpy(c->copy + flat->trainable + flat->state, moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
@@ -310,12 +310,14 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
     if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c))
         ls_notes_copy(&c->session->context, &c->notes, notes);
     int64_t age;
-    if (ls_cluster_heed(c->session) != LS_OK ||
-        (ls_trainer_moments(c->trainer, &age) && ls_whole_moments(c->trainer) != LS_OK))
+    if (ls_cluster_heed(c->session) != LS_OK)
         return ls_status_of(c->session);
+    float *moments = ls_trainer_moments(c->trainer, &age);
+    if (ls_cluster_heed(c->session) != LS_OK || (moments && ls_whole_moments(c->trainer, moments) != LS_OK))
+        return ls_status_of(c->session); /* also where a card did not give them */
     if (!holds_folder(c))
         return LS_OK;
-    copy_values(c);
+    copy_values(c, moments, age);
     c->writing = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
     if (!c->writing)
         write_checkpoint(c); /* no thread to be had: the run waits */
@@ -489,10 +491,11 @@ static ls_status follow(ls_checkpoints *c, point *to)
         if (ls_notes_reserve(context, &c->came, (size_t)to->notes) != LS_OK)
             return LS_OUT_OF_MEMORY;
     }
-    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, to->moments) != LS_OK)
+    float *moments = to->moments ? ls_trainer_see_moments(c->trainer) : NULL;
+    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, moments) != LS_OK)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&
-        ls_trainer_restore(c->trainer, to->step, to->moments ? c->trainer->moments : NULL, to->age) == LS_OK && c->data)
+        ls_trainer_restore(c->trainer, to->step, moments, to->age) == LS_OK && c->data)
         ls_seek(c->data, to->epoch, (int)to->batch);
     return ls_status_of(c->session);
 }

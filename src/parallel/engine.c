@@ -57,11 +57,10 @@ static void settle_in_turn(ls_worker *worker)
 static void look_after_open(ls_worker *worker)
 {
     ls_engine *engine = worker->engine;
-    ls_unit *unit = worker->core->unit;
     bool now = worker->open->awaited;
     pthread_mutex_unlock(&engine->lock);
     ls_core_enter(worker->core);
-    now = now || unit->type->is_done(unit);
+    now = now || worker->open->is_settled(worker->open, worker);
     if (now)
         ls_engine_settle(worker);
     ls_core_leave(worker->core);

@@ -40,6 +40,7 @@ typedef struct ls_job {
     /* Of a job whose work may return before all that it has handed to the worker's unit is known, and then leaves the job as
      * worker->open: looks at what came of it, in its core's turn. False where nothing may go on from there. */
     bool (*settle)(struct ls_job *job, ls_worker *worker);
+    bool (*is_settled)(struct ls_job *job, ls_worker *worker); /* does of that what need not be waited for: it would not wait */
     bool follows; /* its work settles what is open by itself, before it leaves itself to be settled; else that is done before */
     /* guarded by the engine's lock: */
     int left;     /* workers that have not done it */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cluster/cluster.h"
+#include "device/watch.h"
 
 /* Steps whose paces are measured, from the second of the trainer on; the first is slower for reasons of its own. */
 enum { FIRST_MEASURED = 1, LAST_MEASURED = 8 };
@@ -25,9 +26,9 @@ static bool leads(const ls_groups *groups)
 
 /* ---- Before a step ---- */
 
-/* Steps of two networks would meet on the wire: the others' are waited for, on all ranks at the same place. */
-static void take_wire(ls_cluster *cluster, struct ls_trainer *trainer)
+void ls_exchange_take_wire(struct ls_trainer *trainer)
 {
+    ls_cluster *cluster = trainer->session->options.cluster;
     if (cluster->stepping && cluster->stepping != trainer)
         ls_engine_wait(cluster->stepping->network->engine);
     cluster->stepping = trainer;
@@ -104,11 +105,11 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     size_t floats = lay_routes(step, NULL);
     if (step->runs.parts == 1)
         return ls_status_of(network->session);
-    take_wire(cluster, trainer);
+    ls_exchange_take_wire(trainer);
     if (floats > trainer->rows_floats) {
         ls_engine_wait(network->engine);
-        ls_release(context, trainer->rows);
-        trainer->rows = ls_alloc(context, floats, sizeof *trainer->rows, "other ranks' partial gradients");
+        ls_unit_release(network->home, trainer->rows);
+        trainer->rows = ls_unit_alloc(network->home, floats, sizeof *trainer->rows, "other ranks' partial gradients");
         trainer->rows_floats = trainer->rows ? floats : 0;
         if (!trainer->rows)
             return LS_OUT_OF_MEMORY;
@@ -142,7 +143,7 @@ void ls_exchange_begin(ls_step_job *step)
     const ls_network *network = step->trainer->network;
     lay_routes(step, step->trainer->rows);
     ls_route_hang(&step->tree, &step->trainer->groups, &step->runs, &step->hosts);
-    step->to_move = step->runs.parts > 1 ? network->flat.n_buckets + 1 : 0;
+    step->to_move = step->runs.parts == 1 ? 0 : 1 + (network->joined ? 0 : network->flat.n_buckets);
     atomic_store(&step->end, LS_FILLING);
     atomic_store(&step->computing, 0);
 }
@@ -151,6 +152,8 @@ ls_stage ls_exchange_filled(const ls_step_job *step)
 {
     if (step->runs.parts == 1)
         return LS_REDUCING;
+    if (step->trainer->network->joined)
+        return LS_PASSING;
     return grouped(&step->trainer->groups) ? LS_GIVING : LS_COMBINING;
 }
 
@@ -170,10 +173,15 @@ void ls_exchange_end(ls_step_job *step)
         atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
 }
 
+bool ls_exchange_measures(const ls_step_job *step)
+{
+    return step->trainer->paces && step->turn <= LAST_MEASURED;
+}
+
 void ls_exchange_learn(ls_step_job *step)
 {
     ls_pace *paces = step->trainer->paces;
-    if (!paces || step->turn < FIRST_MEASURED || step->turn > LAST_MEASURED)
+    if (!ls_exchange_measures(step) || step->turn < FIRST_MEASURED)
         return;
     for (int p = 0; p < step->runs.parts; p++) {
         const ls_pace *pace = &step->told[p].pace;
@@ -281,12 +289,10 @@ static int first_slot(const ls_step_job *step, int number)
     return step->first_slot + number * step->slots;
 }
 
-static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage)
+static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage, ls_posting posting)
 {
     const bool end = is_end(step, number);
     const ls_route *route = &step->routes[end ? 0 : number];
-    ls_posting posting = {&cluster_of(step)->wire, first_slot(step, number),
-                          end ? LS_TAG_END : LS_TAG_STEP + 2 * number + (stage >= LS_TO_SPREAD), true};
     switch (stage) {
     case LS_TO_JOIN:
         return end ? join_end(step, posting) : ls_route_join(route, posting);
@@ -299,6 +305,14 @@ static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage)
     default:
         return false;
     }
+}
+
+static bool begin_on_wire(const ls_step_job *step, int number, ls_stage stage)
+{
+    const int tag = is_end(step, number) ? LS_TAG_END : LS_TAG_STEP + 2 * number + (stage >= LS_TO_SPREAD);
+    const ls_posting posting = {
+        .wire = &cluster_of(step)->wire, .slot = first_slot(step, number), .tag = tag, .good = true};
+    return begin_transfers(step, number, stage, posting);
 }
 
 /* What follows on transfers; sums only where this rank has what to sum. */
@@ -339,7 +353,7 @@ static int advance_one(ls_step_job *step, int number, atomic_int *stage)
     const ls_wire *wire = &cluster_of(step)->wire;
     const int was = atomic_load(stage);
     if (to_send(was)) {
-        bool good = begin_transfers(step, number, (ls_stage)was);
+        bool good = begin_on_wire(step, number, (ls_stage)was);
         atomic_store(stage, was + 1);
         return good ? 1 : -1;
     }
@@ -355,15 +369,37 @@ static int advance_one(ls_step_job *step, int number, atomic_int *stage)
     return 1;
 }
 
-/* The others cannot be reached: the step never ends, so it is given up. */
-static void give_up(ls_step_job *step)
+void ls_exchange_give_up(ls_step_job *step)
 {
     ls_session *session = step->trainer->session;
     ls_raise(&session->context, LS_IO, "rank %d: step %lld: a transfer between ranks failed",
              ls_cluster_rank(cluster_of(step)), (long long)step->number + 1);
     atomic_store(&session->broken, true);
+    atomic_store(&step->broken, 1);
+    ls_step_unseal(step);
     atomic_store(&step->complete, 1);
     ls_step_wake(step);
+}
+
+/* Who settles a step has the turn. */
+static void finish(ls_step_job *step)
+{
+    const ls_network *network = step->trainer->network;
+    if (!step->sealed)
+        ls_network_enter(network);
+    ls_step_finish(step);
+    if (!step->sealed)
+        ls_network_leave(network);
+}
+
+void ls_exchange_look(ls_step_job *step)
+{
+    const struct ls_trainer *trainer = step->trainer;
+    if (!trainer->network->joined)
+        return;
+    trainer->network->home->type->look(trainer->network->home);
+    if (ls_unit_check(trainer->network->home) != LS_OK)
+        ls_exchange_give_up(step);
 }
 
 bool ls_exchange_advance(ls_step_job *step)
@@ -388,9 +424,9 @@ bool ls_exchange_advance(ls_step_job *step)
     }
     pthread_mutex_unlock(&cluster->lock);
     if (lost)
-        give_up(step);
+        ls_exchange_give_up(step);
     else if (over)
-        ls_step_finish(step);
+        finish(step);
     return moved;
 }
 
@@ -405,6 +441,36 @@ bool ls_exchange_under_way(const ls_step_job *step)
     for (int b = 0; b < step->trainer->network->flat.n_buckets && !any; b++)
         any = under_way(atomic_load(&step->stage[b]));
     return any;
+}
+
+/* ---- Joined cards ---- */
+
+/* All buckets' transfers at once: the card does nothing else meanwhile. */
+static void transfer_all(const ls_step_job *step, ls_stage stage)
+{
+    ls_unit *home = step->trainer->network->home;
+    const int mark = ls_watch_mark(home);
+    home->type->begin_group(home);
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
+        begin_transfers(step, b, stage, (ls_posting){.unit = home});
+    home->type->end_group(home);
+    ls_watch_note(home, mark, LS_SPAN_LINK, -1, NULL);
+}
+
+void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),
+                      ls_worker *worker)
+{
+    const bool in_groups = grouped(&step->trainer->groups);
+    if (in_groups) {
+        sum(step, LS_GIVING, worker);
+        transfer_all(step, LS_TO_JOIN);
+    }
+    sum(step, LS_COMBINING, worker);
+    transfer_all(step, LS_TO_SEND);
+    sum(step, LS_REDUCING, worker);
+    transfer_all(step, LS_TO_SPREAD);
+    if (in_groups)
+        transfer_all(step, LS_TO_SHARE);
 }
 
 /* ---- Outside of steps ---- */

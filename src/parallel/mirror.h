@@ -1,4 +1,5 @@
-/* What a card holds of a network whose home is elsewhere: another card, or, where cores or other ranks train it too, the host's memory.
+/* What a card holds of a network whose home is elsewhere: another card, or, where cores train it too or other ranks whose
+ * cards are not joined, the host's memory.
  * The values go there before the first shard that reads them, and a shard's gradient goes home behind it; sums, updates and
  * what goes to other ranks are made at home. */
 #ifndef LS_PARALLEL_MIRROR_H

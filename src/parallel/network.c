@@ -119,14 +119,14 @@ bool ls_network_has(const ls_network *network, ls_device device)
     return false;
 }
 
-/* A device that shares the unit may be at something else there; in the host's memory nobody's turn is waited for. */
-static void enter(const ls_network *network)
+/* A device that shares the unit may be at something else there. */
+void ls_network_enter(const ls_network *network)
 {
     if (ls_network_apart(network))
         ls_core_enter(network->engine->workers[0].core);
 }
 
-static void leave(const ls_network *network)
+void ls_network_leave(const ls_network *network)
 {
     if (ls_network_apart(network))
         ls_core_leave(network->engine->workers[0].core);
@@ -135,18 +135,18 @@ static void leave(const ls_network *network)
 /* The home's numbers to the host. */
 static void get(ls_network *network, float *to, const float *from, size_t n)
 {
-    enter(network);
+    ls_network_enter(network);
     network->home->type->get(network->home, to, from, n * sizeof *to);
     if (ls_unit_check(network->home) != LS_OK)
         atomic_store(&network->session->broken, true);
-    leave(network);
+    ls_network_leave(network);
 }
 
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n)
 {
-    enter(network);
+    ls_network_enter(network);
     network->home->type->put(network->home, memory, from, n * sizeof *memory);
-    leave(network);
+    ls_network_leave(network);
 }
 
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room)
@@ -262,22 +262,55 @@ ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t 
         function, (long long)rows, network->shard, plan->min_layer);
 }
 
-static ls_status allocate_values(ls_network *network)
+/* Beside the host's values those of home and mirrors. */
+static ls_status take_home(ls_network *network)
 {
-    ls_context *context = &network->session->context;
-    size_t trainable = network->flat.trainable, state = network->flat.state;
+    const size_t trainable = network->flat.trainable, state = network->flat.state;
     const bool apart = ls_network_apart(network);
     for (int i = 0; i < 2; i++) {
-        network->weights[i] = ls_alloc(context, trainable, sizeof(float), "the weights");
-        network->state[i] = ls_alloc(context, state, sizeof(float), "the running statistics");
         network->home_weights[i] =
             apart ? ls_unit_alloc(network->home, trainable, sizeof(float), "the weights") : network->weights[i];
         network->home_state[i] =
             apart ? ls_unit_alloc(network->home, state, sizeof(float), "the running statistics") : network->state[i];
-        if (!network->weights[i] || !network->state[i] || !network->home_weights[i] || !network->home_state[i])
+        if (!network->home_weights[i] || !network->home_state[i])
             return LS_OUT_OF_MEMORY;
     }
     return ls_mirrors_make(network);
+}
+
+static ls_status allocate_values(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    for (int i = 0; i < 2; i++) {
+        network->weights[i] = ls_alloc(context, network->flat.trainable, sizeof(float), "the weights");
+        network->state[i] = ls_alloc(context, network->flat.state, sizeof(float), "the running statistics");
+        if (!network->weights[i] || !network->state[i])
+            return LS_OUT_OF_MEMORY;
+    }
+    return take_home(network);
+}
+
+ls_unit *ls_network_card(const ls_network *network)
+{
+    const ls_engine *engine = network->engine;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit->memory == 0)
+            return NULL;
+    return engine->workers[0].core->unit;
+}
+
+ls_status ls_network_move_home(ls_network *network)
+{
+    if (ls_network_settle(network) != LS_OK)
+        return ls_status_of(network->session);
+    ls_streams_wait(network->session);
+    ls_mirrors_release(network);
+    network->home = ls_network_card(network);
+    network->joined = true;
+    if (!network->defined) /* there are no values yet */
+        return LS_OK;
+    ls_network_changed(network);
+    return take_home(network);
 }
 
 /* The first numbers are drawn by all devices: pieces of the views, pulled one by one. */
@@ -378,16 +411,14 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     return status == LS_OK ? ls_network_fill(network) : status;
 }
 
-/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory. */
+/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory, until the
+ * ranks' cards are joined. */
 static void settle_in(ls_network *network)
 {
     const ls_options *options = &network->session->options;
     const ls_engine *engine = network->engine;
-    const ls_core *core = engine->workers[0].core;
-    bool alone = ls_cluster_ranks(options->cluster) == 1;
-    for (int i = 1; i < engine->n_workers; i++)
-        alone &= (engine->workers[i].core->unit->memory != 0) == (core->unit->memory != 0);
-    network->home = alone ? core->unit : core->host;
+    ls_unit *card = ls_cluster_ranks(options->cluster) == 1 ? ls_network_card(network) : NULL;
+    network->home = card ? card : engine->workers[0].core->host;
     for (int i = 0; i < engine->n_workers; i++)
         if (engine->workers[i].core->unit->memory == 0 && options->dtype != LS_F32)
             ls_raise(&network->session->context, LS_UNSUPPORTED,

@@ -1,7 +1,7 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
  * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on cards and no
- * other rank trains the network, else the host's. Step k reads copy `current` there and writes the other, which becomes current when
+ * other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k reads copy `current` there and writes the other, which becomes current when
  * the whole step is finished and finite. Of a home on a card the host has copies, which are brought up to date when somebody looks at
  * them, and sent when somebody changed them; cards that are not its home have theirs (mirror.h). */
 #ifndef LS_PARALLEL_NETWORK_H
@@ -31,6 +31,7 @@ typedef struct ls_network {
     float *weights[2], *state[2];           /* the host's */
     float *home_weights[2], *home_state[2]; /* the home's: the same ones where that is the host's memory */
     bool behind, changed;                   /* the host's weights are older than the home's; newer */
+    bool joined;                            /* the home is a card, and joined with the other ranks' */
     atomic_bool state_moved;                /* the home's current state is older than the host's */
     struct ls_mirror *mirrors;
     int n_mirrors;
@@ -76,11 +77,18 @@ void ls_network_bind_training(const ls_network *network, const ls_core *core, ls
 /* The host has made the state of that number. */
 void ls_network_state_moved(ls_network *network, int number);
 
+/* The first device's card, where all devices are on cards; else NULL. */
+ls_unit *ls_network_card(const ls_network *network);
+/* Has its home there from here on, joined with the other ranks'. Waits. */
+ls_status ls_network_move_home(ls_network *network);
 bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
 bool ls_network_goes_ahead(const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
+/* A turn at the home where that is a card; in the host's memory none is needed. */
+void ls_network_enter(const ls_network *network);
+void ls_network_leave(const ls_network *network);
 /* That makes sums at home in a core's turn. */
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */

@@ -168,7 +168,6 @@ static ls_status watch_cards(ls_profile *profile, ls_network *network)
     ls_engine *engine = network->engine;
     if (!ls_network_on_cards(network))
         return LS_OK;
-    profile->host_sums = !ls_network_apart(network);
     profile->watched =
         ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->watched, "a profile");
     for (int i = 0; profile->watched && i < profile->n_workers; i++) {
@@ -195,6 +194,7 @@ static void stop(ls_profile *profile)
     ls_engine_wait(trainer->network->engine);
     set_profile(trainer, NULL);
     turn_meters(profile, false);
+    profile->host_sums = !ls_network_apart(trainer->network);
     unwatch_cards(trainer->network->engine);
     profile->trainer = NULL;
 }

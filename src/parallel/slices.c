@@ -2,6 +2,7 @@
 
 #include "device/watch.h"
 #include "parallel/clip.h"
+#include "parallel/exchange.h"
 
 /* A slice is as long as one thread of a unit is to be given at once. */
 static size_t slice_floats(const ls_step_job *step)
@@ -20,9 +21,13 @@ static ls_bucket slice_of(const ls_step_job *step, ls_bucket run, int slice)
     return (ls_bucket){begin, begin + floats < run.end ? begin + floats : run.end};
 }
 
-int ls_slices_to_reduce(const ls_step_job *step, int bucket)
+int ls_slices_to_finish(const ls_step_job *step)
 {
-    return slices_of(step, step->routes[bucket].piece);
+    const ls_network *network = step->trainer->network;
+    int slices = 0;
+    for (int b = 0; b < network->flat.n_buckets && !network->joined; b++)
+        slices += slices_of(step, step->routes[b].piece);
+    return network->joined ? 1 : slices;
 }
 
 /* Sums one slice of this rank's piece over all shards and updates its weights. */
@@ -112,10 +117,40 @@ static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **ins
     return true;
 }
 
+static void sum_all(ls_step_job *step, ls_stage stage, ls_worker *worker)
+{
+    bool last;
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
+        take_slices(step, b, stage, worker, &last);
+}
+
+static bool may_pass(const ls_step_job *step)
+{
+    bool all = !atomic_load(&step->passed);
+    for (int b = 0; b < step->trainer->network->flat.n_buckets && all; b++)
+        all = atomic_load(&step->stage[b]) == LS_PASSING;
+    return all;
+}
+
+static bool pass(ls_step_job *step, ls_worker *worker)
+{
+    if (!may_pass(step) || atomic_exchange(&step->passed, true))
+        return false;
+    /* A rank that has dropped the step, or never will begin it, hands in none of its transfers: nor may the others. */
+    if (!ls_step_goes_on(step, worker))
+        return true;
+    ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
+    ls_exchange_pass(step, sum_all, worker);
+    ls_step_finish_part(step, worker);
+    return true;
+}
+
 static bool take(ls_step_job *step, ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     bool any = false;
+    if (step->trainer->network->joined)
+        return pass(step, worker);
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last;
         int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
@@ -148,6 +183,8 @@ bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
     ls_core *instead;
     if (!sums(step, worker, &instead))
         return false;
+    if (step->trainer->network->joined)
+        return may_pass(step);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
         ls_bucket run;
         const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);

@@ -234,6 +234,7 @@ void ls_step_finish(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
+    ls_step_unseal(step);
     step->asked = 0;
     for (int p = 0; p < step->runs.parts; p++) {
         int asked = (int)(step->told[p].flags / LS_FLAG_ASKED);
@@ -276,6 +277,10 @@ void ls_step_finish(ls_step_job *step)
 static void end_part(ls_step_job *step, ls_status status, bool finite)
 {
     ls_session *session = step->trainer->session;
+    if (status != LS_OK && step->trainer->network->joined) {
+        ls_exchange_give_up(step); /* the others' cards wait for this one's numbers */
+        return;
+    }
     if (status != LS_OK)
         atomic_store(&session->broken, true);
     for (int j = step->first; j < step->first + step->mine; j++)
@@ -286,16 +291,32 @@ static void end_part(ls_step_job *step, ls_status status, bool finite)
     ls_exchange_end(step);
 }
 
+/* A moment, in which other ranks may go on; `idle`: this one has nothing to do meanwhile. */
+static void await_ranks(const ls_worker *worker, bool idle)
+{
+    const struct timespec moment = {0, 20000};
+    atomic_store(&worker->engine->session->options.cluster->waiting, idle);
+    nanosleep(&moment, NULL);
+}
+
 /* Where all that a step needs is one unit that is far from done when everything is handed in, the next step's shards are handed in behind
  * it before anybody looks at what came of it, so that the unit never waits for the host. They read the new weights, and write
  * nothing that is still wanted if those turn out to be none: then the next step is dropped. Only a step that is measured, and one that
- * clips, which the host decides on halfway, end by themselves. */
+ * clips, which the host decides on halfway, end by themselves. Joined cards do the same: a rank hears what the others say of a step
+ * when it settles it, while its card is at the next one. */
 static bool goes_ahead(const ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
     const ls_network *network = trainer->network;
     return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
-           !network->home->watch;
+           !network->home->watch && !ls_exchange_measures(step);
+}
+
+void ls_step_unseal(const ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    if (step->sealed)
+        atomic_store(&network->current, 1 - atomic_load(&network->current));
 }
 
 static void seal(ls_step_job *step, ls_worker *worker)
@@ -307,15 +328,40 @@ static void seal(ls_step_job *step, ls_worker *worker)
     worker->open = &step->job;
 }
 
+/* This rank's part of it, once the unit is done. */
+static void settle_part(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    if (step->settled)
+        return;
+    step->settled = true;
+    network->home->type->settle(network->home);
+    end_part(step, ls_unit_check(network->home), step->finite);
+}
+
 static bool settle(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
-    ls_network *network = step->trainer->network;
-    (void)worker;
-    network->home->type->settle(network->home);
-    atomic_store(&network->current, 1 - atomic_load(&network->current));
-    end_part(step, ls_unit_check(network->home), step->finite);
+    settle_part(step);
+    while (!atomic_load(&step->complete)) {
+        if (!ls_exchange_advance(step))
+            await_ranks(worker, true);
+        ls_exchange_look(step);
+    }
     return !atomic_load(&step->broken);
+}
+
+static bool is_settled(ls_job *job, ls_worker *worker)
+{
+    ls_step_job *step = (ls_step_job *)job;
+    const ls_unit *unit = worker->core->unit;
+    if (!step->settled && !unit->type->is_done(worker->core->unit))
+        return false;
+    settle_part(step);
+    ls_exchange_advance(step);
+    if (!atomic_load(&step->complete))
+        ls_exchange_look(step);
+    return atomic_load(&step->complete);
 }
 
 /* What came before the step has failed. */
@@ -446,7 +492,8 @@ static void bucket_is_whole(void *user, int bucket)
         return;
     if (atomic_load(&r->step->next) >= r->step->mine)
         ls_slices_take(r->step, r->worker);
-    ls_exchange_advance(r->step);
+    if (!r->step->trainer->network->joined) /* there only the step's end remains */
+        ls_exchange_advance(r->step);
     ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->t->shard);
 }
 
@@ -510,7 +557,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     running r = {step, worker, t, false};
     const bool whole = worker->core->unit->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is at home. */
-    const bool at_once = network->n_mirrors > 0;
+    const bool at_once = network->n_mirrors > 0 || (network->joined && ls_exchange_measures(step));
     const ls_mirror *mirror = ls_mirror_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
         ls_try_rows rows = ls_try_rows_of(step, t);
@@ -554,8 +601,14 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         pthread_cond_broadcast(&step->changed);
     }
     pthread_mutex_unlock(&step->lock);
-    if (first)
-        ls_step_finish_part(step, worker);
+    if (!first)
+        return;
+    const bool elsewhere = mirror && ls_network_apart(network); /* the last one waits for the home, and in its turn */
+    if (elsewhere)
+        ls_network_enter(network);
+    ls_step_finish_part(step, worker);
+    if (elsewhere)
+        ls_network_leave(network);
 }
 
 static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
@@ -631,9 +684,10 @@ static void rest(ls_step_job *step, ls_worker *worker)
     bool exchanging = ls_exchange_under_way(step);
     ls_meter_go(&worker->meter, exchanging ? LS_SPAN_WAIT_RANKS : LS_SPAN_WAIT, -1);
     if (exchanging) {
-        atomic_store(&worker->engine->session->options.cluster->waiting, atomic_load(&step->busy) == 0);
-        struct timespec moment = {0, 20000};
-        nanosleep(&moment, NULL);
+        await_ranks(worker, atomic_load(&step->busy) == 0);
+        ls_network_enter(step->trainer->network);
+        ls_exchange_look(step);
+        ls_network_leave(step->trainer->network);
         return;
     }
     waiting w = {step, worker};
@@ -703,13 +757,13 @@ static void work(ls_job *job, ls_worker *worker)
 void ls_step_submit(ls_step_job *step)
 {
     const ls_flat *flat = &step->trainer->network->flat;
-    int parts = step->mine;
+    const int parts = step->mine + ls_slices_to_finish(step);
     for (int b = 0; b < flat->n_buckets; b++) {
         atomic_store(&step->owed[b], step->mine);
         atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
         step->given[b] = step->combined[b] = step->reduced[b] = (ls_slices){0};
-        parts += ls_slices_to_reduce(step, b);
     }
+    atomic_store(&step->passed, false);
     ls_tree_reset(&step->tree, step->shards);
     ls_exchange_begin(step);
     for (int j = 0; j < step->shards; j++) {
@@ -723,9 +777,10 @@ void ls_step_submit(ls_step_job *step)
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);
     atomic_store(&step->broken, 0);
-    step->begun = step->dropped = step->sealed = false;
+    step->begun = step->dropped = step->sealed = step->settled = false;
     step->job.work = work;
     step->job.settle = settle;
+    step->job.is_settled = is_settled;
     step->job.follows = true;
     if (parts == 0) /* more ranks than shards and pieces: this one only listens */
         ls_exchange_end(step);

@@ -17,6 +17,7 @@ enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
 /* Of a bucket, in this order; see exchange.h. What is to be sent is being sent in the next. */
 typedef enum ls_stage {
     LS_FILLING,
+    LS_PASSING, /* of joined cards: the rest of the way, together with all others */
     LS_GIVING,
     LS_TO_JOIN,
     LS_JOINING,
@@ -76,7 +77,8 @@ typedef struct ls_step_job {
     atomic_int *owed;                      /* [buckets] this rank's shards that have not yet filled it */
     atomic_int *stage;                     /* [buckets] ls_stage */
     ls_slices *given, *combined, *reduced; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
-    atomic_int left;                       /* this rank's shards and slices to finish */
+    atomic_int left;                       /* this rank's shards and slices, or their whole way, to finish */
+    atomic_bool passed;                    /* that has been handed in */
     atomic_int end;                        /* ls_stage of the exchange at the step's end */
     int to_move;                           /* buckets and ends on their way; guarded by the cluster's lock */
     atomic_int busy;                       /* workers that are at something */
@@ -85,7 +87,7 @@ typedef struct ls_step_job {
     ls_told *told;                         /* [places] */
     atomic_int complete, broken;           /* broken: a number was not finite */
     bool dropped;                          /* what came before it has failed */
-    bool sealed;                           /* all is handed in, and left to be settled; both are the worker's own */
+    bool sealed, settled;                  /* all is handed in, and left to be settled; this rank's part is. The worker's own */
     bool finite;                           /* what its unit will have said then */
     float *statistics;                     /* [shards][state] */
     float *metrics;                        /* [shards][LS_METRICS] */
@@ -101,13 +103,14 @@ struct ls_trainer {
     float *moments;  /* [n_moments][trainable]; only this rank's pieces are kept up, where it does not clip; NULL without any */
     float *gradient; /* when it was read, or is clipped; NULL before */
     float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
+    float *rows;     /* other ranks' partial gradients of this rank's stripes and pieces */
     int n_moments;
     double *squares; /* where the gradient is clipped: of its blocks; else NULL */
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
     int n_pool, pool_capacity;
     ls_groups groups;
+    const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */
     ls_tries tries;
-    float *rows; /* other ranks' partial gradients of this rank's stripes and pieces */
     size_t rows_floats;
     ls_pace *paces; /* [places] of the steps that were measured; NULL where nobody asked for balance */
     int *free_buffers, n_free;
@@ -142,5 +145,6 @@ bool ls_step_goes_on(ls_step_job *step, ls_worker *worker);
 /* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core is. */
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker);
 void ls_step_finish(ls_step_job *step); /* all is summed, on all ranks: decides and completes */
+void ls_step_unseal(const ls_step_job *step); /* its weights are not yet, or not at all, the network's after all */
 
 #endif

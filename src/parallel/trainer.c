@@ -1,8 +1,10 @@
 /* The trainer: hands steps in, at most two at a time, and keeps what lives from step to step. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "comm/link.h"
 #include "data/data.h"
 #include "optim/optimizer.h"
 #include "parallel/batches.h"
@@ -29,7 +31,7 @@ static void free_trainer(void *object)
     ls_tries_destroy(trainer);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
-    ls_release(context, trainer->rows);
+    ls_unit_release(unit, trainer->rows);
     ls_unit_release(unit, trainer->moments);
     ls_unit_release(unit, trainer->gradient);
     ls_release(context, trainer->squares);
@@ -63,6 +65,53 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     pthread_mutex_init(&trainer->lock, NULL);
     network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
     return network->trainer;
+}
+
+/* What was made for the home before goes with it. */
+static ls_status move_home(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    ls_unit *before = network->home;
+    float *moments = trainer->moments;
+    const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
+    ls_unit_release(before, trainer->gradient);
+    trainer->gradient = trainer->moments = NULL;
+    if (ls_network_move_home(network) == LS_OK && moments)
+        trainer->moments = ls_unit_alloc(network->home, n, sizeof *moments, "the optimizer's moments");
+    if (trainer->moments)
+        ls_network_put(network, trainer->moments, moments, n);
+    ls_unit_release(before, moments);
+    return ls_status_of(network->session);
+}
+
+/* Once, before anything is computed together: whether the ranks' cards can exchange without the hosts. */
+static ls_status meet(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    ls_cluster *cluster = session->options.cluster;
+    char how[LS_WHY] = "";
+    if (trainer->meeting || ls_cluster_ranks(cluster) == 1)
+        return LS_OK;
+    ls_unit *card = session->options.host_sums ? NULL : ls_network_card(network);
+    if (!card && ls_network_on_cards(network))
+        snprintf(how, sizeof how, "%s", session->options.host_sums ? "as it was asked for" : "a core computes too");
+    ls_core *core = network->engine->workers[0].core;
+    ls_exchange_take_wire(trainer); /* whose steps may need the card's turn to come to their end */
+    ls_core_enter(core);
+    const bool joined = ls_link_join(cluster, &session->context, card, how);
+    ls_core_leave(core);
+    trainer->meeting = ls_intern(session, how);
+    return joined ? move_home(trainer) : ls_status_of(session);
+}
+
+const char *ls_meeting(ls_trainer *trainer, bool *direct)
+{
+    if (trainer && !ls_failed(trainer->session))
+        meet(trainer);
+    if (direct)
+        *direct = trainer && trainer->network->joined;
+    return trainer && trainer->meeting ? trainer->meeting : "";
 }
 
 /* What needs the parameters' shapes, which the first images may have told only now. */
@@ -289,14 +338,19 @@ ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
     return network->defined ? prepare(trainer) : LS_OK;
 }
 
-const float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
+float *ls_trainer_see_moments(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    *age = trainer->updates - trainer->began;
-    if (!trainer->moments || trainer->updates == 0 || trainer->restart)
+    const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
+    if (!trainer->moments || !ls_network_seen(network, trainer->moments, n, &trainer->seen_moments))
         return NULL;
-    return ls_network_seen(network, trainer->moments, (size_t)trainer->n_moments * network->flat.trainable,
-                           &trainer->seen_moments);
+    return ls_network_apart(network) ? trainer->seen_moments : trainer->moments;
+}
+
+float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
+{
+    *age = trainer->updates - trainer->began;
+    return trainer->updates == 0 || trainer->restart ? NULL : ls_trainer_see_moments(trainer);
 }
 
 ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age)
@@ -324,7 +378,7 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
     if (!network->n_pending)
         ls_raise(&session->context, LS_STALE,
                  "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);
-    if (ls_failed(session) || check_operands(network, function) != LS_OK)
+    if (ls_failed(session) || check_operands(network, function) != LS_OK || meet(trainer) != LS_OK)
         return ls_status_of(session);
     return prepare(trainer);
 }
@@ -408,7 +462,7 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         ls_raise(context, LS_NOT_INITIALIZED, "ls_grad: the network has no trainer yet; see ls_trainer_new");
         return NULL;
     }
-    if (!trainer->gradient && prepare(trainer) == LS_OK)
+    if (meet(trainer) == LS_OK && !trainer->gradient && prepare(trainer) == LS_OK)
         trainer->gradient = ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "the gradient");
     if (!trainer->gradient || ls_network_settle(network) != LS_OK)
         return NULL;

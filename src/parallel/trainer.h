@@ -22,9 +22,11 @@ ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 
 /* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has used. */
 ls_status ls_trainer_settle(struct ls_trainer *trainer, const char *function);
-/* The optimizer's moments, each laid out like the weights, one after another, and how many updates they hold; NULL where the next
- * update begins them anew. */
-const float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
+/* The optimizer's moments on the host, each laid out like the weights, one after another, and how many updates they hold; NULL where
+ * the next update begins them anew. */
+float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
+float *ls_trainer_see_moments(
+    struct ls_trainer *trainer); /* whatever they are; NULL where none are kept, or after a failure */
 /* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. */
 ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age);
 

@@ -11,6 +11,7 @@
 #include "device/cuda/card.h"
 #include "later.h"
 #include "memory.h"
+#include "stream.h"
 
 /* ---- What the operations call ---- */
 
@@ -21,10 +22,14 @@ bool ls_card_good(ls_card *card, cudaError_t error, const char *what)
 
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why)
 {
-    (void)what;
-    (void)why;
+    snprintf(card->message, sizeof card->message, "%s failed: %s", what, why);
     card->unit.status = status;
     return false;
+}
+
+ls_card *ls_card_of(ls_unit *unit)
+{
+    return (ls_card *)unit;
 }
 
 /* A card's memory, -1 the host's, is where this has to lie. */
@@ -35,6 +40,25 @@ static void expect(int card, const void *at, const char *what)
         return;
     fprintf(stderr, "emulated cards: %s of card %d is handed memory of %d (-1: the host)\n", what, card, owner);
     abort();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    static int some;
+    (void)flags;
+    *event = (cudaEvent_t)(void *)&some;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)event, (void)stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
@@ -63,6 +87,7 @@ enum { CARDS = 3 };
 
 typedef struct emulated {
     ls_card card; /* first */
+    emulated_stream stream;
     struct {
         struct {
             float *host, *there;
@@ -106,11 +131,24 @@ static void release(ls_unit *unit, void *memory)
 static void flush(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
+    if (unit->waits)
+        unit->waits(unit->waits_user, true);
     later_flush(e->queue);
+    if (unit->waits)
+        unit->waits(unit->waits_user, false);
+    ls_card_look_at_link(&e->card);
     pthread_mutex_lock(&e->lock);
     while (e->n_released > 0)
         emulated_release(e->released[--e->n_released]);
     pthread_mutex_unlock(&e->lock);
+}
+
+static const char *try_group(ls_unit *unit, double seconds)
+{
+    const ls_card *card = (ls_card *)unit;
+    (void)seconds; /* emulated NCCL gives up by itself */
+    flush(unit);
+    return card->links->failure(card->link);
 }
 
 static void move(void *to, const void *from, size_t bytes)
@@ -159,6 +197,12 @@ static void move_now(void *payload)
 {
     const piece *p = payload;
     move(p->to, p->from, p->n);
+}
+
+static void do_for_stream(emulated_stream *stream, void (*work)(void *payload), const void *payload, size_t size)
+{
+    emulated *e = (emulated *)(void *)((char *)stream - offsetof(emulated, stream));
+    later_do(e->queue, work, payload, size);
 }
 
 static void zero_now(void *payload)
@@ -349,6 +393,7 @@ static void close_unit(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
     finish(unit);
+    ls_card_leave(unit, unit->status == LS_OK);
     later_free(e->queue);
     pthread_mutex_destroy(&e->lock);
     free(e->released);
@@ -362,6 +407,14 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .zero = zero,
                                   .copy = copy,
                                   .reach = reach,
+                                  .join = ls_card_join,
+                                  .part = ls_card_leave,
+                                  .begin_group = ls_card_begin_group,
+                                  .send = ls_card_send,
+                                  .receive = ls_card_receive,
+                                  .end_group = ls_card_end_group,
+                                  .try_group = try_group,
+                                  .look = ls_card_look,
                                   .lend = lend,
                                   .begin = begin,
                                   .end = end,
@@ -441,7 +494,10 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
                              .memory = 1 + number,
                              .core = -1,
                              .slice = (size_t)1 << 40,
-                             .message = "emulated"};
+                             .message = e->card.message,
+                             .identity = {(unsigned char)(1 + number)}};
+    e->stream = (emulated_stream){number, do_for_stream, emulated_owner, emulated_enter, emulated_leave};
+    e->card.stream = (cudaStream_t)(void *)&e->stream;
     return &e->card.unit;
 }
 

@@ -2,9 +2,11 @@
 #include "device/cuda/card.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Errors after which the card computes no more, whatever is tried. */
 static bool is_lost(cudaError_t error)
@@ -57,6 +59,66 @@ ls_card *ls_card_of(ls_unit *unit)
     return card;
 }
 
+/* ---- Waiting ---- */
+
+static cudaError_t ask(const ls_card *card, cudaEvent_t event)
+{
+    return event ? cudaEventQuery(event) : cudaStreamQuery(card->stream);
+}
+
+static void say_waiting(const ls_card *card, bool waits)
+{
+    if (card->unit.waits)
+        card->unit.waits(card->unit.waits_user, waits);
+}
+
+/* Awake for as long as a step may take, as the driver's own waiting is; then a moment is not missed. */
+cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
+{
+    enum { AWAKE = 10000 };
+    const struct timespec moment = {0, 200000};
+    cudaError_t error = cudaErrorNotReady;
+    bool said = false;
+    for (int times = 0; card->link && (error = ask(card, event)) == cudaErrorNotReady && ls_card_look_at_link(card);
+         times++) {
+        if (!said && card->own_is_there && cudaEventQuery(card->own) == cudaSuccess) {
+            said = true;
+            say_waiting(card, true);
+        }
+        cudaGetLastError(); /* what is not ready is no error, but would be reported as one */
+        if (times < AWAKE)
+            sched_yield();
+        else
+            nanosleep(&moment, NULL);
+    }
+    if (said)
+        say_waiting(card, false);
+    if (error == cudaErrorNotReady) {
+        cudaGetLastError();
+        error = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(card->stream);
+    }
+    if (!event || event == card->sealed) /* the transfers in front of that are done */
+        card->own_is_there = false;
+    return error;
+}
+
+static const char *try_group(ls_unit *unit, double seconds)
+{
+    ls_card *card = ls_card_of(unit);
+    const struct timespec moment = {0, 100000};
+    const char *failure = NULL;
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    while (cudaStreamQuery(card->stream) == cudaErrorNotReady && !(failure = card->links->failure(card->link))) {
+        nanosleep(&moment, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((double)(now.tv_sec - begun.tv_sec) + 1e-9 * (double)(now.tv_nsec - begun.tv_nsec) > seconds)
+            failure = "it takes too long";
+    }
+    cudaGetLastError(); /* what is not ready is no error, but would be reported as one */
+    return failure ? failure : card->links->failure(card->link);
+}
+
 /* ---- Memory ---- */
 
 /* This and the next are for any thread, and leave the card's status alone. */
@@ -90,7 +152,7 @@ static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
     if (bytes && card->unit.status == LS_OK &&
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->stream),
                      "a copy to the card"))
-        ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card");
+        ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
 }
 
 static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
@@ -100,7 +162,7 @@ static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->stream),
                      "a copy from the card");
     if (card->unit.status == LS_OK)
-        ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card");
+        ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
     if (card->unit.status != LS_OK)
         memset(to, 0, bytes);
 }
@@ -180,7 +242,8 @@ static void close_card(ls_unit *unit)
 {
     ls_card *card = ls_card_of(unit);
     if (card->stream)
-        cudaStreamSynchronize(card->stream);
+        ls_card_await(card, NULL);
+    ls_card_leave(unit, card->unit.status == LS_OK);
     ls_card_close_runs(card);
     ls_card_close_marks(card);
     ls_card_close_convs(card);
@@ -197,6 +260,8 @@ static void close_card(ls_unit *unit)
         cudaStreamDestroy(card->stream);
     if (card->side)
         cudaStreamDestroy(card->side);
+    if (card->own)
+        cudaEventDestroy(card->own);
     cudaGetLastError();
     free(card);
 }
@@ -208,6 +273,14 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .zero = zero,
                                   .copy = copy,
                                   .reach = reach,
+                                  .join = ls_card_join,
+                                  .part = ls_card_leave,
+                                  .begin_group = ls_card_begin_group,
+                                  .send = ls_card_send,
+                                  .receive = ls_card_receive,
+                                  .end_group = ls_card_end_group,
+                                  .try_group = try_group,
+                                  .look = ls_card_look,
                                   .lend = ls_card_lend,
                                   .begin = ls_card_begin,
                                   .end = ls_card_end,
@@ -264,6 +337,7 @@ static bool open_card(ls_card *card)
     if (!is_able(&properties))
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card",
                             "compute capability 7.5 is the least that will do");
+    memcpy(card->unit.identity, properties.uuid.bytes, sizeof card->unit.identity);
     return ls_card_good(card, cudaStreamCreateWithFlags(&card->stream, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaMalloc(&card->blas_workspace, LS_CARD_BLAS), "taking memory") &&

@@ -109,6 +109,11 @@ typedef struct ls_card {
     cudaEvent_t last;  /* the mark at the end of what was finished, */
     double last_is_at; /* and when that was */
 
+    const ls_links *links;
+    ls_link *link;    /* NULL: not joined */
+    cudaEvent_t own;  /* in front of the first transfers, */
+    bool own_is_there; /* where there are some that nobody has waited for */
+
     struct ls_card_conv_plan *convs; /* conv.c */
 } ls_card;
 
@@ -118,6 +123,9 @@ ls_card *ls_card_of(ls_unit *unit);
 /* Notes what went wrong first; true where nothing did. */
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why); /* false */
+
+/* Waits for the stream, or for the event where it is not NULL. What waits for other ranks is given up when they are lost. */
+cudaError_t ls_card_await(ls_card *card, cudaEvent_t event);
 
 /* While a stream is captured nothing may wait for the whole card, in any thread: captures, and libraries that do so when they start and
  * end, keep apart by this lock, one for all cards. */
@@ -136,6 +144,18 @@ static inline size_t ls_card_number_bytes(const ls_card *card)
 {
     return ls_card_half(card) ? 2 : 4;
 }
+
+/* ---- link.c ---- */
+bool ls_card_join(ls_unit *unit, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
+                  size_t why_size);
+void ls_card_leave(ls_unit *unit, bool good);
+void ls_card_begin_group(ls_unit *unit);
+void ls_card_send(ls_unit *unit, int rank, const void *data, size_t bytes);
+void ls_card_receive(ls_unit *unit, int rank, void *data, size_t bytes);
+void ls_card_end_group(ls_unit *unit);
+void ls_card_look(ls_unit *unit);
+/* The same for this folder: false where a transfer has failed, and with it the card. */
+bool ls_card_look_at_link(ls_card *card);
 
 /* ---- run.c ---- */
 bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);

@@ -33,7 +33,7 @@ void ls_card_end_marks(ls_card *card)
     cudaEvent_t event = card->n_marks ? next_event(card) : NULL;
     struct timespec now;
     if (event && ls_card_good(card, cudaEventRecord(event, card->stream), "an event") &&
-        ls_card_good(card, cudaEventSynchronize(event), "waiting for the card"))
+        ls_card_good(card, ls_card_await(card, event), "waiting for the card"))
         card->last = event;
     clock_gettime(CLOCK_MONOTONIC, &now);
     card->last_is_at = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;

@@ -15,7 +15,7 @@ float *ls_card_lend(ls_unit *unit, float *host, size_t n)
     }
     ls_card_lent *lent = &card->lent[card->n_lent++];
     if (n > lent->capacity || !lent->device) {
-        cudaStreamSynchronize(card->stream);
+        ls_card_await(card, NULL);
         cudaFree(lent->device);
         lent->device = NULL;
         lent->capacity = 0;
@@ -46,8 +46,7 @@ static void deliver(ls_card_results *results, bool good)
 static void bring_home(ls_card *card)
 {
     ls_card_settle(&card->unit);
-    deliver(&card->results[card->open],
-            ls_card_good(card, cudaStreamSynchronize(card->stream), "waiting for the card"));
+    deliver(&card->results[card->open], ls_card_good(card, ls_card_await(card, NULL), "waiting for the card"));
 }
 
 /* Pinned memory for n floats, until the results are brought home. */
@@ -137,7 +136,7 @@ void ls_card_settle(ls_unit *unit)
     const int sealed = 1 - card->open;
     if (!card->sealed_finite)
         return;
-    deliver(&card->results[sealed], ls_card_good(card, cudaEventSynchronize(card->sealed), "waiting for the card"));
+    deliver(&card->results[sealed], ls_card_good(card, ls_card_await(card, card->sealed), "waiting for the card"));
     *card->sealed_finite = was_finite(card, sealed);
     card->sealed_finite = NULL;
 }
@@ -188,7 +187,7 @@ static bool reserve(ls_card *card, int images)
 {
     if (images <= card->images)
         return true;
-    cudaStreamSynchronize(card->stream);
+    ls_card_await(card, NULL);
     drop_kept(card);
     cudaFree(card->samples);
     card->samples = NULL;
@@ -222,7 +221,7 @@ static const void *resident(ls_card *card, const ls_samples *samples)
             place = r;
     }
     if (place->owner) {
-        cudaStreamSynchronize(card->stream);
+        ls_card_await(card, NULL);
         drop_kept(card);
         cudaFree(place->device);
         card->callbacks.drop(place->owner);
@@ -233,7 +232,7 @@ static const void *resident(ls_card *card, const ls_samples *samples)
         !ls_card_good(
             card, cudaMemcpyAsync(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice, card->stream),
             "a copy to the card") ||
-        !ls_card_good(card, cudaStreamSynchronize(card->stream), "a copy to the card")) {
+        !ls_card_good(card, ls_card_await(card, NULL), "a copy to the card")) {
         cudaFree(device);
         return NULL;
     }
@@ -247,7 +246,7 @@ static bool send_samples(ls_card *card, const ls_samples *samples)
 {
     ls_card_stage *stage = &card->stages[card->runs++ % LS_CARD_STAGES];
     const size_t count = (size_t)samples->count;
-    if (!ls_card_good(card, cudaEventSynchronize(stage->copied), "waiting for the card"))
+    if (!ls_card_good(card, ls_card_await(card, stage->copied), "waiting for the card"))
         return false;
     memcpy(stage->pinned, samples->index, count * sizeof *samples->index);
     if (samples->changes)

@@ -1,0 +1,158 @@
+#include "comm/link.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plugin.h"
+
+/* What a rank tells the others of itself. */
+typedef struct hello {
+    bool able;
+    unsigned char identity[16];
+    int32_t number; /* NCCL's */
+    int32_t joined; /* before */
+    char why[LS_WHY];
+} hello;
+
+const ls_links *ls_links_load(char *why, size_t size)
+{
+    ls_open_links *open = NULL;
+    void *plugin = ls_plugin_load("nccl", false, why, size);
+    if (!plugin)
+        return NULL;
+    *(void **)&open = dlsym(plugin, LS_OPEN_LINKS); /* as POSIX has it: an object pointer that is a function's */
+    const ls_links *links = open ? open() : NULL;
+    if (links && links->size == sizeof *links && strcmp(links->version, ls_version()) == 0)
+        return links;
+    snprintf(why, size, "lockstep-nccl.so is of another version");
+    return NULL;
+}
+
+/* Whether all can be joined; every rank sees the same. */
+static bool judge(const hello *all, int ranks, char *why)
+{
+    bool cards = false;
+    *why = '\0';
+    for (int r = 0; r < ranks; r++)
+        cards |= all[r].able || *all[r].why;
+    for (int r = 0; r < ranks && cards; r++)
+        if (!all[r].able) {
+            snprintf(why, LS_WHY, "rank %d: %.*s", r, LS_WHY - 24, *all[r].why ? all[r].why : "no GPUs");
+            return false;
+        }
+    if (!cards)
+        return false;
+    for (int r = 1; r < ranks; r++) {
+        for (int q = 0; q < r; q++)
+            if (memcmp(all[q].identity, all[r].identity, sizeof all[r].identity) == 0) {
+                snprintf(why, LS_WHY, "ranks %d and %d share a card", q, r);
+                return false;
+            }
+        if (all[r].number != all[0].number) {
+            snprintf(why, LS_WHY, "ranks 0 and %d have other versions of NCCL", r);
+            return false;
+        }
+        if (all[r].joined != all[0].joined) {
+            snprintf(why, LS_WHY, "the cards of ranks 0 and %d are joined with others, for another network", r);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void waits(void *user, bool waits)
+{
+    ls_cluster *cluster = user;
+    atomic_store(&cluster->waiting, waits);
+}
+
+/* Whether all ranks have come as far; where one has not, its reason is everybody's. */
+static bool all_good(ls_cluster *cluster, ls_context *context, hello *all, bool good, char *why)
+{
+    hello *mine = &all[cluster->rank];
+    mine->able = good;
+    snprintf(mine->why, sizeof mine->why, "%s", why);
+    return ls_cluster_gather_each(cluster, context, all, sizeof *all) == LS_OK && judge(all, cluster->ranks, why);
+}
+
+/* Every rank sends each other one a word of its own, over all connections that there will be: cards that do not reach each other as
+ * they say have another way now. */
+static bool say_first_words(ls_unit *unit, int rank, int ranks, char *why)
+{
+    enum { WORD = 1024, SECONDS = 30 };
+    const size_t bytes = (size_t)ranks * WORD;
+    unsigned char word[WORD];
+    const ls_unit_type *type = unit->type;
+    unsigned char *there = type->allocate(unit, 2 * bytes);
+    bool good = there != NULL;
+    if (!there) {
+        snprintf(why, LS_WHY, "no memory on %s", unit->name);
+        return false;
+    }
+    memset(word, 1 + rank % 255, WORD);
+    for (int r = 0; r < ranks; r++)
+        type->put(unit, there + (size_t)r * WORD, word, WORD);
+    type->begin_group(unit);
+    for (int r = 0; r < ranks; r++) {
+        type->receive(unit, r, there + bytes + (size_t)r * WORD, WORD);
+        type->send(unit, r, there + (size_t)r * WORD, WORD);
+    }
+    type->end_group(unit);
+    const char *failure = type->try_group(unit, SECONDS);
+    if (failure) {
+        snprintf(why, LS_WHY, "the first transfers from %s: %.*s", unit->name, LS_WHY - 64, failure);
+        type->part(unit, false); /* before anybody waits for them */
+    }
+    good = !failure;
+    for (int r = 0; r < ranks && good; r++) {
+        type->get(unit, word, there + bytes + (size_t)r * WORD, WORD);
+        for (int i = 0; i < WORD && good; i++)
+            good = word[i] == 1 + r % 255;
+        if (!good)
+            snprintf(why, LS_WHY, "what rank %d's card sent arrived as something else", r);
+    }
+    type->release(unit, there);
+    return good;
+}
+
+bool ls_link_join(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY])
+{
+    const ls_links *links = NULL;
+    const int rank = cluster->rank, ranks = cluster->ranks;
+    ls_link_name name = {""};
+    hello *all = ls_alloc(context, (size_t)ranks, sizeof *all, "what the ranks' cards are");
+    if (!all)
+        return false;
+    if (unit && !unit->type->join)
+        snprintf(why, LS_WHY, "%s cannot be joined", unit->name);
+    else if (unit)
+        links = ls_links_load(why, LS_WHY);
+    if (links) {
+        memcpy(all[rank].identity, unit->identity, sizeof unit->identity);
+        all[rank].number = links->number;
+        all[rank].joined = unit->joined;
+    }
+    bool good = all_good(cluster, context, all, links != NULL, why);
+    if (good && !unit->joined) {
+        atomic_store(&cluster->waiting, 1);
+        good = rank > 0 || links->name(&name, why, LS_WHY);
+        good = all_good(cluster, context, all, good, why) &&
+               ls_cluster_gather_from(cluster, context, 0, &name, sizeof name) == LS_OK;
+        good = good &&
+               all_good(cluster, context, all, unit->type->join(unit, links, &name, rank, ranks, why, LS_WHY), why);
+        good = good && all_good(cluster, context, all, say_first_words(unit, rank, ranks, why), why);
+        atomic_store(&cluster->waiting, 0);
+        if (!good)
+            unit->type->part(unit, false);
+        if (good) {
+            unit->joined = ++cluster->links;
+            unit->waits = waits;
+            unit->waits_user = cluster;
+        }
+    }
+    if (good)
+        snprintf(why, LS_WHY, "NCCL %d.%d.%d", links->number / 10000, links->number / 100 % 100, links->number % 100);
+    ls_release(context, all);
+    return good;
+}
