@@ -61,6 +61,13 @@ ls_card *ls_card_of(ls_unit *unit)
 
 /* ---- Waiting ---- */
 
+double ls_card_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static cudaError_t ask(const ls_card *card, cudaEvent_t event)
 {
     return event ? cudaEventQuery(event) : cudaStreamQuery(card->stream);
@@ -106,16 +113,14 @@ static const char *try_group(ls_unit *unit, double seconds)
 {
     ls_card *card = ls_card_of(unit);
     const struct timespec moment = {0, 100000};
-    const char *failure = NULL;
-    struct timespec begun, now;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    while (cudaStreamQuery(card->stream) == cudaErrorNotReady && !(failure = card->links->failure(card->link))) {
+    const double end = ls_card_seconds() + seconds;
+    const char *failure;
+    while (!(failure = card->links->failure(card->link)) && cudaStreamQuery(card->stream) == cudaErrorNotReady) {
+        cudaGetLastError(); /* what is not ready is no error, but would be reported as one */
+        if (ls_card_seconds() > end)
+            return "it takes too long";
         nanosleep(&moment, NULL);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if ((double)(now.tv_sec - begun.tv_sec) + 1e-9 * (double)(now.tv_nsec - begun.tv_nsec) > seconds)
-            failure = "it takes too long";
     }
-    cudaGetLastError(); /* what is not ready is no error, but would be reported as one */
     return failure ? failure : card->links->failure(card->link);
 }
 

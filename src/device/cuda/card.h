@@ -127,6 +127,8 @@ bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char 
 /* Waits for the stream, or for the event where it is not NULL. What waits for other ranks is given up when they are lost. */
 cudaError_t ls_card_await(ls_card *card, cudaEvent_t event);
 
+double ls_card_seconds(void); /* by the clock of ls_seconds */
+
 /* While a stream is captured nothing may wait for the whole card, in any thread: captures, and libraries that do so when they start and
  * end, keep apart by this lock, one for all cards. */
 void ls_card_lock(void);

@@ -3,7 +3,6 @@
 #include "device/cuda/card.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* NULL where there is no room for one more. */
 static cudaEvent_t next_event(ls_card *card)
@@ -31,12 +30,10 @@ int ls_card_mark(ls_unit *unit)
 void ls_card_end_marks(ls_card *card)
 {
     cudaEvent_t event = card->n_marks ? next_event(card) : NULL;
-    struct timespec now;
     if (event && ls_card_good(card, cudaEventRecord(event, card->stream), "an event") &&
         ls_card_good(card, ls_card_await(card, event), "waiting for the card"))
         card->last = event;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    card->last_is_at = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    card->last_is_at = ls_card_seconds();
     card->n_marks = 0;
 }
 
