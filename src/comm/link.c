@@ -85,7 +85,6 @@ static bool say_first_words(ls_unit *unit, int rank, int ranks, char *why)
     unsigned char word[WORD];
     const ls_unit_type *type = unit->type;
     unsigned char *there = type->allocate(unit, 2 * bytes);
-    bool good = there != NULL;
     if (!there) {
         snprintf(why, LS_WHY, "no memory on %s", unit->name);
         return false;
@@ -104,7 +103,7 @@ static bool say_first_words(ls_unit *unit, int rank, int ranks, char *why)
         snprintf(why, LS_WHY, "the first transfers from %s: %.*s", unit->name, LS_WHY - 64, failure);
         type->part(unit, false); /* before anybody waits for them */
     }
-    good = !failure;
+    bool good = !failure;
     for (int r = 0; r < ranks && good; r++) {
         type->get(unit, word, there + bytes + (size_t)r * WORD, WORD);
         for (int i = 0; i < WORD && good; i++)

@@ -354,8 +354,8 @@ static bool settle(ls_job *job, ls_worker *worker)
 static bool is_settled(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
-    const ls_unit *unit = worker->core->unit;
-    if (!step->settled && !unit->type->is_done(worker->core->unit))
+    ls_unit *unit = worker->core->unit;
+    if (!step->settled && !unit->type->is_done(unit))
         return false;
     settle_part(step);
     ls_exchange_advance(step);
