@@ -3,6 +3,7 @@
 #include "base/file.h"
 
 #include <dlfcn.h>
+#include <lockstep.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +30,8 @@ static bool own_folder(char *folder, size_t size)
     return snprintf(folder, size, "%s", path) < (int)size;
 }
 
-void *ls_plugin_load(const char *name, bool open_to_all, char *why, size_t size)
+/* A handle of dlopen's. */
+static void *load(const char *name, bool open_to_all, char *why, size_t size)
 {
     /* Beside the library or the program, and above a folder of programs that stands beside it in a build. */
     static const char *const places[] = {"%s/lockstep-%s.so", "%s/lockstep/lockstep-%s.so",
@@ -47,5 +49,31 @@ void *ls_plugin_load(const char *name, bool open_to_all, char *why, size_t size)
         snprintf(why, size, "%s", dlerror());
         return NULL;
     }
+    return NULL;
+}
+
+static const char another_version[] = "lockstep-%s.so is of another version";
+
+ls_plugin_entry *ls_plugin_load(const char *name, const char *entry, bool open_to_all, char *why, size_t size)
+{
+    ls_plugin_entry *found = NULL;
+    void *loaded = load(name, open_to_all, why, size);
+    if (!loaded)
+        return NULL;
+    *(void **)&found = dlsym(loaded, entry); /* as POSIX has it: an object pointer that is a function's */
+    if (!found)
+        snprintf(why, size, another_version, name);
+    return found;
+}
+
+const ls_plugin *ls_plugin_table(const char *name, size_t expected, char *why, size_t size)
+{
+    typedef const ls_plugin *open_table(void);
+    open_table *open = (open_table *)ls_plugin_load(name, "lockstep_plugin", false, why, size);
+    const ls_plugin *table = open ? open() : NULL;
+    if (table && table->size == expected && strcmp(table->version, ls_version()) == 0)
+        return table;
+    if (open)
+        snprintf(why, size, another_version, name);
     return NULL;
 }

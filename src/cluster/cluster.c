@@ -243,14 +243,15 @@ ls_cluster *ls_cluster_start(void)
     ls_cluster *cluster = new_cluster();
     if (!cluster || !ls_launch_find(&launch) || launch.ranks == 1) /* who is alone needs no MPI */
         return cluster;
+    bool opened = false;
     if (launch.plugin)
-        cluster->plugin = ls_launch_open(&cluster->context, &launch, &cluster->wire);
+        opened = ls_launch_open(&cluster->context, &launch, &cluster->wire);
     else
         ls_raise(&cluster->context, LS_BAD_ARGUMENT,
                  "%s started %d tasks without MPI, and each would train alone; start with srun --mpi=pmix or "
                  "--mpi=pmi2 ('srun --mpi=list' shows what is there), with mpirun, or a single task",
                  launch.launcher, launch.ranks);
-    if (cluster->plugin && meet(cluster, true) == LS_OK && cluster->ranks == 1)
+    if (opened && meet(cluster, true) == LS_OK && cluster->ranks == 1)
         ls_raise(&cluster->context, LS_UNSUPPORTED,
                  "%s started %d ranks, but the MPI that lockstep-%s.so was built with sees one alone: it is another "
                  "MPI or version; start with its own mpirun, or build Lockstep with this one",

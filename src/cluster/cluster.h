@@ -27,7 +27,6 @@ struct ls_cluster {
     atomic_int waiting;          /* for other ranks, with nothing of this one's left to do meanwhile */
     int links;                   /* that were made between their cards so far */
     bool crowded;                /* ranks of this host share cores: waiting must not spin */
-    void *plugin;
 };
 
 /* What a launcher's environment says. `plugin` is NULL where it came without an MPI. */
@@ -38,8 +37,8 @@ typedef struct ls_launch {
 
 bool ls_launch_find(ls_launch *launch); /* false: started by none */
 
-/* Loads the launcher's plugin and has it fill the wire; a failure is the context's. Returns what to hand to dlclose. */
-void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire);
+/* Loads the launcher's plugin and has it fill the wire; false after a failure, which is the context's. */
+bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire);
 
 /* Room for a step's transfers: their slots begin at *first. */
 ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots, int *first);

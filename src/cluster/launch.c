@@ -1,5 +1,4 @@
 /* Which launcher started this process, and the plugin for its MPI. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,24 +49,23 @@ bool ls_launch_find(ls_launch *launch)
 }
 
 typedef void open_wire(ls_wire *wire);
+#define OPEN_WIRE "lockstep_open_wire"
 
-void *ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
+bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
 {
     char why[512];
     /* Open MPI's own plugins look for its symbols among the process's. */
-    void *loaded = ls_plugin_load(launch->plugin, true, why, sizeof why);
-    open_wire *open = NULL;
-    if (loaded) /* as POSIX has it: an object pointer that is a function's */
-        *(void **)&open = dlsym(loaded, "lockstep_open_wire");
+    open_wire *open = (open_wire *)ls_plugin_load(launch->plugin, OPEN_WIRE, true, why, sizeof why);
     if (open) {
         open(wire);
-        return loaded;
+        return true;
     }
-    ls_raise(context, LS_UNSUPPORTED,
-             "started as rank %d of %d by %s, but its plugin cannot be had: %s; install Debian's package lockstep-%s or "
-             "build Lockstep where that MPI is installed, or use the mpirun of one that 'lockstep --version' lists",
-             launch->rank, launch->ranks, launch->launcher, loaded ? "it is of another version" : why, launch->plugin);
-    return NULL;
+    ls_raise(
+        context, LS_UNSUPPORTED,
+        "started as rank %d of %d by %s, but its plugin cannot be had: %s; install Debian's package lockstep-%s or "
+        "build Lockstep where that MPI is installed, or use the mpirun of one that 'lockstep --version' lists",
+        launch->rank, launch->ranks, launch->launcher, why, launch->plugin);
+    return false;
 }
 
 const char *ls_cluster_plugin(int i, char *why, size_t size)
@@ -83,10 +81,7 @@ const char *ls_cluster_plugin(int i, char *why, size_t size)
     const int n = (int)(sizeof built / sizeof *built) - 1;
     if (i < 0 || i >= n)
         return NULL;
-    void *loaded = ls_plugin_load(built[i], false, why, size);
-    if (loaded && dlsym(loaded, "lockstep_open_wire"))
+    if (ls_plugin_load(built[i], OPEN_WIRE, false, why, size))
         *why = '\0';
-    else if (loaded)
-        snprintf(why, size, "lockstep-%s.so is none of Lockstep's plugins", built[i]);
     return built[i];
 }

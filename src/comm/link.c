@@ -1,10 +1,7 @@
 #include "comm/link.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "base/plugin.h"
 
 /* What a rank tells the others of itself. */
 typedef struct hello {
@@ -17,16 +14,7 @@ typedef struct hello {
 
 const ls_links *ls_links_load(char *why, size_t size)
 {
-    ls_open_links *open = NULL;
-    void *plugin = ls_plugin_load("nccl", false, why, size);
-    if (!plugin)
-        return NULL;
-    *(void **)&open = dlsym(plugin, LS_OPEN_LINKS); /* as POSIX has it: an object pointer that is a function's */
-    const ls_links *links = open ? open() : NULL;
-    if (links && links->size == sizeof *links && strcmp(links->version, ls_version()) == 0)
-        return links;
-    snprintf(why, size, "lockstep-nccl.so is of another version");
-    return NULL;
+    return (const ls_links *)ls_plugin_table("nccl", sizeof(ls_links), why, size);
 }
 
 /* Whether all can be joined; every rank sees the same. */

@@ -2,9 +2,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/plugin.h"
 #include "base/session.h"
 
 /* The vendor's libraries take a while to load: without a driver there is no need to. */
@@ -26,17 +24,7 @@ const ls_cards *ls_cards_load(char *why, size_t size)
 
 const ls_cards *ls_cards_plugin(char *why, size_t size)
 {
-    ls_open_cards *open = NULL;
-    void *plugin = ls_plugin_load("cuda", false, why, size);
-    if (!plugin)
-        return NULL;
-    *(void **)&open = dlsym(plugin, LS_OPEN_CARDS); /* as POSIX has it: an object pointer that is a function's */
-    const ls_cards *cards = open ? open() : NULL;
-    if (cards && cards->size == sizeof *cards && cards->unit_size == sizeof(ls_unit) &&
-        strcmp(cards->version, ls_version()) == 0)
-        return cards;
-    snprintf(why, size, "lockstep-cuda.so is of another version");
-    return NULL;
+    return (const ls_cards *)ls_plugin_table("cuda", LS_CARDS_SIZE, why, size);
 }
 
 int ls_card_count(char *why, size_t size)

@@ -3,6 +3,7 @@
 #ifndef LS_DEVICE_CARDS_H
 #define LS_DEVICE_CARDS_H
 
+#include "base/plugin.h"
 #include "device/unit.h"
 
 /* What the plugin needs of the library. */
@@ -12,9 +13,7 @@ typedef struct ls_card_callbacks {
 } ls_card_callbacks;
 
 typedef struct ls_cards {
-    const char *version; /* the library's that it was built with */
-    size_t size;         /* of this, and of a unit */
-    size_t unit_size;
+    ls_plugin plugin; /* first */
     /* How many cards there are; with 0 also why. */
     int (*count)(char *why, size_t size);
     /* One line: name, memory, compute capability, which others it reaches directly. */
@@ -27,10 +26,7 @@ typedef struct ls_cards {
     /* Versions of what it stands on, in a line. */
     void (*versions)(char *text, size_t size);
 } ls_cards;
-
-/* The plugin's one exported function. */
-typedef const ls_cards *ls_open_cards(void);
-#define LS_OPEN_CARDS "lockstep_open_cards"
+enum { LS_CARDS_SIZE = sizeof(ls_cards) + sizeof(ls_unit) }; /* of the plugin */
 
 /* NULL where there is no driver or the plugin cannot be had, with why. */
 const ls_cards *ls_cards_load(char *why, size_t size);

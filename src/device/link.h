@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/plugin.h"
+
 /* By which those who belong together find each other. */
 typedef struct ls_link_name {
     char bytes[128];
@@ -14,8 +16,7 @@ typedef struct ls_link_name {
 
 typedef struct ls_link ls_link;
 typedef struct ls_links {
-    const char *version; /* the library's that it was built with */
-    size_t size;
+    ls_plugin plugin; /* first */
     int number; /* of NCCL's version: only the same one can be joined */
     bool (*name)(ls_link_name *name, char *why, size_t why_size);
     /* Waits for the others, all of which call this with the same name. `stream` is a cudaStream_t of the current card, in which
@@ -32,9 +33,5 @@ typedef struct ls_links {
     /* `good`: nothing is under way. Else it is cut off, and the stream can be waited for. */
     void (*part)(ls_link *link, bool good);
 } ls_links;
-
-/* The plugin's one exported function. */
-typedef const ls_links *ls_open_links(void);
-#define LS_OPEN_LINKS "lockstep_open_links"
 
 #endif

@@ -518,11 +518,8 @@ static void versions(char *text, size_t size)
     snprintf(text, size, "none");
 }
 
-const ls_cards *lockstep_open_cards(void);
-
-const ls_cards *lockstep_open_cards(void)
+const ls_plugin *lockstep_plugin(void)
 {
-    static const ls_cards cards = {LOCKSTEP_VERSION, sizeof cards, sizeof(ls_unit), count, about,
-                                   backend_of,       open_unit,    versions};
-    return &cards;
+    static const ls_cards cards = {{LOCKSTEP_VERSION, LS_CARDS_SIZE}, count, about, backend_of, open_unit, versions};
+    return &cards.plugin;
 }

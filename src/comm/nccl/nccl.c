@@ -143,12 +143,9 @@ static ls_link *join(const ls_link_name *name, int rank, int ranks, void *stream
     return NULL;
 }
 
-__attribute__((visibility("default"))) const ls_links *lockstep_open_links(void);
-
-const ls_links *lockstep_open_links(void)
+const ls_plugin *lockstep_plugin(void)
 {
-    static ls_links links = {.version = LOCKSTEP_VERSION,
-                             .size = sizeof links,
+    static ls_links links = {.plugin = {LOCKSTEP_VERSION, sizeof links},
                              .name = name,
                              .join = join,
                              .begin = begin,
@@ -158,5 +155,5 @@ const ls_links *lockstep_open_links(void)
                              .failure = failure,
                              .part = part};
     ncclGetVersion(&links.number);
-    return &links;
+    return &links.plugin;
 }

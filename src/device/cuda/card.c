@@ -430,17 +430,13 @@ static void versions(char *text, size_t size)
              CUDART_VERSION % 1000 / 10, dnn / 10000, dnn / 100 % 100, dnn % 100, major, minor, patch);
 }
 
-__attribute__((visibility("default"))) const ls_cards *lockstep_open_cards(void);
-
-const ls_cards *lockstep_open_cards(void)
+const ls_plugin *lockstep_plugin(void)
 {
-    static const ls_cards cards = {.version = LOCKSTEP_VERSION,
-                                   .size = sizeof(ls_cards),
-                                   .unit_size = sizeof(ls_unit),
+    static const ls_cards cards = {.plugin = {LOCKSTEP_VERSION, LS_CARDS_SIZE},
                                    .count = count,
                                    .about = about,
                                    .backend = ls_card_backend,
                                    .open = open_unit,
                                    .versions = versions};
-    return &cards;
+    return &cards.plugin;
 }
