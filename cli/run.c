@@ -17,6 +17,7 @@ static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
                           .cluster = cluster,
                           .balance = chosen->balance,
                           .host_ranks = (int)chosen->host_ranks,
+                          .in_flight = (int)chosen->in_flight,
                           .host_sums = chosen->host_sums,
                           .shuffle_pulls = chosen->shuffle_pulls};
     r->session = ls_open(&options);

@@ -178,6 +178,7 @@ static bool log_settings(const training *t, run_log *log)
     log_integer(log, "verify", c->verify);
     log_integer(log, "timeout", c->timeout);
     log_bool(log, "balance", c->balance);
+    log_integer(log, "in_flight", c->in_flight);
     log_bool(log, "host_sums", c->host_sums);
     log_text(log, "report", c->report);
     log_text(log, "trace", c->trace);

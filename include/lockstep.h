@@ -81,6 +81,7 @@ typedef struct ls_options {
     struct ls_cluster *cluster;    /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its measured speed; all ranks alike, and the bits as they are */
     int host_ranks; /* for trials: reduces as if so many ranks shared each host; 1: in one level; 0: as they are */
+    int in_flight;  /* shards that a GPU computes beside one another: changes speed, never bits; 0: up to 4, by its memory */
     bool host_sums; /* ranks' GPUs meet in the hosts' memory, also where NCCL could bring numbers from one to the other */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
     int slow_cpu;           /* for tests and trials: this device of a network waits */
@@ -182,7 +183,6 @@ ls_tensor *ls_uniform(ls_session *session, const char *key, ls_shape shape); /* 
 ls_tensor *ls_randn(ls_session *session, const char *key, double scale, ls_shape shape);
 ls_tensor *ls_values(ls_session *session, const float *values, ls_shape shape); /* copied */
 ls_tensor *ls_named(ls_tensor *tensor, const char *name);                       /* for messages; returns the tensor */
-
 ls_device ls_device_of(const ls_tensor *tensor);
 int ls_rank(const ls_tensor *tensor);
 int64_t ls_dim(const ls_tensor *tensor, int i); /* -1 for the images under a module's forward */

@@ -59,6 +59,7 @@ typedef struct how {
     ls_dtype dtype;
     bool plain;
     uint64_t shuffle;
+    int in_flight;
     int lost;    /* so many of the card's devices fail, each in its first shard */
     bool gently; /* with a low rate */
 } how;
@@ -86,8 +87,11 @@ static bool fails(void *user, ls_device device, int shard, int operation)
 static result train(how h)
 {
     result r = {.sum = 0};
-    ls_session *s =
-        ls_open(&(ls_options){.shard = SHARD, .dtype = h.dtype, .shuffle_pulls = h.shuffle, .conv = LS_CONV_DIRECT});
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD,
+                                          .dtype = h.dtype,
+                                          .in_flight = h.in_flight,
+                                          .shuffle_pulls = h.shuffle,
+                                          .conv = LS_CONV_DIRECT});
     ls_data *data = images(s, BATCH);
     ls_module *net = network_of(s, h.model);
     ls_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
@@ -134,6 +138,11 @@ static void logical_devices_have_the_same_bits(void **state)
             how other = one;
             result first = train(one);
             assert_same("again", first, train(one));
+            other.in_flight = 1;
+            assert_same("shards one after another", first, train(other));
+            other.in_flight = 3;
+            assert_same("three shards beside one another", first, train(other));
+            other.in_flight = 0;
             other.devices = "cuda:0x2";
             assert_same("two devices", first, train(other));
             other.devices = "cuda:0x4";

@@ -54,7 +54,7 @@ static void make_crew(int n_cores)
     memset(&crew, 0, sizeof crew);
     memset(offers, 0, sizeof offers);
     for (int i = 0; i < WORKERS; i++) {
-        cores[i] = (ls_core){.unit = &core_unit, .scratch = &scratch[i]};
+        cores[i] = (ls_core){.unit = &core_unit, .rooms = {{.scratch = &scratch[i]}}};
         ls_offer_join(&offers[i], &crew, &cores[i % n_cores]);
     }
     atomic_store(&ended, false);
@@ -159,7 +159,8 @@ static void helping_must_pay(void **state)
     while (helpers->ready(helpers) == 0)
         ls_pause();
     for (int n = 0; n < 100000 && helpers->ready(helpers) > 0; n++)
-        helpers->share(helpers, &plan, 0, &(ls_op_call){.samples = &samples, .scratch = &scratch[0], .parts = 64}, &gauge);
+        helpers->share(helpers, &plan, 0, &(ls_op_call){.samples = &samples, .scratch = &scratch[0], .parts = 64},
+                       &gauge);
     assert_int_equal(helpers->ready(helpers), 0);
     assert_int_equal(atomic_load(&crew.idle), 1);
     double begin = ls_seconds();
@@ -199,7 +200,6 @@ static void cards_keep_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_part_once), cmocka_unit_test(who_is_ready),
-                                       cmocka_unit_test(cards_keep_out),
-                                       cmocka_unit_test(helping_must_pay)};
+                                       cmocka_unit_test(cards_keep_out), cmocka_unit_test(helping_must_pay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

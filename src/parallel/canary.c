@@ -63,6 +63,7 @@ ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
                           .isa = session->options.isa,
                           .conv = session->options.conv,
                           .dtype = session->options.dtype,
+                          .in_flight = session->options.in_flight,
                           .allocator = session->options.allocator};
     ls_session *own = ls_open(&options);
     ls_data *data = images(own);

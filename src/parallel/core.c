@@ -18,11 +18,22 @@ ls_core *ls_core_of(ls_session *session, ls_device device)
     }
     *core = (ls_core){
         .context = &session->context, .number = number, .unit = unit, .host = host, .next_core = session->cores};
+    const int most = session->options.in_flight;
+    core->strands = most && most < unit->strands ? most : unit->strands;
     ls_arrays_init(&core->arrays, &session->context, unit);
     pthread_mutex_init(&core->lock, NULL);
     for (int i = 0; i < LS_TURNS; i++)
         pthread_cond_init(&core->turn[i], NULL);
     return session->cores = core;
+}
+
+static void empty(ls_core *core, ls_room *room)
+{
+    ls_unit_release(core->unit, room->arena);
+    ls_unit_release(core->unit, room->scratch);
+    room->arena = NULL;
+    room->scratch = NULL;
+    room->arena_floats = room->scratch_bytes = 0;
 }
 
 void ls_cores_free(ls_session *session)
@@ -31,8 +42,8 @@ void ls_cores_free(ls_session *session)
         ls_core *core = session->cores;
         session->cores = core->next_core;
         ls_arrays_destroy(&core->arrays);
-        ls_unit_release(core->unit, core->arena);
-        ls_unit_release(core->unit, core->scratch);
+        for (int i = 0; i < LS_MOST_STRANDS; i++)
+            empty(core, &core->rooms[i]);
         if (core->host != core->unit)
             ls_unit_close(core->host);
         ls_unit_close(core->unit);
@@ -98,22 +109,29 @@ static void *enlarge_host(ls_core *core, void *block, size_t count, size_t size)
     return ls_alloc(core->context, count, size, "a shard's samples");
 }
 
+static bool is_room_for(const ls_room *room, const ls_plan *plan)
+{
+    return room->arena && plan->arena_floats <= room->arena_floats && room->scratch &&
+           plan->scratch_bytes <= room->scratch_bytes;
+}
+
 static bool has_room(const ls_core *core, const ls_plan *plan)
 {
-    return core->arena && plan->arena_floats <= core->arena_floats && core->scratch &&
-           plan->scratch_bytes <= core->scratch_bytes && (size_t)plan->capacity <= core->shard_images;
+    return is_room_for(&core->rooms[0], plan) && (size_t)plan->capacity <= core->shard_images;
 }
 
 static ls_status make_room(ls_core *core, const ls_plan *plan)
 {
+    ls_room *room = &core->rooms[0];
     size_t images = (size_t)plan->capacity;
-    if (!core->arena || plan->arena_floats > core->arena_floats) {
-        core->arena = enlarge(core, core->arena, plan->arena_floats, sizeof(float));
-        core->arena_floats = core->arena ? plan->arena_floats : 0;
+    if (!room->arena || plan->arena_floats > room->arena_floats) {
+        room->arena = enlarge(core, room->arena, plan->arena_floats, sizeof(float));
+        room->arena_floats = room->arena ? plan->arena_floats : 0;
     }
-    if (!core->scratch || plan->scratch_bytes > core->scratch_bytes) {
-        core->scratch = enlarge(core, core->scratch, plan->scratch_bytes, 1);
-        core->scratch_bytes = core->scratch ? plan->scratch_bytes : 0;
+    if (!room->scratch || plan->scratch_bytes > room->scratch_bytes) {
+        room->scratch = enlarge(core, room->scratch, plan->scratch_bytes, 1);
+        room->scratch_bytes = room->scratch ? plan->scratch_bytes : 0;
+        core->scratch_bytes = room->scratch_bytes;
     }
     if (images > core->shard_images) {
         core->index = enlarge_host(core, core->index, images, sizeof *core->index);
@@ -124,7 +142,49 @@ static ls_status make_room(ls_core *core, const ls_plan *plan)
     return has_room(core, plan) ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
-/* Only the session's caller changes the room, so it may look at it without the core's turn, which a device that is late may have. */
+/* Makes a room of a strand as large as this plan asks, and those before did; without it the run has to wait for its turn. */
+static bool make_strand(ls_core *core, int number, const ls_plan *plan)
+{
+    const ls_unit_type *type = core->unit->type;
+    ls_room *room = &core->rooms[number];
+    const size_t floats = plan->arena_floats > room->arena_floats ? plan->arena_floats : room->arena_floats,
+                 scratch = plan->scratch_bytes > room->scratch_bytes ? plan->scratch_bytes : room->scratch_bytes,
+                 bytes = number ? floats * sizeof(float) + scratch : 0; /* the first room is there */
+    if (room->refused && bytes >= room->refused - 1)
+        return false;
+    if (number)
+        empty(core, room);
+    room->open = type->open_strand(core->unit, 1 + number, bytes);
+    if (room->open && number) {
+        room->arena = type->allocate(core->unit, floats * sizeof(float));
+        room->scratch = type->allocate(core->unit, scratch);
+        room->arena_floats = floats;
+        room->scratch_bytes = scratch;
+    }
+    if (room->open && is_room_for(room, plan))
+        return true;
+    if (number)
+        empty(core, room);
+    room->refused = bytes + 1;
+    return false;
+}
+
+int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs)
+{
+    const int strands = runs < core->strands ? runs : core->strands;
+    if (strands < 2 || core->unit->watch)
+        return 0;
+    const int number = run % strands;
+    const ls_room *room = &core->rooms[number];
+    return (room->open && is_room_for(room, plan)) || make_strand(core, number, plan) ? 1 + number : 0;
+}
+
+const ls_room *ls_core_room(const ls_core *core)
+{
+    return &core->rooms[core->unit->strand ? core->unit->strand - 1 : 0];
+}
+
+/* Only the session's caller changes the first room, so it may look at it without the core's turn, which a device that is late may have. */
 ls_status ls_core_reserve(ls_core *core, const ls_plan *plan)
 {
     if (has_room(core, plan))

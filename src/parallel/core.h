@@ -11,24 +11,34 @@
 
 enum { LS_TURNS = 16 };
 
+/* For one shard of a plan, in the unit's memory. */
+typedef struct ls_room {
+    float *arena;
+    void *scratch;
+    size_t arena_floats, scratch_bytes;
+    bool open;      /* its strand */
+    size_t refused; /* 1 more than the bytes that there was no memory for; 0: there always was */
+} ls_room;
+
 typedef struct ls_core {
     ls_context *context;
     struct ls_core *next_core;
     int number; /* ls_unit_number */
     ls_unit *unit;
-    ls_unit *host; /* sums of what lies in the host's memory: the same one, or of a card one beside it */
+    ls_unit *host;    /* sums of what lies in the host's memory: the same one, or of a card one beside it */
     ls_arrays arrays; /* of a memory that is not the host's; else none */
     pthread_mutex_t lock;
     pthread_cond_t turn[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
     atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */
-    /* Room for one shard of the largest plan; used by whoever has the turn. The first two are the unit's memory. */
-    float *arena;
-    void *scratch;
+    /* Used by whoever has the turn; the first room is for the largest plan, and of runs in no strand, the others are those of the second
+     * strand and on, made where there is a use for them. */
+    ls_room rooms[LS_MOST_STRANDS];
+    int strands;     /* that may be used */
     uint32_t *index; /* sample numbers, changes and labels of the shard */
     ls_change *changes;
     int32_t *labels;
-    size_t arena_floats, shard_images;
-    atomic_size_t scratch_bytes; /* looked at by those who would help others, without the turn */
+    size_t shard_images;
+    atomic_size_t scratch_bytes; /* of the first room; looked at by those who would help others, without the turn */
     atomic_bool helped;          /* one of those who share the core would help others with it */
 } ls_core;
 
@@ -43,6 +53,12 @@ ls_array *ls_array_on(ls_session *session, ls_device device, size_t n);
 
 /* Waits for the core's turn, then gives it room for `plan`. */
 ls_status ls_core_reserve(ls_core *core, const ls_plan *plan);
+
+/* The strand for a run of a plan that is one of so many that have nothing to do with each other, with room for it; 0 where there is none. By
+ * whoever has the turn. */
+int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs);
+/* The room of the run that comes next. */
+const ls_room *ls_core_room(const ls_core *core);
 
 void ls_core_enter(ls_core *core);
 void ls_core_leave(ls_core *core);

@@ -32,6 +32,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_unit *unit = worker->core->unit;
     float *outputs[LS_MAX_INPUTS] = {NULL};
     const size_t row = (size_t)p->feed->program->output_numbers;
+    unit->strand = ls_core_strand(worker->core, ls_feed_plan(p->feed, worker->core), j, p->feed->shards);
     if (p->rows)
         outputs[0] = unit->type->lend(unit, p->rows + (size_t)j * (size_t)p->feed->shard * row,
                                       (size_t)ls_feed_count(p->feed, j) * row);

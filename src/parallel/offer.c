@@ -190,7 +190,7 @@ bool ls_offer_take(ls_offer *offer)
             ls_profile_bind(other->profile, other->plan, offer->worker, &gauge);
         ls_op_call call = *other->call;
         call.part = part;
-        call.scratch = offer->core->scratch;
+        call.scratch = offer->core->rooms[0].scratch;
         ls_plan_call(other->plan, other->step, &call, &gauge);
         atomic_fetch_add_explicit(&other->done, 1, memory_order_release);
         return true;

@@ -370,6 +370,7 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     const ls_program *program = feed->program;
     int64_t first = (int64_t)j * feed->shard;
     int count = ls_feed_count(feed, j);
+    const ls_room *room = ls_core_room(core);
     gather(feed, first, count, core);
     ls_samples samples = {.images = feed->images.images,
                           .floats = feed->images.floats,
@@ -385,8 +386,8 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
     for (int k = 0; k < feed->n_inputs; k++)
         samples.rows[k] = feed->inputs[k]->data + feed->input_offset[k] + (size_t)first * feed->input_numbers[k];
     bindings->unit = core->unit;
-    bindings->base[LS_IN_ARENA] = core->arena;
+    bindings->base[LS_IN_ARENA] = room->arena;
     bindings->arrays = feed->pointers;
-    bindings->scratch = core->scratch;
+    bindings->scratch = room->scratch;
     return ls_plan_run(ls_feed_plan(feed, core), bindings, &samples, whole, user);
 }

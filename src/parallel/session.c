@@ -29,6 +29,8 @@ static ls_status check_options(ls_session *session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such dtype");
     if ((int)o->isa < LS_ISA_AUTO || (int)o->isa > LS_ISA_REFERENCE)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such instruction set");
+    if (o->in_flight < 0)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: in_flight is %d; it must be at least 0", o->in_flight);
     if (o->host_ranks < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: host_ranks is %d; it must be at least 0", o->host_ranks);
     if (o->cluster && ls_cluster_status(o->cluster) != LS_OK)

@@ -441,9 +441,11 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
     while (trainer->n_free == 0) {
         int node = ls_tree_foldable(&step->tree);
         ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
-        if (node)
-            fold(step, node, ls_network_adder(trainer->network, worker->core));
-        else if (!stand_in(step, worker))
+        if (node) { /* where shards happen beside one another, all of it, so that many of them can */
+            do
+                fold(step, node, ls_network_adder(trainer->network, worker->core));
+            while (worker->core->strands > 1 && !trainer->network->n_mirrors && (node = ls_tree_foldable(&step->tree)));
+        } else if (!stand_in(step, worker))
             wait_a_little(step);
         bool lost = atomic_load(&worker->lost);
         if (lost || atomic_load(&step->complete)) {
@@ -562,6 +564,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     if (!whole || may_hand_in(&r, plan)) {
         ls_try_rows rows = ls_try_rows_of(step, t);
         ls_unit *unit = worker->core->unit;
+        if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
+            unit->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
         float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
             .base = {[LS_IN_METRICS] = unit->type->lend(unit, rows.metrics, LS_METRICS),

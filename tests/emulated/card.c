@@ -32,6 +32,11 @@ ls_card *ls_card_of(ls_unit *unit)
     return (ls_card *)unit;
 }
 
+ls_card *ls_card_in_line(ls_unit *unit)
+{
+    return ls_card_of(unit);
+}
+
 /* A card's memory, -1 the host's, is where this has to lie. */
 static void expect(int card, const void *at, const char *what)
 {
@@ -270,6 +275,8 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
 {
     emulated *e = (emulated *)unit;
     (void)form;
+    later_strand(e->queue, unit->strand);
+    unit->strand = 0;
     const size_t n = (size_t)samples->count;
     const ls_card_now now = {samples->one, samples->step};
     *there = *samples;
@@ -280,9 +287,15 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
     return false;
 }
 
+static bool open_strand(ls_unit *unit, int strand, size_t bytes)
+{
+    (void)unit, (void)strand, (void)bytes;
+    return true;
+}
+
 static void end(ls_unit *unit)
 {
-    (void)unit;
+    later_strand(((emulated *)unit)->queue, 0);
 }
 
 static void expect_terms(const ls_unit *unit, const ls_terms *terms)
@@ -418,6 +431,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .lend = lend,
                                   .begin = begin,
                                   .end = end,
+                                  .open_strand = open_strand,
                                   .sum = sum,
                                   .update = update,
                                   .square = square,
@@ -494,10 +508,11 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
                              .memory = 1 + number,
                              .core = -1,
                              .slice = (size_t)1 << 40,
+                             .strands = LS_MOST_STRANDS,
                              .message = e->card.message,
                              .identity = {(unsigned char)(1 + number)}};
     e->stream = (emulated_stream){number, do_for_stream, emulated_owner, emulated_enter, emulated_leave};
-    e->card.stream = (cudaStream_t)(void *)&e->stream;
+    e->card.line = e->card.stream = (cudaStream_t)(void *)&e->stream;
     return &e->card.unit;
 }
 

@@ -6,12 +6,14 @@
 typedef struct piece {
     struct piece *next;
     void (*work)(void *payload); /* NULL: it only keeps the payload */
+    int strand;
     _Alignas(64) unsigned char payload[];
 } piece;
 
 struct later {
     piece *first, **end;
     size_t count, done;
+    int strand;
 };
 
 later *later_new(void)
@@ -26,6 +28,7 @@ static void *add(later *queue, void (*work)(void *payload), const void *payload,
     piece *p = aligned_alloc(64, (sizeof *p + size + 63) / 64 * 64);
     p->next = NULL;
     p->work = work;
+    p->strand = queue->strand;
     if (size)
         memcpy(p->payload, payload, size);
     *queue->end = p;
@@ -57,17 +60,54 @@ static void empty_to(later *queue, size_t count)
         queue->end = &queue->first;
 }
 
+void later_strand(later *queue, int strand)
+{
+    queue->strand = strand;
+}
+
 size_t later_count(const later *queue)
 {
     return queue->count;
 }
 
+/* What lies between two pieces that are in no strand: a piece of each strand in turn, the last strand's first. */
+static void work_off_strands(piece *from, const piece *end)
+{
+    piece *next[LS_MOST_STRANDS + 1];
+    for (int strand = 1; strand <= LS_MOST_STRANDS; strand++)
+        next[strand] = from;
+    for (bool left = from != end; left;) {
+        left = false;
+        for (int strand = LS_MOST_STRANDS; strand > 0; strand--) {
+            piece *p = next[strand];
+            while (p != end && (p->strand != strand || !p->work))
+                p = p->next;
+            if (p != end) {
+                p->work(p->payload);
+                p = p->next;
+                left = true;
+            }
+            next[strand] = p;
+        }
+    }
+}
+
 void later_flush_to(later *queue, size_t count)
 {
     size_t number = queue->done;
-    for (piece *p = queue->first; p && number < count; p = p->next, number++)
-        if (p->work)
-            p->work(p->payload);
+    piece *from = NULL, *p = queue->first;
+    for (; p && number < count; p = p->next, number++)
+        if (p->strand > 0) {
+            from = from ? from : p;
+        } else {
+            if (from)
+                work_off_strands(from, p);
+            from = NULL;
+            if (p->work)
+                p->work(p->payload);
+        }
+    if (from)
+        work_off_strands(from, p);
     empty_to(queue, count);
 }
 

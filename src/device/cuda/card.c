@@ -70,7 +70,7 @@ double ls_card_seconds(void)
 
 static cudaError_t ask(const ls_card *card, cudaEvent_t event)
 {
-    return event ? cudaEventQuery(event) : cudaStreamQuery(card->stream);
+    return event ? cudaEventQuery(event) : cudaStreamQuery(card->line);
 }
 
 static void say_waiting(const ls_card *card, bool waits)
@@ -86,6 +86,8 @@ cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
     const struct timespec moment = {0, 200000};
     cudaError_t error = cudaErrorNotReady;
     bool said = false;
+    if (!event)
+        ls_card_line_up(card);
     for (int times = 0; card->link && (error = ask(card, event)) == cudaErrorNotReady && ls_card_look_at_link(card);
          times++) {
         if (!said && card->own_is_there && cudaEventQuery(card->own) == cudaSuccess) {
@@ -102,7 +104,7 @@ cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
         say_waiting(card, false);
     if (error == cudaErrorNotReady) {
         cudaGetLastError();
-        error = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(card->stream);
+        error = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(card->line);
     }
     if (!event || event == card->sealed) /* the transfers in front of that are done */
         card->own_is_there = false;
@@ -115,7 +117,7 @@ static const char *try_group(ls_unit *unit, double seconds)
     const struct timespec moment = {0, 100000};
     const double end = ls_card_seconds() + seconds;
     const char *failure;
-    while (!(failure = card->links->failure(card->link)) && cudaStreamQuery(card->stream) == cudaErrorNotReady) {
+    while (!(failure = card->links->failure(card->link)) && cudaStreamQuery(card->line) == cudaErrorNotReady) {
         cudaGetLastError(); /* what is not ready is no error, but would be reported as one */
         if (ls_card_seconds() > end)
             return "it takes too long";
@@ -153,18 +155,17 @@ static void release(ls_unit *unit, void *memory)
 /* The host's memory is not pinned, and may be changed at once: a driver that reads it where it lies is waited for. */
 static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (bytes && card->unit.status == LS_OK &&
-        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->stream),
-                     "a copy to the card"))
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->line), "a copy to the card"))
         ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
 }
 
 static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (card->unit.status == LS_OK && bytes)
-        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->stream),
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->line),
                      "a copy from the card");
     if (card->unit.status == LS_OK)
         ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
@@ -174,17 +175,17 @@ static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
 
 static void zero(ls_unit *unit, void *to, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (bytes && card->unit.status == LS_OK)
-        ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->stream), "zeros");
+        ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->line), "zeros");
 }
 
 /* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each other. */
 static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (bytes && card->unit.status == LS_OK)
-        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->stream), "a copy between cards");
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->line), "a copy between cards");
 }
 
 /* A card can be asked this again, and may be unable: then copies take the longer way. */
@@ -205,19 +206,19 @@ static void reach(ls_unit *unit, ls_unit *other)
 
 static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (card->unit.status != LS_OK || !n || (terms->n == 1 && terms->at[0] == out))
         return;
-    ls_cuda_sum(card->stream, terms, out, n);
+    ls_cuda_sum(card->line, terms, out, n);
     ls_card_good(card, cudaPeekAtLastError(), "a sum of gradients");
 }
 
 static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (card->unit.status == LS_OK && n) {
-        ls_cuda_update(card->stream, terms, out, w, moments, n, how, card->broken + card->open);
+        ls_cuda_update(card->line, terms, out, w, moments, n, how, card->broken + card->open);
         ls_card_good(card, cudaPeekAtLastError(), "an update of weights");
     }
     return true; /* `finish` tells */
@@ -225,7 +226,7 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
 
 static void square(ls_unit *unit, const float *x, size_t n, double *sums)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     const size_t blocks = (n + LS_SQUARED - 1) / LS_SQUARED;
     if (blocks > card->n_squares && card->unit.status == LS_OK) {
         cudaFree(card->squares);
@@ -235,7 +236,7 @@ static void square(ls_unit *unit, const float *x, size_t n, double *sums)
             card->n_squares = blocks;
     }
     if (card->unit.status == LS_OK && n) {
-        ls_cuda_square(card->stream, x, n, card->squares);
+        ls_cuda_square(card->line, x, n, card->squares);
         ls_card_good(card, cudaPeekAtLastError(), "the norm of a gradient");
     }
     get(unit, sums, card->squares, blocks * sizeof *sums);
@@ -246,7 +247,7 @@ static void square(ls_unit *unit, const float *x, size_t n, double *sums)
 static void close_card(ls_unit *unit)
 {
     ls_card *card = ls_card_of(unit);
-    if (card->stream)
+    if (card->line)
         ls_card_await(card, NULL);
     ls_card_leave(unit, card->unit.status == LS_OK);
     ls_card_close_runs(card);
@@ -258,11 +259,9 @@ static void close_card(ls_unit *unit)
     if (card->dnn)
         cudnnDestroy(card->dnn);
     ls_card_unlock();
-    cudaFree(card->blas_workspace);
+    ls_card_close_strands(card);
     cudaFree(card->squares);
     cudaFree(card->broken);
-    if (card->stream)
-        cudaStreamDestroy(card->stream);
     if (card->side)
         cudaStreamDestroy(card->side);
     if (card->own)
@@ -289,6 +288,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .lend = ls_card_lend,
                                   .begin = ls_card_begin,
                                   .end = ls_card_end,
+                                  .open_strand = ls_card_open_strand,
                                   .sum = sum,
                                   .update = update,
                                   .square = square,
@@ -310,15 +310,15 @@ static bool start_libraries(ls_card *card)
 {
     cudnnStatus_t dnn = cudnnCreate(&card->dnn);
     if (dnn == CUDNN_STATUS_SUCCESS)
-        dnn = cudnnSetStream(card->dnn, card->stream);
+        dnn = cudnnSetStream(card->dnn, card->line);
     if (dnn != CUDNN_STATUS_SUCCESS)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting cuDNN", cudnnGetErrorString(dnn));
     cublasStatus_t blas = cublasCreate(&card->blas);
     if (blas == CUBLAS_STATUS_SUCCESS)
-        blas = cublasSetStream(card->blas, card->stream);
+        blas = cublasSetStream(card->blas, card->line);
     /* A workspace of its own: with the library's, products in a captured run would allocate. */
     if (blas == CUBLAS_STATUS_SUCCESS)
-        blas = cublasSetWorkspace(card->blas, card->blas_workspace, LS_CARD_BLAS);
+        blas = cublasSetWorkspace(card->blas, card->strands[0].blas_workspace, LS_CARD_BLAS);
     if (blas == CUBLAS_STATUS_SUCCESS)
         blas = cublasSetMathMode(card->blas, CUBLAS_DEFAULT_MATH);
     return blas == CUBLAS_STATUS_SUCCESS ||
@@ -343,13 +343,12 @@ static bool open_card(ls_card *card)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card",
                             "compute capability 7.5 is the least that will do");
     memcpy(card->unit.identity, properties.uuid.bytes, sizeof card->unit.identity);
-    return ls_card_good(card, cudaStreamCreateWithFlags(&card->stream, cudaStreamNonBlocking), "making a stream") &&
+    return ls_card_open_line(card) &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
-           ls_card_good(card, cudaMalloc(&card->blas_workspace, LS_CARD_BLAS), "taking memory") &&
            ls_card_good(card, cudaMalloc((void **)&card->broken, 2 * sizeof *card->broken), "taking memory") &&
-           ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->stream),
+           ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->line),
                         "taking memory") &&
-           ls_card_open_runs(card) && ls_card_good(card, cudaStreamSynchronize(card->stream), "starting the card") &&
+           ls_card_open_runs(card) && ls_card_good(card, cudaStreamSynchronize(card->line), "starting the card") &&
            open_libraries(card);
 }
 
@@ -372,6 +371,7 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
                            .memory = 1 + number,
                            .core = -1,
                            .slice = (size_t)1 << 40,
+                           .strands = LS_MOST_STRANDS,
                            .message = card->message};
     if (open_card(card))
         return &card->unit;

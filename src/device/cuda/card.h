@@ -1,4 +1,5 @@
-/* A card as a unit: one stream that everything goes through in the order handed in, and what is kept beside it. For this folder.
+/* A card as a unit: a stream that everything goes through in the order handed in but runs in strands, and what is kept beside it. For
+ * this folder.
  *
  * Nothing here calls the library: the plugin stands alone, and says what went wrong in `status` and `message`. */
 #ifndef LS_DEVICE_CUDA_CARD_H
@@ -13,9 +14,10 @@
 #include "device/cuda/kernels.h"
 
 enum {
+    LS_CARD_STRANDS = 1 + LS_MOST_STRANDS, /* the first one is the line */
     LS_CARD_LENT = 8,        /* results of one run */
     LS_CARD_RESIDENTS = 4,   /* data sets on the card */
-    LS_CARD_STAGES = 4,      /* runs whose samples may be on their way: no more are in flight */
+    LS_CARD_STAGES = 8,      /* runs whose samples may be on their way: no more are in flight */
     LS_CARD_KEPT = 128,      /* runs kept as graphs; others are handed in kernel by kernel */
     LS_CARD_PENDING = 4096,  /* results on their way to the host */
     LS_CARD_BLAS = 32 << 20, /* bytes of cuBLAS's workspace */
@@ -27,6 +29,16 @@ typedef struct ls_card_lent {
     float *host, *device;
     size_t n, capacity;
 } ls_card_lent;
+
+/* Where runs take turns, and what one of them has for itself besides what it is handed. */
+typedef struct ls_card_strand {
+    cudaStream_t stream;
+    void *blas_workspace;
+    ls_card_lent lent[LS_CARD_LENT];
+    bool used;           /* by runs that the line has not waited for, */
+    cudaEvent_t reached; /* which is for that */
+    unsigned turn;       /* that the stream has waited for, of the line's */
+} ls_card_strand;
 
 /* On their way: in pinned memory once the stream is there. */
 typedef struct ls_card_pending {
@@ -65,6 +77,7 @@ typedef struct ls_card_now {
 
 typedef struct ls_card_kept {
     ls_form form;
+    int strand;
     const void *images, *changes;
     cudaGraphExec_t graph; /* NULL: it was run once, kernel by kernel, which has everything loaded and chosen */
 } ls_card_kept;
@@ -75,17 +88,22 @@ typedef struct ls_card {
     ls_card_callbacks callbacks;
     int number;
     ls_dtype dtype;
-    cudaStream_t stream, side; /* side: memory is zeroed there, from any thread */
+    cudaStream_t line;   /* where all goes that is handed in, but for runs in strands */
+    cudaStream_t stream; /* where operations go: that one, or a strand's */
+    cudaStream_t side;   /* memory is zeroed there, from any thread */
+    ls_card_strand strands[LS_CARD_STRANDS];
+    int strand, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for */
+    cudaEvent_t turned;  /* in the line, in front of the strands' next runs; */
+    unsigned turn;       /* how many there were */
+    bool moved;          /* the line has gone on since the last one */
     cudnnHandle_t dnn;
     cudnnBackendDescriptor_t
         elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
     cublasHandle_t blas;
-    void *blas_workspace;
     int *broken;     /* [2] the card's, of the results of that number: whether an update made a number that is not finite */
     double *squares; /* [n_squares] the card's */
     size_t n_squares;
 
-    ls_card_lent lent[LS_CARD_LENT];
     int n_lent;
     ls_card_results results[2];
     int open;          /* the number of those of what is handed in now; the others are sealed, or none */
@@ -97,7 +115,7 @@ typedef struct ls_card {
     ls_card_stage stages[LS_CARD_STAGES];
     uint64_t runs;
     int images;             /* that the samples' memory has room for */
-    unsigned char *samples; /* the card's: index, changes, labels, and what follows */
+    unsigned char *samples; /* the card's, for each strand: index, changes, labels, and what follows */
     struct ls_card_now *now;
 
     ls_card_kept kept[LS_CARD_KEPT];
@@ -119,6 +137,9 @@ typedef struct ls_card {
 
 /* The card that a call is for, made the thread's current one. */
 ls_card *ls_card_of(ls_unit *unit);
+
+/* The same for what is handed in to the line: behind all runs in front of it, and in front of all behind it. */
+ls_card *ls_card_in_line(ls_unit *unit);
 
 /* Notes what went wrong first; true where nothing did. */
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
@@ -158,6 +179,16 @@ void ls_card_end_group(ls_unit *unit);
 void ls_card_look(ls_unit *unit);
 /* The same for this folder: false where a transfer has failed, and with it the card. */
 bool ls_card_look_at_link(ls_card *card);
+
+/* ---- strands.c ---- */
+bool ls_card_open_line(ls_card *card);
+bool ls_card_open_strand(ls_unit *unit, int strand, size_t bytes);
+/* What operations are handed in goes to that strand from here on, until it is left. False after a failure. */
+bool ls_card_enter_strand(ls_card *card, int strand);
+void ls_card_leave_strand(ls_card *card);
+/* Has the line wait for the strands. */
+void ls_card_line_up(ls_card *card);
+void ls_card_close_strands(ls_card *card);
 
 /* ---- run.c ---- */
 bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);

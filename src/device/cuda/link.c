@@ -18,7 +18,7 @@ bool ls_card_join(ls_unit *unit, const ls_links *links, const ls_link_name *name
         return false;
     }
     card->links = links;
-    card->link = links->join(name, rank, ranks, card->stream, why, why_size);
+    card->link = links->join(name, rank, ranks, card->line, why, why_size);
     return card->link != NULL;
 }
 
@@ -33,11 +33,11 @@ void ls_card_leave(ls_unit *unit, bool good)
 
 void ls_card_begin_group(ls_unit *unit)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     if (!card->link)
         return;
     if (!card->own_is_there)
-        card->own_is_there = ls_card_good(card, cudaEventRecord(card->own, card->stream), "an event");
+        card->own_is_there = ls_card_good(card, cudaEventRecord(card->own, card->line), "an event");
     card->links->begin(card->link);
 }
 

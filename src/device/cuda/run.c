@@ -13,7 +13,7 @@ float *ls_card_lend(ls_unit *unit, float *host, size_t n)
         ls_card_fail(card, LS_INTERNAL, "lending memory", "a run has too many results");
         return NULL;
     }
-    ls_card_lent *lent = &card->lent[card->n_lent++];
+    ls_card_lent *lent = &card->strands[unit->strand].lent[card->n_lent++];
     if (n > lent->capacity || !lent->device) {
         ls_card_await(card, NULL);
         cudaFree(lent->device);
@@ -75,7 +75,7 @@ static void send_results(ls_card *card)
 {
     ls_card_results *results = &card->results[card->open];
     for (int i = 0; i < card->n_lent && card->unit.status == LS_OK; i++) {
-        const ls_card_lent *lent = &card->lent[i];
+        const ls_card_lent *lent = &card->strands[card->strand].lent[i];
         if (!lent->n)
             continue;
         float *pinned = pinned_room(card, lent->n);
@@ -94,7 +94,7 @@ static void ask_finite(ls_card *card)
     if (card->unit.status == LS_OK)
         ls_card_good(card,
                      cudaMemcpyAsync(card->results[card->open].broken, card->broken + card->open, sizeof *card->broken,
-                                     cudaMemcpyDeviceToHost, card->stream),
+                                     cudaMemcpyDeviceToHost, card->line),
                      "a copy from the card");
 }
 
@@ -105,14 +105,14 @@ static bool was_finite(ls_card *card, int number)
         return true; /* that is said otherwise */
     const bool finite = *card->results[number].broken == 0;
     if (!finite)
-        ls_card_good(card, cudaMemsetAsync(card->broken + number, 0, sizeof *card->broken, card->stream),
+        ls_card_good(card, cudaMemsetAsync(card->broken + number, 0, sizeof *card->broken, card->line),
                      "a copy to the card");
     return finite;
 }
 
 bool ls_card_finish(ls_unit *unit)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     ask_finite(card);
     ls_card_end_marks(card);
     bring_home(card);
@@ -121,11 +121,11 @@ bool ls_card_finish(ls_unit *unit)
 
 void ls_card_seal(ls_unit *unit, bool *finite)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_in_line(unit);
     ls_card_settle(unit);
     ask_finite(card);
     if (card->unit.status == LS_OK)
-        ls_card_good(card, cudaEventRecord(card->sealed, card->stream), "an event");
+        ls_card_good(card, cudaEventRecord(card->sealed, card->line), "an event");
     card->sealed_finite = finite;
     card->open = 1 - card->open;
 }
@@ -192,7 +192,8 @@ static bool reserve(ls_card *card, int images)
     cudaFree(card->samples);
     card->samples = NULL;
     card->images = 0;
-    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, stage_bytes(images)), "memory for samples");
+    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, LS_CARD_STRANDS * stage_bytes(images)),
+                             "memory for samples");
     for (int i = 0; i < LS_CARD_STAGES && good; i++) {
         ls_card_stage *stage = &card->stages[i];
         cudaFreeHost(stage->pinned);
@@ -230,7 +231,7 @@ static const void *resident(ls_card *card, const ls_samples *samples)
     void *device = NULL;
     if (!ls_card_good(card, cudaMalloc(&device, samples->image_bytes), "memory for the images") ||
         !ls_card_good(
-            card, cudaMemcpyAsync(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice, card->stream),
+            card, cudaMemcpyAsync(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice, card->line),
             "a copy to the card") ||
         !ls_card_good(card, ls_card_await(card, NULL), "a copy to the card")) {
         cudaFree(device);
@@ -239,6 +240,12 @@ static const void *resident(ls_card *card, const ls_samples *samples)
     card->callbacks.hold(samples->owner);
     *place = (ls_card_resident){samples->owner, samples->images, device, ++card->uses};
     return device;
+}
+
+/* Those of the strand that was entered. */
+static unsigned char *samples_there(const ls_card *card)
+{
+    return card->samples + (size_t)card->strand * stage_bytes(card->images);
 }
 
 /* Sends a run's samples, and waits where too many runs are in hand. */
@@ -255,8 +262,8 @@ static bool send_samples(ls_card *card, const ls_samples *samples)
     const ls_card_now now = {samples->one, samples->step};
     memcpy(stage->pinned + now_at(card->images), &now, sizeof now);
     return ls_card_good(card,
-                        cudaMemcpyAsync(card->samples, stage->pinned, stage_bytes(card->images), cudaMemcpyHostToDevice,
-                                        card->stream),
+                        cudaMemcpyAsync(samples_there(card), stage->pinned, stage_bytes(card->images),
+                                        cudaMemcpyHostToDevice, card->stream),
                         "a copy to the card") &&
            ls_card_good(card, cudaEventRecord(stage->copied, card->stream), "an event");
 }
@@ -281,13 +288,14 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
         if (there->rows[k]) /* these lie elsewhere each time */
             return NULL;
     for (int i = 0; i < card->n_kept; i++)
-        if (same_form(&card->kept[i].form, form) && card->kept[i].images == there->images &&
-            card->kept[i].changes == there->changes)
+        if (same_form(&card->kept[i].form, form) && card->kept[i].strand == card->strand &&
+            card->kept[i].images == there->images && card->kept[i].changes == there->changes)
             return &card->kept[i];
     if (card->n_kept == LS_CARD_KEPT)
         return NULL;
     *first = true;
-    card->kept[card->n_kept] = (ls_card_kept){.form = *form, .images = there->images, .changes = there->changes};
+    card->kept[card->n_kept] =
+        (ls_card_kept){.form = *form, .strand = card->strand, .images = there->images, .changes = there->changes};
     return &card->kept[card->n_kept++];
 }
 
@@ -295,17 +303,20 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
 {
     ls_card *card = ls_card_of(unit);
     bool first = false;
+    const int strand = unit->strand;
+    unit->strand = 0;
     card->capturing = NULL;
     if (card->unit.status != LS_OK || !reserve(card, samples->count))
         return true; /* nothing is handed in any more */
     there->images = resident(card, samples);
-    if (!send_samples(card, samples))
+    if (!ls_card_enter_strand(card, strand) || !send_samples(card, samples))
         return true;
-    there->index = (const uint32_t *)(const void *)card->samples;
+    unsigned char *const at = samples_there(card);
+    there->index = (const uint32_t *)(const void *)at;
     if (samples->changes)
-        there->changes = (const ls_change *)(const void *)(card->samples + changes_at(card->images));
-    there->labels = (const int32_t *)(const void *)(card->samples + labels_at(card->images));
-    card->now = (ls_card_now *)(void *)(card->samples + now_at(card->images));
+        there->changes = (const ls_change *)(const void *)(at + changes_at(card->images));
+    there->labels = (const int32_t *)(const void *)(at + labels_at(card->images));
+    card->now = (ls_card_now *)(void *)(at + now_at(card->images));
     ls_card_kept *kept = find(card, form, there, &first);
     if (kept && kept->graph) {
         ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");
@@ -342,6 +353,7 @@ void ls_card_end(ls_unit *unit)
         end_capture(card);
     ls_card_good(card, cudaPeekAtLastError(), "a kernel");
     send_results(card);
+    ls_card_leave_strand(card);
 }
 
 bool ls_card_open_runs(ls_card *card)
@@ -360,8 +372,6 @@ bool ls_card_open_runs(ls_card *card)
 void ls_card_close_runs(ls_card *card)
 {
     drop_kept(card);
-    for (int i = 0; i < LS_CARD_LENT; i++)
-        cudaFree(card->lent[i].device);
     for (int i = 0; i < LS_CARD_RESIDENTS; i++)
         if (card->residents[i].owner) {
             cudaFree(card->residents[i].device);
