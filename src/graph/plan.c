@@ -396,6 +396,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     if (!unit->type->begin)
         return true;
     unit->type->end(unit);
+    unit->strand = 0;
     ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     for (int i = 0; i < plan->n_steps; i++)
         complete(plan, &plan->steps[i], whole, user);

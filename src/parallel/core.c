@@ -20,6 +20,8 @@ ls_core *ls_core_of(ls_session *session, ls_device device)
         .context = &session->context, .number = number, .unit = unit, .host = host, .next_core = session->cores};
     const int most = session->options.in_flight;
     core->strands = most && most < unit->strands ? most : unit->strands;
+    for (int i = 0; i < core->strands; i++)
+        core->rooms[i].refused = SIZE_MAX;
     ls_arrays_init(&core->arrays, &session->context, unit);
     pthread_mutex_init(&core->lock, NULL);
     for (int i = 0; i < LS_TURNS; i++)
@@ -142,31 +144,35 @@ static ls_status make_room(ls_core *core, const ls_plan *plan)
     return has_room(core, plan) ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
-/* Makes a room of a strand as large as this plan asks, and those before did; without it the run has to wait for its turn. */
-static bool make_strand(ls_core *core, int number, const ls_plan *plan)
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Opens a strand, and makes its room as large as this plan asks and those before did; the first one's is there. */
+static void make_strand(ls_core *core, int number, const ls_plan *plan)
 {
     const ls_unit_type *type = core->unit->type;
     ls_room *room = &core->rooms[number];
-    const size_t floats = plan->arena_floats > room->arena_floats ? plan->arena_floats : room->arena_floats,
-                 scratch = plan->scratch_bytes > room->scratch_bytes ? plan->scratch_bytes : room->scratch_bytes,
-                 bytes = number ? floats * sizeof(float) + scratch : 0; /* the first room is there */
-    if (room->refused && bytes >= room->refused - 1)
-        return false;
-    if (number)
+    const bool there = is_room_for(room, plan);
+    const size_t floats = larger(plan->arena_floats, room->arena_floats),
+                 scratch = larger(plan->scratch_bytes, room->scratch_bytes),
+                 bytes = there ? 0 : floats * sizeof(float) + scratch;
+    if (bytes >= room->refused)
+        return;
+    if (!there)
         empty(core, room);
     room->open = type->open_strand(core->unit, 1 + number, bytes);
-    if (room->open && number) {
+    if (room->open && !there) {
         room->arena = type->allocate(core->unit, floats * sizeof(float));
         room->scratch = type->allocate(core->unit, scratch);
         room->arena_floats = floats;
         room->scratch_bytes = scratch;
     }
-    if (room->open && is_room_for(room, plan))
-        return true;
-    if (number)
+    if (!room->open || !is_room_for(room, plan))
+        room->refused = bytes;
+    if (!is_room_for(room, plan))
         empty(core, room);
-    room->refused = bytes + 1;
-    return false;
 }
 
 int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs)
@@ -176,7 +182,9 @@ int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs)
         return 0;
     const int number = run % strands;
     const ls_room *room = &core->rooms[number];
-    return (room->open && is_room_for(room, plan)) || make_strand(core, number, plan) ? 1 + number : 0;
+    if (!room->open || !is_room_for(room, plan))
+        make_strand(core, number, plan);
+    return room->open && is_room_for(room, plan) ? 1 + number : 0;
 }
 
 const ls_room *ls_core_room(const ls_core *core)

@@ -17,7 +17,7 @@ typedef struct ls_room {
     void *scratch;
     size_t arena_floats, scratch_bytes;
     bool open;      /* its strand */
-    size_t refused; /* 1 more than the bytes that there was no memory for; 0: there always was */
+    size_t refused; /* so many bytes there was no memory for */
 } ls_room;
 
 typedef struct ls_core {
@@ -54,8 +54,8 @@ ls_array *ls_array_on(ls_session *session, ls_device device, size_t n);
 /* Waits for the core's turn, then gives it room for `plan`. */
 ls_status ls_core_reserve(ls_core *core, const ls_plan *plan);
 
-/* The strand for a run of a plan that is one of so many that have nothing to do with each other, with room for it; 0 where there is none. By
- * whoever has the turn. */
+/* The strand for a run of a plan that is one of so many that have nothing to do with each other, with room for it; without it the run has to
+ * wait for its turn: 0. By whoever has the turn. */
 int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs);
 /* The room of the run that comes next. */
 const ls_room *ls_core_room(const ls_core *core);

@@ -276,7 +276,6 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
     emulated *e = (emulated *)unit;
     (void)form;
     later_strand(e->queue, unit->strand);
-    unit->strand = 0;
     const size_t n = (size_t)samples->count;
     const ls_card_now now = {samples->one, samples->step};
     *there = *samples;

@@ -309,20 +309,14 @@ static bool is_able(const struct cudaDeviceProp *properties)
 static bool start_libraries(ls_card *card)
 {
     cudnnStatus_t dnn = cudnnCreate(&card->dnn);
-    if (dnn == CUDNN_STATUS_SUCCESS)
-        dnn = cudnnSetStream(card->dnn, card->line);
     if (dnn != CUDNN_STATUS_SUCCESS)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting cuDNN", cudnnGetErrorString(dnn));
     cublasStatus_t blas = cublasCreate(&card->blas);
     if (blas == CUBLAS_STATUS_SUCCESS)
-        blas = cublasSetStream(card->blas, card->line);
-    /* A workspace of its own: with the library's, products in a captured run would allocate. */
-    if (blas == CUBLAS_STATUS_SUCCESS)
-        blas = cublasSetWorkspace(card->blas, card->strands[0].blas_workspace, LS_CARD_BLAS);
-    if (blas == CUBLAS_STATUS_SUCCESS)
         blas = cublasSetMathMode(card->blas, CUBLAS_DEFAULT_MATH);
-    return blas == CUBLAS_STATUS_SUCCESS ||
-           ls_card_fail(card, LS_UNSUPPORTED, "starting cuBLAS", cublasGetStatusString(blas));
+    if (blas != CUBLAS_STATUS_SUCCESS)
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting cuBLAS", cublasGetStatusString(blas));
+    return ls_card_take_libraries(card, 0);
 }
 
 static bool open_libraries(ls_card *card)
@@ -362,6 +356,7 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
         return NULL;
     }
     card->number = number;
+    card->libraries = -1;
     card->dtype = dtype;
     card->callbacks = *callbacks;
     snprintf(card->name, sizeof card->name, "cuda:%d", number);

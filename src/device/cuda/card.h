@@ -92,7 +92,7 @@ typedef struct ls_card {
     cudaStream_t stream; /* where operations go: that one, or a strand's */
     cudaStream_t side;   /* memory is zeroed there, from any thread */
     ls_card_strand strands[LS_CARD_STRANDS];
-    int strand, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for */
+    int strand, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for, -1: none yet */
     cudaEvent_t turned;  /* in the line, in front of the strands' next runs; */
     unsigned turn;       /* how many there were */
     bool moved;          /* the line has gone on since the last one */
@@ -189,6 +189,8 @@ void ls_card_leave_strand(ls_card *card);
 /* Has the line wait for the strands. */
 void ls_card_line_up(ls_card *card);
 void ls_card_close_strands(ls_card *card);
+/* Has cuDNN and cuBLAS work for that strand. */
+bool ls_card_take_libraries(ls_card *card, int strand);
 
 /* ---- run.c ---- */
 bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);

@@ -303,13 +303,11 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
 {
     ls_card *card = ls_card_of(unit);
     bool first = false;
-    const int strand = unit->strand;
-    unit->strand = 0;
     card->capturing = NULL;
     if (card->unit.status != LS_OK || !reserve(card, samples->count))
         return true; /* nothing is handed in any more */
     there->images = resident(card, samples);
-    if (!ls_card_enter_strand(card, strand) || !send_samples(card, samples))
+    if (!ls_card_enter_strand(card, unit->strand) || !send_samples(card, samples))
         return true;
     unsigned char *const at = samples_there(card);
     there->index = (const uint32_t *)(const void *)at;

@@ -87,17 +87,22 @@ static bool wait_for_line(ls_card *card, ls_card_strand *strand)
     return card->unit.status == LS_OK;
 }
 
-/* The libraries' handles have a stream, and cuBLAS's a workspace, which it forgets with the stream. Each strand has its own: with one for
- * several streams cuBLAS would choose by what else is under way, and bits would change. */
-static bool take_libraries(ls_card *card, int number)
+/* The libraries' handles have a stream, and cuBLAS's a workspace, which it forgets with the stream. Each strand has its own: with the
+ * library's, products in a captured run would allocate, and with one for several streams cuBLAS would choose by what else is under way, and
+ * bits would change. */
+bool ls_card_take_libraries(ls_card *card, int number)
 {
     ls_card_strand *strand = &card->strands[number];
     if (card->libraries == number)
         return true;
-    if (cudnnSetStream(card->dnn, strand->stream) != CUDNN_STATUS_SUCCESS ||
-        cublasSetStream(card->blas, strand->stream) != CUBLAS_STATUS_SUCCESS ||
-        cublasSetWorkspace(card->blas, strand->blas_workspace, LS_CARD_BLAS) != CUBLAS_STATUS_SUCCESS)
-        return ls_card_fail(card, LS_INTERNAL, "a strand for a run", "cuDNN and cuBLAS do not take its stream");
+    const cudnnStatus_t dnn = cudnnSetStream(card->dnn, strand->stream);
+    if (dnn != CUDNN_STATUS_SUCCESS)
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting cuDNN", cudnnGetErrorString(dnn));
+    cublasStatus_t blas = cublasSetStream(card->blas, strand->stream);
+    if (blas == CUBLAS_STATUS_SUCCESS)
+        blas = cublasSetWorkspace(card->blas, strand->blas_workspace, LS_CARD_BLAS);
+    if (blas != CUBLAS_STATUS_SUCCESS)
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting cuBLAS", cublasGetStatusString(blas));
     card->libraries = number;
     return true;
 }
@@ -109,7 +114,7 @@ bool ls_card_enter_strand(ls_card *card, int number)
         ls_card_line_up(card);
     else if (!wait_for_line(card, strand))
         return false;
-    if (!take_libraries(card, number))
+    if (!ls_card_take_libraries(card, number))
         return false;
     strand->used = number > 0;
     card->strand = number;
