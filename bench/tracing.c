@@ -4,7 +4,7 @@
  * that what the machine does meanwhile meets both. Prints the median over the pairs of what a step takes more, by the clock and in
  * the process's time on its processors, and the quarters around it. */
 #define _POSIX_C_SOURCE 200809L
-#include <lockstep.h>
+#include <lockstep_profile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -5,6 +5,8 @@
 #include "log.h"
 #include "run.h"
 
+#include <lockstep_profile.h>
+
 /* Prints a stopped profile of a run's network beside what a core can do at most. 0, or the status to exit with. */
 int profile_print(const run *r, const ls_profile *profile, const ls_speed *speed);
 

@@ -58,7 +58,7 @@ list(APPEND cuda_flags -gencode=arch=compute_${newest},code=compute_${newest})
 
 file(GLOB cuda_kernels CONFIGURE_DEPENDS src/device/cuda/*.cu)
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/device/cuda/*.c)
-file(GLOB cuda_texts CONFIGURE_DEPENDS src/device/cuda/*.h src/device/cuda/*.cuh src/device/*.h include/lockstep.h)
+file(GLOB cuda_texts CONFIGURE_DEPENDS src/device/cuda/*.h src/device/cuda/*.cuh src/device/*.h include/*.h)
 set(cuda_objects "")
 foreach(kernel ${cuda_kernels})
   get_filename_component(name ${kernel} NAME)

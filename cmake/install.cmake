@@ -1,15 +1,19 @@
-# What `cmake --install` puts in place: both libraries, the header, lockstep.pc and a CMake package, and the pages to read. The
+# What `cmake --install` puts in place: both libraries, the headers, lockstep.pc and a CMake package, and the pages to read. The
 # program, the plugins and what is written from --help are put in place where they are defined.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME lockstep) # all but the plugins
 
-# The shared library exports what the header declares, and no more.
+# The shared library exports what the headers declare, and no more.
 set_target_properties(lockstep_shared PROPERTIES OUTPUT_NAME lockstep VERSION ${PROJECT_VERSION}
                                                  SOVERSION ${PROJECT_VERSION_MAJOR})
-file(READ ${PROJECT_SOURCE_DIR}/include/lockstep.h header)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/lockstep.h)
-string(REGEX MATCHALL "[ *]ls_[a-z0-9_]+\\(" declared "${header}")
+set(declared "")
+foreach(name lockstep lockstep_profile)
+  file(READ ${PROJECT_SOURCE_DIR}/include/${name}.h header)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/${name}.h)
+  string(REGEX MATCHALL "[ *]ls_[a-z0-9_]+\\(" found "${header}")
+  list(APPEND declared ${found})
+endforeach()
 string(REGEX REPLACE "[ *]?(ls_[a-z0-9_]+)\\(;?" "\\1;\n    " declared "${declared}")
 file(WRITE ${PROJECT_BINARY_DIR}/exported.map "{\n  global:\n    ${declared}\n  local:\n    *;\n};\n")
 target_link_options(lockstep_shared PRIVATE -Wl,--version-script,${PROJECT_BINARY_DIR}/exported.map)
@@ -21,7 +25,7 @@ set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep PROPERTIES EXPORT_NAME static)
 install(TARGETS lockstep_shared EXPORT lockstep DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep lockstep_optional EXPORT lockstep_static DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/include/lockstep.h ${PROJECT_SOURCE_DIR}/include/lockstep_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(EXPORT lockstep NAMESPACE lockstep:: DESTINATION ${package} FILE lockstep-shared.cmake)

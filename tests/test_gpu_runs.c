@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <lockstep_profile.h>
 
 #include "device/cards.h"
 #include "parallel/network.h"

@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname -- "$0")/.."
 untested=0
-for name in $(sed -nE '/^typedef|^template/d; s/^[a-z].*[ *](ls_[a-z0-9_]+)\(.*/\1/p' include/lockstep.h | sort -u); do
+for name in $(sed -nE '/^typedef|^template/d; s/^[a-z].*[ *](ls_[a-z0-9_]+)\(.*/\1/p' include/lockstep.h include/lockstep_profile.h | sort -u); do
     grep -qrE --include='*.[ch]' "(^|[^a-z0-9_])$name\(" tests || {
         echo "$name"
         untested=$((untested + 1))

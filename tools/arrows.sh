@@ -67,7 +67,7 @@ check_include() { # FILE LINE HEADER QUOTED(1 or 0)
     case $1 in
     cli/* | examples/*)
         [ "$4" = 0 ] || [ -f "$(dirname -- "$1")/$3" ] || [ "$3" = lockstep.h ] ||
-            report "$1" "$2" "$3: the program and the examples use lockstep.h alone" ;;
+            report "$1" "$2" "$3: the program and the examples use the public headers alone" ;;
     src/*)
         [ "$4" = 1 ] || return 0
         file=${1#src/}

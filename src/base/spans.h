@@ -3,7 +3,7 @@
 #ifndef LS_BASE_SPANS_H
 #define LS_BASE_SPANS_H
 
-#include <lockstep.h>
+#include <lockstep_profile.h>
 
 typedef struct ls_kept_span {
     double begin, end;

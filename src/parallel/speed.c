@@ -1,4 +1,5 @@
 /* What cores can do at most, all of them at it at once: they share caches, memory and perhaps more. */
+#include <lockstep_profile.h>
 #include <sched.h>
 #include <stdatomic.h>
 

@@ -16,7 +16,7 @@ LD_LIBRARY_PATH=$(dirname -- "$PKG_CONFIG_PATH")
 export LOCKSTEP_DATA PKG_CONFIG_PATH LD_LIBRARY_PATH
 strict='-Wall -Wextra -Wpedantic -Werror'
 
-# The soname is a link beside the library, and nothing is exported but what the header declares.
+# The soname is a link beside the library, and nothing is exported but what the headers declare.
 soname=$(find "$LD_LIBRARY_PATH" -name 'liblockstep.so.[0-9]' -type l)
 [ -e "$soname" ] || wrong "no versioned soname in $(ls "$LD_LIBRARY_PATH")"
 if command -v readelf >/dev/null 2>&1; then
@@ -24,7 +24,7 @@ if command -v readelf >/dev/null 2>&1; then
 fi
 if command -v nm >/dev/null 2>&1; then
     nm -D --defined-only "$soname" | awk '{print $3}' | sort >"$work/exported"
-    grep -oE '[ *]ls_[a-z0-9_]+\(' "$prefix/include/lockstep.h" | tr -d ' *(' | sort -u >"$work/declared"
+    grep -ohE '[ *]ls_[a-z0-9_]+\(' "$prefix/include/lockstep.h" "$prefix/include/lockstep_profile.h" | tr -d ' *(' | sort -u >"$work/declared"
     [ -z "$(comm -23 "$work/exported" "$work/declared")" ] || wrong "exported: $(comm -23 "$work/exported" "$work/declared")"
     [ "$(wc -l <"$work/exported")" -gt 100 ] || wrong "only $(wc -l <"$work/exported") functions are exported"
 fi
