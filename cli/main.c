@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "help.h"
+#include "meant.h"
 #include "picture.h"
 #include "say.h"
 
@@ -45,22 +46,49 @@ static int print_version(void)
     return finish_output();
 }
 
+static const char *name_at(int i)
+{
+    return i < (int)(sizeof commands / sizeof *commands) ? commands[i].name : NULL;
+}
+
+static const command *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* `help`, `help COMMAND`; `help data fetch` is that of data. */
+static int print_help_of(int argc, char **argv)
+{
+    const char *asked = argc > 1 ? argv[1] : "help";
+    const command *c = find(asked);
+    if (c)
+        return c->run(2, (char *[]){argv[1], "--help", NULL});
+    if (*asked != '-' && strcmp(asked, "help") != 0 && strcmp(asked, "version") != 0)
+        return unknown_command(asked, name_at);
+    print_overview();
+    return finish_output();
+}
+
+static bool is_one_of(const char *name, const char *a, const char *b, const char *c)
+{
+    return strcmp(name, a) == 0 || strcmp(name, b) == 0 || strcmp(name, c) == 0;
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_streams();
     /* A reader that goes away shows as a failed write, and a lost progress bar ends no run. */
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2)
-        return wrong_usage("usage", "lockstep COMMAND [options]; 'lockstep --help' lists the commands");
+        return wrong_usage("usage", "lockstep COMMAND [options]; 'lockstep help' lists the commands");
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_overview();
-        return finish_output();
-    }
-    if (strcmp(name, "--version") == 0)
+    if (is_one_of(name, "--help", "-h", "help"))
+        return print_help_of(argc - 1, argv + 1);
+    if (is_one_of(name, "--version", "-V", "version"))
         return print_version();
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    return wrong_usage(*name ? name : "''", "no such command; 'lockstep --help' lists them");
+    const command *c = find(name);
+    return c ? c->run(argc - 1, argv + 1) : unknown_command(name, name_at);
 }

@@ -1,4 +1,5 @@
 #include "options.h"
+#include "meant.h"
 #include "number.h"
 #include "say.h"
 
@@ -95,32 +96,42 @@ static const row table[] = {
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images to a shard, the unit of work (default 64, on GPUs 256)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
-     "shard or sync: BatchNorm's statistics in training are each\nshard's, or the batch's, which is then one shard "
-     "(default shard)",
+     "which images BatchNorm takes mean and variance over in\ntraining: shard, those of a shard, or sync, those of "
+     "the whole\nbatch, which is then one shard (default shard)",
      0, 0, norms},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, if the epochs have not ended before", 1,
      INT64_MAX, NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
      "steps to measure, after two that are not\n(default 50 for lenet, 4 for resnet18)", 1, 1000000, NULL},
-    {"seed", "N", TRAIN, KIND_SEED, AT(seed), "of everything random (default 0)", 0, 0, NULL},
-    {"init", "HOW", TRAIN, KIND_INIT, AT(init), "normal:DEVIATION, xavier or he (default normal:0.01)", 0, 0, NULL},
+    {"seed", "N", TRAIN, KIND_SEED, AT(seed),
+     "start of all random numbers: first weights, order of images,\ntheir changes; another seed is another run "
+     "(default "
+     "0)",
+     0, 0, NULL},
+    {"init", "HOW", TRAIN, KIND_INIT, AT(init),
+     "how weights are drawn at the start: normal:DEVIATION, xavier\nor he (default normal:0.01)", 0, 0, NULL},
     {"save", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
     {"optimizer", "NAME", TRAIN | DOCTOR, KIND_CHOICE, AT(optimizer), "sgd, adam or adamw (default sgd)", 0, 0,
      optimizers},
     {"lr", "X", TRAIN, KIND_REAL, AT(lr),
      "learning rate (default 0.2 for lenet, 0.1 for resnet18;\n0.001 with adam and adamw)", 0, 0, NULL},
-    {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum), "of sgd (default 0)", 0, 0, NULL},
+    {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum),
+     "of sgd: how much of a step goes on in the next (default 0)", 0, 0, NULL},
     {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "Nesterov's momentum (default off)", 0, 0, NULL},
-    {"beta1", "X", TRAIN, KIND_REAL, AT(beta1), "of adam and adamw (default 0.9)", 0, 0, NULL},
-    {"beta2", "X", TRAIN, KIND_REAL, AT(beta2), "of adam and adamw (default 0.999)", 0, 0, NULL},
-    {"eps", "X", TRAIN, KIND_REAL, AT(eps), "of adam and adamw (default 1e-8)", 0, 0, NULL},
-    {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay), "(default 0; 0.01 with adamw)", 0, 0, NULL},
-    {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm), "scale gradients whose norm is larger to it (default: never)",
-     0, 0, NULL},
+    {"beta1", "X", TRAIN, KIND_REAL, AT(beta1), "decay of the mean gradient in adam and adamw (default 0.9)", 0, 0,
+     NULL},
+    {"beta2", "X", TRAIN, KIND_REAL, AT(beta2), "decay of the mean squared gradient in them (default 0.999)", 0, 0,
+     NULL},
+    {"eps", "X", TRAIN, KIND_REAL, AT(eps), "keeps adam and adamw from dividing by 0 (default 1e-8)", 0, 0, NULL},
+    {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay),
+     "pull of all weights towards 0 (default 0; 0.01 with adamw)", 0, 0, NULL},
+    {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
+     "where the gradient, of all weights together, has a norm above\nX, scale it down to X (default: never)", 0, 0,
+     NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "mean or share: an epoch's last, partial batch makes a step as\nlarge as a whole one's, or by its share of one "
-     "(default mean)",
+     "an epoch's last batch may have fewer images; its step is as\nlarge as any with mean, and with share smaller by "
+     "as much as\nimages are missing (default mean)",
      0, 0, last_batches},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
@@ -128,7 +139,8 @@ static const row table[] = {
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0,
      INT64_MAX, NULL},
     {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),
-     "so much of each label goes to all classes alike, from 0 to 1\n(default 0)", 0, 0, NULL},
+     "train towards 1 - X for the right class, with X spread evenly\nover all classes; from 0 to 1 (default 0)", 0, 0,
+     NULL},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better test accuracy\n(default: never)", 1, INT_MAX, NULL},
     {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "the first N training images only (default all)", 1, INT64_MAX, NULL},
@@ -137,13 +149,14 @@ static const row table[] = {
     {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
      "training images in file order (default: a new order every epoch)", 0, 0, NULL},
     {"flip", NULL, TRAIN, KIND_FLAG, AT(flip),
-     "mirror training images left to right with probability 1/2,\ndrawn anew each epoch, as the next two (default: "
+     "mirror training images left to right with probability 1/2,\ndrawn anew each epoch, as --crop and --erase are "
+     "(default: "
      "none)",
      0, 0, NULL},
-    {"crop", "N", TRAIN, KIND_COUNT, AT(crop), "shift them by up to N pixels, zeros come in (default 0)", 0, 1 << 20,
-     NULL},
-    {"erase", "X", TRAIN, KIND_REAL, AT(erase), "set a rectangle of each to zero with this probability\n(default 0)", 0,
-     0, NULL},
+    {"crop", "N", TRAIN, KIND_COUNT, AT(crop), "shift training images by up to N pixels, zeros come in\n(default 0)", 0,
+     1 << 20, NULL},
+    {"erase", "X", TRAIN, KIND_REAL, AT(erase),
+     "set a rectangle of a training image to zero, with probability\nX (default 0)", 0, 0, NULL},
     {"conv", "HOW", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(conv),
      "auto or direct (default auto: Winograd where it suits)", 0, 0, convs},
     {"isa", "NAME", RUNS | BENCH | DOCTOR | LOCAL, KIND_CHOICE, AT(isa),
@@ -165,7 +178,8 @@ static const row table[] = {
      "every so many steps compare the devices on a shard, and\nthe ranks' weights, bit by bit (default never)", 1,
      INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "go on although this setting was another; the result is\nthen neither run's", 0, 0, NULL},
+     "with --resume: go on although this setting, such as lr, was\nanother in the checkpoint; several with commas", 0,
+     0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
      "a log of the run in JSON lines, written anew;\nwith --resume cut back to the checkpoint", 0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
@@ -415,13 +429,33 @@ static int read_value(const row *r, char *text, settings *chosen)
     return 0;
 }
 
-static int unknown_option(int command, int argc, char **argv)
+const char *option_at(int i, int *commands)
 {
-    const char *text = argv[optind > 1 && optind <= argc ? optind - 1 : argc - 1];
+    int shown = -1;
+    for (int k = 0; k < ROWS; k++)
+        if (table[k].help && ++shown == i) {
+            *commands = table[k].commands & ~LOCAL;
+            return table[k].name;
+        }
+    return NULL;
+}
+
+const char *option_with_value(int command, const char *value)
+{
+    for (int i = 0; i < ROWS; i++)
+        for (const choice *c = table[i].choices; c && c->name && table[i].commands & command; c++)
+            if (strcmp(c->name, value) == 0)
+                return table[i].name;
+    return NULL;
+}
+
+/* What getopt_long could not take. Of `-batch` it has not gone on to the next argument. */
+static int refuse_option(int command, int argc, char **argv)
+{
     if (optopt >= 256)
-        return wrong_usage(text, "takes no value");
-    char letter[3] = {'-', (char)optopt, '\0'};
-    return wrong_usage(optopt ? letter : text, "unknown or ambiguous option of %s", command_name(command));
+        return wrong_usage(argv[optind - 1], "takes no value");
+    bool within = optopt && optind < argc && argv[optind][0] == '-' && argv[optind][1] == optopt;
+    return unknown_option(command, argv[0], argv[within ? optind : optind - 1]);
 }
 
 /* The options of a command with their defaults. */
@@ -463,7 +497,7 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
         if (got == ':')
             *status = wrong_usage(argv[optind - 1], "needs a value");
         else if (got == '?')
-            *status = unknown_option(command, argc, argv);
+            *status = refuse_option(command, argc, argv);
         else if (got == 'h' || table[got - 256].kind == KIND_HELP) {
             print_help(command, print_options);
             *status = finish_output();
@@ -481,7 +515,7 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 {
     int first, operands = read_options(command, argc, argv, chosen, &first, status);
     if (operands > 0)
-        *status = wrong_usage(argv[0], "takes options only, but got '%s'", argv[first]);
+        *status = unknown_argument(command, argv[0], argv[first]);
     return operands >= 0 || *status;
 }
 

@@ -48,6 +48,11 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
  * it is true and *status not 0, for other ranks may have to hear of it. */
 bool read_options_only(int command, int argc, char **argv, settings *chosen, int *status);
 
+/* The i-th option that is shown, with the commands that have it; NULL behind the last. A name may come several times. */
+const char *option_at(int i, int *commands);
+/* The option of a command that has this among the values to choose from; NULL where there is none. */
+const char *option_with_value(int command, const char *value);
+
 /* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 

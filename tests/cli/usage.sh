@@ -24,6 +24,52 @@ usage '-x: ' train -x
 usage '--batch: needs a value' train --batch
 usage '--quiet=1: takes no value' train --quiet=1
 usage 'train: .*extra' train extra
+
+# What was meant: by other programs' words, by the nearest spelling, by an option of another command.
+means() { # MEANT ARGUMENTS...
+    meant=$1
+    shift
+    usage ".*did you mean $meant\?$" "$@"
+}
+means --batch train --batch-size 64
+means --batch train --batch_size=64
+means --batch train -batch 64
+means --batch train -b 64
+means --lr train --learning-rate 1
+means --epochs train --num-epochs 3
+means --epochs train --epohcs 3
+means --devices train --gpus 2
+means --devices eval --gpu 0
+means --weight-decay train --wd 0.1
+means --weight-decay train --weight_decay 0.1
+means --save train --output w
+means --out predict --output w
+means --onnx export -o w
+means --to data fetch --dir x
+usage '--workers: .*no workers load them' train --workers 4
+usage '--nproc: .*mpirun -n N' train --nproc 4
+usage '--ch: may be any of --checkpoint, --checkpoint-every$' train --ch x
+usage "--frobnicate: unknown option of train; 'lockstep help train' lists them" train --frobnicate
+usage '--momentum: no option of eval, but of train and doctor$' eval --momentum 0.9
+usage '--learning-rate: unknown option of eval; --lr is one of train$' eval --learning-rate 1
+means "'lockstep eval'" evla
+means "'lockstep eval'" test
+means "'lockstep train'" Train
+means "'lockstep data fetch'" download
+means "'lockstep predict'" help perdict
+usage '--model: the command comes first' --model lenet train
+means '--model resnet18' train resnet18
+means '--dataset mnist' train mnist
+means '--devices cpu:0-1' train cpu:0-1
+means '--epochs 3' train epochs=3
+means '--lr 3' train learning_rate=3
+means '--quiet' train quiet
+means '--weights x.safetensors' eval x.safetensors
+means "--data $work" train "$work"
+usage "train: .*'lockstep help train'" train help
+for option in $("$program" train --help | sed -nE 's/^  --([a-z][a-z0-9-]*) .*/\1/p'); do
+    usage "--${option}x: .*--$option" train "--${option}x" # a letter too many
+done
 for option in batch shard epochs steps limit limit-test verify patience; do
     for value in 0 -1 5x ' 5' +5 1e3 0x10 99999999999999999999 ''; do
         usage "--$option: " train "--$option" "$value"
@@ -139,6 +185,29 @@ for default in 'default 256' 'default 64' 'default 10' 'default 0)' '0.2 for len
     grep -qF "$default" "$work/out" || wrong "train --help does not say '$default'"
 done
 ! grep -q 'shuffle-pulls' "$work/out" || wrong "train --help shows what is not for use"
+"$program" train --help >"$work/expected"
+for same in 'train -h' 'help train' 'train --hel'; do
+    # shellcheck disable=SC2086 # words
+    runs 0 $same
+    cmp "$work/expected" "$work/out" || wrong "$same is not train --help"
+done
+"$program" data fetch --help >"$work/expected"
+for same in 'data -h' 'help data' 'help data fetch'; do
+    # shellcheck disable=SC2086 # words
+    runs 0 $same
+    cmp "$work/expected" "$work/out" || wrong "$same is not data fetch --help"
+done
+"$program" --help >"$work/expected"
+for same in help -h 'help help' 'help version'; do
+    # shellcheck disable=SC2086 # words
+    runs 0 $same
+    cmp "$work/expected" "$work/out" || wrong "$same is not --help"
+done
+"$program" --version >"$work/expected"
+for same in version -V; do
+    runs 0 $same
+    cmp "$work/expected" "$work/out" || wrong "$same is not --version"
+done
 runs 0 --version
 head -n 1 "$work/out" | grep -qE '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' || wrong "--version"
 runs 0 devices
