@@ -52,6 +52,24 @@ static const char *parameter_of(const ls_flat *flat, const ls_plan_step *step)
     return "";
 }
 
+/* "linear" and its gradients: what op.h computes as a convolution of one tap over maps of one place. NULL: another operation. */
+static const char *linear_name(const ls_plan_step *step, const ls_profile_row *row)
+{
+    const ls_attributes *a = &step->attributes;
+    if (a->kernel != 1 || a->stride != 1 || row->in[1] != 1 || row->in[2] != 1 || row->out[1] != 1 || row->out[2] != 1)
+        return NULL;
+    switch (a->op) {
+    case LS_OP_CONV:
+        return "linear";
+    case LS_OP_CONV_DATA:
+        return "linear_data";
+    case LS_OP_CONV_WEIGHT:
+        return "linear_weight";
+    default:
+        return NULL;
+    }
+}
+
 static bool has_windows(ls_op op)
 {
     switch (op) {
@@ -85,11 +103,14 @@ ls_profile_row ls_profile_row_of(const ls_plan_step *step, const ls_tally *all, 
                           .seconds = all->seconds,
                           .flops = cost.flops * (double)all->images,
                           .bytes = cost.group_bytes * (double)all->groups + cost.call_bytes * (double)all->calls};
-    if (has_windows(a->op)) {
+    set_shapes(&row, step);
+    const char *linear = linear_name(step, &row);
+    if (linear) {
+        row.operation = linear;
+    } else if (has_windows(a->op)) {
         row.kernel = a->kernel;
         row.stride = a->stride;
         row.padding = a->padding;
     }
-    set_shapes(&row, step);
     return row;
 }

@@ -30,6 +30,10 @@ grep -qE "^a core's most: [0-9.]+ GFLOP/s .* [0-9.]+ GB/s" "$work/out" || wrong 
 for pass in forward data weight; do
     grep -qE "^W2 +20x13x13 > 50x8x8, 5x5 +winograd +$pass +3 " "$work/out" || wrong "no row for W2 $pass"
 done
+# A linear layer is one, though a convolution of one tap computes it.
+for pass in forward data weight; do
+    grep -qE "^W3 +800x1x1 > 128x1x1 +linear +$pass +3 " "$work/out" || wrong "no row for W3 $pass"
+done
 # shellcheck disable=SC2086
 runs 0 bench $tiny --profile --model resnet18 --devices cpu:0 --json "$work/resnet18.json"
 grep -qE '^resnet_block2.0.conv1 +64x28x28 > 128x14x14, 3x3 by 2 +winograd +weight +3 ' "$work/out" || wrong "no row of a strided layer"

@@ -59,7 +59,8 @@ print(f"{len(events)} events, {steps} steps; a step and what its devices are at 
 
 of_devices = [e for i in range(devices) for e in spans[f"cpu({i})"]]
 names = {e["name"].split()[0] for e in of_devices if e["cat"] == "operation"}
-assert {"winograd", "conv_weight", "channel_sum"} <= names or {"conv", "conv_weight"} <= names, names
+assert {"winograd", "channel_sum"} <= names or {"conv", "conv_weight"} <= names, names
+assert {e["name"] for e in of_devices} >= {name + layer for name in ("linear", "linear_data", "linear_weight") for layer in (" W3", " W4")}, names
 assert all(e["within"] in ("shard", "help") for e in of_devices if e["cat"] in ("operation", "data"))
 assert {e["args"]["pass"] for e in of_devices if e["cat"] == "operation"} == {"forward", "backward to the data", "backward to the weights"}
 for category in ("shard", "data", "reduce"):
