@@ -24,6 +24,9 @@ typedef struct live {
     view_state state;
     history history;
     loads devices;
+    const ls_session *tests;         /* goes over the test images; NULL: nobody does */
+    uint64_t tests_from;             /* of its work */
+    int64_t pieces;                  /* so many in all */
     double state_since, phase_since; /* of the steady clock */
     bool visible;                    /* false from a message to the next state */
     bool changed, ending;
@@ -33,11 +36,23 @@ typedef struct live {
     char frame[VIEW_BYTES];
 } live;
 
+/* The test, as far as it has come. Its own pace tells best what is left of it, once some of it is done. */
+static void add_test(const live *l, view_state *state, double spent)
+{
+    static const double some = 0.05;
+    double part = fmin(1, (double)(ls_work_done(l->tests) - l->tests_from) / (double)l->pieces);
+    double left = part > some ? spent * (1 - part) / part : fmax(0, state->test_seconds - spent);
+    state->tested += part;
+    state->seconds_left += left - state->test_seconds;
+}
+
 /* The frame of this moment, with `screen` and `lock` held. Returns its lines. */
 static int make_frame(live *l, int *length, double now, int columns, int rows)
 {
     view_state state = l->state;
-    if (!isnan(state.seconds_left))
+    if (l->tests)
+        add_test(l, &state, now - l->state_since);
+    else if (!isnan(state.seconds_left))
         state.seconds_left = fmax(0, state.seconds_left - (now - l->state_since));
     if (now - l->phase_since < seconds_patient)
         state.phase = NULL;
@@ -172,13 +187,13 @@ void progress_begin(progress *bar, bool quiet)
     stop_with(clear_below);
 }
 
-void progress_show(progress *bar, const view_state *state)
+static void show(live *l, const view_state *state, const ls_session *tests, int64_t pieces)
 {
-    live *l = bar->live;
-    if (!l)
-        return;
     double now = steady_seconds();
     pthread_mutex_lock(&l->lock);
+    l->tests = tests;
+    l->tests_from = ls_work_done(tests);
+    l->pieces = pieces;
     if (state->phase != l->state.phase)
         l->phase_since = now;
     l->state = *state;
@@ -189,6 +204,18 @@ void progress_show(progress *bar, const view_state *state)
         pthread_cond_signal(&l->wake);
     }
     pthread_mutex_unlock(&l->lock);
+}
+
+void progress_show(progress *bar, const view_state *state)
+{
+    if (bar->live)
+        show(bar->live, state, NULL, 0);
+}
+
+void progress_test(progress *bar, const view_state *state, const ls_session *session, int64_t pieces)
+{
+    if (bar->live)
+        show(bar->live, state, session, pieces);
 }
 
 void progress_loads(progress *bar, const loads *devices)
@@ -211,7 +238,7 @@ void progress_step(progress *bar, int64_t step, double loss, int64_t correct, in
     pthread_mutex_unlock(&l->lock);
 }
 
-void progress_test(progress *bar, int64_t step, double acc)
+void progress_tested(progress *bar, int64_t step, double acc)
 {
     live *l = bar->live;
     if (!l)

@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "judge.h"
+#include "pace.h"
 #include "ranks.h"
 #include "record.h"
 #include "report.h"
@@ -227,33 +228,6 @@ bool take_reports(training *t)
     return true;
 }
 
-/* Seconds of training up to the last stop of the clock. */
-static double spent_in_all(const training *t)
-{
-    return t->seconds + t->epoch_seconds;
-}
-
-/* `phase` is what is done between the steps, NULL during them. */
-static void show_progress(training *t, const char *phase)
-{
-    if (!t->bar.live)
-        return;
-    double spent = spent_in_all(t) + (phase ? 0 : steady_seconds() - t->epoch_start) - t->spent_before;
-    int64_t done = t->finished - t->first_step;
-    view_state state = {.epoch = t->epoch,
-                        .epochs = t->epochs,
-                        .step = t->finished,
-                        .steps = t->steps,
-                        .batches = t->batches,
-                        .images_per_second = spent > 0 ? (double)t->finished_rows / spent : 0,
-                        .loss = t->last_loss,
-                        .seconds_left = done ? (double)(t->steps - t->finished) * spent / (double)done : NAN,
-                        .phase = phase};
-    if (loads_look(&t->devices, t->run.session, t->trainer, t->run.devices, steady_seconds()))
-        progress_loads(&t->bar, &t->devices.now);
-    progress_show(&t->bar, &state);
-}
-
 /* The steps of one epoch. 0, or the status to exit with once a line is said. */
 static int run_steps(training *t)
 {
@@ -279,7 +253,7 @@ static int run_steps(training *t)
         t->epoch_rows += ls_rows(batch.X);
         if (!take_reports(t))
             return STATUS_FAILED;
-        show_progress(t, NULL);
+        pace_show(t);
         if (checkpoint_due(t)) {
             double begun = steady_seconds();
             status = checkpoint_save(t);
@@ -298,12 +272,14 @@ static int evaluate(training *t)
     ls_metrics metrics;
     double begun = steady_seconds();
     watch_phase("evaluation");
+    pace_test(t, "testing");
     if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
         return session_failed(t->run.session, "evaluation");
     trace_span(t->trace, "evaluation", 0, begun);
+    pace_tested(t, steady_seconds() - begun);
     t->test_acc = (double)metrics.correct / (double)metrics.rows;
     t->evaluated = true;
-    progress_test(&t->bar, t->begun, t->test_acc);
+    progress_tested(&t->bar, t->begun, t->test_acc);
     t->epoch_start = steady_seconds(); /* this was none of the epoch's time */
     return 0;
 }
@@ -381,7 +357,7 @@ static void look_at_patience(training *t)
 static int run_epoch(training *t)
 {
     begin_epoch(t);
-    show_progress(t, NULL);
+    pace_show(t);
     int status = run_steps(t);
     double now = steady_seconds();
     t->epoch_seconds += now - t->epoch_start;
@@ -395,7 +371,6 @@ static int run_epoch(training *t)
             return stopped(t);
         return session_failed(t->run.session, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
     }
-    show_progress(t, "testing");
     if ((status = evaluate(t)) != 0)
         return status;
     if ((status = report_epoch(t, t->epoch_seconds)) != 0)
@@ -446,8 +421,10 @@ static int finish(training *t)
     }
     if (c->report && !ls_failed(t->run.session)) {
         watch_phase("report");
+        pace_test(t, "looking at the test images");
         judged = judge_network(&j, t->run.net, t->test);
     }
+    progress_end(&t->bar); /* results come below the curves */
     if (ls_failed(t->run.session))
         status = STATUS_FAILED; /* a line was said */
     else
@@ -579,7 +556,7 @@ static int train(training *t)
         say_mixed_devices(t);
     }
     t->first_step = t->finished = t->begun;
-    t->spent_before = spent_in_all(t);
+    pace_begin(t);
     if (c->trace && (status = trace_begin(&t->trace, c->trace, t)) != 0)
         return status;
     if (!*t->result) {
@@ -594,7 +571,6 @@ static int train(training *t)
         if (status)
             return status;
     }
-    progress_end(&t->bar);
     return finish(t);
 }
 

@@ -33,6 +33,8 @@ typedef struct training {
     int64_t first_step;    /* begun by an earlier process */
     int64_t finished_rows; /* images of the steps that this one finished */
     double spent_before;   /* seconds of training, of earlier ones */
+    int64_t tested;        /* passes over the test images that are done */
+    double test_seconds;   /* that the last one took; 0 before the first */
     double test_acc;
     double best_acc; /* of all epochs so far, first reached in best_epoch; 0 before there is one */
     int64_t best_epoch;

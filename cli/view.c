@@ -339,11 +339,18 @@ static void put_loads(sheet *s, const loads *devices, int content, int rows)
     }
 }
 
+/* Of the run, its tests among it. */
+static double part_done(const view_state *state)
+{
+    double all = (double)state->steps + (double)state->tests * state->test_steps;
+    return all > 0 ? fmin(1, ((double)state->step + state->tested * state->test_steps) / all) : 0;
+}
+
 static void put_bar(sheet *s, const view_state *state, int content)
 {
     bool utf8 = s->look->utf8;
     char left[64], right[16];
-    double fraction = state->steps ? (double)state->step / (double)state->steps : 0;
+    double fraction = part_done(state);
     snprintf(left, sizeof left, content >= 40 ? " epoch %lld/%lld " : " %lld/%lld ", (long long)state->epoch,
              (long long)state->epochs);
     snprintf(right, sizeof right, " %3d%%", (int)(100 * fraction));

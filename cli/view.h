@@ -11,6 +11,10 @@ typedef struct view_state {
     int64_t epoch, epochs; /* from 1 */
     int64_t step, steps;   /* of the whole run */
     int64_t batches;       /* steps to an epoch */
+    int64_t tests;         /* passes over the test images in the whole run */
+    double tested;         /* so many of them are done */
+    double test_steps;     /* one counts as so many steps, */
+    double test_seconds;   /* and takes about so long; NaN before it is known */
     double images_per_second;
     double loss;         /* NaN before the first */
     double seconds_left; /* of the whole run; NaN before it is known */

@@ -74,6 +74,12 @@ for (columns, rows), environment in trials:
 
 text = seen_by(ended, 80, 24, LANG="C.UTF-8")
 assert len(re.findall(r"(?:^|J)epoch [123]/3: loss [0-9.]+, train acc [0-9.]+, test acc [0-9.]+\r$", text, re.M)) == 3, text
+# The test is a part of the run: behind the last step it is not at its end, but for the moment when the last shard is done.
+tested = [sys.argv[1], "train", "--model", "resnet18", "--epochs", "1", "--limit", "8", "--limit-test", "128", "--shard", "8", "--devices", "cpu:0"]
+text = seen_by(tested, 80, 24, LANG="C")
+told = [body for body in re.findall(r"epoch 1/1 .*?\033\[J", text, re.S) if re.search(r"step \S*1 of 1 ", re.sub(r"\033\[[0-9;]*m", "", body))]
+shares = [int(share) for body in told for share in re.findall(r"(\d+)%\s", re.sub(r"\033\[[0-9;]*[mK]", "", body))]
+assert shares and min(shares) < 60, (shares, text[-3000:])
 for environment, command in (({"TERM": "dumb"}, ended), ({"TERM": ""}, ended), ({}, ended + ["--quiet"])):
     text = seen_by(command, 80, 24, **environment)
     assert "\033" not in text and text.count("\r\n") == text.count("\r"), text
