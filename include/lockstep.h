@@ -463,7 +463,7 @@ typedef struct ls_custom_call {
 /* Sets call->out, which comes as the first input's shape; false refuses the inputs. */
 typedef bool ls_custom_shape(ls_custom_call *call);
 
-/* Writes out[rows][...]. */
+/* Writes out[rows][...], which is all zero when the function is called. */
 typedef void ls_custom_forward(const ls_custom_call *call, const float *const in[], float *out);
 
 /* From the gradient of a sum with respect to `out` to that with respect to each input: din[k] is shaped like in[k], that of a
@@ -487,7 +487,7 @@ ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
 /* Checks that `backward` is the slope of `forward`, sign included: the largest difference between a directional derivative by
  * `backward` and by central differences, relative to the derivatives' size. 1e-4 and less is rounding, 1 a wrong formula. The
  * inputs are random by the session's seed, none within 1/8 of zero; shapes[k] is input k's channels, height and width, of a
- * parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED), numbers that are not finite, a forward
+ * parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED), numbers that are not finite, a function
  * that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the functions at once, on the caller's thread. */
 double ls_check_custom(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
 

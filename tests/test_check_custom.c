@@ -7,7 +7,18 @@
 #include <string.h>
 
 /* y = x^2 * w, one w for each channel; `user` says what is wrong with it. */
-typedef enum fault { NONE, SIGN, FACTOR, PARAMETER_SIGN, ONE_PLACE, FORGETS_ROWS, NOT_A_NUMBER, RESTLESS } fault;
+typedef enum fault {
+    NONE,
+    SIGN,
+    FACTOR,
+    PARAMETER_SIGN,
+    ONE_PLACE,
+    FORGETS_ROWS,
+    NOT_A_NUMBER,
+    RESTLESS,
+    RESTLESS_BACKWARD,
+    ADDS
+} fault;
 
 static fault fault_of(const ls_custom_call *call)
 {
@@ -28,7 +39,8 @@ static void square(const ls_custom_call *call, const float *const in[], float *o
 {
     static int calls;
     for (int i = 0; i < numbers_in(call); i++) {
-        out[i] = in[0][i] * in[0][i] * in[1][channel_of(call, i)];
+        float y = in[0][i] * in[0][i] * in[1][channel_of(call, i)];
+        out[i] = fault_of(call) == ADDS ? out[i] + y : y;
     }
     if (fault_of(call) == NOT_A_NUMBER) {
         out[1] = NAN;
@@ -41,16 +53,21 @@ static void square(const ls_custom_call *call, const float *const in[], float *o
 static void square_backward(const ls_custom_call *call, const float *const in[], const float *out, const float *dout,
                             float *const din[])
 {
+    static int calls;
     (void)out;
     fault wrong = fault_of(call);
     float factor = wrong == SIGN ? -2 : wrong == FACTOR ? 1.9F : 2, sign = wrong == PARAMETER_SIGN ? -1 : 1;
     int n = numbers_in(call);
     for (int i = 0; i < n; i++) {
         int c = channel_of(call, i);
-        din[0][i] = factor * dout[i] * in[0][i] * in[1][c];
+        float dx = factor * dout[i] * in[0][i] * in[1][c];
+        din[0][i] = wrong == ADDS ? din[0][i] + dx : dx;
         if (wrong != FORGETS_ROWS || i < n / call->rows) {
             din[1][c] += sign * dout[i] * in[0][i] * in[0][i];
         }
+    }
+    if (wrong == RESTLESS_BACKWARD) {
+        din[1][0] += (float)calls++;
     }
     if (wrong == ONE_PLACE) {
         din[0][n / 2] = -din[0][n / 2];
@@ -100,6 +117,7 @@ static void right_ones_pass_and_wrong_ones_show(void **state)
         assert_true(check(ONE_PLACE, seed, LS_OK) > 1e-3);
         assert_true(check(FORGETS_ROWS, seed, LS_OK) > 0.1);
     }
+    assert_true(check(ADDS, 0, LS_OK) < 1e-4); /* results come all zero, as in training */
     double once = check(NONE, 3, LS_OK), again = check(NONE, 3, LS_OK);
     assert_memory_equal(&once, &again, sizeof once);
 }
@@ -109,6 +127,7 @@ static void what_is_not_a_slope_is_said(void **state)
     (void)state;
     check(NOT_A_NUMBER, 0, LS_NOT_FINITE);
     check(RESTLESS, 0, LS_BAD_ARGUMENT);
+    check(RESTLESS_BACKWARD, 0, LS_BAD_ARGUMENT);
 }
 
 static void refused(const ls_custom *op, const int sizes[][3], int rows, ls_status status, const char *message)
