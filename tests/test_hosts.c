@@ -445,8 +445,8 @@ static void launchers_are_known_by_their_environment(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
-        "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",   "PMIX_RANK",
+        "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS", "RANK",     "WORLD_SIZE", "LOCAL_RANK"};
     int n, of, local;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
@@ -470,6 +470,40 @@ static void launchers_are_known_by_their_environment(void **state)
     tasks = ls_cluster_start();
     assert_int_equal(ls_cluster_status(tasks), LS_OK);
     ls_cluster_end(tasks);
+}
+
+/* PyTorch's variables, with and without a single task of another launcher around them. */
+static void processes_of_torchrun_do_not_train_alone(void **state)
+{
+    (void)state;
+    int n, of, local;
+    setenv("WORLD_SIZE", "4", 1);
+    setenv("RANK", "3", 1);
+    setenv("LOCAL_RANK", "1", 1);
+    for (int within = 0; within < 2; within++) {
+        setenv("SLURM_PROCID", "0", 1);
+        setenv("SLURM_STEP_NUM_TASKS", within ? "1" : "", 1);
+        ls_cluster_launched(&n, &of, &local);
+        assert_true(n == 3 && of == 4 && local == 1);
+        ls_cluster *tasks = ls_cluster_start();
+        assert_int_equal(ls_cluster_status(tasks), LS_BAD_ARGUMENT);
+        assert_non_null(strstr(ls_cluster_message(tasks), "(WORLD_SIZE) started 4 tasks without MPI"));
+        assert_non_null(strstr(ls_cluster_message(tasks), "mpirun -n 4"));
+        ls_cluster_end(tasks);
+    }
+    setenv("SLURM_STEP_NUM_TASKS", "2", 1); /* an MPI or Slurm that started several is the one that counts */
+    ls_cluster_launched(&n, &of, &local);
+    assert_true(n == 0 && of == 2);
+    unsetenv("SLURM_STEP_NUM_TASKS");
+    unsetenv("RANK");
+    unsetenv("LOCAL_RANK");
+    ls_cluster_launched(&n, &of, &local);
+    assert_true(n == 0 && of == 4);
+    setenv("WORLD_SIZE", "1", 1);
+    ls_cluster *alone = ls_cluster_start();
+    assert_int_equal(ls_cluster_status(alone), LS_OK);
+    ls_cluster_end(alone);
+    unsetenv("WORLD_SIZE");
 }
 
 static void data_have_a_checksum(void **state)
@@ -522,6 +556,7 @@ int main(void)
         cmocka_unit_test(the_latest_sign_is_heard),
         cmocka_unit_test(signs_travel_while_the_wire_is_in_use),
         cmocka_unit_test(launchers_are_known_by_their_environment),
+        cmocka_unit_test(processes_of_torchrun_do_not_train_alone),
         cmocka_unit_test(data_have_a_checksum),
         cmocka_unit_test(a_canary_sings_alike_on_all_devices),
         cmocka_unit_test(plugins_can_be_loaded),

@@ -247,10 +247,8 @@ ls_cluster *ls_cluster_start(void)
     if (launch.plugin)
         opened = ls_launch_open(&cluster->context, &launch, &cluster->wire);
     else
-        ls_raise(&cluster->context, LS_BAD_ARGUMENT,
-                 "%s started %d tasks without MPI, and each would train alone; start with srun --mpi=pmix or "
-                 "--mpi=pmi2 ('srun --mpi=list' shows what is there), with mpirun, or a single task",
-                 launch.launcher, launch.ranks);
+        ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s started %d tasks without MPI, and each would train alone; %s",
+                 launch.launcher, launch.ranks, launch.advice);
     if (opened && meet(cluster, true) == LS_OK && cluster->ranks == 1)
         ls_raise(&cluster->context, LS_UNSUPPORTED,
                  "%s started %d ranks, but the MPI that lockstep-%s.so was built with sees one alone: it is another "

@@ -29,9 +29,9 @@ struct ls_cluster {
     bool crowded;                /* ranks of this host share cores: waiting must not spin */
 };
 
-/* What a launcher's environment says. `plugin` is NULL where it came without an MPI. */
+/* What a launcher's environment says. `plugin` is NULL where it came without an MPI, and `advice` then says what to do. */
 typedef struct ls_launch {
-    const char *launcher, *plugin;
+    const char *launcher, *plugin, *advice;
     int rank, ranks, local; /* local: among those of its host */
 } ls_launch;
 

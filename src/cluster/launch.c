@@ -19,33 +19,49 @@ static int number_of(const char *name, int otherwise)
 typedef struct sign {
     const char *rank, *ranks, *local; /* variables of the environment */
     const char *launcher, *plugin;
+    const char *advice; /* without a plugin: how to start */
 } sign;
 
 /* In this order: a launcher under another, such as mpirun in a Slurm job, is the one that counts. MPICH's launcher and Slurm's
  * pmi2 speak PMI; Slurm's pmix, PRRTE and Flux give PMIx's rank alone, and the number of ranks stands beside it. */
 static const sign signs[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "mpirun of Open MPI", "openmpi"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "mpirun of Open MPI", "openmpi",
+     NULL},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "a launcher that speaks PMI (mpirun of MPICH, srun --mpi=pmi2)",
-     "mpich"},
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "a launcher that speaks PMIx (srun --mpi=pmix)", "openmpi"},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "srun", NULL},
+     "mpich", NULL},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "a launcher that speaks PMIx (srun --mpi=pmix)", "openmpi",
+     NULL},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "srun", NULL,
+     "start with srun --mpi=pmix or --mpi=pmi2 ('srun --mpi=list' shows what is there), with mpirun, or a single task"},
 };
+
+/* PyTorch's launcher and those that speak its language, within one task of another or without one. */
+static const sign processes = {
+    "RANK",       "WORLD_SIZE",
+    "LOCAL_RANK", "torchrun or the like (WORLD_SIZE)",
+    NULL,         "start with mpirun, as in 'mpirun -n 4 lockstep train', or unset WORLD_SIZE to train in one process"};
+
+/* Of processes without an MPI their number alone says that there are others. */
+static bool look(const sign *s, ls_launch *launch)
+{
+    int rank = number_of(s->rank, s->plugin ? -1 : 0), ranks = number_of(s->ranks, -1);
+    if (rank < 0 || ranks < 1)
+        return false;
+    *launch = (ls_launch){.launcher = s->launcher,
+                          .plugin = s->plugin,
+                          .advice = s->advice,
+                          .rank = rank,
+                          .ranks = ranks,
+                          .local = number_of(s->local, rank)};
+    return true;
+}
 
 bool ls_launch_find(ls_launch *launch)
 {
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        const sign *s = &signs[i];
-        int rank = number_of(s->rank, -1), ranks = number_of(s->ranks, -1);
-        if (rank < 0 || ranks < 1)
-            continue;
-        *launch = (ls_launch){.launcher = s->launcher,
-                              .plugin = s->plugin,
-                              .rank = rank,
-                              .ranks = ranks,
-                              .local = number_of(s->local, rank)};
-        return true;
-    }
-    return false;
+    bool found = false;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs && !found; i++)
+        found = look(&signs[i], launch);
+    return (found && launch->ranks > 1) || look(&processes, launch) || found;
 }
 
 typedef void open_wire(ls_wire *wire);

@@ -186,6 +186,8 @@ ranks 1 -n 2 "$work/lockstep" train $small
 says "start: started as rank 0 of 2 by .*: there is no lockstep-$mpi.so"
 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 runs 1 train --limit 10
 one_line 'start: srun started 2 tasks without MPI'
+WORLD_SIZE=2 RANK=0 LOCAL_RANK=0 runs 1 train --limit 10
+one_line 'start: torchrun .* started 2 tasks without MPI'
 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 runs 2 train --bad
 one_line '--bad: unknown'
 ends
