@@ -37,6 +37,8 @@ static bool read_own_options(int command, int argc, char **argv, settings *chose
         return false;
     if (!*status && !chosen->weights)
         *status = wrong_usage("--weights", "is needed: the file with the trained weights");
+    else if (!*status && chosen->n_allow_changed)
+        *status = wrong_usage("--allow-changed", "'%s' is not classes", chosen->allow_changed[0]);
     else if (!*status && command == COMMAND_PREDICT && !chosen->out)
         *status = wrong_usage("--out", "is needed: the file for the logits");
     return true;

@@ -178,8 +178,11 @@ static const row table[] = {
      "every so many steps compare the devices on a shard, and\nthe ranks' weights, bit by bit (default never)", 1,
      INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: go on although this setting, such as lr, was\nanother in the checkpoint; several with commas", 0,
-     0, NULL},
+     "with --resume: go on although this setting, such as lr, was\nanother in the checkpoint; several with commas; with "
+     "--weights\nclasses: they may have other names",
+     0, 0, NULL},
+    {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
+     "classes: the weights' may have other names than the data's,\nor another order", 0, 0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
      "a log of the run in JSON lines, written anew;\nwith --resume cut back to the checkpoint", 0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
@@ -344,11 +347,15 @@ static int read_names(const char *option, char *text, settings *chosen)
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (strcmp(name, others[i][0]) == 0)
                 name = (char *)others[i][1];
+        if (strcmp(name, "classes") == 0) {
+            chosen->allow_classes = true;
+            continue;
+        }
         if (chosen->n_allow_changed == MOST_ALLOWED)
             return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
         chosen->allow_changed[chosen->n_allow_changed++] = name;
     }
-    return chosen->n_allow_changed ? 0 : wrong_usage(option, "its value is empty");
+    return chosen->n_allow_changed || chosen->allow_classes ? 0 : wrong_usage(option, "its value is empty");
 }
 
 /* 3x32x32 */

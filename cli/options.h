@@ -36,6 +36,7 @@ typedef struct settings {
     double every_seconds;
     const char *allow_changed[MOST_ALLOWED + 1]; /* ends with NULL */
     int n_allow_changed;
+    bool allow_classes; /* the weights' may have other names */
     const char *skipped[MOST_ALLOWED]; /* checks of doctor */
     int n_skipped;
 } settings;

@@ -182,6 +182,29 @@ ls_data *run_data(run *r, ls_part part)
     return data;
 }
 
+/* The names stay the data's, whose labels they are. */
+static int name_classes(const run *r, const ls_data *like)
+{
+    const char *names[256];
+    const int n = ls_data_class(like, 0) ? r->about.classes : 0;
+    for (int i = 0; i < n; i++)
+        names[i] = ls_data_class(like, i);
+    return ls_name_classes(r->net, names, n) == LS_OK ? 0 : session_failed(r->session, "data");
+}
+
+/* Weights whose classes the data call otherwise are refused, unless the user says that they mean the same. */
+static int load_weights(const run *r, const ls_data *like)
+{
+    const settings *c = r->chosen;
+    if (c->allow_classes)
+        ls_name_classes(r->net, NULL, 0);
+    if (ls_load(r->net, c->weights) == LS_OK)
+        return c->allow_classes ? name_classes(r, like) : 0;
+    if (ls_status_of(r->session) != LS_CHANGED)
+        return session_failed(r->session, "--weights");
+    return failed("--weights", "%s; where they mean the same, say --allow-changed classes", ls_message(r->session));
+}
+
 int run_network(run *r, const ls_data *like)
 {
     if (ls_canary(r->session, r->devices, &r->canary) != LS_OK)
@@ -192,9 +215,7 @@ int run_network(run *r, const ls_data *like)
     init.like = like;
     if (ls_initialize(r->net, r->devices, &init) != LS_OK)
         return session_failed(r->session, r->model);
-    if (r->chosen->weights && ls_load(r->net, r->chosen->weights) != LS_OK)
-        return session_failed(r->session, "--weights");
-    return 0;
+    return r->chosen->weights ? load_weights(r, like) : 0;
 }
 
 int run_close(run *r, int status)

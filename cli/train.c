@@ -583,6 +583,8 @@ static int check_together(const settings *c)
         return wrong_usage("--erase", "must be from 0 to 1");
     if (c->label_smoothing > 1)
         return wrong_usage("--label-smoothing", "must be from 0 to 1");
+    if (c->allow_classes && !c->weights)
+        return wrong_usage("--allow-changed", "classes needs --weights");
     if (c->checkpoint)
         return c->n_allow_changed && !c->resume ? wrong_usage("--allow-changed", "needs --resume") : 0;
     const char *without = c->resume                                ? "--resume"

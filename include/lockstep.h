@@ -44,7 +44,7 @@ typedef enum ls_status {
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL,    /* a defect of the library itself */
     LS_BUSY,        /* another process uses it */
-    LS_CHANGED,     /* a checkpoint of a run with other settings */
+    LS_CHANGED,     /* a checkpoint of a run with other settings; weights whose classes are others */
     LS_DIFFERS      /* devices that must agree do not */
 } ls_status;
 
@@ -535,6 +535,10 @@ ls_status ls_save(ls_module *net, const char *path);
  * as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for an own operation, by name,
  * and where the library was built without it. Waits. */
 ls_status ls_export_onnx(ls_module *net, const char *path);
+/* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied; 0: none any
+ * more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is LS_CHANGED. NULL: none. */
+ls_status ls_name_classes(ls_module *net, const char *const names[], int n);
+const char *ls_class_name(const ls_module *net, int label); /* lives until the names are others */
 /* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
 ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size);
 

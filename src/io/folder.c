@@ -119,14 +119,14 @@ ls_status ls_folder_sweep(ls_context *context, const char *directory)
 }
 
 ls_status ls_folder_write(ls_context *context, const char *directory, int64_t number, const ls_named_array *arrays,
-                          int n, const int *first, ls_manifest *manifest)
+                          int n, const int *first, const char *const metadata[][2], int n_metadata,
+                          ls_manifest *manifest)
 {
-    static const char *const metadata[][2] = {{"lockstep", "checkpoint"}};
     char *file = ls_folder_path(context, directory, number, "safetensors");
     char *path = ls_folder_path(context, directory, number, "json");
     if (file && path &&
-        ls_safetensors_save_sections(context, file, arrays, n, metadata, 1, manifest->sections, manifest->n_sections,
-                                     first) == LS_OK &&
+        ls_safetensors_save_sections(context, file, arrays, n, metadata, n_metadata, manifest->sections,
+                                     manifest->n_sections, first) == LS_OK &&
         ls_manifest_write(context, path, manifest) != LS_OK)
         ls_folder_remove(context, directory, number); /* the manifest may be in place, and its folder not synced */
     ls_release(context, file);

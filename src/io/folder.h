@@ -18,10 +18,11 @@ ls_status ls_folder_sweep(ls_context *context, const char *directory);
 /* The path of a checkpoint's file with this ending, "json" or "safetensors"; the caller releases it. */
 char *ls_folder_path(ls_context *context, const char *directory, int64_t number, const char *ending);
 
-/* Writes both files; fills in the manifest's sections, whose names and number it has. `first` is as for
+/* Writes both files; fills in the manifest's sections, whose names and number it has. `metadata` and `first` are as for
  * ls_safetensors_save_sections. What a failure leaves is no checkpoint. */
 ls_status ls_folder_write(ls_context *context, const char *directory, int64_t number, const ls_named_array *arrays,
-                          int n, const int *first, ls_manifest *manifest);
+                          int n, const int *first, const char *const metadata[][2], int n_metadata,
+                          ls_manifest *manifest);
 
 /* Reads the manifest, to be freed, and holds the arrays against its sums. */
 ls_status ls_folder_check(ls_context *context, const char *directory, int64_t number, ls_manifest *manifest);

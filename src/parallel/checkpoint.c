@@ -46,6 +46,7 @@ struct ls_checkpoints {
     bool found;   /* there were some */
     ls_manifest manifest;
     ls_notes notes;
+    ls_weights_about about;
 };
 
 static bool holds_folder(const ls_checkpoints *c)
@@ -79,6 +80,7 @@ static void join(ls_checkpoints *c)
         pthread_join(c->thread, NULL);
     c->writing = false;
     ls_notes_free(&c->context, &c->notes);
+    ls_weights_about_free(&c->session->context, &c->about);
 }
 
 static void drop_copy(ls_checkpoints *c)
@@ -272,7 +274,8 @@ static void *write_checkpoint(void *argument)
     ls_checkpoints *c = argument;
     int n = c->first[c->manifest.n_sections - 1];
     double begin = ls_seconds();
-    if (ls_folder_write(&c->context, c->directory, c->next, c->arrays, n, c->first, &c->manifest) == LS_OK) {
+    if (ls_folder_write(&c->context, c->directory, c->next, c->arrays, n, c->first, c->about.pairs, c->about.n,
+                        &c->manifest) == LS_OK) {
         for (int i = 0; i < c->n_damaged; i++)
             ls_folder_remove(&c->context, c->directory, c->damaged[i]);
         c->n_damaged = 0;
@@ -307,8 +310,9 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
 {
     if (!c)
         return LS_BAD_ARGUMENT;
-    if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c))
-        ls_notes_copy(&c->session->context, &c->notes, notes);
+    if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c) &&
+        ls_notes_copy(&c->session->context, &c->notes, notes) == LS_OK)
+        ls_weights_tell(c->trainer->network, "checkpoint", &c->about);
     int64_t age;
     if (ls_cluster_heed(c->session) != LS_OK)
         return ls_status_of(c->session);

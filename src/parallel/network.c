@@ -4,6 +4,7 @@
 
 #include "data/data.h"
 #include "nn/init.h"
+#include "parallel/classes.h"
 #include "parallel/mirror.h"
 #include "parallel/stream.h"
 
@@ -83,6 +84,7 @@ static void free_network(void *object)
     ls_recorded_release(&network->training);
     release_values(network);
     ls_release(context, network->summary);
+    ls_classes_free(context, &network->named);
     ls_flat_destroy(&network->flat);
     if (network->root->network == network)
         network->root->network = NULL;
@@ -384,6 +386,9 @@ ls_status ls_network_record(ls_network *network, const ls_shape *images, const c
         ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK)
         ls_network_forget(network);
     network->images = shape;
+    int c, h, w;
+    if (network->inference.output)
+        network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
     return ls_status_of(session);
 }
 
@@ -393,8 +398,6 @@ ls_status ls_network_fill(ls_network *network)
         ls_network_forget(network);
         return ls_status_of(network->session);
     }
-    int c, h, w;
-    network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
     network->defined = true;
     draw(network);
     ls_network_changed(network);
@@ -481,7 +484,8 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
         network->init.scale = 0.01;
     if (how.like) {
         ls_shape images = {4, {-1, how.like->of.channels, how.like->of.height, how.like->of.width}};
-        if (ls_network_define(network, &images, "ls_initialize") != LS_OK)
+        if (ls_network_define(network, &images, "ls_initialize") != LS_OK ||
+            ls_network_take_classes(network, how.like) != LS_OK)
             return ls_status_of(session);
     }
     net->network = network;

@@ -7,6 +7,7 @@
 #ifndef LS_PARALLEL_NETWORK_H
 #define LS_PARALLEL_NETWORK_H
 
+#include "io/classes.h"
 #include "nn/module.h"
 #include "parallel/engine.h"
 #include "parallel/program.h"
@@ -37,10 +38,11 @@ typedef struct ls_network {
     int n_mirrors;
     atomic_ullong changes; /* of the current values, so far */
     atomic_int current;
-    bool defined;    /* the shapes are known, and everything has values */
-    ls_shape images; /* dim[0] is -1 */
-    int classes;     /* numbers of an output row */
-    int shard;       /* images */
+    bool defined;     /* the shapes are known, and everything has values */
+    ls_shape images;  /* dim[0] is -1 */
+    int classes;      /* numbers of an output row */
+    ls_classes named; /* their names */
+    int shard;        /* images */
     ls_recorded inference, training;
     ls_share *pending;
     int n_pending, pending_capacity;

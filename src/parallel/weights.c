@@ -6,6 +6,7 @@
 #include "io/fingerprint.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
+#include "parallel/classes.h"
 #include "parallel/weights.h"
 
 ls_named_array *ls_weights_list(ls_network *network)
@@ -45,6 +46,28 @@ static bool read_images(const char *text, ls_shape *images)
     return false;
 }
 
+ls_status ls_weights_tell(const ls_network *network, const char *lockstep, ls_weights_about *about)
+{
+    ls_context *context = &network->session->context;
+    const char *model = network->root->model;
+    *about = (ls_weights_about){.classes = ls_classes_write(context, &network->named)};
+    snprintf(about->seed, sizeof about->seed, "%llu", (unsigned long long)network->session->options.seed);
+    snprintf(about->shard, sizeof about->shard, "%d", network->shard);
+    write_images(about->images, sizeof about->images, &network->images);
+    const char *const pairs[][2] = {{"lockstep", lockstep},    {"model", model ? model : ""},
+                                    {"seed", about->seed},     {"shard", about->shard},
+                                    {"images", about->images}, {"classes", about->classes}};
+    memcpy(about->pairs, pairs, sizeof pairs);
+    about->n = about->classes ? 6 : 5;
+    return ls_context_status(context);
+}
+
+void ls_weights_about_free(ls_context *context, ls_weights_about *about)
+{
+    ls_release(context, about->classes);
+    about->classes = NULL;
+}
+
 ls_status ls_save(ls_module *net, const char *path)
 {
     ls_network *network = ls_defined_network_of(net, "ls_save");
@@ -53,20 +76,14 @@ ls_status ls_save(ls_module *net, const char *path)
     ls_context *context = &network->session->context;
     if (!path)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_save: path is NULL");
-    ls_named_array *arrays = ls_weights_list(network);
-    if (!arrays)
-        return LS_OUT_OF_MEMORY;
-    char seed[32], shard[32], images[96];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->session->options.seed);
-    snprintf(shard, sizeof shard, "%d", network->shard);
-    const char *const metadata[][2] = {{"lockstep", ls_version()},
-                                       {"model", network->root->model ? network->root->model : ""},
-                                       {"seed", seed},
-                                       {"shard", shard},
-                                       {"images", write_images(images, sizeof images, &network->images)}};
-    ls_status status = ls_safetensors_save(context, path, arrays, network->flat.n_views, metadata, 5);
+    ls_weights_about about;
+    ls_status status = ls_weights_tell(network, ls_version(), &about);
+    ls_named_array *arrays = status == LS_OK ? ls_weights_list(network) : NULL;
+    if (arrays)
+        status = ls_safetensors_save(context, path, arrays, network->flat.n_views, about.pairs, about.n);
     ls_release(context, arrays);
-    return status;
+    ls_weights_about_free(context, &about);
+    return status == LS_OK ? ls_context_status(context) : status;
 }
 
 static bool same_shape(const ls_view *view, const ls_saved *saved)
@@ -88,6 +105,35 @@ static void shape_text(char *text, size_t size, int rank, const int64_t *shape)
         snprintf(text + length, size - length, ")");
 }
 
+/* Whether the shapes are those of a layer that ends in the classes, but for how many there are: of the weights `*classes`. */
+static bool differs_in_classes(const ls_network *network, const ls_view *view, const ls_saved *saved, int64_t *classes)
+{
+    int differ = 0;
+    for (int i = 0; i < view->rank && view->rank == saved->rank; i++)
+        if (view->shape[i] != saved->shape[i]) {
+            const bool channels = view->rank == 4 && i == 1; /* that go in */
+            differ += view->shape[i] == network->classes && !channels ? 1 : 2;
+            *classes = saved->shape[i];
+        }
+    return differ == 1;
+}
+
+static ls_status refuse_shape(const ls_network *network, ls_context *context, const char *path, const ls_view *view,
+                              const ls_saved *saved)
+{
+    char is[128], wanted[128];
+    int64_t classes;
+    shape_text(is, sizeof is, saved->rank, saved->shape);
+    shape_text(wanted, sizeof wanted, view->rank, view->shape);
+    if (differs_in_classes(network, view, saved, &classes))
+        return ls_raise(context, LS_BAD_FILE,
+                        "%s: the weights have %lld classes, the %s %d: parameter %s has shape %s, the network needs %s",
+                        path, (long long)classes, network->init.like ? "data" : "network", network->classes, view->name,
+                        is, wanted);
+    return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s", path, view->name, is,
+                    wanted);
+}
+
 ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
                            bool (*besides)(const char *name))
 {
@@ -97,12 +143,8 @@ ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file
         if (!saved)
             return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
                             view->name);
-        char is[128], wanted[128];
-        shape_text(is, sizeof is, saved->rank, saved->shape);
-        shape_text(wanted, sizeof wanted, view->rank, view->shape);
         if (!same_shape(view, saved))
-            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s", path,
-                            view->name, is, wanted);
+            return refuse_shape(network, context, path, view, saved);
     }
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         const char *name = ls_safetensors_at(file, i)->name;
@@ -131,6 +173,8 @@ ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
 static ls_status load(ls_network *network, const ls_safetensors *file, const char *path)
 {
     ls_status status = ls_weights_check(network, file, &network->session->context, path, NULL);
+    if (status == LS_OK)
+        status = ls_network_compare_classes(network, file, path);
     return status == LS_OK ? ls_weights_read(network, file) : status;
 }
 
@@ -144,6 +188,8 @@ static ls_status load_first(ls_network *network, const ls_safetensors *file, con
     if (status != LS_OK)
         return status;
     status = ls_weights_check(network, file, &network->session->context, path, NULL);
+    if (status == LS_OK)
+        status = ls_network_compare_classes(network, file, path);
     if (status == LS_OK)
         status = ls_network_fill(network);
     if (status == LS_OK)
@@ -166,6 +212,8 @@ ls_status ls_load(ls_module *net, const char *path)
     ls_status status = !file              ? ls_status_of(network->session)
                        : network->defined ? load(network, file, path)
                                           : load_first(network, file, path);
+    if (status == LS_OK)
+        status = ls_network_learn_classes(network, file);
     ls_safetensors_close(file);
     return status;
 }

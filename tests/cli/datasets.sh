@@ -61,7 +61,7 @@ else
     runs 0 export --onnx "$work/hundred.onnx" --weights "$work/hundred.safetensors"
 fi
 runs 1 eval --dataset cifar100 --data "$work/cifar100" --weights "$work/w.safetensors"
-one_line '--weights: .*W4 has shape \(128, 10\), the network needs \(128, 100\)'
+one_line '--weights: .*the weights have 10 classes, the data 100: parameter W4 has shape \(128, 10\), the network needs \(128, 100\)'
 
 # A run goes on with the same bits, and only as it was; the same images may come from other files.
 kept="--checkpoint $work/kept"
