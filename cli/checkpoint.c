@@ -212,14 +212,13 @@ bool checkpoint_due(const training *t)
  * cannot reach the others. */
 static bool forgive(training *t)
 {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", ls_message(t->run.session));
+    char why[MOST_WORDS];
+    session_words(t->run.session, why, sizeof why);
     if (ls_cluster_ranks(ranks_cluster()) > 1 && !ls_failed_together(t->run.session))
         return false;
     if (!ls_catch(t->run.session, LS_IO))
         return false;
-    const char *what = strncmp(why, "ls_", 3) == 0 ? strstr(why, ": ") : NULL;
-    note("note: a checkpoint was not written: %s; the ones before it stay, and the run goes on", what ? what + 2 : why);
+    note("note: a checkpoint was not written: %s; the ones before it stay, and the run goes on", why);
     return true;
 }
 

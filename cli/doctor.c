@@ -79,9 +79,8 @@ static bool close_sound(doctor *d, ls_session *session, const char *mend)
     bool good = session && !ls_failed(session);
     if (!good) {
         fflush(stdout);
-        const char *message = session ? ls_message(session) : "no memory";
-        const char *behind = strncmp(message, "ls_", 3) == 0 ? strstr(message, ": ") : NULL;
-        found(d, "%s%s", behind ? behind + 2 : message, mend);
+        char text[MOST_WORDS];
+        found(d, "%s%s", session_words(session, text, sizeof text), mend);
     }
     if (session)
         ls_close(session);
@@ -183,7 +182,7 @@ static const ls_data_info *look_into_data(doctor *d)
             d->data = train;
             d->data.rows += test.rows;
         }
-        snprintf(d->data_message, sizeof d->data_message, "%s", session ? ls_message(session) : "no memory");
+        session_words(session, d->data_message, sizeof d->data_message);
         ls_close(session);
     }
     d->data_known = true;
@@ -218,7 +217,7 @@ static void look_at_memory(doctor *d)
 {
     const settings *c = d->run.chosen;
     const char *limited_by;
-    char needed[32], left[32];
+    char needed[32], left[32], why[MOST_WORDS];
     int64_t bytes = 0, there = memory_left(&limited_by);
     memory_text(left, sizeof left, there);
     const ls_data_info *of = look_into_data(d);
@@ -227,7 +226,8 @@ static void look_at_memory(doctor *d)
         return;
     }
     if (!make_network(d) || ls_memory_needed(d->trainer, d->like, &bytes) != LS_OK) {
-        found(d, "%s: %s; %s is to be had (%s)", d->run.model, ls_message(d->run.session), left, limited_by);
+        found(d, "%s: %s; %s is to be had (%s)", d->run.model, session_words(d->run.session, why, sizeof why), left,
+              limited_by);
         return;
     }
     const int64_t numbers = (int64_t)of->channels * of->height * of->width;
@@ -378,7 +378,8 @@ static void look_at_checkpoints(doctor *d)
         return;
     }
     if (!d->trainer && !make_network(d)) { /* the check of the memory was left out */
-        found(d, "%s", ls_message(d->run.session));
+        char why[MOST_WORDS];
+        found(d, "%s", session_words(d->run.session, why, sizeof why));
         return;
     }
     const int moments = c->optimizer == LS_SGD ? c->momentum > 0 : 2;

@@ -2,7 +2,6 @@
 
 #include "utf8.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -96,19 +95,48 @@ void note(const char *format, ...)
     va_end(arguments);
 }
 
+/* What the library's words for its callers in C are in the program. */
+static const char *const in_program[][2] = {{"ls_loader.directory", "--data"},
+                                            {"ls_features", "'lockstep --version'"}};
+
+static const char *program_word(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof in_program / sizeof *in_program; i++)
+        if (strlen(in_program[i][0]) == length && strncmp(in_program[i][0], name, length) == 0)
+            return in_program[i][1];
+    return NULL;
+}
+
+/* Copies the message without the functions' names in front of what they found. */
+static const char *in_plain_words(const char *message, char *text, size_t size)
+{
+    size_t n = 0;
+    for (size_t length; *message && n + 1 < size; message += length) {
+        bool name = strncmp(message, "ls_", 3) == 0 && (n == 0 || text[n - 1] == ' ');
+        length = name ? strspn(message, "abcdefghijklmnopqrstuvwxyz0123456789_.") : 1;
+        const char *word = name ? program_word(message, length) : NULL;
+        if (name && strncmp(message + length, ": ", 2) == 0)
+            length += 2;
+        else
+            n += (size_t)snprintf(text + n, size - n, "%.*s", word ? (int)strlen(word) : (int)length,
+                                  word ? word : message);
+    }
+    text[n < size ? n : size - 1] = '\0';
+    return text;
+}
+
+const char *session_words(const ls_session *session, char *text, size_t size)
+{
+    const char *message = session ? ls_message(session) : "no memory";
+    return in_plain_words(*message ? message : ls_status_name(ls_status_of(session)), text, size);
+}
+
 int session_failed(const ls_session *session, const char *what)
 {
-    const char *message = ls_message(session);
+    char text[MOST_WORDS];
     if (ls_failed_together(session))
         say_together();
-    if (strncmp(message, "ls_", 3) == 0) {
-        const char *end = message;
-        while (islower((unsigned char)*end) || isdigit((unsigned char)*end) || *end == '_')
-            end++;
-        if (strncmp(end, ": ", 2) == 0)
-            message = end + 2;
-    }
-    return failed(what, "%s", *message ? message : ls_status_name(ls_status_of(session)));
+    return failed(what, "%s", session_words(session, text, sizeof text));
 }
 
 int finish_output(void)

@@ -11,7 +11,11 @@ enum { STATUS_DONE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_SIGNAL = 128
 int failed(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int wrong_usage(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Says the session's error about `what`; its message without the name of the library's function in front. */
+/* The session's error in the program's words: what the library calls by its functions and structures is an option here. Written to
+ * text[size], which it returns. A session of NULL is one that had no memory. */
+enum { MOST_WORDS = 1024 };
+const char *session_words(const ls_session *session, char *text, size_t size);
+/* Says it about `what`. */
 int session_failed(const ls_session *session, const char *what);
 
 /* The same line without an end of the program. */

@@ -383,9 +383,13 @@ static void a_part(void **state)
     write_part(9, 28, 8, 1);
     expect_no_data(test_folder, LS_BAD_FILE, "holds 9 images, but t10k-labels-idx1-ubyte holds 8 labels");
     write_part(9, 28, 9, 10);
-    expect_no_data(test_folder, LS_BAD_FILE, "label 10 of image 4");
+    expect_no_data(
+        test_folder, LS_BAD_FILE,
+        "label 10 of image 4, but Fashion-MNIST has the 10 classes 0 to 9; labels up to 10 are those of another "
+        "data set, such as EMNIST; more classes can be read as arrays (npy)");
     write_part(9, 28, 9, 255);
-    expect_no_data(test_folder, LS_BAD_FILE, "label 255 of image 4");
+    expect_no_data(test_folder, LS_BAD_FILE,
+                   "labels up to 255 are those of another data set, such as EMNIST, or of a damaged file");
     write_part(9, 27, 9, 1);
     expect_no_data(test_folder, LS_BAD_FILE, "images of 27 x 27 where 28 x 28 belong");
     assert_int_equal(unlink(test_path("t10k-labels-idx1-ubyte")), 0);
@@ -393,6 +397,47 @@ static void a_part(void **state)
     assert_null(ls_dataset_open(test_context(), 0, "fashion-mnist", (ls_part)7, NULL));
     test_expect(LS_BAD_ARGUMENT, "part 7");
     test_context_done();
+}
+
+static void move(const char *from, const char *to)
+{
+    assert_int_equal(rename(test_path(from), test_path(to)), 0);
+}
+
+/* As the files are found elsewhere: with a dot for a dash, and below the folder that torchvision is told. */
+static void other_names_and_places(void **state)
+{
+    (void)state;
+    write_part(9, 28, 9, 9);
+    move("t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte");
+    expect_data(test_folder);
+    move("t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte");
+    expect_data(test_folder);
+    write_part(9, 28, 9, 10); /* a name with the dash comes first, and a message has the name that there is */
+    assert_int_equal(unlink(test_path("t10k-labels-idx1-ubyte")), 0);
+    move("t10k-images.idx3-ubyte", "t10k-images-idx3-ubyte");
+    expect_data(test_folder);
+    write_part(9, 28, 9, 10);
+    move("t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte");
+    expect_no_data(test_folder, LS_BAD_FILE, "t10k-labels.idx1-ubyte: label 10");
+
+    static const char *const places[] = {"raw", "FashionMNIST", "FashionMNIST/raw"};
+    assert_int_equal(unlink(test_path("t10k-labels.idx1-ubyte")), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mkdir(test_path(places[i]), 0700), 0);
+        write_part(9, 28, 9, 9);
+        char images[64], labels[64];
+        snprintf(images, sizeof images, "%s/t10k-images-idx3-ubyte", places[i]);
+        snprintf(labels, sizeof labels, "%s/t10k-labels-idx1-ubyte", places[i]);
+        move("t10k-images-idx3-ubyte", images);
+        move("t10k-labels-idx1-ubyte", labels);
+        if (i == 1)
+            expect_no_data(test_folder, LS_IO, "or name the folder in which torchvision made FashionMNIST/raw");
+        else
+            expect_data(test_folder);
+        assert_int_equal(unlink(test_path(images)), 0);
+        assert_int_equal(unlink(test_path(labels)), 0);
+    }
 }
 
 static void the_search(void **state)
@@ -580,6 +625,7 @@ int main(void)
         test(a_shrinking_file),
         test(every_allocation_fails),
         test(a_part),
+        test(other_names_and_places),
         test(the_search),
         test(whether_it_is_the_data_set),
         test(file_order),

@@ -113,7 +113,7 @@ static ls_status check_label(const reading *r, const opened *file, int64_t recor
     if (label < classes)
         return LS_OK;
     return ls_raise(r->context, LS_BAD_FILE,
-                    "%s: %slabel %d of image %lld is not one of 0 to %d; the file is damaged, fetch it again",
+                    "%s: %slabel %d of image %lld is not one of 0 to %d; the file is of another data set, or damaged",
                     file->path, coarse ? "the coarse " : "", label, (long long)record, classes - 1);
 }
 

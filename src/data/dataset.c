@@ -43,7 +43,7 @@ static char *directory_of(ls_context *context, const format *f, ls_part part, co
     named = ls_data_directory(named);
     if (named)
         return ls_copy_string(context, named, "a path");
-    ls_raise(context, LS_IO, "%s: its folder is not named; say --data DIR, set ls_loader.directory or $LOCKSTEP_DATA",
+    ls_raise(context, LS_IO, "%s: its folder is not named; set ls_loader.directory or $LOCKSTEP_DATA",
              f->name);
     return NULL;
 }

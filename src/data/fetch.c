@@ -159,7 +159,7 @@ static ls_status fetch_file(const fetching *at, const char *plain, const char *p
 {
     char *found = ls_idx_find(at->context, plain);
     bool is_plain = found && strcmp(found, plain) == 0, right = false;
-    ls_status status = found ? look_at_file(at, found, !is_plain, file, &right) : ls_context_status(at->context);
+    ls_status status = found ? look_at_file(at, found, ls_idx_is_gzip(found), file, &right) : ls_context_status(at->context);
     if (status == LS_OK && right)
         tell(at, found, "already there, its SHA-256 is right");
     else if (status == LS_OK && is_plain)
@@ -240,7 +240,7 @@ ls_status ls_data_verify(ls_session *session, const char *directory)
         if (status == LS_OK && !found)
             status = ls_raise(context, LS_IO, "ls_data_verify: %s: is not there, nor %s.gz", plain, FILES[i].name);
         if (status == LS_OK)
-            status = ls_pinned_check(context, found, strcmp(found, plain) != 0, &FILES[i]);
+            status = ls_pinned_check(context, found, ls_idx_is_gzip(found), &FILES[i]);
         ls_release(context, found);
         ls_release(context, plain);
         ls_release(context, folder);

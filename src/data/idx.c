@@ -16,17 +16,26 @@ typedef struct reading {
     bool gzip;
 } reading;
 
+/* The name that ends with "-idx3-ubyte" is also published with a dot in the place of this dash. */
 char *ls_idx_find(ls_context *context, const char *path)
 {
-    char *found = ls_copy_string(context, path, "a path");
-    if (!found || ls_file_is_there(found))
-        return found;
-    ls_release(context, found);
-    found = ls_format(context, "a path", "%s.gz", path);
-    if (!found || ls_file_is_there(found))
-        return found;
-    ls_release(context, found);
+    const char *dash = strstr(strrchr(path, '/') ? strrchr(path, '/') : path, "-idx");
+    for (int spelling = 0; spelling < (dash ? 4 : 2); spelling++) {
+        const char *end = spelling % 2 ? ".gz" : "";
+        char *found = spelling < 2
+                          ? ls_format(context, "a path", "%s%s", path, end)
+                          : ls_format(context, "a path", "%.*s.%s%s", (int)(dash - path), path, dash + 1, end);
+        if (!found || ls_file_is_there(found))
+            return found;
+        ls_release(context, found);
+    }
     return NULL;
+}
+
+bool ls_idx_is_gzip(const char *found)
+{
+    size_t length = strlen(found);
+    return length > 3 && strcmp(found + length - 3, ".gz") == 0;
 }
 
 static uint32_t big_endian(const unsigned char bytes[4])
@@ -134,7 +143,7 @@ ls_status ls_idx_read(ls_context *context, const char *path, ls_idx_kind kind, l
         return ls_raise(context, LS_IO,
                         "%s: not there, and neither is %s.gz; put one of them there or run `lockstep data fetch`", path,
                         strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
-    reading from = {context, found, NULL, kind, strlen(found) != strlen(path)};
+    reading from = {context, found, NULL, kind, ls_idx_is_gzip(found)};
     from.source = ls_source_open(context, found, from.gzip);
     int64_t bytes = 0;
     ls_status status = from.source ? read_header(&from, idx, &bytes) : ls_context_status(context);

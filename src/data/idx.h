@@ -12,11 +12,12 @@ typedef struct ls_idx {
     int height, width; /* 1 for labels */
 } ls_idx;
 
-/* The path at which `path` is found: itself, else with ".gz". NULL where neither is there (nothing is raised) or
- * without memory. To be released by the caller. */
+/* The path at which `path` is found: itself, else with ".gz", else either of a name in which ".idx" stands for "-idx". NULL where none
+ * is there (nothing is raised) or without memory. To be released by the caller. */
 char *ls_idx_find(ls_context *context, const char *path);
+bool ls_idx_is_gzip(const char *found); /* whether what was found there is */
 
-/* Reads `path`, or where that is not there `path`.gz. LS_BAD_FILE names what is wrong with the content; nothing of the
+/* Reads what ls_idx_find finds. LS_BAD_FILE names what is wrong with the content; nothing of the
  * announced size is allocated before it fits the file. */
 ls_status ls_idx_read(ls_context *context, const char *path, ls_idx_kind kind, ls_idx *idx);
 

@@ -89,7 +89,7 @@ refused() { # PATTERN OPTIONS...
     one_line "$pattern"
 }
 unset LOCKSTEP_DATA
-refused 'data: cifar10: its folder is not named; say --data DIR' --dataset cifar10
+refused 'data: cifar10: its folder is not named; set --data or \$LOCKSTEP_DATA$' --dataset cifar10
 refused 'data: CIFAR-10 is not in .*cifar100: there is no data_batch_1.bin' --dataset cifar10 --data "$work/cifar100"
 refused "data: .*npy/train: is no folder" --dataset folder --data "$work/npy"
 refused 'data: .*X_train.npy: is not there' --dataset npy --data "$work/cifar10"

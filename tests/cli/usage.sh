@@ -212,4 +212,15 @@ runs 0 --version
 head -n 1 "$work/out" | grep -qE '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' || wrong "--version"
 runs 0 devices
 grep -qE '^cpu:0 ' "$work/out" || wrong "devices does not list cpu:0"
+
+# What the library tells its callers in C to do is said in the program's words: cli/say.c has each such name that a user's files,
+# devices and options can bring up.
+src=$here/../../src
+for name in $(grep -hoE '"[^"]* ls_[a-z_.]+' -r "$src/data" "$src/io" "$src/device" "$src/base" "$src/cluster" "$src/comm" \
+    "$src/parallel/weights.c" "$src/parallel/checkpoint.c" "$src/parallel/export.c" "$src/parallel/settings.c" |
+    grep -oE 'ls_[a-z_.]+$' | sort -u); do
+    grep -q "{\"$name\"" "$here/../../cli/say.c" || wrong "a message of the library says $name, which cli/say.c does not know"
+done
+unset LOCKSTEP_DATA
+refused 'data: npy: its folder is not named; set --data or \$LOCKSTEP_DATA$' train --dataset npy --devices cpu:0
 ends
