@@ -354,6 +354,28 @@ static void look_at_patience(training *t)
              (long long)t->best_epoch, t->best_acc, (long long)(t->epoch - t->best_epoch));
 }
 
+/* A network that guesses looks broken, and mostly is not. Said once. */
+static void say_chance(training *t)
+{
+    static const double chance = 1.2;
+    const settings *c = t->run.chosen;
+    const int classes = t->run.about.classes;
+    if (c->quiet || t->chance_said || t->test_acc * classes > chance)
+        return;
+    t->chance_said = true;
+    char why[160];
+    if (!c->weights && c->init.kind == LS_NORMAL)
+        snprintf(why, sizeof why,
+                 "small first weights (--init %s) learn late: --init xavier mostly learns in the first epoch; or --lr "
+                 "%g does not suit",
+                 c->init_text, t->optim.lr);
+    else
+        snprintf(why, sizeof why, "--lr %g may be too high or too low%s", t->optim.lr,
+                 c->weights ? "" : ", or another --init suit better");
+    note("note: test accuracy %.4f after step %lld is that of guessing among %d classes: %s", t->test_acc,
+         (long long)t->begun, classes, why);
+}
+
 static int run_epoch(training *t)
 {
     begin_epoch(t);
@@ -375,6 +397,7 @@ static int run_epoch(training *t)
         return status;
     if ((status = report_epoch(t, t->epoch_seconds)) != 0)
         return status;
+    say_chance(t);
     look_at_patience(t);
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;

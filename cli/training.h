@@ -38,6 +38,7 @@ typedef struct training {
     double test_acc;
     double best_acc; /* of all epochs so far, first reached in best_epoch; 0 before there is one */
     int64_t best_epoch;
+    bool chance_said; /* that it only guesses */
     bool ended_early; /* --patience ended it: steps and epochs are those that were made */
     bool evaluated;   /* test_acc is of the weights as they are */
     char result[384]; /* the line with the accuracy, of a run that is complete */

@@ -79,6 +79,20 @@ runs 0 train $small --devices cpu:0 --steps 6 --quiet
 # A start from saved weights without learning keeps them; the schedule and init options run.
 runs 0 train --weights "$work/w.safetensors" --lr 0 --limit 64 --limit-test 10 --epochs 1 --quiet
 [ "$(tail -n 1 "$work/out")" = "$fingerprint" ] || wrong "lr 0 changes the weights"
+# A network that only guesses: it is said once, with what may help; one that learns has no such line, nor has --quiet any.
+guessing="--lr 0 --limit 64 --limit-test 100 --epochs 2"
+# shellcheck disable=SC2086
+runs 0 train $guessing --save "$work/guess.safetensors"
+[ "$(grep -c 'is that of guessing among 10 classes: small first weights (--init normal:0.01) learn late: --init xavier .* --lr 0 ' "$work/err")" = 1 ] ||
+    wrong "a run at chance does not say once why"
+# shellcheck disable=SC2086
+runs 0 train $guessing --weights "$work/guess.safetensors"
+grep -q 'guessing among 10 classes: --lr 0 may be too high or too low$' "$work/err" || wrong "weights that guess are said to be of --init"
+# shellcheck disable=SC2086
+runs 0 train $guessing --quiet
+[ ! -s "$work/err" ] || wrong "--quiet says that the network guesses"
+runs 0 train --init xavier --limit-test 100 --epochs 3 --batch 32
+grep -q guessing "$work/err" && wrong "a network that learns is said to guess"
 for extra in '--schedule cosine --warmup 2' '--schedule step' '--momentum 0.9 --nesterov' '--init xavier' '--init he' \
     '--weight-decay 0.01' '--no-shuffle' '--seed 1'; do
     # shellcheck disable=SC2086
