@@ -393,9 +393,11 @@ ls_module *ls_block(ls_session *session, ls_forward *forward, void *user);
 /* In turn; `list` ends with NULL, its modules are named 0, 1, ... LS_LIST(a, b) makes one in C. */
 ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
 #define LS_LIST(...) ((ls_module *[]){__VA_ARGS__, NULL})
-ls_status ls_append(ls_module *parent, const char *name, ls_module *child); /* name NULL: the child's number */
-ls_module *ls_child(ls_module *parent, const char *name);                   /* NULL where there is none */
-ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x);      /* records the child's forward */
+/* name NULL: the child's number. LS_BAD_ARGUMENT, by name: a module that has a place already (two places share no weights so far), a
+ * parent that calls no children (a layer, LeNet), and a child that comes when the images' shape is known and the parameters are made. */
+ls_status ls_append(ls_module *parent, const char *name, ls_module *child);
+ls_module *ls_child(ls_module *parent, const char *name);              /* NULL where there is none */
+ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */
 void *ls_user(ls_module *block);
 
 ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options); /* weight OIHW, bias */
@@ -501,8 +503,8 @@ typedef struct ls_init {
     const ls_data *like; /* images of the shape to come; NULL: the first call of the network tells */
 } ls_init;
 
-/* Gives the network its values on a list of devices, equal on all of them. Biases 0, BatchNorm 1 and 0, running statistics 0
- * and 1. `init` may be NULL. */
+/* Gives the network, which is no part of another, its values on a list of devices, equal on all of them. Biases 0, BatchNorm 1 and
+ * 0, running statistics 0 and 1. `init` may be NULL. */
 ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init);
 
 /* A parameter as it is on one of the network's devices, or on the host: to be read, printed, and for ls_grad. */

@@ -50,6 +50,104 @@ static void the_first_error_sticks(void **state)
     assert_failed(s, LS_BAD_ARGUMENT, "model \"alexnet\" is not known");
 }
 
+/* One place for each module, known before the parameters are made. */
+static void appended(ls_status (*wrongly)(ls_module *net, ls_session *s), const char *words)
+{
+    ls_session *s = ls_open(NULL);
+    ls_module *net = some_net(s);
+    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_linear(s, 3))));
+    assert_int_equal(ls_status_of(s), LS_OK);
+    assert_int_equal(wrongly(net, s), LS_BAD_ARGUMENT);
+    assert_failed(s, LS_BAD_ARGUMENT, words);
+}
+
+static ls_status twice(ls_module *net, ls_session *s)
+{
+    (void)s;
+    return ls_append(net, "again", ls_child(net, "2"));
+}
+
+static ls_status under_two_parents(ls_module *net, ls_session *s)
+{
+    return ls_append(ls_sequential(s, NULL), "other", ls_child(ls_child(net, "fc"), "0"));
+}
+
+static ls_status twice_in_a_list(ls_module *net, ls_session *s)
+{
+    (void)net;
+    ls_module *layer = ls_nn_linear(s, 3);
+    assert_null(ls_sequential(s, LS_LIST(layer, ls_nn_fn(s, ls_relu), layer)));
+    return ls_status_of(s);
+}
+
+static ls_status in_itself(ls_module *net, ls_session *s)
+{
+    (void)s;
+    return ls_append(net, "self", net);
+}
+
+static ls_status in_a_circle(ls_module *net, ls_session *s)
+{
+    (void)s;
+    return ls_append(ls_child(net, "fc"), "round", net);
+}
+
+static ls_status to_a_layer(ls_module *net, ls_session *s)
+{
+    return ls_append(ls_child(net, "2"), "drop", ls_nn_dropout(s, 0.5));
+}
+
+static ls_status to_lenet(ls_module *net, ls_session *s)
+{
+    (void)net;
+    return ls_append(ls_lenet(s), "drop", ls_nn_dropout(s, 0.5));
+}
+
+static ls_status after_like(ls_module *net, ls_session *s)
+{
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
+    assert_int_equal(ls_status_of(s), LS_OK);
+    return ls_append(ls_child(net, "fc"), NULL, ls_nn_linear(s, 3));
+}
+
+static ls_status after_a_call(ls_module *net, ls_session *s)
+{
+    ls_batch batch;
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_append(net, "in time", ls_nn_linear(s, 3));
+    assert_true(ls_next(some_data(s), &batch));
+    ls_infer(net, batch.X);
+    assert_int_equal(ls_parameter_count(net), 8);
+    return ls_append(net, "late", ls_nn_linear(s, 3));
+}
+
+static ls_status with_values(ls_module *net, ls_session *s)
+{
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    return ls_append(ls_sequential(s, NULL), "net", net);
+}
+
+static ls_status a_part_alone(ls_module *net, ls_session *s)
+{
+    return ls_initialize(ls_child(ls_child(net, "fc"), "0"), ls_parse_devices(s, "cpu:0"), NULL);
+}
+
+static void a_module_has_one_place_in_time(void **state)
+{
+    (void)state;
+    appended(twice, "\"again\" is the module that is \"2\" already");
+    appended(under_two_parents, "\"other\" is the module that is \"fc.0\" already");
+    appended(twice_in_a_list, "\"2\" is the module that is \"0\" already");
+    appended(in_itself, "\"self\" would be a part of itself");
+    appended(in_a_circle, "\"round\" would be a part of itself");
+    appended(to_a_layer, "\"drop\": the parent, 2, is a layer");
+    appended(to_lenet, "\"drop\": the parent, the network, is a layer or a whole network");
+    appended(after_like, "\"1\" comes too late to fc");
+    appended(after_a_call, "\"late\" comes too late to the network");
+    appended(with_values, "\"net\" has values of its own");
+    appended(a_part_alone, "\"fc.0\" is a part of another module");
+}
+
 static void options_are_checked(void **state)
 {
     (void)state;
@@ -345,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_sticks),
+        cmocka_unit_test(a_module_has_one_place_in_time),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(device_lists),
         cmocka_unit_test(devices_out_of_range),

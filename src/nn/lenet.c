@@ -24,8 +24,10 @@ ls_module *ls_lenet_for(ls_session *session, int classes)
         return NULL;
     *kept = classes;
     ls_module *net = ls_block(session, lenet, kept);
-    if (net)
+    if (net) {
         net->model = "lenet";
+        net->calls_children = false;
+    }
     return net;
 }
 

@@ -18,8 +18,10 @@ ls_module *ls_block(ls_session *session, ls_forward *forward, void *user)
     if (session && !forward)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_block: forward is NULL");
     ls_module *module = ls_module_new(session, forward);
-    if (module)
+    if (module) {
         module->user = user;
+        module->calls_children = true;
+    }
     return module;
 }
 
@@ -56,6 +58,54 @@ static ls_status grow(ls_module *parent)
     return LS_OK;
 }
 
+const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH])
+{
+    char shorter[LS_MODULE_PATH];
+    snprintf(text, LS_MODULE_PATH, "%s", module->parent ? module->name : "the network");
+    for (const ls_module *at = module->parent; at && at->parent; at = at->parent) {
+        snprintf(shorter, sizeof shorter, "%s.%s", at->name, text);
+        memcpy(text, shorter, sizeof shorter);
+    }
+    return text;
+}
+
+/* A module has one place in one network, known before its parameters are made: what came later or stood in a second place would be
+ * left out, or have weights of its own. */
+static ls_status check_place(const ls_module *parent, const char *name, const ls_module *child)
+{
+    ls_context *context = &parent->session->context;
+    char path[LS_MODULE_PATH];
+    if (!parent->calls_children)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_append: \"%s\": the parent, %s, is a layer or a whole network and calls no children; put both "
+            "into ls_sequential",
+            name, ls_module_path(parent, path));
+    for (const ls_module *at = parent; at; at = at->parent)
+        if (at == child)
+            return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: \"%s\" would be a part of itself", name);
+    if (child->parent)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_append: \"%s\" is the module that is \"%s\" already; a module has one place, and two places "
+            "cannot share weights: make a second module",
+            name, ls_module_path(child, path));
+    if (child->network)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_append: \"%s\" has values of its own; append it first, then initialize the outermost module", name);
+    const ls_module *root = parent;
+    while (root->parent)
+        root = root->parent;
+    if (root->defined && *root->defined)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_append: \"%s\" comes too late to %s: the parameters were made when the images' shape became "
+            "known; append before the first call, and before ls_initialize with init.like",
+            name, ls_module_path(parent, path));
+    return LS_OK;
+}
+
 ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
 {
     if (!parent || !child) {
@@ -73,18 +123,22 @@ ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: \"%s\" is no name for a child", name);
     if (find_child(parent, name) >= 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: there is a child \"%s\" already", name);
+    if (check_place(parent, name, child) != LS_OK)
+        return LS_BAD_ARGUMENT;
     if (parent->n_children == parent->capacity && grow(parent) != LS_OK)
         return LS_OUT_OF_MEMORY;
     char *kept = ls_session_alloc(parent->session, strlen(name) + 1, 1, "a child's name");
     if (!kept)
         return LS_OUT_OF_MEMORY;
     parent->children[parent->n_children++] = (ls_child_entry){strcpy(kept, name), child};
+    child->parent = parent;
+    child->name = kept;
     return ls_status_of(parent->session);
 }
 
 ls_module *ls_sequential(ls_session *session, ls_module *const list[])
 {
-    ls_module *module = ls_module_new(session, forward_in_turn);
+    ls_module *module = session ? ls_block(session, forward_in_turn, NULL) : NULL;
     for (int i = 0; module && list && list[i]; i++)
         if (ls_append(module, NULL, list[i]) != LS_OK)
             return NULL;

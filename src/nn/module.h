@@ -13,8 +13,11 @@ struct ls_module {
     ls_session *session; /* first: ls_session_of reads it */
     ls_forward *forward;
     void *user;
+    const ls_module *parent; /* NULL: a root, so far */
+    const char *name;        /* its parent's, for it */
     ls_child_entry *children;
     int n_children, capacity;
+    bool calls_children;  /* its forward can; a layer's cannot */
     const char *model;    /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
     int channels, kernel; /* a layer's own options */
     ls_conv conv;
@@ -22,7 +25,12 @@ struct ls_module {
     double rate;
     ls_tensor *(*fn)(ls_tensor *);
     struct ls_network *network; /* of a root that was initialized (parallel/network.h) */
+    const bool *defined;        /* with it: whether the parameters of all below are made, which nothing can join then */
 };
+
+/* Where a module is: "block.0", or "the network" of a root. */
+enum { LS_MODULE_PATH = 256 };
+const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH]);
 
 /* Allocates a module; NULL after a failure of the session. */
 ls_module *ls_module_new(ls_session *session, ls_forward *forward);

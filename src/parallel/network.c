@@ -86,8 +86,10 @@ static void free_network(void *object)
     ls_release(context, network->summary);
     ls_classes_free(context, &network->named);
     ls_flat_destroy(&network->flat);
-    if (network->root->network == network)
+    if (network->root->network == network) {
         network->root->network = NULL;
+        network->root->defined = NULL;
+    }
     ls_release(context, network);
 }
 
@@ -463,6 +465,13 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
         return ls_status_of(session);
     ls_init how = init ? *init : (ls_init){.kind = LS_NORMAL};
     const char *wrong = wrong_init(&how);
+    char path[LS_MODULE_PATH];
+    if (net->parent)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_initialize: \"%s\" is a part of another module; initialize the outermost one, which has the "
+            "values",
+            ls_module_path(net, path));
     if (devices.n < 1 || devices.n > LS_MAX_DEVICES)
         wrong = "the list of devices is empty";
     else if (net->network && !how.force)
@@ -489,6 +498,7 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
             return ls_status_of(session);
     }
     net->network = network;
+    net->defined = &network->defined;
     return LS_OK;
 }
 
