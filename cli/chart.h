@@ -1,4 +1,4 @@
-/* Curves between two axes that start at zero, with a title that names them. */
+/* Curves between two axes, with a title that names them. x starts at zero; y is fitted to the curves, which is said where it does not. */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
 
@@ -7,7 +7,7 @@
 typedef struct chart_curve {
     const char *name; /* for the title; NULL: not named there */
     int tint;
-    double width;
+    int dash; /* of pen_dashes */
     bool dots;
     double (*at)[2]; /* owned; not finite: left out */
     int n;
@@ -16,7 +16,8 @@ typedef struct chart_curve {
 enum { CHART_CURVES = 64 };
 typedef struct chart {
     const char *title, *x_label; /* the title stands where no curve has a name */
-    double x_max, y_max;         /* as far as the axes reach at least */
+    double x_max;                /* as far as the axis reaches */
+    double y_top;                /* the most that there can be; 0: no limit */
     bool whole_x;                /* ticks at whole numbers */
     chart_curve curves[CHART_CURVES];
     int n;

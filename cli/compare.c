@@ -36,9 +36,9 @@ static summary summarize(record *const runs[], int i)
 /* Settings that are not alike in all runs: what a table of runs is for. What follows from others says nothing more. */
 static bool differs(record *const runs[], int n, const char *name)
 {
-    static const char *const own[] = {"save",       "steps",    "limit",      "limit_test",
-                                      "built_with", "lockstep", "checkpoint", "checkpoint_every",
-                                      "verify",     "timeout",  "report",     "trace"};
+    static const char *const own[] = {
+        "date",     "host",       "command",          "save",   "steps",   "limit",  "limit_test", "built_with",
+        "lockstep", "checkpoint", "checkpoint_every", "verify", "timeout", "report", "trace"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(name, own[i]) == 0)
             return false;
@@ -144,7 +144,8 @@ static void put_run_row(FILE *file, const comparison *of, int i, const char *con
     summary s = summarize(of->runs, i);
     const double values[] = {s.test_acc, s.train_loss, s.seconds, s.speed, s.faster};
     char value[SHORT];
-    fprintf(file, "<tr><td class=\"n\">%d</td><td><span class=\"swatch t%d\"></span>", i + 1, figure_tint(i));
+    fprintf(file, "<tr><td class=\"n\">%d</td><td><span class=\"swatch t%d d%d\"></span>", i + 1, figure_tint(i),
+            figure_dash(i));
     put_escaped(file, r->name);
     fputs("</td>", file);
     for (int c = 0; c < k; c++) {
@@ -202,6 +203,7 @@ static void put_page(FILE *file, const figure *f, const void *user)
     page_figure(file, f);
     for (int i = 0; i < of->n; i++) {
         page_section(file, of->runs[i]->name, NULL);
+        page_origin(file, of->runs[i]);
         page_epochs(file, of->runs[i]);
         fputs("<details><summary>settings</summary>\n", file);
         page_settings(file, of->runs[i]);

@@ -10,14 +10,13 @@ int figure_tint(int run)
     return TINT_CURVES + run % CURVES;
 }
 
-/* Where runs agree, the later ones lie on the earlier ones: those are drawn wider, to be seen beneath. */
-static double width_of(int run, int n)
+int figure_dash(int run)
 {
-    return n > 1 && n <= 4 ? 1.8 + 1.6 * (n - 1 - run) : 1.8;
+    return run % DASHES;
 }
 
 /* The losses of the steps, some neighbours together, over the epochs. */
-static bool add_losses(chart *c, const record *r, const char *name, int tint, double width)
+static bool add_losses(chart *c, const record *r, const char *name, int tint, int dash)
 {
     const history *h = &r->history;
     double batches = record_batches(r), step, loss, step_sum = 0, sum = 0;
@@ -25,7 +24,7 @@ static bool add_losses(chart *c, const record *r, const char *name, int tint, do
     chart_curve *curve = chart_add(c, name, tint, h->used);
     if (!curve)
         return false;
-    curve->width = width;
+    curve->dash = dash;
     for (int i = 0; i < h->used; i++) {
         if (history_loss_at(h, i, &step, &loss)) {
             step_sum += step;
@@ -35,7 +34,6 @@ static bool add_losses(chart *c, const record *r, const char *name, int tint, do
         if (n && ((i + 1) % together == 0 || i == h->used - 1)) {
             curve->at[curve->n][0] = step_sum / n / batches;
             curve->at[curve->n++][1] = sum / n;
-            c->y_max = fmax(c->y_max, sum / n);
             step_sum = sum = n = 0;
         }
     }
@@ -44,14 +42,13 @@ static bool add_losses(chart *c, const record *r, const char *name, int tint, do
 }
 
 /* An accuracy after each epoch, by epochs or by seconds of training. */
-static bool add_accuracy(chart *c, const record *r, bool test, bool by_seconds, const char *name, int tint,
-                         double width)
+static bool add_accuracy(chart *c, const record *r, bool test, bool by_seconds, const char *name, int tint, int dash)
 {
     chart_curve *curve = chart_add(c, name, tint, r->n_epochs);
     double batches = record_batches(r), seconds = 0;
     if (!curve)
         return false;
-    curve->width = width;
+    curve->dash = dash;
     curve->dots = test;
     for (int i = 0; i < r->n_epochs; i++) {
         const record_epoch *e = &r->epochs[i];
@@ -70,18 +67,18 @@ static bool fill(figure *f)
     chart *loss = &f->charts[0], *acc = &f->charts[1], *time = &f->charts[2];
     bool one = f->n_runs == 1, good = true;
     *loss = (chart){.title = "train loss", .x_label = "epoch", .whole_x = true};
-    *acc = (chart){.title = "test acc", .x_label = "epoch", .whole_x = true, .y_max = 1};
-    *time = (chart){.title = "test acc", .x_label = "seconds of training", .y_max = 1};
+    *acc = (chart){.title = "test acc", .x_label = "epoch", .whole_x = true, .y_top = 1};
+    *time = (chart){.title = "test acc", .x_label = "seconds of training", .y_top = 1};
     for (int i = 0; i < f->n_runs && good; i++) {
         const record *r = f->runs[i];
-        double width = width_of(i, f->n_runs);
-        good = add_losses(loss, r, one ? "train loss" : NULL, figure_tint(i), width);
+        const int dash = figure_dash(i);
+        good = add_losses(loss, r, one ? "train loss" : NULL, figure_tint(i), dash);
         if (one)
-            good = good && add_accuracy(acc, r, false, false, "train acc", TINT_CURVES + 1, width);
-        good = good && add_accuracy(acc, r, true, false, one ? "test acc" : NULL,
-                                    one ? TINT_CURVES + 2 : figure_tint(i), width);
+            good = good && add_accuracy(acc, r, false, false, "train acc", TINT_CURVES + 1, dash);
+        good = good &&
+               add_accuracy(acc, r, true, false, one ? "test acc" : NULL, one ? TINT_CURVES + 2 : figure_tint(i), dash);
         if (!one)
-            good = good && add_accuracy(time, r, true, true, NULL, figure_tint(i), width);
+            good = good && add_accuracy(time, r, true, true, NULL, figure_tint(i), dash);
     }
     return good;
 }
@@ -116,7 +113,7 @@ void figure_draw(pen *p, double width, double height, const void *what)
         chart_draw(p, &f->charts[i], MARGIN + i * PANEL_WIDTH, MARGIN, PANEL_WIDTH, PANEL_HEIGHT);
     for (int i = 0; f->n_runs > 1 && i < f->n_runs; i++) {
         double x = MARGIN + 44, y = MARGIN + PANEL_HEIGHT + NAME_LINE * (i + 0.5);
-        p->line(p, (const double[][2]){{x, y - 4}, {x + 20, y - 4}}, 2, figure_tint(i), 2.5);
+        p->line(p, (const double[][2]){{x, y - 4}, {x + 20, y - 4}}, 2, figure_tint(i), 2.5, figure_dash(i));
         p->text(p, x + 28, y, -1, TINT_TEXT, f->runs[i]->name);
     }
 }

@@ -13,13 +13,14 @@ static const char style[] =
     "--right:10,154,91;--wrong:199,90,0}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#15181d;--card:#1d2127;--edge:#30363e;--text:#dde1e6;"
     "--quiet:#98a1ad;--c0:#4aa8ec;--c1:#eba03c;--c2:#3cc78a;--c3:#e07ab8;--c4:#a391f2;--c5:#f07a7a;"
-    "--c6:#5ccaca;--c7:#c4b067;--right:46,180,120;--wrong:235,130,50}}\n"
+    "--c6:#5ccaca;--c7:#c4b067;--right:24,132,84;--wrong:178,88,24}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--paper);color:var(--text);"
     "font:16px/1.5 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\n"
     "main{max-width:1240px;margin:0 auto;padding:28px 20px 60px}\n"
     "h1{font-size:1.75rem;line-height:1.2;margin:0 0 4px;letter-spacing:-.01em}\n"
     "h2{font-size:1.15rem;margin:44px 0 4px}\n"
+    "h1,h2{overflow-wrap:anywhere}\n" /* a log's name may be long */
     "p{margin:0 0 12px;color:var(--quiet);max-width:46rem}\n"
     ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0 14px}\n"
     ".cards div{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:12px 16px}\n"
@@ -33,6 +34,7 @@ static const char style[] =
     "svg text{font:12px system-ui,'DejaVu Sans',sans-serif;stroke:none}\n"
     "svg polyline{fill:none;stroke-linecap:round;stroke-linejoin:round}\n"
     "text.t0{fill:var(--text)}text.t1{fill:var(--quiet)}polyline.t2{stroke:var(--edge)}\n"
+    ".whole{white-space:nowrap}\n"
     ".wide{overflow-x:auto;margin:12px 0}\n"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}\n"
     "th{font-weight:500;color:var(--quiet);text-align:left}\n"
@@ -42,7 +44,7 @@ static const char style[] =
     ".bar{display:inline-block;height:.62em;border-radius:3px;background:var(--c0);opacity:.75;"
     "vertical-align:baseline}\n"
     ".bars{min-width:150px;width:40%}\n"
-    ".swatch{display:inline-block;width:1.5em;height:4px;border-radius:2px;vertical-align:middle;"
+    ".swatch{display:inline-block;width:26px;height:4px;border-radius:2px;vertical-align:middle;"
     "margin-right:9px}\n"
     ".taken td,.taken th{padding:0;text-align:center;border:0}\n"
     ".taken td{width:3.1em;height:2.35em;vertical-align:middle;border:1px solid var(--paper);"
@@ -56,7 +58,7 @@ static const char style[] =
     "background:#000;display:block;margin-bottom:5px}\n"
     "figcaption span{color:var(--quiet)}figcaption b{font-weight:500;white-space:nowrap}\n"
     ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:0 40px}\n"
-    ".two table{width:100%}\n"
+    ".two table:not(.taken){width:100%}\n"
     "@media(max-width:600px){main{padding:20px 14px 40px}table{font-size:.82rem}td,th{padding-right:10px}"
     "table:not(.taken) thead th{white-space:normal}.bars{min-width:40px}"
     ".taken td{width:2.3em;height:2em;font-size:.78rem}"
@@ -64,6 +66,19 @@ static const char style[] =
     ".cards b{font-size:1.3rem}}\n"
     "@media print{h2{break-after:avoid}figure,svg{break-inside:avoid}}\n";
 /* clang-format on */
+
+/* A swatch that is broken up as its curve is. */
+static void put_dashes(FILE *file, int dash)
+{
+    double at = 0;
+    fprintf(file, ".swatch.d%d{mask-image:repeating-linear-gradient(90deg", dash);
+    for (int i = 0; i < DASH_PARTS; i++) {
+        fprintf(file, ",%s %gpx", i % 2 ? "transparent" : "#000", at);
+        at += pen_dashes[dash][i];
+        fprintf(file, " %gpx", at);
+    }
+    fputs(")}\n", file);
+}
 
 void page_begin(FILE *file, const char *title, const char *about)
 {
@@ -76,6 +91,8 @@ void page_begin(FILE *file, const char *title, const char *about)
     for (int i = 0; i < CURVES; i++)
         fprintf(file, "polyline.t%d{stroke:var(--c%d)}circle.t%d{fill:var(--c%d)}.swatch.t%d{background:var(--c%d)}\n",
                 TINT_CURVES + i, i, TINT_CURVES + i, i, TINT_CURVES + i, i);
+    for (int i = 1; i < DASHES; i++)
+        put_dashes(file, i);
     fputs("</style>\n</head>\n<body>\n<main>\n<h1>", file);
     put_escaped(file, title);
     fputs("</h1>\n<p>", file);
@@ -143,13 +160,26 @@ void page_row(FILE *file, const char *name, const char *value)
     fputs("</td></tr>\n", file);
 }
 
+/* What a log has of where it comes from. */
+static const char *const origins[] = {"date", "host", "command"};
+enum { ORIGINS = sizeof origins / sizeof *origins };
+
+/* Among the versions, or at the top. */
+static bool is_elsewhere(const char *name)
+{
+    for (int i = 0; i < ORIGINS; i++)
+        if (strcmp(name, origins[i]) == 0)
+            return true;
+    return strcmp(name, "lockstep") == 0 || strcmp(name, "built_with") == 0;
+}
+
 void page_settings(FILE *file, const record *r)
 {
     fputs("<table>\n", file);
     for (int i = 0; i < r->n_settings; i++) {
         const record_setting *s = &r->settings[i];
-        if (strcmp(s->name, "lockstep") == 0 || strcmp(s->name, "built_with") == 0)
-            continue; /* among the versions */
+        if (is_elsewhere(s->name))
+            continue;
         char name[64], *underscore;
         snprintf(name, sizeof name, "%s", s->name);
         utf8_clean(name); /* it may be cut within a character */
@@ -195,6 +225,38 @@ void page_epochs(FILE *file, const record *r)
                 most > 0 && e->img_per_s > 0 ? 100 * (e->img_per_s / most) : 0);
     }
     fputs("</tbody></table></div>\n", file);
+}
+
+/* "the first 300", where a limit was set. */
+static void put_images(FILE *file, const record *r, const char *limit, const char *images, const char *what)
+{
+    char count[32];
+    count_text(count, sizeof count, (int64_t)record_number(r, images));
+    const bool all = !(record_number(r, limit) > 0);
+    fprintf(file, "%s %s%s image%s", what, all ? "" : "the first ", count, strcmp(count, "1") == 0 ? "" : "s");
+    if (!all) {
+        fputs(" alone (<span class=\"whole\">--", file);
+        for (const char *at = limit; *at; at++)
+            putc(*at == '_' ? '-' : *at, file);
+        fputs("</span>)", file);
+    }
+}
+
+void page_origin(FILE *file, const record *r)
+{
+    fputs("<p class=\"origin\">", file);
+    put_images(file, r, "limit", "images", "Trained on");
+    put_images(file, r, "limit_test", "test_images", ", tested on");
+    putc('.', file);
+    for (int i = 0; i < ORIGINS; i++) { /* of logs that have them */
+        const char *text = record_text(r, origins[i]);
+        if (!*text)
+            continue;
+        fputs(i == 0 ? " Begun at <span class=\"whole\">" : i == 1 ? " on host <span>" : ": <code>", file);
+        put_escaped(file, text);
+        fputs(i == 2 ? "</code>" : "</span>", file);
+    }
+    fputs("</p>\n", file);
 }
 
 const char *page_model(const record *r)

@@ -17,6 +17,7 @@ void page_count(FILE *file, double value); /* a whole number, likewise */
 
 void page_figure(FILE *file, const figure *f);
 void page_row(FILE *file, const char *name, const char *value); /* of a table of names and values */
+void page_origin(FILE *file, const record *r); /* where it comes from, and which images it was trained and tested on */
 void page_settings(FILE *file, const record *r);
 void page_epochs(FILE *file, const record *r);
 

@@ -9,9 +9,13 @@
 enum { TINT_TEXT, TINT_QUIET, TINT_GRID, TINT_CURVES }; /* and TINT_CURVES + 0 .. CURVES - 1 */
 enum { CURVES = 8 };
 
+/* How a line is broken up: so that of several on one place each can be seen. Lengths of line and gap; the first has none. */
+enum { DASHES = 4, DASH_PARTS = 4 };
+extern const double pen_dashes[DASHES][DASH_PARTS];
+
 typedef struct pen pen;
 struct pen {
-    void (*line)(pen *p, const double (*at)[2], int n, int tint, double width);
+    void (*line)(pen *p, const double (*at)[2], int n, int tint, double width, int dash);
     void (*dot)(pen *p, double x, double y, double radius, int tint);
     void (*text)(pen *p, double x, double y, int anchor, int tint,
                  const char *text); /* anchor -1, 0, 1: left to right */

@@ -1,9 +1,14 @@
 #include "pen.h"
 
-static void line(pen *p, const double (*at)[2], int n, int tint, double width)
+const double pen_dashes[DASHES][DASH_PARTS] = {{0}, {7, 5, 7, 5}, {3, 4, 3, 4}, {9, 4, 2, 4}};
+
+static void line(pen *p, const double (*at)[2], int n, int tint, double width, int dash)
 {
     FILE *file = ((svg_pen *)p)->file;
-    fprintf(file, "<polyline class=\"t%d\" stroke-width=\"%.2g\" points=\"", tint, width);
+    fprintf(file, "<polyline class=\"t%d\" stroke-width=\"%.2g\"", tint, width);
+    for (int i = 0; dash && i < DASH_PARTS; i++)
+        fprintf(file, "%s%g%s", i ? " " : " stroke-dasharray=\"", pen_dashes[dash][i], i < DASH_PARTS - 1 ? "" : "\"");
+    fputs(" points=\"", file);
     for (int i = 0; i < n; i++)
         fprintf(file, "%s%.1f,%.1f", i ? " " : "", at[i][0], at[i][1]);
     fputs("\"/>\n", file);

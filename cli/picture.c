@@ -52,11 +52,12 @@ static cairo_t *with_tint(pen *p, int tint)
     return cairo;
 }
 
-static void line(pen *p, const double (*at)[2], int n, int tint, double width)
+static void line(pen *p, const double (*at)[2], int n, int tint, double width, int dash)
 {
     cairo_t *cairo = with_tint(p, tint);
     cairo_new_path(cairo); /* a text before leaves its end as a point to go on from */
     cairo_set_line_width(cairo, width);
+    cairo_set_dash(cairo, pen_dashes[dash], dash ? DASH_PARTS : 0, 0);
     for (int i = 0; i < n; i++)
         cairo_line_to(cairo, at[i][0], at[i][1]);
     cairo_stroke(cairo);

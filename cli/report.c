@@ -103,12 +103,12 @@ static const char *data_title(const char *dataset)
 static void put_head(FILE *file, const story *s)
 {
     const record *r = s->record;
-    char title[128], about[512], images[32];
+    char title[128], about[512];
     snprintf(title, sizeof title, "%s on %s", page_model(r), data_title(s->run->chosen->dataset));
-    count_text(images, sizeof images, (int64_t)record_number(r, "images"));
-    snprintf(about, sizeof about, "%d epoch%s of %s images, batch %s, on %s", r->n_epochs, r->n_epochs == 1 ? "" : "s",
-             images, record_text(r, "batch"), record_text(r, "devices"));
+    snprintf(about, sizeof about, "%d epoch%s, batch %s, on %s", r->n_epochs, r->n_epochs == 1 ? "" : "s",
+             record_text(r, "batch"), record_text(r, "devices"));
     page_begin(file, title, about);
+    page_origin(file, r);
     fputs("<div class=\"cards\">\n", file);
     put_card(file, "test accuracy", "%.4f", (double)s->judge->correct / (double)s->judge->rows);
     put_card(file, "train loss, last epoch", "%.4f", r->n_epochs ? r->epochs[r->n_epochs - 1].train_loss : NAN);
@@ -151,6 +151,44 @@ static void put_taken(FILE *file, const judge *j)
                 fprintf(file, "%lld", n);
             fputs("</td>", file);
         }
+        fputs("</tr>\n", file);
+    }
+    fputs("</tbody></table></div>\n", file);
+}
+
+/* "All 10,000 test images", "The first 100 test images (--limit-test)" */
+static void name_images(char *text, size_t size, const story *s)
+{
+    char count[32];
+    const bool all = !s->run->chosen->limit_test;
+    count_text(count, sizeof count, s->judge->rows);
+    snprintf(text, size, "%s %s test images%s", all ? "All" : "The first", count, all ? "" : " (--limit-test)");
+}
+
+static void put_share(FILE *file, int64_t part, int64_t of)
+{
+    fputs("<td class=\"n\">", file);
+    page_number(file, "%.4f", of ? (double)part / (double)of : NAN);
+    fputs("</td>", file);
+}
+
+static void put_classes(FILE *file, const judge *j)
+{
+    const int classes = j->about.classes;
+    fputs("<div class=\"wide\"><table id=\"classes\">\n<thead><tr><th>class</th><th class=\"n\">images</th>"
+          "<th class=\"n\">recall</th><th class=\"n\">precision</th></tr></thead>\n<tbody>\n",
+          file);
+    for (int c = 0; c < classes; c++) {
+        int64_t images = 0, taken = 0;
+        for (int k = 0; k < classes; k++) {
+            images += j->taken[c * classes + k];
+            taken += j->taken[k * classes + c];
+        }
+        fputs("<tr><td>", file);
+        put_class(file, j, c);
+        fprintf(file, "</td><td class=\"n\">%lld</td>", (long long)images);
+        put_share(file, j->taken[c * classes + c], images);
+        put_share(file, j->taken[c * classes + c], taken);
         fputs("</tr>\n", file);
     }
     fputs("</tbody></table></div>\n", file);
@@ -251,15 +289,26 @@ static void put_page(FILE *file, const figure *f, const void *user)
     page_section(file, "Epochs", NULL);
     page_epochs(file, s->record);
     page_section_end(file);
+    char about[160], images[80];
+    name_images(images, sizeof images, s);
+    fputs("<div class=\"two\">\n", file);
     if (s->judge->about.classes <= MOST_IN_TABLE) {
-        page_section(file, "What was taken for what",
-                     "All test images: a row for what they are, a column for what the network took them for.");
+        snprintf(about, sizeof about, "%s: a row for what they are, a column for what the network took them for.",
+                 images);
+        page_section(file, "Confusion matrix", about);
         put_taken(file, s->judge);
     } else {
-        page_section(file, "What was taken for what", "The mistakes made most often with the test images.");
+        snprintf(about, sizeof about, "The mistakes made most often. %s were looked at.", images);
+        page_section(file, "Confusion matrix", about);
         put_mistakes(file, s->judge);
     }
     page_section_end(file);
+    page_section(file, "Classes",
+                 "Recall: of the images of a class, how many were taken for it. Precision: of those taken for it, how "
+                 "many are of it.");
+    put_classes(file, s->judge);
+    page_section_end(file);
+    fputs("</div>\n", file);
     if (s->judge->n_worst) {
         page_section(file, "Most wrong", "The test images whose own class the network thought least likely.");
         put_worst(file, s->judge);

@@ -30,6 +30,21 @@ double scale_even_step(double range, int parts)
     return nice_step(range, parts, nice);
 }
 
+double scale_fit(double lo, double hi, int parts, double *first)
+{
+    static const double little = 0.4, larger = 1.001;
+    double step;
+    hi = fmin(fmax(hi, 1e-300), 1e300);
+    lo = lo > little * hi ? fmin(lo, hi) : 0;
+    double range = fmax(hi - lo, hi / 10); /* of a single number too */
+    do {
+        step = scale_even_step(range, parts);
+        *first = floor(lo / step * (1 + 1e-12)) * step;
+        range = larger * parts * step;
+    } while (*first + parts * step < hi * (1 - 1e-12));
+    return step;
+}
+
 double scale_whole_step(double range, int parts)
 {
     double step = scale_step(range, parts);

@@ -132,6 +132,9 @@ static bool log_settings(const training *t, run_log *log)
     log_begin(log);
     log_text(log, "lockstep", ls_version());
     log_text(log, "built_with", log ? ls_features() : NULL);
+    log_text(log, "date", t->origin.date);
+    log_text(log, "host", t->origin.host);
+    log_text(log, "command", t->origin.command);
     log_text(log, "model", t->run.model);
     log_text(log, "devices", t->run.devices_text);
     log_text(log, "dataset", c->dataset);
@@ -641,6 +644,7 @@ int command_train(int argc, char **argv)
     settings chosen;
     training t = {.run.chosen = &chosen};
     int status = 0;
+    origin_take(&t.origin, argc, argv);
     ranks_expect();
     if (!read_options_only(COMMAND_TRAIN, argc, argv, &chosen, &status))
         return status;
@@ -664,5 +668,6 @@ int command_train(int argc, char **argv)
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
     record_free(t.record);
+    origin_free(&t.origin);
     return ranks_close(&t.run, status);
 }

@@ -3,11 +3,13 @@
 #define CLI_TRAINING_H
 
 #include "log.h"
+#include "origin.h"
 #include "progress.h"
 #include "run.h"
 
 typedef struct training {
     run run;
+    origin origin;
     ls_data *train, *test;
     ls_trainer *trainer;
     ls_optim optim;

@@ -7,7 +7,9 @@ python3 "$here/make_data.py" "$work/data" 300 100 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
 runs 0 train --quiet --epochs 2 --batch 64 --lr 0.1 --devices cpu:0-1 --log "$work/run.jsonl" --report "$work/one"
-runs 0 report "$work/run.jsonl" "$work/run.jsonl" --out "$work/two"
+long=$work/WWWWWWWWWWWWWWWWWWWWWWWWWWWWWW.jsonl # wider than a phone
+cp "$work/run.jsonl" "$long"
+runs 0 report "$work/run.jsonl" "$long" --out "$work/two"
 
 cat >"$work/frame.html" <<'HTML'
 <!DOCTYPE html><body style="margin:0"><iframe id="frame" style="border:0;height:2000px"></iframe><script>

@@ -225,7 +225,7 @@ PY
 
 part 'the settings in the log' <<'PY'
 def settings():
-    return {name: value for name, value in json.loads(open(log).readline()).items() if not name.startswith("checkpoint")}
+    return {name: value for name, value in json.loads(open(log).readline()).items() if not re.match("checkpoint|date$|host$|command$", name)}
 
 
 # Those of the run that ends it: as if it had been asked for from the start. The log's own place and mode stay.

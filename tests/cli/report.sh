@@ -80,6 +80,8 @@ class Page(html.parser.HTMLParser):
             self.table[-1].append("")
         if tag == "figcaption":
             self.captions.append("")
+        if given.get("class") == "origin":
+            self.open[-1] = (tag, "origin")
         if tag == "data" and any(t == "td" for t, _ in self.open):
             self.table[-1][-1] = float(given["value"])
 
@@ -152,7 +154,8 @@ assert told == wanted, (told, wanted)
 # Every setting of the log.
 settings = {row[0]: row[1] for row in page.tables[None]}
 for name, value in first.items():
-    if name in ("lockstep", "built_with"):
+    if name in ("lockstep", "built_with", "date", "host", "command"):
+        assert name not in settings
         continue
     text = settings[name.replace("_", " ")]
     if value is None:
@@ -174,6 +177,10 @@ pixels = open(work + "/data/t10k-images-idx3-ubyte", "rb").read()[16:]
 taken = [[int(n or 0) for n in row[1:]] for row in page.tables["taken"][1:]]
 assert [sum(row) for row in taken] == [labels.count(c) for c in range(10)], taken
 right = sum(taken[c][c] for c in range(10))
+for c, (name, images, recall, precision) in enumerate(page.tables["classes"][1:]):
+    assert images == str(sum(taken[c])) and recall == taken[c][c] / sum(taken[c]), (name, images, recall)
+    guesses = sum(row[c] for row in taken)
+    assert precision == (taken[c][c] / guesses if guesses else "\u2013"), (name, precision)
 assert right / 100 == epochs[-1]["test_acc"], (right, epochs[-1])
 
 # The most wrong: as many as there are wrong ones, up to 24; each is the picture that its number says.
@@ -189,6 +196,41 @@ for source, caption in zip(page.images, page.captions):
     width, height, colour, rows = read_png(base64.b64decode(data, validate=True))
     assert (width, height, colour) == (28, 28, 0)
     assert b"".join(rows) == pixels[784 * number : 784 * (number + 1)], number
+
+# Where it comes from, and that it is not of all images.
+import datetime, socket
+origin = page.texts["origin"]
+assert origin == f"Trained on the first 300 images alone (--limit), tested on the first 100 images alone (--limit-test). Begun at {first['date']} on host {first['host']}: {first['command']}", origin
+began = datetime.datetime.strptime(first["date"], "%Y-%m-%dT%H:%M:%S%z")
+assert abs((datetime.datetime.now(datetime.timezone.utc) - began).total_seconds()) < 86400 and first["host"] == socket.gethostname(), first
+assert first["command"].startswith("lockstep train --limit 300 --limit-test 100 ") and first["command"].endswith(" --report " + work + "/look"), first
+text = open(work + "/look/report.html", encoding="utf-8").read()
+assert "<h2>Confusion matrix</h2>" in text and "The first 100 test images (--limit-test)" in text
+
+# Every text stands out from what is behind it, in light and dark: by WCAG's formula 4.5 to 1 at least.
+def luminance(colour):
+    parts = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+def contrast(a, b):
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+def colour(text):
+    if "," in text:
+        return [int(part) for part in text.split(",")]
+    return [int(2 * c if len(text) == 4 else c, 16) for c in re.findall("." if len(text) == 4 else "..", text[1:])]
+cells = set(re.findall(r"rgba\(var\(--(\w+)\),([\d.]+)\)", text)) | {("right", "0.800"), ("wrong", "0.800")}
+light, dark = [{name: colour(value) for name, value in re.findall(r"--(\w+):(#\w+|[\d,]+)", css)} for css in re.findall(r":root\{[^{}]*\}", text)]
+for scheme in light, {**light, **dark}:
+    behind = [scheme["paper"], scheme["card"]]
+    ratios = {(name, i): contrast(scheme[name], paper) for name in ("text", "quiet") for i, paper in enumerate(behind)}
+    for name, part in cells:
+        mixed = [float(part) * c + (1 - float(part)) * p for c, p in zip(scheme[name], scheme["paper"])]
+        ratios[name, part] = contrast(scheme["text"], mixed)
+    assert min(ratios.values()) >= 4.5, min(ratios.items(), key=lambda item: item[1])
+drawn = open(work + "/look/curve.svg", encoding="utf-8").read()
+inks = re.findall(r"<g fill=\"rgb\(([\d.]+)%, ([\d.]+)%, ([\d.]+)%\)\"[^>]*>\s*<use", drawn)
+inks = inks or re.findall(r"<g style=\"fill:rgb\(([\d.]+)%,([\d.]+)%,([\d.]+)%\)[^>]*>\s*<use", drawn)
+assert inks and all(contrast([255 * float(c) / 100 for c in ink], [255] * 3) >= 4.5 for ink in inks), inks[:3]
 
 # One file: no link leads out of it.
 assert all(link.startswith("data:") for link in page.links), page.links
@@ -222,8 +264,9 @@ for time in first second; do
     runs 0 report "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" --out "$work/compared"
     [ "$(ls -A "$work/compared" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "the $time comparison left $(ls -A "$work/compared")"
 done
+"$program" report "$work/plain.jsonl" --out "$work/epoch" >/dev/null 2>&1 || wrong "no report of one epoch"
 PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the comparison"
-import json, sys, xml.etree.ElementTree as tree
+import json, re, sys, xml.etree.ElementTree as tree
 from page import Page
 from png import read_png
 work = sys.argv[1]
@@ -248,6 +291,20 @@ for n, (path, row) in enumerate(zip(paths, rows)):
     assert row["same losses"] == ("as run 1" if n == 1 else "\u2013"), row
     told += [[str(e["epoch"])] + [e[name] for name in ("train_loss", "train_acc", "test_acc", "sec", "img_per_s")] for e in epochs]
 assert [row[:6] for row in page.tables["epochs"] if row[0] != "epoch"] == told
+# No run is drawn heavier than another; each has colour and dashes of its own.
+html = open(work + "/compared/report.html", encoding="utf-8").read()
+curves = re.findall(r'<polyline class="t([3-9]|1\d)" stroke-width="([\d.]+)"( stroke-dasharray="[^"]*")?', html)
+assert len({width for tint, width, dash in curves}) == 1 and len({tint for tint, width, dash in curves}) == 3, curves
+assert len({dash for tint, width, dash in curves}) == 3, curves
+
+# A run of one epoch: its points are drawn, with their numbers. And an axis that does not begin at 0 says so.
+page = Page(work + "/epoch/report.html")
+html = open(work + "/epoch/report.html", encoding="utf-8").read()
+epoch = page.tables["epochs"][1]
+for value in epoch[2:4]:
+    assert re.search(f">{value:.4g}</text>", html), (value, epoch)
+note = re.findall(r">axis from ([\d.]+), not 0</text>", html)
+assert note and all(f'text-anchor="end">{low}</text>' in html for low in note), note
 text = open(work + "/out", encoding="utf-8").read().rstrip().split("\n")
 assert len(text) == 4 and text[0].split()[0] == "run" and text[2].endswith("as run 1") and text[3].endswith("-"), text
 assert len({line.rindex("  ") for line in text}) == 1, text # columns of characters, not of bytes
