@@ -1,6 +1,7 @@
 /* Several ways to sum tensors that lie on K devices and to leave the sum on each, written out over copies between devices. All
  * are checked, and timed side by side.
  * allreduce [DEVICES [NUMBERS]]: 4 devices and a million numbers unless told otherwise. */
+#include "arguments.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -122,7 +123,10 @@ static bool try(ls_session *s, int a, ls_devices devices, int64_t columns)
 
 int main(int argc, char **argv)
 {
-    int k = argc > 1 ? atoi(argv[1]) : 4, numbers = argc > 2 ? atoi(argv[2]) : 1000000;
+    int k = 4, numbers = 1000000;
+    read_arguments(argc, argv,
+                   "Ways to sum NUMBERS (1000000) that lie on each of DEVICES (4). It prints, and writes no file.",
+                   (argument[]){{"DEVICES", .count = &k}, {"NUMBERS", .count = &numbers}}, 2);
     ls_session *s = ls_open(NULL);
     ls_devices devices = ls_try_devices(s, k);
     bool good = !ls_failed(s);

@@ -1,9 +1,9 @@
 /* "Concise Implementation for Multiple GPUs": a module, one call that initializes it on a list of devices, a trainer, and a loop
  * that does not know how many devices there are.
  * concise [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static ls_tensor *residual_forward(ls_module *self, ls_tensor *X)
 {
@@ -86,7 +86,10 @@ static void show_parts(ls_module *net)
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 10, images = argc > 2 ? atoi(argv[2]) : 0;
+    int epochs = 10, images = 0;
+    read_arguments(argc, argv,
+                   "ResNet-18 by modules: EPOCHS (10) over the first IMAGES (all). It prints, and writes no file.",
+                   (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
     ls_session *s = ls_open(NULL);
     ls_module *net = resnet18(s, 10);
     show_parts(net);

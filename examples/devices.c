@@ -1,9 +1,9 @@
 /* Devices of unequal speed: one is made to wait before each shard it computes. Divided evenly, each step takes as long as the slow
  * one needs for its half; pulled, it takes what it can. And sixteen devices, whatever the cores: the same bits.
  * devices [STEPS [SECONDS]]: 12 steps, and 0.02 seconds of waiting, unless told otherwise. */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 512, SHARD = 32, SIZE = 28, CLASSES = 10, IMAGES = 4 * BATCH };
@@ -65,8 +65,12 @@ static outcome train(const char *list, hand_out *how, int steps, double slow)
 
 int main(int argc, char **argv)
 {
-    int steps = argc > 1 ? atoi(argv[1]) : 12;
-    double slow = argc > 2 ? atof(argv[2]) : 0.02;
+    int steps = 12;
+    double slow = 0.02;
+    read_arguments(argc, argv,
+                   "Devices of unequal speed: STEPS (12), of which one waits SECONDS (0.02) a shard. It prints, and "
+                   "writes no file.",
+                   (argument[]){{"STEPS", .count = &steps}, {"SECONDS", .real = &slow}}, 2);
     for (int i = 0; i < IMAGES; i++) {
         labels[i] = (uint8_t)(i % CLASSES);
         for (int p = 0; p < SIZE * SIZE; p++)

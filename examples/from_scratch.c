@@ -1,8 +1,8 @@
 /* "Training on Multiple GPUs", step by step: explicit parameters, a copy of them on each device, gradients summed by hand.
  * from_scratch [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { W1, b1, W2, b2, W3, b3, W4, b4, N }; /* Initialize model parameters */
 typedef struct params {
@@ -129,8 +129,12 @@ static void show_parts(ls_session *s, const params *initial)
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 10;
-    ls_loader loader = {.batch = 256, .limit = argc > 2 ? atoi(argv[2]) : 0};
+    int epochs = 10, images = 0;
+    read_arguments(
+        argc, argv,
+        "LeNet from explicit parameters: EPOCHS (10) over the first IMAGES (all). It prints, and writes no file.",
+        (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
+    ls_loader loader = {.batch = 256, .limit = images};
     ls_session *s = ls_open(&(ls_options){.seed = 0});
     params initial = init_params(s);
     show_parts(s, &initial);

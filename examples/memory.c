@@ -1,5 +1,6 @@
 /* A network of one's own on data from arrays in memory, on two devices: trained, evaluated and saved.
  * memory [EPOCHS [IMAGES [FILE]]] */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,12 @@ static ls_module *network(ls_session *s)
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 3, rows = argc > 2 ? atoi(argv[2]) : 2000;
+    int epochs = 3, rows = 2000;
+    const char *path = "memory.safetensors";
+    read_arguments(argc, argv,
+                   "A network on data from memory: EPOCHS (3) over IMAGES (2000). It writes the weights to FILE "
+                   "(memory.safetensors).",
+                   (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &rows}, {"FILE", .text = &path}}, 3);
     uint8_t *images = malloc((size_t)(rows + TEST) * SIZE * SIZE), *labels = malloc((size_t)(rows + TEST));
     for (int i = 0; images && labels && i < rows + TEST; i++)
         draw(images + (size_t)i * SIZE * SIZE, labels + i, (unsigned)i);
@@ -48,7 +54,8 @@ int main(int argc, char **argv)
             ls_step(trainer);
         }
     printf("test acc: %.2f\n", ls_accuracy(net, test));
-    ls_save(net, argc > 3 ? argv[3] : "memory.safetensors");
+    if (ls_save(net, path) == LS_OK)
+        fprintf(stderr, "wrote %s: the weights\n", path);
     if (ls_failed(s)) /* the first failure, wherever it was */
         fprintf(stderr, "memory: %s\n", ls_message(s));
     free(images);

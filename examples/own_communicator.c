@@ -1,5 +1,6 @@
 /* A program that has MPI already and trains on some of its processes: the last one is left out, the others are the ranks.
  * mpicc own_communicator.c -llockstep && mpirun -n 4 ./a.out [DIRECTORY [IMAGES]] */
+#include "arguments.h"
 #include <lockstep_mpi.h>
 #include <stdio.h>
 
@@ -29,7 +30,12 @@ static int train(ls_cluster *cluster, const char *directory, int64_t limit)
 
 int main(int argc, char **argv)
 {
-    int provided, rank, size, status = 0;
+    int provided, rank, size, status = 0, images = 5000;
+    const char *directory = NULL;
+    read_arguments(argc, argv,
+                   "Trains on all processes but the last: the data of DIRECTORY, the first IMAGES (5000). It prints, "
+                   "and writes no file.",
+                   (argument[]){{"DIRECTORY", .text = &directory}, {"IMAGES", .count = &images}}, 2);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -38,7 +44,7 @@ int main(int argc, char **argv)
     MPI_Comm_split(MPI_COMM_WORLD, left_out ? MPI_UNDEFINED : 0, rank, &trainers);
     if (!left_out) {
         ls_cluster *cluster = ls_cluster_of_mpi(trainers);
-        status = train(cluster, argc > 1 ? argv[1] : NULL, argc > 2 ? atoll(argv[2]) : 5000);
+        status = train(cluster, directory, images);
         ls_cluster_end(cluster);
         MPI_Comm_free(&trainers);
     }

@@ -1,9 +1,9 @@
 /* An operation of one's own, forward and backward in plain C: checked against finite differences, then trained in a network.
  * own_operation [EPOCHS [IMAGES]] */
+#include "arguments.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* "Bend": y = x / sqrt(1 + ((1 + a) x)^2), with one learnt number a for each channel. */
 static bool bend_shape(ls_custom_call *call) /* the output comes as x's shape; a must have a number for each channel */
@@ -57,7 +57,11 @@ static ls_module *network(ls_session *s)
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 2, images = argc > 2 ? atoi(argv[2]) : 10000;
+    int epochs = 2, images = 10000;
+    read_arguments(
+        argc, argv,
+        "An operation of one's own: EPOCHS (2) over the first IMAGES (10000). It prints, and writes no file.",
+        (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
     ls_session *s = ls_open(NULL);
     double error = ls_check_custom(s, &bending, (const int[][3]){{3, 4, 5}, {3, 1, 1}}, 7);
     printf("bend: backward against finite differences: %.1e\n", error);

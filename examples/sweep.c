@@ -1,8 +1,8 @@
 /* Accuracy against epochs, batch and learning rate: a table, and the same as a drawing.
  * sweep [EPOCHS [IMAGES [FILE]]]: 4 epochs, 6000 images and sweep.svg unless told otherwise. */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { RUNS = 6, EPOCHS = 100, LEFT = 60, TOP = 30, WIDTH = 480, HEIGHT = 300 };
 typedef struct run {
@@ -79,8 +79,10 @@ static bool draw(const char *path, int epochs)
         fprintf(f, "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"%s\" points=\"", runs[i].colour);
         for (int epoch = 0; epoch < epochs; epoch++)
             fprintf(f, "%.1f,%.1f ", x_of(epoch, epochs), y_of(runs[i].acc[epoch]));
-        fprintf(f, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">batch %d, lr %g</text>\n", LEFT + WIDTH + 16,
-                TOP + 20 * (i + 1), runs[i].colour, runs[i].batch, runs[i].lr);
+        int y = TOP + 20 * (i + 1);
+        fprintf(f, "\"/>\n<path d=\"M%d %dh16\" stroke-width=\"2\" stroke=\"%s\"/>\n", LEFT + WIDTH + 16, y - 4,
+                runs[i].colour);
+        fprintf(f, "<text x=\"%d\" y=\"%d\">batch %d, lr %g</text>\n", LEFT + WIDTH + 38, y, runs[i].batch, runs[i].lr);
     }
     fprintf(f, "</svg>\n");
     bool written = !ferror(f);
@@ -89,9 +91,14 @@ static bool draw(const char *path, int epochs)
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 4, images = argc > 2 ? atoi(argv[2]) : 6000;
-    const char *path = argc > 3 ? argv[3] : "sweep.svg";
-    epochs = epochs < 1 ? 1 : epochs > EPOCHS ? EPOCHS : epochs;
+    int epochs = 4, images = 6000;
+    const char *path = "sweep.svg";
+    read_arguments(argc, argv,
+                   "Accuracy by batch and learning rate: EPOCHS (4, at most 100) over the first IMAGES (6000). It "
+                   "writes a drawing to FILE (sweep.svg).",
+                   (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}, {"FILE", .text = &path}},
+                   3);
+    epochs = epochs > EPOCHS ? EPOCHS : epochs;
     ls_session *s = ls_open(NULL);
     for (int i = 0; i < RUNS && !ls_failed(s); i++)
         train(s, &runs[i], epochs, images);

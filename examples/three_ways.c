@@ -1,6 +1,7 @@
 /* The three ways to split training over two devices: by layers, by channels of each layer, and by data. The same small network
  * each time, with explicit tensors, so that what moves between the devices stands in the text.
  * three_ways [EPOCHS [IMAGES]] */
+#include "arguments.h"
 #include <lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -149,8 +150,12 @@ static params train(ls_session *s, int w, const params *initial, const ls_loader
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 1;
-    ls_loader loader = {.batch = BATCH, .shuffle = true, .limit = argc > 2 ? atoi(argv[2]) : 6000};
+    int epochs = 1, images = 6000;
+    read_arguments(argc, argv,
+                   "Training split by data, layers and channels: EPOCHS (1) over the first IMAGES (6000). It prints, "
+                   "and writes no file.",
+                   (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
+    ls_loader loader = {.batch = BATCH, .shuffle = true, .limit = images};
     ls_session *s = ls_open(NULL);
     params initial = {.at = {[W1] = ls_randn(s, "W1", 0.1, LS_SHAPE(MAPS, 1, 5, 5)),
                              [b1] = ls_zeros(s, LS_SHAPE(MAPS)),

@@ -1,4 +1,5 @@
 /* Trains a network of one's own on Fashion-MNIST, on all cores, in one page: cc train.c -llockstep */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
 
@@ -18,8 +19,11 @@ static ls_module *network(ls_session *s)
     return net;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    read_arguments(argc, argv,
+                   "A network of one's own, two epochs over 20,000 images. It writes the weights to own.safetensors.",
+                   NULL, 0);
     ls_session *s = ls_open(NULL);
     ls_data *train = ls_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = 256, .shuffle = true, .limit = 20000});
     ls_data *test = ls_fashion_mnist(s, LS_TEST, NULL);
@@ -35,7 +39,8 @@ int main(void)
         if (ls_evaluate(net, test, &metrics) == LS_OK)
             printf("epoch %d: test acc %.3f\n", epoch + 1, (double)metrics.correct / (double)metrics.rows);
     }
-    ls_save(net, "own.safetensors");
+    if (ls_save(net, "own.safetensors") == LS_OK)
+        fprintf(stderr, "wrote own.safetensors: the weights\n");
     if (ls_failed(s)) /* the first failure, wherever it was */
         fprintf(stderr, "train: %s\n", ls_message(s));
     return ls_close(s) == LS_OK ? 0 : 1;

@@ -1,8 +1,8 @@
 /* When to wait: after each batch, after each epoch, or not before the end. The same bits each time; what it costs is printed.
  * waiting [EPOCHS [IMAGES]] */
+#include "arguments.h"
 #include <lockstep.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PER_BATCH, PER_EPOCH, AT_THE_END, WAYS };
@@ -36,7 +36,9 @@ static void train(ls_session *s, int how, int epochs, int images, char fingerpri
 
 int main(int argc, char **argv)
 {
-    int epochs = argc > 1 ? atoi(argv[1]) : 2, images = argc > 2 ? atoi(argv[2]) : 10000;
+    int epochs = 2, images = 10000;
+    read_arguments(argc, argv, "When to wait: EPOCHS (2) over the first IMAGES (10000). It prints, and writes no file.",
+                   (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
     ls_session *s = ls_open(NULL);
     char fingerprint[WAYS][65] = {{0}}, first[65];
     train(s, PER_EPOCH, 1, images, first); /* warms up */

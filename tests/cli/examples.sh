@@ -34,6 +34,22 @@ PY
 number='-?[0-9.]+(e-?[0-9]+)?'
 acc_line='test acc: [01]\.[0-9][0-9], [0-9]+\.[0-9] sec/epoch on '
 
+# Each says what it takes and what it writes, and refuses what it does not know, before it does anything.
+for path in "$here"/../../examples/*.c; do
+    name=$(basename -- "$path" .c)
+    [ -x "$examples/$name" ] || continue # own_communicator is one program for each MPI
+    called="$name --help"
+    "$examples/$name" --help >"$work/out" 2>"$work/err" || wrong "$called: status $?"
+    { grep -qE "^usage: $name( \[|\$)" "$work/out" && grep -qE 'writes (no file|.* to )' "$work/out"; } || wrong "$called does not say what it takes and writes"
+    for words in --no-such -1 'none' '1 0x' '1 2 three 4 5'; do
+        called="$name $words"
+        # shellcheck disable=SC2086 # words
+        "$examples/$name" $words >"$work/out" 2>"$work/err"
+        [ $? = 2 ] || wrong "$called: not status 2"
+        { [ ! -s "$work/out" ] && [ "$(grep -cE "^$name: '.*' is no .*; --help says" "$work/err")" = 1 ]; } || wrong "$called: no line, or more"
+    done
+done
+
 example from_scratch 1 512
 says 'devices: [cpu(0), cpu(1)]'
 says 'b1 weight: [0, 0, 0, ..., 0, 0, 0] on cpu(0)'
@@ -122,6 +138,7 @@ prints 'a of each channel: \[.*\] on cpu\(0\)'
 
 example memory 2 400 "$work/memory.safetensors"
 prints 'test acc: (0\.9[0-9]|1\.00)'
+grep -qF "wrote $work/memory.safetensors: the weights" "$work/err" || wrong "$called does not say what it wrote"
 "$program" fingerprint "$work/memory.safetensors" >"$work/out" || wrong "$called saved nothing that is read"
 
 example train
