@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "forecast.h"
 #include "log.h"
+#include "outputs.h"
 #include "profile.h"
 #include "run.h"
 #include "say.h"
@@ -375,7 +376,8 @@ int command_bench(int argc, char **argv)
     settings chosen;
     bench b = {0};
     int status = 0;
-    if (!read_options_only(COMMAND_BENCH, argc, argv, &chosen, &status) || status || (status = check_output()) != 0)
+    if (!read_options_only(COMMAND_BENCH, argc, argv, &chosen, &status) || status || (status = check_output()) != 0 ||
+        (status = outputs_check(COMMAND_BENCH, &chosen, NULL, 0)) != 0)
         return status;
     if ((status = run_open(&b.run, &chosen, NULL)) == 0) {
         b.all = b.run.devices;

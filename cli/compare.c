@@ -1,6 +1,7 @@
 /* report: several runs in one picture and one table. */
 #include "commands.h"
 #include "options.h"
+#include "outputs.h"
 #include "page.h"
 #include "picture.h"
 #include "report.h"
@@ -238,7 +239,8 @@ int command_report(int argc, char **argv)
         return wrong_usage("report", "takes the logs of 1 to %d runs, as written by train --log", CHART_CURVES);
     if (!record_reader_built())
         return failed("report", "this program is built without jansson, which reads the logs");
-    if ((status = check_report("report", folder)) != 0)
+    if ((status = outputs_check(COMMAND_REPORT, &chosen, argv + first, n)) != 0 ||
+        (status = check_report("report", folder)) != 0)
         return status;
     record **runs = calloc((size_t)n, sizeof(record *));
     status = runs ? compare(runs, n, argv + first, folder) : failed("report", "no memory for %d runs", n);

@@ -1,5 +1,6 @@
 /* eval and predict. */
 #include "commands.h"
+#include "outputs.h"
 #include "ranks.h"
 #include "run.h"
 #include "say.h"
@@ -13,7 +14,10 @@
 static int begin(int command, run *r, settings *chosen, ls_data **test, int status)
 {
     status = ranks_start(chosen, status);
-    if (!status && chosen->out && ls_cluster_rank(ranks_cluster()) == 0) /* before the work, not after it */
+    const bool writes = ls_cluster_rank(ranks_cluster()) == 0; /* looked at before the work, not after it */
+    if (!status && writes)
+        status = outputs_check(command, chosen, NULL, 0);
+    if (!status && writes && chosen->out)
         status = check_new_file("--out", chosen->out);
     if (!status)
         status = run_open(r, chosen, ranks_cluster());
@@ -23,6 +27,8 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
         status = run_model_of_weights(r);
     if (!status && !(*test = run_data(r, LS_TEST)))
         status = STATUS_FAILED;
+    if (!status && writes)
+        status = outputs_check_data(command, chosen, *test);
     if (!status)
         status = run_network(r, *test);
     status = ranks_agree(command, r, NULL, *test, status);

@@ -1,5 +1,6 @@
 /* export: a network for programs that compute it themselves. */
 #include "commands.h"
+#include "outputs.h"
 #include "run.h"
 #include "say.h"
 #include "whole.h"
@@ -52,7 +53,8 @@ int command_export(int argc, char **argv)
         return wrong_usage("--onnx", "is needed: the file for the model");
     if (!chosen.weights)
         return wrong_usage("--weights", "is needed: the file with the trained weights");
-    if ((status = check_new_file("--onnx", chosen.onnx)) != 0)
+    if ((status = outputs_check(COMMAND_EXPORT, &chosen, NULL, 0)) != 0 ||
+        (status = check_new_file("--onnx", chosen.onnx)) != 0)
         return status;
     chosen.devices = "cpu:0"; /* nothing is computed */
     if ((status = run_open(&r, &chosen, NULL)) == 0)

@@ -5,6 +5,7 @@
 #include "whole.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -83,9 +84,29 @@ static run_log *new_log(FILE *file, const char *option, const char *path)
     return NULL;
 }
 
+/* A FIFO that nobody reads is refused: opening one that way would wait for its reader, for ever where none comes. What has a reader is
+ * written as ever, and waits for it. */
+static FILE *open_anew(const char *option, const char *path)
+{
+    struct stat about;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+    FILE *file = flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(fd, "w") : NULL;
+    if (file)
+        return file;
+    if (errno == ENXIO && stat(path, &about) == 0 && S_ISFIFO(about.st_mode))
+        failed(option, "%s: is a FIFO that nobody reads; start its reader first, or name a file", path);
+    else
+        failed(option, "%s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
 run_log *log_open_for(const char *option, const char *path)
 {
-    return new_log(fopen(path, "we"), option, path);
+    FILE *file = open_anew(option, path);
+    return file ? new_log(file, option, path) : NULL;
 }
 
 run_log *log_onto(FILE *file, const char *option, const char *path)

@@ -80,8 +80,9 @@ static bool is_one_of(const char *name, const char *a, const char *b, const char
 int main(int argc, char **argv)
 {
     hold_standard_streams();
-    /* A reader that goes away shows as a failed write, and a lost progress bar ends no run. */
+    /* A reader that goes away shows as a failed write, and a lost progress bar ends no run; so does a file that may not grow. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (argc < 2)
         return wrong_usage("usage", "lockstep COMMAND [options]; 'lockstep help' lists the commands");
     const char *name = argv[1];

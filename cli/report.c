@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 enum { MOST_IN_TABLE = 24 /* classes */, MOST_MISTAKES = 40 };
-enum { FILES = 3 };
-static const char *const files[FILES] = {"report.html", "curve.png", "curve.svg"}; /* the page, and its curves apart */
+const char *const report_files[REPORT_FILES] = {"report.html", "curve.png", "curve.svg"};
 
 int check_report(const char *option, const char *folder)
 {
@@ -22,8 +21,8 @@ int check_report(const char *option, const char *folder)
         return failed(
             option, "this program is built without cairo, which draws it; 'lockstep --version' shows what is missing");
     int status = check_new_folder(option, folder);
-    for (int i = 0; i < FILES && !status && access(folder, F_OK) == 0; i++)
-        status = check_new_file_in(option, folder, files[i]);
+    for (int i = 0; i < REPORT_FILES && !status && access(folder, F_OK) == 0; i++)
+        status = check_new_file_in(option, folder, report_files[i]);
     return status;
 }
 
@@ -57,8 +56,8 @@ int write_report(const char *option, const char *folder, record *const runs[], i
     figure *f = figure_new(runs, n);
     if (!f)
         return failed(option, "no memory for the curves of %d runs", n);
-    for (int i = 0; i < FILES && !status; i++)
-        status = write_one(option, folder, files[i], f, i == 0 ? page : NULL, user);
+    for (int i = 0; i < REPORT_FILES && !status; i++)
+        status = write_one(option, folder, report_files[i], f, i == 0 ? page : NULL, user);
     figure_free(f);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "judge.h"
+#include "outputs.h"
 #include "pace.h"
 #include "ranks.h"
 #include "record.h"
@@ -209,6 +210,7 @@ static int begin_record(training *t)
 bool take_reports(training *t)
 {
     ls_report report;
+    const char *phase = watch_phase("writing the log");
     while (ls_next_report(t->trainer, &report)) {
         t->loss_sum += report.loss * report.rows;
         t->correct += report.correct;
@@ -228,6 +230,7 @@ bool take_reports(training *t)
         if (!log_end(t->log))
             return false;
     }
+    watch_phase(phase);
     return true;
 }
 
@@ -502,6 +505,16 @@ static int check_parts(const training *t)
     return 0;
 }
 
+/* Only rank 0 writes. */
+static int check_outputs(const training *t)
+{
+    const ls_data *parts[] = {t->train, t->test};
+    int status = 0;
+    for (int i = 0; i < 2 && !status && ls_cluster_rank(ranks_cluster()) == 0; i++)
+        status = outputs_check_data(COMMAND_TRAIN, t->run.chosen, parts[i]);
+    return status;
+}
+
 void count_steps(training *t, const ls_checkpoint *from)
 {
     const settings *c = t->run.chosen;
@@ -518,7 +531,7 @@ static int prepare(training *t)
     int status = 0;
     if (!(t->train = run_data(&t->run, LS_TRAIN)) || !(t->test = run_data(&t->run, LS_TEST)))
         return STATUS_FAILED;
-    if ((status = check_parts(t)) != 0)
+    if ((status = check_parts(t)) != 0 || (status = check_outputs(t)) != 0)
         return status;
     if ((status = run_network(&t->run, t->train)) != 0)
         return status;
@@ -630,7 +643,8 @@ static int check(const settings *chosen)
         return failed("--trace", "works within one process so far; leave it out, or start without a launcher");
     if (ls_cluster_rank(ranks_cluster()) > 0)
         return 0;
-    if ((status = check_output()) != 0 || (status = check_save(chosen->save)) != 0)
+    if ((status = check_output()) != 0 || (status = outputs_check(COMMAND_TRAIN, chosen, NULL, 0)) != 0 ||
+        (status = check_save(chosen->save)) != 0)
         return status;
     if (chosen->trace && (status = check_new_file("--trace", chosen->trace)) != 0)
         return status;

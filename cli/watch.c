@@ -265,9 +265,9 @@ void watch_end(void)
     pthread_mutex_unlock(&watch.lock);
 }
 
-void watch_phase(const char *phase)
+const char *watch_phase(const char *phase)
 {
-    atomic_store(&watch.phase, phase);
+    return atomic_exchange(&watch.phase, phase);
 }
 
 void watch_step(int64_t finished)

@@ -9,7 +9,7 @@
 void watch_start(double seconds, int rank, int ranks);
 void watch_cluster(ls_cluster *cluster); /* NULL before its end */
 void watch_session(const ls_session *session);
-void watch_phase(const char *phase); /* what begins now; a text that stays */
+const char *watch_phase(const char *phase); /* what begins now, a text that stays; returns what was */
 void watch_step(int64_t finished);
 /* This rank failed alone, said so, and is about to leave the others: they are told, and leave too. */
 void watch_end(void);

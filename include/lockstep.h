@@ -346,6 +346,9 @@ typedef struct ls_data_info {
 ls_status ls_data_about(const ls_data *data, ls_data_info *info);
 const char *ls_data_class(const ls_data *data, int label); /* its name, living as long as the data; or NULL */
 
+/* Whether the file at `path`, by whatever name, is one that the data were read from: it is not one to write to. */
+bool ls_data_reads(const ls_data *data, const char *path);
+
 int64_t ls_data_rows(const ls_data *data);
 int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one included */
 

@@ -263,6 +263,13 @@ static void npy(void **state)
     assert_int_equal(((uint8_t *)data->of.values)[119], 119);
     assert_int_equal(data->of.labels[1], 4);
     assert_null(ls_data_class(data, 1));
+    /* What it was read from is known by any name. */
+    test_write_file("other.npy", "x", 1);
+    assert_int_equal(link(test_path("y_train.npy"), test_path("linked")), 0);
+    assert_true(ls_data_reads(data, test_path("X_train.npy")) && ls_data_reads(data, test_path("./y_train.npy")));
+    assert_true(ls_data_reads(data, test_path("linked")));
+    assert_false(ls_data_reads(data, test_path("other.npy")) || ls_data_reads(data, test_path("none")));
+    assert_false(ls_data_reads(NULL, test_path("linked")) || ls_data_reads(data, NULL));
     done(data);
     every_allocation("npy", LS_TRAIN, 6);
 

@@ -11,6 +11,7 @@ typedef struct ls_context {
     char message[1024];
     ls_allocator allocator;
     unsigned long long work; /* pieces done, see ls_work_done; for the next two alone */
+    struct ls_file_list *opened; /* files that are opened for reading are noted there; NULL: nowhere */
 } ls_context;
 
 ls_status ls_context_init(ls_context *context, const ls_allocator *allocator);

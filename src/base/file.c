@@ -21,6 +21,29 @@ bool ls_file_is_there(const char *path)
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+static ls_status note_opened(ls_context *context, const struct stat *about)
+{
+    ls_file_list *list = context->opened;
+    struct ls_file_id *grown =
+        list ? ls_grow(context, list->at, list->n, &list->room, 8, sizeof *grown, "a list of files") : NULL;
+    if (!grown)
+        return list ? LS_OUT_OF_MEMORY : LS_OK;
+    list->at = grown;
+    list->at[list->n++] = (struct ls_file_id){(uint64_t)about->st_dev, (uint64_t)about->st_ino};
+    return LS_OK;
+}
+
+bool ls_file_list_has(const ls_file_list *list, const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0)
+        return false;
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i].device == (uint64_t)about.st_dev && list->at[i].number == (uint64_t)about.st_ino)
+            return true;
+    return false;
+}
+
 int ls_file_open(ls_context *context, const char *path, int64_t *bytes)
 {
     int fd;
@@ -41,6 +64,10 @@ int ls_file_open(ls_context *context, const char *path, int64_t *bytes)
     if (!S_ISREG(about.st_mode)) {
         close(fd);
         not_regular(context, path, about.st_mode);
+        return -1;
+    }
+    if (note_opened(context, &about) != LS_OK) {
+        close(fd);
         return -1;
     }
     if (bytes)

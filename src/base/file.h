@@ -8,6 +8,15 @@
  * system refuses LS_IO with its reason. `bytes` may be NULL. -1 after a failure. */
 int ls_file_open(ls_context *context, const char *path, int64_t *bytes);
 
+/* Files by what they are and not by their names. While a context has a list, what ls_file_open opens goes into it. */
+typedef struct ls_file_list {
+    struct ls_file_id {
+        uint64_t device, number;
+    } *at; /* [n], from ls_alloc */
+    int n, room;
+} ls_file_list;
+bool ls_file_list_has(const ls_file_list *list, const char *path);
+
 /* What is there but hidden by a directory's permissions counts as there: opening it says why it cannot be read. */
 bool ls_file_is_there(const char *path);
 

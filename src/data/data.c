@@ -93,6 +93,7 @@ void ls_images_release(ls_context *context, ls_images *images)
     ls_release(context, images->values);
     ls_release(context, images->labels);
     ls_release(context, images->names);
+    ls_release(context, images->files.at);
     *images = (ls_images){.values = NULL};
 }
 
@@ -167,6 +168,11 @@ const char *ls_data_class(const ls_data *data, int label)
     for (int i = 0; name && i < label; i++)
         name += strlen(name) + 1;
     return name;
+}
+
+bool ls_data_reads(const ls_data *data, const char *path)
+{
+    return data && path && ls_file_list_has(&data->of.files, path);
 }
 
 int64_t ls_data_rows(const ls_data *data)

@@ -2,6 +2,7 @@
 #ifndef LS_DATA_DATA_H
 #define LS_DATA_DATA_H
 
+#include "base/file.h"
 #include "base/session.h"
 
 enum {
@@ -19,6 +20,7 @@ typedef struct ls_images {
     int64_t rows;
     int channels, height, width, classes;
     bool floats; /* the values are float32, taken as they are; else bytes, taken as value/255 */
+    ls_file_list files; /* that they were read from */
     char *names; /* of the classes, one behind the other, each with its zero byte; NULL: they have none */
 } ls_images;
 

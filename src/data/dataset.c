@@ -66,9 +66,13 @@ ls_data *ls_dataset_open(ls_context *context, uint64_t seed, const char *name, l
     const format *f = find(context, name);
     char *directory = f ? directory_of(context, f, part, loader ? loader->directory : NULL) : NULL;
     ls_images images = {.values = NULL};
+    ls_file_list files = {.n = 0}; /* apart: a reader begins its images anew */
     ls_status status = ls_context_status(context); /* a search that ran out of memory may have found another place */
+    context->opened = &files;
     if (status == LS_OK)
         status = read_part(context, f, directory, part, &images);
+    context->opened = NULL;
+    images.files = files;
     ls_release(context, directory);
     if (status == LS_OK)
         return ls_data_new(context, seed, &images, loader);

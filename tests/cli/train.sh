@@ -156,6 +156,29 @@ runs 1 predict --weights "$work/huge.safetensors" --limit-test 10 --out "$work/h
 one_line 'predict: .*not finite'
 [ ! -e "$work/huge.npy" ] || wrong "logits that are no numbers were written"
 
+# No output is one of the files that the data are in, by another name neither.
+ln "$work/data/t10k-labels-idx1-ubyte" "$work/labels"
+runs 2 train --limit 64 --limit-test 10 --epochs 1 --quiet --log "$work/labels"
+one_line '--log: .*/labels is one of the data.s own files'
+runs 2 predict --weights "$work/w.safetensors" --limit-test 10 --out "$work/data/../data/t10k-images-idx3-ubyte"
+one_line '--out: .* is one of the data.s own files'
+# A FIFO without a reader is told, not waited for; one that has a reader is a log like any other. What waits for it is named.
+mkfifo "$work/fifo"
+called='--log of a FIFO'
+timeout 60 "$program" train --limit 64 --limit-test 10 --epochs 1 --quiet --log "$work/fifo" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || wrong "$called: is waited for"
+one_line '--log: .*fifo: is a FIFO that nobody reads'
+cat "$work/fifo" >"$work/read.jsonl" &
+exec 3<>"$work/fifo"
+runs 0 train --limit 64 --limit-test 10 --epochs 1 --quiet --log "$work/fifo"
+exec 3>&-
+wait
+[ "$(grep -c '"step":' "$work/read.jsonl")" = 1 ] || wrong "$called: does not come out of it"
+exec 3<>"$work/fifo"
+runs 1 train --limit 64 --batch 1 --limit-test 10 --epochs 1000 --quiet --timeout 2 --log "$work/fifo"
+exec 3>&-
+one_line 'no progress since step [0-9]+, in writing the log'
+
 # Weights of another network are refused, and nothing is left behind.
 runs 1 eval --weights "$work/w.safetensors" --model resnet18 --limit-test 10
 one_line '--weights: '

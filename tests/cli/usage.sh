@@ -151,6 +151,54 @@ for file in report.html curve.png curve.svg; do
     [ -p "$work/page/$file" ] || wrong "report replaced a FIFO"
 done
 [ -p "$work/fifo" ] || wrong "a FIFO was replaced"
+# Outputs that are one file are refused before anything is read, whatever they are called; so is one that is an input, or where results go.
+cd "$work" || exit 1
+mkdir there
+echo mine >there/file
+ln there/file hard
+ln -s file there/link
+ln -s there along
+ln -s nowhere there/dangling
+same() { # OPTIONS...: the last one is named
+    usage '--[a-z]+: .* is the same file as ' train --data nowhere "$@"
+}
+if "$program" --version | grep -q '^weights files: not built in'; then
+    first=--trace
+else
+    first=--save
+    same --save x --trace x
+fi
+same $first x --log ./x
+same $first there//file --log "$work/../$(basename "$work")/there/./file"
+same $first hard --log there/file
+same $first there/link --log along/file
+same $first there/nowhere --log there/dangling
+same $first kept --checkpoint kept/
+same $first kept --checkpoint ./kept/below
+same $first kept --checkpoint kept/a/../b
+same --log look/report.html --report ./look
+for name in lock checkpoint-000001.json checkpoint-000012.safetensors; do
+    usage "--log: kept/$name is a name that --checkpoint uses" train --data nowhere --log "kept/$name" --checkpoint ./kept
+    usage "--log: along/$name is a name that --checkpoint uses" train --data nowhere --checkpoint there --log "along/$name"
+done
+refused 'data: ' train --data nowhere --log there/checkpoint --checkpoint there --devices cpu:0
+refused 'data: ' train --data nowhere --log /dev/null --report look --checkpoint there --devices cpu:0
+usage '--log: along/file is the file that --weights reads' train --data nowhere --weights there/file --log along/file
+usage '--out: hard is the file that --weights reads' predict --data nowhere --weights there/file --out hard
+usage '--onnx: hard is the file that --weights reads' export --weights there/file --onnx hard
+cp there/file there/curve.svg
+usage '--out: there/curve.svg is the file that the command reads' report along/curve.svg --out there
+"$program" bench --json stream >stream 2>"$work/err"
+[ $? = 2 ] && grep -q '^lockstep: --json: stream is where standard output goes' "$work/err" || wrong "--json where standard output goes"
+"$program" train --data nowhere --log stream 2>stream
+[ $? = 2 ] && grep -q '^lockstep: --log: stream is where standard error goes' stream || wrong "--log where standard error goes"
+[ "$(cat there/file)" = mine ] || wrong "a refused run wrote over a file"
+cd / || exit 1
+# A FIFO that nobody reads is told, and not waited for.
+called='bench --json of a FIFO'
+timeout 60 "$program" bench --model lenet --json "$work/fifo" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || wrong "$called: is waited for"
+one_line '--json: .*fifo: is a FIFO that nobody reads'
 usage 'doctor: .*extra' doctor extra
 usage "--skip: 'everything'" doctor --skip cores,everything
 usage '--skip: ' doctor --skip ''
