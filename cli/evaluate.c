@@ -1,6 +1,7 @@
 /* eval and predict. */
 #include "commands.h"
 #include "outputs.h"
+#include "pictures.h"
 #include "ranks.h"
 #include "run.h"
 #include "say.h"
@@ -36,18 +37,31 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
     return status;
 }
 
-static bool read_own_options(int command, int argc, char **argv, settings *chosen, int *status)
+/* Pictures stand for a data set's test images. */
+static int check_pictures(const settings *c)
 {
-    ranks_expect();
-    if (!read_options_only(command, argc, argv, chosen, status))
-        return false;
-    if (!*status && !chosen->weights)
-        *status = wrong_usage("--weights", "is needed: the file with the trained weights");
-    else if (!*status && chosen->n_allow_changed)
-        *status = wrong_usage("--allow-changed", "'%s' is not classes", chosen->allow_changed[0]);
-    else if (!*status && command == COMMAND_PREDICT && !chosen->out)
-        *status = wrong_usage("--out", "is needed: the file for the logits");
-    return true;
+    const char *of_data = c->data            ? "--data"
+                          : c->limit_test    ? "--limit-test"
+                          : c->allow_classes ? "--allow-changed"
+                                             : NULL;
+    if (c->out)
+        return wrong_usage("--out", "gets the logits of a data set's test images: leave out either it or the pictures");
+    return of_data ? wrong_usage(of_data, "is of a data set, which pictures do without") : 0;
+}
+
+static int check_needs(int command, const settings *c, int pictures)
+{
+    if (!c->weights)
+        return wrong_usage("--weights", "is needed: the file with the trained weights");
+    if (c->n_allow_changed)
+        return wrong_usage("--allow-changed", "'%s' is not classes", c->allow_changed[0]);
+    if (pictures)
+        return check_pictures(c);
+    if (c->input.rank)
+        return wrong_usage("--input", "is of pictures; a data set says itself how large its images are");
+    if (command == COMMAND_PREDICT && !c->out)
+        return wrong_usage("--out", "is needed: the file for the logits; or name pictures to predict");
+    return 0;
 }
 
 int command_eval(int argc, char **argv)
@@ -57,8 +71,11 @@ int command_eval(int argc, char **argv)
     ls_data *test = NULL;
     ls_metrics metrics;
     int status = 0;
-    if (!read_own_options(COMMAND_EVAL, argc, argv, &chosen, &status))
+    ranks_expect();
+    if (!read_options_only(COMMAND_EVAL, argc, argv, &chosen, &status))
         return status;
+    if (!status)
+        status = check_needs(COMMAND_EVAL, &chosen, 0);
     if ((status = begin(COMMAND_EVAL, &r, &chosen, &test, status)) != 0)
         return ranks_close(&r, status);
     if (ls_evaluate(r.net, test, &metrics) != LS_OK)
@@ -93,15 +110,40 @@ static int write_logits(run *r, const ls_data *test)
     return status;
 }
 
+/* Pictures are each rank's own files, which others need not have. */
+static int see_pictures(run *r, settings *chosen, char *const paths[], int n)
+{
+    int status = ranks_start(chosen, 0);
+    if (!status && ls_cluster_ranks(ranks_cluster()) > 1)
+        status = failed("predict", "pictures are for one process so far; start it without a launcher");
+    if (!status)
+        status = run_open(r, chosen, ranks_cluster());
+    watch_session(r->session);
+    watch_phase("data");
+    if (!status && ls_canary(r->session, r->devices, &r->canary) != LS_OK)
+        status = session_failed(r->session, "--devices");
+    if (!status)
+        status = run_network_of_weights(r, NULL);
+    status = ranks_agree(COMMAND_PREDICT, r, NULL, NULL, status);
+    watch_phase("evaluation");
+    return status ? status : predict_pictures(r, paths, n);
+}
+
 int command_predict(int argc, char **argv)
 {
     settings chosen;
     run r = {.chosen = &chosen};
     ls_data *test = NULL;
-    int status = 0;
-    if (!read_own_options(COMMAND_PREDICT, argc, argv, &chosen, &status))
+    int status = 0, first = 0;
+    ranks_expect();
+    const int pictures = read_options(COMMAND_PREDICT, argc, argv, &chosen, &first, &status);
+    if (pictures < 0 && !status)
         return status;
-    if ((status = begin(COMMAND_PREDICT, &r, &chosen, &test, status)) == 0)
+    if (!status)
+        status = check_needs(COMMAND_PREDICT, &chosen, pictures);
+    if (!status && pictures > 0)
+        status = see_pictures(&r, &chosen, argv + first, pictures);
+    else if ((status = begin(COMMAND_PREDICT, &r, &chosen, &test, status)) == 0)
         status = write_logits(&r, test);
     return ranks_close(&r, status);
 }

@@ -7,33 +7,11 @@
 
 #include <stdio.h>
 
-/* The network's images get their shape by --input, by the weights file, or else are the data set's. */
-static int load(const run *r)
-{
-    const settings *chosen = r->chosen;
-    ls_module *net = r->net;
-    ls_shape images = chosen->input; /* none of them: what counts is their size */
-    images.dim[0] = 0;
-    if (images.rank && !ls_infer(net, ls_zeros(r->session, images)))
-        return session_failed(r->session, "--input");
-    if (ls_load(net, chosen->weights) == LS_SHAPE_UNKNOWN && ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
-        ls_infer(net, ls_zeros(r->session, LS_SHAPE(0, 1, 28, 28)));
-        ls_load(net, chosen->weights);
-    }
-    return ls_failed(r->session) ? session_failed(r->session, "--weights") : 0;
-}
-
 static int export_network(run *r)
 {
-    int status = run_model_of_weights(r);
+    const ls_shape usual = LS_SHAPE(0, 1, 28, 28);
+    int status = run_network_of_weights(r, &usual);
     if (status)
-        return status;
-    r->net = ls_model_for_file(r->session, r->model, r->chosen->weights);
-    if (!r->net)
-        return session_failed(r->session, "--weights");
-    if (ls_initialize(r->net, r->devices, NULL) != LS_OK)
-        return session_failed(r->session, r->model);
-    if ((status = load(r)) != 0)
         return status;
     if (ls_export_onnx(r->net, r->chosen->onnx) != LS_OK)
         return session_failed(r->session, "--onnx");

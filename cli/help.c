@@ -26,9 +26,18 @@ static const page pages[] = {
     {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]",
      "Prints the accuracy of trained weights on the test images.",
      "Example:\n  lockstep eval --weights lenet.safetensors\n"},
-    {COMMAND_PREDICT, "predict", "lockstep predict --weights FILE --out FILE [options]",
-     "Writes the logits of every test image, one row of float32 an image, in file order.",
-     "Example:\n  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
+    {COMMAND_PREDICT, "predict",
+     "lockstep predict --weights FILE PICTURE... [options]\n       lockstep predict --weights FILE --out FILE "
+     "[options]",
+     "Says what pictures show (PNG or JPEG): a line for each, the likeliest classes with per cent. They are made to "
+     "fit the\n"
+     "size and the channels of the images that the weights were trained on.\n"
+     "Or writes the logits of every test image of a data set, one row of float32 an image, in file order.",
+     "A picture that cannot be read costs a line on stderr and the status, 1, and the others nothing.\n"
+     "\n"
+     "Examples:\n"
+     "  lockstep predict --weights lenet.safetensors shoe.png bag.jpg\n"
+     "  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
     {COMMAND_EXPORT, "export", "lockstep export --onnx FILE --weights FILE [options]",
      "Writes a network with its trained weights as an ONNX model, which onnxruntime and others run: from 'input', any\n"
      "number of images with values from 0 to 1, to 'output', the logits.",
@@ -110,7 +119,7 @@ void print_overview(void)
            "\n"
            "  train              train LeNet or ResNet-18 on Fashion-MNIST or other images\n"
            "  eval               accuracy of trained weights\n"
-           "  predict            logits of the test images\n"
+           "  predict FILE...    what pictures show, or logits of the test images\n"
            "  export             a trained network as an ONNX model\n"
            "  devices            the devices of this machine\n"
            "  doctor             whether this machine is fit for a long run\n"

@@ -22,7 +22,7 @@ static int guess_of(const float *logits, int classes)
     return guess;
 }
 
-static double probability(const float *logits, int classes, int of)
+double judge_probability(const float *logits, int classes, int of)
 {
     double sum = 0;
     for (int i = 0; i < classes; i++)
@@ -63,8 +63,8 @@ static bool judge_batch(judge *j, const float *logits, const float *images, cons
         judge_image image = {.index = j->rows + i,
                              .label = label,
                              .guess = guess,
-                             .sure = probability(logits, classes, guess),
-                             .of_label = probability(logits, classes, label)};
+                             .sure = judge_probability(logits, classes, guess),
+                             .of_label = judge_probability(logits, classes, label)};
         if (label != guess && !consider(j, &image, images + i * image_numbers))
             return false;
     }

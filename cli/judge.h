@@ -26,6 +26,9 @@ typedef struct judge {
 int judge_network(judge *j, ls_module *net, ls_data *test);
 void judge_free(judge *j);
 
+/* Softmax: what logits give one of the classes, from 0 to 1. */
+double judge_probability(const float *logits, int classes, int of);
+
 /* The name of a class, or where it has none its number, written to text. */
 const char *judge_class(const judge *j, int label, char text[16]);
 

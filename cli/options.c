@@ -76,8 +76,8 @@ static const row table[] = {
     {"profile", NULL, BENCH, KIND_FLAG, AT(profile), "where a step's time goes, operation by operation", 0, 0, NULL},
     {"weights", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
     {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
-    {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out), "where the logits go (NumPy's .npy); needed", 0, 0,
-     NULL},
+    {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out),
+     "where the logits go (NumPy's .npy);\nneeded without pictures", 0, 0, NULL},
     {"dataset", "NAME", RUNS | DOCTOR, KIND_TEXT, AT(dataset),
      "fashion-mnist, mnist, cifar10, cifar100, npy (NumPy's files)\nor folder (of images) (default fashion-mnist)", 0,
      0, datasets},
@@ -85,6 +85,10 @@ static const row table[] = {
     {"input", "SIZES", EXPORT, KIND_SIZES, AT(input),
      "an image's channels, height and width, such as 3x32x32\n(default: as the weights file says, else 1x28x28)", 0, 0,
      NULL},
+    {"input", "SIZES", COMMAND_PREDICT, KIND_SIZES, AT(input),
+     "of pictures: channels, height and width that the weights are\nfor, such as 3x32x32 (default: as the weights file "
+     "says)",
+     0, 0, NULL},
     {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
      "folder of the data set's files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0,
      NULL},
@@ -178,7 +182,8 @@ static const row table[] = {
      "every so many steps compare the devices on a shard, and\nthe ranks' weights, bit by bit (default never)", 1,
      INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: go on although this setting, such as lr, was\nanother in the checkpoint; several with commas; with "
+     "with --resume: go on although this setting, such as lr, was\nanother in the checkpoint; several with commas; "
+     "with "
      "--weights\nclasses: they may have other names",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,

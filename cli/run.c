@@ -218,6 +218,37 @@ int run_network(run *r, const ls_data *like)
     return r->chosen->weights ? load_weights(r, like) : 0;
 }
 
+/* The network's images get their shape by --input, by the weights file, or else are the usual ones. */
+static int load_alone(const run *r, const ls_shape *usual)
+{
+    const settings *c = r->chosen;
+    ls_shape images = c->input; /* none of them: what counts is their size */
+    images.dim[0] = 0;
+    if (images.rank && !ls_infer(r->net, ls_zeros(r->session, images)))
+        return session_failed(r->session, "--input");
+    if (ls_load(r->net, c->weights) == LS_SHAPE_UNKNOWN && ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
+        if (!usual)
+            return failed("--weights", "%s does not say the size of its images: say it with --input, such as 1x28x28",
+                          c->weights);
+        ls_infer(r->net, ls_zeros(r->session, *usual));
+        ls_load(r->net, c->weights);
+    }
+    return ls_failed(r->session) ? session_failed(r->session, "--weights") : 0;
+}
+
+int run_network_of_weights(run *r, const ls_shape *usual)
+{
+    int status = run_model_of_weights(r);
+    if (status)
+        return status;
+    r->net = ls_model_for_file(r->session, r->model, r->chosen->weights);
+    if (!r->net)
+        return session_failed(r->session, "--weights");
+    if (ls_initialize(r->net, r->devices, NULL) != LS_OK)
+        return session_failed(r->session, r->model);
+    return load_alone(r, usual);
+}
+
 int run_close(run *r, int status)
 {
     free(r->ranks_devices);

@@ -38,6 +38,10 @@ ls_data *run_data(run *r, ls_part part); /* NULL once a line is said */
 /* Makes the network for data like these, with values from --init, and from --weights where they are given. */
 int run_network(run *r, const ls_data *like);
 
+/* Makes the network that the weights are of, with as many classes and for such images: as --input says, else the file, else `usual`
+ * (NULL: one of them has to). */
+int run_network_of_weights(run *r, const ls_shape *usual);
+
 /* Closes the session; what fails only now is said. Returns `status`, or the failure where `status` is 0. */
 int run_close(run *r, int status);
 

@@ -338,6 +338,10 @@ ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *lo
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
                              int channels, int height, int width, int classes, const ls_loader *loader);
 
+/* Reads a picture's file, PNG or JPEG, as pixels[channels][height][width], channels 1 or 3. One in colour becomes grey by its luma, a
+ * grey one three equal channels; of one of another size each pixel is the mean of the area that it covers. docs/data.md says more. */
+ls_status ls_read_picture(ls_session *session, const char *path, int channels, int height, int width, uint8_t *pixels);
+
 typedef struct ls_data_info {
     int64_t rows; /* images */
     int channels, height, width, classes;
@@ -544,6 +548,8 @@ ls_status ls_export_onnx(ls_module *net, const char *path);
  * more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is LS_CHANGED. NULL: none. */
 ls_status ls_name_classes(ls_module *net, const char *const names[], int n);
 const char *ls_class_name(const ls_module *net, int label); /* lives until the names are others */
+/* (-1, channels, height, width) or (-1, features) of the images that the network takes; rank 0 while nothing told it. */
+ls_shape ls_images_shape(const ls_module *net);
 /* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
 ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size);
 

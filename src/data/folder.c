@@ -1,5 +1,4 @@
 #include "data/folder.h"
-#include "base/file.h"
 #include "data/picture.h"
 
 #include <dirent.h>
@@ -7,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-enum { MOST_BYTES = 64 << 20 /* of a picture's file */ };
 
 /* ---- Names ---- */
 
@@ -110,29 +106,6 @@ typedef struct reader {
     char *first; /* path of the picture that decides; NULL before it is known */
 } reader;
 
-static ls_status read_file(reader *r, const char *path, ls_picture *picture)
-{
-    int64_t bytes;
-    int fd = ls_file_open(r->context, path, &bytes);
-    if (fd < 0)
-        return ls_context_status(r->context);
-    ls_status status = LS_OK;
-    if (bytes > MOST_BYTES)
-        status = ls_raise(r->context, LS_BAD_FILE, "%s: %lld bytes; a picture's file has at most %d", path,
-                          (long long)bytes, MOST_BYTES);
-    if (status == LS_OK && (size_t)bytes > r->room) {
-        ls_release(r->context, r->bytes);
-        r->room = 2 * (size_t)bytes;
-        r->bytes = ls_alloc(r->context, r->room, 1, "a picture's file");
-        status = r->bytes ? LS_OK : ls_context_status(r->context);
-    }
-    if (status == LS_OK)
-        status = ls_file_read(r->context, fd, path, 0, r->bytes, (size_t)bytes);
-    close(fd);
-    *picture = (ls_picture){.context = r->context, .path = path, .bytes = r->bytes, .count = (size_t)bytes};
-    return status;
-}
-
 /* The first picture decides for all of both parts. */
 static ls_status settle(reader *r, const ls_picture *picture)
 {
@@ -165,7 +138,7 @@ static ls_status check_alike(const reader *r, const ls_picture *picture)
 static ls_status read_picture(reader *r, const char *path, uint8_t *pixels)
 {
     ls_picture picture;
-    ls_status status = read_file(r, path, &picture);
+    ls_status status = ls_picture_read(r->context, path, &r->bytes, &r->room, &picture);
     const ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
     if (!decoder || (status = decoder->look(&picture)) != LS_OK)
         return ls_context_status(r->context);

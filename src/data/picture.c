@@ -1,9 +1,35 @@
 #include "data/picture.h"
+#include "base/file.h"
 
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
-enum { LONGEST_REASON = 200 }; /* libjpeg's longest */
+enum { MOST_BYTES = 64 << 20 /* of a picture's file */, LONGEST_REASON = 200 /* libjpeg's longest */ };
+
+ls_status ls_picture_read(ls_context *context, const char *path, unsigned char **bytes, size_t *room,
+                          ls_picture *picture)
+{
+    int64_t size;
+    int fd = ls_file_open(context, path, &size);
+    if (fd < 0)
+        return ls_context_status(context);
+    ls_status status = LS_OK;
+    if (size > MOST_BYTES)
+        status = ls_raise(context, LS_BAD_FILE, "%s: %lld bytes; a picture's file has at most %d", path,
+                          (long long)size, MOST_BYTES);
+    if (status == LS_OK && (size_t)size > *room) {
+        ls_release(context, *bytes);
+        *room = 2 * (size_t)size;
+        *bytes = ls_alloc(context, *room, 1, "a picture's file");
+        status = *bytes ? LS_OK : ls_context_status(context);
+    }
+    if (status == LS_OK)
+        status = ls_file_read(context, fd, path, 0, *bytes, (size_t)size);
+    close(fd);
+    *picture = (ls_picture){.context = context, .path = path, .bytes = *bytes, .count = (size_t)size};
+    return status;
+}
 
 static bool begins_with(const ls_picture *picture, const char *magic, size_t length)
 {

@@ -502,6 +502,11 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     return LS_OK;
 }
 
+ls_shape ls_images_shape(const ls_module *net)
+{
+    return net && net->network && net->network->defined ? net->network->images : (ls_shape){.rank = 0};
+}
+
 ls_status ls_wait(ls_session *session)
 {
     if (!session)

@@ -6,6 +6,7 @@
 #include "cluster/cluster.h"
 #include "data/data.h"
 #include "data/dataset.h"
+#include "data/picture.h"
 #include "device/cpu/select.h"
 #include "parallel/network.h"
 #include "parallel/stream.h"
@@ -191,4 +192,16 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
     memcpy(copied.values, images, (size_t)bytes);
     memcpy(copied.labels, labels, (size_t)rows);
     return own(session, ls_data_new(context, session->options.seed, &copied, loader));
+}
+
+ls_status ls_read_picture(ls_session *session, const char *path, int channels, int height, int width, uint8_t *pixels)
+{
+    if (!session || ls_failed(session))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    if (!path || !pixels || (channels != 1 && channels != LS_COLOURS) || height < 1 || width < 1 ||
+        (int64_t)height * width > LS_MOST_PIXELS)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT,
+                        "ls_read_picture: %s as %d x %d x %d; a picture has 1 channel or %d, and at most %d pixels",
+                        path ? path : "(null)", channels, height, width, LS_COLOURS, LS_MOST_PIXELS);
+    return ls_picture_fit(&session->context, path, channels, height, width, pixels);
 }

@@ -111,6 +111,7 @@ usage '--nesterov: ' train --nesterov
 usage '--weights: ' eval
 usage '--weights: ' predict --out x.npy
 usage '--out: ' predict --weights w.safetensors
+usage '--out: ' predict --weights w.safetensors --out x.npy shoe.png
 usage '--save: ' train --save ''
 usage '--timeout: ' train --timeout 0
 usage '--momentum: ' eval --weights w.safetensors --momentum 0.9
