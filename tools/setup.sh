@@ -20,6 +20,7 @@ check_packages='clang g++ libcmocka-dev python3'
 check_extras='libclang-rt-dev libsimde-dev doxygen python3-venv tmux iproute2 zsh mandoc groff-base debootstrap dpkg-dev file libdnnl-dev openmpi-bin libopenmpi-dev mpich libmpich-dev qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 
 jobs=$(nproc 2>/dev/null || echo 2)
+build_pause=3 # seconds between two words on how far a build is
 
 default_compiler() {
     if [ -n "${CC:-}" ]; then
@@ -121,12 +122,17 @@ configure() {
     fi
 }
 
-# build DIRECTORY [target]: quiet; the whole output when it fails.
+run_build() {
+    cmake --build "$1" ${2:+--target "$2"} --parallel "$jobs" >"$build_log" 2>&1 </dev/null
+}
+
+# build DIRECTORY [target]: says how far it is; the whole output when it fails. progress.sh is sourced too.
 build() {
-    if ! cmake --build "$1" ${2:+--target "$2"} --parallel "$jobs" >"$1/build.log" 2>&1 </dev/null; then
-        cat "$1/build.log" >&2
-        return 1
-    fi
+    build_log=$1/build.log build_place=${1#"$root/"}/ build_status=0
+    beside "$build_pause" tell_build run_build "$@" || build_status=1
+    end_build
+    [ $build_status = 0 ] || cat "$build_log" >&2
+    return $build_status
 }
 
 # Names the state of the machine that a set-up made: when it is unchanged there is nothing to do. A package that somebody installs

@@ -13,6 +13,7 @@ chmod +x "$work/bin/dpkg-query" "$work/bin/cmake"
 echo 'gcc 12 installed' >"$work/packages"
 PATH=$work/bin:$PATH
 . "$tools/setup.sh"
+. "$tools/progress.sh"
 install_packages() {
     printf '%s|%s\n' "$1" "$2" >>"$work/installed"
     [ ! -e "$work/brings" ] || cat "$work/brings" >>"$work/packages"
@@ -39,6 +40,48 @@ sets_up "after the tree changed"
 leaves "the third time"
 rm "$root/build/CMakeCache.txt"
 set_up run gcc libpng-dev || wrong "nothing is set up without a configuration"
+
+# A build says how far it is, as make and as Ninja name it, before it ends; its status and, where it fails, its output are kept.
+cat >"$work/bin/cmake" <<END
+#!/bin/sh
+printf '[ 42%%] Building C object a.o\n[ 43%%] Linking\n'
+for wait in \$(seq 600); do
+    grep -q 'building build/: 43 %' $work/said && break
+    sleep 0.1
+done
+printf '[7/9] Building C object b.o\n'
+for wait in \$(seq 600); do
+    grep -q 'building build/: 7/9' $work/said && break
+    sleep 0.1
+done
+exit \$(cat $work/status)
+END
+build_pause=0.05
+for status in 0 1; do
+    echo $status >"$work/status"
+    : >"$work/said"
+    got=0
+    build "$root/build" some 2>>"$work/said" || got=$?
+    [ $got = $status ] || wrong "a build that ends with $status: $got"
+    [ "$(grep -c '^lockstep set-up: building build/: 43 %$' "$work/said")" = 1 ] || wrong "not one line for 43 %: $(cat "$work/said")"
+    [ "$(grep -c '^lockstep set-up: building build/: 7/9$' "$work/said")" = 1 ] || wrong "not one line for 7/9: $(cat "$work/said")"
+    [ "$(grep -c 'Linking' "$work/said")" = $status ] || wrong "the output of a build that ends with $status: $(cat "$work/said")"
+done
+
+# So do tests: how many are done, in which section.
+title='gcc, all tests' began=$(date +%s) test_log=$work/ctest.log
+printf '      Start  1: a\n 1/12 Test  #1: a ....   Passed    0.01 sec\n 2/12 Test #10: b ....***Failed\n' >"$test_log"
+: >"$work/said"
+waits() {
+    for wait in $(seq 600); do
+        [ ! -s "$work/said" ] || return 7
+        sleep 0.1
+    done
+}
+got=0
+beside 0.05 tell_tests waits 2>>"$work/said" || got=$?
+[ $got = 7 ] || wrong "what runs beside changes the status: $got"
+grep -q '^gcc, all tests: 2 of 12 tests done ([0-9]* s)$' "$work/said" || wrong "not how many tests are done: $(cat "$work/said")"
 
 # An MPI that comes after the other one, in a tree that was configured in between, is found.
 PATH=${PATH#"$work/bin:"}
