@@ -24,7 +24,7 @@ endif()
 message(STATUS "Lockstep: NCCL found: the GPUs of several ranks exchange gradients directly")
 target_compile_definitions(lockstep_objects PRIVATE LOCKSTEP_HAVE_NCCL=1)
 
-add_library(lockstep_nccl MODULE ${PROJECT_SOURCE_DIR}/src/comm/nccl/nccl.c)
+add_library(lockstep_nccl MODULE ${PROJECT_SOURCE_DIR}/src/comm/nccl/nccl.c ${PROJECT_SOURCE_DIR}/src/base/thread.c)
 target_include_directories(lockstep_nccl PRIVATE include src)
 target_include_directories(lockstep_nccl SYSTEM PRIVATE ${LOCKSTEP_NCCL_INCLUDE} ${LOCKSTEP_CUDART_INCLUDE})
 target_compile_definitions(lockstep_nccl PRIVATE LOCKSTEP_VERSION="${PROJECT_VERSION}")

@@ -15,6 +15,10 @@
  *            ls_load, ls_fingerprint. When and how often one waits changes no bit.
  * Threads.   One thread at a time may use a session and what was made from it. Different sessions are independent.
  * Results.   Equal options, seed, data and steps give equal bits, for any list of devices of one type.
+ * Callers.   What the calling program has set changes neither numbers nor files: its rounding mode, denormals that are flushed, its
+ *            locale, its umask (owners may read and write the library's files). It is as it was when a function returns; functions
+ *            of the caller's that the library calls find rounding to nearest and the C locale. 64 KiB of stack are enough.
+ *            The library's threads take none of the process's signals but a profiler's.
  */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H

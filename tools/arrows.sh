@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fails where the code leaves its room: an #include that points up, vendor headers outside their files, a program file grown
-# too long, or a library that exits or prints. Prints each place as FILE:LINE: WHY.
+# too long, a library that exits or prints, or a public function in the caller's environment. Prints each place as FILE:LINE: WHY.
 set -eu
 cd "$(dirname -- "$0")/.."
 found=$(mktemp)
@@ -111,6 +111,29 @@ find src -name '*.[ch]' | sort | while read -r file; do
         while IFS=: read -r line code; do
             report "$file" "$line" "the library exits, prints or catches signals:$code"
         done || true
+done
+
+# A public function that does more than show a field first takes an environment of its own (base/environment.h): what the program has
+# set, such as how it rounds and its locale, must reach neither numbers nor files.
+fields='ls_version ls_status_name ls_features ls_failed ls_status_of ls_failed_together ls_message ls_fail ls_session_of ls_isa_name
+ls_host ls_cpu ls_gpu ls_notice ls_device_of ls_device_core ls_rank ls_dim ls_rows ls_bytes_moved ls_work_done ls_cluster_status
+ls_cluster_message ls_cluster_rank ls_cluster_ranks ls_cluster_host ls_cluster_process ls_data_about ls_class_name ls_data_class ls_data_rows
+ls_data_batches ls_child ls_user ls_profile_rows ls_checkpoints_found ls_checkpoint_note ls_ask ls_timer_start ls_timer_stop
+ls_timer_avg'
+public=$(sed -nE 's/^[A-Za-z_][A-Za-z0-9_ *]* \*?(ls_[a-z0-9_]+)\(.*/\1/p' include/lockstep.h include/lockstep_profile.h)
+find src -name '*.c' | sort | xargs awk -v public="$public" -v fields="$fields" '
+    BEGIN {
+        split(public, names); for (i in names) all[names[i]] = 1
+        split(fields, names); for (i in names) delete all[names[i]]
+    }
+    FNR == 1 { name = "" }
+    name != "" && begun { if ($0 != "    LS_OWN_ENVIRONMENT;") print FILENAME, FNR, name; name = "" }
+    name != "" && /^\{/ { begun = 1 }
+    /^[A-Za-z_][A-Za-z0-9_ *]*[ *]ls_[a-z0-9_]+\(/ && !/^(static|typedef)/ && !/;$/ {
+        name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name); begun = 0
+        if (!(name in all)) name = ""
+    }' | while read -r file line name; do
+    report "$file" "$line" "$name does not begin with LS_OWN_ENVIRONMENT"
 done
 
 if [ -s "$found" ]; then

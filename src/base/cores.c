@@ -1,6 +1,5 @@
 #include "base/cores.h"
 
-#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -35,9 +34,4 @@ bool ls_pin_to_core(int i)
     CPU_ZERO(&one);
     CPU_SET(ls_core_number(i), &one);
     return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
-}
-
-void ls_set_arithmetic(void)
-{
-    fesetenv(FE_DFL_ENV);
 }

@@ -10,8 +10,4 @@ int ls_core_count(void);    /* in the process's affinity mask, at least 1 */
 int ls_core_number(int i);  /* the operating system's number of the i-th core of the mask */
 bool ls_pin_to_core(int i); /* the calling thread; false where the system does not allow it */
 
-/* IEEE arithmetic as the library's results need it: round to nearest, denormals kept. For each worker thread, whatever the
- * program that started it has set. */
-void ls_set_arithmetic(void);
-
 #endif

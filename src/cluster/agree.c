@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/session.h"
 #include "cluster/cluster.h"
 
@@ -66,6 +67,7 @@ static ls_status refuse_difference(ls_cluster *cluster, const char *all, const s
 
 ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_setting settings[], int n)
 {
+    LS_OWN_ENVIRONMENT;
     if (!cluster || ls_cluster_status(cluster) != LS_OK)
         return ls_cluster_status(cluster);
     ls_context *context = &cluster->context;

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/session.h"
 
 /* ---- Gathers ---- */
@@ -225,6 +226,7 @@ static ls_status meet(ls_cluster *cluster, bool deal)
 
 ls_cluster *ls_cluster_on(const ls_wire *wire)
 {
+    LS_OWN_ENVIRONMENT;
     ls_cluster *cluster = new_cluster();
     if (!cluster)
         return NULL;
@@ -239,6 +241,7 @@ ls_cluster *ls_cluster_on(const ls_wire *wire)
 
 ls_cluster *ls_cluster_start(void)
 {
+    LS_OWN_ENVIRONMENT;
     ls_launch launch;
     ls_cluster *cluster = new_cluster();
     if (!cluster || !ls_launch_find(&launch) || launch.ranks == 1) /* who is alone needs no MPI */
@@ -259,6 +262,7 @@ ls_cluster *ls_cluster_start(void)
 
 void ls_cluster_launched(int *rank, int *ranks, int *local)
 {
+    LS_OWN_ENVIRONMENT;
     ls_launch launch;
     bool found = ls_launch_find(&launch);
     if (rank)
@@ -271,6 +275,7 @@ void ls_cluster_launched(int *rank, int *ranks, int *local)
 
 void ls_cluster_part(ls_cluster *cluster)
 {
+    LS_OWN_ENVIRONMENT;
     if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) == LS_IO)
         return;
     atomic_store(&cluster->waiting, 1);
@@ -282,6 +287,7 @@ void ls_cluster_part(ls_cluster *cluster)
 /* The plugin stays loaded: an MPI leaves threads and handlers behind that would run into nothing. */
 void ls_cluster_end(ls_cluster *cluster)
 {
+    LS_OWN_ENVIRONMENT;
     if (!cluster)
         return;
     ls_cluster_part(cluster);
@@ -334,6 +340,7 @@ int64_t ls_cluster_process(const ls_cluster *cluster, int rank)
 
 ls_status ls_cluster_devices(ls_session *session, const ls_devices *mine, ls_devices all[])
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || !mine || !all)
         return LS_BAD_ARGUMENT;
     ls_cluster *cluster = session->options.cluster;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/plugin.h"
 #include "cluster/cluster.h"
 
@@ -86,6 +87,7 @@ bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
 
 const char *ls_cluster_plugin(int i, char *why, size_t size)
 {
+    LS_OWN_ENVIRONMENT;
     static const char *const built[] = {
 #ifdef LOCKSTEP_HAVE_OPENMPI
         "openmpi",

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/environment.h"
 #include "cluster/cluster.h"
 
 /* What travels. The last one says that its sender has come to its end. */
@@ -76,6 +77,7 @@ static bool take_wire(ls_cluster *cluster)
 
 void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[])
 {
+    LS_OWN_ENVIRONMENT;
     if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) != LS_OK)
         return;
     mine->waiting = atomic_load(&cluster->waiting);

@@ -1,4 +1,5 @@
 #include "data/data.h"
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/random.h"
 
@@ -213,6 +214,7 @@ bool ls_data_next(ls_data *data, const uint32_t **index, int *rows)
 
 ls_status ls_seek(ls_data *data, int64_t epoch, int batch)
 {
+    LS_OWN_ENVIRONMENT;
     if (!data)
         return LS_BAD_ARGUMENT;
     ls_status status = ls_context_status(data->context);

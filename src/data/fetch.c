@@ -1,4 +1,5 @@
 #include "data/fetch.h"
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/session.h"
 #include "data/idx.h"
@@ -210,6 +211,7 @@ ls_status ls_fetch_files(ls_context *context, const char *url, const char *direc
 ls_status ls_data_fetch(ls_session *session, const char *url, const char *directory,
                         void (*told)(const char *line, void *user), void *user)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session)
         return LS_OUT_OF_MEMORY;
     ls_context *context = &session->context;
@@ -228,6 +230,7 @@ ls_status ls_data_fetch(ls_session *session, const char *url, const char *direct
 
 ls_status ls_data_verify(ls_session *session, const char *directory)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session)
         return LS_OUT_OF_MEMORY;
     ls_context *context = &session->context;

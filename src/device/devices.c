@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/environment.h"
 #include "base/session.h"
 #include "device/cards.h"
 #include "device/cpu/select.h"
@@ -137,6 +138,7 @@ static ls_status add_item(ls_session *session, ls_devices *devices, const char *
 
 ls_devices ls_parse_devices(ls_session *session, const char *list)
 {
+    LS_OWN_ENVIRONMENT;
     ls_devices devices = none();
     if (!session || ls_failed(session))
         return devices;
@@ -166,6 +168,7 @@ static ls_devices devices_of(ls_device_type type, int first, int n)
 
 int ls_device_count(ls_session *session, ls_device_type type)
 {
+    LS_OWN_ENVIRONMENT;
     char why[256] = "";
     if (!session || ls_failed(session) || type == LS_HOST)
         return 0;
@@ -177,6 +180,7 @@ int ls_device_count(ls_session *session, ls_device_type type)
 
 ls_devices ls_all_devices(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return none();
     char why[256];
@@ -225,6 +229,7 @@ static ls_devices take_or_fall_back(ls_session *session, int first, int n)
 
 ls_device ls_try_gpu(ls_session *session, int i)
 {
+    LS_OWN_ENVIRONMENT;
     if (i < 0 || i >= LS_MAX_DEVICES) {
         if (session)
             ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device %d", i);
@@ -235,6 +240,7 @@ ls_device ls_try_gpu(ls_session *session, int i)
 
 ls_devices ls_try_devices(ls_session *session, int n)
 {
+    LS_OWN_ENVIRONMENT;
     if (n >= 1 && n <= LS_MAX_DEVICES)
         return take_or_fall_back(session, 0, n);
     if (session)
@@ -245,6 +251,7 @@ ls_devices ls_try_devices(ls_session *session, int n)
 
 ls_devices ls_try_all_gpus(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     char why[256];
     const int n = session ? share_of_cards(session, why, sizeof why).n : 0;
     return ls_try_devices(session, n ? n : 1);
@@ -263,6 +270,7 @@ int ls_device_write(char *text, size_t size, ls_device device)
 
 const char *ls_device_str(ls_session *session, ls_device device)
 {
+    LS_OWN_ENVIRONMENT;
     char text[32];
     ls_device_write(text, sizeof text, device);
     return session ? ls_intern(session, text) : "";
@@ -270,6 +278,7 @@ const char *ls_device_str(ls_session *session, ls_device device)
 
 const char *ls_devices_str(ls_session *session, ls_devices devices)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || devices.n > LS_MAX_DEVICES)
         return "[]";
     char text[SHOWN * 32 + 8] = "[";
@@ -285,6 +294,7 @@ const char *ls_devices_str(ls_session *session, ls_devices devices)
 
 const char *ls_device_about(ls_session *session, ls_device device)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session)
         return "";
     char text[256];

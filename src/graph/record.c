@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/random.h"
 
 enum { MAX_DIMENSION = 1 << 24, MAX_WINDOW = 1 << 15 };
@@ -111,6 +112,7 @@ ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w
 
 ls_tensor *ls_relu(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     if (!ls_operands(&x, 1, "ls_relu"))
         return NULL;
     return x->shape.rank < 1 ? ls_bad_shape(x, "ls_relu", "x must be (images, ...)")
@@ -119,6 +121,7 @@ ls_tensor *ls_relu(ls_tensor *x)
 
 ls_tensor *ls_flatten(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     if (!ls_operands(&x, 1, "ls_flatten") || x->shape.rank == 2)
         return x;
     int c, h, w;
@@ -158,6 +161,7 @@ static ls_tensor *with_windows(ls_tensor *y, int kernel, int stride, int padding
 
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *in[] = {x, weight, bias};
     int n = bias ? 3 : 2, c, height, width;
     if (!ls_operands(in, n, "ls_conv2d"))
@@ -190,6 +194,7 @@ static ls_tensor *product(ls_tensor *const in[], int n, int in_out, int64_t outp
 
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *in[] = {x, weight};
     if (!ls_operands(in, 2, "ls_matmul"))
         return NULL;
@@ -206,6 +211,7 @@ ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
 
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *in[] = {x, weight, bias};
     int n = bias ? 3 : 2;
     if (!ls_operands(in, n, "ls_linear"))
@@ -220,6 +226,7 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
 
 ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *in[] = {a, b};
     if (!ls_operands(in, 2, "ls_add"))
         return NULL;
@@ -254,16 +261,19 @@ static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const cha
 
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options)
 {
+    LS_OWN_ENVIRONMENT;
     return pool(x, options, LS_OP_AVG_POOL, "ls_avg_pool2d");
 }
 
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options)
 {
+    LS_OWN_ENVIRONMENT;
     return pool(x, options, LS_OP_MAX_POOL, "ls_max_pool2d");
 }
 
 ls_tensor *ls_global_avg_pool2d(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     if (!ls_operands(&x, 1, "ls_global_avg_pool2d"))
         return NULL;
     if (x->shape.rank != 4)
@@ -289,11 +299,13 @@ static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, double smoothin
 
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
 {
+    LS_OWN_ENVIRONMENT;
     return cross_entropy(logits, y, 0, "ls_cross_entropy");
 }
 
 ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing)
 {
+    LS_OWN_ENVIRONMENT;
     if (logits && !(smoothing >= 0 && smoothing <= 1)) {
         ls_raise(&logits->session->context, LS_BAD_ARGUMENT, "ls_cross_entropy_smooth: smoothing must be from 0 to 1");
         return NULL;

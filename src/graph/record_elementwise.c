@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "graph/record.h"
 
 enum { MAX_PARTS = 4 };
@@ -30,26 +31,31 @@ static ls_tensor *binary(ls_tensor *a, ls_tensor *b, ls_op op, const char *funct
 
 ls_tensor *ls_multiply(ls_tensor *a, ls_tensor *b)
 {
+    LS_OWN_ENVIRONMENT;
     return binary(a, b, LS_OP_MULTIPLY, "ls_multiply");
 }
 
 ls_tensor *ls_subtract(ls_tensor *a, ls_tensor *b)
 {
+    LS_OWN_ENVIRONMENT;
     return binary(a, b, LS_OP_SUBTRACT, "ls_subtract");
 }
 
 ls_tensor *ls_tanh(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     return unary(x, LS_OP_TANH, "ls_tanh");
 }
 
 ls_tensor *ls_sigmoid(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     return unary(x, LS_OP_SIGMOID, "ls_sigmoid");
 }
 
 ls_tensor *ls_softmax(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     if (ls_operands(&x, 1, "ls_softmax") && x->shape.rank != 2)
         return ls_bad_shape(x, "ls_softmax", "x must be (images, features)");
     return unary(x, LS_OP_SOFTMAX, "ls_softmax");
@@ -57,6 +63,7 @@ ls_tensor *ls_softmax(ls_tensor *x)
 
 ls_tensor *ls_scale(ls_tensor *x, double factor)
 {
+    LS_OWN_ENVIRONMENT;
     if (x && !isfinite((float)factor))
         ls_raise(&x->session->context, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite");
     ls_tensor *y = unary(x, LS_OP_SCALE, "ls_scale");
@@ -67,6 +74,7 @@ ls_tensor *ls_scale(ls_tensor *x, double factor)
 
 ls_tensor *ls_concat(ls_tensor *const parts[], int count)
 {
+    LS_OWN_ENVIRONMENT;
     if (!parts || count < 1 || !ls_operands(parts, count < MAX_PARTS ? count : MAX_PARTS, "ls_concat"))
         return NULL;
     if (count < 2 || count > MAX_PARTS) {
@@ -87,6 +95,7 @@ ls_tensor *ls_concat(ls_tensor *const parts[], int count)
 
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width)
 {
+    LS_OWN_ENVIRONMENT;
     if (!ls_operands(&x, 1, "ls_reshape"))
         return NULL;
     int c, h, w;
@@ -127,16 +136,19 @@ static bool has_images(ls_tensor *x, const char *function)
 
 ls_tensor *ls_sum_each(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     return has_images(x, "ls_sum_each") ? total(LS_OP_SUM, &x, 1, 1) : NULL;
 }
 
 ls_tensor *ls_mean_each(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     return has_images(x, "ls_mean_each") ? total(LS_OP_SUM, &x, 1, share_of(x)) : NULL;
 }
 
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *in[] = {a, b};
     if (!ls_operands(in, 2, "ls_mse"))
         return NULL;
@@ -163,11 +175,13 @@ static ls_tensor *fold(ls_tensor *x, ls_fold how, const char *function)
 
 ls_tensor *ls_sum(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     return fold(x, LS_FOLD_SUM, "ls_sum");
 }
 
 ls_tensor *ls_mean(ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     return fold(x, LS_FOLD_MEAN, "ls_mean");
 }
 
@@ -217,6 +231,7 @@ const char *ls_wrong_custom(const ls_custom *op)
 
 ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
 {
+    LS_OWN_ENVIRONMENT;
     const char *wrong = ls_wrong_custom(op);
     ls_session *session = inputs ? ls_operands(inputs, wrong ? 1 : op->inputs, "ls_custom_op") : NULL;
     if (!session)

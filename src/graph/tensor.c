@@ -1,4 +1,5 @@
 #include "graph/tensor.h"
+#include "base/environment.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -217,6 +218,7 @@ static int unlink_tensor(ls_tensors *tensors, ls_tensor *tensor)
 
 ls_tensor *ls_keep(ls_tensor *tensor)
 {
+    LS_OWN_ENVIRONMENT;
     if (!tensor || !tensor->scoped)
         return tensor;
     ls_tensors *tensors = tensor->session->tensors;

@@ -1,3 +1,4 @@
+#include "base/environment.h"
 #include "nn/module.h"
 
 static ls_module *bad(ls_session *session, const char *message)
@@ -16,6 +17,7 @@ static ls_tensor *own(ls_module *self, const char *name, ls_shape shape)
 
 ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     if (!block)
         return NULL;
     bool good = shape.rank >= 1 && shape.rank <= LS_MAX_RANK;
@@ -37,6 +39,7 @@ static ls_tensor *forward_conv2d(ls_module *self, ls_tensor *x)
 
 ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options)
 {
+    LS_OWN_ENVIRONMENT;
     if (channels < 1 || kernel < 1)
         return bad(session, "ls_nn_conv2d: channels and kernel must be at least 1");
     ls_module *module = ls_module_new(session, forward_conv2d);
@@ -57,6 +60,7 @@ static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
 
 ls_module *ls_nn_linear(ls_session *session, int features)
 {
+    LS_OWN_ENVIRONMENT;
     if (features < 1)
         return bad(session, "ls_nn_linear: features must be at least 1");
     ls_module *module = ls_module_new(session, forward_linear);
@@ -72,6 +76,7 @@ static ls_tensor *forward_batch_norm(ls_module *self, ls_tensor *x)
 
 ls_module *ls_nn_batch_norm(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     return ls_module_new(session, forward_batch_norm);
 }
 
@@ -82,6 +87,7 @@ static ls_tensor *forward_dropout(ls_module *self, ls_tensor *x)
 
 ls_module *ls_nn_dropout(ls_session *session, double rate)
 {
+    LS_OWN_ENVIRONMENT;
     if (!(rate >= 0 && rate < 1))
         return bad(session, "ls_nn_dropout: rate must be at least 0 and below 1");
     ls_module *module = ls_module_new(session, forward_dropout);
@@ -112,11 +118,13 @@ static ls_module *pool(ls_session *session, ls_forward *forward, const ls_pool *
 
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options)
 {
+    LS_OWN_ENVIRONMENT;
     return pool(session, forward_avg_pool2d, options);
 }
 
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options)
 {
+    LS_OWN_ENVIRONMENT;
     return pool(session, forward_max_pool2d, options);
 }
 
@@ -127,6 +135,7 @@ static ls_tensor *forward_fn(ls_module *self, ls_tensor *x)
 
 ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *))
 {
+    LS_OWN_ENVIRONMENT;
     if (!fn)
         return bad(session, "ls_nn_fn: fn is NULL");
     ls_module *module = ls_module_new(session, forward_fn);

@@ -1,4 +1,5 @@
 /* The LeNet of "Training on Multiple GPUs": explicit parameters W1, b1 .. W4, b4, two convolutions, two products. */
+#include "base/environment.h"
 #include "nn/module.h"
 
 static ls_tensor *lenet(ls_module *self, ls_tensor *x)
@@ -33,5 +34,6 @@ ls_module *ls_lenet_for(ls_session *session, int classes)
 
 ls_module *ls_lenet(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     return session && !ls_failed(session) ? ls_lenet_for(session, 10) : NULL;
 }

@@ -1,4 +1,5 @@
 #include "nn/module.h"
+#include "base/environment.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@ ls_module *ls_module_new(ls_session *session, ls_forward *forward)
 
 ls_module *ls_block(ls_session *session, ls_forward *forward, void *user)
 {
+    LS_OWN_ENVIRONMENT;
     if (session && !forward)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_block: forward is NULL");
     ls_module *module = ls_module_new(session, forward);
@@ -108,6 +110,7 @@ static ls_status check_place(const ls_module *parent, const char *name, const ls
 
 ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
 {
+    LS_OWN_ENVIRONMENT;
     if (!parent || !child) {
         ls_session *session = parent ? parent->session : child ? child->session : NULL;
         if (session)
@@ -138,6 +141,7 @@ ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
 
 ls_module *ls_sequential(ls_session *session, ls_module *const list[])
 {
+    LS_OWN_ENVIRONMENT;
     ls_module *module = session ? ls_block(session, forward_in_turn, NULL) : NULL;
     for (int i = 0; module && list && list[i]; i++)
         if (ls_append(module, NULL, list[i]) != LS_OK)
@@ -153,6 +157,7 @@ ls_module *ls_child(ls_module *parent, const char *name)
 
 ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x)
 {
+    LS_OWN_ENVIRONMENT;
     if (!parent || !x)
         return NULL;
     ls_session *session = parent->session;

@@ -1,5 +1,6 @@
 /* The ResNet-18 of "Concise Implementation for Multiple GPUs": a first convolution of 3 x 3 and no max-pooling, four stages of
  * two residual blocks. */
+#include "base/environment.h"
 #include "nn/module.h"
 
 #include <string.h>
@@ -25,6 +26,7 @@ static ls_module *residual_block(ls_session *session, int channels, bool use_1x1
 
 ls_module *ls_resnet18(ls_session *session, int classes)
 {
+    LS_OWN_ENVIRONMENT;
     static const char *const names[] = {"resnet_block1", "resnet_block2", "resnet_block3", "resnet_block4"};
     ls_module *net = ls_sequential(session, LS_LIST(ls_nn_conv2d(session, 64, 3, &(ls_conv){.padding = 1}),
                                                     ls_nn_batch_norm(session), ls_nn_fn(session, ls_relu)));
@@ -61,6 +63,7 @@ const char *ls_model_last_bias(const char *model)
 
 ls_module *ls_model_for(ls_session *session, const char *name, int classes)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return NULL;
     const struct model *model = find_model(name);
@@ -77,5 +80,6 @@ ls_module *ls_model_for(ls_session *session, const char *name, int classes)
 
 ls_module *ls_model(ls_session *session, const char *name)
 {
+    LS_OWN_ENVIRONMENT;
     return ls_model_for(session, name, 10);
 }

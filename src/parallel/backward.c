@@ -1,4 +1,5 @@
 /* Backward passes: on a device at once, through a network as a part of its next step. */
+#include "base/environment.h"
 #include "parallel/calls.h"
 #include "parallel/device_run.h"
 #include "parallel/realize.h"
@@ -65,6 +66,7 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
 
 ls_status ls_backward(ls_tensor *loss)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(loss, "ls_backward");
     if (!session)
         return loss ? ls_status_of(loss->session) : LS_BAD_ARGUMENT;
@@ -77,6 +79,7 @@ ls_status ls_backward(ls_tensor *loss)
 
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(y, "ls_backward_from");
     if (!session)
         return y ? ls_status_of(y->session) : LS_BAD_ARGUMENT;

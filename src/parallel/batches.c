@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/environment.h"
 #include "data/augment.h"
 #include "parallel/core.h"
 
@@ -72,6 +73,7 @@ ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_bat
 
 bool ls_next(ls_data *data, ls_batch *batch)
 {
+    LS_OWN_ENVIRONMENT;
     if (!data || !batch || !data->session || ls_failed(data->session))
         return false;
     ls_session *session = data->session;

@@ -1,4 +1,5 @@
 #include "parallel/calls.h"
+#include "base/environment.h"
 
 #include <string.h>
 
@@ -45,11 +46,13 @@ static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *
 
 ls_tensor *ls_train(ls_module *net, ls_tensor *X)
 {
+    LS_OWN_ENVIRONMENT;
     return call(net, X, true, "ls_train");
 }
 
 ls_tensor *ls_infer(ls_module *net, ls_tensor *X)
 {
+    LS_OWN_ENVIRONMENT;
     return call(net, X, false, "ls_infer");
 }
 
@@ -142,6 +145,7 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
 
 ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_param");
     if (!network)
         return NULL;

@@ -1,4 +1,5 @@
 /* A tiny training run on each core or card: a device that computes other numbers than its neighbours is found before the work begins. */
+#include "base/environment.h"
 #include "base/random.h"
 #include "base/session.h"
 #include "device/unit.h"
@@ -55,6 +56,7 @@ static bool is_tried(const int tried[], int n, int unit)
 
 ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!sum || devices.n < 1 || devices.n > LS_MAX_DEVICES)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/random.h"
 #include "graph/record.h"
 
@@ -201,6 +202,7 @@ static double check(checking *c)
 
 double ls_check_custom(ls_session *session, const ls_custom *op, const int shapes[][3], int rows)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return NAN;
     const char *wrong = ls_wrong_custom(op);

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "base/timer.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
@@ -184,6 +186,7 @@ static ls_checkpoints *new_checkpoints(ls_trainer *trainer, ls_data *data, const
 ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
                                     const ls_checkpoint_options *options)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return NULL;
     ls_session *session = trainer->session;
@@ -271,6 +274,7 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
 
 static void *write_checkpoint(void *argument)
 {
+    LS_OWN_ENVIRONMENT;
     ls_checkpoints *c = argument;
     int n = c->first[c->manifest.n_sections - 1];
     double begin = ls_seconds();
@@ -288,6 +292,7 @@ static void *write_checkpoint(void *argument)
 
 ls_status ls_checkpoint_wait(ls_checkpoints *c)
 {
+    LS_OWN_ENVIRONMENT;
     if (!c)
         return LS_BAD_ARGUMENT;
     join(c);
@@ -308,6 +313,7 @@ static ls_status make_ready(ls_checkpoints *c, const char *function)
 
 ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
 {
+    LS_OWN_ENVIRONMENT;
     if (!c)
         return LS_BAD_ARGUMENT;
     if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c) &&
@@ -322,7 +328,7 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
     if (!holds_folder(c))
         return LS_OK;
     copy_values(c, moments, age);
-    c->writing = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
+    c->writing = ls_thread_start(&c->thread, write_checkpoint, c);
     if (!c->writing)
         write_checkpoint(c); /* no thread to be had: the run waits */
     return LS_OK;
@@ -506,6 +512,7 @@ static ls_status follow(ls_checkpoints *c, point *to)
 
 bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
 {
+    LS_OWN_ENVIRONMENT;
     point to = {.number = 0};
     if (loaded)
         *loaded = (ls_checkpoint){.path = ""};

@@ -1,6 +1,7 @@
 /* Sums that tell whether ranks have the same data and the same numbers: quick, and no proof against malice. */
 #include <string.h>
 
+#include "base/environment.h"
 #include "data/data.h"
 #include "parallel/network.h"
 
@@ -22,6 +23,7 @@ static uint64_t mix(uint64_t sum, const void *data, size_t bytes)
 
 uint64_t ls_data_checksum(const ls_data *data)
 {
+    LS_OWN_ENVIRONMENT;
     if (!data)
         return 0;
     const ls_images *of = &data->of;
@@ -33,6 +35,7 @@ uint64_t ls_data_checksum(const ls_data *data)
 
 uint64_t ls_checksum(ls_module *net)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_checksum");
     if (!network || ls_network_settle(network) != LS_OK)
         return 0;

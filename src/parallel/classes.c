@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/environment.h"
 #include "data/data.h"
 
 static const char key[] = "classes"; /* in a file's metadata */
@@ -47,6 +48,7 @@ ls_status ls_network_learn_classes(ls_network *network, const ls_safetensors *fi
 
 ls_status ls_name_classes(ls_module *net, const char *const names[], int n)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_name_classes");
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;

@@ -3,6 +3,8 @@
 #include <time.h>
 
 #include "base/cores.h"
+#include "base/environment.h"
+#include "base/thread.h"
 #include "base/timer.h"
 #include "cluster/cluster.h"
 
@@ -88,7 +90,7 @@ static void *worker_main(void *argument)
     ls_engine *engine = worker->engine;
     if (worker->core->unit->core >= 0)
         ls_pin_to_core(worker->core->unit->core);
-    ls_set_arithmetic();
+    LS_OWN_ENVIRONMENT;
     pthread_mutex_lock(&engine->lock);
     for (;;) {
         while (!engine->stopping && worker->seen == engine->handed_in)
@@ -149,7 +151,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
         ls_meter_start(&worker->meter);
-        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0)
+        if (!ls_thread_start(&worker->thread, worker_main, worker))
             return ls_raise(engine->context, LS_OUT_OF_MEMORY,
                             "no thread for %s; the system's limit on threads is reached", worker->core->unit->name);
         engine->n_workers++;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/environment.h"
 #include "cluster/cluster.h"
 #include "device/watch.h"
 
@@ -492,6 +493,7 @@ ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begi
 
 bool ls_balanced(ls_trainer *trainer, int shards[])
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer || !trainer->handed_in)
         return false;
     const ls_step_job *step = &trainer->steps[(trainer->handed_in - 1) % LS_DEPTH];

@@ -1,4 +1,5 @@
 /* A network as a file for programs that compute it themselves. */
+#include "base/environment.h"
 #include "io/onnx.h"
 #include "parallel/stream.h"
 #include "parallel/weights.h"
@@ -16,6 +17,7 @@ static ls_trace *trace_call(ls_network *network)
 
 ls_status ls_export_onnx(ls_module *net, const char *path)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_export_onnx");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;

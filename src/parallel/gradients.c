@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "data/data.h"
 #include "parallel/network.h"
 #include "parallel/realize.h"
@@ -10,6 +11,7 @@
 
 ls_tensor *ls_track(ls_tensor *tensor)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_track");
     if (!session)
         return NULL;
@@ -28,6 +30,7 @@ ls_tensor *ls_track(ls_tensor *tensor)
 
 ls_tensor *ls_grad(ls_tensor *tensor)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_grad");
     if (!session)
         return NULL;
@@ -56,6 +59,7 @@ ls_tensor *ls_grad(ls_tensor *tensor)
 
 ls_status ls_clear_grad(ls_tensor *tensor)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_clear_grad");
     if (!session)
         return tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT;
@@ -161,6 +165,7 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
 
 ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_values_session(parameters, n, "ls_sgd_step");
     if (!session)
         return parameters && n > 0 && parameters[0] ? ls_status_of(parameters[0]->session) : LS_BAD_ARGUMENT;
@@ -230,6 +235,7 @@ static bool count_right(ls_net_fn *fn, void *const replica[], const ls_batch *b,
 
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_session_of(data);
     if (!session || ls_failed(session))
         return 0;

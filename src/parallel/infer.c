@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "cluster/cluster.h"
 #include "comm/runs.h"
 #include "data/data.h"
@@ -214,6 +215,7 @@ static void raise_not_finite(ls_session *session, const char *function, const ch
 
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
 {
+    LS_OWN_ENVIRONMENT;
     if (!net || !data || !metrics || ls_failed(net->session))
         return refuse(net, data && metrics ? net : NULL, "ls_evaluate");
     ls_session *session = net->session;
@@ -243,6 +245,7 @@ static int64_t first_not_finite(const float *numbers, int64_t n)
 
 ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes)
 {
+    LS_OWN_ENVIRONMENT;
     if (!net || !data || !logits || ls_failed(net->session))
         return refuse(net, data && logits ? net : NULL, "ls_predict");
     ls_session *session = net->session;
@@ -266,6 +269,7 @@ ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int cla
 
 double ls_accuracy(ls_module *net, const ls_data *data)
 {
+    LS_OWN_ENVIRONMENT;
     ls_metrics metrics = {0};
     if (ls_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
         return 0;

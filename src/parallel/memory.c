@@ -1,4 +1,5 @@
 /* What a training run will hold, told before it holds it. */
+#include "base/environment.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
 #include "parallel/clip.h"
@@ -23,6 +24,7 @@ static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
 
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/environment.h"
 #include "data/data.h"
 #include "nn/init.h"
 #include "parallel/classes.h"
@@ -457,6 +458,7 @@ static const char *wrong_init(const ls_init *init)
 
 ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
 {
+    LS_OWN_ENVIRONMENT;
     if (!net)
         return LS_BAD_ARGUMENT;
     ls_session *session = net->session;
@@ -509,6 +511,7 @@ ls_shape ls_images_shape(const ls_module *net)
 
 ls_status ls_wait(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session)
         return LS_BAD_ARGUMENT;
     ls_streams_wait(session);

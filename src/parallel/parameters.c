@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "parallel/network.h"
 
 static void tell(const ls_view *view, ls_parameter_info *info)
@@ -13,12 +14,14 @@ static void tell(const ls_view *view, ls_parameter_info *info)
 
 int ls_parameter_count(ls_module *net)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_parameter_count");
     return network ? network->flat.n_views : 0;
 }
 
 ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_parameter_at");
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
@@ -57,6 +60,7 @@ static ls_status status_after(ls_module *net)
 
 ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers)
 {
+    LS_OWN_ENVIRONMENT;
     const ls_view *view = find(net, name, values, numbers, "ls_read_parameter");
     if (!view)
         return status_after(net);
@@ -66,6 +70,7 @@ ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int
 
 ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers)
 {
+    LS_OWN_ENVIRONMENT;
     const ls_view *view = find(net, name, values, numbers, "ls_write_parameter");
     if (!view || ls_network_change(net->network, "ls_write_parameter") != LS_OK)
         return status_after(net);
@@ -75,6 +80,7 @@ ls_status ls_write_parameter(ls_module *net, const char *name, const float *valu
 
 ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_apply");
     if (!network || ls_network_settle(network) != LS_OK)
         return status_after(net);
@@ -92,6 +98,7 @@ ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, flo
 
 const char *ls_summary(ls_module *net)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_summary");
     if (!network)
         return "";

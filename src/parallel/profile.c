@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/timer.h"
 
 /* ---- While steps run ---- */
@@ -233,6 +234,7 @@ static ls_status make_room(ls_profile *profile, int64_t spans, bool on_cards)
 
 ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer || ls_failed(trainer->session))
         return NULL;
     ls_context *context = &trainer->session->context;
@@ -372,6 +374,7 @@ static void add_up(ls_profile *profile)
 
 ls_status ls_profile_stop(ls_profile *profile)
 {
+    LS_OWN_ENVIRONMENT;
     if (!profile)
         return LS_BAD_ARGUMENT;
     ls_session *session = profile->session;
@@ -405,6 +408,7 @@ static ls_status check_reading(const ls_profile *profile, bool good, const char 
 
 ls_status ls_profile_at(const ls_profile *profile, int i, ls_profile_row *row)
 {
+    LS_OWN_ENVIRONMENT;
     bool good = profile && row && i >= 0 && i < profile->n_rows;
     ls_status status = check_reading(profile, good, "ls_profile_at", row ? "there is no such row" : "row is NULL");
     if (status == LS_OK)
@@ -414,6 +418,7 @@ ls_status ls_profile_at(const ls_profile *profile, int i, ls_profile_row *row)
 
 ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum)
 {
+    LS_OWN_ENVIRONMENT;
     ls_status status = check_reading(profile, sum != NULL, "ls_profile_total", "sum is NULL");
     if (status == LS_OK)
         *sum = profile->sum;
@@ -422,6 +427,7 @@ ls_status ls_profile_total(const ls_profile *profile, ls_profile_sum *sum)
 
 ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *times)
 {
+    LS_OWN_ENVIRONMENT;
     bool good = profile && times && i >= 0 && i < profile->n_workers;
     ls_status status =
         check_reading(profile, good, "ls_profile_device", times ? "there is no such device" : "times is NULL");
@@ -432,6 +438,7 @@ ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *t
 
 int64_t ls_profile_spans(const ls_profile *profile)
 {
+    LS_OWN_ENVIRONMENT;
     int64_t n = 0;
     for (int i = 0; profile && !profile->trainer && profile->spans && i < profile->n_lists; i++)
         n += profile->spans[i].added;
@@ -440,6 +447,7 @@ int64_t ls_profile_spans(const ls_profile *profile)
 
 ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span)
 {
+    LS_OWN_ENVIRONMENT;
     bool good = span && i >= 0 && i < ls_profile_spans(profile);
     ls_status status =
         check_reading(profile, good, "ls_profile_span_at", span ? "there is no such span" : "span is NULL");
@@ -469,6 +477,7 @@ ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span
 
 ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return LS_BAD_ARGUMENT;
     const ls_network *network = trainer->network;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/session.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
@@ -62,6 +63,7 @@ static void find_place(ls_session *session)
 
 ls_session *ls_open(const ls_options *options)
 {
+    LS_OWN_ENVIRONMENT;
     ls_context context;
     if (ls_context_init(&context, options ? options->allocator : NULL) != LS_OK)
         return NULL;
@@ -84,6 +86,7 @@ ls_session *ls_open(const ls_options *options)
 
 ls_status ls_close(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session)
         return LS_OUT_OF_MEMORY;
     ls_wait(session);
@@ -107,11 +110,13 @@ ls_status ls_close(ls_session *session)
 
 int ls_enter(ls_session *session)
 {
+    LS_OWN_ENVIRONMENT;
     return !session || ls_failed(session) ? -1 : ls_scope_open(session, NULL);
 }
 
 void ls_leave(ls_session *session, int scope)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || scope == -1)
         return;
     ls_wait(session);
@@ -126,6 +131,7 @@ void ls_leave(ls_session *session, int scope)
  * done. */
 bool ls_catch(ls_session *session, ls_status status)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || status == LS_OK || ls_status_of(session) != status)
         return false;
     ls_wait(session);
@@ -154,6 +160,7 @@ static ls_data *own(ls_session *session, ls_data *data)
 
 ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const ls_loader *loader)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return NULL;
     return own(session, ls_dataset_open(&session->context, session->options.seed, name, part, loader));
@@ -161,12 +168,14 @@ ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const
 
 ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
 {
+    LS_OWN_ENVIRONMENT;
     return ls_data_open(session, "fashion-mnist", part, loader);
 }
 
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
                              int channels, int height, int width, int classes, const ls_loader *loader)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return NULL;
     ls_context *context = &session->context;

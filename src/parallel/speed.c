@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 
 #include "base/cores.h"
+#include "base/environment.h"
 #include "base/session.h"
+#include "base/thread.h"
 #include "device/cpu/select.h"
 #include "device/cpu/speed.h"
 
@@ -25,7 +27,7 @@ static void *measure(void *argument)
 {
     measuring *m = argument;
     ls_pin_to_core(m->core);
-    ls_set_arithmetic();
+    LS_OWN_ENVIRONMENT;
     while (!atomic_load(m->go))
         sched_yield();
     m->speed.flops = ls_cpu_peak(m->backend);
@@ -65,7 +67,7 @@ static ls_status measure_together(measuring *each, int n, ls_context *context)
     int started = 0;
     for (; started < n; started++) {
         each[started].go = &go;
-        if (pthread_create(&each[started].thread, NULL, measure, &each[started]) != 0)
+        if (!ls_thread_start(&each[started].thread, measure, &each[started]))
             break;
     }
     atomic_store(&go, true);
@@ -80,6 +82,7 @@ static ls_status measure_together(measuring *each, int n, ls_context *context)
 
 ls_status ls_measure_speed(ls_session *session, ls_devices devices, ls_speed *speed)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session)
         return LS_BAD_ARGUMENT;
     if (ls_wait(session) != LS_OK)

@@ -1,9 +1,10 @@
 #include "parallel/stream.h"
 
-#include <fenv.h>
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/environment.h"
+#include "base/thread.h"
 #include "cluster/cluster.h"
 
 /* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon allocates
@@ -129,7 +130,7 @@ static void *stream_main(void *argument)
     ls_streams *streams = stream->streams;
     if (stream->core->unit->core >= 0)
         ls_pin_to_core(stream->core->unit->core);
-    ls_set_arithmetic();
+    LS_OWN_ENVIRONMENT;
     pthread_mutex_lock(&streams->lock);
     for (;;) {
         if (!stream->first && !streams->stopping) {
@@ -241,7 +242,7 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
         (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core, .awaited = NOBODY};
     pthread_cond_init(&stream->handed, NULL);
     pthread_mutex_lock(&streams->lock); /* which the thread waits for */
-    if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
+    if (!ls_thread_start(&stream->thread, stream_main, stream)) {
         pthread_mutex_unlock(&streams->lock);
         ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for %s; the system's limit on threads is reached",
                  core->unit->name);
@@ -368,11 +369,7 @@ void ls_task_hand_in(ls_task *task)
     ls_stream *stream = task->stream;
     task->dropped = ls_failed(task->session);
     if (!stream) {
-        fenv_t callers; /* the program may have set another arithmetic for itself */
-        fegetenv(&callers);
-        ls_set_arithmetic();
         do_task(streams, task, NULL);
-        fesetenv(&callers);
         return;
     }
     stream->handed_in++;

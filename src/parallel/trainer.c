@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/random.h"
 #include "comm/link.h"
 #include "data/data.h"
@@ -43,6 +44,7 @@ static void free_trainer(void *object)
 
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_trainer_new");
     if (!network)
         return NULL;
@@ -107,6 +109,7 @@ static ls_status meet(ls_trainer *trainer)
 
 const char *ls_meeting(ls_trainer *trainer, bool *direct)
 {
+    LS_OWN_ENVIRONMENT;
     if (trainer && !ls_failed(trainer->session))
         meet(trainer);
     if (direct)
@@ -153,6 +156,7 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
 
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;
@@ -429,6 +433,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 
 ls_status ls_step(ls_trainer *trainer)
 {
+    LS_OWN_ENVIRONMENT;
     return trainer ? hand_in(trainer, true, "ls_step") : LS_BAD_ARGUMENT;
 }
 
@@ -440,6 +445,7 @@ void ls_ask(ls_trainer *trainer, int number)
 
 int ls_asked(ls_trainer *trainer)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return 0;
     if (ls_cluster_ranks(trainer->session->options.cluster) == 1)
@@ -477,6 +483,7 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer || !report)
         return false;
     pthread_mutex_lock(&trainer->lock);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/random.h"
 #include "io/print.h"
 #include "parallel/copies.h"
@@ -39,6 +40,7 @@ static ls_tensor *make(ls_session *session, ls_shape shape, const char *function
 
 ls_tensor *ls_full(ls_session *session, double value, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *tensor = make(session, shape, "ls_full");
     for (size_t i = 0; tensor && i < tensor->array->n; i++)
         tensor->array->data[i] = (float)value;
@@ -47,11 +49,13 @@ ls_tensor *ls_full(ls_session *session, double value, ls_shape shape)
 
 ls_tensor *ls_zeros(ls_session *session, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     return ls_full(session, 0, shape);
 }
 
 ls_tensor *ls_arange(ls_session *session, double first, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     ls_tensor *tensor = make(session, shape, "ls_arange");
     for (size_t i = 0; tensor && i < tensor->array->n; i++)
         tensor->array->data[i] = (float)(first + (double)i);
@@ -60,6 +64,7 @@ ls_tensor *ls_arange(ls_session *session, double first, ls_shape shape)
 
 ls_tensor *ls_values(ls_session *session, const float *values, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     if (session && !values)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_values: values is NULL");
     ls_tensor *tensor = make(session, shape, "ls_values");
@@ -87,16 +92,19 @@ static ls_tensor *draw(ls_session *session, const char *key, double scale, ls_sh
 
 ls_tensor *ls_randn(ls_session *session, const char *key, double scale, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     return draw(session, key, scale, shape, "ls_randn", ls_derived_normal);
 }
 
 ls_tensor *ls_uniform(ls_session *session, const char *key, ls_shape shape)
 {
+    LS_OWN_ENVIRONMENT;
     return draw(session, key, 1, shape, "ls_uniform", ls_derived_uniform);
 }
 
 ls_tensor *ls_named(ls_tensor *tensor, const char *name)
 {
+    LS_OWN_ENVIRONMENT;
     if (tensor && name && !ls_failed(tensor->session))
         tensor->name = ls_intern(tensor->session, name);
     return tensor;
@@ -120,6 +128,7 @@ static ls_tensor *copy_of(ls_tensor *tensor, ls_device device, const char *funct
 
 ls_tensor *ls_clone(ls_tensor *tensor, ls_device device)
 {
+    LS_OWN_ENVIRONMENT;
     return copy_of(tensor, device, "ls_clone");
 }
 
@@ -149,6 +158,7 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
 
 ls_tensor *ls_to(ls_tensor *tensor, ls_device device)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_to");
     if (!session || ls_check_device(session, device, "ls_to") != LS_OK)
         return NULL;
@@ -184,6 +194,7 @@ static ls_tensor *rows_of(ls_tensor *tensor, int64_t first, int64_t rows, const 
 
 ls_tensor *ls_at(ls_tensor *tensor, int64_t i)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_at");
     if (!session)
         return NULL;
@@ -203,6 +214,7 @@ ls_tensor *ls_at(ls_tensor *tensor, int64_t i)
 
 ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[])
 {
+    LS_OWN_ENVIRONMENT;
     for (int d = 0; parts && d < devices.n && d < LS_MAX_DEVICES; d++)
         parts[d] = NULL; /* a caller that checks at its end must not go on with what was in its memory */
     ls_session *session = ls_value_session(tensor, "ls_scatter");
@@ -234,6 +246,7 @@ ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[])
 
 ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_values_session(parts, n, "ls_gather");
     if (!session || ls_check_device(session, device, "ls_gather") != LS_OK)
         return NULL;
@@ -302,6 +315,7 @@ static ls_copying copying_of(const ls_tensor *to, const ls_tensor *from)
 
 ls_status ls_assign(ls_tensor *to, ls_tensor *from)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = writable(to, from, "ls_assign");
     if (!session)
         return to ? ls_status_of(to->session) : LS_BAD_ARGUMENT;
@@ -317,6 +331,7 @@ ls_status ls_assign(ls_tensor *to, ls_tensor *from)
 
 ls_status ls_add_to(ls_tensor *to, ls_tensor *from)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = writable(to, from, "ls_add_to");
     if (!session || ls_realize(to, "ls_add_to") != LS_OK)
         return to ? ls_status_of(to->session) : LS_BAD_ARGUMENT;
@@ -344,6 +359,7 @@ static ls_array *seen(ls_tensor *tensor, size_t *offset)
 
 ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_read");
     if (!session)
         return tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT;
@@ -364,6 +380,7 @@ ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
 
 double ls_item(ls_tensor *tensor)
 {
+    LS_OWN_ENVIRONMENT;
     float value = 0;
     ls_session *session = ls_value_session(tensor, "ls_item");
     if (!session)
@@ -375,6 +392,7 @@ double ls_item(ls_tensor *tensor)
 
 const char *ls_str(ls_tensor *tensor)
 {
+    LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_str");
     if (!session)
         return "";

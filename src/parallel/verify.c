@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "cluster/cluster.h"
 #include "parallel/mirror.h"
 #include "parallel/step.h"
@@ -292,6 +293,7 @@ static void run_on_all(verifying *v)
 
 ls_status ls_verify(ls_trainer *trainer)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer || ls_failed(trainer->session))
         return trainer ? ls_status_of(trainer->session) : LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "io/fingerprint.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
@@ -70,6 +71,7 @@ void ls_weights_about_free(ls_context *context, ls_weights_about *about)
 
 ls_status ls_save(ls_module *net, const char *path)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_save");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
@@ -201,6 +203,7 @@ static ls_status load_first(ls_network *network, const ls_safetensors *file, con
 
 ls_status ls_load(ls_module *net, const char *path)
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_load");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
@@ -220,6 +223,7 @@ ls_status ls_load(ls_module *net, const char *path)
 
 ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !name || size == 0)
@@ -233,6 +237,7 @@ ls_status ls_model_of_file(ls_session *session, const char *path, char *name, si
 
 ls_module *ls_model_for_file(ls_session *session, const char *name, const char *path)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return NULL;
     if (!path) {
@@ -250,6 +255,7 @@ ls_module *ls_model_for_file(ls_session *session, const char *name, const char *
 
 ls_status ls_fingerprint(ls_module *net, char digits[65])
 {
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_fingerprint");
     if (digits)
         digits[0] = '\0';
@@ -267,6 +273,7 @@ ls_status ls_fingerprint(ls_module *net, char digits[65])
 
 ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits[65])
 {
+    LS_OWN_ENVIRONMENT;
     if (digits)
         digits[0] = '\0';
     if (!session || ls_failed(session))
@@ -278,6 +285,7 @@ ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits
 
 ls_status ls_save_npy(ls_session *session, const char *path, const float *values, int64_t rows, int64_t columns)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !values || rows < 0 || columns < 0)

@@ -1,5 +1,6 @@
 /* The plugin that joins cards by NCCL, of which it takes no more than sends and receives: what NCCL adds up itself it adds in an order
  * of its own. Communicators are non-blocking, so that whoever waits can give up. */
+#include "base/thread.h"
 #include "device/link.h"
 
 #include <nccl.h>
@@ -117,7 +118,7 @@ static void part(ls_link *link, bool good)
     pthread_t thread;
     if (link->comm && good && !link->failed && await(link, "the end", ncclCommFinalize(link->comm), TO_PART))
         ncclCommDestroy(link->comm);
-    else if (link->comm && pthread_create(&thread, NULL, cut_off, link->comm) == 0)
+    else if (link->comm && ls_thread_start(&thread, cut_off, link->comm))
         pthread_detach(thread);
     else if (link->comm)
         cut_off(link->comm);
