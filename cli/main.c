@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct command {
@@ -80,6 +81,7 @@ static bool is_one_of(const char *name, const char *a, const char *b, const char
 int main(int argc, char **argv)
 {
     hold_standard_streams();
+    umask(umask(0) & ~(mode_t)S_IRWXU); /* a run reads its own files again */
     /* A reader that goes away shows as a failed write, and a lost progress bar ends no run; so does a file that may not grow. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

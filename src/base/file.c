@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { OWNERS_FILE = S_IRUSR | S_IWUSR };
+
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static ls_status not_regular(ls_context *context, const char *path, mode_t mode)
@@ -96,6 +98,31 @@ ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t of
     return LS_OK;
 }
 
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+int ls_file_make(const char *path, int flags)
+{
+    struct stat about;
+    int fd;
+    do {
+        fd = open(path, flags | O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    } while (fd < 0 && errno == EINTR);
+    if (fd >= 0 && fstat(fd, &about) == 0 && (about.st_mode & OWNERS_FILE) != OWNERS_FILE)
+        (void)!fchmod(fd, (about.st_mode & 07777) | OWNERS_FILE); /* some file systems have no modes */
+    return fd;
+}
+
+/* As ls_file_make. Returns an errno, 0 after success. */
+static int make_directory(const char *path)
+{
+    struct stat about;
+    if (mkdir(path, 0777) != 0)
+        return errno;
+    if (stat(path, &about) == 0 && (about.st_mode & S_IRWXU) != S_IRWXU)
+        (void)!chmod(path, (about.st_mode & 07777) | S_IRWXU);
+    return 0;
+}
+
 /* ---- Replacing --------------------------------------------------------------------------------------------------- */
 
 struct ls_replace {
@@ -130,8 +157,7 @@ static ls_status fail(ls_replace *replace, const char *what, int error)
     return ls_raise(replace->context, LS_IO, "%s: cannot be %s: %s", replace->path, what, strerror(error));
 }
 
-/* A new name for every attempt; the process's number keeps two programs apart, O_EXCL decides what is left. Unlike
- * mkstemp the mode follows the umask, as for any file that a program writes. */
+/* A new name for every attempt; the process's number keeps two programs apart, O_EXCL decides what is left. */
 static int open_temporary(ls_replace *replace)
 {
     for (int attempt = 0; attempt < 1000; attempt++) {
@@ -140,8 +166,8 @@ static int open_temporary(ls_replace *replace)
             ls_format(replace->context, "a path", "%s.%ld.%d.tmp", replace->path, (long)getpid(), attempt);
         if (!replace->temporary)
             return -1;
-        int fd = open(replace->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
-        if (fd >= 0 || (errno != EEXIST && errno != EINTR))
+        int fd = ls_file_make(replace->temporary, O_EXCL);
+        if (fd >= 0 || errno != EEXIST)
             return fd;
     }
     return -1;
@@ -266,7 +292,7 @@ ls_status ls_make_directories(ls_context *context, const char *path)
             continue;
         at[1] = 0;
         struct stat about;
-        int error = mkdir(copy, 0777) == 0 ? 0 : errno;
+        int error = make_directory(copy);
         if (error && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
             status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(error));
         at[1] = next;

@@ -23,6 +23,11 @@ bool ls_file_is_there(const char *path);
 /* Exactly `count` bytes from `offset`; a file that has become shorter is LS_BAD_FILE. */
 ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t offset, void *into, size_t count);
 
+/* Opens a file for reading and writing, made where it is not there, with more of open's flags; -1 after a failure, with errno. The mode
+ * follows the umask, as for any file that a program writes, but its owner may read and write it whatever the umask says: a run
+ * reads its own files again. */
+int ls_file_make(const char *path, int flags);
+
 struct ls_sha256;
 
 /* A file that replaces `path` as a whole or not at all: it is written under a temporary name in the same directory and

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/timer.h"
 
 enum { FIELD = 80, ENTRY = 640, LONGEST_END = 10 /* seconds that a process may take to go */ };
@@ -152,7 +153,7 @@ static int open_locked(ls_context *context, const char *path, bool *kernel)
 {
     const double began = ls_seconds();
     for (int attempt = 0; attempt < 100;) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0666);
+        int fd = ls_file_make(path, O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0) {
             ls_raise(context, LS_IO, "%s: cannot be written: %s", path, strerror(errno));
             return -1;

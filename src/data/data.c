@@ -173,6 +173,7 @@ const char *ls_data_class(const ls_data *data, int label)
 
 bool ls_data_reads(const ls_data *data, const char *path)
 {
+    LS_OWN_ENVIRONMENT;
     return data && path && ls_file_list_has(&data->of.files, path);
 }
 

@@ -506,6 +506,7 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
 
 ls_shape ls_images_shape(const ls_module *net)
 {
+    LS_OWN_ENVIRONMENT;
     return net && net->network && net->network->defined ? net->network->images : (ls_shape){.rank = 0};
 }
 

@@ -205,6 +205,7 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
 
 ls_status ls_read_picture(ls_session *session, const char *path, int channels, int height, int width, uint8_t *pixels)
 {
+    LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !pixels || (channels != 1 && channels != LS_COLOURS) || height < 1 || width < 1 ||
