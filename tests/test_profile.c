@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <lockstep_profile.h>
+#include <pthread.h>
 
 #include "tensors.h"
 #include "training.h"
@@ -284,6 +285,91 @@ static void spans_nest_and_fill_the_steps(void **state)
     }
 }
 
+/* Hands memory out again that was given back, the latest first: a struct lies where one of its kind lay. */
+typedef struct block {
+    struct block *next;
+    size_t bytes;
+} block;
+enum { HEADER = 64, MOST_REUSED = 1024 };
+typedef struct blocks {
+    block *free[MOST_REUSED];
+    pthread_mutex_t lock;
+} blocks;
+
+static void *allocate_again(size_t bytes, size_t alignment, void *user)
+{
+    blocks *all = user;
+    block *found = NULL;
+    assert_true(alignment <= HEADER);
+    pthread_mutex_lock(&all->lock);
+    if (bytes < MOST_REUSED && all->free[bytes]) {
+        found = all->free[bytes];
+        all->free[bytes] = found->next;
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (!found)
+        found = aligned_alloc(HEADER, HEADER + (bytes + HEADER - 1) / HEADER * HEADER);
+    *found = (block){.bytes = bytes};
+    return (char *)found + HEADER;
+}
+
+static void release_to(void *memory, void *user)
+{
+    blocks *all = user;
+    block *given = memory ? (block *)((char *)memory - HEADER) : NULL;
+    if (!given || given->bytes >= MOST_REUSED) {
+        free(given);
+        return;
+    }
+    pthread_mutex_lock(&all->lock);
+    given->next = all->free[given->bytes];
+    all->free[given->bytes] = given;
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* More computations than are kept: plans come to lie where others lay, which had more or fewer steps. */
+static void plans_are_told_apart(void **state)
+{
+    (void)state;
+    enum { PLANS = 300 };
+    static blocks all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    setup t = open_setup("cpu:0", &(ls_allocator){allocate_again, release_to, &all});
+    ls_module *net = ls_sequential(t.s, LS_LIST(ls_nn_fn(t.s, ls_flatten), ls_nn_linear(t.s, CLASSES)));
+    ls_initialize(net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.kind = LS_HE, .like = t.data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
+    ls_profile *profile = ls_profile_start(trainer, 100000);
+    ls_batch batch;
+    for (int i = 0; i < PLANS && !ls_failed(t.s);) {
+        if (!ls_next(t.data, &batch))
+            continue;
+        ls_tensor *losses = ls_scale(test_losses(net, &batch), 1 + i++ / 1024.0);
+        ls_backward(i % 2 ? losses : ls_scale(losses, 0.5));
+        ls_step(trainer);
+    }
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    assert_string_equal(ls_message(t.s), "");
+    int scaled = 0, spans = 0;
+    ls_profile_row row;
+    for (int i = 0; i < ls_profile_rows(profile); i++) {
+        ls_profile_at(profile, i, &row);
+        assert_int_equal(row.calls, SHARDS);
+        scaled += row.direction == LS_FORWARD && strcmp(row.operation, "scale") == 0;
+    }
+    assert_int_equal(scaled, PLANS * 3 / 2);
+    for (int64_t i = 0; i < ls_profile_spans(profile); i++) {
+        ls_span span;
+        ls_profile_span_at(profile, i, &span);
+        spans += span.kind == LS_SPAN_OPERATION && span.row >= 0;
+    }
+    assert_int_equal(spans, ls_profile_rows(profile) * SHARDS);
+    assert_int_equal(ls_close(t.s), LS_OK);
+    for (int i = 0; i < MOST_REUSED; i++)
+        for (block *one = all.free[i], *next; one; one = next) {
+            next = one->next;
+            free(one);
+        }
+}
+
 static void old_spans_give_way(void **state)
 {
     (void)state;
@@ -450,6 +536,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(what_a_core_can_do),        cmocka_unit_test(spans_nest_and_fill_the_steps),
         cmocka_unit_test(old_spans_give_way),        cmocka_unit_test(devices_tell_their_times),
+        cmocka_unit_test(plans_are_told_apart),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -35,13 +35,9 @@ int ls_watch_note(ls_unit *unit, int from, ls_span_kind kind, int number, double
     int to = from < 0 || watch->n == LS_MOST_MARKS ? -1 : unit->type->mark(unit);
     if (to < 0)
         return -1;
-    const ls_spans *spans = watch->of->spans;
     watch->noted[watch->n++] = (ls_noted){.of = watch->of,
                                           .seconds = seconds,
-                                          .span = {.step = spans ? spans->step : 0,
-                                                   .plan = (int16_t)(spans ? spans->plan : 0),
-                                                   .number = number,
-                                                   .kind = (int16_t)kind},
+                                          .span = ls_spans_new(watch->of->spans, kind, number),
                                           .from = from,
                                           .to = to};
     return to;

@@ -11,7 +11,7 @@
 static ls_measured *find(const ls_profile *profile, const ls_plan *plan)
 {
     ls_measured *m = profile->plans;
-    while (m && m->plan != plan)
+    while (m && m->plan != plan->number)
         m = m->next;
     return m;
 }
@@ -44,7 +44,7 @@ ls_status ls_profile_reserve(ls_profile *profile, const ls_plan *plan)
         return LS_OUT_OF_MEMORY;
     }
     memcpy(m->steps, plan->steps, n * sizeof *m->steps);
-    m->plan = plan;
+    m->plan = plan->number;
     m->n = plan->n_steps;
     for (const ls_measured *before = profile->plans; before; before = before->next)
         m->number = before->number + 1;

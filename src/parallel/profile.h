@@ -13,8 +13,8 @@
 /* A plan that was run, and for each of its steps the times of each core. */
 typedef struct ls_measured {
     struct ls_measured *next;
-    const ls_plan *plan;
-    int number;
+    uint64_t plan; /* its number: another plan may come to lie where this one lay */
+    int number;    /* among those that were run */
     ls_plan_step *steps; /* a copy: what is read later needs no plan */
     int n;
     ls_tally *tally; /* [cores][n] */
