@@ -397,6 +397,40 @@ static void batches_are_scopes(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* A loop that draws by a new key each time holds no more after it; a copy bears the name on. */
+static void names_go_with_their_tensors(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_allocator allocator = {count_allocate, count_release, &c};
+    ls_session *s = ls_open(&(ls_options){.allocator = &allocator});
+    ls_tensor *last = ls_track(ls_randn(s, "weights", 1, LS_SHAPE(2)));
+    long before = 0;
+    for (int i = 0; i < 1000; i++) {
+        char key[32];
+        if (i == 1)
+            before = test_alive(&c);
+        int scope = ls_enter(s);
+        snprintf(key, sizeof key, "noise %d", i);
+        ls_tensor *noise = ls_randn(s, key, 1, LS_SHAPE(2)), *again = ls_uniform(s, key, LS_SHAPE(2));
+        ls_tensor *copy = ls_clone(noise, ls_cpu(0));
+        snprintf(key, sizeof key, "a part %d", i);
+        ls_named(ls_at(noise, 1), key);
+        ls_named(again, "the same");
+        assert_null(ls_grad(copy));
+        snprintf(key, sizeof key, "ls_grad: noise %d on cpu(0)", i);
+        assert_caught(s, LS_BAD_ARGUMENT, key);
+        ls_leave(s, scope);
+    }
+    assert_int_equal(test_alive(&c), before);
+    ls_tensor *gradient = ls_grad(last);
+    ls_named(last, "others");
+    ls_read(gradient, (float[2]){0}, 2);
+    assert_caught(s, LS_STALE, "the gradient of others");
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +447,7 @@ int main(void)
         cmocka_unit_test(scopes),
         cmocka_unit_test(data_goes_with_its_scope),
         cmocka_unit_test(batches_are_scopes),
+        cmocka_unit_test(names_go_with_their_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,21 +28,17 @@ void ls_release_owned(ls_session *session, const ls_owned *mark)
     }
 }
 
-static void *keep(ls_session *session, void *memory, const char *text)
+void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what)
 {
+    void *memory = ls_alloc(&session->context, count, size, what);
     ls_owned *entry = memory ? ls_alloc(&session->context, 1, sizeof *entry, "the session's list") : NULL;
     if (!entry) {
         ls_release(&session->context, memory);
         return NULL;
     }
-    *entry = (ls_owned){.object = memory, .text = text, .next = session->kept};
+    *entry = (ls_owned){.object = memory, .next = session->kept};
     session->kept = entry;
     return memory;
-}
-
-void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what)
-{
-    return keep(session, ls_alloc(&session->context, count, size, what), NULL);
 }
 
 void ls_release_kept(ls_session *session)
@@ -53,17 +49,6 @@ void ls_release_kept(ls_session *session)
         ls_release(&session->context, entry->object);
         ls_release(&session->context, entry);
     }
-}
-
-const char *ls_intern(ls_session *session, const char *text)
-{
-    if (!*text)
-        return "";
-    for (const ls_owned *entry = session->kept; entry; entry = entry->next)
-        if (entry->text && strcmp(entry->text, text) == 0)
-            return entry->text;
-    char *copy = ls_copy_string(&session->context, text, "a name");
-    return keep(session, copy, copy) ? copy : "";
 }
 
 void ls_counted_hold(ls_counted *counted)

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 
 #include "base/context.h"
+#include "base/names.h"
 
 typedef struct ls_owned {
     void *object;
     void (*release)(void *object);
-    const char *text; /* of an interned name: the object itself */
     struct ls_owned *next;
 } ls_owned;
 
@@ -19,6 +19,7 @@ struct ls_session {
     ls_context context;
     ls_options options;             /* defaults filled in */
     int place, sharers;             /* this process among the ranks of its host, and how many they are */
+    ls_names names;
     const char *notice;             /* interned */
     int cards;                      /* GPUs that were seen when a device was checked last; they are not looked for again */
     ls_owned *owned;                /* from the youngest on */
@@ -49,9 +50,6 @@ void ls_release_owned(ls_session *session, const ls_owned *mark);
 /* Zeroed memory that lives as long as the session, whatever scope is open. */
 void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what);
 void ls_release_kept(ls_session *session);
-
-/* The same text, kept for the session's life; equal texts give equal pointers. "" when memory runs out. */
-const char *ls_intern(ls_session *session, const char *text);
 
 /* What is freed by the last one who holds it. */
 typedef struct ls_counted {

@@ -135,6 +135,13 @@ ls_tensor *ls_tensor_hold(ls_tensor *tensor)
     return tensor;
 }
 
+void ls_tensor_call(ls_tensor *tensor, const char *name)
+{
+    const char *before = tensor->name; /* which may be the new one too */
+    tensor->name = ls_name_hold(tensor->session, name);
+    ls_name_drop(tensor->session, before);
+}
+
 /* Lets go of a tensor; one that nobody holds any more joins the list. */
 static void let_go(ls_tensor *tensor, ls_tensor **unheld)
 {
@@ -157,6 +164,7 @@ void ls_tensor_drop(ls_tensor *tensor)
         ls_array_drop(tensor->gradient);
         ls_samples_drop(&tensor->samples);
         ls_release(&tensor->session->context, tensor->text);
+        ls_name_drop(tensor->session, tensor->name);
         ls_tensors *tensors = tensor->session->tensors;
         *tensor = (ls_tensor){.session = tensor->session, .next = tensors->free};
         tensors->free = tensor;

@@ -54,7 +54,7 @@ struct ls_tensor {
     ls_shape shape; /* dim[0] is -1 under a module's forward: any number of images */
     ls_device device;
     bool needs_gradient;
-    const char *name; /* for messages; "" without one */
+    const char *name; /* for messages; "" without one. Of base/names.h: dropped with the tensor */
 
     ls_attributes attributes;
     ls_tensor *in[LS_MAX_IN];
@@ -107,6 +107,8 @@ void ls_tensors_free(ls_session *session);
 ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, ls_device device);
 ls_tensor *ls_tensor_hold(ls_tensor *tensor);
 void ls_tensor_drop(ls_tensor *tensor); /* NULL is fine */
+/* Gives it a name, for as long as it is there. */
+void ls_tensor_call(ls_tensor *tensor, const char *name);
 
 /* Takes the network from what was made with it and outlives it: such tensors are LS_STALE from now on. */
 void ls_tensors_forget(ls_session *session, const struct ls_network *network);

@@ -13,7 +13,7 @@ static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_sha
         return NULL;
     tensor->samples = *list;
     ls_samples_hold(&tensor->samples);
-    tensor->name = kind == LS_TENSOR_IMAGES ? "a batch's images" : "a batch's labels";
+    tensor->name = ls_intern(session, kind == LS_TENSOR_IMAGES ? "a batch's images" : "a batch's labels");
     return tensor;
 }
 

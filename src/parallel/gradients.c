@@ -46,7 +46,7 @@ ls_tensor *ls_grad(ls_tensor *tensor)
     ls_tensor *gradient = ls_tensor_new(session, kind, &tensor->shape, tensor->device);
     if (!gradient)
         return NULL;
-    gradient->name = tensor->name;
+    ls_tensor_call(gradient, tensor->name);
     if (!trainable) {
         gradient->in[0] = ls_tensor_hold(tensor);
         return gradient;
@@ -81,7 +81,7 @@ typedef struct updating {
     int n;
     struct {
         ls_array *weight, *gradient, *next;
-        const char *name;
+        char name[64]; /* the tensor may be gone when it is asked for */
     } at[];
 } updating;
 
@@ -189,7 +189,7 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
         u->at[i].weight = p->array;
         u->at[i].gradient = p->gradient;
         u->at[i].next = ls_array_on(session, p->device, p->array->n);
-        u->at[i].name = p->name;
+        snprintf(u->at[i].name, sizeof u->at[i].name, "%s", p->name);
         ls_task_reads(task, p->gradient);
         ls_task_writes(task, p->array);
         if (u->at[i].next) {

@@ -82,7 +82,7 @@ static ls_tensor *draw(ls_session *session, const char *key, double scale, ls_sh
     ls_tensor *tensor = make(session, shape, function);
     if (!tensor)
         return NULL;
-    tensor->name = ls_intern(session, key);
+    ls_tensor_call(tensor, key);
     ls_random_stream stream = {.seed = session->options.seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(key)};
     ls_derived from = ls_random_derive(&stream);
     for (size_t i = 0; i < tensor->array->n; i++)
@@ -106,7 +106,7 @@ ls_tensor *ls_named(ls_tensor *tensor, const char *name)
 {
     LS_OWN_ENVIRONMENT;
     if (tensor && name && !ls_failed(tensor->session))
-        tensor->name = ls_intern(tensor->session, name);
+        ls_tensor_call(tensor, name);
     return tensor;
 }
 
@@ -121,7 +121,7 @@ static ls_tensor *copy_of(ls_tensor *tensor, ls_device device, const char *funct
     ls_tensor *made = ls_tensor_of_array(session, ls_array_on(session, device, n), &tensor->shape);
     if (!made)
         return NULL;
-    made->name = tensor->name;
+    ls_tensor_call(made, tensor->name);
     ls_copying c = {.from = ls_array_of(tensor), .to = made->array, .from_offset = tensor->offset, .n = n};
     return ls_copy(session, &c) == LS_OK ? made : NULL;
 }
@@ -147,7 +147,7 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
         return NULL;
     part->samples = tensor->samples;
     part->first = tensor->first + first;
-    part->name = tensor->name;
+    ls_tensor_call(part, tensor->name);
     ls_samples_hold(&part->samples);
     ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
     if (streams)
@@ -188,7 +188,7 @@ static ls_tensor *rows_of(ls_tensor *tensor, int64_t first, int64_t rows, const 
     part->array = ls_array_hold(ls_array_of(tensor));
     part->device = part->array->device;
     part->offset = tensor->offset + (size_t)(first * numbers);
-    part->name = tensor->name;
+    ls_tensor_call(part, tensor->name);
     return part;
 }
 

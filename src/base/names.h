@@ -1,0 +1,31 @@
+/* Texts of a session, each kept once: equal texts have equal pointers, and are found by their hash. */
+#ifndef LS_BASE_NAMES_H
+#define LS_BASE_NAMES_H
+
+#include "base/context.h"
+
+typedef struct ls_name {
+    struct ls_name *next; /* in its row */
+    uint64_t hash;
+    long holders;
+    bool stays;
+    char text[];
+} ls_name;
+
+typedef struct ls_names {
+    ls_name **rows;
+    size_t n_rows; /* a power of two, 0 before the first name */
+    size_t n;
+} ls_names;
+
+/* For the session's life. "" when memory runs out. */
+const char *ls_intern(ls_session *session, const char *text);
+
+/* Until as many have dropped it as have held it; a name that one uses for a step is gone after it. "" when memory runs out. What
+ * ls_intern returned, "" too, may be dropped by whoever treats all names alike. */
+const char *ls_name_hold(ls_session *session, const char *text);
+void ls_name_drop(ls_session *session, const char *name);
+
+void ls_names_free(ls_session *session);
+
+#endif
