@@ -352,6 +352,36 @@ static void what_is_not_there_is_named(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+static ls_tensor *stolen;
+
+static ls_tensor *steal(ls_module *self, ls_tensor *x)
+{
+    stolen = ls_parameter(self, "bias", LS_SHAPE(CLASSES));
+    return ls_add(ls_call(self, "output", ls_flatten(x)), stolen);
+}
+
+/* A computation takes one network, once, and no tensor of another one's forward. */
+static void misuse_is_told_as_what_it_is(void **state)
+{
+    (void)state;
+    setup t = open_setup(1, BATCH, NULL);
+    ls_tensor *x = ls_uniform(t.s, "x", LS_SHAPE(4, 1, SIZE, SIZE)), *y = ls_infer(t.net, x);
+    ls_module *other = ls_sequential(t.s, LS_LIST(ls_nn_linear(t.s, CLASSES)));
+    ls_initialize(other, t.devices, NULL);
+    ls_item(ls_sum(ls_infer(other, y)));
+    assert_caught(t.s, LS_UNSUPPORTED, "it calls two networks; make them children of one, or copy the first one's");
+    assert_true(isfinite(ls_item(ls_sum(ls_infer(other, ls_clone(y, ls_host()))))));
+    ls_item(ls_sum(ls_add(ls_infer(t.net, x), ls_infer(t.net, ls_clone(x, ls_host())))));
+    assert_caught(t.s, LS_UNSUPPORTED, "it calls a network twice; call it once, over all images");
+    ls_module *thief = ls_block(t.s, steal, NULL);
+    ls_append(thief, "output", ls_nn_linear(t.s, CLASSES));
+    ls_initialize(thief, t.devices, NULL);
+    assert_true(isfinite(ls_item(ls_sum(ls_infer(thief, x)))));
+    ls_item(ls_sum(ls_add(ls_infer(t.net, x), stolen)));
+    assert_caught(t.s, LS_UNSUPPORTED, "it was recorded in a module's forward, which has no values");
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
 static ls_status infer_shortly(const ls_allocator *allocator)
 {
     setup t = open_setup(2, BATCH, allocator);
@@ -490,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_gradient_that_is_not_finite),
         cmocka_unit_test(inference_on_parts),
         cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(misuse_is_told_as_what_it_is),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_caught_failure_loses_no_step),
         cmocka_unit_test(predictions_and_accuracy),

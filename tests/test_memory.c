@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "tensors.h"
 #include "training.h"
 
 enum { SIDE = 28, ROWS = 96, CLASSES = 10, HEADER = 4096 };
@@ -76,6 +77,62 @@ static void it_is_what_is_held(void **state)
     check("resnet18", "cpu:0-1", 32, 16, 0.9);
 }
 
+/* Of a network so small that most of it is what a core keeps of each image: number, change and label. */
+static void measure_tiny(int images, int64_t *said, int64_t *held)
+{
+    counting c = {0};
+    ls_allocator allocator = {allocate, release, &c};
+    uint8_t *bytes = calloc((size_t)images, 1);
+    ls_session *s = ls_open(&(ls_options){.shard = images, .allocator = &allocator});
+    ls_data *data = ls_data_from_memory(s, bytes, bytes, images, 1, 1, 1, 2, &(ls_loader){.batch = images});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_initialize(net, test_cpus(1), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
+    ls_batch batch;
+    ls_next(data, &batch);
+    *held = -c.held;
+    assert_int_equal(ls_memory_needed(trainer, data, said), LS_OK);
+    test_step(net, trainer, &batch);
+    ls_wait(s);
+    *held += c.held;
+    assert_int_equal(ls_close(s), LS_OK);
+    free(bytes);
+}
+
+static void labels_count_too(void **state)
+{
+    (void)state;
+    enum { IMAGES = 8192 };
+    int64_t said[2], held[2];
+    for (int i = 0; i < 2; i++)
+        measure_tiny((i + 1) * IMAGES, &said[i], &held[i]);
+    print_message("an image more: said %g, held %g\n", (double)(said[1] - said[0]) / IMAGES,
+                  (double)(held[1] - held[0]) / IMAGES);
+    assert_int_equal(said[1] - said[0], held[1] - held[0]);
+}
+
+/* Read before the first step, and clipped by it. */
+static void a_gradient_lies_in_one_place(void **state)
+{
+    (void)state;
+    static uint8_t images[ROWS], labels[ROWS];
+    counting c = {0};
+    ls_allocator allocator = {allocate, release, &c};
+    ls_session *s = ls_open(&(ls_options){.allocator = &allocator});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, 1, 1, 2, &(ls_loader){.batch = ROWS});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_initialize(net, test_cpus(1), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .clip_norm = 0.1});
+    ls_batch batch;
+    float bias[2];
+    ls_next(data, &batch);
+    ls_backward(test_losses(net, &batch));
+    assert_int_equal(test_read_gradient(net, "1.bias", bias, 2), LS_OK);
+    ls_step(trainer);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.held, 0);
+}
+
 static void wrong_calls(void **state)
 {
     (void)state;
@@ -104,6 +161,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_is_held),
+        cmocka_unit_test(labels_count_too),
+        cmocka_unit_test(a_gradient_lies_in_one_place),
         cmocka_unit_test(wrong_calls),
         cmocka_unit_test(devices_have_cores),
     };

@@ -266,6 +266,11 @@ static ls_tensor *shared_weight(ls_module *self, ls_tensor *x)
     return ls_matmul(ls_matmul(ls_flatten(x), w), w);
 }
 
+static ls_tensor *too_many_numbers(ls_module *self, ls_tensor *x)
+{
+    return ls_matmul(ls_flatten(x), ls_parameter(self, "W", LS_SHAPE(1 << 24, 256)));
+}
+
 static ls_tensor *nothing(ls_module *self, ls_tensor *x)
 {
     (void)self;
@@ -280,7 +285,9 @@ static void graphs_are_checked(void **state)
         ls_forward *forward;
         ls_status status;
         const char *words;
-    } bad[] = {{misfit, LS_BAD_SHAPE, "ls_matmul"}, {nothing, LS_BAD_SHAPE, "must return what it made of its input"}};
+    } bad[] = {{misfit, LS_BAD_SHAPE, "ls_matmul"},
+               {too_many_numbers, LS_BAD_SHAPE, "parameter W: more than 2147483647 numbers"},
+               {nothing, LS_BAD_SHAPE, "must return what it made of its input"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
         ls_initialize(ls_block(s, bad[i].forward, NULL), ls_parse_devices(s, "cpu:0"),

@@ -29,6 +29,7 @@
 #include "device/change.h"
 
 enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
+enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */
 
 typedef enum ls_op {
     /* out0 = the numbers of the shard's samples, bytes as (float)byte / 255.0f and floats as they are, each channel changed as the
@@ -189,6 +190,7 @@ static inline int ls_op_sign_places(int h, int w)
  * each of them when it writes that place of out0. */
 unsigned ls_op_overwrites(ls_op op);
 
+/* Compared byte by byte: every byte is a field's, as LS_ATTRIBUTES_BYTES checks. */
 typedef struct ls_attributes {
     ls_op op;
     int kernel, stride, padding;
@@ -202,8 +204,9 @@ typedef struct ls_attributes {
     int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
     const struct ls_custom *custom;           /* CUSTOM: lives as long as the session */
-    unsigned parameters;                      /* CUSTOM: bit k is set where operand k is a parameter */
+    uintptr_t parameters;                     /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
+enum { LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 9 * sizeof(int) + 4 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *) };
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their count. */
 typedef struct ls_operand {

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(sizeof(ls_attributes) == LS_ATTRIBUTES_BYTES, "a gap between attributes would be in keys");
+
 /* ---- Tracing ---- */
 
 enum { LEAST_ROOM = 128, DEEPEST = 4096 };
@@ -62,6 +64,10 @@ static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool lea
 
 static void add_weight(ls_trace *trace, ls_tensor *t)
 {
+    if (ls_shape_numbers(&t->shape) > LS_MOST_NUMBERS)
+        trace->failure = "a weight has more than 2147483647 numbers";
+    if (trace->failure)
+        return;
     trace->arrays = with_room(trace, trace->arrays, trace->n_arrays, &trace->arrays_capacity, sizeof *trace->arrays);
     if (!trace->failure)
         trace->arrays[trace->n_arrays++] = t;
@@ -69,6 +75,9 @@ static void add_weight(ls_trace *trace, ls_tensor *t)
 
 static void add_input(ls_trace *trace, ls_tensor *t)
 {
+    int c, h, w;
+    if (ls_shape_image(&t->shape, &c, &h, &w) > LS_MOST_NUMBERS / LS_LANES)
+        trace->failure = "an image has too many numbers";
     if (trace->n_inputs == LS_MAX_INPUTS)
         trace->failure = "it reads more arrays of images than can be handed in at once";
     else
@@ -78,7 +87,8 @@ static void add_input(ls_trace *trace, ls_tensor *t)
 static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
     if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER) {
-        if (!trace->call)
+        const ls_tensor *call = trace->call; /* of whose forward it must be */
+        if (!call || (t->kind == LS_TENSOR_INPUT ? t != call->recorded_input : t->flat != call->flat))
             trace->failure = "it was recorded in a module's forward, which has no values";
         return;
     }
@@ -126,7 +136,10 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
             return;
         }
         if (trace->call && trace->call != t)
-            trace->failure = "it calls a network twice; call each network once in a computation";
+            trace->failure =
+                trace->call->network == t->network
+                    ? "it calls a network twice; call it once, over all images"
+                    : "it calls two networks; make them children of one, or copy the first one's result with ls_clone";
         trace->call = t;
         visit(trace, t->in[0], LS_ROLE_IMAGES, fresh);
         visit(trace, t->recorded_output, LS_ROLE_IMAGES, true);

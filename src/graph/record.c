@@ -86,7 +86,7 @@ ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_sha
     ls_session *session = in[0]->session;
     int64_t numbers = 1;
     for (int i = 1; i < shape->rank; i++)
-        if (__builtin_mul_overflow(numbers, shape->dim[i], &numbers) || numbers > INT32_MAX / LS_LANES)
+        if (__builtin_mul_overflow(numbers, shape->dim[i], &numbers) || numbers > LS_MOST_NUMBERS / LS_LANES)
             return ls_bad_shape(in[0], "an operation", "an image of the result would have too many numbers");
     ls_tensor *y = ls_tensor_new(session, LS_TENSOR_COMPUTED, shape, in[0]->device);
     if (!y)
@@ -125,8 +125,9 @@ ls_tensor *ls_flatten(ls_tensor *x)
     if (!ls_operands(&x, 1, "ls_flatten") || x->shape.rank == 2)
         return x;
     int c, h, w;
-    if (x->shape.rank < 1)
-        return ls_bad_shape(x, "ls_flatten", "x must have images");
+    if (x->shape.rank < 1 || ls_shape_image(&x->shape, &c, &h, &w) > LS_MOST_NUMBERS / LS_LANES)
+        return ls_bad_shape(x, "ls_flatten",
+                            x->shape.rank < 1 ? "x must have images" : "an image has too many numbers");
     /* [group][channel][row][column][lane] is [group][feature][lane] already: nothing moves. */
     return ls_record(LS_OP_COUNT, &x, 1, (int)ls_shape_image(&x->shape, &c, &h, &w), 1, 1, true);
 }
@@ -344,6 +345,7 @@ static ls_tensor *parameter(ls_session *session, int number)
     ls_tensor *tensor = ls_tensor_new(session, LS_TENSOR_PARAMETER, &shape, (ls_device){LS_HOST, 0});
     if (!tensor)
         return NULL;
+    tensor->flat = session->recording->flat;
     tensor->view = number;
     tensor->name = ls_intern(session, view->name);
     tensor->needs_gradient = view->trainable;

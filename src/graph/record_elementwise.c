@@ -248,6 +248,8 @@ ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
             return ls_bad_shape(inputs[k], op->name,
                                 parameter ? "an input that `parameters` names must be a parameter"
                                           : "an input that `parameters` does not name must be (images, ...)");
+        if (parameter && ls_shape_numbers(&inputs[k]->shape) > LS_MOST_NUMBERS)
+            return ls_bad_shape(inputs[k], op->name, "a parameter has too many numbers");
         if (!parameter && inputs[k]->shape.dim[0] != inputs[0]->shape.dim[0])
             return ls_bad_shape(inputs[k], op->name, "all inputs but parameters must have as many images");
         put_sizes(call.in[k], inputs[k], parameter);

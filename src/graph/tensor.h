@@ -73,7 +73,7 @@ struct ls_tensor {
     int64_t first; /* the first of its samples in the list */
 
     struct ls_network *network;
-    struct ls_flat *flat; /* of a call: the layout of the network's parameters */
+    struct ls_flat *flat; /* of a call: the layout of the network's parameters; of a parameter: where its view is */
     bool training;        /* of a call: the mode; of a network's parameter: its gradient, not its value */
     ls_tensor *recorded_input, *recorded_output; /* of a call: the module's forward */
     uint64_t network_version;

@@ -18,11 +18,9 @@ ls_status ls_clip_init(struct ls_trainer *trainer)
 {
     const ls_flat *flat = &trainer->network->flat;
     ls_context *context = &trainer->session->context;
-    if (!trainer->gradient)
-        trainer->gradient = ls_unit_alloc(trainer->network->home, flat->trainable, sizeof(float), "the gradient");
     if (!trainer->squares)
         trainer->squares = ls_alloc(context, blocks_of(flat), sizeof(double), "the gradient's norm");
-    return trainer->gradient && trainer->squares ? LS_OK : LS_OUT_OF_MEMORY;
+    return trainer->squares ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
 static double norm_of(const struct ls_trainer *trainer)

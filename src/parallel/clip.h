@@ -6,7 +6,7 @@
 #include "parallel/step.h"
 
 bool ls_clips(const struct ls_trainer *trainer);
-ls_status ls_clip_init(struct ls_trainer *trainer); /* once the shapes are known */
+ls_status ls_clip_init(struct ls_trainer *trainer); /* once the shapes are known; room for the norm */
 
 /* Updates from the sums in the trainer's gradient. The norm is that of the gradient's mean over the images, its squares added in double:
  * number by number in blocks of 2048 of the flat vector, and the blocks in the tree's order. What is longer than

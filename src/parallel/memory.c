@@ -17,7 +17,8 @@ static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
             continue;
         cores++;
         bytes += core->unit->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
-        bytes += (size_t)plan->capacity * (sizeof(uint32_t) + sizeof(ls_change) + 1) + core->host->held;
+        bytes += (size_t)plan->capacity * (sizeof *core->index + sizeof *core->changes + sizeof *core->labels) +
+                 core->host->held;
     }
     return bytes;
 }

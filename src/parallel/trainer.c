@@ -117,6 +117,15 @@ const char *ls_meeting(ls_trainer *trainer, bool *direct)
     return trainer && trainer->meeting ? trainer->meeting : "";
 }
 
+/* The whole gradient, where it is read or clipped; once. */
+static ls_status reserve_gradient(ls_trainer *trainer)
+{
+    if (!trainer->gradient)
+        trainer->gradient =
+            ls_unit_alloc(trainer->network->home, trainer->network->flat.trainable, sizeof(float), "the gradient");
+    return trainer->gradient ? LS_OK : ls_status_of(trainer->session);
+}
+
 /* What needs the parameters' shapes, which the first images may have told only now. */
 static ls_status prepare(ls_trainer *trainer)
 {
@@ -130,7 +139,7 @@ static ls_status prepare(ls_trainer *trainer)
         trainer->moments = ls_unit_alloc(network->home, (size_t)trainer->n_moments * network->flat.trainable,
                                          sizeof(float), "the optimizer's moments");
     if (good && ls_clips(trainer))
-        ls_clip_init(trainer);
+        good = reserve_gradient(trainer) == LS_OK && ls_clip_init(trainer) == LS_OK;
     if (good)
         ls_mirrors_take_gradients(network);
     return ls_status_of(network->session);
@@ -468,9 +477,8 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
         ls_raise(context, LS_NOT_INITIALIZED, "ls_grad: the network has no trainer yet; see ls_trainer_new");
         return NULL;
     }
-    if (meet(trainer) == LS_OK && !trainer->gradient && prepare(trainer) == LS_OK)
-        trainer->gradient = ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "the gradient");
-    if (!trainer->gradient || ls_network_settle(network) != LS_OK)
+    if (meet(trainer) != LS_OK || prepare(trainer) != LS_OK || reserve_gradient(trainer) != LS_OK ||
+        ls_network_settle(network) != LS_OK)
         return NULL;
     if (network->gradient_is_there && network->n_pending)
         return seen_gradient(trainer);

@@ -29,8 +29,13 @@ int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[]
     ls_view view = {.rank = rank, .trainable = trainable};
     for (int i = 0; i < rank; i++) {
         view.shape[i] = shape[i];
-        if (shape[i] < 1 || __builtin_mul_overflow(numbers, (size_t)shape[i], &numbers) || numbers > (size_t)1 << 40) {
+        if (shape[i] < 1) {
             ls_raise(flat->context, LS_BAD_SHAPE, "parameter %s: dimension %d is %lld", name, i, (long long)shape[i]);
+            return -1;
+        }
+        if (__builtin_mul_overflow(numbers, (size_t)shape[i], &numbers) || numbers > LS_MOST_NUMBERS) {
+            ls_raise(flat->context, LS_BAD_SHAPE, "parameter %s: more than %d numbers; make several of it", name,
+                     LS_MOST_NUMBERS);
             return -1;
         }
     }

@@ -6,6 +6,7 @@
 #define LS_TENSOR_FLAT_H
 
 #include "base/context.h"
+#include "device/op.h"
 
 enum { LS_BUCKET_FLOATS = 1 << 20 };
 
