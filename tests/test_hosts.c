@@ -133,8 +133,10 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
     assert_int_equal(ls_cluster_rank(cluster), number);
     assert_int_equal(ls_cluster_ranks(cluster), me->plan->ranks);
     assert_true(*ls_cluster_host(cluster, 0));
-    for (int r = 0; me->plan->hosts && r < me->plan->ranks; r++)
-        snprintf(cluster->hosts[r], LS_HOST_NAME, "host%d", r % me->plan->hosts);
+    for (int r = 0; me->plan->hosts && r < me->plan->ranks; r++) { /* some differ in their names, some are of one name */
+        snprintf(cluster->hosts[r], LS_HOST_NAME, "host%d", r % me->plan->hosts / 2);
+        snprintf(cluster->boots[r], LS_HOST_BOOT, "boot%d", r % me->plan->hosts % 2);
+    }
     train_small(me->plan, cluster, number, &me->result);
     ls_cluster_part(cluster);
 }

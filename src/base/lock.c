@@ -1,3 +1,4 @@
+#include "base/host.h"
 #include "base/lock.h"
 
 #include <errno.h>
@@ -30,16 +31,6 @@ typedef struct entry {
     unsigned long long start; /* of the process, in the kernel's ticks since boot: numbers of processes come again */
 } entry;
 
-/* The first word of a file; "?" where there is none. */
-static void read_word(const char *path, char word[FIELD])
-{
-    FILE *file = fopen(path, "re");
-    if (!file || fscanf(file, "%79s", word) != 1)
-        strcpy(word, "?");
-    if (file)
-        fclose(file);
-}
-
 /* When a process started, 0 where there is none such: the 22nd field of its stat, counted behind the name in parentheses. */
 static unsigned long long start_of(long process)
 {
@@ -59,9 +50,8 @@ static unsigned long long start_of(long process)
 static void describe_self(entry *self)
 {
     *self = (entry){.process = (long)getpid(), .start = start_of((long)getpid())};
-    if (gethostname(self->host, sizeof self->host - 1) != 0 || !*self->host)
-        strcpy(self->host, "?");
-    read_word("/proc/sys/kernel/random/boot_id", self->boot);
+    ls_host_name(self->host);
+    ls_host_boot(self->boot);
     const char *job = getenv("SLURM_JOB_ID");
     snprintf(self->job, sizeof self->job, "%s", job && *job ? job : "-");
     time_t now = time(NULL);

@@ -158,7 +158,7 @@ static ls_status look_at_cores(ls_cluster *cluster, bool deal)
     ls_status status = ls_cluster_gather_each(cluster, &cluster->context, masks, sizeof *masks);
     int place = 0, sharers = 0;
     for (int r = 0; r < cluster->ranks; r++)
-        if (strcmp(cluster->hosts[r], cluster->hosts[cluster->rank]) == 0 && CPU_EQUAL(&masks[r], mine)) {
+        if (ls_cluster_same_host(cluster, r, cluster->rank) && CPU_EQUAL(&masks[r], mine)) {
             place += r < cluster->rank;
             sharers++;
         }
@@ -207,18 +207,22 @@ static ls_status meet(ls_cluster *cluster, bool deal)
         cluster->wire.rank >= cluster->wire.ranks)
         return ls_raise(context, LS_BAD_ARGUMENT, "the wire between ranks is of another version, or has no such rank");
     cluster->hosts = ls_alloc(context, ranks, sizeof *cluster->hosts, "the ranks' hosts");
+    cluster->boots = ls_alloc(context, ranks, sizeof *cluster->boots, "the ranks' hosts");
     cluster->processes = ls_alloc(context, ranks, sizeof *cluster->processes, "the ranks' processes");
     cluster->statuses = ls_alloc(context, ranks, sizeof *cluster->statuses, "the ranks' statuses");
     cluster->places = ls_alloc(context, 2 * ranks + 1, sizeof *cluster->places, "the ranks' places");
     cluster->peers = ls_signs_new(context, (int)ranks);
-    if (!cluster->hosts || !cluster->processes || !cluster->statuses || !cluster->places || !cluster->peers)
+    if (!cluster->hosts || !cluster->boots || !cluster->processes || !cluster->statuses || !cluster->places ||
+        !cluster->peers)
         return LS_OUT_OF_MEMORY;
     cluster->rank = cluster->wire.rank;
     cluster->ranks = cluster->wire.ranks;
-    gethostname(cluster->hosts[cluster->rank], LS_HOST_NAME - 1);
+    ls_host_name(cluster->hosts[cluster->rank]);
+    ls_host_boot(cluster->boots[cluster->rank]);
     describe_process(cluster->processes[cluster->rank]);
     if (ls_cluster_reserve(cluster, context, 0, &first) != LS_OK ||
         ls_cluster_gather_each(cluster, context, cluster->hosts, sizeof *cluster->hosts) != LS_OK ||
+        ls_cluster_gather_each(cluster, context, cluster->boots, sizeof *cluster->boots) != LS_OK ||
         ls_cluster_gather_each(cluster, context, cluster->processes, sizeof *cluster->processes) != LS_OK)
         return ls_context_status(context);
     return look_at_cores(cluster, deal);
@@ -294,6 +298,7 @@ void ls_cluster_end(ls_cluster *cluster)
     if (cluster->wire.end)
         cluster->wire.end(cluster->wire.user);
     ls_release(&cluster->context, cluster->hosts);
+    ls_release(&cluster->context, cluster->boots);
     ls_release(&cluster->context, cluster->processes);
     ls_release(&cluster->context, cluster->statuses);
     ls_release(&cluster->context, cluster->places);
@@ -329,12 +334,17 @@ const char *ls_cluster_host(const ls_cluster *cluster, int rank)
     return cluster && cluster->hosts && rank >= 0 && rank < cluster->ranks ? cluster->hosts[rank] : "";
 }
 
+bool ls_cluster_same_host(const ls_cluster *cluster, int a, int b)
+{
+    return strcmp(cluster->hosts[a], cluster->hosts[b]) == 0 && strcmp(cluster->boots[a], cluster->boots[b]) == 0;
+}
+
 int64_t ls_cluster_process(const ls_cluster *cluster, int rank)
 {
     if (!cluster || !cluster->processes || rank < 0 || rank >= cluster->ranks)
         return 0;
     const int64_t *mine = cluster->processes[cluster->rank], *theirs = cluster->processes[rank];
-    bool here = mine[1] && mine[1] == theirs[1] && strcmp(cluster->hosts[rank], cluster->hosts[cluster->rank]) == 0;
+    bool here = mine[1] && mine[1] == theirs[1] && ls_cluster_same_host(cluster, rank, cluster->rank);
     return here ? theirs[0] : 0;
 }
 

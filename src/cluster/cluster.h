@@ -5,8 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/context.h"
-
-enum { LS_HOST_NAME = 64 };
+#include "base/host.h"
 
 /* Streams of messages that must not meet: gathers, signs of life and the steps' traffic. */
 enum { LS_TAG_GATHER, LS_TAG_SIGN, LS_TAG_END, LS_TAG_STEP };
@@ -17,7 +16,8 @@ struct ls_cluster {
     ls_wire wire;
     pthread_mutex_t lock; /* one thread at a time calls the wire */
     int slots;            /* the first 2 * ranks are the gather's, the next the signs' */
-    char (*hosts)[LS_HOST_NAME];
+    char (*hosts)[LS_HOST_NAME]; /* [ranks] names, and what tells two hosts of one name apart */
+    char (*boots)[LS_HOST_BOOT];
     int64_t (*processes)[2];     /* [ranks] each one's number, and the name space that it counts in */
     int32_t *statuses;           /* [ranks] of their sessions */
     size_t *places;              /* [2 * ranks + 1] for whoever gathers; NULL where one rank was started by nobody */
@@ -53,6 +53,9 @@ ls_status ls_cluster_collect(ls_cluster *cluster, ls_context *context, void *dat
                              const size_t end[]);
 ls_status ls_cluster_deal(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[],
                           const size_t end[]);
+
+/* Ranks that can see the same cards and cores. */
+bool ls_cluster_same_host(const ls_cluster *cluster, int a, int b);
 
 /* Every rank comes here, failed or not: the failure of the first rank that has one becomes the others' too. */
 ls_status ls_cluster_heed(ls_session *session);

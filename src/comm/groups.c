@@ -1,6 +1,5 @@
 #include "comm/groups.h"
 
-#include <string.h>
 
 #include "cluster/cluster.h"
 
@@ -10,7 +9,7 @@ static int host_of(const ls_cluster *cluster, int rank, int host_ranks)
     int lowest = 0;
     if (host_ranks > 0)
         return rank / host_ranks * host_ranks;
-    while (strcmp(ls_cluster_host(cluster, lowest), ls_cluster_host(cluster, rank)) != 0)
+    while (!ls_cluster_same_host(cluster, lowest, rank))
         lowest++;
     return lowest;
 }

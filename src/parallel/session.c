@@ -55,7 +55,7 @@ static void find_place(ls_session *session)
     const ls_cluster *cluster = session->options.cluster;
     session->sharers = 1;
     for (int r = 0; cluster && r < cluster->ranks; r++)
-        if (r != cluster->rank && strcmp(cluster->hosts[r], cluster->hosts[cluster->rank]) == 0) {
+        if (r != cluster->rank && ls_cluster_same_host(cluster, r, cluster->rank)) {
             session->place += r < cluster->rank;
             session->sharers++;
         }
