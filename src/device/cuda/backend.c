@@ -120,10 +120,12 @@ static size_t conv_scratch(const ls_op_call *call, size_t number)
     return room.workspace_at + (own > LS_CARD_DNN ? own : LS_CARD_DNN);
 }
 
-/* Whether to compute by a product of our own, whose sums have an order, in place of cuDNN. */
-static bool by_product(const ls_op_call *call)
+/* Whether to compute by a product of our own, whose sums have an order, in place of cuDNN. In f32 that is the quicker one where both
+ * sides have many channels: cuDNN's list of engines without tensor cores has no useful order (docs/gpu.md). */
+static bool by_product(const ls_op_call *call, const ls_cuda_conv *v)
 {
-    return call->attributes->direct && card_of(call)->dtype == LS_F32;
+    enum { MANY = 64 };
+    return card_of(call)->dtype == LS_F32 && (call->attributes->direct || (v->x.c >= MANY && v->y.c >= MANY));
 }
 
 /* The gradient of a convolution's input, fitted; false where cuDNN has no engine. */
@@ -138,7 +140,7 @@ static bool fitted_conv_data(const ls_op_call *call, const ls_cuda_conv *v)
     const ls_cuda_conv *fit = &room.fit;
     char *packed = call->scratch, *fit_y = packed + room.y_at;
     int64_t bytes;
-    const bool own = by_product(call);
+    const bool own = by_product(call, v);
     const bool adds = more && !room.copies_x && (own || ls_card_engine(card, LS_CARD_MORE_DATA, fit, &bytes));
     const bool copies = room.copies_x || (more && !adds);
     if (!adds && !own && !ls_card_engine(card, LS_CARD_DATA, fit, &bytes))
@@ -176,7 +178,7 @@ static bool fitted_conv(const ls_op_call *call, ls_card_direction direction, con
     void *fit_x = room.copies_x ? packed + room.x_at : x, *fit_y = room.copies_y ? packed + room.y_at : y;
     void *workspace = packed + room.workspace_at;
     int64_t bytes;
-    const bool own = by_product(call);
+    const bool own = by_product(call, v);
     if (!own && !ls_card_engine(card, direction, fit, &bytes))
         return false;
     if (room.copies_x)

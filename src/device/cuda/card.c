@@ -8,10 +8,13 @@
 #include <string.h>
 #include <time.h>
 
-/* Errors after which the card computes no more, whatever is tried. */
+/* Errors after which the card computes no more in this process, whatever is tried: CUDA's documentation says so of each. */
 static bool is_lost(cudaError_t error)
 {
-    return error == cudaErrorNoDevice || error == cudaErrorECCUncorrectable || error == cudaErrorHardwareStackError ||
+    return error == cudaErrorIllegalAddress || error == cudaErrorMisalignedAddress ||
+           error == cudaErrorInvalidAddressSpace || error == cudaErrorInvalidPc ||
+           error == cudaErrorIllegalInstruction || error == cudaErrorLaunchFailure || error == cudaErrorAssert ||
+           error == cudaErrorNoDevice || error == cudaErrorECCUncorrectable || error == cudaErrorHardwareStackError ||
            error == cudaErrorLaunchTimeout || error == cudaErrorDevicesUnavailable ||
            error == cudaErrorNvlinkUncorrectable || error == cudaErrorContained || error == cudaErrorSystemNotReady;
 }
@@ -188,18 +191,47 @@ static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->line), "a copy between cards");
 }
 
+/* Whether bytes that are written from one card to the other arrive there: behind some IOMMUs they do not, though the driver says that
+ * the cards reach each other. The cards' own streams have nothing to do with it. */
+static bool arrives(const ls_card *from, const ls_card *to)
+{
+    enum { BYTES = 1 << 16, PATTERN = 0xa5 };
+    static const unsigned char none[BYTES];
+    unsigned char *sent = NULL, *come = NULL, *seen = calloc(1, BYTES);
+    bool good = seen && cudaSetDevice(to->number) == cudaSuccess && cudaMalloc((void **)&come, BYTES) == cudaSuccess &&
+                cudaMemcpy(come, none, BYTES, cudaMemcpyHostToDevice) == cudaSuccess &&
+                cudaSetDevice(from->number) == cudaSuccess && cudaMalloc((void **)&sent, BYTES) == cudaSuccess &&
+                cudaMemset(sent, PATTERN, BYTES) == cudaSuccess &&
+                cudaMemcpyAsync(come, sent, BYTES, cudaMemcpyDefault, from->side) == cudaSuccess &&
+                cudaStreamSynchronize(from->side) == cudaSuccess &&
+                cudaMemcpy(seen, come, BYTES, cudaMemcpyDeviceToHost) == cudaSuccess;
+    for (size_t i = 0; good && i < BYTES; i++)
+        good = seen[i] == PATTERN;
+    cudaFree(sent);
+    cudaFree(come);
+    free(seen);
+    return good;
+}
+
+static void open_way(const ls_card *from, const ls_card *to)
+{
+    int able = 0;
+    if (cudaDeviceCanAccessPeer(&able, from->number, to->number) == cudaSuccess && able &&
+        cudaSetDevice(from->number) == cudaSuccess && cudaDeviceEnablePeerAccess(to->number, 0) == cudaSuccess &&
+        !arrives(from, to) && cudaSetDevice(from->number) == cudaSuccess)
+        cudaDeviceDisablePeerAccess(to->number);
+    cudaGetLastError();
+}
+
 /* A card can be asked this again, and may be unable: then copies take the longer way. */
 static void reach(ls_unit *unit, ls_unit *other)
 {
-    ls_card *cards[2] = {ls_card_of(unit), (ls_card *)other};
-    for (int i = 0; i < 2; i++) {
-        int able = 0;
-        if (cudaDeviceCanAccessPeer(&able, cards[i]->number, cards[1 - i]->number) == cudaSuccess && able &&
-            cudaSetDevice(cards[i]->number) == cudaSuccess)
-            cudaDeviceEnablePeerAccess(cards[1 - i]->number, 0);
-        cudaGetLastError();
-    }
-    cudaSetDevice(cards[0]->number);
+    const ls_card *card = ls_card_of(unit), *there = (const ls_card *)other;
+    ls_card_lock();
+    open_way(card, there);
+    open_way(there, card);
+    ls_card_unlock();
+    cudaSetDevice(card->number);
 }
 
 /* ---- Sums and updates ---- */
@@ -327,6 +359,17 @@ static bool open_libraries(ls_card *card)
     return good;
 }
 
+/* Variables of the environment that have NVIDIA's libraries compute in another way than they are asked to: what to say, or NULL. */
+static const char *overriding(ls_dtype dtype)
+{
+    const char *tf32 = getenv("NVIDIA_TF32_OVERRIDE"), *emulated = getenv("CUBLAS_EMULATE_SINGLE_PRECISION");
+    if (tf32 && *tf32 && dtype == (atoi(tf32) ? LS_F32 : LS_TF32))
+        return "NVIDIA_TF32_OVERRIDE is set, and turns TF32 on or off against --dtype; unset it";
+    if (emulated && *emulated && atoi(emulated))
+        return "CUBLAS_EMULATE_SINGLE_PRECISION is set, and changes how float32 is computed; unset it";
+    return NULL;
+}
+
 static bool open_card(ls_card *card)
 {
     struct cudaDeviceProp properties;
@@ -336,6 +379,12 @@ static bool open_card(ls_card *card)
     if (!is_able(&properties))
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card",
                             "compute capability 7.5 is the least that will do");
+    if (ls_card_half(card) && properties.major < 8)
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting the card",
+                            "bf16 needs compute capability 8.0; compute in tf32 or f32");
+    const char *changed = overriding(card->dtype);
+    if (changed)
+        return ls_card_fail(card, LS_UNSUPPORTED, "starting the card", changed);
     memcpy(card->unit.identity, properties.uuid.bytes, sizeof card->unit.identity);
     return ls_card_open_line(card) &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&

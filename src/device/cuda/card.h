@@ -18,7 +18,7 @@ enum {
     LS_CARD_LENT = 8,        /* results of one run */
     LS_CARD_RESIDENTS = 4,   /* data sets on the card */
     LS_CARD_STAGES = 8,      /* runs whose samples may be on their way: no more are in flight */
-    LS_CARD_KEPT = 128,      /* runs kept as graphs; others are handed in kernel by kernel */
+    LS_CARD_KEPT = 128,      /* runs kept as graphs, the ones that were used last */
     LS_CARD_PENDING = 4096,  /* results on their way to the host */
     LS_CARD_BLAS = 32 << 20, /* bytes of cuBLAS's workspace */
     LS_CARD_DNN = 384 << 20  /* the largest workspace of cuDNN's engines that is taken */
@@ -80,6 +80,7 @@ typedef struct ls_card_kept {
     int strand;
     const void *images, *changes;
     cudaGraphExec_t graph; /* NULL: it was run once, kernel by kernel, which has everything loaded and chosen */
+    uint64_t used;         /* the number of the last run that was of this form */
 } ls_card_kept;
 
 typedef struct ls_card {

@@ -225,22 +225,33 @@ static cudnnStatus_t tell_card(descriptor d, ls_card *card, cudnnBackendAttribut
     return cudnnBackendSetAttribute(d, by_handle, CUDNN_TYPE_HANDLE, 1, &card->dnn);
 }
 
-/* An execution plan of an engine, where it has one and its workspace is not too large. */
+/* What says nothing of the engine, and may be otherwise the next time: another engine in its place would have other bits. */
+static bool is_passing(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_ALLOC_FAILED || status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+           status >= CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+/* An execution plan of an engine, where it has one and its workspace is not too large. A passing failure is the card's. */
 static descriptor plan_of(ls_card *card, descriptor config, int64_t *bytes)
 {
     descriptor plan = NULL;
     int64_t n;
-    bool good = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) == CUDNN_STATUS_SUCCESS &&
-                tell_card(plan, card, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP) ==
-                    CUDNN_STATUS_SUCCESS &&
-                cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                         1, &config) == CUDNN_STATUS_SUCCESS &&
-                cudnnBackendFinalize(plan) == CUDNN_STATUS_SUCCESS &&
-                cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
-                                         bytes) == CUDNN_STATUS_SUCCESS &&
-                *bytes <= LS_CARD_DNN;
-    if (good)
+    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = tell_card(plan, card, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          1, &config);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendFinalize(plan);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, bytes);
+    if (status == CUDNN_STATUS_SUCCESS && *bytes <= LS_CARD_DNN)
         return plan;
+    if (is_passing(status))
+        ls_card_fail(card, status < CUDNN_STATUS_EXECUTION_FAILED ? LS_OUT_OF_MEMORY : LS_INTERNAL,
+                     "choosing an engine of cuDNN's", cudnnGetErrorString(status));
     destroy(plan);
     return NULL;
 }
@@ -262,7 +273,8 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
         m.status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                             CONFIGS, &n, configs);
     for (int wanted = wants_tensor_cores(made, card->dtype); wanted >= 0 && !plan; wanted--)
-        for (int64_t i = 0; m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan; i++) {
+        for (int64_t i = 0; m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->unit.status == LS_OK;
+             i++) {
             const character of = character_of(configs[i], made);
             if (of.same && !of.late && (of.exact || card->dtype != LS_F32) && (of.tensors || !wanted))
                 plan = plan_of(card, configs[i], &made->bytes);

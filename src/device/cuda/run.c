@@ -174,11 +174,17 @@ static size_t stage_bytes(int images)
     return now_at(images) + LS_CUDA_ALIGNMENT;
 }
 
+static void drop_graph(ls_card_kept *kept)
+{
+    if (kept->graph)
+        cudaGraphExecDestroy(kept->graph);
+    kept->graph = NULL;
+}
+
 static void drop_kept(ls_card *card)
 {
     for (int i = 0; i < card->n_kept; i++)
-        if (card->kept[i].graph)
-            cudaGraphExecDestroy(card->kept[i].graph);
+        drop_graph(&card->kept[i]);
     card->n_kept = 0;
 }
 
@@ -278,6 +284,21 @@ static bool same_form(const ls_form *a, const ls_form *b)
     return same;
 }
 
+/* A free place, or that of what was used longest ago: of a network that is no more, say. */
+static ls_card_kept *place_to_keep(ls_card *card)
+{
+    if (card->n_kept < LS_CARD_KEPT)
+        return &card->kept[card->n_kept++];
+    ls_card_kept *oldest = &card->kept[0];
+    for (int i = 1; i < card->n_kept; i++)
+        if (card->kept[i].used < oldest->used)
+            oldest = &card->kept[i];
+    if (oldest->graph)
+        ls_card_await(card, NULL);
+    drop_graph(oldest);
+    return oldest;
+}
+
 /* The place of a form among those kept: the second time it comes it is captured. NULL where it never will be. */
 static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *there, bool *first)
 {
@@ -287,16 +308,22 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
     for (int k = 0; k < LS_MAX_INPUTS; k++)
         if (there->rows[k]) /* these lie elsewhere each time */
             return NULL;
-    for (int i = 0; i < card->n_kept; i++)
-        if (same_form(&card->kept[i].form, form) && card->kept[i].strand == card->strand &&
-            card->kept[i].images == there->images && card->kept[i].changes == there->changes)
-            return &card->kept[i];
-    if (card->n_kept == LS_CARD_KEPT)
-        return NULL;
+    for (int i = 0; i < card->n_kept; i++) {
+        ls_card_kept *kept = &card->kept[i];
+        if (same_form(&kept->form, form) && kept->strand == card->strand && kept->images == there->images &&
+            kept->changes == there->changes) {
+            kept->used = card->runs;
+            return kept;
+        }
+    }
+    ls_card_kept *kept = place_to_keep(card);
     *first = true;
-    card->kept[card->n_kept] =
-        (ls_card_kept){.form = *form, .strand = card->strand, .images = there->images, .changes = there->changes};
-    return &card->kept[card->n_kept++];
+    *kept = (ls_card_kept){.form = *form,
+                           .strand = card->strand,
+                           .images = there->images,
+                           .changes = there->changes,
+                           .used = card->runs};
+    return kept;
 }
 
 bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there)
