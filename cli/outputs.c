@@ -74,6 +74,25 @@ void outputs_free(outputs *list)
     list->n = 0;
 }
 
+void outputs_say(int command, const settings *chosen)
+{
+    outputs list;
+    struct stat about;
+    bool kept = command != COMMAND_TRAIN;
+    if (!outputs_list(command, chosen, &list))
+        return;
+    for (int i = 0; i < list.n; i++) {
+        const output *one = &list.at[i];
+        kept = kept || one->kind == OUTPUT_CHECKPOINTS || strcmp(one->option, "--save") == 0;
+        if (stat(one->path, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode))) /* no pipe, no device */
+            note("wrote %s: %s", one->path, one->what);
+    }
+    outputs_free(&list);
+    if (!kept)
+        note("note: the weights of this run are not kept; --save FILE keeps them, --checkpoint DIR all that it takes "
+             "to go on");
+}
+
 /* ---- Where a path leads ---- */
 
 enum { MOST_LINKS = 40 };

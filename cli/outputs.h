@@ -28,6 +28,9 @@ typedef struct outputs {
 bool outputs_list(int command, const settings *chosen, outputs *list);
 void outputs_free(outputs *list);
 
+/* A line for each of them, once all are written; and of a run that leaves no weights, how it would. */
+void outputs_say(int command, const settings *chosen);
+
 /* Refuses, before anything is done, outputs of which two are one file by whatever names (/dev/null apart), or of which one is a file
  * that the command reads (--weights, except by --save; `inputs`, operands of the command line), a name that the checkpoints use, or
  * where the standard streams go. 0, or the status to exit with once a line is said. */

@@ -660,8 +660,10 @@ int command_train(int argc, char **argv)
     int status = 0;
     origin_take(&t.origin, argc, argv);
     ranks_expect();
-    if (!read_options_only(COMMAND_TRAIN, argc, argv, &chosen, &status))
+    if (!read_options_only(COMMAND_TRAIN, argc, argv, &chosen, &status)) {
+        origin_free(&t.origin);
         return status;
+    }
     stop_on_signals();
     status = ranks_start(&chosen, status);
     if (!status)
@@ -681,6 +683,8 @@ int command_train(int argc, char **argv)
         status = traced;
     if (!log_close(t.log) && status == STATUS_DONE)
         status = STATUS_FAILED;
+    if (status == STATUS_DONE && !chosen.quiet)
+        outputs_say(COMMAND_TRAIN, &chosen);
     record_free(t.record);
     origin_free(&t.origin);
     return ranks_close(&t.run, status);

@@ -110,7 +110,7 @@ with Terminal(80, 24) as terminal:
     # To the end: the curves stay, the results come below, and the shell's prompt after them.
     terminal.do(short)
     text = terminal.prompt(0)
-    assert "%" not in text and "train loss" in text and re.search(r"\n\ntest acc: .*\nfingerprint: .*\n0#", text), text
+    assert "%" not in text and "train loss" in text and re.search(r"\n\ntest acc: .*\nfingerprint: .*\nnote: the weights of this run are not kept; (.|\n)*\n0#", text), text
 
     # Many devices share lines.
     terminal.do(f"{endless} --shard 4 --devices cpu:0-15")

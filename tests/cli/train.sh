@@ -20,6 +20,15 @@ sed -n 1p "$work/err" | grep -q 'batch 128, shard 32, epochs 2, seed 0, init nor
 [ "$(grep -cE '^epoch [12]/2: loss [0-9.]+, train acc [0-9.]+, test acc [0-9.]+, [0-9.]+ sec, [0-9]+ images/s$' "$work/err")" = 2 ] ||
     wrong "not one line an epoch"
 LC_ALL=C grep -q "$(printf '[\r\033]')" "$work/err" && wrong "a progress bar without a terminal"
+# Each file has its line; weights that are not kept too, and how they would be.
+tail -n 2 "$work/err" >"$work/said"
+printf 'wrote %s: the trained weights\nwrote %s: the log\n' "$work/w.safetensors" "$work/run.jsonl" | cmp - "$work/said" ||
+    wrong "the files that were written are not said"
+# shellcheck disable=SC2086
+"$program" train $small --limit 64 --epochs 1 --log /dev/null >"$work/lost" 2>&1
+grep -q '^note: the weights of this run are not kept; --save FILE keeps them, --checkpoint DIR ' "$work/lost" ||
+    wrong "that the weights are lost is not said"
+grep -q '^wrote ' "$work/lost" && wrong "a file that is none is said to be written: $(cat "$work/lost")"
 
 python3 - "$work/run.jsonl" <<'PY' || wrong "the log"
 import json, math, sys
