@@ -336,6 +336,8 @@ const char *ls_cluster_host(const ls_cluster *cluster, int rank)
 
 bool ls_cluster_same_host(const ls_cluster *cluster, int a, int b)
 {
+    if (a == b || !cluster->hosts) /* one process alone; a cluster that was given no names */
+        return true;
     return strcmp(cluster->hosts[a], cluster->hosts[b]) == 0 && strcmp(cluster->boots[a], cluster->boots[b]) == 0;
 }
 
