@@ -256,6 +256,9 @@ typedef struct ls_wire {
     bool (*send)(void *user, int slot, int to, int tag, const void *data, size_t bytes);
     bool (*receive)(void *user, int slot, int from, int tag, void *data, size_t bytes);
     int (*test)(void *user, int first, int n); /* 1: those n slots are done (unused ones are), 0: not all yet */
+    /* After a failure: once it returns nothing is written any more to what those n slots would have received. NULL: such memory must
+     * outlive the wire. */
+    void (*cancel)(void *user, int first, int n);
     void (*end)(void *user);                   /* after the last call, while every rank ends; NULL is fine */
 } ls_wire;
 ls_cluster *ls_cluster_on(const ls_wire *wire); /* copied */

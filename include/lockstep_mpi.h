@@ -25,8 +25,14 @@ typedef struct ls_mpi {
     MPI_Comm comm; /* a duplicate, so that messages cannot meet the caller's */
     MPI_Request *requests;
     MPI_Status *statuses;
+    bool *receiving; /* what the slot was used for last */
     int slots;
 } ls_mpi;
+
+/* What MPI counts in one number, in bytes: longer messages are of pieces of so many. Smaller ones are for tests. */
+#ifndef LS_MPI_MOST
+#define LS_MPI_MOST INT_MAX
+#endif
 
 static inline bool ls_mpi_reserve(void *user, int slots)
 {
@@ -35,7 +41,9 @@ static inline bool ls_mpi_reserve(void *user, int slots)
     m->requests = requests ? requests : m->requests;
     MPI_Status *statuses = (MPI_Status *)realloc(m->statuses, (size_t)slots * sizeof *statuses);
     m->statuses = statuses ? statuses : m->statuses;
-    if (!requests || !statuses)
+    bool *receiving = (bool *)realloc(m->receiving, (size_t)slots * sizeof *receiving);
+    m->receiving = receiving ? receiving : m->receiving;
+    if (!requests || !statuses || !receiving)
         return false;
     for (int i = m->slots; i < slots; i++)
         requests[i] = MPI_REQUEST_NULL;
@@ -43,18 +51,46 @@ static inline bool ls_mpi_reserve(void *user, int slots)
     return true;
 }
 
+/* `pieces` pieces and the rest of a message, as one type. */
+static inline bool ls_mpi_type(int pieces, int rest, MPI_Datatype *type)
+{
+    MPI_Datatype piece;
+    if (MPI_Type_contiguous(LS_MPI_MOST, MPI_BYTE, &piece) != MPI_SUCCESS)
+        return false;
+    int lengths[2] = {pieces, rest};
+    MPI_Aint places[2] = {0, (MPI_Aint)pieces * LS_MPI_MOST};
+    MPI_Datatype types[2] = {piece, MPI_BYTE};
+    bool good = MPI_Type_create_struct(2, lengths, places, types, type) == MPI_SUCCESS;
+    MPI_Type_free(&piece);
+    return good && MPI_Type_commit(type) == MPI_SUCCESS;
+}
+
+/* Begins a transfer; `from` is NULL of one that receives. */
+static inline bool ls_mpi_begin(ls_mpi *m, int slot, int rank, int tag, const void *from, void *to, size_t bytes)
+{
+    MPI_Request *request = &m->requests[slot];
+    MPI_Datatype type = MPI_BYTE;
+    const bool whole = bytes <= LS_MPI_MOST;
+    const int n = whole ? (int)bytes : 1;
+    if (bytes / LS_MPI_MOST > INT_MAX ||
+        (!whole && !ls_mpi_type((int)(bytes / LS_MPI_MOST), (int)(bytes % LS_MPI_MOST), &type)))
+        return false;
+    m->receiving[slot] = !from;
+    bool good = (from ? MPI_Isend(from, n, type, rank, tag, m->comm, request)
+                      : MPI_Irecv(to, n, type, rank, tag, m->comm, request)) == MPI_SUCCESS;
+    if (!whole)
+        MPI_Type_free(&type);
+    return good;
+}
+
 static inline bool ls_mpi_send(void *user, int slot, int to, int tag, const void *data, size_t bytes)
 {
-    ls_mpi *m = (ls_mpi *)user;
-    return bytes <= INT_MAX &&
-           MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, m->comm, &m->requests[slot]) == MPI_SUCCESS;
+    return ls_mpi_begin((ls_mpi *)user, slot, to, tag, data, NULL, bytes);
 }
 
 static inline bool ls_mpi_receive(void *user, int slot, int from, int tag, void *data, size_t bytes)
 {
-    ls_mpi *m = (ls_mpi *)user;
-    return bytes <= INT_MAX &&
-           MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, m->comm, &m->requests[slot]) == MPI_SUCCESS;
+    return ls_mpi_begin((ls_mpi *)user, slot, from, tag, NULL, data, bytes);
 }
 
 static inline int ls_mpi_test(void *user, int first, int n)
@@ -66,20 +102,38 @@ static inline int ls_mpi_test(void *user, int first, int n)
     return done ? 1 : 0;
 }
 
+/* What was sent cannot be called back: MPI forgets it when it is through. */
+static inline void ls_mpi_cancel(void *user, int first, int n)
+{
+    ls_mpi *m = (ls_mpi *)user;
+    for (int i = first; i < first + n; i++) {
+        if (m->requests[i] == MPI_REQUEST_NULL)
+            continue;
+        if (!m->receiving[i]) {
+            MPI_Request_free(&m->requests[i]);
+        } else {
+            MPI_Cancel(&m->requests[i]);
+            MPI_Wait(&m->requests[i], MPI_STATUS_IGNORE);
+        }
+        m->requests[i] = MPI_REQUEST_NULL;
+    }
+}
+
 static inline void ls_mpi_end(void *user)
 {
     ls_mpi *m = (ls_mpi *)user;
     MPI_Comm_free(&m->comm);
     free(m->requests);
     free(m->statuses);
+    free(m->receiving);
     free(m);
 }
 
 /* The wire over a communicator. Collective, like everything that makes one. */
 static inline ls_wire ls_mpi_wire(MPI_Comm comm)
 {
-    ls_wire wire = {sizeof(ls_wire), 0,           1,         NULL, NULL, ls_mpi_reserve, ls_mpi_send,
-                    ls_mpi_receive,  ls_mpi_test, ls_mpi_end};
+    ls_wire wire = {sizeof(ls_wire), 0,         1, NULL, NULL, ls_mpi_reserve, ls_mpi_send, ls_mpi_receive, ls_mpi_test,
+                    ls_mpi_cancel,   ls_mpi_end};
     int ready = 0, threads = MPI_THREAD_SINGLE;
     if (MPI_Initialized(&ready) != MPI_SUCCESS || !ready) {
         wire.error = "MPI was not initialised; call MPI_Init_thread first";

@@ -296,6 +296,13 @@ static void what_one_rank_meets_ends_the_work_of_all(void **state)
     }
 }
 
+static void a_failed_start_receives_no_more(void **state)
+{
+    (void)state;
+    assert_int_equal(wire_failed_start(true), 0);
+    assert_int_equal(wire_failed_start(false), 0);
+}
+
 static void a_stop_is_asked_for_by_one_and_known_to_all_at_one_step(void **state)
 {
     (void)state;
@@ -552,6 +559,7 @@ int main(void)
         cmocka_unit_test(shards_go_by_speed),
         cmocka_unit_test(what_is_not_finite_is_found_by_all),
         cmocka_unit_test(what_one_rank_meets_ends_the_work_of_all),
+        cmocka_unit_test(a_failed_start_receives_no_more),
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),

@@ -93,6 +93,13 @@ static int on_test(void *user, int first, int n)
     return done;
 }
 
+static void on_cancel(void *user, int first, int n)
+{
+    wire_end *e = user;
+    for (int i = first; i < first + n; i++)
+        e->slots[i].receiving = false;
+}
+
 static ls_wire wire_of(wire_end *e, wire_net *n, int rank, int ranks)
 {
     *e = (wire_end){.net = n, .rank = rank};
@@ -103,7 +110,8 @@ static ls_wire wire_of(wire_end *e, wire_net *n, int rank, int ranks)
                      .reserve = on_reserve,
                      .send = on_send,
                      .receive = on_receive,
-                     .test = on_test};
+                     .test = on_test,
+                     .cancel = on_cancel};
 }
 
 /* Takes what is left; returns how many messages that were. */
@@ -118,6 +126,38 @@ static int wire_empty(wire_net *n)
             left++;
         }
     return left;
+}
+
+static bool fail_to_send(void *user, int number, int to, int tag, const void *data, size_t bytes)
+{
+    (void)user, (void)number, (void)to, (void)tag, (void)data, (void)bytes;
+    return false;
+}
+
+static int fail_at_test(void *user, int first, int n)
+{
+    (void)user, (void)first, (void)n;
+    return -1;
+}
+
+int wire_failed_start(bool at_send)
+{
+    wire_net net = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    wire_end e;
+    ls_wire wire = wire_of(&e, &net, 0, 2);
+    if (at_send)
+        wire.send = fail_to_send;
+    else
+        wire.test = fail_at_test;
+    ls_cluster *cluster = ls_cluster_on(&wire);
+    assert_int_equal(ls_cluster_status(cluster), LS_IO);
+    ls_cluster_end(cluster);
+    int receiving = 0;
+    for (int i = 0; i < e.n; i++)
+        receiving += e.slots[i].receiving;
+    free(e.slots);
+    wire_empty(&net);
+    return receiving;
 }
 
 typedef struct rank {

@@ -13,4 +13,8 @@ void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user),
 /* The same for ranks that fail in the middle: returns how many messages were left. */
 int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
 
+/* Rank 0 of 2 starts on a wire that fails at the first send, or at the first test: LS_IO. Returns how many slots would still receive,
+ * into memory that is gone. */
+int wire_failed_start(bool at_send);
+
 #endif

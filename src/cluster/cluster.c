@@ -25,6 +25,12 @@ ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots
     return good ? LS_OK : ls_raise(context, LS_OUT_OF_MEMORY, "no memory for %d transfers between ranks", slots);
 }
 
+void ls_cluster_cancel(const ls_cluster *cluster, int first, int n)
+{
+    if (cluster->wire.cancel && n > 0)
+        cluster->wire.cancel(cluster->wire.user, first, n);
+}
+
 /* Bytes [begin[r], end[r]) of `data` are rank r's. */
 typedef bool begin_transfers(ls_cluster *cluster, char *data, const size_t begin[], const size_t end[]);
 
@@ -91,6 +97,8 @@ static ls_status transfer(ls_cluster *cluster, ls_context *context, void *data, 
             pthread_mutex_lock(&cluster->lock);
         }
     }
+    if (done < 0)
+        ls_cluster_cancel(cluster, 0, 2 * cluster->ranks);
     pthread_mutex_unlock(&cluster->lock);
     atomic_store(&cluster->waiting, 0);
     return done > 0 ? LS_OK : ls_raise(context, LS_IO, "rank %d: a transfer between ranks failed", cluster->rank);
@@ -295,6 +303,7 @@ void ls_cluster_end(ls_cluster *cluster)
     if (!cluster)
         return;
     ls_cluster_part(cluster);
+    ls_cluster_cancel(cluster, 0, cluster->slots); /* signs that nobody sends any more */
     if (cluster->wire.end)
         cluster->wire.end(cluster->wire.user);
     ls_release(&cluster->context, cluster->hosts);

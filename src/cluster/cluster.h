@@ -43,6 +43,9 @@ bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
 /* Room for a step's transfers: their slots begin at *first. */
 ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots, int *first);
 
+/* After a failure, by whoever has the lock: what those slots would have received may be freed. */
+void ls_cluster_cancel(const ls_cluster *cluster, int first, int n);
+
 /* Bytes [begin[r], begin[r + 1]) of `data` are rank r's: sends this rank's, fills in the others'. Waits; every rank must come. */
 ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[]);
 /* The same for `bytes` of each rank, or of one rank alone. */

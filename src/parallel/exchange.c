@@ -130,6 +130,14 @@ void ls_exchange_destroy(ls_step_job *step)
     ls_release(context, step->routes);
 }
 
+/* By whoever has the cluster's lock. */
+static void cancel(const ls_step_job *step)
+{
+    if (step->runs.parts > 1)
+        ls_cluster_cancel(cluster_of(step), step->first_slot,
+                          step->slots * (step->trainer->network->flat.n_buckets + 1));
+}
+
 void ls_exchange_forget(struct ls_trainer *trainer)
 {
     ls_cluster *cluster = trainer->session->options.cluster;
@@ -417,8 +425,10 @@ bool ls_exchange_advance(ls_step_job *step)
         lost |= result < 0;
     }
     over = moved && step->to_move == 0;
-    if (lost)
+    if (lost) {
         step->to_move = 0;
+        cancel(step);
+    }
     if (moved) {
         atomic_store(&cluster->waiting, 0);
         ls_count_work(&step->trainer->session->context);

@@ -77,12 +77,15 @@ patience=$((2 * ($(date +%s%N) - began + 1000000000) / 1000000000))
 tail -n 1 "$work/out" | cmp -s - "$work/one.print" || wrong "$called: another fingerprint"
 
 # A program with its own communicator, one process left out.
-for n in 1 4; do
-    ranks 0 -n "$n" "$build/examples/own_communicator_$mpi" "$work/data" 300
+for n in 1 4 3; do
+    own=$build/examples/own_communicator_$mpi
+    [ "$n" != 3 ] || own=$build/tests/cli/pieces_$mpi
+    ranks 0 -n "$n" "$own" "$work/data" 300
     sed 's/.*: //' "$work/out" >"$work/own.$n"
     [ "$(wc -l <"$work/own.$n")" = 1 ] || wrong "$called: not one line"
 done
 cmp -s "$work/own.1" "$work/own.4" || wrong "own_communicator: another fingerprint on 3 ranks"
+cmp -s "$work/own.1" "$work/own.3" || wrong "own_communicator, messages in pieces: another fingerprint on 2 ranks"
 
 # A failure of one rank before the first step, and one of all in it.
 # shellcheck disable=SC2086
