@@ -16,6 +16,12 @@ LD_LIBRARY_PATH=$(dirname -- "$PKG_CONFIG_PATH")
 export LOCKSTEP_DATA PKG_CONFIG_PATH LD_LIBRARY_PATH
 strict='-Wall -Wextra -Wpedantic -Werror'
 
+# A user's own flags are those that are compiled with.
+cmake -S "$root" -B "$work/flags" -DCMAKE_C_FLAGS_RELEASE="-O1 -DOWN_FLAGS" -DLOCKSTEP_CUDA=OFF -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF \
+    >"$work/out" 2>"$work/err" || wrong "cmake with flags of one's own"
+grep -q -- '-O1 -DOWN_FLAGS' "$work/flags/compile_commands.json" || wrong "CMAKE_C_FLAGS_RELEASE is not used"
+! grep -q -- '-O3' "$work/flags/compile_commands.json" || wrong "CMAKE_C_FLAGS_RELEASE is not all that is used"
+
 # The soname is a link beside the library, and nothing is exported but what the headers declare.
 soname=$(find "$LD_LIBRARY_PATH" -name 'liblockstep.so.[0-9]' -type l)
 [ -e "$soname" ] || wrong "no versioned soname in $(ls "$LD_LIBRARY_PATH")"
