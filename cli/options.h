@@ -13,6 +13,7 @@ enum { LAST_MEAN, LAST_SHARE };
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
     const char *model, *dataset, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json, *onnx;
+    const char *strip_prefix; /* of names in the weights file */
     int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks, in_flight;
     uint64_t seed, shuffle_pulls;
     ls_init init;

@@ -196,13 +196,15 @@ static int name_classes(const run *r, const ls_data *like)
 static int load_weights(const run *r, const ls_data *like)
 {
     const settings *c = r->chosen;
+    char why[MOST_WORDS];
     if (c->allow_classes)
         ls_name_classes(r->net, NULL, 0);
-    if (ls_load(r->net, c->weights) == LS_OK)
+    if (ls_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_OK)
         return c->allow_classes ? name_classes(r, like) : 0;
     if (ls_status_of(r->session) != LS_CHANGED)
         return session_failed(r->session, "--weights");
-    return failed("--weights", "%s; where they mean the same, say --allow-changed classes", ls_message(r->session));
+    return failed("--weights", "%s; where they mean the same, say --allow-changed classes",
+                  session_words(r->session, why, sizeof why));
 }
 
 int run_network(run *r, const ls_data *like)
@@ -226,12 +228,13 @@ static int load_alone(const run *r, const ls_shape *usual)
     images.dim[0] = 0;
     if (images.rank && !ls_infer(r->net, ls_zeros(r->session, images)))
         return session_failed(r->session, "--input");
-    if (ls_load(r->net, c->weights) == LS_SHAPE_UNKNOWN && ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
+    if (ls_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_SHAPE_UNKNOWN &&
+        ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
         if (!usual)
             return failed("--weights", "%s does not say the size of its images: say it with --input, such as 1x28x28",
                           c->weights);
         ls_infer(r->net, ls_zeros(r->session, *usual));
-        ls_load(r->net, c->weights);
+        ls_load_prefixed(r->net, c->weights, c->strip_prefix);
     }
     return ls_failed(r->session) ? session_failed(r->session, "--weights") : 0;
 }

@@ -150,6 +150,7 @@ static bool log_settings(const training *t, run_log *log)
     log_unsigned(log, "seed", c->seed);
     log_text(log, "init", c->init_text);
     log_text(log, "weights", c->weights);
+    log_text(log, "strip_prefix", c->strip_prefix);
     log_text(log, "save", c->save);
     log_text(log, "optimizer", optimizer_choice(c->optimizer));
     log_number(log, "lr", t->optim.lr);
@@ -622,6 +623,8 @@ static int check_together(const settings *c)
         return wrong_usage("--erase", "must be from 0 to 1");
     if (c->label_smoothing > 1)
         return wrong_usage("--label-smoothing", "must be from 0 to 1");
+    if (c->strip_prefix && !c->weights)
+        return wrong_usage("--strip-prefix", "needs --weights");
     if (c->allow_classes && !c->weights)
         return wrong_usage("--allow-changed", "classes needs --weights");
     if (c->checkpoint)

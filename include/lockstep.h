@@ -546,6 +546,8 @@ const char *ls_summary(ls_module *net);
  * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file that ls_save wrote
  * knows the shape of the network's images, and loading it tells them to a network that has seen none. */
 ls_status ls_load(ls_module *net, const char *path);
+/* The same of a file whose names all begin with `prefix`, which is left out of them: "module." or "_orig_mod." of PyTorch's wrappers. */
+ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix);
 ls_status ls_save(ls_module *net, const char *path);
 /* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any number of images
  * as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for an own operation, by name,

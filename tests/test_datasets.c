@@ -392,7 +392,8 @@ static void no_folder(void **state)
     refused("folder", LS_TRAIN, LS_BAD_FILE,
             "train/cat/a.png: neither a PNG nor a JPEG file by how it begins: it is empty");
     test_write_file("train/cat/a.png", "GIF89a", 6);
-    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat/a.png: neither a PNG nor a JPEG");
+    refused("folder", LS_TRAIN, LS_BAD_FILE,
+            "train/cat/a.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF");
 #if !LOCKSTEP_HAVE_PNG
     test_write_file("train/cat/a.png", "\x89PNG\r\n\x1a\n", 8);
     refused("folder", LS_TRAIN, LS_UNSUPPORTED, "built without libpng");

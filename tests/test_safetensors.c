@@ -159,6 +159,66 @@ static void images_told_by_a_file(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* Writes `w` again with this in front of each name, and without the metadata of its images where they are of no use. */
+static void save_prefixed(const char *prefix, const char *odd)
+{
+    ls_safetensors *file = ls_safetensors_open(test_context(), test_path("w"));
+    ls_named_array arrays[8];
+    char names[8][64];
+    float *values[8];
+    ls_context context;
+    assert_int_equal(ls_context_init(&context, NULL), LS_OK);
+    for (int i = 0; i < 8; i++) {
+        const ls_saved *saved = ls_safetensors_at(file, i);
+        snprintf(names[i], sizeof names[i], "%s%s", odd && strcmp(odd, saved->name) == 0 ? "" : prefix, saved->name);
+        values[i] = malloc(saved->n_bytes);
+        assert_int_equal(ls_safetensors_read(file, saved, values[i]), LS_OK);
+        arrays[i] = (ls_named_array){names[i], saved->rank, saved->shape, values[i]};
+    }
+    assert_int_equal(ls_safetensors_save(&context, test_path("prefixed"), arrays, 8, NULL, 0), LS_OK);
+    for (int i = 0; i < 8; i++)
+        free(values[i]);
+    ls_context_destroy(&context);
+    ls_safetensors_close(file);
+    test_context_done();
+}
+
+/* What PyTorch's wrappers put in front of every name is told, and left out where it is asked for. */
+static void names_with_a_prefix(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {"module.", "_orig_mod.", "module._orig_mod."};
+    ls_session *s = ls_open(&(ls_options){.seed = 3});
+    ls_module *saved = unseen(s, "lenet");
+    ls_infer(saved, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
+    assert_int_equal(ls_save(saved, test_path("w")), LS_OK);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        char expected[64];
+        save_prefixed(prefixes[i], NULL);
+        ls_module *net = ls_model_for_file(s, "lenet", test_path("prefixed"));
+        ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_infer(net, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
+        assert_int_equal(ls_load(net, test_path("prefixed")), LS_BAD_FILE);
+        snprintf(expected, sizeof expected, "all names begin with '%s'; ls_load_prefixed", prefixes[i]);
+        assert_non_null(strstr(ls_message(s), expected));
+        assert_true(ls_catch(s, LS_BAD_FILE));
+        assert_int_equal(ls_load_prefixed(net, test_path("prefixed"), prefixes[i]), LS_OK);
+        assert_int_equal(ls_checksum(net), ls_checksum(saved));
+        assert_int_equal(ls_load_prefixed(net, test_path("prefixed"), "model."), LS_BAD_FILE);
+        assert_true(ls_catch(s, LS_BAD_FILE));
+    }
+    save_prefixed("module.", "b4"); /* not all of them */
+    assert_int_equal(ls_load(saved, test_path("prefixed")), LS_BAD_FILE);
+    assert_non_null(strstr(ls_message(s), "parameter W1 is missing"));
+    assert_true(ls_catch(s, LS_BAD_FILE));
+    assert_int_equal(ls_load_prefixed(saved, test_path("prefixed"), "module."), LS_BAD_FILE);
+    assert_non_null(strstr(ls_message(s), "'b4' does not begin with"));
+    assert_true(ls_catch(s, LS_BAD_FILE));
+    save_prefixed("a.", NULL);
+    assert_int_equal(ls_load_prefixed(saved, test_path("prefixed"), "a.W1"), LS_BAD_FILE);
+    assert_int_equal(ls_close(s), LS_BAD_FILE);
+}
+
 /* ---- What is written ---- */
 
 static const char *const METADATA[][2] = {{"model", "lenet"}, {"note", "\"quoted\"\n"}};
@@ -402,6 +462,45 @@ static void faulty_lengths(void **state)
     expect_fault("longer than the format's 100000000");
 }
 
+static void expect_kind(const void *begin, size_t count, const char *message_part)
+{
+    unsigned char bytes[200] = {0};
+    memcpy(bytes, begin, count);
+    test_write_file("w", bytes, sizeof bytes);
+    expect_fault(message_part);
+}
+#define expect_kind_of(begin, message_part) expect_kind(begin, sizeof(begin) - 1, message_part)
+
+/* What weights are often in besides is called by its name, with what to do. */
+static void files_of_other_kinds(void **state)
+{
+    (void)state;
+    static const char zip[] = "PK\3\4\0\0\x8\x8\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    char bytes[64];
+    memcpy(bytes, zip, 26);
+    memcpy(bytes + 26, "\x10\0\0\0lenet_8/data.pklFB", 22);
+    expect_kind(bytes, 48,
+                "w: no safetensors file but a zip archive of torch.save; in Python: safetensors.torch.save_file(");
+    memcpy(bytes + 26, "\x6\0\0\0W1.npy/data", 16);
+    expect_kind(bytes, 42, "a zip archive of NumPy's savez (.npz); in Python: safetensors.numpy.save_file(");
+    memcpy(bytes + 26, "\xb\0\0\0config.json", 15);
+    expect_kind(bytes, 41, "but a zip archive");
+    test_write_file("w", zip, 20);
+    expect_fault("but a zip archive");
+    expect_kind_of("\x80\2\x8a\nl\xfc\x9c",
+                   "but a pickle of Python, such as torch.save wrote before PyTorch 1.6; in Python: ");
+    expect_kind_of("\x80\4\x95\x20\0\0\0\0\0\0\0}", "but a pickle of Python");
+    expect_kind_of("\x89HDF\r\n\x1a\n\0", "but an HDF5 file; in Python h5py reads its arrays");
+    expect_kind_of("\x93NUMPY\1\0v\0{", "but an array of NumPy (.npy); one array has no name");
+    expect_kind_of("<!DOCTYPE html>\n<html>", "but a web page; the address gave it in the file's place");
+    expect_kind_of("<?xml version=\"1.0\"?>", "but a web page");
+    expect_kind_of("\x1f\x8b\x8\0\0\0\0\0\0\3", "but gzip data; unpack it with gunzip");
+    expect_kind_of("version https://git-lfs.github.com/spec/v1\n", "but a pointer of Git LFS in the file's place");
+    static const char good[] = "{" ARRAY("x", "[1]", "0", "4") "}";
+    write_raw(good, '<', 4); /* a header that is cut off is no web page, whatever its length looks like */
+    expect_fault("runs past the end");
+}
+
 static void faulty_json(void **state)
 {
     (void)state;
@@ -620,6 +719,7 @@ int main(void)
         test(numbers_of_shapes),
 #if LOCKSTEP_HAVE_JANSSON
         test(images_told_by_a_file),
+        test(names_with_a_prefix),
         test(written_and_read),
         test(a_file_of_no_arrays),
         test(refused_names),
@@ -627,6 +727,7 @@ int main(void)
         test(written_by_python),
         test(other_types),
         test(faulty_lengths),
+        test(files_of_other_kinds),
         test(faulty_json),
         test(faulty_entries),
         test(faulty_places),

@@ -1,5 +1,6 @@
 #include "data/idx.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "data/data.h"
 #include "data/source.h"
 
@@ -22,9 +23,8 @@ char *ls_idx_find(ls_context *context, const char *path)
     const char *dash = strstr(strrchr(path, '/') ? strrchr(path, '/') : path, "-idx");
     for (int spelling = 0; spelling < (dash ? 4 : 2); spelling++) {
         const char *end = spelling % 2 ? ".gz" : "";
-        char *found = spelling < 2
-                          ? ls_format(context, "a path", "%s%s", path, end)
-                          : ls_format(context, "a path", "%.*s.%s%s", (int)(dash - path), path, dash + 1, end);
+        char *found = spelling < 2 ? ls_format(context, "a path", "%s%s", path, end)
+                                   : ls_format(context, "a path", "%.*s.%s%s", (int)(dash - path), path, dash + 1, end);
         if (!found || ls_file_is_there(found))
             return found;
         ls_release(context, found);
@@ -63,6 +63,10 @@ static ls_status check_magic(const reading *from, const unsigned char header[4])
                         from->path);
     if (magic >> 16 == 0x1f8b)
         return ls_raise(from->context, LS_BAD_FILE, "%s: this is gzip data; add .gz to its name", from->path);
+    const char *is = ls_file_kind_text(ls_file_kind_of(header, 4));
+    if (is)
+        return ls_raise(from->context, LS_BAD_FILE, "%s: not an idx file of %s but %s", from->path, noun(from->kind),
+                        is);
     return ls_raise(from->context, LS_BAD_FILE,
                     "%s: not an idx file of %s (it begins with 0x%08x, not 0x%08x); fetch it again", from->path,
                     noun(from->kind), magic, (unsigned)from->kind);

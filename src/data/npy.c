@@ -1,5 +1,6 @@
 #include "data/npy.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 
 #include <math.h>
 #include <string.h>
@@ -184,8 +185,10 @@ ls_status ls_npy_read_header(ls_context *context, int fd, const char *path, int6
     ls_status status = ls_file_read(context, fd, path, 0, prefix, most);
     if (status != LS_OK)
         return status;
+    const char *is = ls_file_kind_text(ls_file_kind_of(prefix, most));
     if (memcmp(prefix, "\x93NUMPY", 6) != 0)
-        return ls_raise(context, LS_BAD_FILE, "%s: not a .npy file; save it with numpy.save", path);
+        return ls_raise(context, LS_BAD_FILE, "%s: not a .npy file%s%s; save it with numpy.save", path,
+                        is ? " but " : "", is ? is : "");
     const int major = prefix[6], width = major == 1 ? 2 : 4;
     if (major < 1 || major > 3)
         return ls_raise(context, LS_BAD_FILE, "%s: version %d of the .npy format is not known", path, major);

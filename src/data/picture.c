@@ -1,5 +1,6 @@
 #include "data/picture.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 
 #include <string.h>
 #include <strings.h>
@@ -56,8 +57,12 @@ const ls_decoder *ls_decoder_of(const ls_picture *picture)
         return NULL;
 #endif
     }
-    ls_raise(picture->context, LS_BAD_FILE, "%s: neither a PNG nor a JPEG file by how it begins%s", picture->path,
-             picture->count ? "" : ": it is empty");
+    const char *is = ls_file_kind_text(ls_file_kind_of(picture->bytes, picture->count));
+    ls_raise(picture->context, LS_BAD_FILE, "%s: neither a PNG nor a JPEG file by how it begins%s%s", picture->path,
+             is               ? ": it is "
+             : picture->count ? ""
+                              : ": it is empty",
+             is ? is : "");
     return NULL;
 }
 

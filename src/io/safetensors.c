@@ -59,6 +59,12 @@ void ls_safetensors_close(ls_safetensors *file)
     (void)file;
 }
 
+ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
+{
+    (void)file, (void)prefix;
+    return LS_UNSUPPORTED;
+}
+
 int ls_safetensors_count(const ls_safetensors *file)
 {
     (void)file;

@@ -24,6 +24,9 @@ typedef struct ls_safetensors ls_safetensors;
 ls_safetensors *ls_safetensors_open(ls_context *context, const char *path); /* NULL after a failure */
 void ls_safetensors_close(ls_safetensors *file);                            /* NULL is fine */
 
+/* Leaves out of every name what all of them must begin with; else LS_BAD_FILE, and the names are as they were. */
+ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix);
+
 int ls_safetensors_count(const ls_safetensors *file);
 const ls_saved *ls_safetensors_at(const ls_safetensors *file, int i);              /* in byte order of the names */
 const ls_saved *ls_safetensors_find(const ls_safetensors *file, const char *name); /* NULL where there is none */

@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "io/safetensors.h"
 #include "io/safetensors_names.h"
 
@@ -32,7 +33,7 @@ static const struct dtype {
 /* ---- The header as JSON ------------------------------------------------------------------------------------------ */
 
 /* A parsed value takes up to a hundred times its text. */
-enum { MOST_VALUES = 1 << 19 };
+enum { MOST_VALUES = 1 << 19, LENGTH_BYTES = 8 /* in front, the length of the header */ };
 
 static size_t values_at_most(const char *text, size_t length)
 {
@@ -40,6 +41,26 @@ static size_t values_at_most(const char *text, size_t length)
     for (const char *end = text + length; text < end; text++)
         values += *text == ',' || *text == '[' || *text == '{';
     return values;
+}
+
+/* What other programs keep weights in is called by its name, with what makes safetensors of it. A header begins with a brace. */
+static ls_status refuse_others(const ls_safetensors *file, const unsigned char *begin, size_t count)
+{
+    static const char torch[] =
+        "; in Python: safetensors.torch.save_file(torch.load(file, map_location=\"cpu\"), new_file)";
+    static const char *const mends[] = {
+        [LS_FILE_TORCH_ZIP] = torch,
+        [LS_FILE_PICKLE] = torch,
+        [LS_FILE_NPZ] = "; in Python: safetensors.numpy.save_file(dict(numpy.load(file)), new_file)",
+        [LS_FILE_NPY] = "; one array has no name, safetensors.numpy.save_file in Python gives it one",
+        [LS_FILE_HDF5] = "; in Python h5py reads its arrays, and safetensors.numpy.save_file writes them",
+        [LS_FILE_IMAGE] = NULL};
+    ls_file_kind kind =
+        count > LENGTH_BYTES && begin[LENGTH_BYTES] != '{' ? ls_file_kind_of(begin, count) : LS_FILE_OTHER;
+    if (kind == LS_FILE_OTHER)
+        return LS_OK;
+    return ls_raise(file->context, LS_BAD_FILE, "%s: no safetensors file but %s%s", file->path, ls_file_kind_text(kind),
+                    mends[kind] ? mends[kind] : "");
 }
 
 static ls_status parse_header(ls_safetensors *file, const char *text, size_t length)
@@ -63,22 +84,23 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
 
 static ls_status read_header(ls_safetensors *file, int fd, int64_t size)
 {
-    unsigned char prefix[8];
+    unsigned char begin[LS_FILE_BEGIN];
+    const size_t count = size < LS_FILE_BEGIN ? (size_t)size : LS_FILE_BEGIN;
     if (size == 0)
         return ls_raise(file->context, LS_BAD_FILE, "%s: the file is empty", file->path);
-    if (size < (int64_t)sizeof prefix)
+    if (size < LENGTH_BYTES)
         return ls_raise(file->context, LS_BAD_FILE, "%s: %lld bytes are too few for a safetensors file", file->path,
                         (long long)size);
-    ls_status status = ls_file_read(file->context, fd, file->path, 0, prefix, sizeof prefix);
-    if (status != LS_OK)
+    ls_status status = ls_file_read(file->context, fd, file->path, 0, begin, count);
+    if (status != LS_OK || (status = refuse_others(file, begin, count)) != LS_OK)
         return status;
     uint64_t length = 0;
-    for (int i = 7; i >= 0; i--)
-        length = length << 8 | prefix[i];
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--)
+        length = length << 8 | begin[i];
     if (length == 0)
         return ls_raise(file->context, LS_BAD_FILE, "%s: the header has length 0; this is no safetensors file",
                         file->path);
-    if (length > (uint64_t)size - sizeof prefix)
+    if (length > (uint64_t)size - LENGTH_BYTES)
         return ls_raise(
             file->context, LS_BAD_FILE,
             "%s: the header of %llu bytes runs past the end of the file; it is cut off or no safetensors file",
@@ -89,11 +111,11 @@ static ls_status read_header(ls_safetensors *file, int fd, int64_t size)
     char *text = ls_alloc(file->context, (size_t)length, 1, "a weights file's header");
     if (!text)
         return ls_context_status(file->context);
-    status = ls_file_read(file->context, fd, file->path, sizeof prefix, text, (size_t)length);
+    status = ls_file_read(file->context, fd, file->path, LENGTH_BYTES, text, (size_t)length);
     if (status == LS_OK)
         status = parse_header(file, text, (size_t)length);
     ls_release(file->context, text);
-    file->n_data = size - (int64_t)sizeof prefix - (int64_t)length;
+    file->n_data = size - LENGTH_BYTES - (int64_t)length;
     return status;
 }
 
@@ -303,6 +325,21 @@ void ls_safetensors_close(ls_safetensors *file)
     ls_release(context, file->data);
     ls_release(context, file->arrays);
     ls_release(context, file);
+}
+
+ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    for (int i = 0; i < file->n; i++) {
+        const char *name = file->arrays[i].name;
+        if (strncmp(name, prefix, length) != 0)
+            return fault(file, name, "does not begin with what is to be left out of all names");
+        if (ls_saved_name_fault(name + length))
+            return fault(file, name, "would have no name without what is to be left out of it");
+    }
+    for (int i = 0; i < file->n; i++)
+        file->arrays[i].name += length;
+    return LS_OK;
 }
 
 int ls_safetensors_count(const ls_safetensors *file)

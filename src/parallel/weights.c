@@ -136,6 +136,38 @@ static ls_status refuse_shape(const ls_network *network, ls_context *context, co
                     wanted);
 }
 
+/* What each name of the file begins with and the network's names do not, "module.": the most of it that ends in a dot and has the
+ * missing name behind it. Its length; 0 where there is none. */
+static size_t foreign_prefix(const ls_safetensors *file, const char *missing)
+{
+    const int n = ls_safetensors_count(file);
+    const char *first = n ? ls_safetensors_at(file, 0)->name : "",
+               *last = n ? ls_safetensors_at(file, n - 1)->name : "";
+    size_t common = 0; /* to those in between too, for they are in order */
+    while (first[common] && first[common] == last[common])
+        common++;
+    for (; common > 0; common--) {
+        if (first[common - 1] != '.')
+            continue;
+        for (int i = 0; i < n; i++)
+            if (strcmp(ls_safetensors_at(file, i)->name + common, missing) == 0)
+                return common;
+    }
+    return 0;
+}
+
+static ls_status refuse_missing(const ls_safetensors *file, ls_context *context, const char *path, const char *missing)
+{
+    char shown[100];
+    int prefix = (int)foreign_prefix(file, missing);
+    if (!prefix)
+        return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
+                        missing);
+    snprintf(shown, sizeof shown, "%.*s", prefix, ls_safetensors_at(file, 0)->name);
+    return ls_raise(context, LS_BAD_FILE, "%s: all names begin with '%s'; ls_load_prefixed leaves that out", path,
+                    shown);
+}
+
 ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
                            bool (*besides)(const char *name))
 {
@@ -143,8 +175,7 @@ ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file
         const ls_view *view = &network->flat.views[i];
         const ls_saved *saved = ls_safetensors_find(file, view->name);
         if (!saved)
-            return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
-                            view->name);
+            return refuse_missing(file, context, path, view->name);
         if (!same_shape(view, saved))
             return refuse_shape(network, context, path, view, saved);
     }
@@ -204,6 +235,12 @@ static ls_status load_first(ls_network *network, const ls_safetensors *file, con
 ls_status ls_load(ls_module *net, const char *path)
 {
     LS_OWN_ENVIRONMENT;
+    return ls_load_prefixed(net, path, NULL);
+}
+
+ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix)
+{
+    LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_load");
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
@@ -212,9 +249,11 @@ ls_status ls_load(ls_module *net, const char *path)
     if (ls_network_change(network, "ls_load") != LS_OK)
         return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
-    ls_status status = !file              ? ls_status_of(network->session)
-                       : network->defined ? load(network, file, path)
-                                          : load_first(network, file, path);
+    ls_status status = file ? LS_OK : ls_status_of(network->session);
+    if (status == LS_OK && prefix)
+        status = ls_safetensors_strip(file, prefix);
+    if (status == LS_OK)
+        status = network->defined ? load(network, file, path) : load_first(network, file, path);
     if (status == LS_OK)
         status = ls_network_learn_classes(network, file);
     ls_safetensors_close(file);
@@ -235,6 +274,20 @@ ls_status ls_model_of_file(ls_session *session, const char *path, char *name, si
     return ls_status_of(session);
 }
 
+/* Also with something in front of its name, which ls_load_prefixed may leave out. */
+static const ls_saved *find_last_bias(const ls_safetensors *file, const char *bias)
+{
+    const size_t length = bias ? strlen(bias) : 0;
+    for (int i = 0; bias && i < ls_safetensors_count(file); i++) {
+        const ls_saved *saved = ls_safetensors_at(file, i);
+        const size_t own = strlen(saved->name);
+        if (own >= length && strcmp(saved->name + own - length, bias) == 0 &&
+            (own == length || saved->name[own - length - 1] == '.'))
+            return saved;
+    }
+    return NULL;
+}
+
 ls_module *ls_model_for_file(ls_session *session, const char *name, const char *path)
 {
     LS_OWN_ENVIRONMENT;
@@ -244,9 +297,8 @@ ls_module *ls_model_for_file(ls_session *session, const char *name, const char *
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_model_for_file: path is NULL");
         return NULL;
     }
-    const char *bias = ls_model_last_bias(name);
     ls_safetensors *file = ls_safetensors_open(&session->context, path);
-    const ls_saved *last = file && bias ? ls_safetensors_find(file, bias) : NULL;
+    const ls_saved *last = find_last_bias(file, ls_model_last_bias(name));
     /* Where it is missing ls_load will say so. */
     int classes = last && last->rank == 1 && last->numbers > 0 && last->numbers <= INT32_MAX ? (int)last->numbers : 10;
     ls_safetensors_close(file);

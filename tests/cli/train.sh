@@ -194,4 +194,39 @@ one_line '--weights: '
 runs 1 train --weights "$work/data/t10k-labels-idx1-ubyte" --save "$work/none.safetensors" --log "$work/none.jsonl" --epochs 1
 one_line '--weights: '
 [ ! -e "$work/none.safetensors" ] && [ ! -e "$work/none.jsonl" ] || wrong "a refused run left files"
+
+# A prefix of all names is told, and left out by --strip-prefix; an archive of torch.save is told as what it is.
+python3 - "$work/w.safetensors" "$work/prefixed.safetensors" <<'PY'
+import json, struct, sys
+whole = open(sys.argv[1], "rb").read()
+(length,) = struct.unpack("<Q", whole[:8])
+header = json.loads(whole[8 : 8 + length])
+text = json.dumps({name if name == "__metadata__" else "module." + name: what for name, what in header.items()}).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + whole[8 + length :])
+PY
+runs 1 eval --weights "$work/prefixed.safetensors" --limit-test 10
+one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
+for weights in w prefixed; do
+    strip=
+    [ $weights = w ] || strip='--strip-prefix module.'
+    # shellcheck disable=SC2086 # an option and its value
+    {
+        runs 0 eval --weights "$work/$weights.safetensors" $strip --limit-test 10 --quiet
+        cp "$work/out" "$work/$weights.eval"
+        runs 0 predict --weights "$work/$weights.safetensors" $strip --limit-test 10 --quiet --out "$work/$weights.npy"
+        runs 0 train $small --weights "$work/$weights.safetensors" $strip --lr 0 --steps 1 --quiet
+        tail -n 1 "$work/out" >"$work/$weights.train"
+        if ! "$program" --version | grep -q '^ONNX files: not built in'; then
+            runs 0 export --weights "$work/$weights.safetensors" $strip --onnx "$work/$weights.onnx"
+        fi
+    }
+done
+for file in eval npy train; do
+    cmp "$work/w.$file" "$work/prefixed.$file" || wrong "$file: other with a prefix that is left out"
+done
+runs 2 train --strip-prefix module.
+one_line '--strip-prefix: needs --weights'
+python3 -c 'import zipfile, sys; zipfile.ZipFile(sys.argv[1], "w").writestr("w/data.pkl", "x" * 100)' "$work/w.pt"
+runs 1 eval --weights "$work/w.pt" --model lenet
+one_line '--weights: .*w.pt: no safetensors file but a zip archive of torch.save; in Python: '
 ends
