@@ -1,6 +1,7 @@
 /* bench: how fast training is on random images, and where a step's time goes. */
 #include "clock.h"
 #include "commands.h"
+#include "cores.h"
 #include "forecast.h"
 #include "log.h"
 #include "outputs.h"
@@ -20,6 +21,7 @@ typedef struct bench {
     ls_devices all;
     ls_data *data;
     run_log *json;
+    bool busy; /* that a core is was seen, and said */
 } bench;
 
 static const char *const models[] = {"lenet", "resnet18"};
@@ -287,16 +289,36 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
     return 0;
 }
 
+/* Speeds beside another program are not the machine's: nothing is forecast or advised from them. */
+static void look_for_others(bench *b)
+{
+    core_look cores[LS_MAX_DEVICES] = {{.number = 0}};
+    int n = cores_list(&b->all, cores);
+    if (b->busy || !n || !cores_look(cores, n))
+        return;
+    for (int i = 0; i < n && !b->busy; i++)
+        if (core_is_busy(&cores[i])) {
+            b->busy = true;
+            note("note: core %d is busy: %.0f %% of it is to be had beside %s; these speeds are not this machine's "
+                 "own, and "
+                 "no number of devices is recommended; end that, and measure again",
+                 cores[i].number, 100 * cores[i].share, *cores[i].other ? cores[i].other : "other work");
+        }
+}
+
 static int bench_images(bench *b)
 {
     double first = 0;
     forecast f = {.shards = 0};
     int status = 0, measured = 0;
+    look_for_others(b);
     for (int n = 1; n <= b->all.n && !status; n = next_count(n, b->all.n)) {
         status = bench_devices(b, n, &f, &first);
         measured = n;
     }
-    return !status && has_own_cores(&b->all) ? print_forecast(b, &f, measured) : status;
+    if (!status)
+        look_for_others(b);
+    return !status && !b->busy && has_own_cores(&b->all) ? print_forecast(b, &f, measured) : status;
 }
 
 /* ---- Profile ---- */

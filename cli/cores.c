@@ -11,6 +11,20 @@
 #include <unistd.h>
 
 static const double looking = 0.2; /* seconds */
+static const double free_share = 0.8;
+
+int cores_list(const ls_devices *devices, core_look cores[LS_MAX_DEVICES])
+{
+    int n = 0;
+    for (int i = 0; i < devices->n; i++) {
+        int number = ls_device_core(devices->at[i]), k = 0;
+        while (k < n && cores[k].number != number)
+            k++;
+        if (k == n && number >= 0)
+            cores[n++].number = number;
+    }
+    return n;
+}
 
 /* ---- Who runs where ---- */
 
@@ -137,4 +151,9 @@ bool cores_look(core_look *cores, int n)
     free(after.all);
     free(each);
     return started == n;
+}
+
+bool core_is_busy(const core_look *core)
+{
+    return core->share < free_share;
 }

@@ -2,7 +2,7 @@
 #ifndef CLI_CORES_H
 #define CLI_CORES_H
 
-#include <stdbool.h>
+#include <lockstep.h>
 
 typedef struct core_look {
     int number;   /* the operating system's; set by the caller */
@@ -11,7 +11,13 @@ typedef struct core_look {
     char other[64]; /* the command that took most of the rest, with its process; "" where none can be seen */
 } core_look;
 
+/* The different cores of the devices, which are none of a GPU; returns how many. */
+int cores_list(const ls_devices *devices, core_look cores[LS_MAX_DEVICES]);
+
 /* Keeps a thread busy on each of n different cores for a fifth of a second. False where threads or memory cannot be had. */
 bool cores_look(core_look *cores, int n);
+
+/* Whether it gave so little that it is another program's too. */
+bool core_is_busy(const core_look *core);
 
 #endif

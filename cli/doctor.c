@@ -18,7 +18,6 @@
 enum { MOST_IMAGES = 60000 };
 static const ls_data_info fashion_mnist = {.rows = 70000, .channels = 1, .height = 28, .width = 28, .classes = 10};
 enum { COPIED = 1 << 20 /* numbers */, ALL_PAIRS = 8, KEPT = 4 /* checkpoints, one of them being written */ };
-static const double free_core = 0.8; /* a core that gives less is another program's too */
 
 typedef struct doctor {
     run run;
@@ -109,20 +108,6 @@ static void look_at_devices(doctor *d)
         without(d, "no GPUs: %s", ls_notice(d->run.session));
 }
 
-/* The different cores of the devices; returns how many. */
-static int list_cores(const ls_devices *devices, core_look *cores)
-{
-    int n = 0;
-    for (int i = 0; i < devices->n; i++) {
-        int number = ls_device_core(devices->at[i]), k = 0;
-        while (k < n && cores[k].number != number)
-            k++;
-        if (k == n && number >= 0)
-            cores[n++].number = number;
-    }
-    return n;
-}
-
 static const char *device_on(const doctor *d, int core)
 {
     const ls_devices *devices = &d->run.devices;
@@ -135,7 +120,7 @@ static const char *device_on(const doctor *d, int core)
 static void look_at_cores(doctor *d)
 {
     core_look cores[LS_MAX_DEVICES] = {{.number = 0}};
-    int n = list_cores(&d->run.devices, cores), before = d->findings;
+    int n = cores_list(&d->run.devices, cores), before = d->findings;
     double least = 1;
     if (n == 0) {
         without(d, "the devices are GPUs");
@@ -152,7 +137,7 @@ static void look_at_cores(doctor *d)
         if (!core->pinned)
             found(d, "%s: a thread cannot be kept on core %d; allow the process that core (taskset, cpuset)", device,
                   core->number);
-        else if (core->share < free_core)
+        else if (core_is_busy(core))
             found(d,
                   "%s: core %d is busy: %.0f %% of it is to be had beside %s; end that, or leave %s out of --devices",
                   device, core->number, 100 * core->share, *core->other ? core->other : "other work", device);
