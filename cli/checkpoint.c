@@ -176,8 +176,16 @@ int checkpoint_open(training *t)
         return say_not_opened(t);
     if (c->resume)
         return resume(t);
-    if (ls_checkpoints_found(t->checkpoints))
-        note("note: %s has checkpoints of an earlier run; without --resume they give way to this run's", c->checkpoint);
+    if (!ls_checkpoints_found(t->checkpoints))
+        return 0;
+    if (!c->restart) {
+        ranks_end_together();
+        return wrong_usage("--checkpoint",
+                           "%s has checkpoints of an earlier run: --resume goes on from them, --restart trains anew",
+                           c->checkpoint);
+    }
+    if (!c->quiet)
+        note("note: the checkpoints of an earlier run in %s give way to this run's", c->checkpoint);
     return 0;
 }
 
@@ -210,13 +218,18 @@ bool checkpoint_due(const training *t)
 
 /* Takes back the failure of a write, which costs a checkpoint and not the run. False where it was another: over ranks, of one that
  * cannot reach the others. */
-static bool forgive(training *t)
+static bool forgive(training *t, char why[MOST_WORDS])
 {
-    char why[MOST_WORDS];
-    session_words(t->run.session, why, sizeof why);
+    session_words(t->run.session, why, MOST_WORDS);
     if (ls_cluster_ranks(ranks_cluster()) > 1 && !ls_failed_together(t->run.session))
         return false;
-    if (!ls_catch(t->run.session, LS_IO))
+    return ls_catch(t->run.session, LS_IO);
+}
+
+static bool forgive_aloud(training *t)
+{
+    char why[MOST_WORDS];
+    if (!forgive(t, why))
         return false;
     note("note: a checkpoint was not written: %s; the ones before it stay, and the run goes on", why);
     return true;
@@ -232,23 +245,20 @@ static bool hand_over(training *t)
     put_notes(t, &n);
     /* What the write before this one met comes first. */
     if (ls_checkpoint_save(t->checkpoints, n.list) != LS_OK &&
-        (!forgive(t) || ls_checkpoint_save(t->checkpoints, n.list) != LS_OK))
+        (!forgive_aloud(t) || ls_checkpoint_save(t->checkpoints, n.list) != LS_OK))
         return false;
     t->saved_step = t->begun;
     t->saved_at = now;
     return true;
 }
 
-int checkpoint_save(training *t)
+bool checkpoint_save(training *t)
 {
     watch_phase("save");
     if (ls_wait(t->run.session) != LS_OK)
-        return 0; /* the loop's own business */
-    if (!take_reports(t))
-        return STATUS_FAILED;
-    if (hand_over(t) || forgive(t))
-        return 0;
-    return session_failed(t->run.session, "--checkpoint");
+        return true; /* the loop's own business */
+    take_reports(t);
+    return hand_over(t) || forgive_aloud(t);
 }
 
 bool checkpoint_stop(training *t)
@@ -256,14 +266,10 @@ bool checkpoint_stop(training *t)
     if (!t->checkpoints)
         return false;
     watch_phase("save");
-    if ((t->saved_step != t->begun || *t->result) && !hand_over(t)) {
-        if (!forgive(t))
-            session_failed(t->run.session, "--checkpoint");
-        return false;
-    }
-    if (ls_checkpoint_wait(t->checkpoints) == LS_OK)
+    const bool handed = (t->saved_step == t->begun && !*t->result) || hand_over(t);
+    if (handed && ls_checkpoint_wait(t->checkpoints) == LS_OK)
         return true;
-    if (!forgive(t))
-        session_failed(t->run.session, "--checkpoint");
+    if (!forgive(t, t->not_saved))
+        *t->not_saved = '\0';
     return false;
 }

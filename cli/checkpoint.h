@@ -1,4 +1,4 @@
-/* --checkpoint, --checkpoint-every, --resume, --allow-changed: when a run is saved, and how it goes on. */
+/* --checkpoint, --checkpoint-every, --resume, --restart, --allow-changed: when a run is saved, and how it goes on. */
 #ifndef CLI_CHECKPOINT_H
 #define CLI_CHECKPOINT_H
 
@@ -15,11 +15,12 @@ bool checkpoint_due(const training *t);
 /* Its steps, or its time as "600s"; NULL without --checkpoint. */
 const char *checkpoint_interval(const settings *c, char text[32]);
 
-/* Saves where the run stands, while it goes on. A checkpoint that cannot be written is said and the run goes on; 0, or the status
- * to exit with where it cannot. */
-int checkpoint_save(training *t);
+/* Saves where the run stands, while it goes on. A checkpoint that cannot be written is said and the run goes on; false where it
+ * cannot, for a failure that the session has. */
+bool checkpoint_save(training *t);
 
-/* The same at the end of the run or of this process, and waits for it; true when it is on the disk. */
+/* The same at the end of the run or of this process, and waits for it; true when it is on the disk. Where it cannot be written
+ * t->not_saved says why, and what else ends the run the session has. */
 bool checkpoint_stop(training *t);
 
 #endif

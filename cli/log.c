@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +22,10 @@ struct run_log {
     record *record; /* in place of a file */
     bool first;     /* no member of this line yet */
     bool lent;      /* the file is another's to close */
+    bool goes_on;   /* the run does, where the log cannot be written */
+    int error;      /* of the first write that failed in the middle of a line */
     bool broken;    /* said already */
+    off_t whole;    /* bytes of whole lines; below 0 where that is not known */
 };
 
 /* Whether a line is whole and of a step or epoch that the checkpoint has. */
@@ -74,7 +78,7 @@ static run_log *new_log(FILE *file, const char *option, const char *path)
     run_log *log = file ? calloc(1, sizeof *log) : NULL;
     char *copy = log ? strdup(path) : NULL;
     if (copy) {
-        *log = (run_log){.file = file, .option = option, .path = copy};
+        *log = (run_log){.file = file, .option = option, .path = copy, .whole = ftello(file)};
         return log;
     }
     failed(option, "%s: %s", path, strerror(errno));
@@ -125,22 +129,52 @@ run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bo
     struct stat about;
     *begun = false;
     /* What is no file, a pipe or a terminal, has nothing to cut. */
-    if (!go_on || stat(path, &about) != 0 || !S_ISREG(about.st_mode))
-        return log_open_for("--log", path);
-    FILE *file = fopen(path, "r+e");
-    if (!file || cut_back(file, path, step, epochs, begun))
-        return new_log(file, "--log", path);
-    fclose(file);
-    return NULL;
+    const bool cut = go_on && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+    FILE *file = cut ? fopen(path, "r+e") : open_anew("--log", path);
+    if (cut && file && !cut_back(file, path, step, epochs, begun)) {
+        fclose(file);
+        return NULL;
+    }
+    run_log *log = cut || file ? new_log(file, "--log", path) : NULL;
+    if (log)
+        log->goes_on = true;
+    return log;
 }
 
+/* Why the stream failed: where that was in the middle of a line, stdio has forgotten by its end. */
+static void note_error(run_log *log)
+{
+    if (!log->error && ferror(log->file))
+        log->error = errno;
+}
+
+/* Of a log that is broken, or none, nothing is written. */
+static bool is_idle(const run_log *log)
+{
+    return !log || (log->broken && !log->record);
+}
+
+/* Says it, once. */
+static bool give_up(run_log *log, int error)
+{
+    log->broken = true;
+    failed(log->option, "%s: %s%s", log->path, error ? strerror(error) : "cannot be written",
+           log->goes_on ? "; the run goes on without it" : "");
+    return false;
+}
+
+/* After a failure no part of a line is left, where that can be. */
 static bool check(run_log *log, bool good)
 {
+    const int error = log->error ? log->error : errno;
     if (good || log->broken)
         return good && !log->broken;
-    log->broken = true;
-    failed(log->option, "%s: %s", log->path, errno ? strerror(errno) : "cannot be written");
-    return false;
+    if (!log->lent) {
+        __fpurge(log->file);
+        if (log->whole < 0 || ftruncate(fileno(log->file), log->whole) != 0)
+            log->whole = -1; /* a pipe, a device: what came out is out */
+    }
+    return give_up(log, error);
 }
 
 /* From where `from` stands to its end. */
@@ -160,7 +194,7 @@ static bool put_first(run_log *log, FILE *old, const char *path, const char *fir
     whole_file new;
     if (fstat(fileno(old), &about) != 0 || !whole_begin_at(&new, path))
         return false;
-    bool good = fchmod(fileno(new.file), about.st_mode & 07777) == 0 && fwrite(first, 1, length, new.file) == length &&
+    bool good = fchmod(new.fd, about.st_mode & 07777) == 0 && fwrite(first, 1, length, new.file) == length &&
                 copy_rest(old, new.file);
     FILE *file = whole_end(&new, good) ? fopen(path, "r+e") : NULL;
     if (!file)
@@ -185,11 +219,12 @@ bool log_settle(run_log *log, const char *first, size_t length)
     free(line);
     if (old)
         fclose(old);
-    if (!good && (error == EACCES || error == EPERM || error == EROFS)) {
+    if (!good && error) { /* no right, no room: the line as it was is better than no run */
         note("note: --log: %s keeps the settings that the run began with: %s", log->path, strerror(error));
         good = true;
     }
     good = good && fseeko(log->file, 0, SEEK_END) == 0;
+    log->whole = ftello(log->file);
     errno = good ? errno : error;
     return check(log, good);
 }
@@ -234,7 +269,7 @@ static void put_name(run_log *log, const char *name)
 /* A member whose value is `value` as JSON has it. */
 static void put_member(run_log *log, const char *name, const char *value)
 {
-    if (!log)
+    if (is_idle(log))
         return;
     if (log->record) {
         log->broken |= !record_set(log->record, name, value);
@@ -242,11 +277,12 @@ static void put_member(run_log *log, const char *name, const char *value)
     }
     put_name(log, name);
     fputs(value, log->file);
+    note_error(log);
 }
 
 void log_begin(run_log *log)
 {
-    if (!log || log->record)
+    if (is_idle(log) || log->record)
         return;
     putc('{', log->file);
     log->first = true;
@@ -254,12 +290,13 @@ void log_begin(run_log *log)
 
 void log_text(run_log *log, const char *name, const char *value)
 {
-    if (!log || !value || log->record) {
+    if (is_idle(log) || !value || log->record) {
         put_member(log, name, value ? value : log && log->record ? "" : "null");
         return;
     }
     put_name(log, name);
     put_string(log->file, value);
+    note_error(log);
 }
 
 void log_integer(run_log *log, const char *name, int64_t value)
@@ -298,7 +335,7 @@ void log_bool(run_log *log, const char *name, bool value)
 
 void log_list(run_log *log, const char *name)
 {
-    if (!log)
+    if (is_idle(log))
         return;
     put_name(log, name);
     putc('[', log->file);
@@ -307,7 +344,7 @@ void log_list(run_log *log, const char *name)
 
 void log_object(run_log *log, const char *name)
 {
-    if (!log)
+    if (is_idle(log))
         return;
     put_name(log, name);
     log_begin(log);
@@ -315,7 +352,7 @@ void log_object(run_log *log, const char *name)
 
 void log_item(run_log *log)
 {
-    if (!log)
+    if (is_idle(log))
         return;
     if (!log->first)
         putc(',', log->file);
@@ -324,7 +361,7 @@ void log_item(run_log *log)
 
 void log_item_end(run_log *log)
 {
-    if (!log)
+    if (is_idle(log))
         return;
     putc('}', log->file);
     log->first = false;
@@ -332,7 +369,7 @@ void log_item_end(run_log *log)
 
 void log_list_end(run_log *log)
 {
-    if (!log)
+    if (is_idle(log))
         return;
     putc(']', log->file);
     log->first = false;
@@ -342,11 +379,14 @@ bool log_end(run_log *log)
 {
     if (!log)
         return true;
-    if (log->record)
+    if (log->record || log->broken)
         return !log->broken;
     errno = 0;
     fputs("}\n", log->file);
-    return check(log, fflush(log->file) == 0 && !ferror(log->file));
+    bool good = check(log, fflush(log->file) == 0 && !ferror(log->file));
+    if (good)
+        log->whole = ftello(log->file);
+    return good;
 }
 
 bool log_close(run_log *log)
@@ -354,7 +394,9 @@ bool log_close(run_log *log)
     if (!log)
         return true;
     errno = 0;
-    bool good = log->record || log->lent ? !log->broken : check(log, fclose(log->file) == 0);
+    bool good = !log->broken;
+    if (log->file && !log->lent && fclose(log->file) != 0 && good)
+        good = give_up(log, errno);
     free(log->path);
     free(log);
     return good;

@@ -181,6 +181,8 @@ static const row table[] = {
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\none at the end besides (default 10m)", 0, 0, NULL},
     {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
      NULL},
+    {"restart", NULL, TRAIN, KIND_FLAG, AT(restart), "train anew where there are checkpoints, which then give way", 0,
+     0, NULL},
     {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
      "every so many steps compare the devices on a shard, and\nthe ranks' weights, bit by bit (default never)", 1,
      INT64_MAX, NULL},

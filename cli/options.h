@@ -30,7 +30,7 @@ typedef struct settings {
     double erase;
     ls_shape input; /* one image's channels, height and width; rank 0: not given */
     const char *checkpoint;
-    bool resume;
+    bool resume, restart;
     int64_t patience;    /* epochs without a better test accuracy; 0: the run goes to its end */
     int64_t verify;      /* steps between; 0: never */
     int64_t every_steps; /* between checkpoints; 0: by time */

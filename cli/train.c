@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "judge.h"
+#include "keep.h"
 #include "outputs.h"
 #include "pace.h"
 #include "ranks.h"
@@ -45,22 +46,39 @@ static int asked_to_stop(training *t)
     return asked > ASK_STOP ? asked - ASK_STOP : 0;
 }
 
+/* Says the session's failure, which ends the run: what was learned before it is kept, unless that is in doubt itself. */
+static int ends_with(training *t, const char *what, bool doubtful)
+{
+    keeping kept = {.option = NULL};
+    char why[MOST_WORDS], where[sizeof kept];
+    const ls_status status = ls_status_of(t->run.session);
+    session_words(t->run.session, why, sizeof why);
+    if (ls_failed_together(t->run.session))
+        ranks_end_together();
+    doubtful = doubtful || status == LS_DIFFERS || status == LS_INTERNAL || t->finished == 0;
+    if (!doubtful && ls_cluster_rank(ranks_cluster()) == 0 && ls_catch(t->run.session, status))
+        keep_weights(t, &kept);
+    return failed(what, "%s%s", why, keep_words(t, &kept, where, sizeof where));
+}
+
 /* Says a stop; the status of the signal, or 0 where none came. */
 static int stopped(training *t)
 {
     int signal_number = asked_to_stop(t);
     if (!signal_number)
         return 0;
+    keeping kept = {.option = NULL};
+    char where[sizeof kept];
     bool saved = checkpoint_stop(t);
-    if (!ls_failed(t->run.session))
-        ranks_end_together();
-    if (saved)
-        failed(stop_signal_name(signal_number),
-               "stopped after step %lld of %lld; saved in %s, --resume goes on from there", (long long)t->begun,
-               (long long)t->steps, t->run.chosen->checkpoint);
-    else
-        failed(stop_signal_name(signal_number), "stopped after step %lld of %lld; nothing was saved",
-               (long long)t->begun, (long long)t->steps);
+    if (ls_failed(t->run.session))
+        return ends_with(t, "--checkpoint", false);
+    ranks_end_together();
+    if (t->finished > 0 && ls_cluster_rank(ranks_cluster()) == 0)
+        keep_weights(t, &kept);
+    keep_words(t, &kept, where, sizeof where);
+    failed(stop_signal_name(signal_number), "stopped after step %lld of %lld%s%s%s%s", (long long)t->begun,
+           (long long)t->steps, saved ? "; saved in " : "", saved ? t->run.chosen->checkpoint : "",
+           saved ? ", --resume goes on from there" : "", saved || *where ? where : "; nothing was saved");
     return STATUS_SIGNAL + signal_number;
 }
 
@@ -208,10 +226,17 @@ static int begin_record(training *t)
     return log_close(log) && good ? 0 : failed("--report", "%s", strerror(ENOMEM));
 }
 
-bool take_reports(training *t)
+/* A log that cannot be written says so once, and costs the run its status at the end. Whatever waits for a reader is named. */
+static void end_line(training *t)
+{
+    const char *phase = watch_phase("writing the log");
+    log_end(t->log);
+    watch_phase(phase);
+}
+
+void take_reports(training *t)
 {
     ls_report report;
-    const char *phase = watch_phase("writing the log");
     while (ls_next_report(t->trainer, &report)) {
         t->loss_sum += report.loss * report.rows;
         t->correct += report.correct;
@@ -228,18 +253,14 @@ bool take_reports(training *t)
         log_number(t->log, "loss", report.loss);
         if (t->optim.clip_norm > 0)
             log_number(t->log, "grad_norm", report.norm);
-        if (!log_end(t->log))
-            return false;
+        end_line(t);
     }
-    watch_phase(phase);
-    return true;
 }
 
 /* The steps of one epoch. 0, or the status to exit with once a line is said. */
 static int run_steps(training *t)
 {
     ls_batch batch;
-    int status = 0;
     while (!asked_to_stop(t)) {
         watch_phase("data");
         if (t->begun >= t->steps || t->done >= t->batches || !ls_next(t->train, &batch))
@@ -258,20 +279,22 @@ static int run_steps(training *t)
         if (t->run.chosen->balance && !t->run.chosen->quiet)
             ranks_say_balance(t->trainer);
         t->epoch_rows += ls_rows(batch.X);
-        if (!take_reports(t))
-            return STATUS_FAILED;
+        take_reports(t);
         pace_show(t);
         if (checkpoint_due(t)) {
             double begun = steady_seconds();
-            status = checkpoint_save(t);
+            bool good = checkpoint_save(t);
             trace_span(t->trace, "checkpoint", 0, begun);
-            if (status)
-                return status;
+            if (!good)
+                return ends_with(t, "--checkpoint", false);
         }
     }
     watch_phase("step");
     ls_wait(t->run.session);
-    return status;
+    take_reports(t);
+    if (!ls_failed(t->run.session))
+        return 0;
+    return ends_with(t, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train", false);
 }
 
 static int evaluate(training *t)
@@ -281,7 +304,7 @@ static int evaluate(training *t)
     watch_phase("evaluation");
     pace_test(t, "testing");
     if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
-        return session_failed(t->run.session, "evaluation");
+        return ends_with(t, "evaluation", ls_status_of(t->run.session) == LS_NOT_FINITE);
     trace_span(t->trace, "evaluation", 0, begun);
     pace_tested(t, steady_seconds() - begun);
     t->test_acc = (double)metrics.correct / (double)metrics.rows;
@@ -306,7 +329,15 @@ static void say_epoch(const training *t, double seconds, double speed)
     note("%s", line);
 }
 
-static int report_epoch(training *t, double seconds)
+/* The run goes on without it. */
+static void lose_report(training *t)
+{
+    failed("--report", "%s", strerror(ENOMEM));
+    record_free(t->record);
+    t->record = NULL;
+}
+
+static void report_epoch(training *t, double seconds)
 {
     double rows = (double)t->reported;
     double speed = seconds > 0 ? (double)t->epoch_rows / seconds : 0;
@@ -319,7 +350,7 @@ static int report_epoch(training *t, double seconds)
                                                                   .test_acc = t->test_acc,
                                                                   .sec = seconds,
                                                                   .img_per_s = speed}))
-        return failed("--report", "%s", strerror(ENOMEM));
+        lose_report(t);
     log_begin(t->log);
     log_integer(t->log, "epoch", t->epoch);
     log_number(t->log, "train_loss", t->loss_sum / rows);
@@ -327,7 +358,7 @@ static int report_epoch(training *t, double seconds)
     log_number(t->log, "test_acc", t->test_acc);
     log_number(t->log, "sec", seconds);
     log_number(t->log, "img_per_s", speed);
-    return log_end(t->log) ? 0 : STATUS_FAILED;
+    end_line(t);
 }
 
 /* The sums of a new epoch; one that was begun before a checkpoint has them. */
@@ -391,55 +422,62 @@ static int run_epoch(training *t)
     double now = steady_seconds();
     t->epoch_seconds += now - t->epoch_start;
     t->epoch_start = now;
-    if (status == 0 && !take_reports(t))
-        status = STATUS_FAILED;
-    if (status || ls_failed(t->run.session) || asked_to_stop(t)) {
-        if (status)
-            return status;
-        if (!ls_failed(t->run.session))
-            return stopped(t);
-        return session_failed(t->run.session, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
-    }
+    if (status || asked_to_stop(t))
+        return status ? status : stopped(t);
     if ((status = evaluate(t)) != 0)
         return status;
-    if ((status = report_epoch(t, t->epoch_seconds)) != 0)
-        return status;
+    report_epoch(t, t->epoch_seconds);
     say_chance(t);
     look_at_patience(t);
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;
         if (ls_seek(t->train, t->epoch, 0) != LS_OK)
-            return session_failed(t->run.session, "train");
+            return ends_with(t, "train", false);
     }
     return stopped(t);
 }
 
-/* Saves, prints the last two lines, and writes trace and report. `j` is for the report; NULL where it failed. */
-static int leave_results(training *t, const judge *j)
+/* What a run comes to, and where that is kept. */
+typedef struct outcome {
+    char fingerprint[65];
+    keeping kept;
+    judge judge;
+    bool judged;
+} outcome;
+
+/* The fingerprint, and the weights where they were asked for: before anything that may fail. */
+static int keep_outcome(training *t, outcome *o)
 {
-    const settings *c = t->run.chosen;
-    char digits[65];
-    bool hash = run_has("fingerprints");
-    int status = 0;
-    if (hash && ls_fingerprint(t->run.net, digits) != LS_OK)
-        return session_failed(t->run.session, "fingerprint");
-    if (c->save && ls_save(t->run.net, c->save) != LS_OK)
-        return session_failed(t->run.session, "--save");
-    printf("%s\n", t->result);
-    printf("fingerprint: %s\n", hash ? digits : "not built in");
-    /* What goes wrong with one of these costs none of the others. */
-    const int told = finish_output(), traced = trace_end(&t->trace, t, true);
-    if (c->report)
-        status = j ? report_run(&t->run, t->record, j, hash ? digits : "not built in") : STATUS_FAILED;
-    return told ? told : traced ? traced : status;
+    snprintf(o->fingerprint, sizeof o->fingerprint, "not built in");
+    if (run_has("fingerprints") && ls_fingerprint(t->run.net, o->fingerprint) != LS_OK)
+        return ends_with(t, "fingerprint", false);
+    keep_weights(t, &o->kept);
+    return 0;
 }
 
-/* What takes all ranks comes first; the rest is rank 0's. */
+/* Prints the last two lines, and writes trace and report. What goes wrong with one of these costs none of the others. */
+static int leave_results(training *t, const outcome *o)
+{
+    char where[sizeof o->kept];
+    int kept = 0, report = 0;
+    printf("%s\nfingerprint: %s\n", t->result, o->fingerprint);
+    const int told = finish_output();
+    if (o->kept.option) { /* the words begin with "; " and the option, which is the line's own */
+        keep_words(t, &o->kept, where, sizeof where);
+        kept = failed(o->kept.option, "%s", where + strlen("; : ") + strlen(o->kept.option));
+    }
+    const int traced = trace_end(&t->trace, t, true);
+    if (t->run.chosen->report)
+        report = o->judged && t->record ? report_run(&t->run, t->record, &o->judge, o->fingerprint) : STATUS_FAILED;
+    return told ? told : kept ? kept : traced ? traced : report;
+}
+
+/* What takes all ranks comes first, but for keeping what was learned; the rest is rank 0's. */
 static int finish(training *t)
 {
-    const settings *c = t->run.chosen;
-    judge j = {.rows = 0};
-    int status = 0, judged = 0;
+    outcome o = {.judged = false};
+    const bool first = ls_cluster_rank(ranks_cluster()) == 0;
+    int status = 0;
     if (!*t->result && !t->evaluated && (status = evaluate(t)) != 0)
         return status;
     watch_phase("save");
@@ -447,22 +485,23 @@ static int finish(training *t)
         snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", t->test_acc,
                  (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
         if (!checkpoint_stop(t) && ls_failed(t->run.session))
-            return STATUS_FAILED; /* said already */
+            return ends_with(t, "--checkpoint", false);
     }
-    if (c->report && !ls_failed(t->run.session)) {
+    if (first && (status = keep_outcome(t, &o)) != 0)
+        return status;
+    if (t->run.chosen->report) {
         watch_phase("report");
         pace_test(t, "looking at the test images");
-        judged = judge_network(&j, t->run.net, t->test);
+        o.judged = judge_network(&o.judge, t->run.net, t->test) == 0;
     }
-    progress_end(&t->bar); /* results come below the curves */
-    if (ls_failed(t->run.session))
-        status = STATUS_FAILED; /* a line was said */
-    else
+    progress_end(&t->bar);                       /* results come below the curves */
+    const bool lost = ls_failed(t->run.session); /* a line was said */
+    if (!lost)
         ranks_parted();
-    if (!status && ls_cluster_rank(ranks_cluster()) == 0)
-        status = leave_results(t, judged ? NULL : &j);
-    judge_free(&j);
-    return status;
+    if (first)
+        status = leave_results(t, &o);
+    judge_free(&o.judge);
+    return lost ? STATUS_FAILED : status;
 }
 
 static double or_usual(double given, double usual)
@@ -545,7 +584,7 @@ static int prepare(training *t)
     t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
     if (!t->trainer || ls_check_batches(t->trainer, t->train) != LS_OK)
         return session_failed(t->run.session, "train");
-    return 0;
+    return keep_check(t);
 }
 
 /* The settings in the log of a run that goes on are those that it goes on with. */
@@ -561,7 +600,8 @@ static int settle_log(training *t)
     if (!good && !line)
         failed("--log", "%s", strerror(ENOMEM));
     log_close(line);
-    good = good && log_settle(t->log, first, length);
+    if (good)
+        log_settle(t->log, first, length);
     free(first);
     return good ? 0 : STATUS_FAILED;
 }
@@ -575,7 +615,9 @@ static int open_log(training *t, int64_t step, int64_t epochs)
         return STATUS_FAILED;
     if (begun && !*t->result)
         return settle_log(t);
-    return begun || log_settings(t, t->log) ? 0 : STATUS_FAILED;
+    if (!begun)
+        log_settings(t, t->log);
+    return 0;
 }
 
 static int train(training *t)
@@ -627,9 +669,12 @@ static int check_together(const settings *c)
         return wrong_usage("--strip-prefix", "needs --weights");
     if (c->allow_classes && !c->weights)
         return wrong_usage("--allow-changed", "classes needs --weights");
+    if (c->resume && c->restart)
+        return wrong_usage("--restart", "trains anew, and --resume goes on; say one of them");
     if (c->checkpoint)
         return c->n_allow_changed && !c->resume ? wrong_usage("--allow-changed", "needs --resume") : 0;
     const char *without = c->resume                                ? "--resume"
+                          : c->restart                             ? "--restart"
                           : c->every_steps || c->every_seconds > 0 ? "--checkpoint-every"
                           : c->n_allow_changed                     ? "--allow-changed"
                                                                    : NULL;

@@ -6,6 +6,7 @@
 #include "origin.h"
 #include "progress.h"
 #include "run.h"
+#include "say.h"
 
 typedef struct training {
     run run;
@@ -45,13 +46,14 @@ typedef struct training {
     bool evaluated;   /* test_acc is of the weights as they are */
     char result[384]; /* the line with the accuracy, of a run that is complete */
     ls_checkpoints *checkpoints;
-    int64_t saved_step; /* of the last checkpoint; -1 before */
-    double saved_at;    /* on the steady clock */
-    bool save_now;      /* it is time, as all ranks know */
+    int64_t saved_step;         /* of the last checkpoint; -1 before */
+    double saved_at;            /* on the steady clock */
+    bool save_now;              /* it is time, as all ranks know */
+    char not_saved[MOST_WORDS]; /* why the last checkpoint was not written; "" where it was, or none was asked for */
 } training;
 
-/* Takes the reports of the steps that finished since the last call. False when the log cannot be written. */
-bool take_reports(training *t);
+/* Takes the reports of the steps that finished since the last call. */
+void take_reports(training *t);
 
 /* How many steps and epochs the run has, as it goes on from there: with batches of another size than before, what it has behind it and what
  * is left of its epochs. */

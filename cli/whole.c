@@ -92,6 +92,31 @@ bool whole_begin_at(whole_file *f, const char *path)
     return good;
 }
 
+/* stdio forgets the reason of a write that failed before the last one. */
+static ssize_t put(void *file, const char *bytes, size_t count)
+{
+    whole_file *f = file;
+    size_t done = 0;
+    while (done < count && !f->error) {
+        ssize_t n = write(f->fd, bytes + done, count - done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            f->error = n == 0 ? ENOSPC : errno;
+    }
+    errno = f->error;
+    return f->error ? 0 : (ssize_t)count;
+}
+
+static FILE *open_new(whole_file *f)
+{
+    f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+    FILE *file = f->fd >= 0 ? fopencookie(f, "w", (cookie_io_functions_t){.write = put}) : NULL;
+    if (f->fd >= 0 && !file)
+        close(f->fd);
+    return file;
+}
+
 bool whole_begin(whole_file *f, const char *folder, const char *name)
 {
     *f = (whole_file){0};
@@ -100,7 +125,7 @@ bool whole_begin(whole_file *f, const char *folder, const char *name)
     if (asprintf(&f->temporary, "%s/.%s.%ld", folder, name, (long)getpid()) < 0)
         f->temporary = NULL;
     if (f->path && f->temporary)
-        f->file = fopen(f->temporary, "we");
+        f->file = open_new(f);
     else
         errno = ENOMEM;
     if (f->file)
@@ -126,11 +151,18 @@ static void settle_folder(const char *path)
 
 bool whole_end(whole_file *f, bool good)
 {
-    errno = good ? 0 : EIO;
-    good = good && fflush(f->file) == 0 && !ferror(f->file) && fsync(fileno(f->file)) == 0;
-    good = fclose(f->file) == 0 && good;
-    good = good && rename(f->temporary, f->path) == 0;
-    int error = errno ? errno : EIO;
+    errno = 0;
+    good = fclose(f->file) == 0 && good && !f->error && fsync(f->fd) == 0;
+    int error = f->error ? f->error : errno;
+    if (close(f->fd) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    if (good && rename(f->temporary, f->path) != 0) {
+        good = false;
+        error = errno;
+    }
+    error = error ? error : EIO;
     if (good)
         settle_folder(f->path);
     else

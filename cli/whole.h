@@ -18,7 +18,8 @@ int check_new_file_in(const char *option, const char *folder, const char *name);
 
 /* folder/name begun; false with errno where that fails. `path` is freed by the end. */
 typedef struct whole_file {
-    FILE *file;
+    FILE *file; /* which remembers why a write failed; it stays where it was begun */
+    int fd, error;
     char *path, *temporary;
 } whole_file;
 bool whole_begin(whole_file *f, const char *folder, const char *name);

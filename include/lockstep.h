@@ -549,6 +549,8 @@ ls_status ls_load(ls_module *net, const char *path);
 /* The same of a file whose names all begin with `prefix`, which is left out of them: "module." or "_orig_mod." of PyTorch's wrappers. */
 ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix);
 ls_status ls_save(ls_module *net, const char *path);
+/* Whether ls_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing. */
+ls_status ls_check_save(ls_module *net, const char *path);
 /* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any number of images
  * as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for an own operation, by name,
  * and where the library was built without it. Waits. */
@@ -681,7 +683,8 @@ typedef struct ls_checkpoint_options {
 ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
                                     const ls_checkpoint_options *options);
 
-/* Whether there were any, whole or not, when it was opened. Those of an earlier run give way to new ones, one by one. */
+/* Whether there were whole ones when it was opened (their sums are not looked at). Unless one is loaded they are of another run, and
+ * give way to new ones, one by one: a program does well to ask first. */
 bool ls_checkpoints_found(const ls_checkpoints *checkpoints);
 
 /* Waits for the steps handed in, copies their result, and writes the checkpoint on a thread of its own while training goes on.

@@ -129,6 +129,13 @@ static void images_told_by_a_file(void **state)
     ls_session *s = ls_open(&(ls_options){.seed = 3});
     ls_module *saved = unseen(s, "lenet"), *loaded = unseen(s, "lenet"), *other = unseen(s, "resnet18");
     ls_infer(saved, ls_zeros(s, LS_SHAPE(1, 3, 28, 28)));
+    assert_int_equal(ls_check_save(saved, test_path("w")), LS_OK); /* leaves nothing */
+    assert_int_equal(test_files_in_folder(), 0);
+    assert_int_equal(ls_check_save(saved, test_path("none/w")), LS_IO);
+    assert_non_null(strstr(ls_message(s), "none/w: cannot be written: No such file or directory"));
+    assert_true(ls_catch(s, LS_IO));
+    assert_int_equal(ls_check_save(saved, NULL), LS_BAD_ARGUMENT);
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT));
     assert_int_equal(ls_save(saved, test_path("w")), LS_OK);
     assert_int_equal(ls_load(loaded, test_path("w")), LS_OK);
     assert_int_equal(ls_checksum(loaded), ls_checksum(saved));

@@ -435,6 +435,7 @@ static void null_is_survived(void **state)
     assert_int_equal(ls_initialize(NULL, (ls_devices){.n = 0}, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_step(NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_save(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_check_save(NULL, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_load(NULL, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_fingerprint(NULL, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_evaluate(NULL, NULL, NULL), LS_BAD_ARGUMENT);

@@ -189,8 +189,12 @@ static ls_status enter(ls_lock *lock, bool kernel)
     describe_self(&self);
     write_entry(&self, text);
     ssize_t length = (ssize_t)strlen(text);
-    if (ftruncate(lock->fd, 0) != 0 || pwrite(lock->fd, text, (size_t)length, 0) != length)
-        return ls_raise(lock->context, LS_IO, "%s: cannot be written: %s", lock->path, strerror(errno));
+    ssize_t put = ftruncate(lock->fd, 0) == 0 ? pwrite(lock->fd, text, (size_t)length, 0) : -1;
+    if (put != length) {
+        const int error = put < 0 ? errno : ENOSPC;
+        unlink(lock->path); /* an entry that names nobody would only be in the way */
+        return ls_raise(lock->context, LS_IO, "%s: cannot be written: %s", lock->path, strerror(error));
+    }
     return LS_OK;
 }
 

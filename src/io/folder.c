@@ -104,6 +104,22 @@ ls_status ls_folder_next(ls_context *context, const char *directory, int64_t *nu
     return status;
 }
 
+ls_status ls_folder_has_whole(ls_context *context, const char *directory, bool *has)
+{
+    int64_t *numbers;
+    int n;
+    *has = false;
+    ls_status status = ls_folder_list(context, directory, false, &numbers, &n);
+    for (int i = 0; i < n && status == LS_OK && !*has; i++) {
+        char *file = ls_folder_path(context, directory, numbers[i], "safetensors");
+        *has = file && ls_file_is_there(file);
+        ls_release(context, file);
+        status = ls_context_status(context);
+    }
+    ls_release(context, numbers);
+    return status;
+}
+
 ls_status ls_folder_sweep(ls_context *context, const char *directory)
 {
     DIR *folder = open_folder(context, directory);

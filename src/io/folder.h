@@ -12,6 +12,9 @@ ls_status ls_folder_next(ls_context *context, const char *directory, int64_t *nu
 /* Numbers of the folder, the highest first: of those with a manifest, or of all with either file. The caller releases *numbers. */
 ls_status ls_folder_list(ls_context *context, const char *directory, bool all, int64_t **numbers, int *n);
 
+/* Whether there is one with both files, which it may take reading them to find damaged. */
+ls_status ls_folder_has_whole(ls_context *context, const char *directory, bool *has);
+
 /* Removes what saves that were interrupted left under temporary names. Only for the folder's holder. */
 ls_status ls_folder_sweep(ls_context *context, const char *directory);
 

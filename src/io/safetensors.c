@@ -45,6 +45,12 @@ ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_na
     return unsupported(context, path);
 }
 
+ls_status ls_safetensors_try(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                             const char *const metadata[][2], int n_metadata)
+{
+    return ls_safetensors_save(context, path, arrays, n, metadata, n_metadata);
+}
+
 ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
                                        const char *const metadata[][2], int n_metadata, ls_section *sections,
                                        int n_sections, const int *first)

@@ -64,6 +64,10 @@ ls_status ls_sections_check(ls_context *context, const char *path, const ls_sect
 ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,
                               const char *const metadata[][2], int n_metadata);
 
+/* Whether that would succeed now: writes the file beside its place, and removes it. */
+ls_status ls_safetensors_try(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                             const char *const metadata[][2], int n_metadata);
+
 /* The same in sections, whose bytes and sums it fills in: sections[0] is the header, and section i has the arrays from
  * first[i - 1] up to first[i], where first[n_sections - 1] is n. */
 ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,

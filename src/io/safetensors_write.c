@@ -146,9 +146,10 @@ static ls_status write_file(ls_context *context, ls_replace *replace, const char
     return status == LS_OK ? write_values(replace, arrays, arrays + n) : status;
 }
 
-ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
-                                       const char *const metadata[][2], int n_metadata, ls_section *sections,
-                                       int n_sections, const int *first)
+/* All that saving does; `keep`: and puts the file in place. */
+static ls_status write_whole(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                             const char *const metadata[][2], int n_metadata, ls_section *sections, int n_sections,
+                             const int *first, bool keep)
 {
     json_t *header = json_object();
     if (!header)
@@ -162,10 +163,23 @@ ls_status ls_safetensors_save_sections(ls_context *context, const char *path, co
         status = replace ? write_file(context, replace, path, header, arrays, n, sections, n_sections, first)
                          : ls_context_status(context);
     json_decref(header);
-    if (status == LS_OK)
+    if (status == LS_OK && keep)
         return ls_replace_end(replace);
     ls_replace_drop(replace);
     return status;
+}
+
+ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                                       const char *const metadata[][2], int n_metadata, ls_section *sections,
+                                       int n_sections, const int *first)
+{
+    return write_whole(context, path, arrays, n, metadata, n_metadata, sections, n_sections, first, true);
+}
+
+ls_status ls_safetensors_try(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                             const char *const metadata[][2], int n_metadata)
+{
+    return write_whole(context, path, arrays, n, metadata, n_metadata, NULL, 0, NULL, false);
 }
 
 ls_status ls_safetensors_save(ls_context *context, const char *path, const ls_named_array *arrays, int n,

@@ -45,7 +45,7 @@ struct ls_checkpoints {
     pthread_t thread;
     bool writing;
     int64_t next; /* number */
-    bool found;   /* there were some */
+    bool found;   /* there were whole ones */
     ls_manifest manifest;
     ls_notes notes;
     ls_weights_about about;
@@ -120,9 +120,8 @@ static ls_status hold_folder(ls_checkpoints *c)
     if (ls_make_directories(context, c->directory) != LS_OK || !(c->lock = ls_lock_take(context, c->directory)) ||
         ls_folder_sweep(context, c->directory) != LS_OK)
         return ls_status_of(c->session);
-    ls_status status = ls_folder_next(context, c->directory, &c->next);
-    c->found = c->next > 1;
-    return status;
+    ls_folder_has_whole(context, c->directory, &c->found);
+    return ls_folder_next(context, c->directory, &c->next);
 }
 
 static const char *not_built_in(void)

@@ -69,23 +69,37 @@ void ls_weights_about_free(ls_context *context, ls_weights_about *about)
     about->classes = NULL;
 }
 
-ls_status ls_save(ls_module *net, const char *path)
+/* What ls_save and ls_check_save do alike: `write` has the last word. */
+static ls_status save(ls_module *net, const char *path, const char *function,
+                      ls_status (*write)(ls_context *context, const char *path, const ls_named_array *arrays, int n,
+                                         const char *const metadata[][2], int n_metadata))
 {
-    LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_save");
+    ls_network *network = ls_defined_network_of(net, function);
     if (!network || ls_network_settle(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_context *context = &network->session->context;
     if (!path)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_save: path is NULL");
+        return ls_raise(context, LS_BAD_ARGUMENT, "%s: path is NULL", function);
     ls_weights_about about;
     ls_status status = ls_weights_tell(network, ls_version(), &about);
     ls_named_array *arrays = status == LS_OK ? ls_weights_list(network) : NULL;
     if (arrays)
-        status = ls_safetensors_save(context, path, arrays, network->flat.n_views, about.pairs, about.n);
+        status = write(context, path, arrays, network->flat.n_views, about.pairs, about.n);
     ls_release(context, arrays);
     ls_weights_about_free(context, &about);
     return status == LS_OK ? ls_context_status(context) : status;
+}
+
+ls_status ls_save(ls_module *net, const char *path)
+{
+    LS_OWN_ENVIRONMENT;
+    return save(net, path, "ls_save", ls_safetensors_save);
+}
+
+ls_status ls_check_save(ls_module *net, const char *path)
+{
+    LS_OWN_ENVIRONMENT;
+    return save(net, path, "ls_check_save", ls_safetensors_try);
 }
 
 static bool same_shape(const ls_view *view, const ls_saved *saved)

@@ -70,11 +70,23 @@ assert first[:2] == again[:2] and first[0] == 0, (first, again)
 assert ", a complete run\n" in again[2], again
 assert numbers() == wanted
 assert subprocess.run([program, "fingerprint", work + "/w.safetensors"], capture_output=True, text=True).stdout.strip() == whole
+# Without a word on them whole checkpoints are not put at risk.
+before = {path: open(path, "rb").read() for path in glob.glob(folder + "/*")}
+refused(2, f"--checkpoint: {folder} has checkpoints of an earlier run: --resume goes on from them, --restart trains anew", *small, *kept)
+assert before == {path: open(path, "rb").read() for path in glob.glob(folder + "/*")} and numbers() == wanted
+refused(2, "--restart: trains anew, and --resume goes on", *small, *kept, "--resume", "--restart")
+refused(2, "--restart: needs --checkpoint DIR", *small, "--restart")
 # Anew in the same folder: said, and its own are the newest.
-digits, err = done(*small, "--steps", "1", "--checkpoint", folder, "--quiet")
-assert f"note: {folder} has checkpoints of an earlier run; " in err, err
+digits, err = done(*small, "--steps", "1", "--checkpoint", folder, "--restart")
+assert f"note: the checkpoints of an earlier run in {folder} give way to this run's" in err, err
 assert json.load(open(checkpoints()[-1]))["position"]["step"] == 1
 os.remove(checkpoints()[-1])
+# What a save left that did not end is no checkpoint, and is no reason to refuse.
+rest = folder + "/rest"
+os.mkdir(rest)
+shutil.copy(sorted(glob.glob(folder + "/*.safetensors"))[-1], rest)
+done(*small, "--steps", "1", "--checkpoint", rest, "--quiet")
+shutil.rmtree(rest)
 # More epochs: as if they had been asked for from the start. Fewer: refused.
 longer, _ = done(*small[:-6], *small[-4:], "--epochs", "4", "--quiet", "--log", work + "/longer.jsonl")
 digits, _ = done(*small, "--epochs", "4", *kept, "--resume", "--quiet")
@@ -185,16 +197,17 @@ clean()
 
 
 def full():
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
 
 
 done(*small, "--steps", "4", "--checkpoint", folder)
 before = {path: open(path, "rb").read() for path in glob.glob(folder + "/*")}
-digits, err = done(*small, "--checkpoint", folder, "--checkpoint-every", "3", "--resume", "--quiet", preexec_fn=full)
-assert digits == whole
+status, out, err = call(*small, "--checkpoint", folder, "--checkpoint-every", "3", "--resume", "--quiet", preexec_fn=full, env={"LOCKSTEP_DATA": os.environ["LOCKSTEP_DATA"], "TMPDIR": work + "/none"})
+assert status == 1 and out.splitlines()[1] == whole, (status, out)
 lines = err.splitlines()
-assert len(lines) == 5 and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0+\d+\.safetensors: .*too large; the ones before it stay", line) for line in lines), err
+last = lines.pop()
+assert len(lines) == 4 and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0+\d+\.safetensors: .*too large; the ones before it stay", line) for line in lines), err
+assert re.fullmatch(r"lockstep: --checkpoint: .*/checkpoint-0+\d+\.safetensors: .*too large; the weights are lost: no other place takes them either", last), err
 assert before == {path: open(path, "rb").read() for path in glob.glob(folder + "/*")}
 
 

@@ -188,9 +188,10 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
     for to in (None, 0, 2):
         stops(number, to)
 PY
-    part 'stuck before the first step' <<'PY'
+    part 'stuck in what nobody reads' <<'PY'
 os.mkfifo(work + "/fifo")
-refused(3, "rank 0 on host [^ ]+: no progress since step 0, in data$", *small, "--log", work + "/fifo", "--timeout", str(patience()))
+held = os.open(work + "/fifo", os.O_RDWR)  # a reader that does not read
+refused(3, "rank 0 on host [^ ]+: no progress since step [0-9]+, in writing the log$", *small, "--epochs", "1000000", "--log", work + "/fifo", "--timeout", str(patience()))
 nobody_left("a log that nobody reads")
 PY
     part 'late, killed and stopped at start, step, save and exit' <<'PY'
@@ -330,6 +331,7 @@ assert digits == whole and numbers() == wanted
 assert len(ours(err)) == 1 and ours(err)[0].startswith("note: passed over: " + path + ": damaged: "), err
 # What cannot be gone on from is refused by all, in one line.
 refused(3, "--resume: .*seed was 0 and is 7 now.*--allow-changed NAME", *run, *kept, "--resume", "--seed", "7")
+refused(3, "--checkpoint: .* has checkpoints of an earlier run: --resume goes on from them, --restart trains anew", *run, *kept)
 refused(3, "--resume: .*is of step 15 already, and the run would end after 2", *run, *kept, "--resume", "--steps", "2")
 open(work + "/file", "w").write("mine")
 refused(3, "--checkpoint: .*/file: the directory cannot be made", *run, "--checkpoint", work + "/file")
@@ -342,8 +344,7 @@ import resource
 run = [*small, "--epochs", "1000000", "--steps", "120", "--timeout", "30"]
 whole, _ = done(0, *run)
 clean()
-patient = ["sh", "-c", 'trap "" XFSZ; exec "$0" "$@"']  # the signal that comes with a write beyond the limit
-full = under_way([(1, [*kept, patient]), (2, ["--checkpoint", folder])], *run, "--checkpoint-every", "5")
+full = under_way([(1, kept), (2, ["--checkpoint", folder])], *run, "--checkpoint-every", "5")
 late = process_of(1)
 resource.prlimit(process_of(0), resource.RLIMIT_FSIZE, (100000, 100000))
 # A rank that stands still for less than the time-out is waited for.
@@ -351,8 +352,11 @@ os.kill(late, signal.SIGSTOP)
 time.sleep(0.5)
 os.kill(late, signal.SIGCONT)
 out, err = full.communicate(timeout=60)
-assert full.returncode == 0 and out.splitlines()[1] == whole, (out, err)
-assert ours(err) and all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0000\d\d\.safetensors: .*too large; the ones before it stay", line) for line in ours(err)), err
+# What is asked for at the end and cannot be had is the run's status.
+assert (full.returncode == 1 or mpi == "mpich" and full.returncode) and whole in out, (full.returncode, out, err)
+last = ours(err)[-1]
+assert re.match(r"lockstep: (rank 0 on host [^ ]+: )?--checkpoint: .*too large; ", last), err
+assert all(re.match(r"note: a checkpoint was not written: .*/checkpoint-0000\d\d\.safetensors: .*too large; the ones before it stay", line) for line in ours(err)[:-1]), err
 assert 1 <= len(checkpoints()) <= 3 and not glob.glob(folder + "/*.tmp"), os.listdir(folder)
 digits, _ = done(4, *run, *kept, "--resume")
 assert digits == whole

@@ -147,6 +147,11 @@ for target in "$work" "$work/none/logits.npy" /dev/null; do
     one_line '--out: '
 done
 
+# A step that is not finite costs none of the steps before it.
+runs 1 train --lr 1e29 --limit 64 --batch 32 --limit-test 10 --epochs 1 --quiet --devices cpu:0 --save "$work/last.safetensors"
+one_line "train: step 2: .*not finite.*; the weights of step 1 are in $work/last.safetensors\$"
+"$program" fingerprint "$work/last.safetensors" >/dev/null || wrong "the last good weights are not whole"
+
 # An update that is finite, and leaves a network that overflows: no accuracy is printed, no logits are written.
 runs 1 train --lr 1e29 --limit 64 --limit-test 10 --epochs 1 --quiet --save "$work/huge.safetensors"
 one_line 'evaluation: .*not finite'
