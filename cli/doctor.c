@@ -23,9 +23,10 @@ typedef struct doctor {
     run run;
     const char *checking;
     ls_trainer *trainer;
-    ls_data *like;     /* random images of the batch's size */
-    ls_data_info data; /* the data set's, the rows of both parts; no rows: it cannot be read */
-    char data_message[1024];
+    ls_data *like;           /* random images of the batch's size */
+    ls_data_info data;       /* the data set's, the rows of both parts; no rows: it cannot be read */
+    char data_message[1024]; /* why it cannot be read, else what it is */
+    char doubts[2048];       /* what looks like a mistake in it, a line each */
     bool data_known;
     int findings;
 } doctor;
@@ -151,6 +152,13 @@ static bool is_fashion_mnist(const doctor *d)
     return strcmp(d->run.chosen->dataset, "fashion-mnist") == 0;
 }
 
+static void keep_doubt(const char *line, void *user)
+{
+    doctor *d = user;
+    size_t length = strlen(d->doubts);
+    snprintf(d->doubts + length, sizeof d->doubts - length, "%s\n", line);
+}
+
 /* What the data are like; of others than Fashion-MNIST that takes reading them. NULL, with a message, where they cannot be read. */
 static const ls_data_info *look_into_data(doctor *d)
 {
@@ -160,14 +168,16 @@ static const ls_data_info *look_into_data(doctor *d)
     else if (!d->data_known) {
         ls_session *session = open_own(d);
         ls_loader loader = {.directory = c->data};
-        ls_data_info train, test;
-        ls_data_about(ls_data_open(session, c->dataset, LS_TRAIN, &loader), &train);
-        ls_data_about(ls_data_open(session, c->dataset, LS_TEST, &loader), &test);
-        if (session && !ls_failed(session)) {
-            d->data = train;
-            d->data.rows += test.rows;
+        ls_data *train = ls_data_open(session, c->dataset, LS_TRAIN, &loader);
+        ls_data *test = ls_data_open(session, c->dataset, LS_TEST, &loader);
+        const char *summary = ls_data_summary(train);
+        if (ls_data_doubts(train, test, keep_doubt, d) == LS_OK && ls_data_about(train, &d->data) == LS_OK) {
+            snprintf(d->data_message, sizeof d->data_message, "%s; %lld test images", summary,
+                     (long long)ls_data_rows(test));
+            d->data.rows += ls_data_rows(test);
+        } else {
+            session_words(session, d->data_message, sizeof d->data_message);
         }
-        session_words(session, d->data_message, sizeof d->data_message);
         ls_close(session);
     }
     d->data_known = true;
@@ -306,12 +316,13 @@ static void look_at_mpi(doctor *d)
 static void look_at_data(doctor *d)
 {
     if (!is_fashion_mnist(d)) {
-        const ls_data_info *of = look_into_data(d);
-        if (of)
-            sound(d, "%s: %lld images of %d x %d, %d channel%s, %d classes", d->run.chosen->dataset,
-                  (long long)of->rows, of->height, of->width, of->channels, of->channels == 1 ? "" : "s", of->classes);
+        if (look_into_data(d))
+            sound(d, "%s: %s", d->run.chosen->dataset, d->data_message);
         else
             found(d, "%s", d->data_message);
+        fflush(stdout);
+        for (char *line = strtok(d->doubts, "\n"); line; line = strtok(NULL, "\n"))
+            note("note: %s", line);
         return;
     }
     ls_session *session = open_own(d);

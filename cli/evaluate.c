@@ -31,6 +31,8 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
     if (!status && writes)
         status = outputs_check_data(command, chosen, *test);
     if (!status)
+        status = run_doubt(r, NULL, *test);
+    if (!status)
         status = run_network(r, *test);
     status = ranks_agree(command, r, NULL, *test, status);
     watch_phase("evaluation");
@@ -81,12 +83,13 @@ int command_eval(int argc, char **argv)
     if (ls_evaluate(r.net, test, &metrics) != LS_OK)
         return ranks_close(&r, session_failed(r.session, "eval"));
     ranks_parted();
+    run_describe(&r, test);
     if (ls_cluster_rank(ranks_cluster()) == 0)
         printf("test acc: %.2f on %s\n", (double)metrics.correct / (double)metrics.rows, r.devices_text);
     return ranks_close(&r, finish_output());
 }
 
-static int write_logits(run *r, const ls_data *test)
+static int write_logits(run *r, ls_data *test)
 {
     int64_t rows = ls_data_rows(test);
     const int classes = r->about.classes;
@@ -104,7 +107,8 @@ static int write_logits(run *r, const ls_data *test)
     }
     if (ls_save_npy(r->session, r->chosen->out, logits, rows, classes) != LS_OK)
         status = session_failed(r->session, "--out");
-    else if (!r->chosen->quiet)
+    run_describe(r, status ? NULL : test);
+    if (!status && !r->chosen->quiet)
         note("%lld rows of %d logits in %s", (long long)rows, classes, r->chosen->out);
     free(logits);
     return status;

@@ -207,6 +207,26 @@ static int load_weights(const run *r, const ls_data *like)
                   session_words(r->session, why, sizeof why));
 }
 
+static void say_doubt(const char *line, void *user)
+{
+    (void)user;
+    note("note: %s", line);
+}
+
+int run_doubt(run *r, ls_data *train, ls_data *test)
+{
+    if (r->chosen->quiet || ls_data_doubts(train, test, say_doubt, NULL) == LS_OK)
+        return 0;
+    return session_failed(r->session, "data");
+}
+
+void run_describe(const run *r, ls_data *data)
+{
+    const char *summary = r->chosen->quiet ? NULL : ls_data_summary(data);
+    if (summary)
+        note("data: %s", summary);
+}
+
 int run_network(run *r, const ls_data *like)
 {
     if (ls_canary(r->session, r->devices, &r->canary) != LS_OK)

@@ -35,6 +35,11 @@ int run_model_of_weights(run *r);
 
 ls_data *run_data(run *r, ls_part part); /* NULL once a line is said */
 
+/* Notes what looks like a mistake in the data (NULL: there are none). It comes before the network is made, whose failure it may
+ * explain. */
+int run_doubt(run *r, ls_data *train, ls_data *test);
+void run_describe(const run *r, ls_data *data); /* says in a line what they are */
+
 /* Makes the network for data like these, with values from --init, and from --weights where they are given. */
 int run_network(run *r, const ls_data *like);
 

@@ -398,7 +398,7 @@ static void say_chance(training *t)
     static const double chance = 1.2;
     const settings *c = t->run.chosen;
     const int classes = t->run.about.classes;
-    if (c->quiet || t->chance_said || t->test_acc * classes > chance)
+    if (c->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance)
         return;
     t->chance_said = true;
     char why[160];
@@ -571,7 +571,8 @@ static int prepare(training *t)
     int status = 0;
     if (!(t->train = run_data(&t->run, LS_TRAIN)) || !(t->test = run_data(&t->run, LS_TEST)))
         return STATUS_FAILED;
-    if ((status = check_parts(t)) != 0 || (status = check_outputs(t)) != 0)
+    if ((status = check_outputs(t)) != 0 || (status = run_doubt(&t->run, t->train, t->test)) != 0 ||
+        (status = check_parts(t)) != 0)
         return status;
     if ((status = run_network(&t->run, t->train)) != 0)
         return status;
@@ -634,6 +635,7 @@ static int train(training *t)
         return status;
     if (!c->quiet) {
         say_settings(t);
+        run_describe(&t->run, t->train);
         say_idle_devices(t);
         say_mixed_devices(t);
     }

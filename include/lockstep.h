@@ -360,6 +360,21 @@ const char *ls_data_class(const ls_data *data, int label); /* its name, living a
 /* Whether the file at `path`, by whatever name, is one that the data were read from: it is not one to write to. */
 bool ls_data_reads(const ls_data *data, const char *path);
 
+/* What the images that are used hold. The first of these three calls counts, in one pass over them. */
+typedef struct ls_data_counts {
+    double least, most;      /* of the numbers that the network gets: of bytes value/255 */
+    int64_t plain;           /* images of one number all over, in each channel */
+    int64_t first_plain;     /* the first of them, in file order from 0 */
+    int64_t fewest, largest; /* images of a class */
+    int empty;               /* classes without an image */
+} ls_data_counts;
+ls_status ls_data_count(ls_data *data, ls_data_counts *counts);
+/* "60000 images 1x28x28, values 0 to 1, 10 classes (T-shirt ... Boot), 6,000 each", living as long as the data. */
+const char *ls_data_summary(ls_data *data);
+/* Tells, a line each, what looks like a mistake in them: the order of an array's dimensions, numbers far from 0 to 1, images of one
+ * number; in what is trained on a single class, one without images, labels from 1; and how both differ. Either may be NULL. */
+ls_status ls_data_doubts(ls_data *train, ls_data *test, void (*told)(const char *line, void *user), void *user);
+
 int64_t ls_data_rows(const ls_data *data);
 int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one included */
 

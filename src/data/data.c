@@ -2,6 +2,7 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "data/tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,7 @@ static void release(void *object)
     ls_data *data = object;
     ls_context *context = data->context;
     ls_images_release(context, &data->of);
+    ls_tally_free(context, data->tally);
     ls_release(context, data->order);
     ls_release(context, data);
 }

@@ -43,10 +43,11 @@ struct ls_data {
     ls_augment augment;
     bool shuffle;
     uint64_t seed;
-    uint32_t *order;  /* [rows], of epoch `ordered` */
-    int64_t ordered;  /* -1: file order */
-    int64_t epoch;    /* of the next batch */
-    int64_t position; /* the next batch's number within the epoch; all batches: the epoch's end comes next */
+    uint32_t *order;        /* [rows], of epoch `ordered` */
+    int64_t ordered;        /* -1: file order */
+    int64_t epoch;          /* of the next batch */
+    int64_t position;       /* the next batch's number within the epoch; all batches: the epoch's end comes next */
+    struct ls_tally *tally; /* what it holds (tally.h), once counted */
 };
 
 /* Takes the images over, also when it fails. `loader` may be NULL; its directory is not used. The first loader->limit rows are

@@ -48,8 +48,23 @@ cmp "$work/resnet18.cpu:0" "$work/resnet18.cpu:0-2" || wrong "ResNet-18 on CIFAR
 # A run learns what the blocks say, and its first line says what it trains on.
 runs 0 train --dataset cifar10 --data "$work/cifar10" --epochs 12 --batch 20 --shard 10 --lr 0.1 --init xavier --flip --save "$work/w.safetensors"
 grep -q 'cifar10, 120 images, .* shuffled, flip, conv' "$work/err" || wrong "the first line lacks data set or augmentation"
+grep -q '^data: 120 images 3x32x32, values 0 to 1, 10 classes (airplane ... truck), 12 each$' "$work/err" || wrong "no line of the data"
 sed -n 's/^test acc: \(0\.[6-9].*\|1\.00\),.*/learned/p' "$work/out" | grep -q learned || wrong "nothing is learned"
 runs 0 eval --dataset cifar10 --data "$work/cifar10" --weights "$work/w.safetensors"
+grep -q '^data: 40 images 3x32x32, .* 10 classes (airplane ... truck), 4 each$' "$work/err" || wrong "eval has no line of the data"
+
+# What looks like a mistake is noted, before it makes the network fail.
+mkdir "$work/turned"
+cp "$work/npy"/y_*.npy "$work/turned"
+for part in train test; do
+    sed '1s/3, 32, 32/32, 32, 3/' "$work/npy/X_$part.npy" >"$work/turned/X_$part.npy"
+done
+runs 1 train --dataset npy --data "$work/turned"
+grep -q '^note: images of 32 channels, 32 high and 3 wide: does the array lie as (N, H, W, C)?' "$work/err" || wrong "no note of the array's order"
+runs 1 doctor --dataset npy --data "$work/turned" --skip cores,canary,copies
+grep -q '^note: images of 32 channels' "$work/err" || wrong "doctor notes nothing of the array's order"
+runs 0 train --dataset npy --data "$work/npy" --epochs 1 --limit 1
+grep -q '^note: all images are of one class (0).* more of them than the limit' "$work/err" || wrong "no note of a single class"
 
 # As many logits as classes; weights of another number of classes are refused.
 trains hundred --dataset cifar100 --data "$work/cifar100" --save "$work/hundred.safetensors"
@@ -109,7 +124,8 @@ if built_with 'PNG files'; then
     cp "$work/whole.png" "$first"
     mv "$work/folder/test" "$work/folder/val"
     runs 0 doctor --dataset folder --data "$work/folder" --skip cores,canary,copies
-    grep -q 'data  *folder: 160 images of 32 x 32, 3 channels, 10 classes' "$work/out" || wrong "doctor's line"
+    grep -q 'data  *folder: 120 images 3x32x32, values 0 to 1, 10 classes (class 0 ... class 9), 12 each; 40 test images$' "$work/out" ||
+        wrong "doctor's line"
 fi
 for usage in '--dataset imagenet' '--crop -1' '--crop x' '--erase 1.5' '--erase -1' '--erase nan'; do
     # shellcheck disable=SC2086
