@@ -38,7 +38,11 @@ typedef struct frame {
     double x_max, y_min, y_max;
 } frame;
 
-enum { PARTS = 4 /* of the y axis */, FEW = 4 /* curves whose only points have room for their numbers */ };
+enum {
+    PARTS = 4, /* of the y axis */
+    FEW = 4,   /* curves whose only points have room for their numbers */
+    LINE = 14  /* of text */
+};
 
 static double x_at(const frame *f, double x)
 {
@@ -130,11 +134,10 @@ static void draw_number(pen *p, const chart_curve *curve, const frame *f, double
         i++;
     double x = x_at(f, fmin(fmax(curve->at[i][0], 0), f->x_max));
     double y = y_at(f, fmin(fmax(curve->at[i][1], f->y_min), f->y_max)) + 4;
-    for (int k = 0; k < n; k++)
-        if (fabs(taken[k] - y) < 14) {
-            y = taken[k] + 14;
-            k = -1;
-        }
+    for (int turn = 0; turn < n; turn++) /* each of n moves it below another at most once */
+        for (int k = 0; k < n; k++)
+            if (fabs(taken[k] - y) < LINE - 1)
+                y = taken[k] + LINE;
     taken[n] = y;
     snprintf(number, sizeof number, "%.4g", curve->at[i][1]);
     bool left = x > f->left + f->width / 2;

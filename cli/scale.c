@@ -36,7 +36,8 @@ double scale_fit(double lo, double hi, int parts, double *first)
     double step;
     hi = fmin(fmax(hi, 1e-300), 1e300);
     lo = lo > little * hi ? fmin(lo, hi) : 0;
-    double range = fmax(hi - lo, hi / 10); /* of a single number too */
+    double range = fmax(hi - lo, hi / 10); /* of a single number too, which is then in the middle */
+    lo -= (range - (hi - lo)) / 2;
     do {
         step = scale_even_step(range, parts);
         *first = floor(lo / step * (1 + 1e-12)) * step;

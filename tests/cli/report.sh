@@ -264,6 +264,10 @@ for time in first second; do
     runs 0 report "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" --out "$work/compared"
     [ "$(ls -A "$work/compared" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "the $time comparison left $(ls -A "$work/compared")"
 done
+# Points that fall on one another have their numbers below one another.
+timeout 60 "$program" report "$work/plain.jsonl" "$work/plain.jsonl" "$work/plain.jsonl" --out "$work/thrice" >"$work/said" 2>&1 ||
+    wrong "no report of equal runs of one epoch: $(cat "$work/said")"
+[ "$(grep -oE 'y="[0-9.]+" text-anchor="end">0\.11<' "$work/thrice/report.html" | sort -u | wc -l)" = 3 ] || wrong "numbers lie on one another"
 "$program" report "$work/plain.jsonl" --out "$work/epoch" >/dev/null 2>&1 || wrong "no report of one epoch"
 PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the comparison"
 import json, re, sys, xml.etree.ElementTree as tree
