@@ -201,7 +201,10 @@ static int check_pair(const output *a, const place *at_a, const output *b, const
         return wrong_usage(a->option, "%s is a name that --checkpoint uses in its folder; name another file", a->path);
     if (!collide(at_a, at_b) && (b->kind == OUTPUT_CHECKPOINTS || !collide(at_b, at_a)))
         return 0;
-    return wrong_usage(b->option, "%s is the same file as %s of %s; give each its own", b->path, a->path, a->option);
+    const bool same =
+        (at_a->there && at_b->there) || strcmp(at_a->path, at_b->path) == 0; /* else one lies below the other */
+    return wrong_usage(b->option, "%s %s %s of %s; give each its own", b->path,
+                       same ? "is the same file as" : "cannot be there beside", a->path, a->option);
 }
 
 /* An input is what `reader` names. */

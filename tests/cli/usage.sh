@@ -175,8 +175,8 @@ same $first hard --log there/file
 same $first there/link --log along/file
 same $first there/nowhere --log there/dangling
 same $first kept --checkpoint kept/
-same $first kept --checkpoint ./kept/below
-same $first kept --checkpoint kept/a/../b
+usage '--checkpoint: ./kept/below cannot be there beside kept of ' train --data nowhere $first kept --checkpoint ./kept/below
+same $first kept --checkpoint kept/a/..
 same --log look/report.html --report ./look
 for name in lock checkpoint-000001.json checkpoint-000012.safetensors; do
     usage "--log: kept/$name is a name that --checkpoint uses" train --data nowhere --log "kept/$name" --checkpoint ./kept
