@@ -119,10 +119,14 @@ typedef struct spinning {
 static void *spin(void *argument)
 {
     core_look *core = ((spinning *)argument)->core;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core->number, &one);
-    core->pinned = pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+    const size_t bytes = CPU_ALLOC_SIZE(core->number + 1); /* the C library's own sets end at core 1023 */
+    cpu_set_t *one = CPU_ALLOC(core->number + 1);
+    if (one) {
+        CPU_ZERO_S(bytes, one);
+        CPU_SET_S(core->number, bytes, one);
+    }
+    core->pinned = one && pthread_setaffinity_np(pthread_self(), bytes, one) == 0;
+    CPU_FREE(one);
     double begin = steady_seconds(), worked = thread_seconds(), now = begin;
     while (now - begin < looking)
         now = steady_seconds();

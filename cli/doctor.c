@@ -101,10 +101,24 @@ static bool on_gpus(const doctor *d)
 
 /* ---- The checks ---- */
 
+static void look_at_quota(doctor *d)
+{
+    const int n = ls_device_count(d->run.session, LS_CPU);
+    const char *quota = ls_notice(d->run.session);
+    if (!*quota || on_gpus(d))
+        return;
+    if (d->run.devices.n > n)
+        found(d, "%s, and %d devices wait for each other; name %d in --devices, or raise the quota", quota,
+              d->run.devices.n, n);
+    else
+        sound(d, "%s", quota);
+}
+
 static void look_at_devices(doctor *d)
 {
     sound(d, "%s, %s kernels", d->run.devices_text,
           on_gpus(d) ? dtype_choice(d->run.chosen->dtype) : ls_isa_name(d->run.session));
+    look_at_quota(d);
     if (ls_device_count(d->run.session, LS_CUDA) == 0)
         without(d, "no GPUs: %s", ls_notice(d->run.session));
 }

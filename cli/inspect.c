@@ -14,6 +14,8 @@ static bool print_devices(ls_session *session, ls_device_type type)
         if (!ls_failed(session))
             printf("%s:%d  %s\n", type == LS_CPU ? "cpu" : "cuda", i, about);
     }
+    if (*ls_notice(session))
+        note("%s%s", type == LS_CUDA ? "no GPUs: " : "", ls_notice(session));
     return !ls_failed(session);
 }
 
@@ -31,8 +33,6 @@ int command_devices(int argc, char **argv)
         return run_close(&r, status);
     if (!print_devices(r.session, LS_CPU) || !print_devices(r.session, LS_CUDA))
         return run_close(&r, session_failed(r.session, "devices"));
-    if (*ls_notice(r.session))
-        note("no GPUs: %s", ls_notice(r.session));
     return run_close(&r, finish_output());
 }
 

@@ -96,7 +96,7 @@ static const row table[] = {
      "folder of the data set's files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0,
      NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
-     "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: every GPU, or where there is none every core)", 0, 0,
+     "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: every GPU, or where there is none every core, within a CPU quota)", 0, 0,
      NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images to a step, over all devices (default 256)", 1,
      INT_MAX, NULL},

@@ -133,12 +133,14 @@ typedef struct ls_devices {
 
 /* Reads a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2" (card 0 as two devices; gpu: is cuda:). A malformed
  * list or a device named twice is LS_BAD_ARGUMENT, a well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
- * cores share them and take turns. */
+ * cores share them and take turns, and so do more than a container's CPU quota keeps busy. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
-/* All GPUs; where there are none one CPU device for each core of the affinity mask. Of GPUs the ranks of a host have a share each, here
+/* All GPUs; where there are none one CPU device for each core of the affinity mask, but no more than the CPU quota of the process's
+ * control groups keeps busy, which the ranks of a host share: rounded up, at least one. Of GPUs the ranks of a host have a share each, here
  * and in lists, where cuda:0 is the first of the rank's own; ranks that are more than GPUs share them. */
 ls_devices ls_all_devices(ls_session *session);
-int ls_device_count(ls_session *session, ls_device_type type); /* how many there are; of GPUs with 0 also why, as ls_notice */
+/* How many there are, of CPUs as many as ls_all_devices has. As ls_notice: why there are no GPUs, which quota is below the cores. */
+int ls_device_count(ls_session *session, ls_device_type type);
 ls_device ls_host(void); /* where data and files are, no device that computes */
 ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);

@@ -1,37 +1,55 @@
 #include "base/cores.h"
 
-#include <pthread.h>
-#include <sched.h>
+#include <string.h>
 
-static int list_cores(int *numbers)
+bool ls_core_set_read(ls_core_set *set)
 {
-    cpu_set_t mask;
-    int n = 0;
-    if (sched_getaffinity(0, sizeof mask, &mask) == 0)
-        for (int i = 0; i < CPU_SETSIZE && n < LS_MAX_CORES; i++)
-            if (CPU_ISSET(i, &mask))
-                numbers[n++] = i;
-    if (n == 0)
-        numbers[n++] = 0;
-    return n;
+    memset(set, 0, sizeof *set);
+    return sched_getaffinity(0, sizeof *set, set->parts) == 0;
+}
+
+bool ls_core_set_has(const ls_core_set *set, int core)
+{
+    return CPU_ISSET(core % CPU_SETSIZE, &set->parts[core / CPU_SETSIZE]);
+}
+
+void ls_core_set_add(ls_core_set *set, int core)
+{
+    CPU_SET(core % CPU_SETSIZE, &set->parts[core / CPU_SETSIZE]);
+}
+
+int ls_core_set_count(const ls_core_set *set)
+{
+    return CPU_COUNT_S(sizeof *set, set->parts);
+}
+
+bool ls_core_set_keep_to(const ls_core_set *set)
+{
+    return sched_setaffinity(0, sizeof *set, set->parts) == 0;
 }
 
 int ls_core_count(void)
 {
-    int numbers[LS_MAX_CORES];
-    return list_cores(numbers);
+    ls_core_set mask;
+    const int n = ls_core_set_read(&mask) ? ls_core_set_count(&mask) : 0;
+    return n > 0 ? n : 1;
 }
 
 int ls_core_number(int i)
 {
-    int numbers[LS_MAX_CORES], n = list_cores(numbers);
-    return numbers[i % n];
+    ls_core_set mask;
+    const int n = ls_core_set_read(&mask) ? ls_core_set_count(&mask) : 0;
+    int left = n > 0 ? i % n : 0;
+    for (int core = 0; core < LS_MAX_CORES && n > 0; core++)
+        if (ls_core_set_has(&mask, core) && left-- == 0)
+            return core;
+    return 0;
 }
 
 bool ls_pin_to_core(int i)
 {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(ls_core_number(i), &one);
-    return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+    const int core = ls_core_number(i);
+    ls_core_set one = {.parts = {{{0}}}};
+    ls_core_set_add(&one, core);
+    return ls_core_set_keep_to(&one);
 }

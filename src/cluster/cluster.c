@@ -1,12 +1,12 @@
 #include "cluster/cluster.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/environment.h"
 #include "base/session.h"
 
@@ -138,40 +138,38 @@ ls_status ls_cluster_gather_from(ls_cluster *cluster, ls_context *context, int r
 /* ---- Cores ---- */
 
 /* This rank's share of cores that several ranks of its host were left on. */
-static void keep_to_share(cpu_set_t *mask, int place, int sharers)
+static void keep_to_share(const ls_core_set *mask, int place, int sharers)
 {
-    cpu_set_t share;
-    int cores = CPU_COUNT(mask), seen = 0;
+    ls_core_set share = {.parts = {{{0}}}};
+    int cores = ls_core_set_count(mask), seen = 0;
     int first = sharers <= cores ? place * cores / sharers : place % cores;
     int end = sharers <= cores ? (place + 1) * cores / sharers : first + 1;
-    CPU_ZERO(&share);
-    for (int i = 0; i < CPU_SETSIZE; i++)
-        if (CPU_ISSET(i, mask)) {
+    for (int i = 0; i < LS_MAX_CORES; i++)
+        if (ls_core_set_has(mask, i)) {
             if (seen >= first && seen < end)
-                CPU_SET(i, &share);
+                ls_core_set_add(&share, i);
             seen++;
         }
-    sched_setaffinity(0, sizeof share, &share);
+    ls_core_set_keep_to(&share);
 }
 
 /* A launcher may bind each rank to cores of its own, or leave them all on all. `deal`: then they are dealt out. */
 static ls_status look_at_cores(ls_cluster *cluster, bool deal)
 {
-    cpu_set_t *masks = ls_alloc(&cluster->context, (size_t)cluster->ranks, sizeof *masks, "the ranks' cores");
+    ls_core_set *masks = ls_alloc(&cluster->context, (size_t)cluster->ranks, sizeof *masks, "the ranks' cores");
     if (!masks)
         return LS_OUT_OF_MEMORY;
-    cpu_set_t *mine = &masks[cluster->rank];
-    CPU_ZERO(mine);
-    bool known = sched_getaffinity(0, sizeof *mine, mine) == 0;
+    ls_core_set *mine = &masks[cluster->rank];
+    bool known = ls_core_set_read(mine);
     ls_status status = ls_cluster_gather_each(cluster, &cluster->context, masks, sizeof *masks);
     int place = 0, sharers = 0;
     for (int r = 0; r < cluster->ranks; r++)
-        if (ls_cluster_same_host(cluster, r, cluster->rank) && CPU_EQUAL(&masks[r], mine)) {
+        if (ls_cluster_same_host(cluster, r, cluster->rank) && memcmp(&masks[r], mine, sizeof *mine) == 0) {
             place += r < cluster->rank;
             sharers++;
         }
     if (status == LS_OK && known && sharers > 1) {
-        cluster->crowded = !deal || sharers > CPU_COUNT(mine);
+        cluster->crowded = !deal || sharers > ls_core_set_count(mine);
         if (deal)
             keep_to_share(mine, place, sharers);
     }

@@ -5,6 +5,7 @@
 
 #include "base/cores.h"
 #include "base/environment.h"
+#include "base/quota.h"
 #include "base/session.h"
 #include "device/cards.h"
 #include "device/cpu/select.h"
@@ -166,15 +167,29 @@ static ls_devices devices_of(ls_device_type type, int first, int n)
     return devices;
 }
 
+/* As many as this process's processor time keeps busy. A quota below the cores goes to why[], which is "" else. */
+static int usable_cores(ls_session *session, char *why, size_t size)
+{
+    const int cores = ls_core_count();
+    const ls_quota quota = ls_quota_read(&session->context, session->root ? session->root : "");
+    const int n = ls_quota_cores(&quota, session->sharers, cores);
+    *why = 0;
+    if (quota.time && quota.time < quota.period * cores)
+        snprintf(why, size, "a CPU quota of %.3g cores (%s) keeps %d of %d busy%s",
+                 (double)quota.time / (double)quota.period, quota.file, n, cores,
+                 session->sharers > 1 ? "; this host's ranks share it" : "");
+    ls_release(&session->context, quota.file);
+    return n;
+}
+
 int ls_device_count(ls_session *session, ls_device_type type)
 {
     LS_OWN_ENVIRONMENT;
-    char why[256] = "";
+    char why[512] = "";
     if (!session || ls_failed(session) || type == LS_HOST)
         return 0;
-    int n = type == LS_CUDA ? ls_card_count(why, sizeof why) : ls_core_count();
-    if (n == 0)
-        session->notice = ls_intern(session, why);
+    const int n = type == LS_CUDA ? ls_card_count(why, sizeof why) : usable_cores(session, why, sizeof why);
+    session->notice = n == 0 || type == LS_CPU ? ls_intern(session, why) : NULL;
     return n < LS_MAX_DEVICES ? n : LS_MAX_DEVICES;
 }
 
@@ -183,9 +198,11 @@ ls_devices ls_all_devices(ls_session *session)
     LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return none();
-    char why[256];
+    char why[512];
     const card_share mine = share_of_cards(session, why, sizeof why);
-    return mine.n > 0 ? devices_of(LS_CUDA, mine.first, mine.n) : devices_of(LS_CPU, 0, ls_core_count());
+    if (mine.n > 0)
+        return devices_of(LS_CUDA, mine.first, mine.n);
+    return devices_of(LS_CPU, 0, usable_cores(session, why, sizeof why));
 }
 
 ls_device ls_host(void)

@@ -7,7 +7,7 @@
 
 int ls_unit_number(ls_device device)
 {
-    return device.type == LS_CUDA ? LS_MAX_CORES + ls_card_number(device) : device.index % ls_core_count();
+    return device.type == LS_CUDA ? LS_MAX_DEVICES + ls_card_number(device) : device.index % ls_core_count();
 }
 
 ls_unit *ls_unit_open(ls_context *context, const ls_options *options, ls_device device)

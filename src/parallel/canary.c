@@ -36,11 +36,15 @@ static uint64_t train_on(ls_session *s, ls_data *data, ls_device device)
 
 static ls_data *images(ls_session *s)
 {
-    uint8_t pixels[IMAGES * CHANNELS * SIDE * SIDE], labels[IMAGES];
+    const size_t numbers = (size_t)IMAGES * CHANNELS * SIDE * SIDE;
+    uint8_t *pixels = s ? ls_session_alloc(s, numbers + IMAGES, 1, "the canary's images") : NULL;
     ls_random_stream stream = {.purpose = LS_FOR_CANARY};
-    for (uint64_t i = 0; i < sizeof pixels; i++)
+    if (!pixels)
+        return NULL;
+    uint8_t *labels = pixels + numbers;
+    for (size_t i = 0; i < numbers; i++)
         pixels[i] = (uint8_t)ls_random_u32(&stream, i);
-    for (size_t i = 0; i < sizeof labels; i++)
+    for (int i = 0; i < IMAGES; i++)
         labels[i] = pixels[i] % CLASSES;
     return ls_data_from_memory(s, pixels, labels, IMAGES, CHANNELS, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 16});
 }

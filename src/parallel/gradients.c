@@ -204,12 +204,12 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 
 /* ---- Accuracy of explicit parameters ---- */
 
-/* Counts the right images of a batch, each device its part; false after a failure. */
+/* Counts the right images of a batch, each device its part; `parts` has room for two a device. False after a failure. */
 static bool count_right(ls_net_fn *fn, void *const replica[], const ls_batch *b, const ls_devices *devices,
-                        int64_t *right)
+                        ls_tensor **parts, int64_t *right)
 {
     ls_session *session = b->X->session;
-    ls_tensor *X[LS_MAX_DEVICES], *y[LS_MAX_DEVICES], *loss[LS_MAX_DEVICES];
+    ls_tensor **X = parts, **y = parts + devices->n, **loss = X; /* in place of the images it is of */
     if (ls_scatter(b->X, *devices, X) != LS_OK || ls_scatter(b->y, *devices, y) != LS_OK)
         return false;
     for (int d = 0; d < devices->n; d++) {
@@ -245,10 +245,12 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
     }
     int64_t right = 0, rows = 0, epoch = data->epoch, position = data->position;
     const ls_augment augment = data->augment;
+    ls_tensor **parts = ls_alloc(&session->context, 2 * (size_t)devices.n, sizeof(ls_tensor *), "the parts of a batch");
     data->augment = (ls_augment){.flip = false}; /* it is for training */
     ls_seek(data, 0, 0);
-    for (ls_batch b; ls_next(data, &b) && count_right(fn, replica, &b, &devices, &right);)
+    for (ls_batch b; parts && ls_next(data, &b) && count_right(fn, replica, &b, &devices, parts, &right);)
         rows += ls_rows(b.X);
+    ls_release(&session->context, parts);
     data->epoch = epoch;
     data->position = position;
     data->augment = augment;
