@@ -28,7 +28,8 @@ typedef enum ls_purpose {
     LS_FOR_DROPOUT = 3,
     LS_FOR_PULLS = 4,
     LS_FOR_CANARY = 5,
-    LS_FOR_AUGMENT = 6
+    LS_FOR_AUGMENT = 6,
+    LS_FOR_VALIDATION = 7
 } ls_purpose;
 
 /* Names one stream. `name` is a hash (ls_hash_name) or a sample number; `epoch` is 0 where there is none. */

@@ -145,6 +145,12 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
     return data;
 }
 
+void ls_data_shorten(ls_data *data, int64_t rows)
+{
+    data->rows = data->of.rows = rows;
+    file_order(data);
+}
+
 void ls_data_free(ls_data *data)
 {
     if (data)

@@ -63,6 +63,7 @@ size_t ls_data_bytes(const ls_data *data);
 /* What the images and labels are, in a line: how many, and the first digits of their SHA-256. */
 ls_status ls_data_describe(const ls_data *data, char text[64]);
 
+void ls_data_shorten(ls_data *data, int64_t rows); /* to the first ones, before any batch was taken */
 void ls_data_free(ls_data *data); /* lets go of it; NULL is fine */
 
 #endif

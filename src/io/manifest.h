@@ -6,7 +6,7 @@
 #include "io/notes.h"
 #include "io/safetensors.h"
 
-enum { LS_MANIFEST_FORMAT = 1, LS_SECTIONS = 5 };
+enum { LS_MANIFEST_FORMAT = 1, LS_SECTIONS = 6 };
 
 typedef struct ls_manifest {
     int64_t step;         /* finished updates */

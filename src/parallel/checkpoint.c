@@ -14,13 +14,15 @@
 #include "io/folder.h"
 #include "optim/optimizer.h"
 #include "parallel/profile.h"
+#include "parallel/remember.h"
 #include "parallel/settings.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"
 #include "parallel/weights.h"
 #include "parallel/whole.h"
 
-enum { DEFAULT_KEEP = 3 };
+enum { DEFAULT_KEEP = 3, REMEMBERED = 3 /* section */ };
+static const char remembered[] = "remembered";
 
 struct ls_checkpoints {
     ls_session *session; /* first: ls_session_of reads it */
@@ -35,8 +37,10 @@ struct ls_checkpoints {
     ls_notes came;    /* with what was loaded */
     int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
-    /* A copy of the weights, the statistics and the moments, one after another; and the arrays in it. */
+    /* A copy of the weights, the statistics, what the trainer remembers of both, and the moments, one after another; and the arrays in
+     * it. */
     float *copy;
+    bool remembers; /* it has room for that */
     ls_named_array *arrays;
     int n_arrays;
     int first[LS_SECTIONS]; /* section i of the file, from 1, has the arrays from first[i - 1] up to first[i] */
@@ -223,25 +227,47 @@ static ls_status name_section(ls_checkpoints *c, int section, bool trainable, fl
     return LS_OK;
 }
 
-/* Room for the copy, once the shapes are known. */
+/* The section that the moments begin with. */
+static int moments_section(const ls_checkpoints *c)
+{
+    return REMEMBERED + (c->remembers ? 1 : 0);
+}
+
+static size_t moments_place(const ls_checkpoints *c)
+{
+    const ls_flat *flat = &c->trainer->network->flat;
+    return (c->remembers ? 2 : 1) * (flat->trainable + flat->state);
+}
+
+static bool name_sections(ls_checkpoints *c)
+{
+    const size_t weights = c->trainer->network->flat.trainable, both = weights + c->trainer->network->flat.state;
+    bool good =
+        name_section(c, 1, true, c->copy, NULL) == LS_OK && name_section(c, 2, false, c->copy + weights, NULL) == LS_OK;
+    if (c->remembers)
+        good = good && name_section(c, REMEMBERED, true, c->copy + both, remembered) == LS_OK &&
+               name_section(c, REMEMBERED, false, c->copy + both + weights, remembered) == LS_OK;
+    for (int i = 0; i < c->trainer->n_moments && good; i++)
+        good = name_section(c, moments_section(c) + i, true, c->copy + moments_place(c) + (size_t)i * weights,
+                            ls_optimizer_moment(c->trainer->kind, i)) == LS_OK;
+    return good;
+}
+
+/* Room for the copy, once the shapes are known, and anew where the trainer remembers something for the first time. */
 static ls_status reserve(ls_checkpoints *c, const char *function)
 {
     ls_network *network = ls_defined_network_of(c->trainer->network->root, function);
-    if (!network || c->arrays)
+    const bool remembers = c->trainer->remembered != NULL;
+    if (!network || (c->arrays && c->remembers == remembers))
         return ls_status_of(c->session);
+    drop_copy(c);
+    c->remembers = remembers;
     ls_context *context = &c->session->context;
-    const ls_flat *flat = &network->flat;
-    const int moments = c->trainer->n_moments;
-    size_t weights = flat->trainable, both = weights + flat->state, views = (size_t)flat->n_views;
-    c->copy = ls_alloc(context, both + (size_t)moments * weights, sizeof *c->copy, "a copy of the weights");
-    c->arrays =
-        c->copy ? ls_alloc(context, (size_t)(1 + moments) * views, sizeof *c->arrays, "a list of arrays") : NULL;
-    bool good = c->arrays && name_section(c, 1, true, c->copy, NULL) == LS_OK &&
-                name_section(c, 2, false, c->copy + weights, NULL) == LS_OK;
-    for (int i = 0; i < moments && good; i++)
-        good = name_section(c, 3 + i, true, c->copy + both + (size_t)i * weights,
-                            ls_optimizer_moment(c->trainer->kind, i)) == LS_OK;
-    if (good)
+    const size_t moments = (size_t)c->trainer->n_moments, views = (size_t)network->flat.n_views;
+    c->copy = ls_alloc(context, moments_place(c) + moments * network->flat.trainable, sizeof *c->copy,
+                       "a copy of the weights");
+    c->arrays = c->copy ? ls_alloc(context, (2 + moments) * views, sizeof *c->arrays, "a list of arrays") : NULL;
+    if (c->arrays && name_sections(c))
         return LS_OK;
     drop_copy(c);
     return LS_OUT_OF_MEMORY;
@@ -258,17 +284,21 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
     int64_t step = (int64_t)ls_network_step(c->trainer->network);
     const int n_moments = moments ? c->trainer->n_moments : 0;
     if (moments)
-        memcpy(c->copy + flat->trainable + flat->state, moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
-    static const char *const names[LS_SECTIONS] = {"header", "weights", "statistics"};
+        memcpy(c->copy + moments_place(c), moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
+    if (c->remembers)
+        memcpy(c->copy + flat->trainable + flat->state, c->trainer->remembered,
+               (flat->trainable + flat->state) * sizeof *c->copy);
+    static const char *const names[] = {"header", "weights", "statistics", remembered};
+    const int begin = moments_section(c);
     c->manifest = (ls_manifest){.step = step,
                                 .age = moments ? age : step,
                                 .epoch = c->data ? c->data->epoch : 0,
                                 .batch = c->data ? c->data->position : 0,
                                 .settings = c->settings.list,
                                 .notes = c->notes.list,
-                                .n_sections = 3 + n_moments};
+                                .n_sections = begin + n_moments};
     for (int i = 0; i < c->manifest.n_sections; i++)
-        c->manifest.sections[i].name = i < 3 ? names[i] : ls_optimizer_moment(c->trainer->kind, i - 3);
+        c->manifest.sections[i].name = i < begin ? names[i] : ls_optimizer_moment(c->trainer->kind, i - begin);
 }
 
 static void *write_checkpoint(void *argument)
@@ -358,7 +388,8 @@ static int batch_now(const ls_checkpoints *c, const ls_manifest *m)
 static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, ls_status *status)
 {
     *status = LS_OK;
-    for (int i = c->first[2]; i < c->n_arrays; i++) {
+    const int begin = c->first[moments_section(c) - 1];
+    for (int i = begin; i < c->n_arrays; i++) {
         const ls_saved *saved = ls_safetensors_find(file, c->arrays[i].name);
         if (!saved)
             return false;
@@ -369,7 +400,44 @@ static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, ls_statu
         if (*status != LS_OK)
             return false;
     }
-    return c->n_arrays > c->first[2];
+    return c->n_arrays > begin;
+}
+
+/* Whether the network has no such array of its own, and yet it may be there. */
+static bool is_besides(const char *name)
+{
+    return ls_is_moment(name) || strncmp(name, "remembered:", sizeof remembered) == 0;
+}
+
+/* One view of what was remembered, to its place; *there is false where the file has it not. */
+static ls_status read_view(ls_checkpoints *c, const ls_safetensors *file, const ls_view *view, float *values,
+                           bool *there)
+{
+    const size_t begin = view->trainable ? 0 : c->trainer->network->flat.trainable;
+    char *name = ls_format(&c->context, "a name", "%s:%s", remembered, view->name);
+    const ls_saved *saved = name ? ls_safetensors_find(file, name) : NULL;
+    ls_release(&c->context, name);
+    *there = saved != NULL;
+    if (saved && (size_t)saved->numbers != view->numbers)
+        return ls_raise(&c->context, LS_BAD_FILE, "%s has another shape than its parameter", saved->name);
+    return saved ? ls_safetensors_read(file, saved, values + begin + view->offset) : ls_context_status(&c->context);
+}
+
+/* What the run that was saved remembered; *values is NULL where that is nothing. */
+static ls_status read_remembered(ls_checkpoints *c, const ls_safetensors *file, float **values)
+{
+    const ls_flat *flat = &c->trainer->network->flat;
+    ls_status status = LS_OK;
+    bool there = (*values = ls_remembered_new(&c->context, c->trainer->network)) != NULL;
+    for (int i = 0; i < flat->n_views && there && status == LS_OK; i++)
+        status = read_view(c, file, &flat->views[i], *values, &there);
+    if (status == LS_OK)
+        status = ls_context_status(&c->context);
+    if (status == LS_OK && there)
+        return LS_OK;
+    ls_release(&c->context, *values);
+    *values = NULL;
+    return status;
 }
 
 /* Where a run goes on. */
@@ -377,7 +445,8 @@ typedef struct point {
     int64_t number; /* of the checkpoint; 0: none */
     int64_t step, epoch, batch;
     int64_t moments, age; /* whether there are any, and the updates that they hold */
-    int64_t notes;        /* bytes */
+    int64_t remembers;
+    int64_t notes; /* bytes */
 } point;
 
 /* All that can be refused comes before anything is changed. */
@@ -385,18 +454,23 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
                          point *to)
 {
     ls_network *network = c->trainer->network;
-    ls_status status = ls_weights_check(network, file, &c->context, path, ls_is_moment);
+    ls_status status = ls_weights_check(network, file, &c->context, path, is_besides);
     if (status != LS_OK) {
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;
     }
     to->moments = read_moments(c, file, &status);
     to->age = m->age;
+    float *values = NULL;
     if (status == LS_OK)
-        status = ls_weights_read(network, file);
+        status = read_remembered(c, file, &values);
+    if (status == LS_OK && (status = ls_weights_read(network, file)) != LS_OK)
+        ls_release(&c->context, values);
     if (status != LS_OK)
         return status;
-    const float *moments = to->moments ? c->copy + network->flat.trainable + network->flat.state : NULL;
+    ls_remembered_take(c->trainer, values);
+    to->remembers = values != NULL;
+    const float *moments = to->moments ? c->copy + moments_place(c) : NULL;
     if (ls_trainer_restore(c->trainer, m->step, moments, to->age) == LS_OK && c->data)
         ls_seek(c->data, m->epoch, batch_now(c, m));
     to->step = m->step;
@@ -488,6 +562,12 @@ static void load_newest(ls_checkpoints *c, point *to)
     ls_release(context, numbers);
 }
 
+static ls_status share_remembered(ls_checkpoints *c)
+{
+    const ls_flat *flat = &c->trainer->network->flat;
+    return share(c, c->trainer->remembered, (flat->trainable + flat->state) * sizeof *c->trainer->remembered);
+}
+
 /* Where rank 0 is now go the others. */
 static ls_status follow(ls_checkpoints *c, point *to)
 {
@@ -500,6 +580,10 @@ static ls_status follow(ls_checkpoints *c, point *to)
         if (ls_notes_reserve(context, &c->came, (size_t)to->notes) != LS_OK)
             return LS_OUT_OF_MEMORY;
     }
+    if (follows)
+        ls_remembered_take(c->trainer, to->remembers ? ls_remembered_new(context, c->trainer->network) : NULL);
+    if (to->remembers && (!c->trainer->remembered || share_remembered(c) != LS_OK))
+        return ls_status_of(c->session);
     float *moments = to->moments ? ls_trainer_see_moments(c->trainer) : NULL;
     if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, moments) != LS_OK)
         return ls_status_of(c->session);

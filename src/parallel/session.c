@@ -8,6 +8,7 @@
 #include "data/data.h"
 #include "data/dataset.h"
 #include "data/picture.h"
+#include "data/split.h"
 #include "device/cpu/select.h"
 #include "parallel/network.h"
 #include "parallel/stream.h"
@@ -202,6 +203,13 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
     memcpy(copied.values, images, (size_t)bytes);
     memcpy(copied.labels, labels, (size_t)rows);
     return own(session, ls_data_new(context, session->options.seed, &copied, loader));
+}
+
+ls_data *ls_hold_out(ls_data *data, int64_t images)
+{
+    if (!data || !data->session || ls_failed(data->session))
+        return NULL;
+    return own(data->session, ls_data_split(data, images));
 }
 
 ls_status ls_read_picture(ls_session *session, const char *path, int channels, int height, int width, uint8_t *pixels)

@@ -107,6 +107,7 @@ struct ls_trainer {
     int n_moments;
     double *squares; /* where the gradient is clipped: of its blocks; else NULL */
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
+    float *remembered; /* weights and statistics, on the host; NULL: none */
     int n_pool, pool_capacity;
     ls_groups groups;
     const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */

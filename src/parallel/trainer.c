@@ -36,6 +36,7 @@ static void free_trainer(void *object)
     ls_unit_release(unit, trainer->moments);
     ls_unit_release(unit, trainer->gradient);
     ls_release(context, trainer->squares);
+    ls_release(context, trainer->remembered);
     ls_release(context, trainer->seen_moments);
     ls_release(context, trainer->seen_gradient);
     pthread_mutex_destroy(&trainer->lock);
