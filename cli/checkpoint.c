@@ -1,4 +1,5 @@
 #include "checkpoint.h"
+#include "best.h"
 #include "clock.h"
 #include "ranks.h"
 #include "say.h"
@@ -14,7 +15,7 @@ static const double usual_seconds = 600;
 
 /* ---- Notes: what the run's own lines need, besides what the library keeps ---- */
 
-enum { NOTES = 13, WIDTH = 48 };
+enum { NOTES = 17, WIDTH = 48 };
 
 typedef struct notes {
     ls_note list[NOTES + 1];
@@ -59,6 +60,10 @@ static void put_notes(const training *t, notes *n)
     put_number(n, "last_loss", t->last_loss);
     put_number(n, "best_acc", t->best_acc);
     put_integer(n, "best_epoch", t->best_epoch);
+    put_integer(n, "best_step", t->best_step);
+    put_number(n, "best_test_acc", t->best_test_acc);
+    put_integer(n, "validated", ls_data_rows(t->validation));
+    put_integer(n, "keep", t->run.chosen->keep);
     if (!*t->result)
         return;
     put_integer(n, "steps", t->steps);
@@ -79,6 +84,12 @@ static void get_notes(training *t)
     t->last_loss = get_number(t, "last_loss");
     t->best_acc = get_number(t, "best_acc");
     t->best_epoch = get_integer(t, "best_epoch");
+    t->best_step = get_integer(t, "best_step");
+    t->best_test_acc = get_number(t, "best_test_acc");
+    if (get_integer(t, "validated") != ls_data_rows(t->validation) || get_integer(t, "keep") != t->run.chosen->keep) {
+        best_forget(t); /* which was allowed */
+        return;
+    }
     if (!result || get_integer(t, "steps") != t->begun || get_integer(t, "test_images") != ls_data_rows(t->test))
         return;
     const int64_t patience = get_integer(t, "patience"); /* that ended it; 0 where the steps did */
@@ -166,9 +177,14 @@ int checkpoint_open(training *t)
         return 0;
     if ((status = describe_weights(t, weights)) != 0)
         return status;
-    char smoothing[WIDTH];
-    snprintf(smoothing, sizeof smoothing, "%.9g", t->run.chosen->label_smoothing);
-    const ls_note own[] = {{"weights", weights}, {"label_smoothing", smoothing}, {NULL, NULL}};
+    char smoothing[WIDTH], validate[WIDTH];
+    snprintf(smoothing, sizeof smoothing, "%.9g", c->label_smoothing);
+    snprintf(validate, sizeof validate, "%" PRId64, ls_data_rows(t->validation));
+    const ls_note own[] = {{"weights", weights},
+                           {"label_smoothing", smoothing},
+                           {"validate", validate},
+                           {"keep", keep_choice(c->keep)},
+                           {NULL, NULL}};
     ls_checkpoint_options options = {.settings = own, .allow_changed = c->allow_changed, .told = told};
     t->checkpoints = ls_checkpoints_open(t->trainer, t->train, c->checkpoint, &options);
     t->saved_at = steady_seconds();

@@ -473,7 +473,7 @@ int command_doctor(int argc, char **argv)
     watch_session(d.run.session);
     if (!status)
         status = look_on_each_rank(&d);
-    status = ranks_agree(COMMAND_DOCTOR, &d.run, NULL, NULL, status);
+    status = ranks_agree(COMMAND_DOCTOR, &d.run, NULL, NULL, NULL, status);
     ranks_parted();
     int written = status ? 0 : finish_output();
     return ranks_close(&d.run, status ? status : written);

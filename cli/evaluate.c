@@ -34,7 +34,7 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
         status = run_doubt(r, NULL, *test);
     if (!status)
         status = run_network(r, *test);
-    status = ranks_agree(command, r, NULL, *test, status);
+    status = ranks_agree(command, r, NULL, NULL, *test, status);
     watch_phase("evaluation");
     return status;
 }
@@ -128,7 +128,7 @@ static int see_pictures(run *r, settings *chosen, char *const paths[], int n)
         status = session_failed(r->session, "--devices");
     if (!status)
         status = run_network_of_weights(r, NULL);
-    status = ranks_agree(COMMAND_PREDICT, r, NULL, NULL, status);
+    status = ranks_agree(COMMAND_PREDICT, r, NULL, NULL, NULL, status);
     watch_phase("evaluation");
     return status ? status : predict_pictures(r, paths, n);
 }

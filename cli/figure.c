@@ -41,21 +41,24 @@ static bool add_losses(chart *c, const record *r, const char *name, int tint, in
     return true;
 }
 
+typedef enum accuracy { TRAINING, VALIDATION, TESTING } accuracy;
+
 /* An accuracy after each epoch, by epochs or by seconds of training. */
-static bool add_accuracy(chart *c, const record *r, bool test, bool by_seconds, const char *name, int tint, int dash)
+static bool add_accuracy(chart *c, const record *r, accuracy which, bool by_seconds, const char *name, int tint,
+                         int dash)
 {
     chart_curve *curve = chart_add(c, name, tint, r->n_epochs);
     double batches = record_batches(r), seconds = 0;
     if (!curve)
         return false;
     curve->dash = dash;
-    curve->dots = test;
+    curve->dots = which != TRAINING;
     for (int i = 0; i < r->n_epochs; i++) {
         const record_epoch *e = &r->epochs[i];
         seconds += e->sec;
         double x = by_seconds ? seconds : (double)e->step / batches;
         curve->at[i][0] = x;
-        curve->at[i][1] = test ? e->test_acc : e->train_acc;
+        curve->at[i][1] = which == TESTING ? e->test_acc : which == VALIDATION ? e->val_acc : e->train_acc;
         c->x_max = fmax(c->x_max, x);
     }
     curve->n = r->n_epochs;
@@ -74,11 +77,13 @@ static bool fill(figure *f)
         const int dash = figure_dash(i);
         good = add_losses(loss, r, one ? "train loss" : NULL, figure_tint(i), dash);
         if (one)
-            good = good && add_accuracy(acc, r, false, false, "train acc", TINT_CURVES + 1, dash);
-        good = good &&
-               add_accuracy(acc, r, true, false, one ? "test acc" : NULL, one ? TINT_CURVES + 2 : figure_tint(i), dash);
+            good = good && add_accuracy(acc, r, TRAINING, false, "train acc", TINT_CURVES + 1, dash);
+        if (one && record_validates(r))
+            good = good && add_accuracy(acc, r, VALIDATION, false, "val acc", TINT_CURVES + 3, dash);
+        good = good && add_accuracy(acc, r, TESTING, false, one ? "test acc" : NULL,
+                                    one ? TINT_CURVES + 2 : figure_tint(i), dash);
         if (!one)
-            good = good && add_accuracy(time, r, true, true, NULL, figure_tint(i), dash);
+            good = good && add_accuracy(time, r, TESTING, true, NULL, figure_tint(i), dash);
     }
     return good;
 }

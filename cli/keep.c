@@ -16,6 +16,12 @@ int keep_check(const training *t)
                   session_words(t->run.session, why, sizeof why));
 }
 
+/* The step of the weights as they are. */
+static long long step_of(const training *t)
+{
+    return (long long)(t->taken ? t->taken : t->finished);
+}
+
 /* A failure to save is told in `why` and is none of the session's. */
 static bool save(const training *t, const char *path, char why[MOST_WORDS])
 {
@@ -32,8 +38,8 @@ static bool save_in(const training *t, const char *folder, char path[PATH_MAX])
     struct stat about;
     char why[MOST_WORDS];
     for (int n = 0, length; n < 1000; n++) {
-        length = snprintf(path, PATH_MAX, "%s/%s-step-%lld-%ld.%d.safetensors", folder, t->run.model,
-                          (long long)t->finished, (long)getpid(), n);
+        length = snprintf(path, PATH_MAX, "%s/%s-step-%lld-%ld.%d.safetensors", folder, t->run.model, step_of(t),
+                          (long)getpid(), n);
         if (length >= PATH_MAX)
             return false;
         if (lstat(path, &about) != 0)
@@ -97,8 +103,7 @@ const char *keep_words(const training *t, const keeping *kept, char *text, size_
         snprintf(text, size, "; %s: %s", kept->option, kept->why);
     size_t length = strlen(text);
     if (*kept->path)
-        snprintf(text + length, size - length, "; the weights of step %lld are in %s", (long long)t->finished,
-                 kept->path);
+        snprintf(text + length, size - length, "; the weights of step %lld are in %s", step_of(t), kept->path);
     else if (kept->option)
         snprintf(text + length, size - length, "; the weights are lost: no other place takes them either");
     return text;

@@ -15,6 +15,7 @@ typedef enum kind {
     KIND_COUNT, /* int64_t from `least` to `most` */
     KIND_SEED,  /* uint64_t */
     KIND_REAL,  /* double, 0 or more */
+    KIND_PART,  /* double: a share below 1, or a whole number */
     KIND_FLAG,
     KIND_CHOICE, /* int, the choice's value */
     KIND_INIT,
@@ -41,6 +42,7 @@ static const choice dtypes[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_
 static const choice isas[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
 static const choice last_batches[] = {{"mean", LAST_MEAN}, {"share", LAST_SHARE}, {NULL, 0}};
+static const choice keeps[] = {{"last", KEEP_LAST}, {"best", KEEP_BEST}, {NULL, 0}};
 static const choice norms[] = {{"shard", BN_SHARD}, {"sync", BN_SYNC}, {NULL, 0}};
 static const choice checks[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},
                                 {"mpi", 0},     {"data", 0},  {"disk", 0},   {NULL, 0}};
@@ -148,8 +150,17 @@ static const row table[] = {
     {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),
      "train towards 1 - X for the right class, with X spread evenly\nover all classes; from 0 to 1 (default 0)", 0, 0,
      NULL},
+    {"validate", "N", TRAIN, KIND_PART, AT(validate),
+     "hold out N training images, or a share such as 0.1, drawn by\nthe seed, and judge each epoch by them (default: "
+     "none)",
+     0, 0, NULL},
+    {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
+     "last or best: the weights that the run ends with and saves are\nthe last ones, or those of the best epoch by "
+     "--validate\n(default last)",
+     0, 0, keeps},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
-     "end after N epochs without a better test accuracy\n(default: never)", 1, INT_MAX, NULL},
+     "end after N epochs without a better accuracy, by --validate,\nelse on the test images (default: never)", 1,
+     INT_MAX, NULL},
     {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "the first N training images only (default all)", 1, INT64_MAX, NULL},
     {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "the first N test images only (default all)", 1, INT64_MAX,
      NULL},
@@ -252,6 +263,11 @@ const char *last_batch_choice(int last_batch)
     return choice_name(last_batches, last_batch);
 }
 
+const char *keep_choice(int keep)
+{
+    return choice_name(keeps, keep);
+}
+
 const char *dtype_choice(int dtype)
 {
     return choice_name(dtypes, dtype);
@@ -298,6 +314,19 @@ static int read_count(const char *option, const row *r, const char *text, int64_
         return wrong_usage(option, "'%s' is not a whole number of at least %lld", text, (long long)r->least);
     return wrong_usage(option, "'%s' is not a whole number from %lld to %lld", text, (long long)r->least,
                        (long long)r->most);
+}
+
+/* 0.1 is a share; 500 are images. */
+static int read_part(const char *option, const char *text, double *value)
+{
+    int64_t count;
+    if (number_count(text, 1, INT_MAX, &count)) {
+        *value = (double)count;
+        return 0;
+    }
+    if (number_real(text, 1, value) && *value > 0 && *value < 1)
+        return 0;
+    return wrong_usage(option, "'%s' is neither a number of images nor a share above 0 and below 1, such as 0.1", text);
 }
 
 static int read_init(const char *option, const char *text, settings *chosen)
@@ -420,6 +449,8 @@ static int read_value(const row *r, char *text, settings *chosen)
         if (!number_real(text, REAL_LIMIT, place))
             return wrong_usage(option, "'%s' is not a number of at least 0 and below %g", text, REAL_LIMIT);
         return 0;
+    case KIND_PART:
+        return read_part(option, text, place);
     case KIND_FLAG:
         *(bool *)place = true;
         return 0;
@@ -572,7 +603,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
             snprintf(text, 64, "%llu", (unsigned long long)*(const uint64_t *)place);
         else if (r->kind == KIND_REAL && *(const double *)place < 0)
             snprintf(text, 64, "the usual");
-        else if (r->kind == KIND_REAL)
+        else if (r->kind == KIND_REAL || r->kind == KIND_PART)
             snprintf(text, 64, "%.*g", digits_of(*(const double *)place), *(const double *)place);
         else if (r->kind == KIND_FLAG)
             snprintf(text, 64, "%s", *(const bool *)place ? "on" : "off");

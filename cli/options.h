@@ -9,6 +9,7 @@
 enum { MOST_ALLOWED = 32, MOST_SHARD = 1 << 20 /* images */ };
 enum { BN_SHARD, BN_SYNC };
 enum { LAST_MEAN, LAST_SHARE };
+enum { KEEP_LAST, KEEP_BEST };
 
 /* What the options say; NULL and 0 where one was not given and has no default here. */
 typedef struct settings {
@@ -31,7 +32,9 @@ typedef struct settings {
     ls_shape input; /* one image's channels, height and width; rank 0: not given */
     const char *checkpoint;
     bool resume, restart;
-    int64_t patience;    /* epochs without a better test accuracy; 0: the run goes to its end */
+    int64_t patience;    /* epochs without a better accuracy; 0: the run goes to its end */
+    double validate;     /* training images held out: below 1 their share, else their number; 0: none */
+    int keep;            /* the weights that a run ends with: KEEP_... */
     int64_t verify;      /* steps between; 0: never */
     int64_t every_steps; /* between checkpoints; 0: by time */
     double every_seconds;
@@ -60,6 +63,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
 
 const char *bn_choice(int bn);
 const char *last_batch_choice(int last_batch);
+const char *keep_choice(int keep);
 const char *dtype_choice(int dtype);
 const char *isa_choice(int isa);
 const char *optimizer_choice(int optimizer);

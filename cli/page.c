@@ -203,17 +203,20 @@ void page_epochs(FILE *file, const record *r)
     double most = 0;
     for (int i = 0; i < r->n_epochs; i++)
         most = fmax(most, r->epochs[i].img_per_s);
-    fputs("<div class=\"wide\"><table class=\"epochs\">\n<thead><tr><th class=\"n\">epoch</th><th class=\"n\">train "
-          "loss</th>"
-          "<th class=\"n\">train acc</th><th class=\"n\">test acc</th><th class=\"n\">seconds</th>"
-          "<th class=\"n\">images/s</th><th class=\"bars\"></th></tr></thead>\n<tbody>\n",
-          file);
+    const bool validates = record_validates(r);
+    fprintf(file,
+            "<div class=\"wide\"><table class=\"epochs\">\n<thead><tr><th class=\"n\">epoch</th><th class=\"n\">train "
+            "loss</th><th class=\"n\">train acc</th>%s<th class=\"n\">test acc</th><th class=\"n\">seconds</th>"
+            "<th class=\"n\">images/s</th><th class=\"bars\"></th></tr></thead>\n<tbody>\n",
+            validates ? "<th class=\"n\">val acc</th>" : "");
     for (int i = 0; i < r->n_epochs; i++) {
         const record_epoch *e = &r->epochs[i];
-        const double values[] = {e->train_loss, e->train_acc, e->test_acc, e->sec, e->img_per_s};
-        static const char *const formats[] = {"%.4f", "%.4f", "%.4f", "%.2f", NULL};
+        const double values[] = {e->train_loss, e->train_acc, e->val_acc, e->test_acc, e->sec, e->img_per_s};
+        static const char *const formats[] = {"%.4f", "%.4f", "%.4f", "%.4f", "%.2f", NULL};
         fprintf(file, "<tr><td class=\"n\">%" PRId64 "</td>", e->epoch);
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 6; k++) {
+            if (k == 2 && !validates)
+                continue;
             fputs("<td class=\"n\">", file);
             if (formats[k])
                 page_number(file, formats[k], values[k]);

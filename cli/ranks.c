@@ -8,7 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SETTINGS = 48, MOST_TEXT = 64, MOST_LISTED = 16 /* ranks */, USUAL_TIMEOUT = 300 /* seconds, of several ranks */ };
+enum {
+    MOST_SETTINGS = 64,
+    MOST_TEXT = 64,
+    MOST_LISTED = 16 /* ranks */,
+    USUAL_TIMEOUT = 300 /* seconds, of several ranks */
+};
 
 static struct {
     ls_cluster *cluster;
@@ -57,22 +62,24 @@ int ranks_start(settings *chosen, int status)
     return status;
 }
 
-int ranks_agree(int command, run *r, const ls_data *train, const ls_data *test, int status)
+int ranks_agree(int command, run *r, const ls_data *train, const ls_data *validation, const ls_data *test, int status)
 {
     ls_setting list[MOST_SETTINGS];
-    char texts[MOST_SETTINGS][MOST_TEXT], sums[4][20];
+    char texts[MOST_SETTINGS][MOST_TEXT], sums[5][20];
     if (ls_cluster_ranks(state.cluster) == 1)
         return status;
     int n = 0;
     list[n++] = (ls_setting){"lockstep's version", ls_version()};
-    n += options_list(command, r->chosen, list + n, texts, MOST_SETTINGS - 5);
+    n += options_list(command, r->chosen, list + n, texts, MOST_SETTINGS - 6);
     if (!status) {
         snprintf(sums[0], sizeof sums[0], "%016" PRIx64, train ? ls_data_checksum(train) : 0);
         snprintf(sums[1], sizeof sums[1], "%016" PRIx64, test ? ls_data_checksum(test) : 0);
         snprintf(sums[2], sizeof sums[2], "%016" PRIx64, r->net ? ls_checksum(r->net) : 0);
         snprintf(sums[3], sizeof sums[3], "%016" PRIx64, r->canary);
+        snprintf(sums[4], sizeof sums[4], "%016" PRIx64, validation ? ls_data_checksum(validation) : 0);
         list[n++] = (ls_setting){"what a canary step computes", sums[3]};
         list[n++] = (ls_setting){"the checksum of the training images", sums[0]};
+        list[n++] = (ls_setting){"the checksum of the validation images", sums[4]};
         list[n++] = (ls_setting){"the checksum of the test images", sums[1]};
         list[n++] = (ls_setting){"the checksum of the first weights", sums[2]};
     }

@@ -14,7 +14,7 @@ ls_cluster *ranks_cluster(void);
 
 /* Whether every rank came here with status 0, the same settings, data and weights (NULL: a command without); a line is said where
  * not. Then each knows the others' devices. */
-int ranks_agree(int command, run *r, const ls_data *train, const ls_data *test, int status);
+int ranks_agree(int command, run *r, const ls_data *train, const ls_data *validation, const ls_data *test, int status);
 
 /* Says, once it is so, how many of a step's shards each rank has by its measured speed. */
 void ranks_say_balance(ls_trainer *trainer);

@@ -97,6 +97,14 @@ double record_batches(const record *r)
     return r->n_epochs && r->epochs[0].step > 0 ? (double)r->epochs[0].step : 1;
 }
 
+bool record_validates(const record *r)
+{
+    for (int i = 0; i < r->n_epochs; i++)
+        if (!isnan(r->epochs[i].val_acc))
+            return true;
+    return false;
+}
+
 static double seconds_in_all(const record *r)
 {
     double sum = 0;

@@ -13,6 +13,7 @@ typedef struct record_setting {
 typedef struct record_epoch {
     int64_t epoch, step; /* the step that it ended with */
     double train_loss, train_acc, test_acc, sec, img_per_s;
+    double val_acc; /* NaN without validation */
 } record_epoch;
 
 typedef struct record {
@@ -36,6 +37,7 @@ bool record_add_epoch(record *r, const record_epoch *epoch);
 void record_step(record *r, int64_t step, double loss);
 
 const char *record_text(const record *r, const char *name); /* "" where it is not there */
+bool record_validates(const record *r);                      /* some epoch has its accuracy */
 double record_number(const record *r, const char *name);    /* NaN where it is none */
 double record_batches(const record *r);                     /* steps to an epoch; 1 where nothing tells */
 double record_seconds(const record *r);                     /* of training, the mean over the epochs; NaN without any */

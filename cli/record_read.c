@@ -74,6 +74,7 @@ static bool take_line(record *r, json_t *line)
                                                    .train_loss = number(line, "train_loss"),
                                                    .train_acc = number(line, "train_acc"),
                                                    .test_acc = number(line, "test_acc"),
+                                                   .val_acc = number(line, "val_acc"),
                                                    .sec = number(line, "sec"),
                                                    .img_per_s = number(line, "img_per_s")});
     if (json_object_get(line, "step"))

@@ -1,3 +1,4 @@
+#include "best.h"
 #include "checkpoint.h"
 #include "clock.h"
 #include "commands.h"
@@ -86,7 +87,8 @@ static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
     const bool gpus = !run_is_on(&t->run, LS_CPU);
-    char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", clip[48] = "", augment[96] = "";
+    char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", held[80] = "", clip[48] = "",
+         augment[96] = "";
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
     if (c->steps)
@@ -97,6 +99,9 @@ static void say_settings(const training *t)
         snprintf(augment + strlen(augment), sizeof augment - strlen(augment), ", crop %lld", (long long)c->crop);
     if (c->erase > 0)
         snprintf(augment + strlen(augment), sizeof augment - strlen(augment), ", erase %g", c->erase);
+    if (t->validation)
+        snprintf(held, sizeof held, ", %lld held out for validation%s", (long long)ls_data_rows(t->validation),
+                 c->keep == KEEP_BEST ? ", the best epoch kept" : "");
     if (c->patience)
         snprintf(patience, sizeof patience, ", patience %lld", (long long)c->patience);
     if (c->label_smoothing > 0)
@@ -105,9 +110,10 @@ static void say_settings(const training *t)
         snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
     else
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
-    note("lockstep %s: %s on %s: %s, %lld images, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, %s%s, "
+    note("lockstep %s: %s on %s: %s, %lld images%s, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, "
+         "%s%s, "
          "lr %g, %s, weight decay %g, %sschedule %s, warmup %lld, %s%s, conv %s, %s %s%s",
-         ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, (long long)c->batch,
+         ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, held, (long long)c->batch,
          c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard, (long long)c->epochs,
          limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
          optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
@@ -186,6 +192,8 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "schedule", schedule_choice(c->schedule));
     log_integer(log, "warmup", c->warmup);
     log_number(log, "label_smoothing", c->label_smoothing);
+    log_integer(log, "validate", ls_data_rows(t->validation));
+    log_text(log, "keep", keep_choice(c->keep));
     log_integer(log, "patience", c->patience);
     log_integer(log, "limit", c->limit);
     log_integer(log, "limit_test", c->limit_test);
@@ -297,17 +305,27 @@ static int run_steps(training *t)
     return ends_with(t, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train", false);
 }
 
-static int evaluate(training *t)
+/* One pass over images that are not trained on. False after a failure of the session. */
+static bool measure(const training *t, const ls_data *data, double *loss, double *acc)
 {
     ls_metrics metrics;
-    double begun = steady_seconds();
+    if (ls_evaluate(t->run.net, data, &metrics) != LS_OK)
+        return false;
+    *loss = metrics.loss;
+    *acc = (double)metrics.correct / (double)metrics.rows;
+    return true;
+}
+
+static int evaluate(training *t)
+{
+    double begun = steady_seconds(), loss;
     watch_phase("evaluation");
-    pace_test(t, "testing");
-    if (ls_evaluate(t->run.net, t->test, &metrics) != LS_OK)
+    pace_test(t, t->validation ? "validating and testing" : "testing");
+    if ((t->validation && !measure(t, t->validation, &t->val_loss, &t->val_acc)) ||
+        !measure(t, t->test, &loss, &t->test_acc))
         return ends_with(t, "evaluation", ls_status_of(t->run.session) == LS_NOT_FINITE);
     trace_span(t->trace, "evaluation", 0, begun);
     pace_tested(t, steady_seconds() - begun);
-    t->test_acc = (double)metrics.correct / (double)metrics.rows;
     t->evaluated = true;
     progress_tested(&t->bar, t->begun, t->test_acc);
     t->epoch_start = steady_seconds(); /* this was none of the epoch's time */
@@ -323,6 +341,7 @@ static void say_epoch(const training *t, double seconds, double speed)
                                   .epochs = t->epochs,
                                   .loss = t->loss_sum / rows,
                                   .train_acc = (double)t->correct / rows,
+                                  .val_acc = t->val_acc,
                                   .test_acc = t->test_acc,
                                   .seconds = seconds,
                                   .images_per_second = speed});
@@ -347,6 +366,7 @@ static void report_epoch(training *t, double seconds)
                                                                   .step = t->begun,
                                                                   .train_loss = t->loss_sum / rows,
                                                                   .train_acc = (double)t->correct / rows,
+                                                                  .val_acc = t->val_acc,
                                                                   .test_acc = t->test_acc,
                                                                   .sec = seconds,
                                                                   .img_per_s = speed}))
@@ -355,6 +375,10 @@ static void report_epoch(training *t, double seconds)
     log_integer(t->log, "epoch", t->epoch);
     log_number(t->log, "train_loss", t->loss_sum / rows);
     log_number(t->log, "train_acc", (double)t->correct / rows);
+    if (t->validation) {
+        log_number(t->log, "val_loss", t->val_loss);
+        log_number(t->log, "val_acc", t->val_acc);
+    }
     log_number(t->log, "test_acc", t->test_acc);
     log_number(t->log, "sec", seconds);
     log_number(t->log, "img_per_s", speed);
@@ -371,25 +395,6 @@ static void begin_epoch(training *t)
         t->loss_sum = 0;
     }
     t->epoch_start = steady_seconds();
-}
-
-/* Ends the run with this epoch where no better one came for too long. Every rank has the same accuracy. A resumed run may see an
- * epoch again, which changes nothing. */
-static void look_at_patience(training *t)
-{
-    const settings *c = t->run.chosen;
-    if (t->best_epoch == 0 || t->test_acc > t->best_acc) {
-        t->best_acc = t->test_acc;
-        t->best_epoch = t->epoch;
-    }
-    if (!c->patience || t->epoch - t->best_epoch < c->patience || t->begun == t->steps)
-        return;
-    t->ended_early = true;
-    t->steps = t->begun;
-    t->epochs = t->epoch;
-    if (!c->quiet)
-        note("note: no test accuracy above that of epoch %lld, %.4f, in %lld epochs: the run ends",
-             (long long)t->best_epoch, t->best_acc, (long long)(t->epoch - t->best_epoch));
 }
 
 /* A network that guesses looks broken, and mostly is not. Said once. */
@@ -428,7 +433,8 @@ static int run_epoch(training *t)
         return status;
     report_epoch(t, t->epoch_seconds);
     say_chance(t);
-    look_at_patience(t);
+    if (!best_look(t))
+        return ends_with(t, "--keep", false);
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;
         if (ls_seek(t->train, t->epoch, 0) != LS_OK)
@@ -482,11 +488,13 @@ static int finish(training *t)
         return status;
     watch_phase("save");
     if (!*t->result) {
-        snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", t->test_acc,
+        snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", best_test_acc(t),
                  (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
         if (!checkpoint_stop(t) && ls_failed(t->run.session))
             return ends_with(t, "--checkpoint", false);
     }
+    if (!best_take(t))
+        return ends_with(t, "--keep", false);
     if (first && (status = keep_outcome(t, &o)) != 0)
         return status;
     if (t->run.chosen->report) {
@@ -572,7 +580,7 @@ static int prepare(training *t)
     if (!(t->train = run_data(&t->run, LS_TRAIN)) || !(t->test = run_data(&t->run, LS_TEST)))
         return STATUS_FAILED;
     if ((status = check_outputs(t)) != 0 || (status = run_doubt(&t->run, t->train, t->test)) != 0 ||
-        (status = check_parts(t)) != 0)
+        (status = check_parts(t)) != 0 || (status = best_hold_out(t)) != 0)
         return status;
     if ((status = run_network(&t->run, t->train)) != 0)
         return status;
@@ -580,7 +588,7 @@ static int prepare(training *t)
     t->batches = ls_data_batches(t->train);
     count_steps(t, &(ls_checkpoint){.step = 0});
     t->epoch = 1;
-    t->last_loss = NAN;
+    t->last_loss = t->val_acc = t->val_loss = NAN;
     t->optim = optim_of(c, t->run.model, t->steps);
     t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
     if (!t->trainer || ls_check_batches(t->trainer, t->train) != LS_OK)
@@ -669,6 +677,8 @@ static int check_together(const settings *c)
         return wrong_usage("--label-smoothing", "must be from 0 to 1");
     if (c->strip_prefix && !c->weights)
         return wrong_usage("--strip-prefix", "needs --weights");
+    if (c->keep == KEEP_BEST && !(c->validate > 0))
+        return wrong_usage("--keep", "best needs --validate: test images that choose weights judge them too well");
     if (c->allow_classes && !c->weights)
         return wrong_usage("--allow-changed", "classes needs --weights");
     if (c->resume && c->restart)
@@ -724,7 +734,7 @@ int command_train(int argc, char **argv)
     watch_phase("data");
     if (!status)
         status = prepare(&t);
-    status = ranks_agree(COMMAND_TRAIN, &t.run, t.train, t.test, status);
+    status = ranks_agree(COMMAND_TRAIN, &t.run, t.train, t.validation, t.test, status);
     if (!status)
         status = train(&t);
     progress_end(&t.bar);

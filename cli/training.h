@@ -12,6 +12,7 @@ typedef struct training {
     run run;
     origin origin;
     ls_data *train, *test;
+    ls_data *validation; /* held out of train; NULL: none */
     ls_trainer *trainer;
     ls_optim optim;
     run_log *log;
@@ -39,12 +40,15 @@ typedef struct training {
     int64_t tested;        /* passes over the test images that are done */
     double test_seconds;   /* that the last one took; 0 before the first */
     double test_acc;
-    double best_acc; /* of all epochs so far, first reached in best_epoch; 0 before there is one */
-    int64_t best_epoch;
-    bool chance_said; /* that it only guesses */
-    bool ended_early; /* --patience ended it: steps and epochs are those that were made */
-    bool evaluated;   /* test_acc is of the weights as they are */
-    char result[384]; /* the line with the accuracy, of a run that is complete */
+    double val_acc, val_loss;      /* NaN without validation */
+    double best_acc;               /* of all epochs so far, first reached in best_epoch; 0 before there is one */
+    double best_test_acc;          /* of that epoch */
+    int64_t best_epoch, best_step; /* the step that it ended with */
+    int64_t taken;                 /* the step of the weights, where they are not the last ones any more; else 0 */
+    bool chance_said;              /* that it only guesses */
+    bool ended_early;              /* --patience ended it: steps and epochs are those that were made */
+    bool evaluated;                /* test_acc is of the weights as they are */
+    char result[384];              /* the line with the accuracy, of a run that is complete */
     ls_checkpoints *checkpoints;
     int64_t saved_step;         /* of the last checkpoint; -1 before */
     double saved_at;            /* on the steady clock */

@@ -478,15 +478,20 @@ int view_frame(char *out, int *length, view_boards *boards, const view_state *st
 void view_epoch_text(char *text, int size, int columns, const view_epoch *e)
 {
     long long epoch = (long long)e->epoch, epochs = (long long)e->epochs;
+    char val[32] = "", short_val[32] = "";
+    if (!isnan(e->val_acc)) {
+        snprintf(val, sizeof val, "val acc %.4f, ", e->val_acc);
+        snprintf(short_val, sizeof short_val, "val acc %.3f, ", e->val_acc);
+    }
     int length = snprintf(text, (size_t)size,
-                          "epoch %lld/%lld: loss %.4f, train acc %.4f, test acc %.4f, %.2f sec, %.0f images/s", epoch,
-                          epochs, e->loss, e->train_acc, e->test_acc, e->seconds, e->images_per_second);
+                          "epoch %lld/%lld: loss %.4f, train acc %.4f, %stest acc %.4f, %.2f sec, %.0f images/s", epoch,
+                          epochs, e->loss, e->train_acc, val, e->test_acc, e->seconds, e->images_per_second);
     if (length >= columns)
-        length = snprintf(text, (size_t)size, "epoch %lld/%lld: loss %.4f, train acc %.4f, test acc %.4f", epoch,
-                          epochs, e->loss, e->train_acc, e->test_acc);
+        length = snprintf(text, (size_t)size, "epoch %lld/%lld: loss %.4f, train acc %.4f, %stest acc %.4f", epoch,
+                          epochs, e->loss, e->train_acc, val, e->test_acc);
     if (length >= columns)
-        length =
-            snprintf(text, (size_t)size, "%lld/%lld: loss %.3f, test acc %.3f", epoch, epochs, e->loss, e->test_acc);
+        length = snprintf(text, (size_t)size, "%lld/%lld: loss %.3f, %stest acc %.3f", epoch, epochs, e->loss,
+                          short_val, e->test_acc);
     if (length >= columns)
         snprintf(text, (size_t)size, "%lld: %.3f  %.3f", epoch, e->loss, e->test_acc);
 }

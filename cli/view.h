@@ -39,6 +39,7 @@ int view_frame(char *out, int *length, view_boards *boards, const view_state *st
 typedef struct view_epoch {
     int64_t epoch, epochs;
     double loss, train_acc, test_acc, seconds, images_per_second;
+    double val_acc; /* NaN without validation */
 } view_epoch;
 void view_epoch_text(char *text, int size, int columns, const view_epoch *e);
 

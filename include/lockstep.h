@@ -347,9 +347,9 @@ ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *lo
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
                              int channels, int height, int width, int classes, const ls_loader *loader);
 
-/* Takes so many images out of the data, for validation, and returns them as data of their own, in file order. Which ones is a function of
- * the session's seed and the number of images; docs/data.md has the formula. The others stay, and count anew from 0. Before the first
- * batch; the same on all ranks. */
+/* Takes so many images out of the data, for validation, and returns them as data of their own, in file order. Which
+ * ones is a function of the session's seed and the number of images; docs/data.md has the formula. The others stay, and
+ * count anew from 0. Before the first batch; the same on all ranks. */
 ls_data *ls_hold_out(ls_data *data, int64_t images);
 
 /* Reads a picture's file, PNG or JPEG, as pixels[channels][height][width], channels 1 or 3. One in colour becomes grey by its luma, a
@@ -640,8 +640,9 @@ bool ls_balanced(ls_trainer *trainer, int shards[]);
 /* How ranks' GPUs exchange gradients: by "NCCL 2.28.9" (*direct), or why by way of the hosts; "" without. All ranks call it, or step. */
 const char *ls_meeting(ls_trainer *trainer, bool *direct);
 
-/* Remembers the network's values as they are, in place of what it remembered; goes back to these values (LS_STALE without any), but not to
- * moments or steps. Checkpoints keep them too: the best weights so far, say. Both wait; all ranks make these calls. */
+/* Remembers the network's values as they are, in place of what it remembered; goes back to these values (LS_STALE
+ * without any), but not to moments or steps. Checkpoints keep them too: the best weights so far, say. Both wait; all
+ * ranks make these calls. */
 ls_status ls_remember(ls_trainer *trainer);
 ls_status ls_recall(ls_trainer *trainer);
 
@@ -677,9 +678,10 @@ ls_status ls_verify(ls_trainer *trainer);
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, and the optimizer's
- * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`) and checkpoint-NUMBER.json: the step, the data's position, the
- * settings that define the result, the caller's notes and a SHA-256 of everything. A checkpoint appears whole or not at all.
+/* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, the optimizer's
+ * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`; what ls_remember keeps: `remembered:NAME`) and
+ * checkpoint-NUMBER.json: the step, the data's position, the settings that define the result, the caller's notes and a
+ * SHA-256 of everything. A checkpoint appears whole or not at all.
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
  * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,

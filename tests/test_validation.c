@@ -1,4 +1,5 @@
-/* Images held out for validation, and weights that a trainer comes back to: by hand, and over a run that is broken off. */
+/* Images held out for validation, and weights that a trainer comes back to: by hand, and over a run that is broken
+ * off. */
 #include "checkpoint_run.h"
 
 #include <stdlib.h>

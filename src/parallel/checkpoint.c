@@ -37,8 +37,8 @@ struct ls_checkpoints {
     ls_notes came;    /* with what was loaded */
     int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
-    /* A copy of the weights, the statistics, what the trainer remembers of both, and the moments, one after another; and the arrays in
-     * it. */
+    /* A copy of the weights, the statistics, what the trainer remembers of both, and the moments, one after another;
+     * and the arrays in it. */
     float *copy;
     bool remembers; /* it has room for that */
     ls_named_array *arrays;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/environment.h"
 #include "parallel/step.h"
 
 float *ls_remembered_new(ls_context *context, const ls_network *network)
@@ -18,6 +19,7 @@ void ls_remembered_take(struct ls_trainer *trainer, float *values)
 
 ls_status ls_remember(ls_trainer *trainer)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = ls_defined_network_of(trainer->network->root, "ls_remember");
@@ -34,6 +36,7 @@ ls_status ls_remember(ls_trainer *trainer)
 
 ls_status ls_recall(ls_trainer *trainer)
 {
+    LS_OWN_ENVIRONMENT;
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;

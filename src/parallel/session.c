@@ -207,6 +207,7 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
 
 ls_data *ls_hold_out(ls_data *data, int64_t images)
 {
+    LS_OWN_ENVIRONMENT;
     if (!data || !data->session || ls_failed(data->session))
         return NULL;
     return own(data->session, ls_data_split(data, images));

@@ -15,6 +15,17 @@ whatever_the_mpi() {
     # As if on three hosts of three, three and one.
     same 7 -- --host-ranks 3 --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 1 --lr 0.3 --momentum 0.9
 
+    # The best epoch, which comes before step 17, and its weights from a checkpoint of other ranks.
+    python3 "$here/make_sets.py" npy "$work/set" 90 30 || exit 1
+    best="--dataset npy --data $work/set --batch 20 --shard 10 --init xavier --lr 0.6 --momentum 0.9 --validate 30 --keep best --epochs 7"
+    # shellcheck disable=SC2086
+    {
+        same 2 -- $best
+        ranks 0 -n 2 "$program" train --quiet $best --steps 17 --checkpoint "$work/best"
+        ranks 0 -n 3 "$program" train --quiet $best --checkpoint "$work/best" --resume
+    }
+    [ "$(tail -n 1 "$work/out")" = "$(tail -n 1 "$work/one.print")" ] || wrong "$called: another fingerprint than one process's"
+
     # Shards by speed.
     same 3 -- --balance --limit 301 --limit-test 100 --batch 50 --shard 8 --epochs 2 --lr 0.3 --momentum 0.9
     ranks 0 -n 2 "$program" train --balance --limit 301 --limit-test 50 --batch 50 --shard 8 --epochs 2
