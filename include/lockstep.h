@@ -379,7 +379,7 @@ ls_status ls_data_count(ls_data *data, ls_data_counts *counts);
 /* "60000 images 1x28x28, values 0 to 1, 10 classes (T-shirt ... Boot), 6,000 each", living as long as the data. */
 const char *ls_data_summary(ls_data *data);
 /* Tells, a line each, what looks like a mistake in them: the order of an array's dimensions, numbers far from 0 to 1, images of one
- * number; in what is trained on a single class, one without images, labels from 1; and how both differ. Either may be NULL. */
+ * number, or that a camera asks to turn; in what is trained on a single class, one without images, labels from 1; and how both differ. Either may be NULL. */
 ls_status ls_data_doubts(ls_data *train, ls_data *test, void (*told)(const char *line, void *user), void *user);
 
 int64_t ls_data_rows(const ls_data *data);

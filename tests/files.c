@@ -132,3 +132,8 @@ void test_expect(ls_status status, const char *message_part)
     context.status = LS_OK;
     context.message[0] = 0;
 }
+
+void test_keep_line(const char *line, void *user)
+{
+    strcat(strcat(user, line), "\n");
+}

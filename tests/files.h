@@ -25,6 +25,8 @@ void test_write_file(const char *name, const void *bytes, size_t count);
 unsigned char *test_read_file(const char *name, size_t *count); /* free with free() */
 int test_files_in_folder(void);
 
+void test_keep_line(const char *line, void *user); /* appends it and an end of line to a text with room */
+
 /* ---- A context ---- */
 
 /* Counts what is allocated; the allocation with number `fail_at` (from 1; 0: none) fails. */

@@ -19,8 +19,9 @@ typedef struct ls_images {
     uint8_t *labels; /* [rows], below classes */
     int64_t rows;
     int channels, height, width, classes;
-    bool floats; /* the values are float32, taken as they are; else bytes, taken as value/255 */
-    ls_file_list files; /* that they were read from */
+    bool floats;                  /* the values are float32, taken as they are; else bytes, taken as value/255 */
+    ls_file_list files;           /* that they were read from */
+    int64_t turned, first_turned; /* images whose files ask to turn them, which is not done; the first of them */
     char *names; /* of the classes, one behind the other, each with its zero byte; NULL: they have none */
 } ls_images;
 

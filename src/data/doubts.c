@@ -131,6 +131,16 @@ static void doubt_plain(const ls_data *data, const ls_data_counts *counts, const
              (long long)counts->first_plain);
 }
 
+static void doubt_turned(const ls_images *of, const char *kind, const teller *to)
+{
+    if (of->turned)
+        tell(to,
+             "%lld of %lld %simages have a note by the camera to turn them, which is not followed, the first is image "
+             "%lld: "
+             "turn their pixels, such as with `mogrify -auto-orient`",
+             (long long)of->turned, (long long)of->rows, kind, (long long)of->first_turned);
+}
+
 static bool same_images(const ls_data *a, const ls_data *b)
 {
     return a != b && a->rows == b->rows && ls_data_bytes(a) == ls_data_bytes(b) && a->of.floats == b->of.floats &&
@@ -172,10 +182,13 @@ ls_status ls_data_doubts(ls_data *train, ls_data *test, void (*told)(const char 
     if (train) { /* what is only tested may be of any classes */
         doubt_classes(train, a, b, &to);
         doubt_plain(train, &a->counts, "", &to);
+        doubt_turned(&train->of, "", &to);
     }
     if (train && test)
         compare(train, a, test, b, &to);
-    if (test)
+    if (test) {
         doubt_plain(test, &b->counts, "test ", &to);
+        doubt_turned(&test->of, "test ", &to);
+    }
     return LS_OK;
 }

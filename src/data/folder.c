@@ -103,6 +103,7 @@ typedef struct reader {
     ls_images *images;
     unsigned char *bytes; /* [room] of a file */
     size_t room;
+    int64_t row; /* of the picture among the images */
     char *first; /* path of the picture that decides; NULL before it is known */
 } reader;
 
@@ -146,6 +147,8 @@ static ls_status read_picture(reader *r, const char *path, uint8_t *pixels)
         return status;
     if ((status = check_alike(r, &picture)) != LS_OK || !pixels)
         return status;
+    if (picture.turned && r->images->turned++ == 0)
+        r->images->first_turned = r->row;
     return decoder->decode(&picture, r->images->channels, pixels);
 }
 
@@ -224,17 +227,16 @@ static ls_status check_classes(const part_folder *p, const names *classes)
 static ls_status read_images(reader *r, const part_folder *p, const names *classes)
 {
     ls_images *images = r->images;
-    int64_t row = 0;
     for (int i = 0; i < p->classes.n; i++)
         images->rows += p->files[i].n;
     images->classes = classes->n;
     ls_status status = ls_images_reserve(r->context, images, LS_BAD_FILE, p->path);
     const size_t image = (size_t)images->channels * (size_t)images->height * (size_t)images->width;
     for (int label = 0; label < p->classes.n; label++)
-        for (int i = 0; i < p->files[label].n && status == LS_OK; i++, row++) {
+        for (int i = 0; i < p->files[label].n && status == LS_OK; i++, r->row++) {
             char *path = path_of(p, label, i);
-            images->labels[row] = (uint8_t)place_of(classes, p->classes.at[label]);
-            status = path ? read_picture(r, path, (uint8_t *)images->values + (size_t)row * image)
+            images->labels[r->row] = (uint8_t)place_of(classes, p->classes.at[label]);
+            status = path ? read_picture(r, path, (uint8_t *)images->values + (size_t)r->row * image)
                           : ls_context_status(r->context);
             ls_release(r->context, path);
         }

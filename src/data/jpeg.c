@@ -1,5 +1,6 @@
 /* JPEG by libjpeg or libjpeg-turbo, whose pixels every program that uses them gets: the accurate integer transform and smooth
- * upsampling. An orientation that a camera noted is not looked at, as elsewhere in training. */
+ * upsampling. An orientation that a camera noted is not followed, as elsewhere in training, but told. */
+#include "data/exif.h"
 #include "data/picture.h"
 
 #if LOCKSTEP_HAVE_JPEG
@@ -70,6 +71,7 @@ static void read_header(reading *r)
     picture->height = (int)r->jpeg.image_height;
     picture->width = (int)r->jpeg.image_width;
     picture->colour = r->jpeg.num_components == LS_COLOURS;
+    picture->turned = ls_exif_turned(picture->bytes, picture->count);
 }
 
 static void read_pixels(reading *r, int planes, uint8_t *pixels)

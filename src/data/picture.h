@@ -14,6 +14,7 @@ typedef struct ls_picture {
     size_t count;
     int height, width;
     bool colour; /* red, green and blue; else grey */
+    bool turned; /* the file asks to turn or mirror what lies in it, which is not done */
 } ls_picture;
 
 /* Reads a file into *bytes, which has *room bytes and grows from one file to the next; the caller releases it. */
