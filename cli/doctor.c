@@ -181,7 +181,7 @@ static const ls_data_info *look_into_data(doctor *d)
         d->data = fashion_mnist;
     else if (!d->data_known) {
         ls_session *session = open_own(d);
-        ls_loader loader = {.directory = c->data};
+        ls_loader loader = {.directory = c->data, .told = tell_line};
         ls_data *train = ls_data_open(session, c->dataset, LS_TRAIN, &loader);
         ls_data *test = ls_data_open(session, c->dataset, LS_TEST, &loader);
         const char *summary = ls_data_summary(train);

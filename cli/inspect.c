@@ -56,12 +56,6 @@ int command_fingerprint(int argc, char **argv)
     return finish_output();
 }
 
-static void told(const char *line, void *user)
-{
-    (void)user;
-    note("%s", line);
-}
-
 int command_data(int argc, char **argv)
 {
     settings chosen;
@@ -72,7 +66,7 @@ int command_data(int argc, char **argv)
     if (operands != 1 || strcmp(argv[first], "fetch") != 0)
         return wrong_usage("data", "its one command is: lockstep data fetch [--url URL] [--to DIR]");
     ls_session *session = ls_open(NULL);
-    if (ls_data_fetch(session, chosen.url, chosen.to, told, NULL) != LS_OK)
+    if (ls_data_fetch(session, chosen.url, chosen.to, tell_line, NULL) != LS_OK)
         status = session_failed(session, "data fetch");
     ls_close(session);
     return status;

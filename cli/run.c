@@ -162,10 +162,16 @@ int run_model_of_weights(run *r)
     return 0;
 }
 
+void tell_line(const char *line, void *user)
+{
+    (void)user;
+    note("%s", line);
+}
+
 ls_data *run_data(run *r, ls_part part)
 {
     const settings *chosen = r->chosen;
-    ls_loader loader = {.directory = chosen->data};
+    ls_loader loader = {.directory = chosen->data, .told = tell_line};
     if (part == LS_TRAIN) {
         loader.batch = (int)chosen->batch;
         loader.shuffle = !chosen->no_shuffle;

@@ -33,6 +33,9 @@ bool run_is_on(const run *r, ls_device_type type); /* some of this rank's device
 /* Where `--model` is not given, the name that the weights file carries. */
 int run_model_of_weights(run *r);
 
+/* Says a line that the library tells. */
+void tell_line(const char *line, void *user);
+
 ls_data *run_data(run *r, ls_part part); /* NULL once a line is said */
 
 /* Notes what looks like a mistake in the data (NULL: there are none). It comes before the network is made, whose failure it may

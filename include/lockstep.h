@@ -321,6 +321,8 @@ typedef struct ls_loader {
     bool shuffle;          /* a new order every epoch, drawn from the session's seed */
     int64_t limit;         /* the first `limit` images only; 0: all */
     ls_augment augment;
+    void (*told)(const char *line, void *user); /* of several faulty files in a "folder" the first 20, a line each; may be NULL */
+    void *user;
 } ls_loader;
 
 /* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next ls_next on the

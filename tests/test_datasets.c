@@ -378,6 +378,10 @@ static void no_folder(void **state)
 {
     (void)state;
     refused("folder", LS_TRAIN, LS_IO, "train: is no folder; a data set of images is train/CLASS/IMAGE");
+    make_folder("Training");
+    make_folder("holdout");
+    refused("folder", LS_TRAIN, LS_IO, "; its folders are Training, holdout");
+    refused("folder", LS_TEST, LS_IO, "test: is no folder; a data set of images is");
     make_folder("train");
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train: there is no folder in it");
     test_write_file("train/stray.JPG", "x", 1);
@@ -482,6 +486,11 @@ static void folder_of_png(void **state)
     expect_about(data, 1, 1, 2, 2, 3);
     assert_int_equal(data->of.labels[0], 2);
     done(data);
+    static const char *const others[] = {"val", "valid", "validation", "val"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rename(test_path(others[i]), test_path(others[i + 1])), 0);
+        done(open_part("folder", LS_TEST));
+    }
     make_folder("test");
     make_folder("test/c");
     grey_png("test/c/1.png", 5);
@@ -497,6 +506,68 @@ static void folder_of_png(void **state)
     data = open_part("folder", LS_TEST); /* for an evaluation alone */
     expect_about(data, 1, 1, 3, 2, 1);
     done(data);
+}
+
+static char told_lines[64][1024];
+static int n_told;
+
+static void tell(const char *line, void *user)
+{
+    assert_ptr_equal(user, told_lines);
+    snprintf(told_lines[n_told++], sizeof *told_lines, "%s", line);
+}
+
+static void expect_told(ls_part part, int n, const char *message_part)
+{
+    n_told = 0;
+    const ls_loader loader = {.directory = test_folder, .told = tell, .user = told_lines};
+    assert_null(ls_dataset_open(test_context(), 0, "folder", part, &loader));
+    test_expect(LS_BAD_FILE, message_part);
+    assert_int_equal(n_told, n);
+    test_context_done();
+}
+
+/* All faults of a part are found in one run: a few are told, all are counted. */
+static void many_faults(void **state)
+{
+    (void)state;
+    static const char *const classes[] = {"train", "train/a", "train/b", "train/c", "train/a/deeper"};
+    for (int i = 0; i < 4; i++)
+        make_folder(classes[i]);
+    grey_png("train/a/3.png", 1);
+    grey_png("train/b/1.png", 1);
+    grey_png("train/c/1.png", 1);
+    test_write_file("train/a/1.png", "GIF89a", 6);
+    expect_told(LS_TRAIN, 0, "train/a/1.png: neither a PNG nor a JPEG"); /* alone it is the failure */
+    test_write_file("train/a/2.png", "", 0);
+    write_png("train/b/2.png", 2, 3, PNG_COLOR_TYPE_GRAY, 8, PNG_INTERLACE_NONE, counting);
+    write_png("train/c/2.png", 2, 2, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_NONE, counting);
+    grey_png("train/stray.png", 1);
+    make_folder(classes[4]);
+    expect_told(LS_TRAIN, 6, "train: 6 faults in its files, the first of them: ");
+    static const char *const lines[] = {
+        "train/stray.png: an image without a class",     "train/a/deeper: a folder inside a class",
+        "train/a/1.png: neither a PNG nor a JPEG",       "train/a/2.png: neither a PNG nor a JPEG",
+        "train/b/2.png: 2 pixels wide and 3 high, but ", "train/c/2.png: in colour, but "};
+    for (int i = 0; i < 6; i++)
+        assert_non_null(strstr(told_lines[i], lines[i]));
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train: 6 faults"); /* also where nobody is told */
+    for (int i = 0; i < 30; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "train/b/x%d.png", i);
+        test_write_file(name, "x", 1);
+    }
+    expect_told(LS_TRAIN, 20, "train: 36 faults in its files");
+    for (int n = 1; n < 200; n++) { /* no memory is that, and no fault of a file */
+        ls_context *context = test_context();
+        test_allocations.fail_at = n;
+        assert_null(ls_dataset_open(context, 0, "folder", LS_TRAIN, &(ls_loader){.directory = test_folder}));
+        bool done_all = context->status == LS_BAD_FILE;
+        assert_true(done_all || context->status == LS_OUT_OF_MEMORY);
+        test_context_done();
+        if (done_all)
+            break;
+    }
 }
 
 static void kinds_of_png(void **state)
@@ -710,6 +781,7 @@ int main(void)
         test(no_folder),
 #if LOCKSTEP_HAVE_PNG
         test(folder_of_png),
+        test(many_faults),
         test(kinds_of_png),
         test(damaged_png),
 #endif

@@ -236,6 +236,29 @@ static void devices_out_of_range(void **state)
     }
 }
 
+/* The smallest images of the book's networks: LeNet names its own, ResNet-18 takes any. */
+static void images_may_be_too_small(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *words;
+        int height, width;
+    } rows[] = {{"lenet", NULL, 14, 14},
+                {"lenet", "images of 13 x 14 are too small for lenet, which takes 14 x 14 and larger", 13, 14},
+                {"lenet", "images of 28 x 8 are too small for lenet, which takes 14 x 14 and larger", 28, 8},
+                {"resnet18", NULL, 1, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_session *s = ls_open(NULL);
+        ls_module *net = ls_model(s, rows[i].model);
+        ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_infer(net, ls_zeros(s, LS_SHAPE(1, 1, rows[i].height, rows[i].width)));
+        if (rows[i].words)
+            assert_failed(s, LS_BAD_SHAPE, rows[i].words);
+        else
+            assert_int_equal(ls_close(s), LS_OK);
+    }
+}
+
 static void networks_need_values(void **state)
 {
     (void)state;
@@ -455,6 +478,7 @@ int main(void)
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(device_lists),
         cmocka_unit_test(devices_out_of_range),
+        cmocka_unit_test(images_may_be_too_small),
         cmocka_unit_test(networks_need_values),
         cmocka_unit_test(graphs_are_checked),
         cmocka_unit_test(trainers_are_checked),

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A format: of the first two kinds the set that it has, of the others a function. */
+/* A format: of the first two kinds the set that it has, of arrays a function; a folder has none of them. */
 typedef struct format {
     const char *name;
     const ls_mnist *mnist;
@@ -20,7 +20,7 @@ static const format formats[] = {{"fashion-mnist", &ls_mnist_fashion, NULL, NULL
                                  {"cifar10", NULL, &ls_cifar_10, NULL},
                                  {"cifar100", NULL, &ls_cifar_100, NULL},
                                  {"npy", NULL, NULL, ls_npy_read},
-                                 {"folder", NULL, NULL, ls_folder_read}};
+                                 {"folder", NULL, NULL, NULL}};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 static const format *find(ls_context *context, const char *name)
@@ -43,16 +43,17 @@ static char *directory_of(ls_context *context, const format *f, ls_part part, co
     named = ls_data_directory(named);
     if (named)
         return ls_copy_string(context, named, "a path");
-    ls_raise(context, LS_IO, "%s: its folder is not named; set ls_loader.directory or $LOCKSTEP_DATA",
-             f->name);
+    ls_raise(context, LS_IO, "%s: its folder is not named; set ls_loader.directory or $LOCKSTEP_DATA", f->name);
     return NULL;
 }
 
-static ls_status read_part(ls_context *context, const format *f, const char *directory, ls_part part, ls_images *images)
+static ls_status read_part(ls_context *context, const format *f, const char *directory, ls_part part,
+                           const ls_loader *loader, ls_images *images)
 {
     return f->mnist   ? ls_mnist_read(context, f->mnist, directory, part, images)
            : f->cifar ? ls_cifar_read(context, f->cifar, directory, part, images)
-                      : f->read(context, directory, part, images);
+           : f->read  ? f->read(context, directory, part, images)
+                      : ls_folder_read(context, directory, part, loader, images);
 }
 
 ls_data *ls_dataset_open(ls_context *context, uint64_t seed, const char *name, ls_part part, const ls_loader *loader)
@@ -66,11 +67,11 @@ ls_data *ls_dataset_open(ls_context *context, uint64_t seed, const char *name, l
     const format *f = find(context, name);
     char *directory = f ? directory_of(context, f, part, loader ? loader->directory : NULL) : NULL;
     ls_images images = {.values = NULL};
-    ls_file_list files = {.n = 0}; /* apart: a reader begins its images anew */
+    ls_file_list files = {.n = 0};                 /* apart: a reader begins its images anew */
     ls_status status = ls_context_status(context); /* a search that ran out of memory may have found another place */
     context->opened = &files;
     if (status == LS_OK)
-        status = read_part(context, f, directory, part, &images);
+        status = read_part(context, f, directory, part, loader, &images);
     context->opened = NULL;
     images.files = files;
     ls_release(context, directory);

@@ -1,8 +1,10 @@
 #include "data/folder.h"
+#include "data/faults.h"
 #include "data/picture.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,27 +56,29 @@ static bool is_folder(const char *path)
 
 /* One entry of a folder. Where folders are wanted, they are the classes, and a picture beside them has none. Where pictures are
  * wanted, a folder is one level too deep. Everything else is passed over. */
-static ls_status take_entry(ls_context *context, const char *path, const char *name, bool folders, names *list)
+static ls_status take_entry(ls_faults *faults, const char *path, const char *name, bool folders, names *list)
 {
+    ls_context *context = faults->context;
     char *full = ls_format(context, "a path", "%s/%s", path, name);
     if (!full)
         return ls_context_status(context);
     ls_status status = LS_OK;
     if (is_folder(full) && !folders)
-        status = ls_raise(context, LS_BAD_FILE, "%s: a folder inside a class; images lie in the class's folder itself",
-                          full);
+        ls_raise(&faults->aside, LS_BAD_FILE, "%s: a folder inside a class; images lie in the class's folder itself",
+                 full);
     else if (folders && !is_folder(full) && ls_is_picture(name))
-        status = ls_raise(context, LS_BAD_FILE,
-                          "%s: an image without a class; put it into a folder of the class's name", full);
+        ls_raise(&faults->aside, LS_BAD_FILE, "%s: an image without a class; put it into a folder of the class's name",
+                 full);
     else if (folders ? is_folder(full) : ls_is_picture(name))
         status = add_name(context, list, name);
     ls_release(context, full);
-    return status;
+    return status == LS_OK ? ls_faults_take(faults) : status;
 }
 
 /* The folders, or the pictures, in a folder, in byte order. Names that begin with a dot are passed over. */
-static ls_status list_folder(ls_context *context, const char *path, bool folders, names *list)
+static ls_status list_folder(ls_faults *faults, const char *path, bool folders, names *list)
 {
+    ls_context *context = faults->context;
     DIR *folder = opendir(path);
     if (!folder)
         return ls_raise(context, LS_IO, "%s: cannot be read: %s", path, strerror(errno));
@@ -84,7 +88,7 @@ static ls_status list_folder(ls_context *context, const char *path, bool folders
         const struct dirent *entry = readdir(folder);
         if (!entry)
             break;
-        if (entry->d_name[0] != '.' && (status = take_entry(context, path, entry->d_name, folders, list)) != LS_OK)
+        if (entry->d_name[0] != '.' && (status = take_entry(faults, path, entry->d_name, folders, list)) != LS_OK)
             break;
     }
     if (status == LS_OK && errno != 0)
@@ -105,6 +109,7 @@ typedef struct reader {
     size_t room;
     int64_t row; /* of the picture among the images */
     char *first; /* path of the picture that decides; NULL before it is known */
+    ls_faults *faults;
 } reader;
 
 /* The first picture decides for all of both parts. */
@@ -122,27 +127,28 @@ static ls_status check_alike(const reader *r, const ls_picture *picture)
     const ls_images *images = r->images;
     if (picture->height != images->height || picture->width != images->width)
         return ls_raise(
-            r->context, LS_BAD_FILE,
+            picture->context, LS_BAD_FILE,
             "%s: %d pixels wide and %d high, but %s, the first image, which decides for all, is %d wide and "
             "%d high; make all of one size, such as with `mogrify -resize %dx%d!`",
             picture->path, picture->width, picture->height, r->first, images->width, images->height, images->width,
             images->height);
     if (picture->colour && images->channels == 1)
-        return ls_raise(r->context, LS_BAD_FILE,
+        return ls_raise(picture->context, LS_BAD_FILE,
                         "%s: in colour, but %s, the first image, which decides for all, is grey; make both alike, such "
                         "as with `mogrify -type TrueColor` or `mogrify -colorspace gray`",
                         picture->path, r->first);
     return LS_OK;
 }
 
-/* Reads a picture; `pixels` NULL: only looks at it, to settle what all are like. */
-static ls_status read_picture(reader *r, const char *path, uint8_t *pixels)
+/* What is wrong with it is raised aside. */
+static ls_status decode_picture(reader *r, const char *path, uint8_t *pixels)
 {
     ls_picture picture;
-    ls_status status = ls_picture_read(r->context, path, &r->bytes, &r->room, &picture);
+    ls_context *aside = &r->faults->aside;
+    ls_status status = ls_picture_read(aside, path, &r->bytes, &r->room, &picture);
     const ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
     if (!decoder || (status = decoder->look(&picture)) != LS_OK)
-        return ls_context_status(r->context);
+        return ls_context_status(aside);
     if (!r->first && (status = settle(r, &picture)) != LS_OK)
         return status;
     if ((status = check_alike(r, &picture)) != LS_OK || !pixels)
@@ -152,6 +158,14 @@ static ls_status read_picture(reader *r, const char *path, uint8_t *pixels)
     return decoder->decode(&picture, r->images->channels, pixels);
 }
 
+/* Reads a picture; `pixels` NULL: only looks at it, to settle what all are like. One with a fault is passed over. */
+static ls_status read_picture(reader *r, const char *path, uint8_t *pixels)
+{
+    decode_picture(r, path, pixels);
+    ls_count_work(r->context);
+    return ls_faults_take(r->faults);
+}
+
 /* ---- A part ---- */
 
 typedef struct part_folder {
@@ -159,6 +173,8 @@ typedef struct part_folder {
     char *path;
     names classes;
     names *files; /* [classes.n] */
+    ls_faults *faults;
+    int looked; /* at the first images, up to one without a fault */
 } part_folder;
 
 static void release_part(part_folder *p)
@@ -175,7 +191,9 @@ static void release_part(part_folder *p)
 static ls_status list_part(part_folder *p, int most)
 {
     ls_context *context = p->context;
-    ls_status status = list_folder(context, p->path, true, &p->classes);
+    ls_status status = list_folder(p->faults, p->path, true, &p->classes);
+    if (status == LS_OK && p->classes.n == 0 && p->faults->count)
+        status = ls_faults_raise(p->faults, p->path);
     if (status == LS_OK && p->classes.n == 0)
         status = ls_raise(context, LS_BAD_FILE, "%s: there is no folder in it; each class has one, with its images",
                           p->path);
@@ -188,7 +206,7 @@ static ls_status list_part(part_folder *p, int most)
     status = p->files ? LS_OK : ls_context_status(context);
     for (int i = 0, with = 0; i < p->classes.n && with < most && status == LS_OK; i++) {
         char *path = ls_format(context, "a path", "%s/%s", p->path, p->classes.at[i]);
-        status = path ? list_folder(context, path, false, &p->files[i]) : ls_context_status(context);
+        status = path ? list_folder(p->faults, path, false, &p->files[i]) : ls_context_status(context);
         with += p->files[i].n > 0;
         ls_release(context, path);
     }
@@ -200,30 +218,37 @@ static char *path_of(const part_folder *p, int label, int i)
     return ls_format(p->context, "a path", "%s/%s/%s", p->path, p->classes.at[label], p->files[label].at[i]);
 }
 
-/* What the first of a part's images settles. */
-static ls_status look_at_first(reader *r, const part_folder *p)
+/* What the first of a part's images settles that has no fault; failing where there is none. */
+static ls_status look_at_first(reader *r, part_folder *p)
 {
-    for (int label = 0; label < p->classes.n; label++) {
-        if (!p->files[label].n)
-            continue;
-        char *path = path_of(p, label, 0);
-        ls_status status = path ? read_picture(r, path, NULL) : ls_context_status(r->context);
-        ls_release(r->context, path);
+    ls_status status = LS_OK;
+    for (int label = 0; label < p->classes.n; label++)
+        for (int i = 0; i < p->files[label].n && !r->first && status == LS_OK; i++, p->looked++) {
+            char *path = path_of(p, label, i);
+            status = path ? read_picture(r, path, NULL) : ls_context_status(r->context);
+            ls_release(r->context, path);
+        }
+    if (r->first || status != LS_OK)
         return status;
-    }
+    if (p->faults->count)
+        return ls_faults_raise(p->faults, p->path);
     return ls_raise(r->context, LS_BAD_FILE, "%s: there is no PNG or JPEG file in its folders", p->path);
 }
 
 /* Every class of the test part is one of the training part's. */
 static ls_status check_classes(const part_folder *p, const names *classes)
 {
-    for (int i = 0; i < p->classes.n; i++)
+    ls_status status = LS_OK;
+    for (int i = 0; i < p->classes.n && status == LS_OK; i++) {
         if (place_of(classes, p->classes.at[i]) < 0)
-            return ls_raise(p->context, LS_BAD_FILE, "%s/%s: there is no such class among the training images", p->path,
-                            p->classes.at[i]);
-    return LS_OK;
+            ls_raise(&p->faults->aside, LS_BAD_FILE, "%s/%s: there is no such class among the training images", p->path,
+                     p->classes.at[i]);
+        status = ls_faults_take(p->faults);
+    }
+    return status;
 }
 
+/* Images with faults that were found on the look for the first one are not read again. */
 static ls_status read_images(reader *r, const part_folder *p, const names *classes)
 {
     ls_images *images = r->images;
@@ -234,28 +259,48 @@ static ls_status read_images(reader *r, const part_folder *p, const names *class
     const size_t image = (size_t)images->channels * (size_t)images->height * (size_t)images->width;
     for (int label = 0; label < p->classes.n; label++)
         for (int i = 0; i < p->files[label].n && status == LS_OK; i++, r->row++) {
+            if (r->row < p->looked - 1)
+                continue;
             char *path = path_of(p, label, i);
             images->labels[r->row] = (uint8_t)place_of(classes, p->classes.at[label]);
             status = path ? read_picture(r, path, (uint8_t *)images->values + (size_t)r->row * image)
                           : ls_context_status(r->context);
             ls_release(r->context, path);
         }
-    return status;
+    return status == LS_OK ? ls_faults_raise(p->faults, p->path) : status;
 }
 
-/* DIRECTORY/train; DIRECTORY/test, or where there is none DIRECTORY/val. */
+/* DIRECTORY/train; DIRECTORY/test, or the first that is there of what others call it. */
 static char *part_path(ls_context *context, const char *directory, ls_part part)
 {
-    char *test = ls_format(context, "a path", "%s/test", directory);
-    char *val = ls_format(context, "a path", "%s/val", directory);
-    char *train = ls_format(context, "a path", "%s/train", directory);
-    char **found = part == LS_TRAIN ? &train : test && val && !is_folder(test) && is_folder(val) ? &val : &test;
-    char *path = *found;
-    *found = NULL;
-    ls_release(context, test);
-    ls_release(context, val);
-    ls_release(context, train);
+    static const char *const others[] = {"val", "valid", "validation"};
+    char *path = ls_format(context, "a path", "%s/%s", directory, part == LS_TRAIN ? "train" : "test");
+    for (size_t i = 0; part == LS_TEST && path && !is_folder(path) && i < sizeof others / sizeof *others; i++) {
+        char *other = ls_format(context, "a path", "%s/%s", directory, others[i]);
+        bool there = other && is_folder(other);
+        ls_release(context, there ? path : other);
+        path = there ? other : path;
+    }
     return path;
+}
+
+/* No folder of the part's name: what is there in its place may be the same by another. */
+static ls_status refuse_absent(ls_faults *faults, const char *directory, const char *path)
+{
+    enum { MOST_SHOWN = 8 };
+    char shown[400] = "";
+    names list = {.n = 0};
+    ls_status status = is_folder(directory) ? list_folder(faults, directory, true, &list) : LS_OK;
+    for (int i = 0; i < list.n && i < MOST_SHOWN; i++) {
+        size_t length = strlen(shown);
+        snprintf(shown + length, sizeof shown - length, "%s%.40s", i ? ", " : "; its folders are ", list.at[i]);
+    }
+    if (status == LS_OK)
+        status = ls_raise(faults->context, LS_IO,
+                          "%s: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE in %s%s%s",
+                          path, directory, shown, list.n > MOST_SHOWN ? ", ..." : "");
+    release_names(faults->context, &list);
+    return status;
 }
 
 /* Reads the test part after a look at the training part, whose classes and first image it shares. */
@@ -276,26 +321,33 @@ static ls_status read_test(reader *r, part_folder *test, part_folder *train)
 
 static ls_status read_train(reader *r, part_folder *train)
 {
-    for (int i = 0; i < train->classes.n; i++)
+    ls_status status = LS_OK;
+    for (int i = 0; i < train->classes.n && status == LS_OK; i++) {
         if (!train->files[i].n)
-            return ls_raise(r->context, LS_BAD_FILE, "%s/%s: there is no PNG or JPEG file in it", train->path,
-                            train->classes.at[i]);
-    ls_status status = look_at_first(r, train);
+            ls_raise(&r->faults->aside, LS_BAD_FILE, "%s/%s: there is no PNG or JPEG file in it", train->path,
+                     train->classes.at[i]);
+        status = ls_faults_take(r->faults);
+    }
+    if (status == LS_OK)
+        status = look_at_first(r, train);
     if (status == LS_OK)
         status = read_images(r, train, &train->classes);
     return status == LS_OK ? ls_images_name(r->context, r->images, (const char *const *)train->classes.at) : status;
 }
 
-ls_status ls_folder_read(ls_context *context, const char *directory, ls_part part, ls_images *images)
+ls_status ls_folder_read(ls_context *context, const char *directory, ls_part part, const ls_loader *loader,
+                         ls_images *images)
 {
     *images = (ls_images){.values = NULL};
-    reader r = {.context = context, .images = images};
-    part_folder own = {.context = context, .path = part_path(context, directory, part)};
-    part_folder train = {.context = context, .path = part_path(context, directory, LS_TRAIN)};
-    ls_status status = ls_context_status(context);
+    ls_faults faults;
+    ls_status status = ls_faults_begin(&faults, context, loader);
+    reader r = {.context = context, .images = images, .faults = &faults};
+    part_folder own = {.context = context, .path = part_path(context, directory, part), .faults = &faults};
+    part_folder train = {.context = context, .path = part_path(context, directory, LS_TRAIN), .faults = &faults};
+    if (status == LS_OK)
+        status = ls_context_status(context);
     if (status == LS_OK && !is_folder(own.path))
-        status = ls_raise(context, LS_IO,
-                          "%s: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE", own.path);
+        status = refuse_absent(&faults, directory, own.path);
     if (status == LS_OK)
         status = list_part(&own, LS_MOST_CLASSES);
     if (status == LS_OK)
@@ -304,5 +356,6 @@ ls_status ls_folder_read(ls_context *context, const char *directory, ls_part par
     release_part(&train);
     ls_release(context, r.bytes);
     ls_release(context, r.first);
+    ls_faults_end(&faults);
     return status;
 }

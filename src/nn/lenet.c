@@ -2,8 +2,16 @@
 #include "base/environment.h"
 #include "nn/module.h"
 
+enum { LEAST = 14 /* high and wide; leaves one place of an image before the products */ };
+
 static ls_tensor *lenet(ls_module *self, ls_tensor *x)
 {
+    if (ls_rank(x) == 4 && (ls_dim(x, 2) < LEAST || ls_dim(x, 3) < LEAST)) {
+        ls_fail(ls_session_of(x), LS_BAD_SHAPE,
+                "images of %lld x %lld are too small for lenet, which takes %d x %d and larger",
+                (long long)ls_dim(x, 2), (long long)ls_dim(x, 3), LEAST, LEAST);
+        return NULL;
+    }
     const ls_pool halve = {.kernel = 2, .stride = 2};
     const int64_t classes = *(const int *)ls_user(self);
     ls_tensor *W1 = ls_parameter(self, "W1", LS_SHAPE(20, ls_dim(x, 1), 3, 3)),

@@ -121,6 +121,16 @@ if built_with 'PNG files'; then
     cp "$first" "$work/whole.png"
     head -c 700 "$work/whole.png" >"$first"
     refused "data: $first: cannot be decoded: " --dataset folder --data "$work/folder"
+    second=$(find "$work/folder/train" -name '*.png' | sort | sed -n 9p)
+    cp "$second" "$work/second.png"
+    echo '<html>' >"$second"
+    # shellcheck disable=SC2086
+    runs 1 train $small --dataset folder --data "$work/folder"
+    [ "$(wc -l <"$work/err")" = 3 ] || wrong "two images with faults are not told in three lines"
+    head -n 1 "$work/err" | grep -q "^$first: cannot be decoded: " || wrong "the first image is not told"
+    sed -n 2p "$work/err" | grep -q "^$second: neither a PNG nor a JPEG file .* a web page" || wrong "the second image is not told"
+    tail -n 1 "$work/err" | grep -q '^lockstep: data: .*/train: 2 faults in its files, the first of them: ' || wrong "no count of faults"
+    cp "$work/second.png" "$second"
     cp "$work/whole.png" "$first"
     mv "$work/folder/test" "$work/folder/val"
     runs 0 doctor --dataset folder --data "$work/folder" --skip cores,canary,copies
