@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 };
 
@@ -36,6 +37,7 @@ ls_status ls_context_init(ls_context *context, const ls_allocator *allocator)
         context->allocator = *allocator;
     else
         context->allocator = (ls_allocator){default_allocate, default_release, NULL};
+    context->process = getpid();
     return pthread_mutex_init(&context->lock, NULL) == 0 ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
@@ -54,8 +56,23 @@ void ls_context_destroy(ls_context *context)
     pthread_mutex_destroy(&context->lock);
 }
 
+bool ls_context_is_parents(const ls_context *context)
+{
+    return context->process != getpid();
+}
+
+/* In this process's copy, which one thread uses. */
+static ls_status refuse_parents(ls_context *context)
+{
+    snprintf(context->message, sizeof context->message,
+             "this session belongs to process %ld; open one of your own after fork()", (long)context->process);
+    return context->status = LS_BAD_ARGUMENT;
+}
+
 ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...)
 {
+    if (ls_context_is_parents(context))
+        return refuse_parents(context);
     pthread_mutex_lock(&context->lock);
     if (context->status == LS_OK) {
         va_list arguments;
@@ -71,10 +88,19 @@ ls_status ls_raise(ls_context *context, ls_status status, const char *format, ..
 
 ls_status ls_context_status(ls_context *context)
 {
+    if (ls_context_is_parents(context))
+        return refuse_parents(context);
     pthread_mutex_lock(&context->lock);
     ls_status status = context->status;
     pthread_mutex_unlock(&context->lock);
     return status;
+}
+
+void ls_context_clear(ls_context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    context->status = LS_OK;
+    pthread_mutex_unlock(&context->lock);
 }
 
 const char *ls_printable(const char *text, char *into, size_t size)

@@ -4,8 +4,10 @@
 
 #include <lockstep.h>
 #include <pthread.h>
+#include <sys/types.h>
 
 typedef struct ls_context {
+    pid_t process;        /* whose it is */
     pthread_mutex_t lock; /* guards status and message */
     ls_status status;
     char message[1024];
@@ -21,6 +23,12 @@ void ls_context_destroy(ls_context *context);
 ls_status ls_raise(ls_context *context, ls_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 ls_status ls_context_status(ls_context *context);
+/* Makes its error LS_OK again. */
+void ls_context_clear(ls_context *context);
+
+/* Whether this process is a child that fork() made since. It has neither the threads nor what they held, so that it must not take a
+ * lock, wait or free: to raise and to ask for the status are safe, and give LS_BAD_ARGUMENT. */
+bool ls_context_is_parents(const ls_context *context);
 
 /* One piece more is done; and how many there were. From any thread. (No atomic type: C++ reads this too.) */
 void ls_count_work(ls_context *context);

@@ -104,7 +104,7 @@ ls_status ls_cluster_heed(ls_session *session)
     ls_context *context = &session->context;
     char message[sizeof context->message] = "";
     int first = 0;
-    if (ls_cluster_ranks(cluster) == 1)
+    if (ls_cluster_ranks(cluster) == 1 || ls_context_is_parents(context))
         return ls_status_of(session);
     cluster->statuses[cluster->rank] = (int32_t)ls_status_of(session);
     if (ls_cluster_gather_each(cluster, context, cluster->statuses, sizeof *cluster->statuses) != LS_OK)

@@ -286,7 +286,8 @@ void ls_cluster_launched(int *rank, int *ranks, int *local)
 void ls_cluster_part(ls_cluster *cluster)
 {
     LS_OWN_ENVIRONMENT;
-    if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) == LS_IO)
+    if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) == LS_IO ||
+        ls_context_is_parents(&cluster->context))
         return;
     atomic_store(&cluster->waiting, 1);
     for (int times = 0; !ls_signs_end(cluster); times++)
@@ -298,7 +299,7 @@ void ls_cluster_part(ls_cluster *cluster)
 void ls_cluster_end(ls_cluster *cluster)
 {
     LS_OWN_ENVIRONMENT;
-    if (!cluster)
+    if (!cluster || ls_context_is_parents(&cluster->context))
         return;
     ls_cluster_part(cluster);
     ls_cluster_cancel(cluster, 0, cluster->slots); /* signs that nobody sends any more */

@@ -322,8 +322,8 @@ static void *write_checkpoint(void *argument)
 ls_status ls_checkpoint_wait(ls_checkpoints *c)
 {
     LS_OWN_ENVIRONMENT;
-    if (!c)
-        return LS_BAD_ARGUMENT;
+    if (!c || ls_context_is_parents(&c->session->context))
+        return c ? ls_status_of(c->session) : LS_BAD_ARGUMENT;
     join(c);
     pass_on(c, "ls_checkpoint_wait");
     return ls_cluster_heed(c->session);

@@ -513,8 +513,8 @@ ls_shape ls_images_shape(const ls_module *net)
 ls_status ls_wait(ls_session *session)
 {
     LS_OWN_ENVIRONMENT;
-    if (!session)
-        return LS_BAD_ARGUMENT;
+    if (!session || ls_context_is_parents(&session->context))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     ls_streams_wait(session);
     for (ls_owned *entry = session->owned; entry; entry = entry->next)
         if (entry->release == free_network && ((ls_network *)entry->object)->engine)

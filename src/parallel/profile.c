@@ -378,6 +378,8 @@ ls_status ls_profile_stop(ls_profile *profile)
     if (!profile)
         return LS_BAD_ARGUMENT;
     ls_session *session = profile->session;
+    if (ls_context_is_parents(&session->context))
+        return ls_status_of(session);
     bool running = profile->trainer != NULL;
     stop(profile);
     if (ls_failed(session) || !running || make_rows(profile) != LS_OK)
@@ -481,6 +483,8 @@ ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
     if (!trainer)
         return LS_BAD_ARGUMENT;
     const ls_network *network = trainer->network;
+    if (ls_context_is_parents(&trainer->session->context))
+        return ls_status_of(trainer->session);
     if (!times || i < 0 || i >= network->engine->n_workers)
         return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT, "ls_device_times_at: %s",
                         times ? "there is no such device" : "times is NULL");

@@ -90,6 +90,8 @@ ls_status ls_close(ls_session *session)
     LS_OWN_ENVIRONMENT;
     if (!session)
         return LS_OUT_OF_MEMORY;
+    if (ls_context_is_parents(&session->context))
+        return ls_status_of(session);
     ls_wait(session);
     ls_release_owned(session, NULL); /* networks stop their workers, and let go of what they hold */
     ls_streams_free(session);
@@ -119,7 +121,7 @@ int ls_enter(ls_session *session)
 void ls_leave(ls_session *session, int scope)
 {
     LS_OWN_ENVIRONMENT;
-    if (!session || scope == -1)
+    if (!session || scope == -1 || ls_context_is_parents(&session->context))
         return;
     ls_wait(session);
     const ls_tensors *tensors = session->tensors;
@@ -134,14 +136,12 @@ void ls_leave(ls_session *session, int scope)
 bool ls_catch(ls_session *session, ls_status status)
 {
     LS_OWN_ENVIRONMENT;
-    if (!session || status == LS_OK || ls_status_of(session) != status)
+    if (!session || status == LS_OK || ls_status_of(session) != status || ls_context_is_parents(&session->context))
         return false;
     ls_wait(session);
     atomic_store(&session->broken, false);
     atomic_store(&session->together, false);
-    pthread_mutex_lock(&session->context.lock);
-    session->context.status = LS_OK;
-    pthread_mutex_unlock(&session->context.lock);
+    ls_context_clear(&session->context);
     return true;
 }
 

@@ -456,7 +456,7 @@ void ls_ask(ls_trainer *trainer, int number)
 int ls_asked(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
-    if (!trainer)
+    if (!trainer || ls_context_is_parents(&trainer->session->context))
         return 0;
     if (ls_cluster_ranks(trainer->session->options.cluster) == 1)
         return atomic_load(&trainer->asked);
@@ -493,7 +493,7 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
 bool ls_next_report(ls_trainer *trainer, ls_report *report)
 {
     LS_OWN_ENVIRONMENT;
-    if (!trainer || !report)
+    if (!trainer || !report || ls_context_is_parents(&trainer->session->context))
         return false;
     pthread_mutex_lock(&trainer->lock);
     bool there = trainer->taken < trainer->reported;

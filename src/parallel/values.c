@@ -170,7 +170,7 @@ ls_tensor *ls_to(ls_tensor *tensor, ls_device device)
 
 uint64_t ls_bytes_moved(ls_session *session)
 {
-    if (!session || !session->streams)
+    if (!session || !session->streams || ls_context_is_parents(&session->context))
         return 0;
     ls_streams_wait(session);
     return session->streams->moved;
