@@ -380,7 +380,7 @@ typedef struct ls_data_counts {
     int empty;               /* classes without an image */
 } ls_data_counts;
 ls_status ls_data_count(ls_data *data, ls_data_counts *counts);
-/* "60000 images 1x28x28, values 0 to 1, 10 classes (T-shirt ... Boot), 6,000 each", living as long as the data. */
+/* "60000 images 1x28x28, values 0 to 1, 10 classes (T-shirt ... Boot), 6,000 each", living as long as the data, or until ls_hold_out. */
 const char *ls_data_summary(ls_data *data);
 /* Tells, a line each, what looks like a mistake in them: the order of an array's dimensions, numbers far from 0 to 1, images of one
  * number, or that a camera asks to turn; in what is trained on a single class, one without images, labels from 1; and how both differ. Either may be NULL. */

@@ -148,6 +148,8 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
 void ls_data_shorten(ls_data *data, int64_t rows)
 {
     data->rows = data->of.rows = rows;
+    ls_tally_free(data->context, data->tally); /* of more images than there are now */
+    data->tally = NULL;
     file_order(data);
 }
 
