@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LIKELIEST = 3 /* classes of a line */, MOST_AT_ONCE = 256, BYTES_AT_ONCE = 64 << 20 };
 
@@ -17,21 +16,12 @@ typedef struct heap {
     int room, n;
     uint8_t *pixels, *labels; /* [room][image]; [room], which nobody knows: all zero */
     float *logits;            /* [room][classes] */
-    const char **paths;       /* [n] */
+    char **paths;             /* [n] */
 } heap;
 
 static size_t image_size(const heap *h)
 {
     return (size_t)h->channels * (size_t)h->height * (size_t)h->width;
-}
-
-static void print_cleaned(const char *text, const char *behind)
-{
-    char *copy = strdup(text);
-    if (copy)
-        utf8_clean(copy); /* it may be anything that a file's name or metadata hold */
-    printf("%s%s", copy ? copy : "?", behind);
-    free(copy);
 }
 
 /* The likeliest class but for those that came before. */
@@ -48,21 +38,23 @@ static int next_likely(const float *logits, int classes, const int *before, int 
     return found;
 }
 
-static void print_line(const heap *h, const char *path, const float *logits)
+static void print_line(const heap *h, char *path, const float *logits)
 {
     int told[LIKELIEST];
-    char number[16];
-    print_cleaned(path, ": ");
+    char text[256];
+    utf8_clean(path); /* it has been read */
+    printf("%s: ", path);
     for (int i = 0; i < LIKELIEST && i < h->classes; i++) {
         told[i] = next_likely(logits, h->classes, told, i);
         const char *name = ls_class_name(h->run->net, told[i]);
         const double percent = round(100 * judge_probability(logits, h->classes, told[i]));
         if (i > 0 && percent < 1)
             break;
-        snprintf(number, sizeof number, "%d", told[i]);
-        printf("%s", i ? ", " : "");
-        print_cleaned(name ? name : number, " ");
-        printf("%.0f %%", percent);
+        snprintf(text, sizeof text, "%d", told[i]);
+        if (name)
+            snprintf(text, sizeof text, "%s", name);
+        utf8_clean(text); /* a file's metadata may hold anything */
+        printf("%s%s %.0f %%", i ? ", " : "", text, percent);
     }
     printf("\n");
 }

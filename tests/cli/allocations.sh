@@ -12,9 +12,10 @@ LD_PRELOAD=$preload COUNT_TO=$work/count "$program" --version >/dev/null 2>&1
 cat >"$work/each.py" <<'PY'
 import os, re, shutil, subprocess, sys
 
-program, preload, work, long = sys.argv[1:5]
+program, preload, work, long, here = sys.argv[1:6]
 environment = {**os.environ, "LD_PRELOAD": preload, "COUNT_TO": work + "/count"}
-weights, kept = work + "/w.safetensors", work + "/kept"
+weights, kept, picture = work + "/w.safetensors", work + "/kept", work + "/folder/train/class 0/0000.png"
+subprocess.run([sys.executable, here + "/make_sets.py", "folder", work + "/folder", "10", "1"], check=True)
 subprocess.run([program, "train", "--limit", "64", "--limit-test", "20", "--steps", "1", "--quiet", "--save", weights, "--log", work + "/a.jsonl"], check=True, stdout=subprocess.DEVNULL)
 train = "train --limit 80 --limit-test 20 --batch 40 --shard 20 --steps 2 --momentum 0.9 --devices cpu:0-1".split()
 uses = {
@@ -27,6 +28,8 @@ uses = {
     "report": ["report", work + "/a.jsonl", "--out", work + "/page"],
     "devices": ["devices"],
 }
+if b"PNG files: not" not in subprocess.run([program, "--version"], capture_output=True).stdout:
+    uses["pictures"] = ["predict", "--weights", weights, picture]
 
 
 def call(words, at):
@@ -63,5 +66,5 @@ for name, words in uses.items():
     print(f"{name}: {number} allocations, {failed} of those tried end the run by name")
 sys.exit(bad > 0)
 PY
-python3 "$work/each.py" "$program" "$preload" "$work" "${3-}" || wrong "an allocation"
+python3 "$work/each.py" "$program" "$preload" "$work" "${3-}" "$here" || wrong "an allocation"
 ends
