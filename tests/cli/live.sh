@@ -55,12 +55,22 @@ class Terminal:
     def screen(self, *options):
         return self.call("capture-pane", "-p", *options)
 
-    def until(self, pattern, *options):
-        end = time.monotonic() + 60
-        while not re.search(pattern, text := self.screen(*options), re.M):
-            assert time.monotonic() < end, f"no {pattern} in\n{text}"
+    def until(self, wanted, *options):
+        """The screen once it is as wanted: has a pattern, or passes a function's assertions. What a running program draws may be met
+        half drawn, so all that is asked of it must hold in one look, and not in the first."""
+        end = time.monotonic() + 120
+        while True:
+            text = self.screen(*options)
+            try:
+                if callable(wanted):
+                    wanted(text)
+                else:
+                    assert re.search(wanted, text, re.M), f"no {wanted} in\n{text}"
+                return text
+            except AssertionError:
+                if time.monotonic() > end:
+                    raise
             time.sleep(0.05)
-        return text
 
     def prompt(self, status):
         return self.until(rf"^{status}#{self.commands}>$")
@@ -78,21 +88,25 @@ def at_size(columns, colour, utf8=True):
         modes = terminal.modes()
         terminal.do(endless)
         text = terminal.until(r"left *$")
-        painted = terminal.until(r"^(epoch )?2(/1000000)?: (.|\n)*\d%", "-e")
-        text = re.sub(r"\033\[[0-9;]*m", "", painted)
-        assert len(re.findall(r"\d%$", text, re.M)) == 1, text
-        assert all(len(line) <= columns for line in text.split("\n"))
-        if columns >= 80:
-            for word in ("train loss", "train acc", "test acc", "epoch 0", "step", "loss", "images/s", "left"):
-                assert word in text, (word, text)
-        assert bool(re.search("[\u2801-\u28ff]", text)) == (columns >= 80 and utf8), text
-        assert bool(re.search(r"\033\[38;5;\d+m", painted)) == colour, painted
-        # What the device is at: a label, the part that it computes, and a bar of three signs.
         signs = "\u2501\u254d\u2500" if utf8 else "=+-"
-        text = terminal.until(rf"^ {'cpu.0.' if columns >= 80 else '0'} +\d+% [{signs}]+$")
-        assert all(len(line) < columns for line in text.split("\n") if "% " in line), text
-        if columns >= 80:
-            assert re.search(rf"[{signs}] computing  [{signs}] reducing  [{signs}] waiting$", text, re.M), text
+
+        def whole(painted):
+            text = re.sub(r"\033\[[0-9;]*m", "", painted)
+            assert re.search(r"^(epoch )?2(/1000000)?: (.|\n)*\d%", text, re.M), text
+            assert len(re.findall(r"\d%$", text, re.M)) == 1, text
+            assert all(len(line) <= columns for line in text.split("\n"))
+            if columns >= 80:
+                for word in ("train loss", "train acc", "test acc", "epoch 0", "step", "loss", "images/s", "left"):
+                    assert word in text, (word, text)
+            assert bool(re.search("[\u2801-\u28ff]", text)) == (columns >= 80 and utf8), text
+            assert bool(re.search(r"\033\[38;5;\d+m", painted)) == colour, painted
+            # What the device is at: a label, the part that it computes, and a bar of three signs.
+            assert re.search(rf"^ {'cpu.0.' if columns >= 80 else '0'} +\d+% [{signs}]+$", text, re.M), text
+            assert all(len(line) < columns for line in text.split("\n") if "% " in line), text
+            if columns >= 80:
+                assert re.search(rf"[{signs}] computing  [{signs}] reducing  [{signs}] waiting$", text, re.M), text
+
+        terminal.until(whole, "-e")
         terminal.keys("C-c")
         text = terminal.prompt(130)
         assert not re.search(r"\d%$|left *$", text, re.M), text
@@ -126,8 +140,12 @@ with Terminal(80, 24) as terminal:
                                         (50, 20, 49, False), (20, 10, 19, False), (200, 50, 150, False), (80, 8, 79, False)):
         terminal.call("resize-window", "-x", str(columns), "-y", str(rows))
         least = 1 if columns == 20 else width  # beside the epochs there is no room for a bar
-        text = terminal.until(rf"^(?=.{{{least},{width}}}$) .*\d+%$")
-        assert not clean or len(re.findall(r"\d%$", text, re.M)) == 1, text
+
+        def filled(text):
+            assert re.search(rf"^(?=.{{{least},{width}}}$) .*\d+%$", text, re.M), text
+            assert not clean or len(re.findall(r"\d%$", text, re.M)) == 1, text
+
+        terminal.until(filled)
     terminal.call("resize-window", "-x", "80", "-y", "24")
 
     # Suspended, and back.
@@ -173,7 +191,16 @@ with Terminal(80, 24) as terminal:
     terminal.do(f"sh -c 'echo $$ >{work}/pid; exec {endless}'")
     terminal.until(r"left *$")
     pid = int(open(work + "/pid").read())
-while os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/stat").read().split(")")[1].split()[0] != "Z":
+
+
+def runs_still(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().split(")")[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+while runs_still(pid):
     time.sleep(0.05)
 PY
 ends

@@ -33,7 +33,7 @@ def seen_by(command, columns, rows, until=None, **environment):
             seen += chunk
     except OSError:
         pass
-    assert run.wait(timeout=60) == (128 + signal.SIGTERM if until else 0), seen[-500:]
+    assert run.wait(timeout=300) == (128 + signal.SIGTERM if until else 0), seen[-500:]
     os.close(main)
     assert before == after
     return seen.decode("utf-8")
