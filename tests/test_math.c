@@ -1,4 +1,4 @@
-/* exp, log, tanh and sigmoid: their accuracy against the C library's in a wider type, their special values, and their bits, which are
+/* exp, log, tanh, sigmoid and a fused product: their accuracy against the C library's in a wider type, their special values, and their bits, which are
  * the same on every machine. */
 #include "support.h"
 
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/math.h"
+#include "device/cpu/fma.h"
 
 static uint32_t bits(float x)
 {
@@ -186,6 +187,61 @@ static void bits_of_tanhf_and_sigmoidf_are_frozen(void **state)
     assert_true(hash == 0xeea2240535fd4acdu);
 }
 
+static void assert_fused(float a, float b, float c)
+{
+    const float is = ls_fma_by_double(a, b, c), right = fmaf(a, b, c);
+    if (!test_same_bits(is, right))
+        fail_msg("%a * %a + %a is %a, not %a", (double)a, (double)b, (double)c, (double)is, (double)right);
+}
+
+/* One with so many digits behind the point in base 2, the last of them a one, times a power of two. */
+static float with_digits(test_random *random, int digits, int exponent)
+{
+    const uint32_t fraction = (uint32_t)test_u64(random) & ((1u << digits) - 1);
+    return ldexpf(1 + ldexpf((float)(fraction | 1), -digits), exponent);
+}
+
+static int between(test_random *random, int from, int to)
+{
+    return from + (int)(test_u64(random) % (uint64_t)(to - from + 1));
+}
+
+static float with_sign(test_random *random, float x)
+{
+    return test_u64(random) & 1 ? -x : x;
+}
+
+/* What the machine's own instruction, or the C library, makes of it. */
+static void a_fused_product_is_rounded_once(void **state)
+{
+    (void)state;
+    test_random random = {5};
+    const float edges[] = {0,       1,        0x1p-149f, 0x1.fffffcp-127f, FLT_MIN, 0x1p-125f, 0x1.000002p0f,
+                           FLT_MAX, INFINITY, NAN};
+    enum { EDGES = sizeof edges / sizeof *edges, CASES = 1000000 };
+    for (int i = 0; i < EDGES * EDGES * EDGES * 8; i++) {
+        const float a = edges[i / 8 % EDGES], b = edges[i / 8 / EDGES % EDGES], c = edges[i / 8 / EDGES / EDGES];
+        assert_fused(i & 1 ? -a : a, i & 2 ? -b : b, i & 4 ? -c : c);
+    }
+    for (int i = 0; i < CASES; i++) {
+        const uint64_t two = test_u64(&random), third = test_u64(&random);
+        const float a = number((uint32_t)two), b = number((uint32_t)(two >> 32)), c = number((uint32_t)third);
+        assert_fused(a, b, c);
+        assert_fused(a, b, -(float)((double)a * (double)b)); /* what is left is the product's own end */
+        assert_fused(a, b, number(bits(-a * b) + (uint32_t)(third >> 60)));
+        /* A product in the middle between two floats, and what decides far behind it; of all sizes, also beyond the largest. */
+        const int digits = between(&random, 2, 22), size = between(&random, -125, 127),
+                  part = between(&random, -70, 70);
+        const float half = with_digits(&random, digits, size - part), other = with_digits(&random, 24 - digits, part);
+        assert_fused(half, with_sign(&random, other), with_sign(&random, ldexpf(1, between(&random, -149, size - 24))));
+        /* The middle between two subnormal floats, or so near it that a double does not tell. */
+        const float little = ldexpf((float)between(&random, 0, 64), -98), low = 0x1p-75f - little;
+        const float whole = number(0x00400000 | ((uint32_t)two & 0x003fffff));
+        assert_fused(0x1p-75f + little, with_sign(&random, low), with_sign(&random, whole));
+        assert_fused(low, with_sign(&random, low), with_sign(&random, number((uint32_t)two & 0x00ffffff)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +255,7 @@ int main(void)
         cmocka_unit_test(sigmoidf_is_accurate),
         cmocka_unit_test(tanhf_and_sigmoidf_at_the_edges),
         cmocka_unit_test(bits_of_tanhf_and_sigmoidf_are_frozen),
+        cmocka_unit_test(a_fused_product_is_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,6 @@ equal() { # OPTIONS...
 for isa in avx512 avx2; do
     equal --isa "$isa" --limit 950 --batch 250 --shard 32 --epochs 1
 done
-equal --isa plain --limit 32 --batch 32 --shard 16 --steps 1 # fused multiply-adds in software: slow
+equal --isa plain --limit 32 --batch 32 --shard 16 --steps 1 # one number at a time: slow
 equal --model resnet18 --limit 40 --batch 20 --shard 8 --steps 2
 ends

@@ -11,6 +11,7 @@
 #ifndef LS_DEVICE_CPU_LANES_LANES_H
 #define LS_DEVICE_CPU_LANES_LANES_H
 
+#include "device/cpu/fma.h"
 #include "device/cpu/lanes/table.h"
 
 #define LANES_WIDTH_plain  1
@@ -356,7 +357,7 @@ LS_INLINE vf vf_sqrt(vf a)
 }
 LS_INLINE vf vf_fma(vf a, vf b, vf c)
 {
-    return fmaf(a, b, c);
+    return ls_fma(a, b, c);
 }
 LS_INLINE vf vf_relu(vf a)
 {
