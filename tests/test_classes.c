@@ -58,6 +58,8 @@ static void loading_tells_them(void **state)
     save_named("named", names, 3, digits);
     save_named("swapped", swapped, 3, digits);
     begin(&r, &usual);
+    assert_int_equal(ls_images_shape(NULL).rank, 0);
+    assert_int_equal(ls_images_shape(r.net).rank, 4); /* the data have told */
     assert_null(ls_class_name(r.net, 0));
     ls_load(r.net, test_path("named"));
     for (int i = 0; i < 3; i++)

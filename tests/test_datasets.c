@@ -765,6 +765,31 @@ static void floats_are_doubted(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+#if LOCKSTEP_HAVE_PNG
+
+/* A picture read for a network: as many planes as asked for, by luma, and each pixel the mean of the area that it covers. */
+static void a_picture_is_made_to_fit(void **state)
+{
+    (void)state;
+    uint8_t pixels[12] = {0};
+    ls_session *s = ls_open(NULL);
+    grey_png("grey.png", 1); /* 1 2 3 4 */
+    assert_int_equal(ls_read_picture(s, test_path("grey.png"), 3, 2, 2, pixels), LS_OK);
+    assert_memory_equal(pixels, ((uint8_t[]){1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}), 12);
+    assert_int_equal(ls_read_picture(s, test_path("grey.png"), 1, 1, 1, pixels), LS_OK);
+    assert_int_equal(pixels[0], 3); /* 2.5, and halves go up */
+    assert_int_equal(ls_read_picture(s, test_path("grey.png"), 1, 3, 1, pixels), LS_OK);
+    assert_memory_equal(pixels, ((uint8_t[]){2, 3, 4}), 3); /* rows' means are 1.5 and 3.5; the middle one lies in both */
+    write_png("colour.png", 1, 1, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_NONE, (const unsigned char[]){200, 100, 50});
+    assert_int_equal(ls_read_picture(s, test_path("colour.png"), 1, 1, 1, pixels), LS_OK);
+    assert_int_equal(pixels[0], 124); /* 0.299 * 200 + 0.587 * 100 + 0.114 * 50 = 124.2 */
+    assert_int_equal(ls_read_picture(s, test_path("none.png"), 1, 1, 1, pixels), LS_IO);
+    assert_non_null(strstr(ls_message(s), "none.png"));
+    ls_close(s);
+}
+
+#endif
+
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
 
 int main(void)
@@ -784,6 +809,7 @@ int main(void)
         test(many_faults),
         test(kinds_of_png),
         test(damaged_png),
+        test(a_picture_is_made_to_fit),
 #endif
 #if LOCKSTEP_HAVE_JPEG
         test(folder_of_jpeg),
