@@ -177,13 +177,14 @@ int checkpoint_open(training *t)
         return 0;
     if ((status = describe_weights(t, weights)) != 0)
         return status;
-    char smoothing[WIDTH], validate[WIDTH];
+    char smoothing[WIDTH], validate[WIDTH] = "";
     snprintf(smoothing, sizeof smoothing, "%.9g", c->label_smoothing);
-    snprintf(validate, sizeof validate, "%" PRId64, ls_data_rows(t->validation));
+    if (t->validation)
+        snprintf(validate, sizeof validate, "%" PRId64, ls_data_rows(t->validation));
     const ls_note own[] = {{"weights", weights},
                            {"label_smoothing", smoothing},
                            {"validate", validate},
-                           {"keep", keep_choice(c->keep)},
+                           {"keep", c->keep ? keep_choice(c->keep) : ""},
                            {NULL, NULL}};
     ls_checkpoint_options options = {.settings = own, .allow_changed = c->allow_changed, .told = told};
     t->checkpoints = ls_checkpoints_open(t->trainer, t->train, c->checkpoint, &options);

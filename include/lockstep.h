@@ -707,7 +707,7 @@ typedef struct ls_note {
 
 typedef struct ls_checkpoint_options {
     int keep;                         /* so many of the newest stay; 0: 3 */
-    const ls_note *settings;          /* of the caller's, that define the result too; copied; NULL: none */
+    const ls_note *settings;          /* of the caller's, that define the result too; copied; "" is as good as none; NULL: none */
     const char *const *allow_changed; /* settings that may differ in what is loaded; ends with NULL; NULL: none */
     void (*told)(const char *line, void *user); /* what loading passes over and why, a line each; may be NULL */
     void *user;

@@ -226,6 +226,11 @@ static void other_settings(void **state)
     begin(&r, &(how){.momentum = 0.9, .own = own});
     assert_false(load(&r));
     assert_fails(&r, LS_CHANGED, "colour was not set and is red now");
+    /* One that is off is as good as none: a program may have new ones, and goes on with checkpoints from before it had. */
+    const ls_note off[] = {{"colour", ""}, {NULL, NULL}};
+    begin(&r, &(how){.momentum = 0.9, .own = off});
+    assert_true(load(&r));
+    assert_int_equal(end(&r), LS_OK);
     /* Allowed by name; momentum that was not there begins anew, other batches go on behind what was seen. */
     static const char *const names[] = {"lr", "batch", "momentum", "colour", "total", NULL};
     begin(&r, &(how){.lr = 0.2, .batch = 4, .own = own, .allow_changed = names});

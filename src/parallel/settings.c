@@ -140,19 +140,26 @@ static void add_difference(char *text, size_t size, const char *name, const char
 {
     size_t length = strlen(text);
     snprintf(text + length, size - length, "%s%s was %.80s and is %.80s now", length ? ", " : "", name,
-             was ? was : "not set", is ? is : "not set");
+             *was ? was : "not set", *is ? is : "not set");
+}
+
+/* Its value; "" where it is not there, which is that of one that is off. */
+static const char *value_of(const ls_note *list, const char *name)
+{
+    const char *value = ls_note_find(list, name);
+    return value ? value : "";
 }
 
 ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path)
 {
     char text[768] = "";
     for (const ls_note *is = settings->list; is->name; is++) {
-        const char *before = ls_note_find(was, is->name);
-        if (!may_change(settings, is->name) && (!before || strcmp(before, is->value) != 0))
+        const char *before = value_of(was, is->name);
+        if (!may_change(settings, is->name) && strcmp(before, is->value) != 0)
             add_difference(text, sizeof text, is->name, before, is->value);
     }
     for (; was->name; was++)
-        if (!may_change(settings, was->name) && !ls_note_find(settings->list, was->name))
-            add_difference(text, sizeof text, was->name, was->value, NULL);
+        if (*was->value && !may_change(settings, was->name) && !ls_note_find(settings->list, was->name))
+            add_difference(text, sizeof text, was->name, was->value, "");
     return *text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, text) : LS_OK;
 }

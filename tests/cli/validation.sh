@@ -126,7 +126,7 @@ def refused(status, pattern, *options):
 
 # What would be another run is refused, and allowed.
 refused(1, "--resume: .*data was 60 images .* and is 70 images .*validate was 30 and is 20 now", *best, "--validate", "20", "--checkpoint", kept, "--resume")
-refused(1, "--resume: .*keep was best and is last now", *best, "--keep", "last", "--checkpoint", kept, "--resume")
+refused(1, "--resume: .*keep was best and is not set now", *best, "--keep", "last", "--checkpoint", kept, "--resume")
 out, _ = train(*best, "--keep", "last", "--checkpoint", kept, "--resume", "--allow-changed", "keep", "--quiet")
 last, _ = train(*best, "--keep", "last", "--quiet")
 assert out.splitlines() [1] == last.splitlines()[1] != digits
