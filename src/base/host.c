@@ -6,17 +6,19 @@
 
 void ls_host_name(char name[LS_HOST_NAME])
 {
-    memset(name, 0, LS_HOST_NAME);
-    if (gethostname(name, LS_HOST_NAME - 1) != 0 || !*name)
-        strcpy(name, "?");
+    char found[LS_HOST_NAME] = "";
+    if (gethostname(found, sizeof found - 1) != 0 || !*found)
+        strcpy(found, "?");
+    memcpy(name, found, sizeof found);
 }
 
 void ls_host_boot(char boot[LS_HOST_BOOT])
 {
+    char found[LS_HOST_BOOT] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    memset(boot, 0, LS_HOST_BOOT);
-    if (!file || fscanf(file, "%39s", boot) != 1)
-        strcpy(boot, "?");
+    if (!file || fscanf(file, "%39s", found) != 1)
+        strcpy(found, "?");
     if (file)
         fclose(file);
+    memcpy(boot, found, sizeof found);
 }
