@@ -118,14 +118,16 @@ static void no_cut_by_speed_is_done_earlier(void **state)
 static void groups_are_hosts(void **state)
 {
     (void)state;
-    static char hosts[][LS_HOST_NAME] = {"a", "b", "a", "c", "b", "c", "a"};
+    /* The second and the third host are of one name. */
+    static char hosts[][LS_HOST_NAME] = {"a", "b", "a", "b", "b", "b", "a"};
+    static char boots[][LS_HOST_BOOT] = {"1", "2", "1", "3", "2", "3", "1"};
     static const int places[] = {0, 2, 6, 1, 4, 3, 5}, flat[] = {0, 1, 2, 3, 4, 5, 6};
     static const ls_bucket bucket = {160, 160 + 16 * 29};
     ls_context context;
     ls_context_init(&context, NULL);
     for (int n = 1; n <= 7; n++)
         for (int r = 0; r < n; r++) {
-            ls_cluster cluster = {.rank = r, .ranks = n, .hosts = hosts};
+            ls_cluster cluster = {.rank = r, .ranks = n, .hosts = hosts, .boots = boots};
             ls_groups groups;
             assert_int_equal(ls_groups_make(&groups, &context, &cluster, 0), LS_OK);
             const bool two_levels = n >= 6; /* each host has two */
