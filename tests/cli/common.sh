@@ -9,6 +9,10 @@ export PYTHONPATH PYTHONDONTWRITEBYTECODE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
+# Fontconfig, beneath cairo, keeps what it knows of fonts to the process's end; with the leak sanitizer that is not ours.
+echo 'leak:libfontconfig' >"$work/leaks"
+LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
+export LSAN_OPTIONS
 failures=0
 
 wrong() {

@@ -145,10 +145,6 @@ done
 
 # A report has the classes' names and the images' colours; of a hundred classes the mistakes.
 if "$program" --version | grep -q '^reports: cairo'; then
-    # Fontconfig, beneath cairo, keeps what it knows of fonts to the process's end; with the leak sanitizer that is not ours.
-    echo 'leak:libfontconfig' >"$work/leaks"
-    LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
-    export LSAN_OPTIONS
     trains looked --dataset cifar10 --data "$work/cifar10" --report "$work/look"
     grep -q '<h1>LeNet on CIFAR-10</h1>' "$work/look/report.html" || wrong "the report's title"
     grep -q '<th>airplane</th>' "$work/look/report.html" || wrong "the report lacks the classes' names"

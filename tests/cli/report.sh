@@ -5,10 +5,6 @@
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
-# Fontconfig, beneath cairo, keeps what it knows of fonts to the process's end; with the leak sanitizer that is not ours.
-echo 'leak:libfontconfig' >"$work/leaks"
-LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
-export LSAN_OPTIONS
 small="--limit 300 --limit-test 100 --epochs 3 --batch 64 --shard 32 --lr 0.1 --quiet"
 
 refused() { # STATUS PATTERN ARGUMENTS...
