@@ -11,6 +11,7 @@
 #include "device/cards.h"
 #include "device/cuda/geometry.h"
 #include "graph/lower.h"
+#include "not_run.h"
 #include "parallel/network.h"
 #include "tensors.h"
 #include "training.h"
@@ -89,15 +90,6 @@ static void an_axis_has_as_many_windows_as_asked(void **state)
 }
 
 /* ---- Plans ---- */
-
-static const ls_cards *plugin(void)
-{
-    char why[256] = "";
-    const ls_cards *cards = ls_cards_plugin(why, sizeof why);
-    if (!cards)
-        print_message("skipped: %s\n", why);
-    return cards;
-}
 
 static ls_data *images(ls_session *s, int batch)
 {
@@ -192,9 +184,10 @@ static void plans_fit_a_card(void **state)
     (void)state;
     static const char *const models[] = {"lenet", "resnet18"};
     static const int counts[] = {16, 5};
-    const ls_cards *cards = plugin();
+    char why[256] = "";
+    const ls_cards *cards = ls_cards_plugin(why, sizeof why);
     if (!cards)
-        skip();
+        test_not_run("%s", why);
     for (size_t m = 0; m < 2; m++)
         for (size_t c = 0; c < 2; c++) {
             size_t arena[3] = {0};
@@ -247,9 +240,10 @@ static ls_tensor *own(ls_tensor *x)
 static void what_a_card_lacks_is_refused(void **state)
 {
     (void)state;
-    const ls_cards *cards = plugin();
+    char why[256] = "";
+    const ls_cards *cards = ls_cards_plugin(why, sizeof why);
     if (!cards)
-        skip();
+        test_not_run("%s", why);
     ls_session *s = ls_open(&(ls_options){.shard = 16});
     ls_data *data = images(s, 16);
     ls_module *net = ls_sequential(s, NULL);
@@ -302,8 +296,7 @@ static void a_card_that_is_not_there_is_said_so(void **state)
     ls_session *s = ls_open(NULL);
     if (ls_device_count(s, LS_CUDA) > 0) {
         ls_close(s);
-        print_message("skipped: there is a card here\n");
-        skip();
+        test_not_run("there is a card here");
     }
     assert_string_not_equal(ls_notice(s), "");
     print_message("no GPUs: %s\n", ls_notice(s));
@@ -328,10 +321,8 @@ static void cards_cannot_be_joined_without_a_card(void **state)
     ls_session *s = ls_open(NULL);
     const bool there = ls_device_count(s, LS_CUDA) > 0;
     assert_int_equal(ls_close(s), LS_OK);
-    if (there || !strstr(ls_features(), "a plugin for NCCL")) {
-        print_message("skipped: %s\n", there ? "there is a card here" : "NCCL is not built in");
-        skip();
-    }
+    if (there || !strstr(ls_features(), "a plugin for NCCL"))
+        test_not_run("%s", there ? "there is a card here" : "NCCL is not built in");
     const ls_links *links = ls_links_load(why, sizeof why);
     if (!links)
         fail_msg("%s", why);

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "not_run.h"
 #include "training.h"
 
 enum { IMAGES = 22, CHANNELS = 2, SIDE = 12, CLASSES = 3, BATCH = 5, MOST_NUMBERS = 256 };
@@ -401,10 +402,8 @@ static void run_under(const char *name, bool (*set)(void), bool (*kept)(void), v
     assert_int_equal(pthread_create(&thread, &how, hostile_run, &h), 0);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&how);
-    if (!h.could) {
-        printf("%s: this machine cannot\n", name);
-        skip();
-    }
+    if (!h.could)
+        test_not_run("%s: this machine cannot", name);
     assert_same(&h.run);
     assert_true(h.was_kept);
 }

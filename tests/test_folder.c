@@ -1,5 +1,6 @@
 /* Folders of pictures, and pictures alone: what is read, and what is said of every fault. */
 #include "datasets.h"
+#include "not_run.h"
 
 #if LOCKSTEP_HAVE_PNG
 #include <png.h>
@@ -419,7 +420,7 @@ int main(void)
 #endif
     };
 #if !LOCKSTEP_HAVE_PNG || !LOCKSTEP_HAVE_JPEG
-    print_message("built without libpng or libjpeg: their decoders are not tested\n");
+    test_part_not_run("decoders of pictures", "this build has no libpng or no libjpeg");
 #endif
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

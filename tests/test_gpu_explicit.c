@@ -2,6 +2,7 @@
  * and CPUs, and read. The bits of one card on its parts and on several; close to the CPU's numbers. Exit status 77 where there is no
  * card; where there is one, several are not tested, which is said. */
 #include "explicit_network.h"
+#include "not_run.h"
 #include "tensors.h"
 
 #include <math.h>
@@ -97,7 +98,7 @@ static void parts_and_cards_have_the_bits_of_one(void **state)
     (void)state;
     const char *const lists[] = {"cuda:0x2", "cuda:0x4", "cuda:0-1", "cuda:1,cuda:0x3"};
     if (cards < 2)
-        print_message("there is one card: several are not tested\n");
+        test_part_not_run("several cards", "there is one");
     for (int dtype = LS_F32; dtype <= LS_BF16; dtype += 2) {
         const result one = train("cuda:0", (ls_dtype)dtype);
         assert_true(one.loss > 0);
@@ -538,8 +539,8 @@ static void every_allocation_may_fail(void **state)
     ls_session *s = ls_open(NULL);
     const bool emulated = strcmp(ls_device_about(s, ls_gpu(0)), "the host") == 0;
     assert_int_equal(ls_close(s), LS_OK);
-    if (!emulated) /* hundreds of sessions, and a real card takes its time to begin */
-        skip();
+    if (!emulated)
+        test_not_run("hundreds of sessions, and a real card takes its time to begin");
     assert_every_allocation_may_fail(train_shortly);
 }
 
@@ -547,10 +548,8 @@ int main(void)
 {
     char why[256] = "";
     cards = ls_card_count(why, sizeof why);
-    if (cards == 0) {
-        print_message("skipped: %s\n", why);
-        return 77;
-    }
+    if (cards == 0)
+        return test_none_run("%s", why);
     test_make_images(pixels, sizeof pixels, classes_of, ROWS, CLASSES);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_go_everywhere),

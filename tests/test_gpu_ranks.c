@@ -7,6 +7,7 @@
 
 #include "device/cards.h"
 #include "gpu_network.h"
+#include "not_run.h"
 #include "parallel/step.h"
 #include "support.h"
 #include "tensors.h"
@@ -16,12 +17,12 @@ enum { STEPS = 5, RANKS = 3 };
 
 static int cards;
 
-static bool can_join(int ranks)
+/* NULL, or why so many cannot. */
+static const char *cannot_join(int ranks)
 {
-    const bool can = cards >= ranks && strstr(ls_features(), "a plugin for NCCL");
-    if (!can)
-        print_message("there are %d cards for %d ranks, or no NCCL: not tested\n", cards, ranks);
-    return can;
+    if (!strstr(ls_features(), "a plugin for NCCL"))
+        return "NCCL is not built in";
+    return cards < ranks ? "there are fewer cards than ranks" : NULL;
 }
 
 /* ---- Joined cards go ahead ---- */
@@ -92,8 +93,8 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
 static void ranks_begin_a_step_behind_another(void **state)
 {
     (void)state;
-    if (!can_join(RANKS))
-        skip();
+    if (cannot_join(RANKS))
+        test_not_run("%s", cannot_join(RANKS));
     const int spoiled[] = {0, 1, 4};
     for (int i = 0; i < 3; i++)
         for (int ranks = 2; ranks <= RANKS; ranks++) {
@@ -156,8 +157,8 @@ static void pair_main(ls_cluster *cluster, int number, void *user)
 static void two_networks_take_turns(void **state)
 {
     (void)state;
-    if (!can_join(2))
-        skip();
+    if (cannot_join(2))
+        test_not_run("%s", cannot_join(2));
     pair hosts[2] = {{.joined = false}}, joined[2] = {{.joined = true}, {.joined = true}};
     wire_run(2, pair_main, hosts);
     for (int late = 0; late < 2; late++) {
@@ -206,7 +207,7 @@ static void transfers_that_fail_are_named(void **state)
     if (plugin)
         plugin->about(0, about, sizeof about);
     if (strcmp(about, "the host") != 0 || !strstr(ls_features(), "a plugin for NCCL"))
-        skip();
+        test_not_run("only an NCCL that is emulated fails where it is told to");
     for (int at_once = 0; at_once < 2; at_once++)
         for (int late = 0; late < 2; late++) { /* the others wait for it, or have their numbers already */
             bool first_word = at_once;
@@ -220,10 +221,8 @@ int main(void)
 {
     char why[256] = "";
     cards = ls_card_count(why, sizeof why);
-    if (cards == 0)
-        print_message("skipped: %s\n", why);
-    if (cards == 0 || !can_join(2))
-        return 77;
+    if (cards == 0 || cannot_join(2))
+        return test_none_run("%s", cards == 0 ? why : cannot_join(2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_begin_a_step_behind_another),
         cmocka_unit_test(two_networks_take_turns),

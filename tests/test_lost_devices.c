@@ -1,5 +1,6 @@
 /* Devices that fail in the middle of a shard, do not come back from it, or are slow: the others compute what they left, and the bits
  * are the same. */
+#include "not_run.h"
 #include "tensors.h"
 
 #include <errno.h>
@@ -256,10 +257,8 @@ static bool step_is_reported(run *r)
 static void a_device_stalls_at_each_operation(void **state)
 {
     (void)state;
-    if (ls_core_count() < 2) {
-        print_message("one core: a device that does not come back keeps it, and there is no other\n");
-        skip();
-    }
+    if (ls_core_count() < 2)
+        test_not_run("one core: a device that does not come back keeps it, and there is no other");
     int stalled = 0;
     stalling st = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     for (st.operation = 0; st.operation <= st.longest; st.operation++) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fails where a public function is called by no test. Prints each as NAME.
+# Fails where a public function is called by no test, or a test leaves in silence. Prints each as NAME, or as FILE:LINE.
 set -eu
 cd "$(dirname -- "$0")/.."
 untested=0
@@ -10,4 +10,9 @@ for name in $(sed -nE '/^typedef|^template/d; s/^[a-z].*[ *](ls_[a-z0-9_]+)\(.*/
     }
 done
 [ "$untested" = 0 ] || { echo "untested: $untested public functions without a test" && exit 1; }
+# By not_run.h and common.sh they say what they do not run; ./check counts that.
+if grep -nE 'skip\(\);|return 77;' tests/*.c | grep -v '^tests/not_run.c:' ||
+    grep -nE 'exit 77|exit\(77|SystemExit\(77' tests/cli/* | grep -vE '^tests/cli/(common|setup).sh:'; then
+    echo "untested: a test that is not run must say so" && exit 1
+fi
 echo "untested: every public function is called by a test"

@@ -1,7 +1,7 @@
 # Sourced after common.sh by tests in a bare system of this machine's release: bare_system makes it at $root, there runs commands in it.
 # shellcheck shell=sh
 root=$work/root
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: not root"; exit 77; }
+[ "$(id -u)" = 0 ] || none_run "this is not root"
 
 # bare_system [ROOT]: by debootstrap, or a copy of one made before; with this machine's way to mirrors of packages.
 bare_system() {
@@ -10,7 +10,7 @@ bare_system() {
     else
         # shellcheck disable=SC1091 # the system's
         debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$work/out" 2>&1 ||
-            { echo "SKIPPED: debootstrap made no system: $(tail -n 1 "$work/out")"; exit 77; }
+            none_run "debootstrap made no system: $(tail -n 1 "$work/out")"
     fi
     echo "127.0.0.1 localhost $(uname -n)" >"$root/etc/hosts"
     cp /etc/resolv.conf "$root/etc/"

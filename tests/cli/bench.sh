@@ -15,14 +15,14 @@ runs 0 bench --batch 1 --shard 1 --steps 1 --conv direct --devices cpu:0
 # Beside another program none is: that is said in their place.
 runs 0 bench --batch 64 --shard 4 --steps 6 --model lenet --devices cpu:0
 if grep -q '^note: core [0-9]* is busy: ' "$work/err"; then
-    echo "a core is busy: no forecast to look at"
+    part_not_run forecasts "a core is busy"
 else
     grep -qE '^lenet +recommended: [0-9]+ devices?, for 16 shards a step ' "$work/out" || wrong "no number of devices is recommended"
     for devices in 2 4 8 16; do
         grep -qE "^lenet +$devices +[0-9.]+ +[0-9.]+ +forecast\$" "$work/out" || wrong "no forecast for $devices devices"
     done
 fi
-if command -v taskset >/dev/null 2>&1; then
+if has_tool "a busy core" taskset; then
     core=$(python3 -c 'import os; print(sorted(os.sched_getaffinity(0))[0])')
     spinners=
     for spinner in 1 2 3; do

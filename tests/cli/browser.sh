@@ -1,8 +1,9 @@
 #!/bin/sh
 # A report in a browser: no message on its console, nothing wider than a phone or a desktop, pictures that load, light and dark.
 . "$(dirname -- "$0")/common.sh"
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || { echo "no chromium here: skipped"; exit 77; }
-"$program" --version | grep -q '^reports: cairo' || { echo "built without cairo: skipped"; exit 77; }
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+    none_run "there is no chromium"
+needs reports
 python3 "$here/make_data.py" "$work/data" 300 100 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA

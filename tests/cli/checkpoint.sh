@@ -2,7 +2,7 @@
 # A run that is stopped, killed or ended early goes on to the fingerprint and the log of the whole run; what it cannot go on from
 # is refused in one line. checkpoint.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+needs 'weights files' fingerprints
 # Another user must reach it too, whoever owns the folder that it was built in.
 chmod 755 "$work"
 cp "$program" "$work/lockstep" || exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Weights know their classes: other names, another order or another number of them are refused by name, where data come in.
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -qE '^(weights files|PNG files): not built in' && exit 77
+needs 'weights files' 'PNG files'
 python3 "$here/make_sets.py" folder "$work/images" 40 20 || exit 1
 small="--dataset folder --devices cpu:0 --quiet"
 short="--epochs 1 --batch 20 --shard 10"

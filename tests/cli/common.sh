@@ -39,6 +39,39 @@ one_line() {
     [ ! -s "$work/out" ] || wrong "$called: a failure with results on stdout"
 }
 
+# What cannot be run here is said by name and counted, by tools/tests.sh. part_not_run PART WHY: the rest of the test is run.
+part_not_run() {
+    printf 'not run: %s: %s\n' "$1" "$2"
+}
+# none_run WHY: nothing of the test is run.
+none_run() {
+    printf 'not run: %s\n' "$1"
+    exit 77
+}
+# built_with FEATURE: as --version names it.
+built_with() {
+    ! "$program" --version | grep -q "^$1: not built in"
+}
+# needs FEATURE...: nothing of the test is run in a build without one of them.
+needs() {
+    for feature in "$@"; do
+        built_with "$feature" || none_run "this build has no $feature"
+    done
+}
+# has PART FEATURE, has_tool PART TOOL: whether a part of the test can be run.
+has() {
+    built_with "$2" || { part_not_run "$1" "this build has no $2" && return 1; }
+}
+has_tool() {
+    command -v "$2" >/dev/null 2>&1 || { part_not_run "$1" "there is no $2" && return 1; }
+}
+# needs_tool TOOL...
+needs_tool() {
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null 2>&1 || none_run "there is no $tool"
+    done
+}
+
 ends() {
     [ "$failures" = 0 ] || { printf '%s: %d wrong\n' "$0" "$failures"; exit 1; }
     exit 0

@@ -5,8 +5,8 @@
 LC_ALL=C
 export LC_ALL
 help=$(readlink -f "$(dirname -- "$program")")/help
-[ -f "$help/lockstep" ] || { echo "no completions in this build"; exit 77; }
-command -v bash >/dev/null 2>&1 || { echo "no bash"; exit 77; }
+[ -f "$help/lockstep" ] || none_run "this build has no completions"
+needs_tool bash
 mkdir "$work/place" "$work/place/folder" "$work/bin" "$work/typed-bash" "$work/typed-zsh"
 touch "$work/place/file"
 ln -s "$(readlink -f "$program")" "$work/bin/lockstep"
@@ -84,15 +84,11 @@ exactly "$("$program" devices | sed -n '1s/cpu:\([0-9]*\) .*/\1/p')" train --dev
 exactly 'fetch' data ''
 exactly '' nonsense
 
-if command -v zsh >/dev/null 2>&1; then
-    zsh -n "$help/_lockstep" || wrong "zsh -n"
-else
-    echo "no zsh: what is typed there is left out"
-fi
 for shell in bash zsh; do
-    command -v $shell >/dev/null 2>&1 || continue
+    has_tool "what is typed in $shell" $shell || continue
     name=lockstep
     [ $shell = bash ] || name=_lockstep
+    $shell -n "$help/$name" || wrong "$shell -n"
     python3 "$here/typed.py" $shell "$help/$name" "$work/typed-$shell" >"$work/out" 2>"$work/err" || wrong "typed into $shell"
 done
 ends

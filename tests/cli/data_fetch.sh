@@ -1,7 +1,7 @@
 #!/bin/sh
 # `data fetch` from a server on this machine: wrong content is refused and leaves nothing, a missing server is an error.
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -q '^data fetch: not built in' && exit 77 # skipped: built without libcurl
+needs 'data fetch'
 mkdir "$work/served" "$work/to"
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
     echo '<html>not what you want</html>' >"$work/served/$name-ubyte.gz"
@@ -36,6 +36,8 @@ if [ -f "$system/train-images-idx3-ubyte.gz" ]; then
     runs 0 train --data "$work/to" --limit 64 --limit-test 10 --epochs 1 --quiet
     runs 0 data fetch --url "$url" --to "$work/to" # again, over files that are there
     runs 0 data fetch --url "$url/" --to "$work/new/folder"
+else
+    part_not_run "a whole download" "Fashion-MNIST is not in $system"
 fi
 runs 1 data fetch --url "$url/nothing" --to "$work/none"
 one_line 'data fetch: '

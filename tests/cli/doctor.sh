@@ -74,12 +74,12 @@ if [ "$(python3 -c 'import os; print(len(os.sched_getaffinity(0)))')" -ge 2 ] &&
         wrong "$called: a transfer that changes a bit is not found"
     unset LD_PRELOAD CORE FAULT
 else
-    echo "one core, or sanitizers: no faulty device tried"
+    part_not_run "a faulty device" "one core, or a build with sanitizers"
 fi
 
 # Data that are not there, damaged, or another set.
 finds 'data: .*nowhere; put train-images' --skip cores --data "$work/nowhere"
-if "$program" --version | grep -q '^fingerprints: libcrypto'; then
+if has "data that are not the set's" fingerprints; then
     python3 "$here/make_data.py" "$work/data" 30 20 || exit 1
     finds "data: .*/train-images-idx3-ubyte: the content is not that of the data set .*; move it away and run 'lockstep data fetch'" \
         --skip cores --data "$work/data"
@@ -89,6 +89,8 @@ if "$program" --version | grep -q '^fingerprints: libcrypto'; then
         cp -rL /usr/share/datasets/fashion-mnist "$work/damaged"
         printf X | dd of="$work/damaged/t10k-labels-idx1-ubyte.gz" bs=1 seek=3000 conv=notrunc 2>/dev/null
         finds 'data: .*t10k-labels-idx1-ubyte' --skip cores --data "$work/damaged"
+    else
+        part_not_run "whole and damaged data" "Fashion-MNIST is not in /usr/share/datasets"
     fi
 fi
 
@@ -104,7 +106,7 @@ program=$work/bin/lockstep
 runs 0 doctor $quiet_checks
 [ ! -e "$build/lockstep-openmpi.so" ] || grep -q '^--  mpi  *no plugin is installed' "$work/out" || wrong "missing plugins are not said"
 for mpi in openmpi mpich; do
-    [ -e "$build/lockstep-$mpi.so" ] || continue
+    [ -e "$build/lockstep-$mpi.so" ] || { part_not_run "a damaged plugin for $mpi" "this build has none" && continue; }
     echo 'no library' >"$work/bin/lockstep-$mpi.so"
     # shellcheck disable=SC2086
     runs 1 doctor $quiet_checks
@@ -129,5 +131,7 @@ if [ -e "$build/lockstep-openmpi.so" ] && [ -e "$build/lockstep-mpich.so" ] && c
     for found in 'data: ' '--checkpoint: ' 'rank 1 on host .*: data: ' 'rank 1 on host .*: --checkpoint: '; do
         grep -qE "^lockstep: $found.*nowhere|^lockstep: $found.*no/where" "$work/err" || wrong "of two ranks '$found' is not told: $(cat "$work/err")"
     done
+else
+    part_not_run "ranks" "this build has not both plugins, or there is no mpirun.openmpi"
 fi
 ends

@@ -1,7 +1,7 @@
 #!/bin/sh
 # `lockstep export`: what it writes, what it takes the shape of the images from, and what it refuses. export.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -q '^weights files: not built in' && exit 77
+needs 'weights files'
 python3 "$here/make_data.py" "$work/data" 120 40 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
@@ -22,7 +22,7 @@ for sizes in '' 1 28x28 1x28x28x1 0x28x28 1x28x-1 x1x28x28 1x28x28x 1xx28x28 1x2
 done
 
 runs 0 train --epochs 1 --save "$work/w.safetensors"
-if "$program" --version | grep -q '^ONNX files: not built in'; then
+if ! has "what is exported" 'ONNX files'; then
     runs 1 export --onnx "$work/m.onnx" --weights "$work/w.safetensors"
     one_line '--onnx: .*built without protobuf-c'
     ends

@@ -5,9 +5,7 @@
 # mirrors; follows what is committed.
 . "$(dirname -- "$0")/common.sh"
 . "$(dirname -- "$0")/bare.sh"
-for tool in debootstrap unshare git; do
-    command -v $tool >/dev/null 2>&1 || { echo "SKIPPED: no $tool"; exit 77; }
-done
+needs_tool debootstrap unshare git
 bare_system "${2-}"
 git clone -q "$(readlink -f "$here/../..")" "$root/root/lockstep" || exit 1
 echo 'APT::Get::Assume-Yes "true";' >"$root/etc/apt/apt.conf.d/yes"
@@ -78,7 +76,7 @@ if there '. /srv/settings; cd lockstep && bench/peers/run --setup torch && build
     peers=yes
 else
     peers=
-    echo "left out: what needs packages that pip does not reach: $(tail -n 1 "$work/err")"
+    part_not_run "what needs packages of pip" "$(tail -n 1 "$work/err")"
 fi
 
 # What the pages name in their text: page, command, and where it is shortened what is run.

@@ -4,7 +4,7 @@
 # in one line, or is noted and the run goes on. --verify and --report over ranks. With `long`, ranks that are late, killed or stopped
 # at start, step, save and exit. hosts_checkpoint.sh PROGRAM openmpi|mpich [long]
 . "$(dirname -- "$0")/mpi.sh"
-"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && skip "this build has no checkpoints"
+needs 'weights files' fingerprints
 cat >"$work/ranks.py" <<'PY'
 import glob, json, os, re, signal, subprocess, sys, threading, time
 

@@ -5,9 +5,7 @@
 root=$here/../..
 build=$(dirname -- "$program")
 prefix=$work/installed
-for tool in cmake pkg-config; do
-    command -v $tool >/dev/null 2>&1 || { echo "no $tool"; exit 77; }
-done
+needs_tool cmake pkg-config
 cmake --install "$build" --prefix "$prefix" >"$work/out" 2>&1 || wrong "cmake --install"
 python3 "$here/make_data.py" "$work/data" 400 100 || exit 1
 LOCKSTEP_DATA=$work/data
@@ -25,10 +23,10 @@ grep -q -- '-O1 -DOWN_FLAGS' "$work/flags/compile_commands.json" || wrong "CMAKE
 # The soname is a link beside the library, and nothing is exported but what the headers declare.
 soname=$(find "$LD_LIBRARY_PATH" -name 'liblockstep.so.[0-9]' -type l)
 [ -e "$soname" ] || wrong "no versioned soname in $(ls "$LD_LIBRARY_PATH")"
-if command -v readelf >/dev/null 2>&1; then
+if has_tool "the soname" readelf; then
     readelf -d "$soname" | grep -qF "Library soname: [${soname##*/}]" || wrong "the soname is not ${soname##*/}"
 fi
-if command -v nm >/dev/null 2>&1; then
+if has_tool "what is exported" nm; then
     nm -D --defined-only "$soname" | awk '{print $3}' | sort >"$work/exported"
     grep -ohE '[ *]ls_[a-z0-9_]+\(' "$prefix/include/lockstep.h" "$prefix/include/lockstep_profile.h" | tr -d ' *(' | sort -u >"$work/declared"
     [ -z "$(comm -23 "$work/exported" "$work/declared")" ] || wrong "exported: $(comm -23 "$work/exported" "$work/declared")"
@@ -73,7 +71,7 @@ run_both() { # FOLDER
 
 # shellcheck disable=SC2086,SC2046 # lists of options
 for compiler in gcc clang; do
-    command -v $compiler >/dev/null 2>&1 || { echo "no $compiler"; continue; }
+    has_tool "programs of $compiler" $compiler || continue
     mkdir "$work/$compiler"
     for name in memory own_operation; do
         try $compiler -std=c11 -O2 $strict "$root/examples/$name.c" -o "$work/$compiler/$name" \
@@ -87,7 +85,7 @@ for compiler in gcc clang; do
     run_both "$work/$compiler"
 done
 # shellcheck disable=SC2086,SC2046
-if command -v g++ >/dev/null 2>&1; then
+if has_tool "a program in C++" g++; then
     mkdir "$work/c++"
     try g++ -std=c++17 -O2 $strict "$here/memory.cpp" -o "$work/c++/memory" $(pkg-config --cflags --libs lockstep)
     run_both "$work/c++"

@@ -4,7 +4,7 @@
 # whole each time. Of ranks one is killed, or all of them with their launcher. A launcher that stays when every rank of its run has ended
 # is killed and counted: it keeps no promise of ours, the run goes on as after any kill. kill_loop.sh PROGRAM [KILLS]
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+needs 'weights files' fingerprints
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA

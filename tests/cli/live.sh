@@ -2,8 +2,8 @@
 # The live view on the screen of a real terminal emulator, tmux: at 20, 80 and 200 columns with and without colour, through
 # resizes, and what Ctrl-C, Ctrl-Z, SIGTERM and a closed pipe leave behind.
 . "$(dirname -- "$0")/common.sh"
-command -v tmux >/dev/null 2>&1 || { echo "no tmux here: skipped"; exit 77; }
-python3 -c 'import pty; pty.openpty()' 2>/dev/null || { echo "no pseudo-terminals here: skipped"; exit 77; }
+needs_tool tmux
+python3 -c 'import pty; pty.openpty()' 2>/dev/null || none_run "there are no pseudo-terminals"
 python3 "$here/make_data.py" "$work/data" 640 64 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA

@@ -6,10 +6,6 @@ mpi=$2
 build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
 program=$build/$(basename -- "$program")
 
-skip() {
-    printf 'SKIPPED: %s\n' "$*"
-    exit 77
-}
 # must COMMAND...: what a test cannot go on without.
 must() {
     "$@" >"$work/out" 2>"$work/err" || {
@@ -26,7 +22,7 @@ has_mpi() {
     *) why="mpirun is not $1's" && return 1 ;;
     esac
 }
-has_mpi "$mpi" || skip "$why"
+has_mpi "$mpi" || none_run "$why"
 launcher=$found
 [ "$mpi" = mpich ] || launcher="$launcher -q --oversubscribe"
 # shellcheck disable=SC2034 # not every test wants it

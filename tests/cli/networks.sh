@@ -8,9 +8,9 @@ link=$3
 relay=$build/tests/cli/relay
 net=ls$$
 
-command -v ip >/dev/null 2>&1 || skip "there is no ip (package iproute2)"
-ip netns add "${net}s" 2>"$work/err" || skip "no rights for network name spaces: $(cat "$work/err")"
-[ "$link" = plain ] || [ -c /dev/net/tun ] || skip "there is no /dev/net/tun"
+needs_tool ip
+ip netns add "${net}s" 2>"$work/err" || none_run "no rights for network name spaces: $(cat "$work/err")"
+[ "$link" = plain ] || [ -c /dev/net/tun ] || none_run "there is no /dev/net/tun"
 
 # Only what runs in these name spaces, and they themselves.
 tear_down() {
@@ -39,7 +39,7 @@ for host in 1 2 3 4; do
             [ ! -s "$work/relay.out" ] || break
             sleep 0.1
         done
-        [ -s "$work/relay.out" ] || skip "no device of one's own: $(cat "$work/relay.err")"
+        [ -s "$work/relay.out" ] || none_run "no device of one's own: $(cat "$work/relay.err")"
     else
         must ip link add eth0 netns "$net$host" type veth peer name "port$host" netns "${net}s"
     fi

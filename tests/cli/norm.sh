@@ -2,7 +2,7 @@
 # --bn: BatchNorm's statistics over the whole batch are those of one shard of it, on any devices, and other ones than the shards'.
 # norm.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -q '^fingerprints: not built in' && exit 77
+needs fingerprints
 python3 "$here/make_data.py" "$work/data" 60 20 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA

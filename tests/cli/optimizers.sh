@@ -2,7 +2,7 @@
 # What goes with optimizers: the same fingerprint and log on any devices and instruction set and after a break, and runs that end when
 # no better epoch comes. optimizers.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+needs 'weights files' fingerprints
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA

@@ -103,7 +103,7 @@ grep -q "^lockstep: --checkpoint: .*: File too large; the weights of step 10 are
 # Disks that are full. A small one is mounted for it, which takes root.
 mkdir "$work/disk" "$work/temporary"
 if ! mount -t tmpfs -o size=1m none "$work/disk" 2>/dev/null; then
-    echo "SKIPPED: no file system can be mounted here: full disks"
+    part_not_run "full disks" "no file system can be mounted here"
     ends
 fi
 trap 'umount "$work/disk"; rm -rf "$work"' EXIT
@@ -118,7 +118,7 @@ place=$(sed -n 's/.* are in //p' "$work/err")
 case $place in "$work"/cache/lockstep/lenet-step-10-*) ;; *) wrong "$called: the weights are not in the cache" ;; esac
 keeps '--checkpoint: .*/checkpoint-000001.safetensors: cannot be written: No space left on device; the weights of step 10 are in ' "$place"
 [ -z "$(find "$work/disk/kept" -type f)" ] || wrong "$called: something is left in the folder"
-if ! "$program" --version | grep -q '^reports: not built in'; then
+if has "a report on a full disk" reports; then
     runs 1 train $steps --report "$work/disk/look" --save "$work/w"
     keeps '--report: .*/disk/look/[a-z.]*: No space left on device$' "$work/w"
     rm -r "$work/disk/look"

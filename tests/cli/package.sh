@@ -6,9 +6,7 @@
 . "$(dirname -- "$0")/bare.sh"
 source=$(readlink -f "$here/../..")
 build=$(readlink -f "$(dirname -- "$program")")
-for tool in debootstrap cpack dpkg-shlibdeps file unshare; do
-    command -v $tool >/dev/null 2>&1 || { echo "SKIPPED: no $tool"; exit 77; }
-done
+needs_tool debootstrap cpack dpkg-shlibdeps file unshare
 
 if ! grep -qx 'CMAKE_INSTALL_PREFIX:PATH=/usr' "$build/CMakeCache.txt"; then
     # Refused in one line, as such a package would look for its plugins elsewhere.

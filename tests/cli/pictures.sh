@@ -2,7 +2,7 @@
 # Pictures from files: predict says what they show, with per cent that Python computes again from logits of the same pixels, which it
 # has made to fit by the formula of docs/data.md.
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -qE '^(weights files|PNG files): not built in' && exit 77
+needs 'weights files' 'PNG files'
 cat >"$work/pictures.py" <<'PY'
 import json, math, os, re, struct, subprocess, sys
 from fractions import Fraction

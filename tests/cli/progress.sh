@@ -5,7 +5,7 @@
 python3 "$here/make_data.py" "$work/data" 640 64 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
-python3 -c 'import pty; pty.openpty()' 2>/dev/null || { echo "no pseudo-terminals here"; exit 77; }
+python3 -c 'import pty; pty.openpty()' 2>/dev/null || none_run "there are no pseudo-terminals"
 
 python3 - "$program" <<'PY' || wrong "the view"
 import fcntl, os, pty, re, signal, struct, subprocess, sys, termios

@@ -14,16 +14,15 @@ refused() { # STATUS PATTERN ARGUMENTS...
     one_line "$pattern"
 }
 
-if ! "$program" --version | grep -q '^reports: cairo'; then
+if ! has "what is in reports" reports; then
     # shellcheck disable=SC2086 # options
     refused 1 '--report: .*built without cairo' train $small --report "$work/look"
     refused 1 'report: .*built without' report "$work/none.jsonl"
-    echo "built without cairo: no reports to look at"
     ends
 fi
 
 # A seed above 2^63 is a seed as others are.
-if ! "$program" --version | grep -q '^weights files: not built in'; then
+if has "large seeds" 'weights files'; then
     # shellcheck disable=SC2086
     runs 0 train $small --epochs 1 --seed 18446744073709551615 --log "$work/seed.jsonl"
     # shellcheck disable=SC2086
@@ -245,7 +244,7 @@ PY
 runs 0 train $small --devices cpu:0 --log "$work/one.jsonl" --report "$work/look-one/"
 cmp "$work/look/curve.png" "$work/look-one/curve.png" || wrong "curve.png depends on the devices"
 # A run that went on from a checkpoint tells all of it, from its log.
-if "$program" --version | grep -q '^weights files: jansson'; then
+if has "a resumed run" 'weights files'; then
     # shellcheck disable=SC2086
     runs 0 train $small --devices cpu:0 --steps 7 --checkpoint "$work/kept" --log "$work/parts.jsonl"
     # shellcheck disable=SC2086

@@ -83,9 +83,45 @@ beside 0.05 tell_tests waits 2>>"$work/said" || got=$?
 [ $got = 7 ] || wrong "what runs beside changes the status: $got"
 grep -q '^gcc, all tests: 2 of 12 tests done ([0-9]* s)$' "$work/said" || wrong "not how many tests are done: $(cat "$work/said")"
 
+# What is not run is named and counted, and is nowhere passed: a whole test, with a reason or without, a case of one that passed, one that
+# is switched off. A failure's output is shown.
+cat >"$work/CTestTestfile.cmake" <<END
+foreach(name passes fails skipped silent partly off)
+  add_test(\${name} "$work/\${name}")
+  set_tests_properties(\${name} PROPERTIES SKIP_RETURN_CODE 77)
+endforeach()
+set_tests_properties(off PROPERTIES DISABLED TRUE)
+END
+printf '#!/bin/sh\necho seen\n' >"$work/passes"
+printf '#!/bin/sh\necho unseen: 2; exit 1\n' >"$work/fails"
+printf '#!/bin/sh\necho "not run: there is no card"; exit 77\n' >"$work/skipped"
+printf '#!/bin/sh\nexit 77\n' >"$work/silent"
+printf '#!/bin/sh\nprintf "[ RUN ] one\\nnot run: one: no python3\\n[ RUN ] two\\nnot run: two: root may all\\n"\n' >"$work/partly"
+cp "$work/passes" "$work/off"
+chmod +x "$work/passes" "$work/fails" "$work/skipped" "$work/silent" "$work/partly" "$work/off"
+not_long='' jobs=2
+. "$tools/tests.sh"
+section 'some tests'
+tests "$work" >"$work/told"
+skip 'no qemu' >>"$work/told"
+cat >"$work/expected" <<'END'
+not run: off: it does not say why
+not run: partly: one: no python3
+not run: partly: two: root may all
+not run: silent: it does not say why
+not run: skipped: there is no card
+not run: some tests: no qemu
+some tests: 0 passed, 0 failed, 1 skipped
+some tests: 2 passed, 1 failed, 5 skipped
+END
+sed -nE 's/ +([0-9]+ passed.*) \([0-9]+ s\)$/ \1/; /^(not run|some tests): /p' "$work/told" | LC_ALL=C sort | cmp -s - "$work/expected" ||
+    wrong "told of what is not run: $(cat "$work/told")"
+grep -q '^unseen: 2$' "$work/told" || wrong "a failure's output is not shown"
+[ "$passed $failed $skipped" = '2 1 6' ] || wrong "counted: $passed passed, $failed failed, $skipped skipped"
+
 # An MPI that comes after the other one, in a tree that was configured in between, is found.
 PATH=${PATH#"$work/bin:"}
-cmake=$(command -v cmake) || { echo "no cmake"; exit 77; }
+cmake=$(command -v cmake) || none_run "there is no cmake"
 mkdir -p "$work/mpi" "$work/wrappers"
 cat >"$work/mpi/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.18)

@@ -4,10 +4,10 @@
 # manual's batch script is put back into the queue by a signal and goes on from its checkpoint. slurm.sh PROGRAM openmpi|mpich
 # Needs root and the packages slurm-wlm and munge; what it starts ends with it.
 if [ -z "${LOCKSTEP_IN_SLURM_TEST-}" ]; then
-    for tool in slurmctld slurmd srun munged ip; do
-        command -v $tool >/dev/null 2>&1 || { echo "SKIPPED: there is no $tool (packages slurm-wlm, munge, iproute2)"; exit 77; }
-    done
-    unshare --fork --pid --mount-proc --uts --net true 2>/dev/null || { echo "SKIPPED: no rights for name spaces"; exit 77; }
+    . "$(dirname -- "$0")/common.sh"
+    needs_tool slurmctld slurmd srun munged ip
+    unshare --fork --pid --mount-proc --uts --net true 2>/dev/null || none_run "no rights for name spaces"
+    rm -rf "$work" # the test in there has its own
     LOCKSTEP_IN_SLURM_TEST=1 exec unshare --fork --pid --kill-child --mount-proc --uts --net "$0" "$@"
 fi
 . "$(dirname -- "$0")/mpi.sh"
@@ -73,7 +73,7 @@ two_idle_nodes() {
     return 1
 }
 must two_idle_nodes
-srun --mpi=list 2>&1 | grep -qw "$speaks" || skip "this Slurm does not speak $speaks"
+srun --mpi=list 2>&1 | grep -qw "$speaks" || none_run "this Slurm does not speak $speaks"
 
 # Two ranks a node, and one; the log and the weights too are one process's.
 launcher="srun --quiet --mpi=$speaks --kill-on-bad-exit=1"

@@ -87,7 +87,7 @@ if len(sys.argv) > 4:
     assert len(spans["checkpoint writer"]) >= 2 and own.count("checkpoint") >= 1, own
 PY
 
-if "$program" --version | grep -q '^weights files: jansson'; then
+if has checkpoints 'weights files'; then
     keep="--checkpoint $work/kept --checkpoint-every 5" all=all
 else
     keep='' all=''
@@ -128,6 +128,8 @@ if [ "$(nproc)" -ge 2 ]; then
     kill "$spinner"
     wait "$spinner" 2>/dev/null
     grep -qE '^trace: to change: other programs had the core of cpu\(1\) for [1-9][0-9] % ' "$work/err" || wrong "a busy core is not named"
+else
+    part_not_run "what to change on two cores" "there is one"
 fi
 
 # Over several processes it is refused by name.
@@ -137,6 +139,8 @@ if [ -e "$build/lockstep-mpich.so" ] && command -v mpirun.mpich >/dev/null; then
         wrong "two ranks: --trace is taken"
     grep -q '^lockstep: .*--trace: works within one process so far' "$work/err" || wrong "two ranks: --trace is not refused by name"
     [ ! -e "$work/ranks.json" ] || wrong "two ranks: a trace all the same"
+else
+    part_not_run ranks "there is no MPICH"
 fi
 
 # With nothing on stderr; stopped in the middle, what was there is written; what cannot be is refused or named.

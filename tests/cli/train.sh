@@ -221,7 +221,7 @@ for weights in w prefixed; do
         runs 0 predict --weights "$work/$weights.safetensors" $strip --limit-test 10 --quiet --out "$work/$weights.npy"
         runs 0 train $small --weights "$work/$weights.safetensors" $strip --lr 0 --steps 1 --quiet
         tail -n 1 "$work/out" >"$work/$weights.train"
-        if ! "$program" --version | grep -q '^ONNX files: not built in'; then
+        if has "export of $weights" 'ONNX files'; then
             runs 0 export --weights "$work/$weights.safetensors" $strip --onnx "$work/$weights.onnx"
         fi
     }

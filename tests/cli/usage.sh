@@ -145,7 +145,7 @@ for file in report.html curve.png curve.svg; do
     rm -f "$work/page"/*
     mkfifo "$work/page/$file"
     printf '%s\n' '{"lockstep":"0.1.0"}' '{"step":1,"loss":2}' >"$work/run.jsonl"
-    if ! "$program" --version | grep -qE '^(weights files|reports): not built in'; then
+    if has "report beside a FIFO" 'weights files' && has "report beside a FIFO" reports; then
         "$program" report "$work/run.jsonl" --out "$work/page" >"$work/out" 2>"$work/err" && wrong "report wrote over a FIFO"
         grep -q "^lockstep: .*$file: .*not a regular file" "$work/err" || wrong "report does not name the FIFO"
     fi
@@ -163,9 +163,8 @@ ln -s nowhere there/dangling
 same() { # OPTIONS...: the last one is named
     usage '--[a-z]+: .* is the same file as ' train --data nowhere "$@"
 }
-if "$program" --version | grep -q '^weights files: not built in'; then
-    first=--trace
-else
+first=--trace
+if has "the file of weights beside others" 'weights files'; then
     first=--save
     same --save x --trace x
 fi

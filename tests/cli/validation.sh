@@ -2,7 +2,7 @@
 # --validate, --keep best and --patience: which images are held out, computed again by Python; the best epoch's weights, also of a run that
 # was broken off. validation.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -qE '^(weights files|fingerprints): not built in' && exit 77
+needs 'weights files' fingerprints
 cat >"$work/validation.py" <<'PY'
 import json, os, re, shutil, subprocess, sys
 
