@@ -24,7 +24,8 @@ def anchors(path):
 def main():
     root = sys.argv[1]
     pages = [os.path.join(root, f) for f in os.listdir(root) if f.endswith(".md")]
-    pages += [os.path.join(root, "docs", f) for f in os.listdir(os.path.join(root, "docs")) if f.endswith(".md")]
+    for folder, _, files in os.walk(os.path.join(root, "docs")):
+        pages += [os.path.join(folder, f) for f in files if f.endswith(".md")]
     bad = links = 0
     for page in sorted(pages):
         with open(page, encoding="utf-8") as f:
