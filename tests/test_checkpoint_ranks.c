@@ -325,9 +325,9 @@ static void every_allocation_of_rank_0_fails(void **state)
 
 typedef struct compared {
     int ranks;
-    int wrong;        /* the rank that computes wrongly; -1: none */
-    int flipped;      /* the rank whose replica is changed; -1: none */
-    const char *name; /* the tensor in it */
+    int wrong;   /* the rank that computes wrongly; -1: none */
+    int flipped; /* the rank whose replica is changed; -1: none */
+    int member;  /* what is wrong, or changed */
     struct {
         ls_status status;
         bool together;
@@ -336,32 +336,29 @@ typedef struct compared {
     } of[WIRE_RANKS];
 } compared;
 
-static bool is_wrong(void *user)
+static int what_is_wrong(int rank, void *user)
 {
-    return user != NULL;
+    const compared *c = user;
+    return rank == c->wrong ? c->member : -1;
 }
 
-/* One bit, as a fault of the memory would have it. */
 static void flip(ls_module *net, const char *name)
 {
     ls_network *network = net->network;
     ls_engine_wait(network->engine);
-    float *values = ls_network_values(network, &network->flat.views[ls_flat_find(&network->flat, name)]);
-    uint32_t bits;
-    memcpy(&bits, &values[1], sizeof bits);
-    bits ^= 1u << 3;
-    memcpy(&values[1], &bits, sizeof bits);
+    const ls_view *view = &network->flat.views[ls_flat_find(&network->flat, name)];
+    verify_flip(ls_network_values(network, view) + view->numbers - 1);
 }
 
 static void compare_rank(ls_cluster *cluster, int rank, void *user)
 {
     compared *c = user;
-    verify_run v = verify_begin(rank == 1 ? "cpu:0-1" : "cpu:0", cluster, is_wrong, rank == c->wrong ? c : NULL);
+    verify_run v = verify_begin(rank == 1 ? "cpu:0-1" : "cpu:0", cluster);
     ls_batch batch;
     while (c->of[rank].steps < 6 && !ls_failed(v.s))
         if (ls_next(v.data, &batch)) {
             if (rank == c->flipped && c->of[rank].steps == 3)
-                flip(v.net, c->name);
+                flip(v.net, verify_members[c->member].tensor);
             ls_backward(test_losses(v.net, &batch));
             ls_verify(v.trainer);
             if (ls_step(v.trainer) == LS_OK)
@@ -377,6 +374,7 @@ static void compare_rank(ls_cluster *cluster, int rank, void *user)
 static void compare(compared *c)
 {
     memset(c->of, 0, sizeof c->of);
+    verify_make_wrong(what_is_wrong, c);
     wire_run(c->ranks, compare_rank, c);
 }
 
@@ -398,12 +396,16 @@ static void ranks_that_agree_train_as_ever(void **state)
     }
 }
 
+/* `behind` stands before what differs. */
 static void assert_named(compared *c, int steps, const char *before, const char *behind)
 {
+    char first[256];
+    const verify_member *m = &verify_members[c->member];
+    snprintf(first, sizeof first, "%s, first in %s; ", behind, c->flipped >= 0 ? m->tensor : m->words);
     compare(c);
     for (int r = 0; r < c->ranks; r++) {
-        if (!strstr(c->of[r].message, before) || !strstr(c->of[r].message, behind))
-            fail_msg("%s", c->of[r].message);
+        if (!strstr(c->of[r].message, before) || !strstr(c->of[r].message, first))
+            fail_msg("%s: \"%s\"", m->words, c->of[r].message);
         assert_int_equal(c->of[r].status, LS_DIFFERS);
         assert_true(c->of[r].together);
         assert_int_equal(c->of[r].steps, steps);
@@ -411,25 +413,33 @@ static void assert_named(compared *c, int steps, const char *before, const char 
     }
 }
 
+/* Whatever comes out wrong, on any rank in turn. */
 static void a_rank_that_computes_wrongly_is_named(void **state)
 {
     (void)state;
-    assert_named(&(compared){.ranks = 4, .wrong = 2, .flipped = -1}, 0, "ls_verify: step 1, shard 0: rank 2 on host ",
-                 ", cpu(0) computes other bits than 4 of the 5 devices, first in the gradient of 0.weight");
-    assert_named(&(compared){.ranks = 3, .wrong = 1, .flipped = -1}, 0, "ls_verify: step 1, shard 0: rank 0 on host ",
-                 ", cpu(0) and rank 1 on host ");
+    for (int m = 0; m < VERIFY_MEMBERS; m++) {
+        char rank[64];
+        compared c = {.ranks = 4, .wrong = m % 2 ? 0 : 2 + m / 2 % 2, .flipped = -1, .member = m};
+        snprintf(rank, sizeof rank, "ls_verify: step 1, shard 0: rank %d on host ", c.wrong);
+        assert_named(&c, 0, rank, ", cpu(0) computes other bits than 4 of the 5 devices");
+    }
+    compared c = {.ranks = 2, .wrong = 0, .flipped = -1};
+    assert_named(&c, 0, "ls_verify: step 1, shard 0: rank 0 on host ", " computes other bits than 2 of the 3 devices");
+    c = (compared){.ranks = 3, .wrong = 1, .flipped = -1}; /* its two devices are as many as the others' */
+    assert_named(&c, 0, "ls_verify: step 1, shard 0: rank 0 on host ", ", cpu(0) compute different bits");
 }
 
 static void a_replica_that_differs_is_named(void **state)
 {
     (void)state;
-    assert_named(&(compared){.ranks = 4, .wrong = -1, .flipped = 3, .name = "last.bias"}, 3,
-                 "ls_verify: step 4: rank 3 on host ", " has other values than 3 of the 4 ranks, first in last.bias; ");
-    assert_named(&(compared){.ranks = 3, .wrong = -1, .flipped = 0, .name = "1.running_var"}, 3,
-                 "ls_verify: step 4: rank 0 on host ",
-                 " has other values than 2 of the 3 ranks, first in 1.running_var; ");
-    assert_named(&(compared){.ranks = 2, .wrong = -1, .flipped = 1, .name = "0.weight"}, 3,
-                 "ls_verify: step 4: rank 0 on host ", " have different values, first in 0.weight; ");
+    for (int m = 0; m < VERIFY_TENSORS; m++) {
+        char rank[64];
+        compared c = {.ranks = 3, .wrong = -1, .flipped = m % 3, .member = m};
+        snprintf(rank, sizeof rank, "ls_verify: step 4: rank %d on host ", m % 3);
+        assert_named(&c, 3, rank, " has other values than 2 of the 3 ranks");
+    }
+    compared c = {.ranks = 2, .wrong = -1, .flipped = 1};
+    assert_named(&c, 3, "ls_verify: step 4: rank 0 on host ", " have different values");
 }
 
 /* ---- What ranks know of each other ---- */

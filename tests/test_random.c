@@ -1,7 +1,8 @@
 /* The generator: Random123's known answers, the mapping of streams (whose bits are a promise: a seed means the same run
- * in every version), and the shapes of the distributions. */
+ * in every version), and the shapes of the distributions. And what is drawn from it: a network's first weights, and dropout. */
 #include "support.h"
 
+#include <lockstep.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,72 @@ static void permutations_are_fair(void **state)
     assert_true(chi < 55); /* 23 degrees of freedom */
 }
 
+/* ---- First weights ---- */
+
+static ls_tensor *product(ls_module *self, ls_tensor *x)
+{
+    return ls_matmul(x, ls_parameter(self, "weight", LS_SHAPE(11, 6)));
+}
+
+/* What a network starts with: its own products too, whose weights lie the other way. */
+static const struct start {
+    const char *name;
+    int numbers, in, out; /* drawn by these fans; 0: not drawn */
+    float fill;
+} starts[] = {{"0.weight", 7 * 2 * 9, 2 * 9, 7 * 9, 0},
+              {"0.bias", 7, 0, 0, 0},
+              {"1.weight", 7, 0, 0, 1},
+              {"1.bias", 7, 0, 0, 0},
+              {"1.running_mean", 7, 0, 0, 0},
+              {"1.running_var", 7, 0, 0, 1},
+              {"3.weight", 11 * 28, 28, 11, 0},
+              {"3.bias", 11, 0, 0, 0},
+              {"4.weight", 11 * 6, 11, 6, 0}};
+enum { STARTS = sizeof starts / sizeof *starts };
+
+static ls_module *start_network(ls_session *s, const ls_init *how)
+{
+    static const uint8_t image[2 * 4 * 4], label[1];
+    ls_init init = *how;
+    init.like = ls_data_from_memory(s, image, label, 1, 2, 4, 4, 2, NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 7, 3, NULL), ls_nn_batch_norm(s), ls_nn_fn(s, ls_flatten),
+                                              ls_nn_linear(s, 11), ls_block(s, product, NULL)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &init);
+    return net;
+}
+
+/* The header's formulas, with the generator's numbers: uniform(+-sqrt(6/(fan_in+fan_out))), normal(sqrt(2/fan_in)), normal(scale). */
+static double drawn(const ls_init *how, const struct start *p, const ls_random_stream *stream, uint64_t i)
+{
+    if (how->kind == LS_XAVIER)
+        return sqrt(6.0 / (p->in + p->out)) * (2 * ls_random_uniform(stream, i) - 1);
+    double deviation = how->kind == LS_HE ? sqrt(2.0 / p->in) : how->scale > 0 ? how->scale : 0.01;
+    return deviation * ls_random_normal(stream, i);
+}
+
+static void first_weights_are_as_said(void **state)
+{
+    (void)state;
+    static const ls_init kinds[] = {{.kind = LS_XAVIER}, {.kind = LS_HE}, {.kind = LS_NORMAL}, {.scale = 0.3}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        ls_session *s = ls_open(&(ls_options){.seed = k});
+        ls_module *net = start_network(s, &kinds[k]);
+        assert_string_equal(ls_message(s), "");
+        assert_int_equal(ls_parameter_count(net), STARTS);
+        for (const struct start *p = starts; p < starts + STARTS; p++) {
+            float values[11 * 28];
+            const ls_random_stream stream = {k, LS_FOR_WEIGHTS, ls_hash_name(p->name), 0};
+            assert_int_equal(ls_read_parameter(net, p->name, values, p->numbers), LS_OK);
+            for (int i = 0; i < p->numbers; i++) {
+                double wanted = p->in ? drawn(&kinds[k], p, &stream, (uint64_t)i) : p->fill;
+                if (fabs(values[i] - wanted) > 1e-7 * fabs(wanted))
+                    fail_msg("%s, number %d: %.9g, wanted %.9g", p->name, i, values[i], wanted);
+            }
+        }
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +243,7 @@ int main(void)
         cmocka_unit_test(normal_inverts_the_distribution),
         cmocka_unit_test(permutations),
         cmocka_unit_test(permutations_are_fair),
+        cmocka_unit_test(first_weights_are_as_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

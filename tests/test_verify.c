@@ -12,15 +12,17 @@
 
 /* A device whose arithmetic is broken, or that errs once. */
 static enum { RIGHT, ONE_THREAD, ONE_CALL } fault;
+static int member; /* that comes out wrong */
 static atomic_int threads, calls;
 static _Thread_local int thread_number;
 
-static bool is_wrong(void *user)
+static int what_is_wrong(int rank, void *user)
 {
-    (void)user;
+    (void)rank, (void)user;
     if (!thread_number)
         thread_number = ++threads;
-    return (fault == ONE_THREAD && thread_number == 1) || (fault == ONE_CALL && ++calls == 2);
+    const bool wrong = (fault == ONE_THREAD && thread_number == 1) || (fault == ONE_CALL && ++calls == 2);
+    return wrong ? member : -1;
 }
 
 /* Trains six steps on a list of devices, comparing before each where asked to. The session, open. */
@@ -28,7 +30,8 @@ static ls_session *run(const char *devices, int kind, bool verify, char digits[6
 {
     threads = calls = 0;
     fault = kind;
-    verify_run r = verify_begin(devices, NULL, is_wrong, NULL);
+    verify_make_wrong(what_is_wrong, NULL);
+    verify_run r = verify_begin(devices, NULL);
     ls_batch batch;
     for (int step = 0; step < 6 && !ls_failed(r.s);)
         if (ls_next(r.data, &batch)) {
@@ -38,6 +41,8 @@ static ls_session *run(const char *devices, int kind, bool verify, char digits[6
             ls_step(r.trainer);
             step++;
         }
+    if (!ls_failed(r.s))
+        assert_int_equal(ls_parameter_count(r.net), VERIFY_TENSORS); /* each is one of the members */
     ls_fingerprint(r.net, digits);
     return r.s;
 }
@@ -59,22 +64,25 @@ static void they_agree(void **state)
 
 static void assert_named(const char *devices, int kind, const char *words)
 {
-    char digits[65];
+    char digits[65], first[64];
     ls_session *s = run(devices, kind, true, digits);
-    if (!strstr(ls_message(s), words))
-        fail_msg("on %s: %s", devices, ls_message(s));
-    assert_non_null(strstr(ls_message(s), "ls_verify: step 1, shard 0: cpu("));
-    assert_non_null(strstr(ls_message(s), ", first in the gradient of 0.weight"));
+    snprintf(first, sizeof first, ", first in %s; ", verify_members[member].words);
+    if (!strstr(ls_message(s), "ls_verify: step 1, shard 0: cpu(") || !strstr(ls_message(s), words) ||
+        !strstr(ls_message(s), first))
+        fail_msg("on %s, wrong in %s: %s", devices, verify_members[member].words, ls_message(s));
     assert_int_equal(ls_close(s), LS_DIFFERS);
 }
 
+/* Whatever it is that comes out wrong. */
 static void one_is_wrong(void **state)
 {
     (void)state;
-    assert_named("cpu:0-2", ONE_THREAD, "computes other bits than 2 of the 3 devices");
-    assert_named("cpu:0-6", ONE_CALL, "computes other bits than 6 of the 7 devices");
-    assert_named("cpu:0-1", ONE_THREAD, "cpu(0) and cpu(1) compute different bits");
-    assert_named("cpu:0", ONE_CALL, "cpu(0) computes other bits the second time");
+    for (member = 0; member < VERIFY_MEMBERS; member++) {
+        assert_named("cpu:0-2", ONE_THREAD, "computes other bits than 2 of the 3 devices");
+        assert_named("cpu:0-6", ONE_CALL, "computes other bits than 6 of the 7 devices");
+        assert_named("cpu:0-1", ONE_THREAD, "cpu(0) and cpu(1) compute different bits");
+        assert_named("cpu:0", ONE_CALL, "cpu(0) computes other bits the second time");
+    }
 }
 
 static void wrong_calls(void **state)
