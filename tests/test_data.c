@@ -1,6 +1,7 @@
 /* idx files with every fault that happened to someone, the search for Fashion-MNIST, and the order of an epoch. */
 #include "files.h"
 
+#include <lockstep.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #endif
 
 enum { IMAGES = 3, HEIGHT = 4, WIDTH = 5, BODY = IMAGES * HEIGHT * WIDTH, FILE_SIZE = 16 + BODY };
+enum { SUMMED = 96 }; /* bytes of the images whose sums are looked at */
 
 static const unsigned char IMAGE_HEADER[16] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, HEIGHT, 0, 0, 0, WIDTH};
 
@@ -581,6 +583,80 @@ static void limits_and_batches(void **state)
     test_context_done();
 }
 
+/* ---- Sums ---- */
+
+/* The checksum that ranks compare, and the data of the settings that a checkpoint compares, of images that begin at `values`. */
+typedef struct sums {
+    uint64_t quick;
+    char described[64];
+} sums;
+
+static sums sums_of(const ls_images *form, const void *values, const uint8_t *labels, const ls_loader *loader)
+{
+    sums of = {0};
+    ls_context *context = test_context();
+    ls_images images = *form;
+    assert_int_equal(ls_images_reserve(context, &images, LS_BAD_SHAPE, "a test's images"), LS_OK);
+    memcpy(images.values, values, SUMMED);
+    memcpy(images.labels, labels, (size_t)images.rows);
+    ls_data *data = ls_data_new(context, 0, &images, loader);
+    of.quick = ls_data_checksum(data);
+#if LOCKSTEP_HAVE_CRYPTO
+    assert_int_equal(ls_data_describe(data, of.described), LS_OK);
+#endif
+    ls_data_free(data);
+    test_context_done();
+    return of;
+}
+
+static void assert_same(const sums *a, const sums *b, bool same, const char *what, int place)
+{
+    if ((a->quick == b->quick) != same)
+        fail_msg("the checksum is %s after a change of %s %d", same ? "another" : "the same", what, place);
+#if LOCKSTEP_HAVE_CRYPTO
+    if ((strcmp(a->described, b->described) == 0) != same)
+        fail_msg("the settings' sum is %s after a change of %s %d", same ? "another" : "the same", what, place);
+#endif
+}
+
+/* Each byte, each label and each size counts; what is not used does not. */
+static void all_of_the_data_is_in_its_sums(void **state)
+{
+    (void)state;
+    static const ls_images form = {.rows = 4, .channels = 2, .height = 3, .width = 4, .classes = 4};
+    static const ls_images others[] = {
+        {.rows = 4, .channels = 3, .height = 2, .width = 4, .classes = 4},
+        {.rows = 4, .channels = 2, .height = 4, .width = 3, .classes = 4},
+        {.rows = 4, .channels = 4, .height = 3, .width = 2, .classes = 4},
+        {.rows = 4, .channels = 2, .height = 3, .width = 4, .classes = 5},
+        {.rows = 4, .channels = 1, .height = 2, .width = 3, .classes = 4, .floats = true},
+        {.rows = 2, .channels = 4, .height = 3, .width = 4, .classes = 4},
+        {.rows = 8, .channels = 1, .height = 3, .width = 4, .classes = 4}};
+    uint8_t bytes[SUMMED], labels[8] = {0, 2, 1, 2, 0, 0, 1, 2};
+    for (int i = 0; i < SUMMED; i++)
+        bytes[i] = (uint8_t)(i * 37 % 101);
+    const sums whole = sums_of(&form, bytes, labels, NULL);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const sums other = sums_of(&others[i], bytes, labels, NULL);
+        assert_same(&whole, &other, false, "shape", (int)i);
+    }
+    const ls_loader limit = {.limit = 3};
+    const sums limited = sums_of(&form, bytes, labels, &limit);
+    assert_same(&whole, &limited, false, "limit", 3);
+    for (int i = 0; i < SUMMED + 4; i++) {
+        uint8_t *changed = i < SUMMED ? &bytes[i] : &labels[i - SUMMED];
+        const char *what = i < SUMMED ? "byte" : "label";
+        const bool used = i < SUMMED ? i < SUMMED / 4 * 3 : i < SUMMED + 3;
+        *changed ^= 1;
+        const sums other = sums_of(&form, bytes, labels, NULL), other_limited = sums_of(&form, bytes, labels, &limit);
+        *changed ^= 1;
+        assert_same(&whole, &other, false, what, i);
+        assert_same(&limited, &other_limited, !used, what, i);
+    }
+    const sums again = sums_of(&form, bytes, labels, &(ls_loader){.batch = 2, .shuffle = true, .augment.flip = true});
+    assert_same(&whole, &again, true, "order", 0); /* which is compared by itself */
+}
+
 static void expect_not_verified(ls_status status, const char *message_part)
 {
     ls_session *s = ls_open(NULL);
@@ -631,6 +707,7 @@ int main(void)
         test(file_order),
         test(shuffled_order),
         test(limits_and_batches),
+        test(all_of_the_data_is_in_its_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

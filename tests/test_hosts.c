@@ -515,17 +515,6 @@ static void processes_of_torchrun_do_not_train_alone(void **state)
     unsetenv("WORLD_SIZE");
 }
 
-static void data_have_a_checksum(void **state)
-{
-    (void)state;
-    plan p = {.batch = 8, .rows = 20}, shorter = {.batch = 8, .rows = 19};
-    ls_session *s = ls_open(NULL);
-    uint64_t sum = ls_data_checksum(small_data(s, &p));
-    assert_true(sum == ls_data_checksum(small_data(s, &p)));
-    assert_true(sum != ls_data_checksum(small_data(s, &shorter)));
-    assert_int_equal(ls_close(s), LS_OK);
-}
-
 static void a_canary_sings_alike_on_all_devices(void **state)
 {
     (void)state;
@@ -567,7 +556,6 @@ int main(void)
         cmocka_unit_test(signs_travel_while_the_wire_is_in_use),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(processes_of_torchrun_do_not_train_alone),
-        cmocka_unit_test(data_have_a_checksum),
         cmocka_unit_test(a_canary_sings_alike_on_all_devices),
         cmocka_unit_test(plugins_can_be_loaded),
     };
