@@ -8,6 +8,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The folder that a path's last name is in, to be freed; NULL without memory. */
+static char *folder_of(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return strndup(length ? path : ".", length ? length : 1);
+}
+
 int check_folder(const char *option, const char *folder)
 {
     struct stat about;
@@ -21,31 +34,31 @@ int check_new_folder(const char *option, const char *folder)
     struct stat about;
     if (stat(folder, &about) == 0 || errno != ENOENT)
         return check_folder(option, folder);
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/')
-        length--;
-    while (length > 0 && folder[length - 1] != '/')
-        length--;
-    while (length > 1 && folder[length - 1] == '/')
-        length--;
-    char *above = strndup(length ? folder : ".", length ? length : 1);
+    char *above = folder_of(folder);
     int status = above ? check_folder(option, above) : failed(option, "%s", strerror(ENOMEM));
     free(above);
     return status;
 }
 
-int make_folder(const char *option, const char *folder)
+/* A new name itself lasts only once its folder is on the disk; a file system that cannot say so keeps it anyway. */
+static void settle(const char *path)
 {
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return failed(option, "%s: %s", folder, strerror(errno));
-    return check_folder(option, folder);
+    char *folder = folder_of(path);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(folder);
 }
 
-/* The folder of a path, to be freed; NULL without memory. */
-static char *folder_of(const char *path)
+int make_folder(const char *option, const char *folder)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+    if (mkdir(folder, 0777) == 0)
+        settle(folder);
+    else if (errno != EEXIST)
+        return failed(option, "%s: %s", folder, strerror(errno));
+    return check_folder(option, folder);
 }
 
 /* A file is written under a temporary name, which is longer by a process's number and a few letters more. */
@@ -137,18 +150,6 @@ bool whole_begin(whole_file *f, const char *folder, const char *name)
     return false;
 }
 
-/* The new name itself lasts only once the folder is on the disk; a file system that cannot say so keeps it anyway. */
-static void settle_folder(const char *path)
-{
-    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path) + 1);
-    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
 bool whole_end(whole_file *f, bool good)
 {
     errno = 0;
@@ -164,7 +165,7 @@ bool whole_end(whole_file *f, bool good)
     }
     error = error ? error : EIO;
     if (good)
-        settle_folder(f->path);
+        settle(f->path);
     else
         unlink(f->temporary);
     free(f->path);

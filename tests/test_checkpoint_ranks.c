@@ -261,7 +261,6 @@ static void save_and_go_on(over *o, part *p, int rank)
 static void every_system_call_fails(void **state)
 {
     (void)state;
-    int met = 0;
     for (int n = 1, done = 0; !done; n++) {
         over *o = calloc(1, sizeof *o);
         *o = (over){.h = usual, .ranks = 1, .to = 2};
@@ -270,16 +269,15 @@ static void every_system_call_fails(void **state)
         test_fault(n, ENOSPC);
         go(o);
         done = !test_fault_met();
+        assert_true(o->parts[1].caught || test_fault_passes());
         test_fault(0, 0);
         assert_done(o);
         assert_string_equal(o->parts[2].digits, reference(&usual));
-        met += o->parts[1].caught;
         int from = assert_goes_on(&usual);
         assert_true(from == 2 || from == 4 || from == STEPS - 1);
         free(o);
         empty_folder();
     }
-    assert_true(met > 6);
 }
 
 static int failing; /* the allocation of rank 0 in what comes that fails; 0: none */

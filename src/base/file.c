@@ -123,6 +123,31 @@ static int make_directory(const char *path)
     return 0;
 }
 
+/* The directory that a path's last name is in. */
+static char *directory_of(ls_context *context, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ls_copy_string(context, ".", "a path");
+    return ls_format(context, "a path", "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+/* A new name lasts only once its directory is on the disk. */
+static ls_status sync_directory(ls_context *context, const char *path, const char *directory)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return ls_raise(context, LS_IO, "%s: cannot be made durable (its directory cannot be opened): %s", path,
+                        strerror(errno));
+    /* Some file systems cannot sync a directory and say EINVAL; they have nothing to sync. */
+    ls_status status = LS_OK;
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+        status = ls_raise(context, LS_IO, "%s: cannot be made durable (fsync of its directory failed): %s", path,
+                          strerror(errno));
+    close(fd);
+    return status;
+}
+
 /* ---- Replacing --------------------------------------------------------------------------------------------------- */
 
 struct ls_replace {
@@ -133,14 +158,6 @@ struct ls_replace {
     int64_t bytes;   /* written */
     ls_sha256 *hash; /* of what is written now; the caller's */
 };
-
-static char *directory_of(ls_context *context, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return ls_copy_string(context, ".", "a path");
-    return ls_format(context, "a path", "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
 
 static void release(ls_replace *replace)
 {
@@ -234,21 +251,6 @@ const char *ls_replace_temporary(const ls_replace *replace)
     return replace->temporary;
 }
 
-static ls_status sync_directory(ls_replace *replace)
-{
-    int fd = open(replace->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return fail(replace, "made durable (its directory cannot be opened)", errno);
-    /* Some file systems cannot sync a directory and say EINVAL; they have nothing to sync. */
-    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) {
-        int error = errno;
-        close(fd);
-        return fail(replace, "made durable (fsync of its directory failed)", error);
-    }
-    close(fd);
-    return LS_OK;
-}
-
 ls_status ls_replace_end(ls_replace *replace)
 {
     if (!replace)
@@ -263,7 +265,7 @@ ls_status ls_replace_end(ls_replace *replace)
     if (replace->failed)
         unlink(replace->temporary);
     else
-        sync_directory(replace);
+        replace->failed = sync_directory(replace->context, replace->path, replace->directory) != LS_OK;
     ls_status status = replace->failed ? ls_context_status(replace->context) : LS_OK;
     release(replace);
     return status;
@@ -280,6 +282,17 @@ void ls_replace_drop(ls_replace *replace)
 
 /* ---- Directories ------------------------------------------------------------------------------------------------- */
 
+/* One that is new is on the disk before anything is put into it; where nobody may read the one above, that is left to the system. */
+static ls_status settle_new(ls_context *context, const char *path)
+{
+    char *above = directory_of(context, path);
+    if (!above)
+        return ls_context_status(context);
+    ls_status status = access(above, R_OK) == 0 ? sync_directory(context, path, above) : LS_OK;
+    ls_release(context, above);
+    return status;
+}
+
 ls_status ls_make_directories(ls_context *context, const char *path)
 {
     char *copy = ls_copy_string(context, path, "a path");
@@ -295,6 +308,8 @@ ls_status ls_make_directories(ls_context *context, const char *path)
         int error = make_directory(copy);
         if (error && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
             status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(error));
+        else if (!error)
+            status = settle_new(context, copy);
         at[1] = next;
     }
     ls_release(context, copy);

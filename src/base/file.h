@@ -52,7 +52,7 @@ ls_status ls_replace_end(ls_replace *replace);
 /* Drops what was written. NULL is fine. */
 void ls_replace_drop(ls_replace *replace);
 
-/* Makes a directory and those above it; one that exists is fine. */
+/* Makes a directory and those above it, each on the disk before the next; one that exists is fine. */
 ls_status ls_make_directories(ls_context *context, const char *path);
 
 #endif

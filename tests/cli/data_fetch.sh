@@ -1,6 +1,8 @@
 #!/bin/sh
-# `data fetch` from a server on this machine: wrong content is refused and leaves nothing, a missing server is an error.
+# `data fetch` from a server on this machine: wrong content is refused and leaves nothing, a missing server is an error, and what is
+# told is on the disk. data_fetch.sh RECORDED: the program with a record of what it does to files (recorded.c).
 . "$(dirname -- "$0")/common.sh"
+. "$here/recorded.sh"
 needs 'data fetch'
 mkdir "$work/served" "$work/to"
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
@@ -35,7 +37,16 @@ if [ -f "$system/train-images-idx3-ubyte.gz" ]; then
     cmp -s "$system/t10k-labels-idx1-ubyte.gz" "$work/to/t10k-labels-idx1-ubyte.gz" || wrong "another file than was served"
     runs 0 train --data "$work/to" --limit 64 --limit-test 10 --epochs 1 --quiet
     runs 0 data fetch --url "$url" --to "$work/to" # again, over files that are there
+    record "$work"
     runs 0 data fetch --url "$url/" --to "$work/new/folder"
+    {
+        made new .
+        made new/folder new
+        for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+            of_library "new/folder/$name-ubyte.gz" new/folder
+        done
+    } >"$work/wanted"
+    is_recorded
 else
     part_not_run "a whole download" "Fashion-MNIST is not in $system"
 fi
