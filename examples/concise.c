@@ -84,6 +84,29 @@ static void show_parts(ls_module *net)
         puts("not initialized on cpu(7)");
 }
 
+/* The minutes that so many epochs will take, by the second of two steps. The first one also prepares, and takes longer. */
+static double minutes(ls_module *net, int num_devices, ls_loader loader, int epochs)
+{
+    ls_session *s = ls_session_of(net);
+    int scope = ls_enter(s);
+    ls_data *data = ls_fashion_mnist(s, LS_TRAIN, &loader);
+    ls_initialize(net, ls_try_devices(s, num_devices), &(ls_init){.kind = LS_NORMAL, .scale = 0.01, .force = true});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_timer timer = {0};
+    ls_batch b;
+    for (int i = 0; i < 2 && ls_next(data, &b); i++) {
+        timer = (ls_timer){0};
+        ls_timer_start(&timer);
+        ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
+        ls_step(trainer);
+        ls_wait(s);
+        ls_timer_stop(&timer);
+    }
+    double seconds = epochs * ls_data_batches(data) * ls_timer_avg(&timer);
+    ls_leave(s, scope);
+    return seconds / 60;
+}
+
 int main(int argc, char **argv)
 {
     int epochs = 10, images = 0;
@@ -93,8 +116,11 @@ int main(int argc, char **argv)
     ls_session *s = ls_open(NULL);
     ls_module *net = resnet18(s, 10);
     show_parts(net);
-    train(net, 1, (ls_loader){.batch = 256, .limit = images}, 0.1, epochs);
-    train(net, 2, (ls_loader){.batch = 512, .limit = images}, 0.2, epochs); /* both grow with the devices */
+    const ls_loader small = {.batch = 256, .limit = images}, large = {.batch = 512, .limit = images};
+    double first = minutes(net, 1, small, epochs), second = minutes(net, 2, large, epochs);
+    fprintf(stderr, "two trainings: the first will take about %.1f minutes, the second %.1f\n", first, second);
+    train(net, 1, small, 0.1, epochs);
+    train(net, 2, large, 0.2, epochs); /* both grow with the devices */
     if (ls_failed(s))
         fprintf(stderr, "concise: %s\n", ls_message(s));
     return ls_close(s) == LS_OK ? 0 : 1;

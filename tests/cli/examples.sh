@@ -76,7 +76,9 @@ PY
 prints "$acc_line\[cpu\(0\)\]"
 prints "$acc_line\[cpu\(0\), cpu\(1\)\]"
 
-example concise 1 32
+example concise 1 16
+head -n 1 "$work/err" | grep -qE "^two trainings: the first will take about [0-9.]+ minutes, the second [0-9.]+$" ||
+    wrong "$called does not begin with how long it will take"
 says '0.weight: shape not known before the first forward'
 says 'not initialized on cpu(7)'
 python3 - "$work/out" <<'PY' || wrong "$called: the forward on parts, and the first filter on each device"
