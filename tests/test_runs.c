@@ -1,12 +1,14 @@
-/* How shards and buckets are dealt out among ranks. */
+/* How shards and buckets are dealt out among ranks, and the order in which shards' numbers are summed. */
 #include <string.h>
 
 #include "cluster/cluster.h"
 #include "comm/groups.h"
 #include "comm/runs.h"
+#include "comm/tree.h"
 #include "support.h"
 
-/* Runs follow one another over all shards, and each consists of its nodes. */
+/* Runs follow one another over all shards, and each consists of its nodes, of which no two, and none with nothing beside it, are one
+ * higher up. */
 static void check_runs(const ls_runs *runs, int leaves)
 {
     int size = 1, next = 0;
@@ -21,6 +23,10 @@ static void check_runs(const ls_runs *runs, int leaves)
             for (; low < size; low *= 2)
                 high *= 2;
             assert_int_equal(low - size, next);
+            if (runs->nodes[i] > 1 && runs->nodes[i] % 2 == 0) { /* the left one of two */
+                assert_true(high - size < leaves);
+                assert_true(i + 1 == runs->first_node[p + 1] || runs->nodes[i + 1] != runs->nodes[i] + 1);
+            }
             next = high - size < leaves ? high - size : leaves;
         }
         assert_int_equal(next, runs->begin[p + 1]);
@@ -31,7 +37,34 @@ static void check_runs(const ls_runs *runs, int leaves)
     }
 }
 
-/* Every shard has one rank, no rank more than its share, in groups too, whose runs are their members'. */
+static int halvings(int number)
+{
+    int n = 0;
+    for (; number > 0 && number % 2 == 0; number /= 2)
+        n++;
+    return n;
+}
+
+/* Of all places where the run of one of the parts [first, end) could end, with what the parts behind it may and must have, it does at the
+ * one that most halvings divide. */
+static void check_ends(const ls_runs *runs, int first, int end)
+{
+    int most = 0, least = 0;
+    for (int p = end - 1; p > first; p--) {
+        most += runs->most[p];
+        least += runs->least[p];
+        const int from = runs->begin[p - 1], to = runs->begin[p];
+        for (int other = from; other <= runs->begin[end]; other++) {
+            const bool may = other - from >= runs->least[p - 1] && other - from <= runs->most[p - 1] &&
+                             runs->begin[end] - other >= least && runs->begin[end] - other <= most;
+            assert_true(may || other != to);
+            assert_true(!may || other == to || halvings(other) < halvings(to));
+        }
+    }
+}
+
+/* Every shard has one rank, no rank more than its share, in groups too, whose runs are their members'. Where there are fewer shards than
+ * ranks the first ones have one each. */
 static void runs_cover_all_shards(void **state)
 {
     (void)state;
@@ -43,6 +76,12 @@ static void runs_cover_all_shards(void **state)
             assert_int_equal(ls_runs_reserve(&alone, &context, n, leaves), LS_OK);
             ls_runs_cut(&alone, leaves);
             check_runs(&alone, leaves);
+            if (leaves >= n)
+                check_ends(&alone, 0, n);
+            for (int p = 0; p < n; p++) {
+                assert_true(leaves >= n || alone.begin[p] == (p < leaves ? p : leaves));
+                assert_true(alone.most[p] == (leaves - 1) / n + 1 && alone.least[p] == (leaves >= n));
+            }
             for (int members = 1; members <= 5; members++) {
                 ls_runs ranks = {0}, groups = {0};
                 int first[18], g = 0;
@@ -58,6 +97,10 @@ static void runs_cover_all_shards(void **state)
                     assert_in_range(ranks.begin[p + 1] - ranks.begin[p], leaves >= n, (leaves - 1) / n + 1);
                 for (int i = 0; i <= g; i++)
                     assert_int_equal(groups.begin[i], ranks.begin[first[i]]);
+                if (leaves >= n)
+                    check_ends(&groups, 0, g);
+                for (int i = 0; i < g && leaves >= n; i++)
+                    check_ends(&ranks, first[i], first[i + 1]);
                 if (members == 1)
                     assert_memory_equal(ranks.begin, alone.begin, (size_t)(n + 1) * sizeof *ranks.begin);
                 ls_runs_destroy(&ranks, &context);
@@ -102,6 +145,10 @@ static void no_cut_by_speed_is_done_earlier(void **state)
             ls_runs_cut_groups(&ranks, &groups, first, paces[i], leaves);
             check_runs(&ranks, leaves);
             check_runs(&groups, leaves);
+            for (int g = 0; g < 2 && leaves >= 5; g++)
+                check_ends(&ranks, first[g], first[g + 1]);
+            if (leaves >= 5)
+                check_ends(&groups, 0, 2);
             double takes = 0;
             for (int p = 0; p < 5; p++) {
                 double time = seconds_for(&paces[i][p], ranks.begin[p + 1] - ranks.begin[p]);
@@ -155,12 +202,45 @@ static void groups_are_hosts(void **state)
     ls_context_destroy(&context);
 }
 
+/* Node i of a level, as tree.h defines it; a level's nodes are so many leaves wide. */
+static double node(const double *leaves, int n, int width, int i)
+{
+    if (width == 1)
+        return leaves[i];
+    const double first = node(leaves, n, width / 2, 2 * i);
+    return (2 * i + 1) * (width / 2) < n ? first + node(leaves, n, width / 2, 2 * i + 1) : first;
+}
+
+static void doubles_are_summed_in_the_tree(void **state)
+{
+    (void)state;
+    enum { MOST = 70 };
+    test_random random = {.state = 12};
+    double leaves[MOST], sums[MOST];
+    int unlike_a_row = 0;
+    for (int n = 1; n <= MOST; n++) {
+        double row = 0;
+        int width = 1;
+        for (int i = 0; i < n; i++) {
+            sums[i] = leaves[i] = test_normal(&random);
+            row += leaves[i];
+        }
+        while (width < n)
+            width *= 2;
+        ls_tree_sum_doubles(sums, n);
+        assert_true(sums[0] == node(leaves, n, width, 0));
+        unlike_a_row += sums[0] != row;
+    }
+    assert_true(unlike_a_row > MOST / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_cover_all_shards),
         cmocka_unit_test(no_cut_by_speed_is_done_earlier),
         cmocka_unit_test(groups_are_hosts),
+        cmocka_unit_test(doubles_are_summed_in_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
