@@ -307,6 +307,40 @@ static void one_bit_changes_the_fingerprint(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* Numbers that a program gets beside the weights, of every path that sums them. The norm is over more blocks than can be summed in one way
+ * only. Frozen as the weights are: another order of additions is another version. */
+static void bits_of_losses_and_norms_are_frozen(void **state)
+{
+    (void)state;
+    enum { IMAGES = 40, PIXELS = 28 * 28 };
+    static uint8_t pictures[IMAGES * PIXELS], classes[IMAGES];
+    test_make_images(pictures, sizeof pictures, classes, IMAGES, 10);
+    ls_session *s = ls_open(&(ls_options){.shard = 5});
+    ls_data *data = ls_data_from_memory(s, pictures, classes, IMAGES, 1, 28, 28, 10, &(ls_loader){.batch = 24});
+    ls_module *net = ls_lenet(s);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .clip_norm = 1});
+    ls_report reports[2];
+    ls_metrics metrics;
+    ls_batch batch;
+    float summary = 0;
+    for (int k = 0; k < 2 && ls_next(data, &batch); k++) {
+        ls_tensor *sum = ls_sum(test_losses(net, &batch));
+        ls_backward(sum);
+        ls_step(trainer);
+        summary = (float)ls_item(sum);
+        assert_true(ls_next_report(trainer, &reports[k]));
+    }
+    assert_int_equal(ls_evaluate(net, data, &metrics), LS_OK);
+    print_message("losses %a %a, norms %a %a, sum %a, evaluated %a %d\n", reports[0].loss, reports[1].loss,
+                  reports[0].norm, reports[1].norm, summary, metrics.loss, (int)metrics.correct);
+    assert_true(reports[0].loss == 0x1.fb64395555555p+1 && reports[1].loss == 0x1.46ba7e4p+1);
+    assert_true(reports[0].norm == 0x1.8b50e542f7d5cp+4 && reports[1].norm == 0x1.9d7290cecf5f8p+2);
+    assert_true(summary == 0x1.46ba7ep+5f);
+    assert_true(metrics.loss == 0x1.28457b999999ap+1 && metrics.correct == 4);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void a_name_changes_the_fingerprint(void **state)
 {
     (void)state;
@@ -518,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_bias_in_front_of_a_norm_stays_zero),
         cmocka_unit_test(one_bit_changes_the_fingerprint),
         cmocka_unit_test(a_name_changes_the_fingerprint),
+        cmocka_unit_test(bits_of_losses_and_norms_are_frozen),
         cmocka_unit_test(nothing_is_allocated_while_running),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(an_overflow_is_named_and_keeps_the_weights),
