@@ -169,11 +169,13 @@ static void any_number_of_ranks_gives_the_bits_of_one(void **state)
             rank ranks[RANKS];
             plan p = plans[i];
             p.ranks = n;
+            wire_late = n % 2 != 0;
             on_ranks(&p, ranks, rank_main);
             for (int r = 0; r < n; r++)
                 assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
         }
     }
+    wire_late = true;
 }
 
 static void any_number_of_hosts_gives_the_bits_of_one(void **state)
@@ -199,11 +201,13 @@ static void any_number_of_hosts_gives_the_bits_of_one(void **state)
             p.ranks = shapes[k].ranks;
             p.host_ranks = shapes[k].host_ranks;
             p.hosts = shapes[k].hosts;
+            wire_late = k % 2 != 0;
             on_ranks(&p, ranks, rank_main);
             for (int r = 0; r < p.ranks; r++)
                 assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
         }
     }
+    wire_late = true;
 }
 
 /* A slow rank gets fewer shards, all ranks say the same, and the bits are those of one process. */
@@ -406,7 +410,43 @@ static void often_telling_rank(ls_cluster *cluster, int number, void *user)
 static void the_latest_sign_is_heard(void **state)
 {
     (void)state;
+    wire_late = false;
     wire_run(2, often_telling_rank, NULL);
+    wire_late = true;
+}
+
+/* Rank 0 listens until it has heard so many times. */
+static void listen(ls_cluster *cluster, int64_t heard, int step)
+{
+    ls_sign seen[2] = {{0}};
+    int64_t times[2] = {0};
+    for (int i = 0; i < 3 && times[1] < heard; i++)
+        ls_cluster_tell(cluster, &(ls_sign){.phase = "step"}, seen, times);
+    assert_int_equal(times[1], heard);
+    assert_int_equal(seen[1].step, step);
+}
+
+/* What rank 1 says while its first sign is under way is not said; what it says after that is. */
+static void early_telling_rank(ls_cluster *cluster, int number, void *user)
+{
+    (void)user;
+    ls_sign seen[2] = {{0}};
+    int64_t times[2] = {0};
+    for (int step = 1; step <= 5; step++) {
+        if (number == 1)
+            ls_cluster_tell(cluster, &(ls_sign){.step = step, .phase = "step"}, seen, times);
+        meet_others(cluster);
+        if (number == 0 && step >= 3)
+            listen(cluster, step - 2, step == 3 ? 1 : step);
+        meet_others(cluster);
+    }
+    ls_cluster_part(cluster);
+}
+
+static void no_sign_is_changed_under_way(void **state)
+{
+    (void)state;
+    wire_run(2, early_telling_rank, NULL);
 }
 
 /* As a worker has the wire between two looks at the clock. */
@@ -447,7 +487,9 @@ static void busy_rank(ls_cluster *cluster, int number, void *user)
 static void signs_travel_while_the_wire_is_in_use(void **state)
 {
     (void)state;
+    wire_late = false;
     wire_run(2, busy_rank, NULL);
+    wire_late = true;
 }
 
 static void launchers_are_known_by_their_environment(void **state)
@@ -553,6 +595,7 @@ int main(void)
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),
         cmocka_unit_test(the_latest_sign_is_heard),
+        cmocka_unit_test(no_sign_is_changed_under_way),
         cmocka_unit_test(signs_travel_while_the_wire_is_in_use),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(processes_of_torchrun_do_not_train_alone),

@@ -14,6 +14,8 @@
 typedef struct wire_message {
     struct wire_message *next;
     int from, tag;
+    int looks;        /* of its receiver, before it is there */
+    bool held, taken; /* by its sender's slot, which then frees it; by its receiver */
     size_t bytes;
     char data[];
 } wire_message;
@@ -23,6 +25,8 @@ typedef struct wire_slot {
     int from, tag;
     void *data;
     size_t bytes;
+    const void *from_data; /* of what is being sent */
+    wire_message *sent;    /* not yet taken when last looked at; NULL: none */
 } wire_slot;
 
 typedef struct wire_net {
@@ -32,9 +36,11 @@ typedef struct wire_net {
 
 typedef struct wire_end {
     wire_net *net;
-    int rank, n;
+    int rank, n, sends;
     struct wire_slot *slots; /* [n] */
 } wire_end;
+
+bool wire_late = true;
 
 static bool on_reserve(void *user, int slots)
 {
@@ -45,13 +51,25 @@ static bool on_reserve(void *user, int slots)
     return true;
 }
 
+/* Nobody may use a slot again before what it does is done. */
+static wire_slot *free_slot(wire_end *e, int number, int other)
+{
+    assert_true(number < e->n && other != e->rank);
+    wire_slot *s = &e->slots[number];
+    assert_true(!s->receiving && !s->sent);
+    return s;
+}
+
 static bool on_send(void *user, int number, int to, int tag, const void *data, size_t bytes)
 {
     wire_end *e = user;
+    wire_slot *slot = free_slot(e, number, to);
     wire_message *sent = malloc(sizeof *sent + bytes);
-    assert_true(number < e->n && !e->slots[number].receiving && to != e->rank);
-    *sent = (wire_message){.from = e->rank, .tag = tag, .bytes = bytes};
+    *sent = (wire_message){
+        .from = e->rank, .tag = tag, .looks = wire_late ? e->sends++ % 3 : 0, .held = wire_late, .bytes = bytes};
     memcpy(sent->data, data, bytes);
+    if (wire_late)
+        *slot = (wire_slot){.from_data = data, .sent = sent};
     pthread_mutex_lock(&e->net->lock);
     wire_message **at = &e->net->inbox[to];
     while (*at)
@@ -64,12 +82,42 @@ static bool on_send(void *user, int number, int to, int tag, const void *data, s
 static bool on_receive(void *user, int number, int from, int tag, void *data, size_t bytes)
 {
     wire_end *e = user;
-    assert_true(number < e->n && !e->slots[number].receiving && from != e->rank);
-    e->slots[number] = (wire_slot){true, from, tag, data, bytes};
+    *free_slot(e, number, from) =
+        (wire_slot){.receiving = true, .from = from, .tag = tag, .data = data, .bytes = bytes};
     return true;
 }
 
-/* Slots are looked at in their order, which is the order they were posted in. */
+static void take_message(wire_slot *s, wire_message **at)
+{
+    wire_message *came = *at;
+    assert_int_equal(came->bytes, s->bytes);
+    memcpy(s->data, came->data, came->bytes);
+    *at = came->next;
+    came->taken = true;
+    if (!came->held)
+        free(came);
+    s->receiving = false;
+}
+
+/* What is under way stays as it is. */
+static void look_at_sent(wire_slot *s)
+{
+    if (!s->sent || !s->sent->taken)
+        return;
+    assert_memory_equal(s->sent->data, s->from_data, s->sent->bytes);
+    free(s->sent);
+    s->sent = NULL;
+}
+
+/* Slots are looked at in their order, which is the order they were posted in. What one waits for, no later one takes. */
+static bool is_next(const wire_slot *first, const wire_slot *s)
+{
+    for (; first < s; first++)
+        if (first->receiving && first->from == s->from && first->tag == s->tag)
+            return false;
+    return s->receiving;
+}
+
 static int on_test(void *user, int first, int n)
 {
     wire_end *e = user;
@@ -77,17 +125,13 @@ static int on_test(void *user, int first, int n)
     pthread_mutex_lock(&e->net->lock);
     for (wire_slot *s = e->slots + first; s < e->slots + first + n; s++) {
         wire_message **at = &e->net->inbox[e->rank];
-        while (s->receiving && *at && ((*at)->from != s->from || (*at)->tag != s->tag))
+        const bool next = is_next(e->slots + first, s);
+        while (next && *at && ((*at)->from != s->from || (*at)->tag != s->tag))
             at = &(*at)->next;
-        if (s->receiving && *at) {
-            wire_message *came = *at;
-            assert_int_equal(came->bytes, s->bytes);
-            memcpy(s->data, came->data, came->bytes);
-            *at = came->next;
-            free(came);
-            s->receiving = false;
-        }
-        done &= !s->receiving;
+        if (next && *at && (*at)->looks-- <= 0)
+            take_message(s, at);
+        look_at_sent(s);
+        done &= !s->receiving && !s->sent;
     }
     pthread_mutex_unlock(&e->net->lock);
     return done;
@@ -96,8 +140,16 @@ static int on_test(void *user, int first, int n)
 static void on_cancel(void *user, int first, int n)
 {
     wire_end *e = user;
-    for (int i = first; i < first + n; i++)
-        e->slots[i].receiving = false;
+    pthread_mutex_lock(&e->net->lock);
+    for (wire_slot *s = e->slots + first; s < e->slots + first + n; s++) {
+        s->receiving = false;
+        if (s->sent && s->sent->taken)
+            free(s->sent);
+        else if (s->sent)
+            s->sent->held = false;
+        s->sent = NULL;
+    }
+    pthread_mutex_unlock(&e->net->lock);
 }
 
 static ls_wire wire_of(wire_end *e, wire_net *n, int rank, int ranks)
@@ -175,7 +227,7 @@ static void *rank_main(void *argument)
     ls_wire wire = wire_of(&e, me->net, me->number, me->ranks);
     ls_cluster *cluster = ls_cluster_on(&wire);
     me->run(cluster, me->number, me->user);
-    ls_cluster_end(cluster);
+    ls_cluster_end(cluster); /* which cancels what is under way */
     free(e.slots);
     return NULL;
 }

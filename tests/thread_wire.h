@@ -1,10 +1,15 @@
-/* Ranks that are threads of one process, with a wire between them: sending copies, and what arrives waits for its receiver. */
+/* Ranks that are threads of one process, with a wire between them; what arrives waits for its receiver. A slot that is used again before
+ * it is done, and a message that is changed while it is under way, fail the test. */
 #ifndef TEST_THREAD_WIRE_H
 #define TEST_THREAD_WIRE_H
 
 #include <lockstep.h>
 
 enum { WIRE_RANKS = 8 };
+
+/* At first true: a message is under way until its receiver has it, who has every other one at the second or third look only. False: it
+ * is sent at once. */
+extern bool wire_late;
 
 /* Runs each rank in a thread of its own with its cluster, which is ended afterwards; fails the test where a message is left that
  * nobody received. */
