@@ -2,7 +2,7 @@
 # A step of LeNet as examples/one_step.c has it, without the library, is the library's: the loss, and the file of new
 # weights byte by byte. one_step.sh PROGRAM, with the examples beside it.
 . "$(dirname -- "$0")/common.sh"
-"$program" --version | grep -q '^weights files: not built in' && exit 77
+needs 'weights files'
 one_step=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)/examples/one_step
 python3 "$here/make_data.py" "$work/data" 320 8 || exit 1
 images=$work/data/train-images-idx3-ubyte labels=$work/data/train-labels-idx1-ubyte
