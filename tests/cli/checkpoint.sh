@@ -1,12 +1,13 @@
 #!/bin/sh
 # A run that is stopped, killed or ended early goes on to the fingerprint and the log of the whole run; what it cannot go on from
-# is refused in one line. checkpoint.sh PROGRAM
+# is refused in one line. checkpoint.sh PROGRAM RECORDED: the second is recorded.c, whose clock may go by steps.
 . "$(dirname -- "$0")/common.sh"
 needs 'weights files' fingerprints
 # Another user must reach it too, whoever owns the folder that it was built in.
 chmod 755 "$work"
 cp "$program" "$work/lockstep" || exit 1
 program=$work/lockstep
+recorded=$2
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
@@ -15,7 +16,7 @@ import glob, json, os, re, shutil, signal, subprocess, sys, time
 
 import run_logs
 
-program, work = sys.argv[1:3]
+program, work, recorded = sys.argv[1:4]
 files = run_logs.Kept(work)
 folder, log, kept = files.folder, files.log, files.options
 clean, checkpoints, numbers = files.clean, files.checkpoints, files.numbers
@@ -41,7 +42,7 @@ def refused(status, pattern, *options, **more):
 PY
 part() { # WHAT: the Python on stdin, after runs.py
     cat "$work/runs.py" - >"$work/part.py"
-    python3 "$work/part.py" "$program" "$work" || wrong "$1"
+    python3 "$work/part.py" "$program" "$work" "$recorded" || wrong "$1"
 }
 
 part 'from every step' <<'PY'
@@ -130,27 +131,21 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
     assert out == "" and said, (out, err)
     assert [line["step"] for line in numbers() if "step" in line] == list(range(1, int(said[1]) + 1))
     # Two signals before the first is looked at: the process goes at once.
+    other = signal.SIGTERM if number == signal.SIGINT else signal.SIGINT
+    before = checkpoints()
     run = started("--resume")
     run.send_signal(signal.SIGSTOP)
     run.send_signal(number)
-    run.send_signal(signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
+    run.send_signal(other)
     run.send_signal(signal.SIGCONT)
     out, err = run.communicate(timeout=120)
-    assert run.returncode > 128 and (out, err) == ("", ""), (run.returncode, out, err)
+    assert run.returncode in (128 + number, 128 + other) and (out, err) == ("", ""), (run.returncode, out, err)
+    assert checkpoints() == before and os.path.exists(folder + "/lock"), os.listdir(folder)
 steps = json.load(open(checkpoints()[-1]))["position"]["step"] + 2
 digits, _ = done(*endless, "--steps", str(steps), *kept, "--resume")
 whole, _ = done(*endless, "--steps", str(steps), "--log", work + "/whole.jsonl")
 assert digits == whole
 assert numbers() == numbers(work + "/whole.jsonl"), (len(numbers()), len(numbers(work + "/whole.jsonl")), [(a, b) for a, b in zip(numbers(), numbers(work + "/whole.jsonl")) if a != b][:3])
-
-# By time.
-clean()
-run = started("--checkpoint-every", "1s")
-while not checkpoints():
-    assert run.poll() is None, run.communicate()
-    time.sleep(0.02)
-run.kill()
-run.communicate()
 
 # A second run on the same folder; and the first one killed, which leaves its lock file.
 clean()
@@ -164,6 +159,26 @@ digits, err = done(*small, *kept, "--resume")
 assert "there is no whole checkpoint in" in err, err
 whole, _ = done(*small, "--quiet")
 assert digits == whole and not os.path.exists(folder + "/lock")
+PY
+
+part 'by time' <<'PY'
+# A second a step, and two a test: a checkpoint when its time has come, then not before its time has come again; also in the next run.
+clean()
+whole, _ = done(*small, "--quiet")
+found, steps = [], []
+for end in (13, 15):
+    environment = {**os.environ, "CLOCK": "1", "RECORD_FOLDER": os.path.realpath(work), "RECORD_TO": work + "/record"}
+    run = subprocess.run([recorded, "train", *small, *kept, "--resume", "--steps", str(end), "--checkpoint-every", "6s", "--quiet"],
+                         env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    found.append(re.findall(r"^rename \S+ kept/checkpoint-0*(\d+)\.json$", open(work + "/record").read(), re.M))
+    steps.append([json.load(open(path))["position"]["step"] for path in checkpoints()])
+assert found == [["1", "2", "3"], ["4"]] and steps[0][2] == 13 and steps[1][1:] == [13, 15], (found, steps)
+assert 4 <= steps[0][0] <= 8 and 4 <= steps[0][1] - steps[0][0] <= 8, steps
+lines = [json.loads(line) for line in open(log)]
+# Each epoch has five steps, of which the last one's were in two runs; testing and saving are no part of it.
+assert [(line["sec"], line["img_per_s"]) for line in lines if "epoch" in line] == [(5, 60)] * 3, [line for line in lines if "epoch" in line]
+assert run.stdout.splitlines()[1] == whole
 PY
 
 part 'killed' <<'PY'
