@@ -1,0 +1,359 @@
+/* The program's figures where they are made, from numbers whose results are known by hand: forecasts, the devices' loads, curves, the
+ * live view, texts of numbers. What a whole run prints is recomputed in cli/recompute.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/forecast.h"
+#include "cli/loads.h"
+#include "cli/memory.h"
+#include "cli/scale.h"
+#include "cli/view.h"
+
+static void assert_near(double is, double should_be)
+{
+    if (!(fabs(is - should_be) <= 1e-12 * fabs(should_be)))
+        fail_msg("%.17g is not %.17g", is, should_be);
+}
+
+/* ---- Forecasts ---- */
+
+/* 16 shards of 4 images: 10 ms a shard, 2 ms of sums, 8 ms of all else on one device; in separate runs on two 12 and 3 ms. */
+static forecast measured(int known)
+{
+    forecast f = {.shards = 0};
+    forecast_separate(&f, 1, 0.010, 0.002);
+    forecast_begin(&f, 16, 64, 16 * 0.010 + 0.002 + 0.008);
+    if (known > 1)
+        forecast_separate(&f, 2, 0.012, 0.003);
+    return f;
+}
+
+static void a_forecast_is_its_formula(void **state)
+{
+    (void)state;
+    forecast f = measured(1);
+    assert_near(forecast_step(&f, 1), 0.170);
+    assert_near(forecast_images(&f, 1), 64 / 0.170);
+    assert_near(forecast_step(&f, 3), 6 * 0.010 + 0.002 / 3 + 0.008);
+    assert_near(forecast_step(&f, 16), 0.010 + 0.002 / 16 + 0.008);
+    f = measured(2);
+    assert_near(forecast_step(&f, 1), 0.170);
+    assert_near(forecast_step(&f, 4), 4 * 0.012 + 0.003 / 4 + 0.008);
+    /* Of three devices there was no run of its own, though there was of four. */
+    forecast_separate(&f, 4, 0.020, 0.004);
+    assert_near(forecast_step(&f, 3), 6 * 0.012 + 0.003 / 3 + 0.008);
+    assert_near(forecast_step(&f, 8), 2 * 0.020 + 0.004 / 8 + 0.008);
+}
+
+/* What two and three devices took beyond it, by least squares through the first device: (1 * 1 + 2 * 5) / (1 + 4) ms. */
+static void latency_is_what_is_left_over(void **state)
+{
+    (void)state;
+    forecast f = measured(1);
+    forecast_fit(&f, 2, forecast_step(&f, 2) + 0.001);
+    assert_near(f.latency, 0.001);
+    f = measured(1);
+    const double two = forecast_step(&f, 2) + 0.001, three = forecast_step(&f, 3) + 0.005;
+    forecast_fit(&f, 2, two);
+    forecast_fit(&f, 3, three);
+    assert_near(f.latency, 0.0022);
+    assert_near(forecast_step(&f, 5), 4 * 0.010 + 0.002 / 5 + 0.008 + 4 * 0.0022);
+    f = measured(1);
+    forecast_fit(&f, 2, 0.001); /* faster than it can be: none */
+    assert_true(f.latency == 0);
+}
+
+static void as_many_devices_are_recommended_as_pay(void **state)
+{
+    (void)state;
+    forecast f = measured(1);
+    forecast_fit(&f, 2, forecast_step(&f, 2) + 0.001);
+    int best = 1;
+    for (int n = 2; n <= 16; n++) {
+        const double seconds = ceil(16.0 / n) * 0.010 + 0.002 / n + 0.008 + 0.001 * (n - 1);
+        best = 0.170 / seconds >= 0.75 * n ? n : best;
+    }
+    assert_in_range(best, 2, 15);
+    assert_int_equal(forecast_recommended(&f), best);
+    /* A device for each shard is the most. */
+    f = (forecast){.shards = 0};
+    forecast_separate(&f, 1, 1, 0);
+    forecast_begin(&f, 6, 6, 6);
+    assert_int_equal(forecast_recommended(&f), 6);
+}
+
+/* ---- Loads ---- */
+
+static ls_device_times told[2];
+
+ls_status __wrap_ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
+ls_status __wrap_ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
+{
+    (void)trainer;
+    *times = told[i];
+    return LS_OK;
+}
+
+static void tell(int i, double computing, double reducing, double waiting)
+{
+    told[i] = (ls_device_times){.computing = computing, .reducing = reducing, .waiting = waiting};
+}
+
+/* Parts of the time since a moment one and a half to three seconds ago, not of the whole run. */
+static void loads_are_parts_of_the_last_seconds(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    const ls_devices two = ls_parse_devices(s, "cpu:0-1");
+    loads_watch *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    tell(0, 100, 50, 25);
+    tell(1, 7, 7, 7);
+    assert_false(loads_look(w, s, NULL, two, 10.0));
+    tell(0, 100.3, 50.1, 25.0);
+    assert_false(loads_look(w, s, NULL, two, 10.1)); /* too soon */
+    assert_false(w->now.known);
+    tell(1, 7.1, 7, 7.4);
+    assert_true(loads_look(w, s, NULL, two, 10.5));
+    assert_true(w->now.known);
+    assert_string_equal(w->now.names[1], "cpu(1)");
+    assert_true(w->now.each[0].computing == 0.75f && w->now.each[0].reducing == 0.25f);
+    assert_true(w->now.each[1].computing == 0.2f && w->now.each[1].reducing == 0.0f);
+    tell(0, 100.5, 50.5, 26);
+    assert_true(loads_look(w, s, NULL, two, 12.0)); /* from here on this moment is kept beside the first, */
+    assert_true(w->now.each[0].computing == 0.25f && w->now.each[0].reducing == 0.25f);
+    tell(0, 100.5, 50.5, 27);
+    assert_true(loads_look(w, s, NULL, two, 13.5)); /* the first is forgotten, */
+    tell(0, 102.5, 52.5, 30);
+    assert_true(loads_look(w, s, NULL, two, 14.0)); /* and what was since 12.0 is told */
+    assert_true(w->now.each[0].computing == 0.25f && w->now.each[0].reducing == 0.25f);
+    assert_true(w->now.each[1].computing == 0.2f); /* it did nothing: what was known stays */
+    free(w);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* ---- The live view ---- */
+
+static view_boards boards;
+static char frame[VIEW_BYTES];
+
+/* A frame of 100 columns without colours, in ASCII, and nothing but what is to be read. */
+static const char *view(const view_state *state, const history *h, const loads *devices, int rows)
+{
+    int length;
+    const terminal look = {.utf8 = false, .colours = COLOURS_NONE};
+    assert_in_range(view_frame(frame, &length, &boards, state, h, devices, &look, 100, rows), 1, rows);
+    char *to = frame;
+    for (const char *at = frame; *at; at++)
+        if (strncmp(at, "\033[K", 3) == 0 || strncmp(at, "\033[J", 3) == 0)
+            at += 2;
+        else if (*at != '\r')
+            *to++ = *at;
+    *to = '\0';
+    return frame;
+}
+
+static void assert_shows(const char *text, const char *wanted)
+{
+    if (!strstr(text, wanted))
+        fail_msg("no '%s' in\n%s", wanted, text);
+}
+
+/* As many signs in a row, behind `before`. */
+static void assert_bar(const char *text, const char *before, const char *signs, const int counts[])
+{
+    const char *at = strstr(text, before);
+    if (!at)
+        fail_msg("no '%s' in\n%s", before, text);
+    at += strlen(before);
+    for (int i = 0; signs[i]; i++) {
+        int n = 0;
+        for (; *at == signs[i]; at++)
+            n++;
+        if (n != counts[i])
+            fail_msg("%d of '%c' and not %d behind '%s' in\n%s", n, signs[i], counts[i], before, text);
+    }
+}
+
+static const view_state midway = {.epoch = 2,
+                                  .epochs = 2,
+                                  .step = 30,
+                                  .steps = 100,
+                                  .batches = 50,
+                                  .tests = 2,
+                                  .tested = 1.5,
+                                  .test_steps = 10,
+                                  .images_per_second = 1234.5,
+                                  .loss = 0.12344,
+                                  .seconds_left = 65.4};
+
+static void the_view_shows_how_far_a_run_is(void **state)
+{
+    (void)state;
+    const history none = {.used = 0};
+    const loads unknown = {.known = false};
+    /* 30 of 100 steps and 1.5 of 2 tests, which count as 10 steps each: 45 of 120. 99 columns hold a bar of 99 - 11 - 5 - 2. */
+    const char *text = view(&midway, &none, &unknown, 5);
+    assert_shows(text, "  37%");
+    assert_bar(text, " epoch 2/2 [", "=-]", (const int[]){81 * 45 / 120, 81 - 81 * 45 / 120, 1});
+    assert_shows(text, "step 30 of 100   loss 0.1234   1,235 images/s   1:05 left");
+    view_state at = midway;
+    at.step = 100;
+    at.tested = 2;
+    assert_shows(view(&at, &none, &unknown, 5), " 100%");
+    at.tested = 0;
+    at.seconds_left = 3725.5;
+    at.phase = "testing";
+    text = view(&at, &none, &unknown, 5);
+    assert_shows(text, "  83%");
+    assert_shows(text, "1:02:06 left   testing");
+}
+
+static void the_view_shows_the_devices_loads(void **state)
+{
+    (void)state;
+    const history none = {.used = 0};
+    ls_session *s = ls_open(NULL);
+    loads devices = {.devices = ls_parse_devices(s, "cpu:0-1"), .known = true};
+    devices.each[0] = (load){0.75f, 0.125f};
+    devices.each[1] = (load){0.25f, 0.5f};
+    for (int i = 0; i < 2; i++)
+        devices.names[i] = ls_device_str(s, devices.devices.at[i]);
+    /* Two beside one another: 48 columns, of which label and number take 13. */
+    const char *text = view(&midway, &none, &devices, 8);
+    assert_bar(text, " cpu(0)  75% ", "=+- ", (const int[]){26, 5, 4, 4});
+    assert_bar(text, " cpu(1)  25% ", "=+-", (const int[]){9, 17, 9});
+    /* Neighbours that share a bar show their mean. */
+    devices.devices = ls_parse_devices(s, "cpu:0-3");
+    devices.each[2] = devices.each[3] = (load){0.5f, 0};
+    text = view(&midway, &none, &devices, 8);
+    assert_bar(text, " cpu(0-1)  50% ", "=+-", (const int[]){16, 11, 6});
+    assert_bar(text, " cpu(2-3)  50% ", "=+-", (const int[]){16, 0, 17});
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void an_epochs_line_is_as_long_as_fits(void **state)
+{
+    (void)state;
+    char text[160];
+    view_epoch e = {2, 10, 0.51234, 0.81239, 0.79996, 1.2345, 45678.6, NAN};
+    view_epoch_text(text, sizeof text, 100, &e);
+    assert_string_equal(text, "epoch 2/10: loss 0.5123, train acc 0.8124, test acc 0.8000, 1.23 sec, 45679 images/s");
+    view_epoch_text(text, sizeof text, 80, &e);
+    assert_string_equal(text, "epoch 2/10: loss 0.5123, train acc 0.8124, test acc 0.8000");
+    e.val_acc = 0.76541;
+    view_epoch_text(text, sizeof text, 120, &e);
+    assert_string_equal(
+        text, "epoch 2/10: loss 0.5123, train acc 0.8124, val acc 0.7654, test acc 0.8000, 1.23 sec, 45679 images/s");
+    view_epoch_text(text, sizeof text, 60, &e);
+    assert_string_equal(text, "2/10: loss 0.512, val acc 0.765, test acc 0.800");
+    view_epoch_text(text, sizeof text, 20, &e);
+    assert_string_equal(text, "2: 0.512  0.800");
+}
+
+/* ---- Curves ---- */
+
+static void assert_bin(const history *h, int i, double step, double loss, double acc)
+{
+    double at, value;
+    assert_true(history_loss_at(h, i, &at, &value));
+    assert_near(at, step);
+    assert_near(value, loss);
+    assert_true(history_acc_at(h, i, &at, &value));
+    assert_near(at, step);
+    assert_near(value, acc);
+}
+
+static void a_bin_is_the_mean_of_its_steps(void **state)
+{
+    (void)state;
+    static history h;
+    for (int step = 1; step <= HISTORY_BINS; step++)
+        history_step(&h, step, step, step % 4, 4);
+    assert_bin(&h, 0, 1, 1, 0.25);
+    assert_bin(&h, HISTORY_BINS - 1, HISTORY_BINS, HISTORY_BINS, 0);
+    assert_near(h.last_loss, HISTORY_BINS);
+    /* One more: two to a bin, and the last is half full. */
+    history_step(&h, HISTORY_BINS + 1, 7, 1, 2);
+    assert_int_equal(h.used, HISTORY_BINS / 2 + 1);
+    assert_bin(&h, 0, 1.5, 1.5, 3 / 8.0);
+    assert_bin(&h, 1, 3.5, 3.5, 3 / 8.0);
+    assert_bin(&h, HISTORY_BINS / 2, HISTORY_BINS + 1, 7, 0.5);
+    /* A loss that is not finite is none. */
+    history_step(&h, HISTORY_BINS + 2, INFINITY, 1, 2);
+    assert_bin(&h, HISTORY_BINS / 2, HISTORY_BINS + 1.5, 7, 0.5);
+    for (int i = 1; i <= HISTORY_POINTS + 1; i++)
+        history_test(&h, 10 * i, i);
+    assert_int_equal(h.n_points, HISTORY_POINTS / 2 + 1);
+    assert_true(h.points[0].step == 20 && h.points[0].acc == 2);
+    assert_true(h.points[h.n_points - 1].step == 10 * (HISTORY_POINTS + 1));
+}
+
+/* ---- Numbers as texts ---- */
+
+static void numbers_are_written_as_people_read_them(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t count;
+        const char *text;
+    } counts[] = {{0, "0"}, {999, "999"}, {1000, "1,000"}, {25951, "25,951"}, {1234567, "1,234,567"}};
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{0.4, "0:00"}, {41.2, "0:41"}, {59.5, "1:00"}, {3599.6, "1:00:00"}, {3723, "1:02:03"}};
+    static const struct {
+        int64_t bytes;
+        const char *text;
+    } sizes[] = {{(int64_t)731 << 20, "731 MiB"},
+                 {((int64_t)2 << 20) - 1, "2 MiB"},
+                 {(int64_t)1023 << 20, "1023 MiB"},
+                 {(int64_t)1 << 30, "1.0 GiB"},
+                 {(int64_t)7782 << 20, "7.6 GiB"}};
+    static const struct {
+        double value, step;
+        const char *text;
+    } labels[] = {{0.75, 0.25, "0.75"}, {0.5, 0.5, "0.5"}, {20, 5, "20"}, {2.5, 2.5, "2.5"}, {0.002, 0.001, "0.002"}};
+    char text[32];
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        count_text(text, sizeof text, counts[i].count);
+        assert_string_equal(text, counts[i].text);
+    }
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        time_text(text, sizeof text, times[i].seconds);
+        assert_string_equal(text, times[i].text);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        memory_text(text, sizeof text, sizes[i].bytes);
+        assert_string_equal(text, sizes[i].text);
+    }
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        scale_text(text, sizeof text, labels[i].value, labels[i].step);
+        assert_string_equal(text, labels[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forecast_is_its_formula),
+        cmocka_unit_test(latency_is_what_is_left_over),
+        cmocka_unit_test(as_many_devices_are_recommended_as_pay),
+        cmocka_unit_test(loads_are_parts_of_the_last_seconds),
+        cmocka_unit_test(the_view_shows_how_far_a_run_is),
+        cmocka_unit_test(the_view_shows_the_devices_loads),
+        cmocka_unit_test(an_epochs_line_is_as_long_as_fits),
+        cmocka_unit_test(a_bin_is_the_mean_of_its_steps),
+        cmocka_unit_test(numbers_are_written_as_people_read_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
