@@ -184,7 +184,7 @@ static bool has_own_cores(const ls_devices *devices)
     return true;
 }
 
-static void log_speed(bench *b, int n, double images, double forecasted)
+static void log_speed(bench *b, int n, double seconds, double images, double forecasted)
 {
     log_item(b->json);
     log_text(b->json, "model", b->run.model);
@@ -192,7 +192,8 @@ static void log_speed(bench *b, int n, double images, double forecasted)
     log_integer(b->json, "device_count", n);
     log_integer(b->json, "steps", steps_of(b)); /* of a round */
     log_integer(b->json, "rounds", rounds_of(b));
-    log_number(b->json, "images_per_second", images);              /* the rounds' median */
+    log_number(b->json, "step_seconds", seconds); /* the rounds' median */
+    log_number(b->json, "images_per_second", images);
     log_number(b->json, "forecast_images_per_second", forecasted); /* from separate runs; null of the first */
     log_item_end(b->json);
 }
@@ -283,7 +284,7 @@ static int bench_devices(bench *b, int n, forecast *f, double *first)
         printf("   %.1f expected (%+.1f %%)", expected, 100 * (expected / images - 1));
     printf("\n");
     fflush(stdout);
-    log_speed(b, n, images, expected);
+    log_speed(b, n, seconds, images, expected);
     if (n > 1 && own_cores)
         forecast_fit(f, n, seconds);
     return 0;
