@@ -18,7 +18,8 @@ def read(path):
 
 
 def log_lines(path):
-    lines = [json.loads(line) for line in read(path).split("\n") if line]
+    """The settings, the epochs, all lines; one that was cut short is none."""
+    lines = [json.loads(line) for line in read(path).split("\n")[:-1]]
     return lines[0], [line for line in lines if "epoch" in line and "lockstep" not in line], lines[1:]
 
 
@@ -376,9 +377,25 @@ def drawn(curve, wanted, picture, what):
         assert abs(x - want_x) <= 0.2 * across and abs(y - want_y) <= 0.2 * up, (what, (x, y), (want_x, want_y))
 
 
-def page(html, *logs):
-    """The curves of a page over one or several runs of few steps."""
-    pictures = curves(read(html))
+def is_path(path, points):
+    """Whether a path of straight lines is that through the points. Cairo leaves out what lies on the way."""
+    numbers = [float(number) for number in re.findall(r"[\d.]+", path)]
+    corners = list(zip(numbers[::2], numbers[1::2]))
+    if "C" in path or len(corners) < 2 or not all(any(abs(x - a) < 0.2 and abs(y - b) < 0.2 for a, b in points) for x, y in corners):
+        return False
+    ends = list(zip(corners, corners[1:]))
+    return all(any(a - 0.2 < x < b + 0.2 and abs(c + (d - c) * (x - a) / (b - a) - y) < 0.3 for (a, c), (b, d) in ends if b > a) for x, y in points)
+
+
+def page(folder, *logs):
+    """The curves of a report over one or several runs of few steps: the page's are the logs', and the SVG's are the page's."""
+    html, svg = read(folder + "/report.html"), read(folder + "/curve.svg")
+    for i, picture in enumerate(re.findall(r"<svg .*?</svg>", html, re.S)):
+        for points in re.findall(r'stroke-width="1.8"[^>]* points="([^"]*)"', picture):
+            at = [[float(number) for number in point.split(",")] for point in points.split()]
+            wanted = [(x + 14 + 430 * i, y + 14) for x, y in at]
+            assert any(is_path(path, wanted) for path in re.findall(r' d="M ([^"]*)"', svg)), wanted
+    pictures = curves(html)
     for i, log in enumerate(logs):
         first, epochs, lines = log_lines(log)
         batches = math.ceil(first["images"] / first["batch"])

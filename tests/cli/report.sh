@@ -6,6 +6,7 @@ python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
 small="--limit 300 --limit-test 100 --epochs 3 --batch 64 --shard 32 --lr 0.1 --quiet"
+learns="$small --init xavier"
 
 refused() { # STATUS PATTERN ARGUMENTS...
     expected_status=$1 pattern=$2
@@ -42,10 +43,15 @@ runs 0 report "$work/plain.jsonl" "$work/clipped.jsonl" --out "$work/clip"
 grep -q '^run *clip_norm  test acc' "$work/out" || wrong "the report's table does not have clip_norm alone"
 
 # shellcheck disable=SC2086
-runs 0 train $small --devices cpu:0-1 --log "$work/two.jsonl" --report "$work/look"
+runs 0 train $learns --devices cpu:0-1 --save "$work/two.safetensors" --log "$work/two.jsonl" --report "$work/look"
 [ ! -s "$work/err" ] || wrong "--quiet says something"
 [ "$(ls -A "$work/look" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "left in the folder: $(ls -A "$work/look")"
 cp "$work/out" "$work/two.out"
+python3 "$here/recompute.py" train "$work/two.jsonl" "$work/two.out" || wrong "figures that are not the log's"
+python3 "$here/recompute.py" page "$work/look" "$work/two.jsonl" || wrong "curves that are not the log's"
+if has "who is taken for what" 'weights files'; then
+    runs 0 predict --weights "$work/two.safetensors" --limit-test 100 --out "$work/two.npy" --quiet
+fi
 
 cat >"$work/page.py" <<'PY'
 """A page's numbers, images and links; every tag closed."""
@@ -56,6 +62,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.open, self.tables, self.images, self.links, self.texts, self.captions = [], {}, [], [], {}, []
+        self.figures = []  # value and text of each
         self.feed(open(path, encoding="utf-8").read())
         self.close()
         assert not self.open, self.open
@@ -77,6 +84,8 @@ class Page(html.parser.HTMLParser):
             self.captions.append("")
         if given.get("class") == "origin":
             self.open[-1] = (tag, "origin")
+        if tag == "data":
+            self.figures.append([float(given["value"]), ""])
         if tag == "data" and any(t == "td" for t, _ in self.open):
             self.table[-1][-1] = float(given["value"])
 
@@ -91,6 +100,8 @@ class Page(html.parser.HTMLParser):
 
     def handle_data(self, text):
         tags = [tag for tag, _ in self.open]
+        if "data" in tags:
+            self.figures[-1][1] += text
         if "figcaption" in tags:
             self.captions[-1] += text
         if ("td" in tags or "th" in tags) and "data" not in tags and isinstance(self.table[-1][-1], str):
@@ -132,19 +143,24 @@ def read_png(data):
     return width, height, colour, rows
 PY
 
-PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the report"
-import base64, json, re, sys, xml.etree.ElementTree as tree
+PYTHONPATH=$work:$here python3 - "$work" <<'PY' || wrong "the report"
+import base64, json, os, re, sys, xml.etree.ElementTree as tree
 from page import Page
 from png import read_png
+from recompute import logits, probabilities, same, summary, told
 work = sys.argv[1]
 page = Page(work + "/look/report.html")
+for value, text in page.figures:
+    told(text, value, "a figure as text")
 lines = [json.loads(line) for line in open(work + "/two.jsonl", encoding="utf-8")]
 first, epochs = lines[0], [line for line in lines if "epoch" in line]
 
 # The epochs, with all their digits.
-told = [row[:6] for row in page.tables["epochs"][1:]]
+shown = [row[:6] for row in page.tables["epochs"][1:]]
 wanted = [[str(e["epoch"])] + [e[name] for name in ("train_loss", "train_acc", "test_acc", "sec", "img_per_s")] for e in epochs]
-assert told == wanted, (told, wanted)
+assert shown == wanted, (shown, wanted)
+for (value, _), wanted in zip(page.figures, summary(work + "/two.jsonl")):
+    same(value, wanted, "a figure at the page's head")
 
 # Every setting of the log.
 settings = {row[0]: row[1] for row in page.tables[None]}
@@ -177,6 +193,18 @@ for c, (name, images, recall, precision) in enumerate(page.tables["classes"][1:]
     guesses = sum(row[c] for row in taken)
     assert precision == (taken[c][c] / guesses if guesses else "\u2013"), (name, precision)
 assert right / 100 == epochs[-1]["test_acc"], (right, epochs[-1])
+if os.path.exists(work + "/two.npy"):
+    guesses = [row.index(max(row)) for row in logits(work + "/two.npy")]
+    sure = [probabilities(row) for row in logits(work + "/two.npy")]
+    assert taken == [[sum(pair == (c, g) for pair in zip(labels, guesses)) for g in range(10)] for c in range(10)], taken
+    # Where the label was thought least of comes first.
+    numbers = [int(caption.rsplit(" ", 1)[1]) for caption in page.captions]
+    wrong = {i: sure[i][label] for i, label in enumerate(labels) if guesses[i] != label}
+    assert len(set(numbers)) == len(numbers) and all(i in wrong for i in numbers), numbers
+    assert all(wrong[a] <= wrong[b] + 1e-6 for a, b in zip(numbers, numbers[1:])), numbers
+    assert max(wrong[i] for i in numbers) <= min([p for i, p in wrong.items() if i not in numbers], default=1) + 1e-6, numbers
+    for number, caption in zip(numbers, page.captions):
+        told(re.search(r" (\d+) %,", caption)[1], 100 * max(sure[number]), caption, 1e-3)
 
 # The most wrong: as many as there are wrong ones, up to 24; each is the picture that its number says.
 assert len(page.images) == min(24, 100 - right) > 0, (len(page.images), right)
@@ -241,18 +269,18 @@ PY
 
 # Another number of devices: not a pixel differs.
 # shellcheck disable=SC2086
-runs 0 train $small --devices cpu:0 --log "$work/one.jsonl" --report "$work/look-one/"
+runs 0 train $learns --devices cpu:0 --log "$work/one.jsonl" --report "$work/look-one/"
 cmp "$work/look/curve.png" "$work/look-one/curve.png" || wrong "curve.png depends on the devices"
 # A run that went on from a checkpoint tells all of it, from its log.
 if has "a resumed run" 'weights files'; then
     # shellcheck disable=SC2086
-    runs 0 train $small --devices cpu:0 --steps 7 --checkpoint "$work/kept" --log "$work/parts.jsonl"
+    runs 0 train $learns --devices cpu:0 --steps 7 --checkpoint "$work/kept" --log "$work/parts.jsonl"
     # shellcheck disable=SC2086
-    runs 0 train $small --devices cpu:0-1 --resume --checkpoint "$work/kept" --log "$work/parts.jsonl" --report "$work/look-parts"
+    runs 0 train $learns --devices cpu:0-1 --resume --checkpoint "$work/kept" --log "$work/parts.jsonl" --report "$work/look-parts"
     cmp "$work/look/curve.png" "$work/look-parts/curve.png" || wrong "a resumed run's report has other curves"
 fi
 # shellcheck disable=SC2086
-runs 0 train $small --devices cpu:0 --lr 0.2 --log "$work/tröis <&\".jsonl"
+runs 0 train $learns --devices cpu:0 --lr 0.2 --log "$work/tröis <&\".jsonl"
 # Over an old report, and from a log whose last line was cut short.
 printf '{"step":99,"lo' >>"$work/one.jsonl"
 for time in first second; do
@@ -264,32 +292,36 @@ timeout 60 "$program" report "$work/plain.jsonl" "$work/plain.jsonl" "$work/plai
     wrong "no report of equal runs of one epoch: $(cat "$work/said")"
 [ "$(grep -oE 'y="[0-9.]+" text-anchor="end">0\.11<' "$work/thrice/report.html" | sort -u | wc -l)" = 3 ] || wrong "numbers lie on one another"
 "$program" report "$work/plain.jsonl" --out "$work/epoch" >/dev/null 2>&1 || wrong "no report of one epoch"
-PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PY' || wrong "the comparison"
+python3 "$here/recompute.py" page "$work/compared" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" || wrong "curves that are not the logs'"
+python3 "$here/recompute.py" runs "$work/out" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" || wrong "a table that is not the logs'"
+PYTHONPATH=$work:$here python3 - "$work" <<'PY' || wrong "the comparison"
 import json, re, sys, xml.etree.ElementTree as tree
 from page import Page
 from png import read_png
+from recompute import same, summary, told
 work = sys.argv[1]
 page = Page(work + "/compared/report.html")
 head, *rows = page.tables["runs"]
 paths = [work + "/" + name for name in ("two.jsonl", "one.jsonl", 'tröis <&".jsonl')]
 assert len(rows) == 3 and head[2:4] == ["devices", "lr"], head
+for value, text in page.figures:
+    told(text, value, "a figure as text")
 first = None
-told = []
+shown = []
 for n, (path, row) in enumerate(zip(paths, rows)):
     whole = [line for line in open(path, encoding="utf-8") if line.endswith("\n")]
     lines = [json.loads(line) for line in whole]
     epochs = [line for line in lines if "epoch" in line]
     row = dict(zip(head, row))
-    seconds = sum(e["sec"] for e in epochs)
-    speed = sum(e["sec"] * e["img_per_s"] for e in epochs) / seconds
+    *_, seconds, speed = summary(path)
     first = first or speed
     wanted = {"run": path, "devices": lines[0]["devices"], "lr": str(lines[0]["lr"]), "test acc": epochs[-1]["test_acc"], "train loss": epochs[-1]["train_loss"]}
     assert {name: row[name] for name in wanted} == wanted, (row, wanted)
-    for name, value in (("sec/epoch", seconds / 3), ("images/s", speed), ("times", speed / first)):
-        assert abs(row[name] - value) <= 1e-9 * value, (name, row[name], value)
+    for name, value in (("sec/epoch", seconds), ("images/s", speed), ("times", speed / first)):
+        same(row[name], value, name)
     assert row["same losses"] == ("as run 1" if n == 1 else "\u2013"), row
-    told += [[str(e["epoch"])] + [e[name] for name in ("train_loss", "train_acc", "test_acc", "sec", "img_per_s")] for e in epochs]
-assert [row[:6] for row in page.tables["epochs"] if row[0] != "epoch"] == told
+    shown += [[str(e["epoch"])] + [e[name] for name in ("train_loss", "train_acc", "test_acc", "sec", "img_per_s")] for e in epochs]
+assert [row[:6] for row in page.tables["epochs"] if row[0] != "epoch"] == shown
 # No run is drawn heavier than another; each has colour and dashes of its own.
 html = open(work + "/compared/report.html", encoding="utf-8").read()
 curves = re.findall(r'<polyline class="t([3-9]|1\d)" stroke-width="([\d.]+)"( stroke-dasharray="[^"]*")?', html)
