@@ -86,12 +86,16 @@ static void add_up(sums *s, const ls_profile *profile)
     ls_span span;
     int64_t all = ls_profile_spans(profile);
     for (int64_t i = 0; i < all && ls_profile_span_at(profile, i, &span) == LS_OK; i++) {
-        step *at = step_of(s, &span);
-        if (at && span.kind == LS_SPAN_STEP) {
-            at->begin = span.begin;
-            at->end = span.end;
-        } else if (at && (span.kind == LS_SPAN_SHARD || span.kind == LS_SPAN_OPERATION) && span.end > at->computed) {
-            at->computed = span.end;
+        step *at = span.kind == LS_SPAN_STEP ? step_of(s, &span) : NULL;
+        if (at)
+            *at = (step){.begin = span.begin, .end = span.end, .computed = span.begin};
+    }
+    for (int64_t i = 0; i < all && ls_profile_span_at(profile, i, &span) == LS_OK; i++) {
+        step *at = span.kind == LS_SPAN_SHARD || span.kind == LS_SPAN_OPERATION ? step_of(s, &span) : NULL;
+        /* One that ends behind its step was done before, and kept from its core. */
+        double end = at ? smaller(span.end, at->end) : 0;
+        if (at && end > at->computed) {
+            at->computed = end;
             at->last = span.device;
         }
     }

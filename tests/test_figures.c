@@ -1,5 +1,5 @@
-/* The program's figures where they are made, from numbers whose results are known by hand: forecasts, the devices' loads, curves, the
- * live view, texts of numbers. What a whole run prints is recomputed in cli/recompute.py. */
+/* The program's figures where they are made, from numbers whose results are known by hand: forecasts, the devices' loads, a timeline,
+ * curves, the live view, texts of numbers. What a whole run prints is recomputed in cli/recompute.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/advice.h"
 #include "cli/forecast.h"
 #include "cli/loads.h"
 #include "cli/memory.h"
+#include "cli/say.h"
 #include "cli/scale.h"
 #include "cli/view.h"
 
@@ -139,6 +141,99 @@ static void loads_are_parts_of_the_last_seconds(void **state)
     assert_true(w->now.each[1].computing == 0.2f); /* it did nothing: what was known stays */
     free(w);
     assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* ---- What a timeline comes to ---- */
+
+/* Two steps of 10 ms. In the first cpu(1) is done at 10 ms, and kept from its core until 12; in the second cpu(0) is the last, at 8. */
+enum { FIRST = 1, SECOND = 2 };
+static const ls_span spans[] = {
+    {LS_SPAN_SHARD, 0, 0.000, 0.006, FIRST, 0, -1},   {LS_SPAN_REDUCE, 0, 0.006, 0.007, FIRST, 0, -1},
+    {LS_SPAN_WAIT, 0, 0.007, 0.010, FIRST, -1, -1},   {LS_SPAN_SHARD, 0, 0.020, 0.028, SECOND, 1, -1},
+    {LS_SPAN_REDUCE, 0, 0.028, 0.029, SECOND, 0, -1}, {LS_SPAN_SHARD, 1, 0.000, 0.012, FIRST, 1, -1},
+    {LS_SPAN_SHARD, 1, 0.020, 0.026, SECOND, 0, -1},  {LS_SPAN_WAIT, 1, 0.026, 0.030, SECOND, -1, -1},
+    {LS_SPAN_STEP, -1, 0.000, 0.010, FIRST, -1, -1},  {LS_SPAN_STEP, -1, 0.020, 0.030, SECOND, -1, -1}};
+
+int64_t __wrap_ls_profile_spans(const ls_profile *profile);
+ls_status __wrap_ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span);
+ls_status __wrap_ls_profile_device(const ls_profile *profile, int i, ls_device_times *times);
+ls_status __wrap_ls_profile_total(const ls_profile *profile, ls_profile_sum *sum);
+
+int64_t __wrap_ls_profile_spans(const ls_profile *profile)
+{
+    (void)profile;
+    return sizeof spans / sizeof *spans;
+}
+
+ls_status __wrap_ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span)
+{
+    (void)profile;
+    *span = spans[i];
+    return LS_OK;
+}
+
+ls_status __wrap_ls_profile_device(const ls_profile *profile, int i, ls_device_times *times)
+{
+    (void)profile;
+    *times = told[i];
+    return LS_OK;
+}
+
+ls_status __wrap_ls_profile_total(const ls_profile *profile, ls_profile_sum *sum)
+{
+    (void)profile;
+    *sum = (ls_profile_sum){.steps = 2, .dropped = 3};
+    return LS_OK;
+}
+
+static char said[4096];
+
+void note(const char *format, ...)
+{
+    va_list arguments;
+    const size_t length = strlen(said);
+    va_start(arguments, format);
+    vsnprintf(said + length, sizeof said - length, format, arguments);
+    va_end(arguments);
+    strncat(said, "\n", sizeof said - strlen(said) - 1);
+}
+
+static void advice_is_of_the_spans(void **state)
+{
+    (void)state;
+    settings chosen = {.batch = 128, .shard = 64};
+    run r = {.session = ls_open(NULL), .chosen = &chosen};
+    r.devices = ls_parse_devices(r.session, "cpu:0-1");
+    told[0] = (ls_device_times){.computing = 0.014, .reducing = 0.002, .waiting = 0.003, .images = 128};
+    told[1] =
+        (ls_device_times){.computing = 0.018, .reducing = 0, .waiting = 0.003, .images = 128, .elsewhere = 0.0045};
+    *said = '\0';
+    advice_say("t.json", NULL, &r, 1000);
+    assert_string_equal(
+        said,
+        "trace: t.json: 10 spans of 2 steps; Perfetto and chrome://tracing open it\n"
+        "trace: the 3 steps before them are not in it: there is room for so many spans\n"
+        "trace: a step takes 10.000 ms; of the devices' time 80.0 % went into computing, 5.0 % into reducing and "
+        "updating, 15.0 % into waiting\n"
+        "trace: 50 % of the reducing was hidden behind computing; what is left makes a step 1.000 ms longer (10.0 %)\n"
+        "trace: the longest wait: cpu(0) 1.500 ms a step (15.0 %) for the last shard of cpu(1)\n"
+        "trace: to change: other programs had the core of cpu(1) for 25 % of its work; end them, or leave it out\n");
+    /* The core to itself, and slower all the same. */
+    told[1].elsewhere = 0;
+    *said = '\0';
+    advice_say("t.json", NULL, &r, 1000);
+    assert_non_null(strstr(said,
+                           "trace: to change: cpu(1) takes 29 % longer for an image than cpu(0); leave it out, or let "
+                           "smaller shards (--shard 32) even it out\n"));
+    /* Three shards on two cores. */
+    chosen.batch = 192;
+    *said = '\0';
+    advice_say("t.json", NULL, &r, 1000);
+    if (ls_device_core(r.devices.at[0]) != ls_device_core(r.devices.at[1]))
+        assert_non_null(strstr(said,
+                               "trace: to change: 3 shards a step do not divide by 2 devices: with the last ones some "
+                               "only help, or wait; --batch 256 would feed all (and train otherwise)\n"));
+    assert_int_equal(ls_close(r.session), LS_OK);
 }
 
 /* ---- The live view ---- */
@@ -349,6 +444,7 @@ int main(void)
         cmocka_unit_test(latency_is_what_is_left_over),
         cmocka_unit_test(as_many_devices_are_recommended_as_pay),
         cmocka_unit_test(loads_are_parts_of_the_last_seconds),
+        cmocka_unit_test(advice_is_of_the_spans),
         cmocka_unit_test(the_view_shows_how_far_a_run_is),
         cmocka_unit_test(the_view_shows_the_devices_loads),
         cmocka_unit_test(an_epochs_line_is_as_long_as_fits),

@@ -166,24 +166,26 @@ def trace(path, err, log):
     told(millis, 1e3 * seconds / n, "a step", 1e-5)
     for share, part in zip(shares, parts):
         told(share, 100 * parts[part] / sum(parts.values()), part, 0.05) # waits of less than a microsecond have no span
-    # A step's computing ends with the last shard of all devices.
+    # A step's computing ends with the last shard of all devices; one that ends behind its step was done before, and kept from its core.
     last = {}
     for name, line in devices.items():
         for span in line:
-            if span["kind"] == "shard" and span["step"] in steps and span["end"] > last.get(span["step"], ("", 0.0))[1]:
-                last[span["step"]] = name, span["end"]
+            if span["kind"] == "shard" and span["step"] in steps:
+                end = min(span["end"], steps[span["step"]]["end"])
+                if end > last.get(span["step"], (0.0, ""))[0]:
+                    last[span["step"]] = end, name
     hidden = left = 0.0
     waits = {}
     for name, line in devices.items():
         for span in (span for span in line if span["step"] in steps):
-            whose, end = last[span["step"]]
+            end, whose = last[span["step"]]
             step = steps[span["step"]]
             if span["kind"] == "reduce":
                 hidden += shared(span, step["begin"], end)
                 left += shared(span, end, step["end"])
             if span["name"].split()[0] == "wait" and len(span["name"].split()) < 3 and name != whose:
                 waits[name, whose] = waits.get((name, whose), 0.0) + shared(span, step["begin"], end)
-    tail = sum(steps[step]["end"] - end for step, (_, end) in last.items())
+    tail = sum(steps[step]["end"] - end for step, (end, _) in last.items())
     share, millis, part = found(r"^trace: (\d+) % of the reducing was hidden behind computing; what is left makes a step ([\d.]+) ms longer "
                                 r"\(([\d.]+) %\)$", text, "what was hidden")
     told(share, 100 * hidden / (hidden + left), "hidden", 0.01)
