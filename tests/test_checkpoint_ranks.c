@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "parallel/network.h"
+#include "cluster/cluster.h"
 #include "system_faults.h"
 #include "thread_wire.h"
 #include "verify_run.h"
@@ -456,6 +457,8 @@ static void look_around(ls_cluster *cluster, int rank, void *user)
         assert_int_equal(all[r].at[r].index, 2 * r);
         assert_int_equal(ls_cluster_process(cluster, r), getpid());
     }
+    cluster->processes[rank][1] = cluster->processes[(rank + 1) % 4][1] = 0; /* name spaces that are not known are not one */
+    assert_int_equal(ls_cluster_process(cluster, (rank + 1) % 4), 0);
     assert_int_equal(ls_cluster_process(cluster, -1), 0);
     assert_int_equal(ls_cluster_process(NULL, 0), 0);
     assert_int_equal(ls_close(s), LS_OK);

@@ -11,7 +11,7 @@
 #include "thread_wire.h"
 #include "training.h"
 
-enum { RANKS = 8, CLASSES = 3 };
+enum { RANKS = 8, CLASSES = 3, NARROW = 40, WIDE = 6000 };
 
 /* ---- A small run ---- */
 
@@ -19,11 +19,12 @@ typedef struct result {
     uint64_t sum, moments, other;
     double losses[16];
     ls_metrics metrics;
-    float logits[40 * CLASSES];
+    float logits[64 * CLASSES];
     ls_status status;
     char message[256];
     bool together, balanced;
     int asked, shares[RANKS];
+    int balanced_from, measured; /* the first step that was cut by speed; shards that paces were measured of */
 } result;
 
 typedef struct plan {
@@ -37,6 +38,7 @@ typedef struct plan {
     int hosts;      /* pretended by names, in turn; 0: as it is */
     bool balance;
     double slow_seconds; /* of the last rank */
+    bool wide;           /* enough weights for several buckets */
 } plan;
 
 typedef struct rank {
@@ -44,14 +46,14 @@ typedef struct rank {
     result result;
 } rank;
 
-static ls_module *small_net(ls_session *s)
+static ls_module *small_net(ls_session *s, int width)
 {
     ls_module *net = ls_sequential(s, NULL);
     ls_append(net, "conv", ls_nn_conv2d(s, 5, 3, &(ls_conv){.padding = 1}));
     ls_append(net, "bn", ls_nn_batch_norm(s));
     ls_append(net, "relu", ls_nn_fn(s, ls_relu));
     ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "fc", ls_nn_linear(s, 40));
+    ls_append(net, "fc", ls_nn_linear(s, width));
     ls_append(net, "fc2", ls_nn_linear(s, CLASSES));
     return net;
 }
@@ -79,14 +81,14 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
                                           .balance = p->balance,
                                           .slow_seconds = number == p->ranks - 1 ? p->slow_seconds : 0});
     ls_data *data = small_data(s, p);
-    ls_module *net = small_net(s);
+    ls_module *net = small_net(s, p->wide ? WIDE : NARROW);
     ls_devices devices = {.n = p->devices};
     for (int d = 0; d < p->devices; d++)
         devices.at[d] = ls_cpu(d);
     ls_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer =
         ls_trainer_new(net, p->optimizer, &(ls_optim){.lr = p->lr, .momentum = p->momentum, .clip_norm = p->clip});
-    ls_module *other = small_net(s); /* a second network, whose steps come between */
+    ls_module *other = small_net(s, NARROW); /* a second network, whose steps come between */
     ls_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_report report;
@@ -96,6 +98,8 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
             test_step(other, second, &b);
             ls_ask(trainer, p->ask_rank == number ? 5 : 0);
             r->asked = ls_asked(trainer);
+            if (!r->balanced_from && ls_balanced(trainer, NULL))
+                r->balanced_from = (int)trainer->handed_in;
         }
     ls_wait(s);
     while (ls_next_report(trainer, &report))
@@ -105,6 +109,10 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_predict(net, data, r->logits, CLASSES);
     r->sum = ls_checksum(net);
     r->balanced = ls_balanced(trainer, r->shares);
+    for (int place = 0; trainer->paces && place < p->ranks; place++)
+        r->measured += trainer->paces[place].shards;
+    assert_true(net->network->flat.n_buckets == (p->wide ? 2 : 1));
+    assert_true(!cluster || cluster->crowded == (p->ranks > 1)); /* threads of one process have the same cores */
     if (cluster && p->host_ranks)
         assert_int_equal(trainer->groups.groups, (p->ranks - 1) / p->host_ranks + 1);
     if (cluster && p->hosts && p->ranks >= 2 * p->hosts)
@@ -124,6 +132,7 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     assert_true(ls_failed(s) || ls_work_done(s) > 0);
     snprintf(r->message, sizeof r->message, "%s", ls_message(s));
     r->status = ls_close(s);
+    assert_true(!cluster || !cluster->stepping);
 }
 
 static void rank_main(ls_cluster *cluster, int number, void *user)
@@ -148,6 +157,23 @@ static void on_ranks(const plan *p, rank ranks[], void (*run)(ls_cluster *cluste
     wire_run(p->ranks, run, ranks);
 }
 
+static void broken_rank(ls_cluster *cluster, int number, void *user)
+{
+    const rank *me = (rank *)user + number;
+    const plan p = {.batch = 24, .rows = 48};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster, .host_ranks = me->plan->host_ranks});
+    ls_data *data = small_data(s, &p);
+    ls_module *net = small_net(s, NARROW);
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    for (ls_batch b; ls_next(data, &b);)
+        test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_IO);
+    assert_non_null(strstr(ls_message(s), "a transfer between ranks failed"));
+    assert_int_equal(wire_receiving(cluster), 0);
+    ls_close(s);
+}
+
 /* ---- Tests ---- */
 
 static void any_number_of_ranks_gives_the_bits_of_one(void **state)
@@ -165,11 +191,11 @@ static void any_number_of_ranks_gives_the_bits_of_one(void **state)
         result alone = {0};
         train_small(&plans[i], NULL, 0, &alone);
         assert_int_equal(alone.status, LS_OK);
-        for (int n = 1; n <= 7; n++) {
+        for (int n = i ? 2 + (int)i % 2 : 1; n <= 7; n += i ? 2 : 1) {
             rank ranks[RANKS];
             plan p = plans[i];
             p.ranks = n;
-            wire_late = n % 2 != 0;
+            wire_late = (n / 2 + (int)i) % 2 != 0;
             on_ranks(&p, ranks, rank_main);
             for (int r = 0; r < n; r++)
                 assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
@@ -210,29 +236,83 @@ static void any_number_of_hosts_gives_the_bits_of_one(void **state)
     wire_late = true;
 }
 
+/* Several buckets, which come over the wire in any order. */
+static void many_buckets_give_the_bits_of_one(void **state)
+{
+    (void)state;
+    plan p = {.batch = 20,
+              .shard = 4,
+              .rows = 40,
+              .devices = 2,
+              .lr = 0.1,
+              .momentum = 0.9,
+              .ask_rank = -1,
+              .epochs = 1,
+              .wide = true};
+    result alone = {0};
+    train_small(&p, NULL, 0, &alone);
+    assert_int_equal(alone.status, LS_OK);
+    for (int host_ranks = 0; host_ranks < 3; host_ranks += 2) {
+        rank ranks[RANKS];
+        p.ranks = host_ranks ? 4 : 3;
+        p.host_ranks = host_ranks;
+        on_ranks(&p, ranks, rank_main);
+        for (int r = 0; r < p.ranks; r++)
+            assert_memory_equal(&ranks[r].result, &alone, sizeof alone);
+    }
+}
+
+/* At whatever transfer it breaks, no slot is left that receives into what is freed. */
+static void a_wire_that_breaks_in_a_step(void **state)
+{
+    (void)state;
+    for (int host_ranks = 0; host_ranks < 3; host_ranks += 2)
+        for (wire_fails = 1; wire_fails <= 9; wire_fails += 2) {
+            plan p = {.ranks = 4, .host_ranks = host_ranks};
+            rank ranks[RANKS];
+            for (int r = 0; r < p.ranks; r++)
+                ranks[r] = (rank){.plan = &p};
+            assert_true(wire_run_torn(p.ranks, broken_rank, ranks) >= 0);
+        }
+    wire_fails = 0;
+}
+
 /* A slow rank gets fewer shards, all ranks say the same, and the bits are those of one process. */
 static void shards_go_by_speed(void **state)
 {
     (void)state;
-    plan p = {
-        .batch = 16, .shard = 2, .rows = 60, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1, .epochs = 4};
-    result alone = {0};
-    train_small(&p, NULL, 0, &alone);
-    assert_int_equal(alone.status, LS_OK);
-    p.ranks = 3;
-    p.slow_seconds = 0.02;
-    p.balance = true;
-    for (int host_ranks = 0; host_ranks < 3; host_ranks += 2) {
+    static const struct {
+        int host_ranks, rows, last;
+    } ways[] = {{0, 60, 6}, {2, 64, 8}}; /* the last batch is a smaller one, or as all */
+    for (int i = 0; i < 2; i++) {
+        plan p = {.batch = 16,
+                  .shard = 2,
+                  .rows = ways[i].rows,
+                  .devices = 1,
+                  .lr = 0.1,
+                  .momentum = 0.9,
+                  .ask_rank = -1,
+                  .epochs = 4};
+        result alone = {0};
+        train_small(&p, NULL, 0, &alone);
+        assert_int_equal(alone.status, LS_OK);
         rank ranks[RANKS];
-        p.host_ranks = host_ranks;
+        p.ranks = 3;
+        p.slow_seconds = 0.02;
+        p.balance = true;
+        p.host_ranks = ways[i].host_ranks;
         on_ranks(&p, ranks, rank_main);
         for (int r = 0; r < p.ranks; r++) {
             result *found = &ranks[r].result;
             assert_true(found->balanced);
-            assert_int_equal(found->shares[0] + found->shares[1] + found->shares[2], 6); /* the last batch's */
+            assert_int_equal(found->shares[0] + found->shares[1] + found->shares[2], ways[i].last);
             assert_in_range(found->shares[2], 0, 1);
+            /* Steps 2 to 9 are measured, and all ranks know it behind step 10. */
+            assert_int_equal(found->balanced_from, 11);
+            assert_int_equal(found->measured, 8 * 8 - 2 * (8 - ways[i].last));
             found->balanced = false;
             memset(found->shares, 0, sizeof found->shares);
+            found->balanced_from = found->measured = 0;
             assert_memory_equal(found, &alone, sizeof alone);
         }
     }
@@ -310,12 +390,15 @@ static void a_failed_start_receives_no_more(void **state)
 static void a_stop_is_asked_for_by_one_and_known_to_all_at_one_step(void **state)
 {
     (void)state;
-    plan p = {.ranks = 3, .batch = 4, .shard = 2, .rows = 40, .devices = 1, .lr = 0.1, .ask_rank = 2};
-    rank ranks[RANKS];
-    on_ranks(&p, ranks, rank_main);
-    for (int r = 0; r < p.ranks; r++) {
-        assert_int_equal(ranks[r].result.asked, 5);
-        assert_int_equal(ranks[r].result.sum, ranks[0].result.sum);
+    for (int i = 0; i < 6; i++) {
+        plan p = {.ranks = 3, .batch = 4, .shard = 2, .rows = 40, .devices = 1, .lr = 0.1, .ask_rank = i % 3};
+        p.host_ranks = i < 3 ? 0 : 2;
+        rank ranks[RANKS];
+        on_ranks(&p, ranks, rank_main);
+        for (int r = 0; r < p.ranks; r++) {
+            assert_int_equal(ranks[r].result.asked, 5);
+            assert_int_equal(ranks[r].result.sum, ranks[0].result.sum);
+        }
     }
 }
 
@@ -337,6 +420,27 @@ static void failing_rank(ls_cluster *cluster, int number, void *user)
     snprintf(me->result.message, sizeof me->result.message, "%s", ls_cluster_message(cluster));
 }
 
+static void listing_rank(ls_cluster *cluster, int number, void *user)
+{
+    rank *me = (rank *)user + number;
+    ls_setting settings[] = {{"seed", "0"}, {number == 3 ? "bench" : "batch", "256"}};
+    assert_int_equal(ls_cluster_agree(cluster, NULL, settings, 2), LS_BAD_ARGUMENT);
+    snprintf(me->result.message, sizeof me->result.message, "%s", ls_cluster_message(cluster));
+}
+
+/* All but rank 0 fail, each for a reason of its own. */
+static void failed_rank(ls_cluster *cluster, int number, void *user)
+{
+    rank *me = (rank *)user + number;
+    ls_session *s = ls_open(&(ls_options){.cluster = cluster});
+    if (number)
+        ls_raise(&s->context, number == 1 ? LS_BAD_SHAPE : LS_BAD_FILE, "reason %d", number);
+    ls_cluster_heed(s);
+    me->result.status = ls_status_of(s);
+    snprintf(me->result.message, sizeof me->result.message, "%s", ls_message(s));
+    ls_close(s);
+}
+
 static void differences_name_setting_and_rank(void **state)
 {
     (void)state;
@@ -352,6 +456,22 @@ static void differences_name_setting_and_rank(void **state)
         assert_non_null(strstr(ranks[r].result.message, "rank 1 on host "));
         assert_non_null(strstr(ranks[r].result.message, ": no data"));
     }
+    on_ranks(&p, ranks, listing_rank);
+    for (int r = 0; r < p.ranks; r++) {
+        assert_non_null(strstr(ranks[r].result.message, "rank 3 on host "));
+        assert_non_null(strstr(ranks[r].result.message, " lists other settings than rank 0"));
+    }
+    on_ranks(&p, ranks, failed_rank);
+    assert_int_equal(ranks[0].result.status, LS_BAD_SHAPE);
+    assert_non_null(strstr(ranks[0].result.message, "rank 1 on host "));
+    assert_non_null(strstr(ranks[0].result.message, ": reason 1"));
+}
+
+/* Returns once all ranks have come here. */
+static void meet_others(ls_cluster *cluster)
+{
+    char all[RANKS] = {0};
+    assert_int_equal(ls_cluster_gather_each(cluster, &cluster->context, all, 1), LS_OK);
 }
 
 static void telling_rank(ls_cluster *cluster, int number, void *user)
@@ -366,11 +486,15 @@ static void telling_rank(ls_cluster *cluster, int number, void *user)
         for (int r = 0; r < me->plan->ranks; r++)
             heard &= r == number || (number > 0 && r > 0) || times[r] != 0;
     }
-    for (int r = 0; r < me->plan->ranks; r++)
-        if (times[r] > 0) {
-            assert_int_equal(seen[r].step, 10 + r);
-            assert_string_equal(seen[r].phase, "data");
-        }
+    meet_others(cluster);
+    for (int i = 0; i < 3; i++) /* whatever was sent is there by now */
+        ls_cluster_tell(cluster, &(ls_sign){.step = 10 + number, .phase = "data"}, seen, times);
+    for (int r = 0; r < me->plan->ranks; r++) {
+        assert_true((times[r] > 0) == (r != number && (number == 0 || r == 0)));
+        assert_int_equal(seen[r].step, times[r] > 0 ? 10 + r : 0);
+        assert_string_equal(seen[r].phase, times[r] > 0 ? "data" : "");
+    }
+    meet_others(cluster);
     ls_cluster_part(cluster);
 }
 
@@ -380,13 +504,6 @@ static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
     plan p = {.ranks = 5};
     rank ranks[RANKS];
     on_ranks(&p, ranks, telling_rank);
-}
-
-/* Returns once all ranks have come here. */
-static void meet_others(ls_cluster *cluster)
-{
-    char all[RANKS] = {0};
-    assert_int_equal(ls_cluster_gather_each(cluster, &cluster->context, all, 1), LS_OK);
 }
 
 /* Rank 1 tells more often than rank 0 listens. */
@@ -447,6 +564,41 @@ static void no_sign_is_changed_under_way(void **state)
 {
     (void)state;
     wire_run(2, early_telling_rank, NULL);
+}
+
+static void *say_until_known(void *user)
+{
+    ls_cluster *cluster = user;
+    ls_sign seen[2] = {{0}};
+    int64_t times[2] = {0};
+    while (seen[0].step == 0) /* rank 0 has seen it */
+        ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+    return NULL;
+}
+
+/* Rank 1 waits for rank 0, which comes once it has been told so. */
+static void waiting_rank(ls_cluster *cluster, int number, void *user)
+{
+    (void)user;
+    ls_sign seen[2] = {{0}};
+    int64_t times[2] = {0};
+    pthread_t sayer;
+    if (number == 1)
+        assert_int_equal(pthread_create(&sayer, NULL, say_until_known, cluster), 0);
+    while (number == 0 && !seen[1].waiting)
+        ls_cluster_tell(cluster, &(ls_sign){.step = 0, .phase = "step"}, seen, times);
+    meet_others(cluster);
+    for (int i = 0; number == 0 && (i < 3 || seen[1].waiting); i++)
+        ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+    if (number == 1)
+        pthread_join(sayer, NULL);
+    ls_cluster_part(cluster);
+}
+
+static void who_waits_for_others_is_told(void **state)
+{
+    (void)state;
+    wire_run(2, waiting_rank, NULL);
 }
 
 /* As a worker has the wire between two looks at the clock. */
@@ -587,6 +739,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_gives_the_bits_of_one),
         cmocka_unit_test(any_number_of_hosts_gives_the_bits_of_one),
+        cmocka_unit_test(many_buckets_give_the_bits_of_one),
+        cmocka_unit_test(a_wire_that_breaks_in_a_step),
         cmocka_unit_test(shards_go_by_speed),
         cmocka_unit_test(what_is_not_finite_is_found_by_all),
         cmocka_unit_test(what_one_rank_meets_ends_the_work_of_all),
@@ -596,6 +750,7 @@ int main(void)
         cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),
         cmocka_unit_test(the_latest_sign_is_heard),
         cmocka_unit_test(no_sign_is_changed_under_way),
+        cmocka_unit_test(who_waits_for_others_is_told),
         cmocka_unit_test(signs_travel_while_the_wire_is_in_use),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(processes_of_torchrun_do_not_train_alone),

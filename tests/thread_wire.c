@@ -1,6 +1,7 @@
 #include "thread_wire.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 /* cmocka wants these before its own header. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cluster/cluster.h"
 
 typedef struct wire_message {
     struct wire_message *next;
@@ -32,15 +35,18 @@ typedef struct wire_slot {
 typedef struct wire_net {
     pthread_mutex_t lock;
     struct wire_message *inbox[WIRE_RANKS]; /* in the order sent */
+    atomic_bool broken;                     /* for steps; what ranks say of it gets through */
 } wire_net;
 
 typedef struct wire_end {
     wire_net *net;
-    int rank, n, sends;
+    int rank, ranks, n, sends, step_sends;
+    int dropped; /* sends under way that were cancelled, but for those of steps */
     struct wire_slot *slots; /* [n] */
 } wire_end;
 
 bool wire_late = true;
+int wire_fails;
 
 static bool on_reserve(void *user, int slots)
 {
@@ -64,6 +70,10 @@ static bool on_send(void *user, int number, int to, int tag, const void *data, s
 {
     wire_end *e = user;
     wire_slot *slot = free_slot(e, number, to);
+    if (tag >= LS_TAG_END && (atomic_load(&e->net->broken) || (wire_fails && ++e->step_sends == wire_fails))) {
+        atomic_store(&e->net->broken, true);
+        return false;
+    }
     wire_message *sent = malloc(sizeof *sent + bytes);
     *sent = (wire_message){
         .from = e->rank, .tag = tag, .looks = wire_late ? e->sends++ % 3 : 0, .held = wire_late, .bytes = bytes};
@@ -122,6 +132,8 @@ static int on_test(void *user, int first, int n)
 {
     wire_end *e = user;
     int done = 1;
+    if (first >= 4 * e->ranks && atomic_load(&e->net->broken))
+        return -1;
     pthread_mutex_lock(&e->net->lock);
     for (wire_slot *s = e->slots + first; s < e->slots + first + n; s++) {
         wire_message **at = &e->net->inbox[e->rank];
@@ -145,8 +157,10 @@ static void on_cancel(void *user, int first, int n)
         s->receiving = false;
         if (s->sent && s->sent->taken)
             free(s->sent);
-        else if (s->sent)
+        else if (s->sent) {
             s->sent->held = false;
+            e->dropped += s < e->slots + 4 * e->ranks;
+        }
         s->sent = NULL;
     }
     pthread_mutex_unlock(&e->net->lock);
@@ -154,7 +168,7 @@ static void on_cancel(void *user, int first, int n)
 
 static ls_wire wire_of(wire_end *e, wire_net *n, int rank, int ranks)
 {
-    *e = (wire_end){.net = n, .rank = rank};
+    *e = (wire_end){.net = n, .rank = rank, .ranks = ranks};
     return (ls_wire){.size = sizeof(ls_wire),
                      .rank = rank,
                      .ranks = ranks,
@@ -192,6 +206,15 @@ static int fail_at_test(void *user, int first, int n)
     return -1;
 }
 
+int wire_receiving(const ls_cluster *cluster)
+{
+    const wire_end *e = cluster->wire.user;
+    int receiving = 0;
+    for (int i = 0; i < e->n; i++)
+        receiving += e->slots[i].receiving;
+    return receiving;
+}
+
 int wire_failed_start(bool at_send)
 {
     wire_net net = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -203,10 +226,8 @@ int wire_failed_start(bool at_send)
         wire.test = fail_at_test;
     ls_cluster *cluster = ls_cluster_on(&wire);
     assert_int_equal(ls_cluster_status(cluster), LS_IO);
+    const int receiving = wire_receiving(cluster);
     ls_cluster_end(cluster);
-    int receiving = 0;
-    for (int i = 0; i < e.n; i++)
-        receiving += e.slots[i].receiving;
     free(e.slots);
     wire_empty(&net);
     return receiving;
@@ -227,7 +248,8 @@ static void *rank_main(void *argument)
     ls_wire wire = wire_of(&e, me->net, me->number, me->ranks);
     ls_cluster *cluster = ls_cluster_on(&wire);
     me->run(cluster, me->number, me->user);
-    ls_cluster_end(cluster); /* which cancels what is under way */
+    ls_cluster_end(cluster);
+    assert_int_equal(e.dropped, 0);
     free(e.slots);
     return NULL;
 }

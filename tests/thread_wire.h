@@ -11,12 +11,18 @@ enum { WIRE_RANKS = 8 };
  * is sent at once. */
 extern bool wire_late;
 
+/* Once any rank has come to its send of this number, counted from 1 among those of steps, all that steps send and wait for fails; 0:
+ * never. */
+extern int wire_fails;
+
 /* Runs each rank in a thread of its own with its cluster, which is ended afterwards; fails the test where a message is left that
  * nobody received. */
 void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
 
 /* The same for ranks that fail in the middle: returns how many messages were left. */
 int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
+
+int wire_receiving(const ls_cluster *cluster); /* slots that wait for a message */
 
 /* Rank 0 of 2 starts on a wire that fails at the first send, or at the first test: LS_IO. Returns how many slots would still receive,
  * into memory that is gone. */
