@@ -111,14 +111,16 @@ int main(int argc, char **argv)
 {
     int epochs = 10, images = 0;
     read_arguments(argc, argv,
-                   "ResNet-18 by modules: EPOCHS (10) over the first IMAGES (all). It prints, and writes no file.",
+                   "ResNet-18 by modules: EPOCHS (10) over the first IMAGES (all). It says first how long it will "
+                   "take, and writes no file.",
                    (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
     ls_session *s = ls_open(NULL);
     ls_module *net = resnet18(s, 10);
     show_parts(net);
     const ls_loader small = {.batch = 256, .limit = images}, large = {.batch = 512, .limit = images};
     double first = minutes(net, 1, small, epochs), second = minutes(net, 2, large, epochs);
-    fprintf(stderr, "two trainings: the first will take about %.1f minutes, the second %.1f\n", first, second);
+    if (!ls_failed(s))
+        fprintf(stderr, "two trainings: the first will take about %.1f minutes, the second %.1f\n", first, second);
     train(net, 1, small, 0.1, epochs);
     train(net, 2, large, 0.2, epochs); /* both grow with the devices */
     if (ls_failed(s))
