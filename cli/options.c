@@ -113,7 +113,10 @@ static const row table[] = {
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
      NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
-     "steps to measure, after two that warm up\n(default 50 for lenet, 4 for resnet18)", 1, 1000000, NULL},
+     "steps of each of several rounds, or with --profile of one, after\ntwo that warm up (default 40 for lenet, 2 for "
+     "resnet18;\n"
+     "50 and 4 with --profile)",
+     1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed),
      "seed of all random numbers: first weights, order of images,\naugmentation (default 0)", 0, 0, NULL},
     {"init", "HOW", TRAIN, KIND_INIT, AT(init),
