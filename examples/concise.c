@@ -84,13 +84,12 @@ static void show_parts(ls_module *net)
         puts("not initialized on cpu(7)");
 }
 
-/* The minutes that so many epochs will take, by the second of two steps. The first one also prepares, and takes longer. */
-static double minutes(ls_module *net, int num_devices, ls_loader loader, int epochs)
+/* The minutes that so many epochs take on the network's devices, by the second of two steps: the first one also prepares. */
+static double minutes(ls_module *net, ls_loader loader, int epochs)
 {
     ls_session *s = ls_session_of(net);
     int scope = ls_enter(s);
     ls_data *data = ls_fashion_mnist(s, LS_TRAIN, &loader);
-    ls_initialize(net, ls_try_devices(s, num_devices), &(ls_init){.kind = LS_NORMAL, .scale = 0.01, .force = true});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_timer timer = {0};
     ls_batch b;
@@ -118,7 +117,9 @@ int main(int argc, char **argv)
     ls_module *net = resnet18(s, 10);
     show_parts(net);
     const ls_loader small = {.batch = 256, .limit = images}, large = {.batch = 512, .limit = images};
-    double first = minutes(net, 1, small, epochs), second = minutes(net, 2, large, epochs);
+    double second = minutes(net, large, epochs); /* on the two devices of show_parts */
+    ls_initialize(net, ls_try_devices(s, 1), &(ls_init){.kind = LS_NORMAL, .scale = 0.01, .force = true});
+    double first = minutes(net, small, epochs);
     if (!ls_failed(s))
         fprintf(stderr, "two trainings: the first will take about %.1f minutes, the second %.1f\n", first, second);
     train(net, 1, small, 0.1, epochs);

@@ -125,7 +125,7 @@ example waiting 2 512
 prints "waiting (per batch|per epoch|not at all) +[0-9]+ images/s, +[0-9]+% of the time in the calls, fingerprint [0-9a-f]{16}" 4
 says 'the fingerprints are equal'
 
-example sweep 2 512 "$work/sweep.svg"
+example sweep 2 200 "$work/sweep.svg"
 prints " *[0-9]+ +[0-9.]+ \|( [01]\.[0-9]{3}){2}" 6
 python3 - "$work/sweep.svg" <<'PY' || wrong "$called: the drawing"
 import sys, xml.etree.ElementTree as tree
