@@ -48,19 +48,21 @@ static ls_status refuse_failure(ls_cluster *cluster, const char *all, const size
 static ls_status refuse_difference(ls_cluster *cluster, const char *all, const size_t begin[])
 {
     for (int r = 1; r < cluster->ranks; r++) {
-        const char *a = all, *b = all + begin[r], *b_end = all + begin[r + 1];
-        for (bool name = false; a < all + begin[1] && b < b_end; name = !name) {
+        const char *a = all, *a_end = all + begin[1], *b = all + begin[r], *b_end = all + begin[r + 1];
+        char rank[128];
+        name_rank(cluster, r, rank, sizeof rank);
+        bool alike = true; /* so far, the names */
+        for (bool name = false; alike && a < a_end && b < b_end; name = !name) {
             const char *next_a = a + strlen(a) + 1, *next_b = b + strlen(b) + 1;
-            char rank[128];
-            name_rank(cluster, r, rank, sizeof rank);
-            if (strcmp(a, b) != 0 && name)
-                return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s lists other settings than rank 0", rank);
-            if (name && strcmp(next_a, next_b) != 0)
+            alike = !name || strcmp(a, b) == 0;
+            if (alike && name && strcmp(next_a, next_b) != 0)
                 return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s differs: %s on %s, %s on rank 0", a,
                                 *next_b ? next_b : "none", rank, *next_a ? next_a : "none");
             a = next_a;
             b = next_b;
         }
+        if (!alike || a < a_end || b < b_end)
+            return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s lists other settings than rank 0", rank);
     }
     return LS_OK;
 }
