@@ -48,6 +48,15 @@ whatever_the_mpi() {
         printf x | dd of="$work/other/train-images-idx3-ubyte" bs=1 seek=5000 conv=notrunc 2>/dev/null
         ranks 1 -n 1 "$program" train $small : -n 2 "$program" train $small --data "$work/other"
         says 'the checksum of the training images differs: [0-9a-f]+ on rank 1 on host'
+        # The changed image is one of those that are held out.
+        ranks 1 -n 1 "$program" train $small --validate 199 : -n 1 "$program" train $small --validate 199 --data "$work/other"
+        says 'the checksum of the validation images differs: [0-9a-f]+ on rank 1 on host'
+        cp "$work/data/train-images-idx3-ubyte" "$work/other"
+        printf x | dd of="$work/other/t10k-images-idx3-ubyte" bs=1 seek=5000 conv=notrunc 2>/dev/null
+        ranks 1 -n 1 "$program" train $small : -n 1 "$program" train $small --data "$work/other"
+        says 'the checksum of the test images differs: [0-9a-f]+ on rank 1 on host'
+        ranks 1 -n 1 "$program" train $small : -n 1 "$program" train $small --weights "$work/this.safetensors"
+        says 'the checksum of the first weights differs: [0-9a-f]+ on rank 1 on host'
         ranks 2 -n 3 "$program" train $small --bad
         says '--bad: unknown'
         ranks 1 -n 3 "$program" train $small --save "$work/missing/w.safetensors"
