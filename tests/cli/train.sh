@@ -216,7 +216,7 @@ exec 3>&-
 wait
 [ "$(grep -c '"step":' "$work/read.jsonl")" = 1 ] || wrong "$called: does not come out of it"
 exec 3<>"$work/fifo"
-runs 1 train --limit 64 --batch 1 --limit-test 10 --epochs 1000 --quiet --timeout 2 --log "$work/fifo"
+runs 1 train --limit 64 --batch 1 --limit-test 10 --epochs 1000 --quiet --timeout 6 --log "$work/fifo"
 exec 3>&-
 one_line 'no progress since step [0-9]+, in writing the log'
 
