@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "parallel/network.h"
 #include "cluster/cluster.h"
+#include "parallel/network.h"
 #include "system_faults.h"
 #include "thread_wire.h"
 #include "verify_run.h"
@@ -457,7 +457,8 @@ static void look_around(ls_cluster *cluster, int rank, void *user)
         assert_int_equal(all[r].at[r].index, 2 * r);
         assert_int_equal(ls_cluster_process(cluster, r), getpid());
     }
-    cluster->processes[rank][1] = cluster->processes[(rank + 1) % 4][1] = 0; /* name spaces that are not known are not one */
+    /* Name spaces that are not known are not one. */
+    cluster->processes[rank][1] = cluster->processes[(rank + 1) % 4][1] = 0;
     assert_int_equal(ls_cluster_process(cluster, (rank + 1) % 4), 0);
     assert_int_equal(ls_cluster_process(cluster, -1), 0);
     assert_int_equal(ls_cluster_process(NULL, 0), 0);

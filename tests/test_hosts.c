@@ -603,10 +603,10 @@ static void *say_until_known(void *user)
     return NULL;
 }
 
-/* Rank 1 waits for rank 0, which comes once it has been told so. */
+/* Rank 1 waits for rank 0, which comes once it has been told so; and is told when it has waited. */
 static void waiting_rank(ls_cluster *cluster, int number, void *user)
 {
-    (void)user;
+    atomic_bool *came = user;
     ls_sign seen[2] = {{0}};
     int64_t times[2] = {0};
     pthread_t sayer;
@@ -615,17 +615,28 @@ static void waiting_rank(ls_cluster *cluster, int number, void *user)
     while (number == 0 && !seen[1].waiting)
         ls_cluster_tell(cluster, &(ls_sign){.step = 0, .phase = "step"}, seen, times);
     meet_others(cluster);
-    for (int i = 0; number == 0 && (i < 3 || seen[1].waiting); i++)
-        ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
-    if (number == 1)
+    if (number == 1) {
+        atomic_store(&came[0], true);
         pthread_join(sayer, NULL);
+        atomic_store(&came[1], true);
+    } else {
+        while (!atomic_load(&came[0]))
+            sched_yield();
+        /* One sign may be under way, and one be there, that are older. */
+        for (int64_t heard = times[1]; times[1] < heard + 3;)
+            ls_cluster_tell(cluster, &(ls_sign){.step = 0, .phase = "step"}, seen, times);
+        assert_int_equal(seen[1].waiting, 0);
+        while (!atomic_load(&came[1])) /* its sign before may be under way */
+            ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+    }
     ls_cluster_part(cluster);
 }
 
 static void who_waits_for_others_is_told(void **state)
 {
     (void)state;
-    wire_run(2, waiting_rank, NULL);
+    atomic_bool came[2] = {false, false}; /* rank 1 to where it waited for rank 0, and its thread to its end */
+    wire_run(2, waiting_rank, came);
 }
 
 /* As a worker has the wire between two looks at the clock. */

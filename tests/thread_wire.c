@@ -41,7 +41,7 @@ typedef struct wire_net {
 typedef struct wire_end {
     wire_net *net;
     int rank, ranks, n, sends, step_sends;
-    int dropped; /* sends under way that were cancelled, but for those of steps */
+    int dropped;             /* sends under way that were cancelled, but for those of steps */
     struct wire_slot *slots; /* [n] */
 } wire_end;
 
