@@ -231,6 +231,45 @@ static void first_weights_are_as_said(void **state)
     }
 }
 
+/* ---- Dropout ---- */
+
+/* Of ones so many become 0 as the rate says, and the others what keeps the mean; each image, and each layer, has draws of its own. */
+static void dropout_keeps_the_mean(void **state)
+{
+    (void)state;
+    static const double rates[] = {0.25, 0.4, 0.9};
+    enum { IMAGES = 40, NUMBERS = 1024, ALL = IMAGES * NUMBERS };
+    float *kept = malloc(2 * ALL * sizeof *kept);
+    for (int k = 0; k < 3; k++) {
+        ls_session *s = ls_open(&(ls_options){.seed = 3, .shard = 16});
+        ls_module *first = ls_nn_dropout(s, rates[k]), *second = ls_nn_dropout(s, rates[k]);
+        ls_tensor *X = ls_full(s, 1, LS_SHAPE(IMAGES, 4, 16, 16));
+        ls_module *nets[] = {ls_sequential(s, LS_LIST(first, ls_nn_fn(s, ls_relu))),
+                             ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_relu), second))};
+        for (int i = 0; i < 2; i++) {
+            ls_initialize(nets[i], ls_parse_devices(s, "cpu:0-1"), NULL);
+            ls_read(ls_infer(nets[i], X), kept + i * ALL, ALL);
+            assert_string_equal(ls_message(s), "");
+            for (int j = 0; j < ALL; j++)
+                assert_true(kept[i * ALL + j] == 1);
+            assert_int_equal(ls_read(ls_train(nets[i], X), kept + i * ALL, ALL), LS_OK);
+        }
+        int dropped = 0, as_before = 0, as_below = 0;
+        for (int j = 0; j < ALL; j++) {
+            assert_true(kept[j] == 0 || fabs(kept[j] * (1 - rates[k]) - 1) < 1e-6);
+            dropped += kept[j] == 0;
+            as_before += j >= NUMBERS && kept[j] == kept[j - NUMBERS];
+            as_below += kept[j] == kept[ALL + j];
+        }
+        const double alike = rates[k] * rates[k] + (1 - rates[k]) * (1 - rates[k]); /* of two draws */
+        assert_true(fabs((double)dropped / ALL - rates[k]) < 0.012);                /* five deviations */
+        assert_true(fabs((double)as_before / (ALL - NUMBERS) - alike) < 0.015);
+        assert_true(fabs((double)as_below / ALL - alike) < 0.015);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    free(kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +283,7 @@ int main(void)
         cmocka_unit_test(permutations),
         cmocka_unit_test(permutations_are_fair),
         cmocka_unit_test(first_weights_are_as_said),
+        cmocka_unit_test(dropout_keeps_the_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
