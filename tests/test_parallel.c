@@ -470,6 +470,50 @@ static void what_is_inferred_is_finite(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* Of numbers so close together that what is added to the variance counts, as the header says it: 1e-5; with and without the images' own
+ * statistics. */
+static void a_norm_is_the_headers_formula(void **state)
+{
+    (void)state;
+    enum { IMAGES = 6, MAPS = 2, PLACES = 2, ALL = IMAGES * MAPS * PLACES };
+    static const float weight[MAPS] = {2, -0.5f}, bias[MAPS] = {0.25f, 3}, mean[MAPS] = {0.125f, 0},
+                       variance[MAPS] = {0, 4e-5f};
+    float x[ALL], y[2][ALL];
+    for (int i = 0; i < ALL; i++)
+        x[i] = 0.002f * (float)(i * 7 % 11);
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_batch_norm(s)));
+    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_tensor *X = ls_values(s, x, LS_SHAPE(IMAGES, MAPS, 1, PLACES));
+    ls_infer(net, X); /* tells the shapes */
+    ls_write_parameter(net, "0.weight", weight, MAPS);
+    ls_write_parameter(net, "0.bias", bias, MAPS);
+    ls_write_parameter(net, "0.running_mean", mean, MAPS);
+    ls_write_parameter(net, "0.running_var", variance, MAPS);
+    ls_read(ls_train(net, X), y[0], ALL);
+    ls_read(ls_infer(net, X), y[1], ALL);
+    assert_string_equal(ls_message(s), "");
+    for (int c = 0; c < MAPS; c++) {
+        double sum = 0, squares = 0;
+        for (int i = 0; i < IMAGES * PLACES; i++)
+            sum += x[i / PLACES * MAPS * PLACES + c * PLACES + i % PLACES];
+        const double own = sum / (IMAGES * PLACES);
+        for (int i = 0; i < IMAGES * PLACES; i++) {
+            const double off = x[i / PLACES * MAPS * PLACES + c * PLACES + i % PLACES] - own;
+            squares += off * off;
+        }
+        for (int i = 0; i < IMAGES * PLACES; i++)
+            for (int inferred = 0; inferred < 2; inferred++) {
+                const int at = i / PLACES * MAPS * PLACES + c * PLACES + i % PLACES;
+                const double from = inferred ? mean[c] : own,
+                             spread = inferred ? variance[c] : squares / (IMAGES * PLACES),
+                             wanted = weight[c] * (x[at] - from) / sqrt(spread + 1e-5) + bias[c];
+                assert_true(fabs(y[inferred][at] - wanted) < 2e-6 * (1 + fabs(wanted)));
+            }
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void a_norm_of_one_value_is_refused(void **state)
 {
     (void)state;
@@ -557,6 +601,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(an_overflow_is_named_and_keeps_the_weights),
         cmocka_unit_test(what_is_inferred_is_finite),
+        cmocka_unit_test(a_norm_is_the_headers_formula),
         cmocka_unit_test(a_norm_of_one_value_is_refused),
         cmocka_unit_test(the_gradient_is_the_losses_slope),
     };
