@@ -35,7 +35,7 @@ disk = os.statvfs(sys.argv[1])
 told(there, disk.f_bavail * disk.f_frsize / 2 ** (20 if unit == "M" else 30), "free", 0.1 * float(there)) # others write too
 PY
 # shellcheck disable=SC2086
-runs 0 doctor $quiet_checks --quiet --model resnet18 --devices cpu:0-4
+runs 0 doctor $quiet_checks --quiet --devices cpu:0-4
 [ ! -s "$work/out" ] && [ ! -s "$work/err" ] || wrong "--quiet says something of a sound machine"
 runs 0 doctor --skip devices,cores,memory,canary,copies,mpi,data,disk
 [ ! -s "$work/out" ] || wrong "skipped checks say something"

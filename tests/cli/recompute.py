@@ -103,11 +103,13 @@ def train(log, out, err=None):
         rows = sizes[: len(steps)]
         same(line["train_loss"], sum(n * loss for n, loss in zip(rows, steps)) / sum(rows), "train_loss")
         same(line["sec"] * line["img_per_s"], sum(rows), "images of an epoch")
-        for name, of in ("train_acc", sum(rows)), ("test_acc", first["test_images"]):
-            same(line[name] * of, round(line[name] * of), name)
+        for name, of in ("train_acc", sum(rows)), ("test_acc", first["test_images"]), ("val_acc", first["validate"]):
+            if name in line:
+                same(line[name] * of, round(line[name] * of), name)
         steps = []
     acc, seconds = found(r"^test acc: (\d\.\d\d), (\d+\.\d) sec/epoch on ", read(out), "train")
-    told(acc, epochs[-1]["test_acc"], "test acc")
+    kept = max(epochs, key=lambda line: line["val_acc"]) if first["keep"] == "best" else epochs[-1] # the first of equal ones
+    told(acc, kept["test_acc"], "test acc")
     told(seconds, sum(line["sec"] for line in epochs) / len(epochs), "sec/epoch")
     said = re.findall(r"^epoch (\d+)/(\d+): loss ([\d.]+), train acc ([\d.]+), test acc ([\d.]+), ([\d.]+) sec, (\d+) images/s$",
                       read(err) if err else "", re.M)

@@ -38,6 +38,7 @@ run() { # RANKS|one OPTIONS...
     if [ "$n" = one ]; then runs 0 "$@"; else ranks "$([ -n "${tolerated-}" ] && echo any || echo 0)" -n "$n" "$program" "$@"; fi
     [ "$(wc -l <"$work/out")" = 2 ] || wrong "$called: not two lines on stdout"
     check_said
+    [ "$n" = one ] || python3 "$here/recompute.py" train "$work/this.jsonl" "$work/out" || wrong "$called: figures that are not the log's"
     tail -n 1 "$work/out" >"$work/this.print"
     # Without the settings, which name the devices, and the times.
     sed -e 1d -e 's/,"sec":.*//' "$work/this.jsonl" >"$work/this.log"
