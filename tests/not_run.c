@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void say(const char *part, const char *why, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void say(const char *part, const char *why, va_list arguments)
 {
     printf("not run: %s%s", part ? part : "", part ? ": " : "");
     vprintf(why, arguments);
