@@ -49,6 +49,11 @@ static step *step_of(const sums *s, const ls_span *span)
     return there ? &s->steps[span->step - s->first] : NULL;
 }
 
+static bool is_card(const sums *s, int device)
+{
+    return device >= 0 && s->r->devices.at[device].type == LS_CUDA;
+}
+
 /* ---- Adding up ---- */
 
 static void find_steps(sums *s, const ls_profile *profile)
@@ -91,7 +96,9 @@ static void add_up(sums *s, const ls_profile *profile)
             *at = (step){.begin = span.begin, .end = span.end, .computed = span.begin};
     }
     for (int64_t i = 0; i < all && ls_profile_span_at(profile, i, &span) == LS_OK; i++) {
-        step *at = span.kind == LS_SPAN_SHARD || span.kind == LS_SPAN_OPERATION ? step_of(s, &span) : NULL;
+        /* A device that computed an operation of another's shard may read its clock late: the shard says when it was done. */
+        bool computes = span.kind == LS_SPAN_SHARD || (span.kind == LS_SPAN_OPERATION && is_card(s, span.device));
+        step *at = computes ? step_of(s, &span) : NULL;
         /* One that ends behind its step was done before, and kept from its core. */
         double end = at ? smaller(span.end, at->end) : 0;
         if (at && end > at->computed) {

@@ -101,7 +101,9 @@ def at_size(columns, colour, utf8=True):
             assert bool(re.search("[\u2801-\u28ff]", text)) == (columns >= 80 and utf8), text
             assert bool(re.search(r"\033\[38;5;\d+m", painted)) == colour, painted
             # What the device is at: a label, the part that it computes, and a bar of three signs.
-            part, bar = re.search(rf"^ {'cpu.0.' if columns >= 80 else '0'} +(\d+)% ([{signs}]+)$", text, re.M).groups()
+            at = re.search(rf"^ {'cpu.0.' if columns >= 80 else '0'} +(\d+)% ([{signs}]+)$", text, re.M)
+            assert at, text
+            part, bar = at.groups()
             assert abs(bar.count(signs[0]) - int(part) / 100 * len(bar)) <= 0.51 + 0.005 * len(bar), text
             assert re.fullmatch(f"{signs[0]}*[{signs[1]}]*{signs[2]}*", bar), text
             assert all(len(line) < columns for line in text.split("\n") if "% " in line), text
