@@ -15,7 +15,7 @@
 #include "tensors.h"
 #include "training.h"
 
-enum { SIZE = 28, BATCH = 8, SHARD = 3, ROWS = 3 * BATCH + 4, CLASSES = 10 };
+enum { SIZE = 28, BATCH = 4, SHARD = 3, ROWS = 2 * BATCH + 2, CLASSES = 10 };
 
 static uint8_t pixels[ROWS * SIZE * SIZE], classes_of[ROWS];
 
