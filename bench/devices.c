@@ -7,6 +7,7 @@
  * then one line of JSON. */
 #define _POSIX_C_SOURCE 200809L
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

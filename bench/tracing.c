@@ -5,6 +5,7 @@
  * the process's time on its processors, and the quarters around it. */
 #define _POSIX_C_SOURCE 200809L
 #include <lockstep_profile.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <lockstep_profile.h>
 
 enum { MOST_IMAGES = 60000 };
 static const ls_data_info fashion_mnist = {.rows = 70000, .channels = 1, .height = 28, .width = 28, .classes = 10};

@@ -3,6 +3,7 @@
 #define CLI_JUDGE_H
 
 #include <lockstep.h>
+#include <lockstep_data.h>
 
 enum { JUDGE_WORST = 24 };
 

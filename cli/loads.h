@@ -3,6 +3,7 @@
 #define CLI_LOADS_H
 
 #include <lockstep.h>
+#include <lockstep_profile.h>
 
 /* Parts of its time in training steps; the rest it waited. */
 typedef struct load {

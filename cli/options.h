@@ -3,6 +3,7 @@
 #define CLI_OPTIONS_H
 
 #include <lockstep.h>
+#include <lockstep_cluster.h>
 
 #include "help.h"
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <lockstep_cluster.h>
 
 static const double seconds_between = 0.1, seconds_idle = 1, seconds_patient = 0.4;
 static const char clear_below[] = "\r\033[J";

@@ -4,6 +4,8 @@
 
 #include "options.h"
 
+#include <lockstep_data.h>
+
 typedef struct run {
     const settings *chosen;
     ls_cluster *cluster;

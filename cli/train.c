@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <lockstep_nn.h>
 
 /* Saving at the end of a long run must not fail on what can be seen before it. */
 static int check_save(const char *path)

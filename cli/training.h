@@ -8,6 +8,8 @@
 #include "run.h"
 #include "say.h"
 
+#include <lockstep_checkpoint.h>
+
 typedef struct training {
     run run;
     origin origin;

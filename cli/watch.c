@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <lockstep_cluster.h>
 
 /* What is known of one rank. */
 typedef struct watched {

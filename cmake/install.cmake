@@ -8,9 +8,11 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME lockstep) # all but the plugins
 set_target_properties(lockstep_shared PROPERTIES OUTPUT_NAME lockstep VERSION ${PROJECT_VERSION}
                                                  SOVERSION ${PROJECT_VERSION_MAJOR})
 set(declared "")
-foreach(name lockstep lockstep_profile)
-  file(READ ${PROJECT_SOURCE_DIR}/include/${name}.h header)
-  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/${name}.h)
+file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.h)
+list(FILTER headers EXCLUDE REGEX lockstep_mpi) # all of whose functions are inline
+foreach(path ${headers})
+  file(READ ${path} header)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
   string(REGEX MATCHALL "[ *]ls_[a-z0-9_]+\\(" found "${header}")
   list(APPEND declared ${found})
 endforeach()

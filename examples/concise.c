@@ -3,6 +3,7 @@
  * concise [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 
 static ls_tensor *residual_forward(ls_module *self, ls_tensor *X)

@@ -3,6 +3,7 @@
  * devices [STEPS [SECONDS]]: 12 steps, and 0.02 seconds of waiting, unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 #include <string.h>
 

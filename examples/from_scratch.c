@@ -2,6 +2,7 @@
  * from_scratch [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 
 enum { W1, b1, W2, b2, W3, b3, W4, b4, N }; /* Initialize model parameters */

@@ -2,6 +2,7 @@
  * memory [EPOCHS [IMAGES [FILE]]] */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 #include <stdlib.h>
 

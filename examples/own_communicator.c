@@ -2,6 +2,7 @@
  * mpicc own_communicator.c -llockstep && mpirun -n 4 ./a.out [DIRECTORY [IMAGES]] */
 #include "arguments.h"
 #include <lockstep_mpi.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 
 /* One epoch on the ranks of `cluster`; every rank gets the same result, and the first prints it. */

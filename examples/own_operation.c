@@ -2,6 +2,7 @@
  * own_operation [EPOCHS [IMAGES]] */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <math.h>
 #include <stdio.h>
 

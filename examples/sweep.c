@@ -2,6 +2,7 @@
  * sweep [EPOCHS [IMAGES [FILE]]]: 4 epochs, 6000 images and sweep.svg unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 
 enum { RUNS = 6, EPOCHS = 100, LEFT = 60, TOP = 30, WIDTH = 480, HEIGHT = 300 };

@@ -3,6 +3,7 @@
  * three_ways [EPOCHS [IMAGES]] */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Trains a network of one's own on Fashion-MNIST, on all cores, in one page: cc train.c -llockstep */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 
 static ls_module *network(ls_session *s)

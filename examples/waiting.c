@@ -2,6 +2,7 @@
  * waiting [EPOCHS [IMAGES]] */
 #include "arguments.h"
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdio.h>
 #include <string.h>
 

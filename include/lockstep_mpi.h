@@ -18,6 +18,7 @@
 
 #include <limits.h>
 #include <lockstep.h>
+#include <lockstep_cluster.h>
 #include <mpi.h>
 #include <stdlib.h>
 

@@ -11,6 +11,25 @@
 extern "C" {
 #endif
 
+/* ---- Devices' times, memory -------------------------------------------------------------------------------------- */
+
+/* What a device of the trainer's network has done so far, in seconds by the clock and up to this moment; a few readings of the clock
+ * a shard count it, always. Does not wait. `i` is its place in the list of devices. */
+typedef struct ls_device_times {
+    ls_device device;
+    double computing; /* the shards of training steps, and parts of others', without what follows */
+    double reducing;  /* summing gradients, updating weights */
+    double waiting;   /* in training steps: for other devices and ranks, for its core, for room */
+    double idle;      /* no step was handed in; the network was evaluated */
+    int64_t shards, images;
+    double elsewhere; /* of computing and reducing: other programs had its core. Of ls_profile_device, else 0 */
+} ls_device_times;
+ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
+
+/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set; of GPUs, which
+ * have most in their own memory, what the host keeps. Nothing is allocated for it but a plan. */
+ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
+
 /* ---- Profile ----------------------------------------------------------------------------------------------------- */
 
 /* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is timed, at the

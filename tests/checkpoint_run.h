@@ -5,6 +5,7 @@
 #include "files.h"
 
 #include <string.h>
+#include <lockstep_checkpoint.h>
 
 #include "training.h"
 

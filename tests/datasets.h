@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <lockstep_data.h>
 
 #include "data/dataset.h"
 

@@ -3,6 +3,7 @@
 #define TEST_EXPLICIT_NETWORK_H
 
 #include <lockstep.h>
+#include <lockstep_nn.h>
 
 enum { W1, b1, W2, b2, W3, N };
 enum { CLASSES = 3, HIDDEN = 5 };

@@ -4,6 +4,8 @@
 
 #include "training.h"
 
+#include <lockstep_nn.h>
+
 enum { SIZE = 8, ROWS = 60, BATCH = 24, CLASSES = 5, SHARD = 4 };
 
 static inline ls_module *network_of(ls_session *s)

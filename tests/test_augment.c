@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <lockstep_data.h>
 
 #include "base/math.h"
 #include "base/random.h"

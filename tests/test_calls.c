@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <lockstep_data.h>
 
 #include "training.h"
 

@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include <lockstep.h>
+#include <lockstep_data.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

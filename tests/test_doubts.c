@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include <lockstep.h>
+#include <lockstep_data.h>
 #include <string.h>
 
 /* Its images are of one channel, one row high; pixels[i] is image i's first number, the others are zero. */

@@ -8,6 +8,8 @@
 #include <limits.h>
 #include <locale.h>
 #include <lockstep.h>
+#include <lockstep_checkpoint.h>
+#include <lockstep_data.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <lockstep_profile.h>
 
 #include "cli/advice.h"
 #include "cli/forecast.h"

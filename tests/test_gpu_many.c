@@ -1,6 +1,8 @@
 /* Several cards in one process, and ranks that have cards: the bits of one card, wherever sums are made. Exit status 77 where there
  * is no card; where there is one, it is shared by the ranks, and several in one process are not tested, which is said. */
 #include <lockstep_profile.h>
+#include <lockstep_cluster.h>
+#include <lockstep_checkpoint.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 
 #include <fenv.h>
 #include <math.h>
+#include <lockstep_nn.h>
 
 static const float numbers[4] = {1, -2, 3, -4};
 static const uint8_t pixels[8 * 4 * 4] = {9, 8, 7, 200}, classes_of[8] = {0, 1, 2, 0, 1, 2, 0, 1};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <lockstep_profile.h>
 
 #include "tensors.h"
 #include "training.h"

@@ -3,6 +3,7 @@
 #include "checkpoint_run.h"
 
 #include <stdlib.h>
+#include <lockstep_data.h>
 
 #include "base/random.h"
 #include "data/data.h"

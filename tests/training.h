@@ -3,6 +3,7 @@
 #define TEST_TRAINING_H
 
 #include <lockstep.h>
+#include <lockstep_nn.h>
 #include <stdint.h>
 
 /* Images and labels that are always the same, and look like nothing. */

@@ -29,7 +29,7 @@ code() {
 }
 called=$(code | sed 's/(/(\n/g' | grep -oE '(^|[^a-z0-9_])ls_[a-z0-9_]+\($' | grep -oE 'ls_[a-z0-9_]+' | sort -u)
 untested=0
-for name in $(sed -nE '/^typedef|^template/d; s/^[a-z].*[ *](ls_[a-z0-9_]+)\(.*/\1/p' include/lockstep.h include/lockstep_profile.h | sort -u); do
+for name in $(sed -nE '/^typedef|^template/d; s/^[a-z].*[ *](ls_[a-z0-9_]+)\(.*/\1/p' $(ls include/*.h | grep -v _mpi) | sort -u); do
     echo "$called" | grep -qx "$name" || {
         echo "$name"
         untested=$((untested + 1))

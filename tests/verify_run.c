@@ -1,6 +1,7 @@
 #include "verify_run.h"
 
 #include <string.h>
+#include <lockstep_cluster.h>
 
 #include "parallel/network.h"
 #include "parallel/program.h"

@@ -120,7 +120,7 @@ ls_host ls_cpu ls_gpu ls_notice ls_device_of ls_device_core ls_rank ls_dim ls_ro
 ls_cluster_message ls_cluster_rank ls_cluster_ranks ls_cluster_host ls_cluster_process ls_data_about ls_class_name ls_data_class ls_data_rows
 ls_data_batches ls_child ls_user ls_profile_rows ls_checkpoints_found ls_checkpoint_note ls_ask ls_timer_start ls_timer_stop
 ls_timer_avg'
-public=$(sed -nE 's/^[A-Za-z_][A-Za-z0-9_ *]* \*?(ls_[a-z0-9_]+)\(.*/\1/p' include/lockstep.h include/lockstep_profile.h)
+public=$(sed -nE 's/^[A-Za-z_][A-Za-z0-9_ *]* \*?(ls_[a-z0-9_]+)\(.*/\1/p' $(ls include/*.h | grep -v _mpi))
 find src -name '*.c' | sort | xargs awk -v public="$public" -v fields="$fields" '
     BEGIN {
         split(public, names); for (i in names) all[names[i]] = 1

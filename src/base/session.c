@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_cluster.h>
 
 void *ls_own(ls_session *session, void *object, void (*release)(void *object))
 {

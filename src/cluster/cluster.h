@@ -3,6 +3,7 @@
 #define LS_CLUSTER_CLUSTER_H
 
 #include <stdatomic.h>
+#include <lockstep_cluster.h>
 
 #include "base/context.h"
 #include "base/host.h"

@@ -16,6 +16,8 @@
 #include "comm/groups.h"
 #include "comm/runs.h"
 
+#include <lockstep_cluster.h>
+
 typedef struct ls_route {
     const ls_groups *groups;
     const ls_runs *ranks, *hosts; /* the runs of places, and of groups */

@@ -20,6 +20,7 @@ static const ls_pinned FILES[] = {
 #if LOCKSTEP_HAVE_CURL && LOCKSTEP_HAVE_CRYPTO && LOCKSTEP_HAVE_ZLIB
 
 #include <curl/curl.h>
+#include <lockstep_data.h>
 
 typedef struct fetching {
     ls_context *context;

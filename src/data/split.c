@@ -2,6 +2,7 @@
 #include "base/random.h"
 
 #include <string.h>
+#include <lockstep_data.h>
 
 static size_t size_of(const ls_images *of)
 {

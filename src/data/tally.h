@@ -4,6 +4,8 @@
 
 #include "data/data.h"
 
+#include <lockstep_data.h>
+
 typedef struct ls_tally {
     ls_data_counts counts;
     int64_t of_class[LS_MOST_CLASSES]; /* images */

@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <lockstep_nn.h>
 
 #include "device/change.h"
 

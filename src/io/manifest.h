@@ -6,6 +6,8 @@
 #include "io/notes.h"
 #include "io/safetensors.h"
 
+#include <lockstep_checkpoint.h>
+
 enum { LS_MANIFEST_FORMAT = 1, LS_SECTIONS = 6 };
 
 typedef struct ls_manifest {

@@ -4,6 +4,8 @@
 
 #include "base/context.h"
 
+#include <lockstep_checkpoint.h>
+
 const char *ls_note_find(const ls_note *notes, const char *name); /* NULL where there is none */
 
 typedef struct ls_notes {

@@ -1,5 +1,6 @@
 /* Sums that tell whether ranks have the same data and the same numbers: quick, and no proof against malice. */
 #include <string.h>
+#include <lockstep_data.h>
 
 #include "base/environment.h"
 #include "data/data.h"

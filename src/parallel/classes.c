@@ -1,6 +1,7 @@
 #include "parallel/classes.h"
 
 #include <string.h>
+#include <lockstep_data.h>
 
 #include "base/environment.h"
 #include "data/data.h"

@@ -1,6 +1,7 @@
 #include "parallel/network.h"
 
 #include <string.h>
+#include <lockstep_cluster.h>
 
 #include "base/environment.h"
 #include "data/data.h"

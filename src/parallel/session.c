@@ -1,6 +1,7 @@
 /* Opening and closing, and the data sets that a session owns. */
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_data.h>
 
 #include "base/environment.h"
 #include "base/session.h"

@@ -4,6 +4,8 @@
 
 #include "base/session.h"
 
+#include <lockstep_checkpoint.h>
+
 enum { LS_SETTINGS = 64 };
 
 typedef struct ls_settings {

@@ -2,6 +2,7 @@
  * their names, each as name, a zero byte, and its values as little-endian float32. Its SHA-256 is the fingerprint, also
  * where the library is built without a hash. usage: dump_parameters DATA LIMIT BATCH SHARD STEPS DEVICES */
 #include <lockstep.h>
+#include <lockstep_nn.h>
 
 #include <stdio.h>
 #include <stdlib.h>

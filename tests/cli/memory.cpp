@@ -1,5 +1,6 @@
 /* examples/memory.c as C++17: what C writes as compound literals has names here. */
 #include <lockstep.h>
+#include <lockstep_nn.h>
 
 #include <cstdint>
 #include <cstdio>

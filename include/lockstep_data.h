@@ -1,0 +1,66 @@
+/* Data sets looked at more closely: what they hold, what looks wrong in them, parts held out, downloads, pictures.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * The rules at the head of lockstep.h hold here too. */
+#ifndef LOCKSTEP_DATA_H
+#define LOCKSTEP_DATA_H
+
+#include <lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Takes so many images out of the data, for validation, and returns them as data of their own, in file order. Which
+ * ones is a function of the session's seed and the number of images; docs/data.md has the formula. The others stay, and
+ * count anew from 0. Before the first batch; the same on all ranks. */
+ls_data *ls_hold_out(ls_data *data, int64_t images);
+
+/* Reads a picture's file, PNG or JPEG, as pixels[channels][height][width], channels 1 or 3. One in colour becomes grey by its luma, a
+ * grey one three equal channels; of one of another size each pixel is the mean of the area that it covers. docs/data.md says more. */
+ls_status ls_read_picture(ls_session *session, const char *path, int channels, int height, int width, uint8_t *pixels);
+
+typedef struct ls_data_info {
+    int64_t rows; /* images */
+    int channels, height, width, classes;
+    bool floats; /* their numbers were given as float32 */
+} ls_data_info;
+ls_status ls_data_about(const ls_data *data, ls_data_info *info);
+const char *ls_data_class(const ls_data *data, int label); /* its name, living as long as the data; or NULL */
+
+/* Whether the file at `path`, by whatever name, is one that the data were read from: it is not one to write to. */
+bool ls_data_reads(const ls_data *data, const char *path);
+
+/* What the images that are used hold. The first of these three calls counts, in one pass over them. */
+typedef struct ls_data_counts {
+    double least, most;      /* of the numbers that the network gets: of bytes value/255 */
+    int64_t plain;           /* images of one number all over, in each channel */
+    int64_t first_plain;     /* the first of them, in file order from 0 */
+    int64_t fewest, largest; /* images of a class */
+    int empty;               /* classes without an image */
+} ls_data_counts;
+ls_status ls_data_count(ls_data *data, ls_data_counts *counts);
+/* "60000 images 1x28x28, values 0 to 1, 10 classes (T-shirt ... Boot), 6,000 each", living as long as the data, or until ls_hold_out. */
+const char *ls_data_summary(ls_data *data);
+/* Tells, a line each, what looks like a mistake in them: the order of an array's dimensions, numbers far from 0 to 1, images of one
+ * number, or that a camera asks to turn; in what is trained on a single class, one without images, labels from 1; and how both differ. Either may be NULL. */
+ls_status ls_data_doubts(ls_data *train, ls_data *test, void (*told)(const char *line, void *user), void *user);
+
+/* A sum over the images and labels that are kept, equal for equal ones. */
+uint64_t ls_data_checksum(const ls_data *data);
+
+/* Reads the four files, wherever ls_fashion_mnist would find them, and compares their content with the data set's SHA-256 sums.
+ * LS_BAD_FILE names the first that differs. */
+ls_status ls_data_verify(ls_session *session, const char *directory);
+
+/* Downloads the four files from `url` (NULL: the data set's own address) into `directory` (NULL: the user's cache),
+ * verifies their SHA-256 and puts each whole under its final name. `told` may be NULL; it gets one line a file. */
+ls_status ls_data_fetch(ls_session *session, const char *url, const char *directory,
+                        void (*told)(const char *line, void *user), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
