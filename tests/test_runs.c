@@ -161,6 +161,33 @@ static void no_cut_by_speed_is_done_earlier(void **state)
     ls_context_destroy(&context);
 }
 
+/* A rank whose pace is not known is taken for an average one; where none is known all are alike. */
+static void a_rank_of_unknown_speed_is_an_average_one(void **state)
+{
+    (void)state;
+    static const int first[] = {0, 2, 5};
+    static const ls_pace none[5] = {{0}}, some[5] = {{6, 4, 1}, {1, 2, 1}, {0, 0, 0}, {4, 1, 1}, {8, 4, 1}},
+                         all[5] = {{6, 4, 1}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}, {8, 4, 1}};
+    static const ls_pace *const pairs[2][2] = {{some, all}, {none, NULL}};
+    ls_context context;
+    ls_context_init(&context, NULL);
+    for (int i = 0; i < 2; i++)
+        for (int leaves = 1; leaves <= 70; leaves++) {
+            ls_runs ranks[2] = {{0}}, groups[2] = {{0}};
+            for (int k = 0; k < 2; k++) {
+                assert_int_equal(ls_runs_reserve(&ranks[k], &context, 5, leaves), LS_OK);
+                assert_int_equal(ls_runs_reserve(&groups[k], &context, 2, leaves), LS_OK);
+                ls_runs_cut_groups(&ranks[k], &groups[k], first, pairs[i][k], leaves);
+            }
+            assert_memory_equal(ranks[0].begin, ranks[1].begin, 6 * sizeof *ranks[0].begin);
+            for (int k = 0; k < 2; k++) {
+                ls_runs_destroy(&ranks[k], &context);
+                ls_runs_destroy(&groups[k], &context);
+            }
+        }
+    ls_context_destroy(&context);
+}
+
 /* Every rank has a place, a group the ranks of one host, and each bucket is cut into stripes and these into pieces. */
 static void groups_are_hosts(void **state)
 {
@@ -239,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_cover_all_shards),
         cmocka_unit_test(no_cut_by_speed_is_done_earlier),
+        cmocka_unit_test(a_rank_of_unknown_speed_is_an_average_one),
         cmocka_unit_test(groups_are_hosts),
         cmocka_unit_test(doubles_are_summed_in_the_tree),
     };
