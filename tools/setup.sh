@@ -17,7 +17,7 @@ fail() {
 build_packages='gcc make cmake libc6-dev pkg-config zlib1g-dev libjansson-dev libssl-dev'
 build_extras='libcurl4-openssl-dev libpng-dev libjpeg-dev libcairo2-dev protobuf-c-compiler libprotobuf-c-dev ca-certificates dataset-fashion-mnist'
 check_packages='clang g++ libcmocka-dev python3'
-check_extras='libclang-rt-dev libsimde-dev locales doxygen python3-venv tmux iproute2 zsh mandoc groff-base debootstrap dpkg-dev file libdnnl-dev openmpi-bin libopenmpi-dev mpich libmpich-dev qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
+check_extras='libclang-rt-dev clang-format-14 codespell libsimde-dev locales doxygen python3-venv tmux iproute2 zsh mandoc groff-base debootstrap dpkg-dev file libdnnl-dev openmpi-bin libopenmpi-dev mpich libmpich-dev qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 
 jobs=$(nproc 2>/dev/null || echo 2)
 build_pause=3 # seconds between two words on how far a build is
