@@ -22,6 +22,8 @@ void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user),
 /* The same for ranks that fail in the middle: returns how many messages were left. */
 int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
 
+void wire_break(const ls_cluster *cluster); /* from now on all that any rank sends, receives and waits for fails */
+
 int wire_receiving(const ls_cluster *cluster); /* slots that wait for a message */
 
 /* Rank 0 of 2 starts on a wire that fails at the first send, or at the first test: LS_IO. Returns how many slots would still receive,

@@ -15,6 +15,7 @@ typedef struct ls_peer {
     told heard, incoming, outgoing;
     int64_t times; /* heard; -1 after the last */
     bool receiving, sending, sent_last;
+    bool broken; /* the wire to it: nothing more will come */
 } peer;
 
 struct ls_peer *ls_signs_new(ls_context *context, int ranks)
@@ -37,11 +38,13 @@ static void listen_to(ls_cluster *cluster, int r)
 {
     const ls_wire *wire = &cluster->wire;
     peer *p = &cluster->peers[r];
-    while (p->receiving || p->times >= 0) {
+    while (!p->broken && (p->receiving || p->times >= 0)) {
         if (!p->receiving)
             p->receiving =
                 wire->receive(wire->user, slot_of(cluster, r), r, LS_TAG_SIGN, &p->incoming, sizeof p->incoming);
-        if (!p->receiving || wire->test(wire->user, slot_of(cluster, r), 1) != 1)
+        const int done = p->receiving ? wire->test(wire->user, slot_of(cluster, r), 1) : -1;
+        p->broken = done < 0;
+        if (done != 1)
             return;
         p->receiving = false;
         p->heard = p->incoming;
@@ -53,9 +56,10 @@ static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
 {
     const ls_wire *wire = &cluster->wire;
     peer *p = &cluster->peers[r];
-    if (p->sending && wire->test(wire->user, slot_of(cluster, r) + 1, 1) == 1)
-        p->sending = false;
-    if (p->sending || p->sent_last)
+    const int done = p->sending ? wire->test(wire->user, slot_of(cluster, r) + 1, 1) : 1;
+    p->sending = done == 0;
+    p->broken |= done < 0;
+    if (p->broken || p->sending || p->sent_last)
         return;
     p->outgoing = (told){*mine, last};
     p->sending = wire->send(wire->user, slot_of(cluster, r) + 1, r, LS_TAG_SIGN, &p->outgoing, sizeof p->outgoing);
@@ -109,7 +113,7 @@ bool ls_signs_end(ls_cluster *cluster)
             continue;
         listen_to(cluster, r);
         send_to(cluster, r, &none, true);
-        over &= p->times < 0 && p->sent_last && !p->sending;
+        over &= p->broken || (p->times < 0 && p->sent_last && !p->sending);
     }
     pthread_mutex_unlock(&cluster->lock);
     return over;
