@@ -1,12 +1,12 @@
 /* Every convolution of both networks beside oneDNN's: bench_compare [--images N] [--seconds S] [WORD]
  *
  * For each layer and direction one line, with AVX-512 and with AVX2 where the machine has them: GFLOP/s of direct
- * convolution's arithmetic, ours (Winograd where the networks take it) and oneDNN's, and how many times as fast ours is.
- * oneDNN has its blocked formats, and the better of its direct algorithm and what it chooses itself. One thread, processor
- * time; the three take turns, and the best run of each counts. WORD picks the layers whose name contains it.
+ * convolution's arithmetic, ours (Winograd where the networks take it) and oneDNN's, and how many times as fast ours
+ * is. oneDNN has its blocked formats, and the better of its direct algorithm and what it chooses itself. One thread,
+ * processor time; the three take turns, and the best run of each counts. WORD picks the layers whose name contains it.
  *
- * oneDNN fixes its instruction set and its threads at the first use: each instruction set is a process of its own, asked for one
- * line at a time, so that they too take turns. */
+ * oneDNN fixes its instruction set and its threads at the first use: each instruction set is a process of its own,
+ * asked for one line at a time, so that they too take turns. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* What the second device is worth: bench_devices [--isa avx2] [--devices N] [--turns N] [--steps N] MODEL
  *
- * Whole training steps on Fashion-MNIST, batch 256, in one process that takes turns: some steps on one device, as many on N, and as many on
- * each of N single devices at once that know nothing of each other. A turn is a matter of seconds, so that a host which changes its
- * speed within minutes changes it for all three; whole runs after each other meet another host each time. Prints the median
- * over the turns of how many times as fast N devices are as one, and what the machine itself allows, with the quarters around them;
- * then one line of JSON. */
+ * Whole training steps on Fashion-MNIST, batch 256, in one process that takes turns: some steps on one device, as many
+ * on N, and as many on each of N single devices at once that know nothing of each other. A turn is a matter of seconds,
+ * so that a host which changes its speed within minutes changes it for all three; whole runs after each other meet
+ * another host each time. Prints the median over the turns of how many times as fast N devices are as one, and what the
+ * machine itself allows, with the quarters around them; then one line of JSON. */
 #define _POSIX_C_SOURCE 200809L
 #include <lockstep.h>
 #include <lockstep_nn.h>

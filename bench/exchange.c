@@ -1,6 +1,7 @@
-/* The ordered exchange beside MPI_Allreduce: gradients, summed over ranks in the tree's order and spread again, by the wire and the
- * messages of a training step. Prints the best of several runs taken in turn.
- *     mpirun -n 4 bench_exchange_openmpi [SHARDS a rank, 1] [RANKS a host, 0: as they are, 1: one level] [FLOATS, ResNet-18's]
+/* The ordered exchange beside MPI_Allreduce: gradients, summed over ranks in the tree's order and spread again, by the
+ * wire and the messages of a training step. Prints the best of several runs taken in turn.
+ *     mpirun -n 4 bench_exchange_openmpi [SHARDS a rank, 1] [RANKS a host, 0: as they are, 1: one level] [FLOATS,
+ *       ResNet-18's]
  *                                        [FLOATS of a bucket, a training step's]
  * Three shards a rank make two nodes of the tree each. */
 #include <lockstep_mpi.h>
@@ -76,7 +77,8 @@ static void exchange(bench *b)
             }
 }
 
-/* Each node of this rank has a sum, as after folding; sums in place change them, so that they are filled anew each time. */
+/* Each node of this rank has a sum, as after folding; sums in place change them, so that they are filled anew each
+ * time. */
 static void fill(const bench *b)
 {
     for (int i = 0; i < ls_runs_nodes(&b->ranks, b->groups.place); i++)

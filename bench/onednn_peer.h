@@ -8,8 +8,8 @@
 void peer_begin(const char *isa);
 
 typedef struct peer peer;
-/* Direction 0 is forward, 1 towards the data, 2 to the weights; directly, or as oneDNN itself chooses. A linear layer is a
- * convolution of one tap here as it is for us. */
+/* Direction 0 is forward, 1 towards the data, 2 to the weights; directly, or as oneDNN itself chooses. A linear layer
+ * is a convolution of one tap here as it is for us. */
 peer *peer_new(const layer *l, int direction, int images, bool chooses);
 double peer_time(peer *p); /* of one run, in processor time */
 void peer_free(peer *p);

@@ -1,8 +1,8 @@
 /* What a timeline costs: bench_tracing [PAIRS]
  *
- * LeNet on all cores, batch 256, random images: 20 steps with spans written down and 20 without, in turn, in one process, so
- * that what the machine does meanwhile meets both. Prints the median over the pairs of what a step takes more, by the clock and in
- * the process's time on its processors, and the quarters around it. */
+ * LeNet on all cores, batch 256, random images: 20 steps with spans written down and 20 without, in turn, in one
+ * process, so that what the machine does meanwhile meets both. Prints the median over the pairs of what a step takes
+ * more, by the clock and in the process's time on its processors, and the quarters around it. */
 #define _POSIX_C_SOURCE 200809L
 #include <lockstep_profile.h>
 #include <lockstep_nn.h>

@@ -20,7 +20,7 @@ typedef struct sums {
     step *steps; /* of numbers first to first + n - 1 */
     int64_t first, n;
     int devices;
-    bool card_sums; /* a card sums and updates, not the devices' threads */
+    bool card_sums;         /* a card sums and updates, not the devices' threads */
     ls_device_times *times; /* [devices] */
     double *waited;         /* [devices][devices] seconds of the one for the other's last shard */
     double step_seconds;
@@ -80,7 +80,7 @@ static void add_span(sums *s, const ls_span *span)
     if (span->kind == LS_SPAN_WAIT && span->device != at->last)
         s->waited[span->device * s->devices + at->last] += before;
     if (s->card_sums ? span->kind == LS_SPAN_CARD_SUM
-                    : span->kind == LS_SPAN_REDUCE || span->kind == LS_SPAN_FOLD || span->kind == LS_SPAN_GIVE) {
+                     : span->kind == LS_SPAN_REDUCE || span->kind == LS_SPAN_FOLD || span->kind == LS_SPAN_GIVE) {
         s->hidden += before;
         s->open += after;
     }
@@ -96,7 +96,8 @@ static void add_up(sums *s, const ls_profile *profile)
             *at = (step){.begin = span.begin, .end = span.end, .computed = span.begin};
     }
     for (int64_t i = 0; i < all && ls_profile_span_at(profile, i, &span) == LS_OK; i++) {
-        /* A device that computed an operation of another's shard may read its clock late: the shard says when it was done. */
+        /* A device that computed an operation of another's shard may read its clock late: the shard says when it was
+         * done. */
         bool computes = span.kind == LS_SPAN_SHARD || (span.kind == LS_SPAN_OPERATION && is_card(s, span.device));
         step *at = computes ? step_of(s, &span) : NULL;
         /* One that ends behind its step was done before, and kept from its core. */

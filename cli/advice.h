@@ -1,4 +1,5 @@
-/* What a timeline comes to, in a few lines: what was hidden, who waited for whom, which device is slow, and what to change. */
+/* What a timeline comes to, in a few lines: what was hidden, who waited for whom, which device is slow, and what to
+ * change. */
 #ifndef CLI_ADVICE_H
 #define CLI_ADVICE_H
 

@@ -28,7 +28,8 @@ typedef struct bench {
 static const char *const models[] = {"lenet", "resnet18"};
 enum { MODELS = sizeof models / sizeof *models };
 
-/* Random images, more than the caches hold unless the batch is small. 0, or the status to exit with once a line is said. */
+/* Random images, more than the caches hold unless the batch is small. 0, or the status to exit with once a line is
+ * said. */
 static int make_data(bench *b)
 {
     const settings *c = b->run.chosen;
@@ -246,8 +247,8 @@ static int print_forecast(bench *b, forecast *f, int measured)
     return 0;
 }
 
-/* One line: so many of the devices, measured in turns with as many separate runs, and beside it what these let expect. Updates
- * the forecast. */
+/* One line: so many of the devices, measured in turns with as many separate runs, and beside it what these let expect.
+ * Updates the forecast. */
 static int bench_devices(bench *b, int n, forecast *f, double *first)
 {
     const settings *c = b->run.chosen;

@@ -1,4 +1,5 @@
-/* Curves between two axes, with a title that names them. x starts at zero; y is fitted to the curves, which is said where it does not. */
+/* Curves between two axes, with a title that names them. x starts at zero; y is fitted to the curves, which is said
+ * where it does not. */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
 

@@ -233,8 +233,8 @@ bool checkpoint_due(const training *t)
     return c->every_steps ? t->begun % c->every_steps == 0 : t->save_now;
 }
 
-/* Takes back the failure of a write, which costs a checkpoint and not the run. False where it was another: over ranks, of one that
- * cannot reach the others. */
+/* Takes back the failure of a write, which costs a checkpoint and not the run. False where it was another: over ranks,
+ * of one that cannot reach the others. */
 static bool forgive(training *t, char why[MOST_WORDS])
 {
     session_words(t->run.session, why, MOST_WORDS);

@@ -49,7 +49,8 @@ static void see_thread(sight *s, int process, int thread)
         return;
     bool read = fgets(line, sizeof line, file) != NULL;
     fclose(file);
-    /* The name stands in brackets and may hold any; then field 3 is the state, 14 and 15 are the times, 39 is the core. */
+    /* The name stands in brackets and may hold any; then field 3 is the state, 14 and 15 are the times, 39 is the
+     * core. */
     char *name = read ? strchr(line, '(') : NULL, *end = name ? strrchr(line, ')') : NULL;
     if (!end)
         return;

@@ -14,7 +14,8 @@ typedef struct core_look {
 /* The different cores of the devices, which are none of a GPU; returns how many. */
 int cores_list(const ls_devices *devices, core_look cores[LS_MAX_DEVICES]);
 
-/* Keeps a thread busy on each of n different cores for a fifth of a second. False where threads or memory cannot be had. */
+/* Keeps a thread busy on each of n different cores for a fifth of a second. False where threads or memory cannot be
+ * had. */
 bool cores_look(core_look *cores, int n);
 
 /* Whether it gave so little that it is another program's too. */

@@ -1,5 +1,5 @@
-/* doctor: looks at a machine before a long run. A line on stdout for each thing that is sound, a line on stderr for each that is
- * not, with how to mend it. */
+/* doctor: looks at a machine before a long run. A line on stdout for each thing that is sound, a line on stderr for
+ * each that is not, with how to mend it. */
 #include "commands.h"
 #include "cores.h"
 #include "memory.h"
@@ -174,7 +174,8 @@ static void keep_doubt(const char *line, void *user)
     snprintf(d->doubts + length, sizeof d->doubts - length, "%s\n", line);
 }
 
-/* What the data are like; of others than Fashion-MNIST that takes reading them. NULL, with a message, where they cannot be read. */
+/* What the data are like; of others than Fashion-MNIST that takes reading them. NULL, with a message, where they cannot
+ * be read. */
 static const ls_data_info *look_into_data(doctor *d)
 {
     const settings *c = d->run.chosen;

@@ -21,8 +21,8 @@ void figure_free(figure *f);
 void figure_draw(pen *p, double width, double height, const void *figure); /* all of it: a picture_draw */
 void figure_put_svg(FILE *file, const figure *f);                          /* an <svg> element for each chart */
 
-/* Of run i among several. Where runs agree, later ones lie on earlier ones, which are seen through their gaps: no run is drawn heavier
- * than another. */
+/* Of run i among several. Where runs agree, later ones lie on earlier ones, which are seen through their gaps: no run
+ * is drawn heavier than another. */
 int figure_tint(int run);
 int figure_dash(int run);
 

@@ -1,5 +1,5 @@
-/* How a run went so far, small enough to be drawn at any moment: the steps' losses and hits in a bounded number of bins, the
- * epochs' test accuracy in a bounded number of points. Adding to it allocates nothing. */
+/* How a run went so far, small enough to be drawn at any moment: the steps' losses and hits in a bounded number of
+ * bins, the epochs' test accuracy in a bounded number of points. Adding to it allocates nothing. */
 #ifndef CLI_HISTORY_H
 #define CLI_HISTORY_H
 

@@ -1,5 +1,5 @@
-/* Where trained weights go when a run ends: to --save's file, or where that or the last checkpoint cannot be written, to another place
- * that takes them. */
+/* Where trained weights go when a run ends: to --save's file, or where that or the last checkpoint cannot be written,
+ * to another place that takes them. */
 #ifndef CLI_KEEP_H
 #define CLI_KEEP_H
 
@@ -20,7 +20,8 @@ int keep_check(const training *t);
 /* Saves the weights as they are. For rank 0, while the session has not failed. */
 void keep_weights(const training *t, keeping *kept);
 
-/* "; the weights of step 7 are in w.safetensors": what to say of it in a line about the run's end; "" where no place was asked for. */
+/* "; the weights of step 7 are in w.safetensors": what to say of it in a line about the run's end; "" where no place
+ * was asked for. */
 const char *keep_words(const training *t, const keeping *kept, char *text, size_t size);
 
 #endif

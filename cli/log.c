@@ -88,8 +88,8 @@ static run_log *new_log(FILE *file, const char *option, const char *path)
     return NULL;
 }
 
-/* A FIFO that nobody reads is refused: opening one that way would wait for its reader, for ever where none comes. What has a reader is
- * written as ever, and waits for it. */
+/* A FIFO that nobody reads is refused: opening one that way would wait for its reader, for ever where none comes. What
+ * has a reader is written as ever, and waits for it. */
 static FILE *open_anew(const char *option, const char *path)
 {
     struct stat about;

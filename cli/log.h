@@ -9,12 +9,13 @@
 typedef struct run_log run_log;
 struct record;
 
-/* A log that the run goes on without, where it cannot be written. Starts `path` anew; or, to go on with, cuts it back to its first line, the lines of steps up to `step` and of epochs up to
- * `epochs`. *begun says that it has its first line already. NULL and one line on stderr where it cannot be had, or where the file
- * is no log. */
+/* A log that the run goes on without, where it cannot be written. Starts `path` anew; or, to go on with, cuts it back
+ * to its first line, the lines of steps up to `step` and of epochs up to `epochs`. *begun says that it has its first
+ * line already. NULL and one line on stderr where it cannot be had, or where the file is no log. */
 run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun);
-/* Puts `first` in the place of the first line of a log that was cut back, whole or not at all, where it is another. Where
- * no new file can be made the line stays as it is, and that is told. False and one line on stderr where the log is broken. */
+/* Puts `first` in the place of the first line of a log that was cut back, whole or not at all, where it is another.
+ * Where no new file can be made the line stays as it is, and that is told. False and one line on stderr where the log
+ * is broken. */
 bool log_settle(run_log *log, const char *first, size_t length);
 run_log *log_open_for(const char *option, const char *path);         /* anew, for another option than --log */
 run_log *log_onto(FILE *file, const char *option, const char *path); /* a file that is open, and is not closed */

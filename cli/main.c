@@ -17,15 +17,9 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"train", command_train},
-    {"eval", command_eval},
-    {"predict", command_predict},
-    {"export", command_export},
-    {"devices", command_devices},
-    {"fingerprint", command_fingerprint},
-    {"data", command_data},
-    {"report", command_report},
-    {"bench", command_bench},
+    {"train", command_train},   {"eval", command_eval},       {"predict", command_predict},
+    {"export", command_export}, {"devices", command_devices}, {"fingerprint", command_fingerprint},
+    {"data", command_data},     {"report", command_report},   {"bench", command_bench},
     {"doctor", command_doctor},
 };
 
@@ -82,7 +76,8 @@ int main(int argc, char **argv)
 {
     hold_standard_streams();
     umask(umask(0) & ~(mode_t)S_IRWXU); /* a run reads its own files again */
-    /* A reader that goes away shows as a failed write, and a lost progress bar ends no run; so does a file that may not grow. */
+    /* A reader that goes away shows as a failed write, and a lost progress bar ends no run; so does a file that may not
+     * grow. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2)

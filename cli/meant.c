@@ -12,8 +12,8 @@ enum { LONGEST_WORD = 48 };
 
 /* ---- Other programs' words --------------------------------------------------------------------------------------- */
 
-/* A word, and the option that it stands for; or what there is to say where no option does the same. Of several rows with one word the
- * first whose option the command has counts. */
+/* A word, and the option that it stands for; or what there is to say where no option does the same. Of several rows
+ * with one word the first whose option the command has counts. */
 typedef struct word {
     const char *word, *option, *instead;
 } word;
@@ -185,8 +185,8 @@ static const word verbs[] = {
 
 /* ---- Spelling ---------------------------------------------------------------------------------------------------- */
 
-/* How many letters must be put in, left out, replaced or exchanged with the next one to make one word of the other; words are
- * shorter than LONGEST_WORD. */
+/* How many letters must be put in, left out, replaced or exchanged with the next one to make one word of the other;
+ * words are shorter than LONGEST_WORD. */
 static int distance(const char *a, const char *b)
 {
     int rows[3][LONGEST_WORD + 1];
@@ -219,7 +219,8 @@ static int most_distance(const char *text)
     return length < 3 ? 0 : length < 6 ? 1 : length < 10 ? 2 : 3;
 }
 
-/* The word that was typed: in small letters, without dashes in front and a value behind, and '_' is '-'. What is too long is cut. */
+/* The word that was typed: in small letters, without dashes in front and a value behind, and '_' is '-'. What is too
+ * long is cut. */
 static void plain_word(const char *text, char into[LONGEST_WORD])
 {
     size_t n = 0;
@@ -269,8 +270,8 @@ static int commands_with(const char *option)
     return all;
 }
 
-/* The option that another program's word stands for, one of the command's if there is such; NULL where there is none, with what
- * there is to say in *instead, or NULL. */
+/* The option that another program's word stands for, one of the command's if there is such; NULL where there is none,
+ * with what there is to say in *instead, or NULL. */
 static const char *translate(int command, const char *typed, const char **instead)
 {
     const char *elsewhere = NULL;

@@ -12,7 +12,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The number behind `name` in a file of such lines; behind nothing where name is "". `otherwise` where there is none. */
+/* The number behind `name` in a file of such lines; behind nothing where name is "". `otherwise` where there is
+ * none. */
 static int64_t number_in(const char *path, const char *name, int64_t otherwise)
 {
     char line[256];

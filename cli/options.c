@@ -66,7 +66,8 @@ enum {
     DOCTOR = COMMAND_DOCTOR
 };
 enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR | EXPORT };
-/* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their place. */
+/* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their
+ * place. */
 enum { LOCAL = 1 << 16 };
 #define AT(member) offsetof(settings, member)
 #define REAL_LIMIT 1e30 /* the library's */

@@ -16,7 +16,8 @@ enum { KEEP_LAST, KEEP_BEST };
 typedef struct settings {
     const char *model, *dataset, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json, *onnx;
     const char *strip_prefix; /* of names in the weights file */
-    int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks, in_flight;
+    int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks,
+        in_flight;
     uint64_t seed, shuffle_pulls;
     ls_init init;
     const char *init_text;
@@ -41,7 +42,7 @@ typedef struct settings {
     double every_seconds;
     const char *allow_changed[MOST_ALLOWED + 1]; /* ends with NULL */
     int n_allow_changed;
-    bool allow_classes; /* the weights' may have other names */
+    bool allow_classes;                /* the weights' may have other names */
     const char *skipped[MOST_ALLOWED]; /* checks of doctor */
     int n_skipped;
 } settings;
@@ -50,16 +51,18 @@ typedef struct settings {
  * *first on. Otherwise a line was said or the help printed: -1, and *status is what to exit with. */
 int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status);
 
-/* The same for a command without operands. False where there is nothing more to do than to exit with *status; where a line was said
- * it is true and *status not 0, for other ranks may have to hear of it. */
+/* The same for a command without operands. False where there is nothing more to do than to exit with *status; where a
+ * line was said it is true and *status not 0, for other ranks may have to hear of it. */
 bool read_options_only(int command, int argc, char **argv, settings *chosen, int *status);
 
-/* The i-th option that is shown, with the commands that have it; NULL behind the last. A name may come several times. */
+/* The i-th option that is shown, with the commands that have it; NULL behind the last. A name may come several
+ * times. */
 const char *option_at(int i, int *commands);
 /* The option of a command that has this among the values to choose from; NULL where there is none. */
 const char *option_with_value(int command, const char *value);
 
-/* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to texts. */
+/* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to
+ * texts. */
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
 
 const char *bn_choice(int bn);

@@ -164,7 +164,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether `a` and `b` are one, or `b` could only be below `a`, as if that were a folder. Both are known, and `a` is to be a file. */
+/* Whether `a` and `b` are one, or `b` could only be below `a`, as if that were a folder. Both are known, and `a` is to
+ * be a file. */
 static bool collide(const place *a, const place *b)
 {
     const size_t length = strlen(a->path);

@@ -31,9 +31,9 @@ void outputs_free(outputs *list);
 /* A line for each of them, once all are written; and of a run that leaves no weights, how it would. */
 void outputs_say(int command, const settings *chosen);
 
-/* Refuses, before anything is done, outputs of which two are one file by whatever names (/dev/null apart), or of which one is a file
- * that the command reads (--weights, except by --save; `inputs`, operands of the command line), a name that the checkpoints use, or
- * where the standard streams go. 0, or the status to exit with once a line is said. */
+/* Refuses, before anything is done, outputs of which two are one file by whatever names (/dev/null apart), or of which
+ * one is a file that the command reads (--weights, except by --save; `inputs`, operands of the command line), a name
+ * that the checkpoints use, or where the standard streams go. 0, or the status to exit with once a line is said. */
 int outputs_check(int command, const settings *chosen, char *const inputs[], int n_inputs);
 
 /* The same for what the data were read from; `data` may be NULL. */

@@ -19,8 +19,8 @@ void pace_begin(training *t)
     t->tested = t->epoch - 1;
 }
 
-/* `phase` is what is done between the steps, NULL during them. Until a test has been timed, it is taken to last as long as the steps
- * that it counts as. */
+/* `phase` is what is done between the steps, NULL during them. Until a test has been timed, it is taken to last as long
+ * as the steps that it counts as. */
 static view_state state_of(const training *t, const char *phase)
 {
     double spent = spent_in_all(t) + (phase ? 0 : steady_seconds() - t->epoch_start) - t->spent_before;

@@ -1,4 +1,5 @@
-/* How far a run has come, and what is left of it, as its view shows them: steps, and the passes over the test images. */
+/* How far a run has come, and what is left of it, as its view shows them: steps, and the passes over the test
+ * images. */
 #ifndef CLI_PACE_H
 #define CLI_PACE_H
 

@@ -1,4 +1,5 @@
-/* Something that draws: on a picture, or as SVG within a page. Units are pixels at the picture's plain size; y grows downwards. */
+/* Something that draws: on a picture, or as SVG within a page. Units are pixels at the picture's plain size; y grows
+ * downwards. */
 #ifndef CLI_PEN_H
 #define CLI_PEN_H
 
@@ -9,7 +10,8 @@
 enum { TINT_TEXT, TINT_QUIET, TINT_GRID, TINT_CURVES }; /* and TINT_CURVES + 0 .. CURVES - 1 */
 enum { CURVES = 8 };
 
-/* How a line is broken up: so that of several on one place each can be seen. Lengths of line and gap; the first has none. */
+/* How a line is broken up: so that of several on one place each can be seen. Lengths of line and gap; the first has
+ * none. */
 enum { DASHES = 4, DASH_PARTS = 4 };
 extern const double pen_dashes[DASHES][DASH_PARTS];
 

@@ -74,8 +74,8 @@ static int predict(heap *h)
     return status;
 }
 
-/* Those that can be read, from the first on, as many as there is room for. Returns how many were looked at, -1 where the session cannot go
- * on. */
+/* Those that can be read, from the first on, as many as there is room for. Returns how many were looked at, -1 where
+ * the session cannot go on. */
 static int gather(heap *h, char *const paths[], int n, int *status)
 {
     ls_session *session = h->run->session;

@@ -18,8 +18,8 @@ typedef struct plot {
 /* Empty; at most PLOT_COLUMNS by PLOT_ROWS. */
 void plot_begin(plot *p, int columns, int rows, bool utf8);
 
-/* x from 0, left, to 1, right; y from 0, bottom, to 1, top. What lies outside is left out. Where two inks meet in a cell, the later
- * one colours it. */
+/* x from 0, left, to 1, right; y from 0, bottom, to 1, top. What lies outside is left out. Where two inks meet in a
+ * cell, the later one colours it. */
 void plot_line(plot *p, double x0, double y0, double x1, double y1, ink with);
 void plot_mark(plot *p, double x, double y, ink with); /* a filled circle in the cell's place */
 

@@ -77,7 +77,8 @@ static void list_parts(const run *r, const ls_profile_sum *sum, part parts[PARTS
     parts[0] = (part){"operations", "operations_seconds", sum->operations};
     parts[1] = (part){"gathering and converting images", "gathering_seconds", sum->gathering};
     parts[2] = (part){"reducing and updating", "reducing_seconds", sum->reducing};
-    parts[3] = (part){on_cards(r) ? "copies to the cards and back" : "between operations", "between_seconds", sum->between};
+    parts[3] =
+        (part){on_cards(r) ? "copies to the cards and back" : "between operations", "between_seconds", sum->between};
     parts[4] = (part){"waiting for work", "waiting_seconds", sum->waiting};
     parts[5] = (part){"taken by other programs", "elsewhere_seconds", sum->elsewhere};
 }

@@ -63,8 +63,8 @@ static int make_frame(live *l, int *length, double now, int columns, int rows)
     return view_frame(l->frame, length, &l->boards, &state, &l->history, &l->devices, &l->look, columns, rows);
 }
 
-/* Draws, and puts the cursor back to the view's first line: whatever the terminal does to lines when its size changes, the
- * next frame begins there. A synchronized update (mode 2026) where the terminal knows it. */
+/* Draws, and puts the cursor back to the view's first line: whatever the terminal does to lines when its size changes,
+ * the next frame begins there. A synchronized update (mode 2026) where the terminal knows it. */
 static void draw(live *l, double now)
 {
     int columns, rows, length;

@@ -1,5 +1,5 @@
-/* The live view of a run: on a terminal only, drawn by a thread of its own at most ten times a second, so that neither a long step
- * nor a slow terminal holds anything up. Without a view every call does nothing. */
+/* The live view of a run: on a terminal only, drawn by a thread of its own at most ten times a second, so that neither
+ * a long step nor a slow terminal holds anything up. Without a view every call does nothing. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -14,8 +14,8 @@ void progress_begin(progress *bar, bool quiet);
 /* What the next drawing shows; brings the view back after a message. The phase shows once it has lasted. */
 void progress_show(progress *bar, const view_state *state);
 
-/* The same at the begin of a pass over the test images, in which the session does so many pieces of work: the view then goes on by
- * itself. */
+/* The same at the begin of a pass over the test images, in which the session does so many pieces of work: the view then
+ * goes on by itself. */
 void progress_test(progress *bar, const view_state *state, const ls_session *session, int64_t pieces);
 
 /* How busy the devices are. */

@@ -82,8 +82,8 @@ static bool take_line(record *r, json_t *line)
     return true;
 }
 
-/* A line as JSON; NULL where it is none. The seed in the settings may be larger than the reader's whole numbers are: it is text
- * then. */
+/* A line as JSON; NULL where it is none. The seed in the settings may be larger than the reader's whole numbers are: it
+ * is text then. */
 static json_t *parse_line(const char *text, size_t length, bool settings)
 {
     static const char seed[] = "\"seed\":";

@@ -16,7 +16,8 @@ extern const char *const report_files[REPORT_FILES]; /* the page, and its curves
 /* Whether a report can be written to `folder` at the end: 0, or the status to exit with once a line is said. */
 int check_report(const char *option, const char *folder);
 
-/* Writes a folder's three files, each whole or not at all; `page` writes the first. 0, or a failure once a line is said. */
+/* Writes a folder's three files, each whole or not at all; `page` writes the first. 0, or a failure once a line is
+ * said. */
 int write_report(const char *option, const char *folder, record *const runs[], int n,
                  void (*page)(FILE *file, const struct figure *figure, const void *user), const void *user);
 

@@ -47,8 +47,8 @@ int check_optimizer(const settings *c)
     return 0;
 }
 
-/* Statistics over the whole batch are those of a shard that is the whole batch. A core shares its operations out; ranks and cards
- * are handed shards whole, and all but one would have nothing to do. */
+/* Statistics over the whole batch are those of a shard that is the whole batch. A core shares its operations out; ranks
+ * and cards are handed shards whole, and all but one would have nothing to do. */
 static int choose_norm(settings *chosen, ls_cluster *cluster)
 {
     if (chosen->bn != BN_SYNC)

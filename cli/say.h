@@ -11,8 +11,8 @@ enum { STATUS_DONE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_SIGNAL = 128
 int failed(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int wrong_usage(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The session's error in the program's words: what the library calls by its functions and structures is an option here. Written to
- * text[size], which it returns. A session of NULL is one that had no memory. */
+/* The session's error in the program's words: what the library calls by its functions and structures is an option here.
+ * Written to text[size], which it returns. A session of NULL is one that had no memory. */
 enum { MOST_WORDS = 1024 };
 const char *session_words(const ls_session *session, char *text, size_t size);
 /* Says it about `what`. */
@@ -21,8 +21,9 @@ int session_failed(const ls_session *session, const char *what);
 /* The same line without an end of the program. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Several ranks. After say_hold a failure's line is kept instead of printed, until say_at_once; say_held is the first one without
- * `lockstep: `. Ranks above 0 are silent but for failures, which name them, and silent altogether while they do not `speak`. */
+/* Several ranks. After say_hold a failure's line is kept instead of printed, until say_at_once; say_held is the first
+ * one without `lockstep: `. Ranks above 0 are silent but for failures, which name them, and silent altogether while
+ * they do not `speak`. */
 void say_hold(void);
 const char *say_held(void);
 void say_at_once(bool speak);

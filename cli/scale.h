@@ -11,8 +11,8 @@ double scale_step(double range, int parts);
 /* For an axis of exactly `parts` parts from 0 on that holds `range` and wastes little of itself. */
 double scale_even_step(double range, int parts);
 
-/* For an axis of exactly `parts` parts that holds lo to hi and begins with a multiple of the step, not below 0: at 0 where that
- * wastes little. Returns the step. */
+/* For an axis of exactly `parts` parts that holds lo to hi and begins with a multiple of the step, not below 0: at 0
+ * where that wastes little. Returns the step. */
 double scale_fit(double lo, double hi, int parts, double *first);
 
 /* A scale_step among whole numbers. */

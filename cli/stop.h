@@ -8,8 +8,8 @@ void stop_on_signals(void);
 int stop_signal(void);
 const char *stop_signal_name(int signal_number);
 
-/* What is written to stderr when a signal ends or suspends the process at once, so that nothing is left where the shell's
- * prompt comes; NULL: nothing. The text must live on. */
+/* What is written to stderr when a signal ends or suspends the process at once, so that nothing is left where the
+ * shell's prompt comes; NULL: nothing. The text must live on. */
 void stop_with(const char *text);
 
 #endif

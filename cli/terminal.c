@@ -8,8 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The first of LC_ALL, LC_CTYPE and LANG that is set decides, as setlocale would have it; but a locale that names UTF-8 and is
- * not installed here still tells what the terminal shows. */
+/* The first of LC_ALL, LC_CTYPE and LANG that is set decides, as setlocale would have it; but a locale that names UTF-8
+ * and is not installed here still tells what the terminal shows. */
 static bool says_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};

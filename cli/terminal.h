@@ -1,5 +1,5 @@
-/* What the terminal at stderr can show. Nothing of it is ever changed, so that there is nothing to restore: no mode is set,
- * the cursor is not hidden, the screen not switched. */
+/* What the terminal at stderr can show. Nothing of it is ever changed, so that there is nothing to restore: no mode is
+ * set, the cursor is not hidden, the screen not switched. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 

@@ -12,7 +12,8 @@
 /* Of all devices together, 32 bytes each in memory and about 120 in the file; of the program's own spans. */
 enum { MOST_SPANS = 500000, MOST_OWN = 4096 };
 
-/* Lines of the picture: the program, the steps, of each device its thread and what its card does, the writer of checkpoints. */
+/* Lines of the picture: the program, the steps, of each device its thread and what its card does, the writer of
+ * checkpoints. */
 enum { PROCESS = 1, PROGRAM = 0, STEPS = 1, FIRST_DEVICE = 2 };
 
 static int thread_line(int device)

@@ -37,8 +37,8 @@ static int check_save(const char *path)
 /* What ranks ask of each other. A stop, with its signal added, outweighs a checkpoint, which it makes too. */
 enum { ASK_SAVE = 1, ASK_STOP = 1 };
 
-/* The signal that asks to stop; where there are ranks, that asked any of them, and it is known to all at the same step. So is whether
- * it is time for a checkpoint; what was asked in steps before the last one is of the past. */
+/* The signal that asks to stop; where there are ranks, that asked any of them, and it is known to all at the same step.
+ * So is whether it is time for a checkpoint; what was asked in steps before the last one is of the past. */
 static int asked_to_stop(training *t)
 {
     int signal_number = stop_signal();
@@ -48,7 +48,8 @@ static int asked_to_stop(training *t)
     return asked > ASK_STOP ? asked - ASK_STOP : 0;
 }
 
-/* Says the session's failure, which ends the run: what was learned before it is kept, unless that is in doubt itself. */
+/* Says the session's failure, which ends the run: what was learned before it is kept, unless that is in doubt
+ * itself. */
 static int ends_with(training *t, const char *what, bool doubtful)
 {
     keeping kept = {.option = NULL};
@@ -235,7 +236,8 @@ static int begin_record(training *t)
     return log_close(log) && good ? 0 : failed("--report", "%s", strerror(ENOMEM));
 }
 
-/* A log that cannot be written says so once, and costs the run its status at the end. Whatever waits for a reader is named. */
+/* A log that cannot be written says so once, and costs the run its status at the end. Whatever waits for a reader is
+ * named. */
 static void end_line(training *t)
 {
     const char *phase = watch_phase("writing the log");
@@ -462,7 +464,8 @@ static int keep_outcome(training *t, outcome *o)
     return 0;
 }
 
-/* Prints the last two lines, and writes trace and report. What goes wrong with one of these costs none of the others. */
+/* Prints the last two lines, and writes trace and report. What goes wrong with one of these costs none of the
+ * others. */
 static int leave_results(training *t, const outcome *o)
 {
     char where[sizeof o->kept];

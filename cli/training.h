@@ -61,8 +61,8 @@ typedef struct training {
 /* Takes the reports of the steps that finished since the last call. */
 void take_reports(training *t);
 
-/* How many steps and epochs the run has, as it goes on from there: with batches of another size than before, what it has behind it and what
- * is left of its epochs. */
+/* How many steps and epochs the run has, as it goes on from there: with batches of another size than before, what it
+ * has behind it and what is left of its epochs. */
 void count_steps(training *t, const ls_checkpoint *from);
 
 #endif

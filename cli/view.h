@@ -1,4 +1,5 @@
-/* The live view as text: curves, the devices, a bar and figures for a terminal of any size. Knows no terminal and no clock. */
+/* The live view as text: curves, the devices, a bar and figures for a terminal of any size. Knows no terminal and no
+ * clock. */
 #ifndef CLI_VIEW_H
 #define CLI_VIEW_H
 
@@ -30,8 +31,9 @@ typedef struct view_boards {
 /* Room for the largest frame. */
 enum { VIEW_BYTES = 65536 };
 
-/* Writes a frame to out[VIEW_BYTES]: lines that clear what was behind them, each but the last ended by a line's end, none
- * longer than columns - 1, fewer than `rows`. Returns how many lines there are, 0 where there is nothing to show. */
+/* Writes a frame to out[VIEW_BYTES]: lines that clear what was behind them, each but the last ended by a line's end,
+ * none longer than columns - 1, fewer than `rows`. Returns how many lines there are, 0 where there is nothing to
+ * show. */
 int view_frame(char *out, int *length, view_boards *boards, const view_state *state, const history *h,
                const loads *devices, const terminal *look, int columns, int rows);
 

@@ -35,16 +35,17 @@ static struct {
 
 enum { HEAD_START = 1, APART = 2, PATIENCE = 6, LAST_RESORT = 2 }; /* seconds */
 
-/* How long a rank waits: rank 0 the time asked for, and each other longer than the one before, so that one speaks for all before its
- * launcher has ended the rest. */
+/* How long a rank waits: rank 0 the time asked for, and each other longer than the one before, so that one speaks for
+ * all before its launcher has ended the rest. */
 static double limit(void)
 {
     int more = watch.rank ? HEAD_START + APART * (watch.rank < PATIENCE ? watch.rank : PATIENCE) : 0;
     return watch.seconds + (more < PATIENCE ? more : PATIENCE);
 }
 
-/* A launcher may lose what its processes said just before their end: MPICH's, while MPI starts, dies of writing to ranks that are gone
- * before it has read what they left. So a line has some time to come out, this rank's or another's. */
+/* A launcher may lose what its processes said just before their end: MPICH's, while MPI starts, dies of writing to
+ * ranks that are gone before it has read what they left. So a line has some time to come out, this rank's or
+ * another's. */
 static _Noreturn void leave(const char *line)
 {
     const struct timespec moment = {0, 500000000};
@@ -69,8 +70,8 @@ static char state_of(int64_t process)
     return behind && behind[1] == ' ' ? behind[2] : '\0';
 }
 
-/* While MPI ends no rank hears of another; but those of this host are known to the system. A stopped one comes before one that is
- * gone: that may have ended well. -1 where neither is there. */
+/* While MPI ends no rank hears of another; but those of this host are known to the system. A stopped one comes before
+ * one that is gone: that may have ended well. -1 where neither is there. */
 static int missing_rank(const char **how)
 {
     int gone = -1;
@@ -103,7 +104,8 @@ static _Noreturn void leave_alone(const ls_sign *mine)
     leave(line);
 }
 
-/* What is known of the end goes to the others, so that they leave without a line of their own, whatever their launcher does. */
+/* What is known of the end goes to the others, so that they leave without a line of their own, whatever their launcher
+ * does. */
 static void tell_verdict(ls_sign *mine, int verdict)
 {
     for (int i = 0; i < 5 && watch.cluster; i++) {

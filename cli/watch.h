@@ -1,5 +1,5 @@
-/* The watchdog: ends the process when nothing goes on for a time, and names the rank that does not go on. It runs in a thread of its
- * own from before MPI starts until the process ends. */
+/* The watchdog: ends the process when nothing goes on for a time, and names the rank that does not go on. It runs in a
+ * thread of its own from before MPI starts until the process ends. */
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H
 

@@ -1,5 +1,5 @@
-/* Several ways to sum tensors that lie on K devices and to leave the sum on each, written out over copies between devices. All
- * are checked, and timed side by side.
+/* Several ways to sum tensors that lie on K devices and to leave the sum on each, written out over copies between
+ * devices. All are checked, and timed side by side.
  * allreduce [DEVICES [NUMBERS]]: 4 devices and a million numbers unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
@@ -47,8 +47,8 @@ static void ring(ls_tensor *data[], int n)
         }
 }
 
-/* For powers of two: each pair at distance n/2 halves the pieces between them, then at n/4, ...; and doubles them again. Device i
- * ends the first half with piece i. */
+/* For powers of two: each pair at distance n/2 halves the pieces between them, then at n/4, ...; and doubles them
+ * again. Device i ends the first half with piece i. */
 static void halving_doubling(ls_tensor *data[], int n)
 {
     for (int gap = n / 2; gap >= 1; gap /= 2)

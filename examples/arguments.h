@@ -1,5 +1,5 @@
-/* What the examples take from the command line: values in a fixed order, each of which may be left out with those behind it, and
- * --help. All else is refused with status 2. */
+/* What the examples take from the command line: values in a fixed order, each of which may be left out with those
+ * behind it, and --help. All else is refused with status 2. */
 #ifndef EXAMPLES_ARGUMENTS_H
 #define EXAMPLES_ARGUMENTS_H
 

@@ -1,5 +1,5 @@
-/* "Concise Implementation for Multiple GPUs": a module, one call that initializes it on a list of devices, a trainer, and a loop
- * that does not know how many devices there are.
+/* "Concise Implementation for Multiple GPUs": a module, one call that initializes it on a list of devices, a trainer,
+ * and a loop that does not know how many devices there are.
  * concise [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
@@ -85,7 +85,8 @@ static void show_parts(ls_module *net)
         puts("not initialized on cpu(7)");
 }
 
-/* The minutes that so many epochs take on the network's devices, by the second of two steps: the first one also prepares. */
+/* The minutes that so many epochs take on the network's devices, by the second of two steps: the first one also
+ * prepares. */
 static double minutes(ls_module *net, ls_loader loader, int epochs)
 {
     ls_session *s = ls_session_of(net);

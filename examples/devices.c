@@ -1,6 +1,6 @@
-/* Devices of unequal speed: one is made to wait before each shard it computes. Divided evenly, each step takes as long as the slow
- * one needs for its half; pulled, it takes what it can. And sixteen devices, whatever the cores: the same bits.
- * devices [STEPS [SECONDS]]: 12 steps, and 0.02 seconds of waiting, unless told otherwise. */
+/* Devices of unequal speed: one is made to wait before each shard it computes. Divided evenly, each step takes as long
+ * as the slow one needs for its half; pulled, it takes what it can. And sixteen devices, whatever the cores: the same
+ * bits. devices [STEPS [SECONDS]]: 12 steps, and 0.02 seconds of waiting, unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
 #include <lockstep_nn.h>

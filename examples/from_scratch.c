@@ -1,5 +1,5 @@
-/* "Training on Multiple GPUs", step by step: explicit parameters, a copy of them on each device, gradients summed by hand.
- * from_scratch [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
+/* "Training on Multiple GPUs", step by step: explicit parameters, a copy of them on each device, gradients summed by
+ * hand. from_scratch [EPOCHS [IMAGES]]: 10 epochs over all images unless told otherwise. */
 #include "arguments.h"
 #include <lockstep.h>
 #include <lockstep_nn.h>

@@ -1,5 +1,5 @@
-/* A program that has MPI already and trains on some of its processes: the last one is left out, the others are the ranks.
- * mpicc own_communicator.c -llockstep && mpirun -n 4 ./a.out [DIRECTORY [IMAGES]] */
+/* A program that has MPI already and trains on some of its processes: the last one is left out, the others are the
+ * ranks. mpicc own_communicator.c -llockstep && mpirun -n 4 ./a.out [DIRECTORY [IMAGES]] */
 #include "arguments.h"
 #include <lockstep_mpi.h>
 #include <lockstep_nn.h>

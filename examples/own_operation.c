@@ -1,5 +1,5 @@
-/* An operation of one's own, forward and backward in plain C: checked against finite differences, then trained in a network.
- * own_operation [EPOCHS [IMAGES]] */
+/* An operation of one's own, forward and backward in plain C: checked against finite differences, then trained in a
+ * network. own_operation [EPOCHS [IMAGES]] */
 #include "arguments.h"
 #include <lockstep.h>
 #include <lockstep_nn.h>

@@ -1,5 +1,5 @@
-/* The three ways to split training over two devices: by layers, by channels of each layer, and by data. The same small network
- * each time, with explicit tensors, so that what moves between the devices stands in the text.
+/* The three ways to split training over two devices: by layers, by channels of each layer, and by data. The same small
+ * network each time, with explicit tensors, so that what moves between the devices stands in the text.
  * three_ways [EPOCHS [IMAGES]] */
 #include "arguments.h"
 #include <lockstep.h>
@@ -63,7 +63,8 @@ static void by_layers(ls_batch b, params p[], ls_devices devices)
     ls_sgd_step(p[0].at + W2, N - W2, lr, ls_rows(b.X));
 }
 
-/* Each device has half the channels of layers 1 and 2, and needs all that the layer before made. The last is on one device. */
+/* Each device has half the channels of layers 1 and 2, and needs all that the layer before made. The last is on one
+ * device. */
 static void by_channels(ls_batch b, params p[], ls_devices devices)
 {
     ls_tensor *half[2], *copy[2][2], *h[2], *top[2]; /* copy[d][e]: half e, on device d */

@@ -1,5 +1,5 @@
-/* When to wait: after each batch, after each epoch, or not before the end. The same bits each time; what it costs is printed.
- * waiting [EPOCHS [IMAGES]] */
+/* When to wait: after each batch, after each epoch, or not before the end. The same bits each time; what it costs is
+ * printed. waiting [EPOCHS [IMAGES]] */
 #include "arguments.h"
 #include <lockstep.h>
 #include <lockstep_nn.h>

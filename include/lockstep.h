@@ -4,23 +4,24 @@
  *
  * The rules that hold for every function here:
  *
- * Errors.    The first failure sticks to the session. Later calls on that session do nothing and return an inert object,
- *            NULL or the sticky status, so a program may check once, at the end. The message names the function, the
- *            argument and the shapes. Nothing here prints, exits, aborts or catches a signal.
- * Ownership. Tensors, data, networks' values and trainers live until the innermost scope that was open when they were made
- *            is left (ls_enter, ls_leave; a batch of ls_next is a scope for tensors); the session itself is the outermost.
- *            Modules live until ls_close. Strings returned live as long as their object.
+ * Errors.    The first failure sticks to the session. Later calls on that session do nothing and return an inert
+ *            object, NULL or the sticky status, so a program may check once, at the end. The message names the
+ *            function, the argument and the shapes. Nothing here prints, exits, aborts or catches a signal.
+ * Ownership. Tensors, data, networks' values and trainers live until the innermost scope that was open when they were
+ *            made is left (ls_enter, ls_leave; a batch of ls_next is a scope for tensors); the session itself is the
+ *            outermost. Modules live until ls_close. Strings returned live as long as their object.
  * Waiting.   Operations record; ls_backward, ls_step and reading a value hand work in; they return before it is done.
- *            ls_wait waits, and so does whatever returns numbers: ls_read, ls_item, ls_str, ls_evaluate, ls_predict, ls_save,
- *            ls_load, ls_fingerprint. When and how often one waits changes no bit.
+ *            ls_wait waits, and so does whatever returns numbers: ls_read, ls_item, ls_str, ls_evaluate, ls_predict,
+ *            ls_save, ls_load, ls_fingerprint. When and how often one waits changes no bit.
  * Threads.   One thread at a time may use a session and what was made from it. Different sessions are independent.
- * Processes. After fork() a session is its parent's alone: in the child calls on it are LS_BAD_ARGUMENT, and ls_close frees and ends
- *            nothing. The child may open sessions of its own.
+ * Processes. After fork() a session is its parent's alone: in the child calls on it are LS_BAD_ARGUMENT, and ls_close
+ *            frees and ends nothing. The child may open sessions of its own.
  * Results.   Equal options, seed, data and steps give equal bits, for any list of devices of one type.
- * Callers.   What the calling program has set changes neither numbers nor files: its rounding mode, denormals that are flushed, its
- *            locale, its umask (owners may read and write the library's files). It is as it was when a function returns; functions
- *            of the caller's that the library calls find rounding to nearest and the C locale. 64 KiB of stack are enough.
- *            The library's threads take none of the process's signals but a profiler's.
+ * Callers.   What the calling program has set changes neither numbers nor files: its rounding mode, denormals that are
+ *            flushed, its locale, its umask (owners may read and write the library's files). It is as it was when a
+ *            function returns; functions of the caller's that the library calls find rounding to nearest and the C
+ *            locale. 64 KiB of stack are enough. The library's threads take none of the process's signals but a
+ *            profiler's.
  */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
@@ -45,7 +46,7 @@ typedef enum ls_status {
     LS_NOT_INITIALIZED, /* parameters that have no values, or none on that device */
     LS_SHAPE_UNKNOWN,   /* parameters whose shapes the first images will tell */
     LS_STALE,           /* a gradient that is empty or was used up; numbers that were replaced meanwhile */
-    LS_NOT_FINITE, /* NaN or infinity in the loss or in a gradient; the last good weights are kept, moments start anew */
+    LS_NOT_FINITE, /* NaN or infinity in the loss or a gradient; the last good weights are kept, moments start anew */
     LS_OUT_OF_MEMORY,
     LS_UNSUPPORTED, /* known, but not built into this library or not offered by this device */
     LS_INTERNAL,    /* a defect of the library itself */
@@ -65,34 +66,34 @@ const char *ls_features(void);
 typedef struct ls_session ls_session;
 typedef struct ls_cluster ls_cluster; /* ranks: lockstep_cluster.h */
 
-/* Every allocation of a session goes through these when given. `allocate` returns memory aligned to `alignment` (a power
- * of two, at least 64) or NULL. Both may be called from the session's own threads. */
+/* Every allocation of a session goes through these when given. `allocate` returns memory aligned to `alignment` (a
+ * power of two, at least 64) or NULL. Both may be called from the session's own threads. */
 typedef struct ls_allocator {
     void *(*allocate)(size_t bytes, size_t alignment, void *user);
     void (*release)(void *memory, void *user);
     void *user;
 } ls_allocator;
 
-/* LS_ISA_PLAIN is for machines without the others and for comparing bits: one number at a time takes some thirty times as long as AVX2
- * (a step of ResNet-18 over 16 images most of a minute on one core), and longer where the machine has no fused multiply-add.
- * LS_ISA_REFERENCE, the operations as they are defined, is for tests of small networks. */
+/* LS_ISA_PLAIN is for machines without the others and for comparing bits: one number at a time takes some thirty times
+ * as long as AVX2 (a step of ResNet-18 over 16 images most of a minute on one core), and longer where the machine has
+ * no fused multiply-add. LS_ISA_REFERENCE, the operations as they are defined, is for tests of small networks. */
 typedef enum ls_isa { LS_ISA_AUTO = 0, LS_ISA_PLAIN, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_REFERENCE } ls_isa;
 typedef enum ls_algorithm { LS_CONV_AUTO = 0, LS_CONV_DIRECT } ls_algorithm;
 /* What GPUs compute in; parameters and their gradients are float32 with each. CPUs compute in LS_F32 alone. */
 typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
-    uint64_t seed;                 /* of everything random */
-    int shard;                     /* images to a shard; 0: 64. As many as a batch: BatchNorm's statistics are the batch's */
-    ls_isa isa;                    /* the widest instruction set to use: changes speed, never bits */
-    ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
-    ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
+    uint64_t seed;     /* of everything random */
+    int shard;         /* images to a shard; 0: 64. As many as a batch: BatchNorm's statistics are the batch's */
+    ls_isa isa;        /* the widest instruction set to use: changes speed, never bits */
+    ls_algorithm conv; /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
+    ls_dtype dtype;    /* other than LS_F32 for GPUs alone */
     const ls_allocator *allocator; /* NULL: the C library's */
     ls_cluster *cluster;           /* the ranks to work with, one session at a time; NULL: this process alone */
-    bool balance;   /* after nine steps a rank's shards go by its measured speed; all ranks alike, and the bits as they are */
+    bool balance;   /* after nine steps a rank's shards go by its speed; all ranks alike, and the bits as they are */
     int host_ranks; /* for trials: reduces as if so many ranks shared each host; 1: in one level; 0: as they are */
-    int in_flight;  /* shards that a GPU computes beside one another: changes speed, never bits; 0: up to 4, by its memory */
-    bool host_sums; /* ranks' GPUs meet in the hosts' memory, also where NCCL could bring numbers from one to the other */
+    int in_flight;  /* shards that a GPU computes side by side: changes speed, never bits; 0: up to 4, by its memory */
+    bool host_sums; /* ranks' GPUs meet in the hosts' memory, also where NCCL could carry the numbers */
     uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
     int slow_cpu;           /* for tests and trials: this device of a network waits */
     double slow_seconds;    /* so many seconds before each shard */
@@ -107,7 +108,8 @@ ls_status ls_close(ls_session *session);
 ls_status ls_wait(ls_session *session); /* until all work handed in is done; returns the sticky status */
 bool ls_failed(const ls_session *session);
 ls_status ls_status_of(const ls_session *session);
-/* Whether the failure is one that all ranks of the session's cluster found together, so that none of them waits for another. */
+/* Whether the failure is one that all ranks of the session's cluster found together, so that none of them waits for
+ * another. */
 bool ls_failed_together(const ls_session *session);
 const char *ls_message(const ls_session *session); /* of the first failure; "" without one */
 /* Takes back a failure that was expected: true when the sticky status is `status`, which then is LS_OK again. */
@@ -115,7 +117,8 @@ bool ls_catch(ls_session *session, ls_status status);
 /* Makes a failure of the caller's the session's, unless it has one. Returns the one that sticks. */
 ls_status ls_fail(ls_session *session, ls_status status, const char *format, ...);
 
-/* Scopes: what is made between ls_enter and ls_leave goes with ls_leave. ls_keep moves a tensor to the scope around its own. */
+/* Scopes: what is made between ls_enter and ls_leave goes with ls_leave. ls_keep moves a tensor to the scope around its
+ * own. */
 int ls_enter(ls_session *session);
 void ls_leave(ls_session *session, int scope);
 typedef struct ls_tensor ls_tensor;
@@ -137,23 +140,27 @@ typedef struct ls_devices {
     ls_device at[LS_MAX_DEVICES];
 } ls_devices;
 
-/* Reads a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2" (card 0 as two devices; gpu: is cuda:). A malformed
- * list or a device named twice is LS_BAD_ARGUMENT, a well-formed device that is not there LS_NO_DEVICE. `cpu:I` is core I of the process's affinity mask; more devices than
- * cores share them and take turns, and so do more than a container's CPU quota keeps busy. */
+/* Reads a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2" (card 0 as two devices; gpu: is cuda:). A
+ * malformed list or a device named twice is LS_BAD_ARGUMENT, a well-formed device that is not there LS_NO_DEVICE.
+ * `cpu:I` is core I of the process's affinity mask; more devices than cores share them and take turns, and so do more
+ * than a container's CPU quota keeps busy. */
 ls_devices ls_parse_devices(ls_session *session, const char *list);
-/* All GPUs; where there are none one CPU device for each core of the affinity mask, but no more than the CPU quota of the process's
- * control groups keeps busy, which the ranks of a host share: rounded up, at least one. Of GPUs the ranks of a host have a share each, here
- * and in lists, where cuda:0 is the first of the rank's own; ranks that are more than GPUs share them. */
+/* All GPUs; where there are none one CPU device for each core of the affinity mask, but no more than the CPU quota of
+ * the process's control groups keeps busy, which the ranks of a host share: rounded up, at least one. Of GPUs the ranks
+ * of a host have a share each, here and in lists, where cuda:0 is the first of the rank's own; ranks that are more than
+ * GPUs share them. */
 ls_devices ls_all_devices(ls_session *session);
-/* How many there are, of CPUs as many as ls_all_devices has. As ls_notice: why there are no GPUs, which quota is below the cores. */
+/* How many there are, of CPUs as many as ls_all_devices has. As ls_notice: why there are no GPUs, which quota is below
+ * the cores. */
 int ls_device_count(ls_session *session, ls_device_type type);
 ls_device ls_host(void); /* where data and files are, no device that computes */
 ls_device ls_cpu(int i);
 ls_device ls_gpu(int i);
-/* What the last call below had to make do with, such as "there is no gpu(0) here: cpu(0) in its place"; "" where nothing. */
+/* What the last call below had to make do with, such as "there is no gpu(0) here: cpu(0) in its place"; "" where
+ * nothing. */
 const char *ls_notice(const ls_session *session);
-/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. Of GPUs the rank's own,
- * as above. */
+/* GPU i where there is one, else CPU i; all GPUs, else the first CPU; the first n GPUs, else the first n CPUs. Of GPUs
+ * the rank's own, as above. */
 ls_device ls_try_gpu(ls_session *session, int i);
 ls_devices ls_try_all_gpus(ls_session *session);
 ls_devices ls_try_devices(ls_session *session, int n);
@@ -186,8 +193,8 @@ template <typename... size> inline ls_shape ls_shape_of(size... sizes)
 #define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
 
-/* New tensors on the host, float32 in C order. Random numbers are a function of the session's seed, the key and the place, so
- * that equal keys give equal numbers; a tensor drawn with a key bears it as its name. */
+/* New tensors on the host, float32 in C order. Random numbers are a function of the session's seed, the key and the
+ * place, so that equal keys give equal numbers; a tensor drawn with a key bears it as its name. */
 ls_tensor *ls_zeros(ls_session *session, ls_shape shape);
 ls_tensor *ls_full(ls_session *session, double value, ls_shape shape);
 ls_tensor *ls_arange(ls_session *session, double first, ls_shape shape);     /* first, first + 1, ... */
@@ -202,8 +209,8 @@ int64_t ls_rows(const ls_tensor *tensor);       /* ls_dim(tensor, 0) */
 
 ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers); /* all of it, C order; waits */
 double ls_item(ls_tensor *tensor);                                    /* of a tensor with one number; waits */
-/* "[[0, 1],\n [2, 3]] on cpu(0)"; of a gradient that no backward pass has reached "empty on cpu(0)". Long ones are shortened.
- * Lives until the next ls_str of the tensor. Waits. */
+/* "[[0, 1],\n [2, 3]] on cpu(0)"; of a gradient that no backward pass has reached "empty on cpu(0)". Long ones are
+ * shortened. Lives until the next ls_str of the tensor. Waits. */
 const char *ls_str(ls_tensor *tensor);
 
 ls_tensor *ls_to(ls_tensor *tensor, ls_device device);    /* itself where it lies there, else a copy */
@@ -216,18 +223,19 @@ ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device); /* the 
 ls_status ls_assign(ls_tensor *to, ls_tensor *from);                     /* equal shapes; from any device */
 ls_status ls_add_to(ls_tensor *to, ls_tensor *from);                     /* to += from, on one device */
 
-/* Gradients. ls_track makes a tensor one that gradients are computed for. A gradient is empty, fresh after a backward pass (a
- * further one adds to it), and used up by an update: updating with one that is not fresh is LS_STALE. */
+/* Gradients. ls_track makes a tensor one that gradients are computed for. A gradient is empty, fresh after a backward
+ * pass (a further one adds to it), and used up by an update: updating with one that is not fresh is LS_STALE. */
 ls_tensor *ls_track(ls_tensor *tensor);
 ls_tensor *ls_grad(ls_tensor *tensor);
 /* Empties the gradient; of a network's parameter those of the whole network. */
 ls_status ls_clear_grad(ls_tensor *tensor);
 /* Backward from a loss: one number, or one for each image, which stands for their sum. A part of a batch on a device is
- * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_train) the pass waits for
- * ls_step, which divides by the number of images; a mean is refused there. */
+ * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_train) the pass waits
+ * for ls_step, which divides by the number of images; a mean is refused there. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
-/* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they were. */
+/* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they
+ * were. */
 ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
@@ -235,9 +243,9 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 typedef struct ls_data ls_data;
 typedef enum ls_part { LS_TRAIN, LS_TEST } ls_part;
 
-/* What changes the images of ls_next's batches, in each epoch anew: they are shifted, then mirrored, then erased. Each draw is a
- * function of the session's seed, the image's number in file order and the epoch alone; docs/data.md has the formulas. Zeros
- * change nothing. ls_evaluate and ls_predict take the images as they are. */
+/* What changes the images of ls_next's batches, in each epoch anew: they are shifted, then mirrored, then erased. Each
+ * draw is a function of the session's seed, the image's number in file order and the epoch alone; docs/data.md has the
+ * formulas. Zeros change nothing. ls_evaluate and ls_predict take the images as they are. */
 typedef struct ls_augment {
     bool flip;    /* mirrored left to right, with probability 1/2 */
     int crop;     /* shifted by up to so many pixels, up or down and sideways; zeros come in. Below height and width */
@@ -250,12 +258,13 @@ typedef struct ls_loader {
     bool shuffle;          /* a new order every epoch, drawn from the session's seed */
     int64_t limit;         /* the first `limit` images only; 0: all */
     ls_augment augment;
-    void (*told)(const char *line, void *user); /* of several faulty files in a "folder" the first 20, a line each; may be NULL */
+    void (*told)(const char *line,
+                 void *user); /* of several faulty files in a "folder" the first 20, a line each; may be NULL */
     void *user;
 } ls_loader;
 
-/* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next ls_next on the
- * same data. */
+/* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next
+ * ls_next on the same data. */
 typedef struct ls_batch {
     ls_tensor *X;  /* (rows, channels, height, width), of bytes from 0 to 1 */
     ls_tensor *y;  /* (rows), labels */
@@ -264,11 +273,14 @@ typedef struct ls_batch {
 
 /* Reads one part of a data set into memory, by the name of what it is and how it lies on the disk:
  *   "fashion-mnist", "mnist"  28 x 28 grey images in four idx files, raw or gzip'ed; ten classes
- *   "cifar10", "cifar100"     32 x 32 colour images in the files of the binary version; 10 classes, 100 (the fine labels)
- *   "npy"                     X_train.npy, ...: (N, C, H, W) or (N, H, W), uint8 (as value/255) or float32 (as it is); y_train.npy, ...: (N)
- *   "folder"                  train/CLASS/IMAGE and test/CLASS/IMAGE, PNG and JPEG, in byte order, of the first training image's size
- * docs/data.md has the formats. LS_IO: a file is not there; LS_BAD_FILE: it is not what it should be; LS_UNSUPPORTED: built without
- * what reads it. The message names the file. */
+ *   "cifar10", "cifar100"     32 x 32 colour images in the files of the binary version; 10 classes, 100 (the fine
+ *                             labels)
+ *   "npy"                     X_train.npy, ...: (N, C, H, W) or (N, H, W), uint8 (as value/255) or float32 (as it is);
+ *                             y_train.npy, ...: (N)
+ *   "folder"                  train/CLASS/IMAGE and test/CLASS/IMAGE, PNG and JPEG, in byte order, of the first
+ *                             training image's size
+ * docs/data.md has the formats. LS_IO: a file is not there; LS_BAD_FILE: it is not what it should be; LS_UNSUPPORTED:
+ * built without what reads it. The message names the file. */
 ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const ls_loader *loader);
 
 ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader); /* "fashion-mnist" */
@@ -291,19 +303,19 @@ ls_status ls_seek(ls_data *data, int64_t epoch, int batch);
 
 typedef struct ls_module ls_module;
 
-/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them), the same with
- * other classes, and with as many as a weights file has. They take the channels, and LeNet's first product the size, of the
- * first images; LeNet's maps have to be of at least 14 x 14. */
+/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them), the
+ * same with other classes, and with as many as a weights file has. They take the channels, and LeNet's first product
+ * the size, of the first images; LeNet's maps have to be of at least 14 x 14. */
 ls_module *ls_model(ls_session *session, const char *name);
 ls_module *ls_model_for(ls_session *session, const char *name, int classes);
 ls_module *ls_model_for_file(ls_session *session, const char *name, const char *path);
 ls_module *ls_lenet(ls_session *session);
 ls_module *ls_resnet18(ls_session *session, int classes);
 
-/* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again; images on a
- * device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what dropout drops, by seed, step
- * and an image's number in its data set, or its row in X; inference takes the running ones. A gradient through ls_train is computed
- * by ls_step, or when it is read. */
+/* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again;
+ * images on a device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what
+ * dropout drops, by seed, step and an image's number in its data set, or its row in X; inference takes the running
+ * ones. A gradient through ls_train is computed by ls_step, or when it is read. */
 ls_tensor *ls_train(ls_module *net, ls_tensor *X);
 ls_tensor *ls_infer(ls_module *net, ls_tensor *X);
 
@@ -317,8 +329,8 @@ typedef struct ls_init {
     const ls_data *like; /* images of the shape to come; NULL: the first call of the network tells */
 } ls_init;
 
-/* Gives the network, which is no part of another, its values on a list of devices, equal on all of them. Biases 0, BatchNorm 1 and
- * 0, running statistics 0 and 1. `init` may be NULL. */
+/* Gives the network, which is no part of another, its values on a list of devices, equal on all of them. Biases 0,
+ * BatchNorm 1 and 0, running statistics 0 and 1. `init` may be NULL. */
 ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init);
 
 /* A parameter as it is on one of the network's devices, or on the host: to be read, printed, and for ls_grad. */
@@ -342,24 +354,28 @@ uint64_t ls_checksum(ls_module *net);
 /* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
 const char *ls_summary(ls_module *net);
 
-/* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing or
- * extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file that ls_save wrote
- * knows the shape of the network's images, and loading it tells them to a network that has seen none. */
+/* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing
+ * or extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file
+ * that ls_save wrote knows the shape of the network's images, and loading it tells them to a network that has seen
+ * none. */
 ls_status ls_load(ls_module *net, const char *path);
-/* The same of a file whose names all begin with `prefix`, which is left out of them: "module." or "_orig_mod." of PyTorch's wrappers. */
+/* The same of a file whose names all begin with `prefix`, which is left out of them: "module." or "_orig_mod." of
+ * PyTorch's wrappers. */
 ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix);
 ls_status ls_save(ls_module *net, const char *path);
 /* Whether ls_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing. */
 ls_status ls_check_save(ls_module *net, const char *path);
-/* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any number of images
- * as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for an own operation, by name,
- * and where the library was built without it. Waits. */
+/* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any
+ * number of images as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for
+ * an own operation, by name, and where the library was built without it. Waits. */
 ls_status ls_export_onnx(ls_module *net, const char *path);
-/* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied; 0: none any
- * more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is LS_CHANGED. NULL: none. */
+/* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied;
+ * 0: none any more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is
+ * LS_CHANGED. NULL: none. */
 ls_status ls_name_classes(ls_module *net, const char *const names[], int n);
 const char *ls_class_name(const ls_module *net, int label); /* lives until the names are others */
-/* (-1, channels, height, width) or (-1, features) of the images that the network takes; rank 0 while nothing told it. */
+/* (-1, channels, height, width) or (-1, features) of the images that the network takes; rank 0 while nothing told
+ * it. */
 ls_shape ls_images_shape(const ls_module *net);
 /* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
 ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size);
@@ -382,25 +398,29 @@ typedef struct ls_optim {
     int64_t warmup;       /* steps of linear rise to lr */
     int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
     double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
-    double clip_norm;         /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
-    int64_t full_batch;       /* 0: gradients are means over the images there were; else sums divided by this, as MXNet's are */
+    double clip_norm; /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
+    int64_t
+        full_batch; /* 0: gradients are means over the images there were; else sums divided by this, as MXNet's are */
 } ls_optim;
 
-/* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided by the
- * number of images since the last update, or by full_batch. As PyTorch defines them, with t updates so far, this one included:
+/* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided
+ * by the number of images since the last update, or by full_batch. As PyTorch defines them, with t updates so far, this
+ * one included:
  *   LS_SGD:   g = gradient + weight_decay*w, v = momentum*v + g (the first time v = g),
  *             w -= lr*v (nesterov: w -= lr*(g + momentum*v));
  *   LS_ADAM:  g = gradient + weight_decay*w, m = beta1*m + (1 - beta1)*g, v = beta2*v + (1 - beta2)*g*g,
  *             w -= lr * m/(1 - beta1^t) / (sqrt(v/(1 - beta2^t)) + eps);
  *   LS_ADAMW: the same with g = gradient, after w -= lr*weight_decay*w.
- * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap with none of it. */
+ * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap
+ * with none of it. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
-/* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single value. */
+/* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
+ * value. */
 ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
 
-/* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing. Returns
- * at once; at most two steps are in flight. */
+/* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing.
+ * Returns at once; at most two steps are in flight. */
 ls_status ls_step(ls_trainer *trainer);
 
 /* Remembers the network's values as they are, in place of what it remembered; goes back to these values (LS_STALE
@@ -416,13 +436,15 @@ typedef struct ls_report {
     int rows;
     double norm; /* of the gradient before it is clipped; 0 without clip_norm */
 } ls_report;
-/* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait; then the oldest are dropped. */
+/* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait; then the oldest
+ * are dropped. */
 bool ls_next_report(ls_trainer *trainer, ls_report *report);
 
-/* Between ls_backward and ls_step: computes one shard, at each call another, on every device of the network (on a single one twice)
- * and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device that is not with the majority
- * and the first tensor. Over ranks, all of which make this call, the devices are those of all ranks, and before they compute, the ranks'
- * copies of the weights and statistics are compared too. Waits; changes nothing. It costs each device one shard. */
+/* Between ls_backward and ls_step: computes one shard, at each call another, on every device of the network (on a
+ * single one twice) and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device
+ * that is not with the majority and the first tensor. Over ranks, all of which make this call, the devices are those of
+ * all ranks, and before they compute, the ranks' copies of the weights and statistics are compared too. Waits; changes
+ * nothing. It costs each device one shard. */
 ls_status ls_verify(ls_trainer *trainer);
 
 /* ---- Evaluation -------------------------------------------------------------------------------------------------- */
@@ -433,12 +455,14 @@ typedef struct ls_metrics {
 } ls_metrics;
 /* Every image of `data` once, in inference mode, on all devices. A loss that is not finite is LS_NOT_FINITE. */
 ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
-/* The share of right images; a loss that is not finite is LS_NOT_FINITE. The second is over a function of explicit parameters:
- * replica[d] are those on device d, and each batch is split over the devices; ls_next then goes on where it stood in the data. */
+/* The share of right images; a loss that is not finite is LS_NOT_FINITE. The second is over a function of explicit
+ * parameters: replica[d] are those on device d, and each batch is split over the devices; ls_next then goes on where it
+ * stood in the data. */
 double ls_accuracy(ls_module *net, const ls_data *data);
 typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);
-/* logits[rows][classes] in the data's file order. LS_NOT_FINITE names the first image with one that is NaN or infinity. */
+/* logits[rows][classes] in the data's file order. LS_NOT_FINITE names the first image with one that is NaN or
+ * infinity. */
 ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes);
 
 /* A stopwatch: laps of start and stop. */

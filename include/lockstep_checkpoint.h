@@ -17,14 +17,15 @@ extern "C" {
  * checkpoint-NUMBER.json: the step, the data's position, the settings that define the result, the caller's notes and a
  * SHA-256 of everything. A checkpoint appears whole or not at all.
  *
- * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set. Settings
- * that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype, data, batch, shuffle, optimizer,
- * lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay, clip_norm and full_batch (above 0), schedule,
- * warmup, total (with the step and cosine schedules), flip, crop and erase (each where it is on), and the caller's own.
+ * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set.
+ * Settings that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype,
+ * data, batch, shuffle, optimizer, lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay,
+ * clip_norm and full_batch (above 0), schedule, warmup, total (with the step and cosine schedules), flip, crop and
+ * erase (each where it is on), and the caller's own.
  *
- * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the others'
- * disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank meets is then
- * every rank's (ls_failed_together). A checkpoint goes on over any number of ranks. */
+ * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the
+ * others' disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank
+ * meets is then every rank's (ls_failed_together). A checkpoint goes on over any number of ranks. */
 typedef struct ls_checkpoints ls_checkpoints;
 
 /* Text under a name. A list of them ends with a name that is NULL. */
@@ -33,26 +34,27 @@ typedef struct ls_note {
 } ls_note;
 
 typedef struct ls_checkpoint_options {
-    int keep;                         /* so many of the newest stay; 0: 3 */
-    const ls_note *settings;          /* of the caller's, that define the result too; copied; "" is as good as none; NULL: none */
+    int keep; /* so many of the newest stay; 0: 3 */
+    const ls_note
+        *settings; /* of the caller's, that define the result too; copied; "" is as good as none; NULL: none */
     const char *const *allow_changed; /* settings that may differ in what is loaded; ends with NULL; NULL: none */
     void (*told)(const char *line, void *user); /* what loading passes over and why, a line each; may be NULL */
     void *user;
 } ls_checkpoint_options;
 
-/* Opens a folder for the trainer's run over `data` (NULL: the caller keeps its own position), and makes it where it is not there.
- * One process at a time has it: LS_BUSY names the other. It is held until its scope is left. Needs what saving weights and
- * fingerprints need (LS_UNSUPPORTED). `options` may be NULL. */
+/* Opens a folder for the trainer's run over `data` (NULL: the caller keeps its own position), and makes it where it is
+ * not there. One process at a time has it: LS_BUSY names the other. It is held until its scope is left. Needs what
+ * saving weights and fingerprints need (LS_UNSUPPORTED). `options` may be NULL. */
 ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
                                     const ls_checkpoint_options *options);
 
-/* Whether there were whole ones when it was opened (their sums are not looked at). Unless one is loaded they are of another run, and
- * give way to new ones, one by one: a program does well to ask first. */
+/* Whether there were whole ones when it was opened (their sums are not looked at). Unless one is loaded they are of
+ * another run, and give way to new ones, one by one: a program does well to ask first. */
 bool ls_checkpoints_found(const ls_checkpoints *checkpoints);
 
-/* Waits for the steps handed in, copies their result, and writes the checkpoint on a thread of its own while training goes on.
- * `notes` (copied; NULL: none) come back with it. What a write meets is reported by the next of these calls: LS_IO leaves the
- * checkpoints before as they are, and may be taken back with ls_catch to go on and try again. */
+/* Waits for the steps handed in, copies their result, and writes the checkpoint on a thread of its own while training
+ * goes on. `notes` (copied; NULL: none) come back with it. What a write meets is reported by the next of these calls:
+ * LS_IO leaves the checkpoints before as they are, and may be taken back with ls_catch to go on and try again. */
 ls_status ls_checkpoint_save(ls_checkpoints *checkpoints, const ls_note *notes);
 ls_status ls_checkpoint_wait(ls_checkpoints *checkpoints); /* until the last one is on the disk */
 
@@ -63,9 +65,9 @@ typedef struct ls_checkpoint {
     const char *path; /* of the manifest; lives as long as the session */
 } ls_checkpoint;
 
-/* Brings network, trainer and data to the newest whole checkpoint. False where there is none, and after a failure. A damaged one
- * is told and passed over; so is one of other settings, but when all the whole ones are such, that is LS_CHANGED and names
- * them. A failure leaves network, trainer and data as they were. `loaded` may be NULL. */
+/* Brings network, trainer and data to the newest whole checkpoint. False where there is none, and after a failure. A
+ * damaged one is told and passed over; so is one of other settings, but when all the whole ones are such, that is
+ * LS_CHANGED and names them. A failure leaves network, trainer and data as they were. `loaded` may be NULL. */
 bool ls_checkpoint_load(ls_checkpoints *checkpoints, ls_checkpoint *loaded);
 /* A note of the checkpoint that was loaded; NULL where there is none of that name. */
 const char *ls_checkpoint_note(const ls_checkpoints *checkpoints, const char *name);

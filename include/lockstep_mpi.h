@@ -1,5 +1,5 @@
-/* Lockstep over MPI: makes the ranks of an MPI_Comm those of a session. Everything stands in this header and is compiled with
- * the caller's own mpi.h, so any MPI will do; link with it and with lockstep.
+/* Lockstep over MPI: makes the ranks of an MPI_Comm those of a session. Everything stands in this header and is
+ * compiled with the caller's own mpi.h, so any MPI will do; link with it and with lockstep.
  *
  *     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
  *     ls_cluster *cluster = ls_cluster_of_mpi(MPI_COMM_WORLD);
@@ -9,8 +9,8 @@
  *     ls_cluster_end(cluster);
  *     MPI_Finalize();
  *
- * Work runs on the library's threads, which call MPI one at a time; a caller that calls MPI itself between ls_step and ls_wait
- * needs MPI_THREAD_MULTIPLE.
+ * Work runs on the library's threads, which call MPI one at a time; a caller that calls MPI itself between ls_step and
+ * ls_wait needs MPI_THREAD_MULTIPLE.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef LOCKSTEP_MPI_H

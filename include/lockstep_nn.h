@@ -20,8 +20,9 @@ ls_module *ls_block(ls_session *session, ls_forward *forward, void *user);
 /* In turn; `list` ends with NULL, its modules are named 0, 1, ... LS_LIST(a, b) makes one in C. */
 ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
 #define LS_LIST(...) ((ls_module *[]){__VA_ARGS__, NULL})
-/* name NULL: the child's number. LS_BAD_ARGUMENT, by name: a module that has a place already (two places share no weights so far), a
- * parent that calls no children (a layer, LeNet), and a child that comes when the images' shape is known and the parameters are made. */
+/* name NULL: the child's number. LS_BAD_ARGUMENT, by name: a module that has a place already (two places share no
+ * weights so far), a parent that calls no children (a layer, LeNet), and a child that comes when the images' shape is
+ * known and the parameters are made. */
 ls_status ls_append(ls_module *parent, const char *name, ls_module *child);
 ls_module *ls_child(ls_module *parent, const char *name);              /* NULL where there is none */
 ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */
@@ -44,13 +45,14 @@ ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_relu, ls_flatten, ls_global_avg_pool2d */
 
-/* A parameter of the block itself, made at the first call with this name. Of rank 1 it starts at zero, else as ls_init says. */
+/* A parameter of the block itself, made at the first call with this name. Of rank 1 it starts at zero, else as ls_init
+ * says. */
 ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape);
 
 /* ---- Operations -------------------------------------------------------------------------------------------------- */
 
-/* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width) or (images,
- * features); weights and biases are parameters, or tensors with values on x's device. */
+/* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width) or
+ * (images, features); weights and biases are parameters, or tensors with values on x's device. */
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options); /* bias may be NULL */
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
@@ -76,18 +78,18 @@ ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each im
 
 /* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
-/* The same with smooth labels, as PyTorch's label_smoothing: each image's target is 1 - smoothing of its label and smoothing of all
- * classes alike. From 0 to 1; with 0 it is ls_cross_entropy. */
+/* The same with smooth labels, as PyTorch's label_smoothing: each image's target is 1 - smoothing of its label and
+ * smoothing of all classes alike. From 0 to 1; with 0 it is ls_cross_entropy. */
 ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing);
 ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 
 /* ---- Operations of one's own ------------------------------------------------------------------------------------- */
 
-/* An operation in plain C on plain arrays. A shard's images are `rows` rows, each of channels * height * width numbers in C
- * order; a parameter lies as it is saved. The functions run on several threads at once, each for a shard of its own, so
- * they must not write to what `user` points to. With equal arguments they must give equal bits: no random numbers, no
- * clock, no order that depends on threads. GPUs do not have them (LS_UNSUPPORTED). */
+/* An operation in plain C on plain arrays. A shard's images are `rows` rows, each of channels * height * width numbers
+ * in C order; a parameter lies as it is saved. The functions run on several threads at once, each for a shard of its
+ * own, so they must not write to what `user` points to. With equal arguments they must give equal bits: no random
+ * numbers, no clock, no order that depends on threads. GPUs do not have them (LS_UNSUPPORTED). */
 enum { LS_CUSTOM_INPUTS = 3 };
 
 typedef struct ls_custom_call {
@@ -102,8 +104,9 @@ typedef bool ls_custom_shape(ls_custom_call *call);
 /* Writes out[rows][...], which is all zero when the function is called. */
 typedef void ls_custom_forward(const ls_custom_call *call, const float *const in[], float *out);
 
-/* From the gradient of a sum with respect to `out` to that with respect to each input: din[k] is shaped like in[k], that of a
- * parameter is the sum over the rows. din[k] is all zero when the function is called, and NULL where nobody wants it. */
+/* From the gradient of a sum with respect to `out` to that with respect to each input: din[k] is shaped like in[k],
+ * that of a parameter is the sum over the rows. din[k] is all zero when the function is called, and NULL where nobody
+ * wants it. */
 typedef void ls_custom_backward(const ls_custom_call *call, const float *const in[], const float *out,
                                 const float *dout, float *const din[]);
 
@@ -120,11 +123,12 @@ typedef struct ls_custom {
 /* Records it; `op` and its name are copied. An output whose height and width are 1 is (images, features). */
 ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
 
-/* Checks that `backward` is the slope of `forward`, sign included: the largest difference between a directional derivative by
- * `backward` and by central differences, relative to the derivatives' size. 1e-4 and less is rounding, 1 a wrong formula. The
- * inputs are random by the session's seed, none within 1/8 of zero; shapes[k] is input k's channels, height and width, of a
- * parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED), numbers that are not finite, a function
- * that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the functions at once, on the caller's thread. */
+/* Checks that `backward` is the slope of `forward`, sign included: the largest difference between a directional
+ * derivative by `backward` and by central differences, relative to the derivatives' size. 1e-4 and less is rounding, 1
+ * a wrong formula. The inputs are random by the session's seed, none within 1/8 of zero; shapes[k] is input k's
+ * channels, height and width, of a parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED),
+ * numbers that are not finite, a function that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the
+ * functions at once, on the caller's thread. */
 double ls_check_custom(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
 
 #ifdef __cplusplus

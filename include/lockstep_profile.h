@@ -13,8 +13,8 @@ extern "C" {
 
 /* ---- Devices' times, memory -------------------------------------------------------------------------------------- */
 
-/* What a device of the trainer's network has done so far, in seconds by the clock and up to this moment; a few readings of the clock
- * a shard count it, always. Does not wait. `i` is its place in the list of devices. */
+/* What a device of the trainer's network has done so far, in seconds by the clock and up to this moment; a few readings
+ * of the clock a shard count it, always. Does not wait. `i` is its place in the list of devices. */
 typedef struct ls_device_times {
     ls_device device;
     double computing; /* the shards of training steps, and parts of others', without what follows */
@@ -26,25 +26,25 @@ typedef struct ls_device_times {
 } ls_device_times;
 ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
 
-/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set; of GPUs, which
- * have most in their own memory, what the host keeps. Nothing is allocated for it but a plan. */
+/* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set; of
+ * GPUs, which have most in their own memory, what the host keeps. Nothing is allocated for it but a plan. */
 ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
 
 /* ---- Profile ----------------------------------------------------------------------------------------------------- */
 
-/* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in is timed, at the
- * price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its numbers are read after the
- * stop; it lives until the innermost scope that was open at the start is left.
+/* Where training steps spend their time. From ls_profile_start to ls_profile_stop each operation of the steps handed in
+ * is timed, at the price of two readings of the clock; otherwise nothing is. A trainer has one profile at a time. Its
+ * numbers are read after the stop; it lives until the innermost scope that was open at the start is left.
  *
- * With `spans` above 0 it also keeps when everything happened, for a picture: for each device up to so many spans (32 bytes each),
- * the newest. Operations are then timed by the clock, which is read in a fraction of the time that processor time takes: what other
- * programs had of the core is among them, and missing in `between`. */
+ * With `spans` above 0 it also keeps when everything happened, for a picture: for each device up to so many spans (32
+ * bytes each), the newest. Operations are then timed by the clock, which is read in a fraction of the time that
+ * processor time takes: what other programs had of the core is among them, and missing in `between`. */
 typedef struct ls_profile ls_profile;
 ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans); /* waits first; NULL after a failure */
 ls_status ls_profile_stop(ls_profile *profile);                   /* waits; a further one does nothing */
 
-/* An operation of the step. Times, here and below, are seconds of all cores together, of processor time where they compute: other
- * programs on these cores show as a part of their own. */
+/* An operation of the step. Times, here and below, are seconds of all cores together, of processor time where they
+ * compute: other programs on these cores show as a part of their own. */
 typedef enum ls_direction { LS_FORWARD, LS_BACKWARD_DATA, LS_BACKWARD_WEIGHT } ls_direction;
 typedef struct ls_profile_row {
     const char *layer;           /* the module's path, "resnet_block2.0.conv3"; "" of the outermost */
@@ -72,8 +72,8 @@ typedef struct ls_profile_sum {
     double between;    /* the operations; on cards copies */
     double waiting;    /* for work */
     double elsewhere;  /* work that waited while the core was with other programs */
-    /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did not
-     * compute. With nothing to sum and update the steps would be so much shorter. */
+    /* What reducing and waiting delay, by the clock: of each step the time which that core that computed longest did
+     * not compute. With nothing to sum and update the steps would be so much shorter. */
     double unhidden;
     int64_t dropped; /* steps whose spans are not there any more */
 } ls_profile_sum;
@@ -82,9 +82,10 @@ ls_status ls_profile_device(const ls_profile *profile, int i, ls_device_times *t
 
 /* ---- Spans ------------------------------------------------------------------------------------------------------- */
 
-/* What happened, and when. A device is at one of the first kinds at any moment, from the first step on, but for waits of less than a
- * microsecond; shards may have folds and reductions within them; these and parts of others have operations. A card's operations,
- * copies and sums are its own, beside what its device's thread is at, which hands them in and waits for them. */
+/* What happened, and when. A device is at one of the first kinds at any moment, from the first step on, but for waits
+ * of less than a microsecond; shards may have folds and reductions within them; these and parts of others have
+ * operations. A card's operations, copies and sums are its own, beside what its device's thread is at, which hands them
+ * in and waits for them. */
 typedef enum ls_span_kind {
     LS_SPAN_IDLE,        /* nothing was handed in */
     LS_SPAN_WAIT,        /* for shards that other devices compute, and for the step's end */
@@ -97,9 +98,13 @@ typedef enum ls_span_kind {
     LS_SPAN_FOLD,        /* sums finished shards, to make room */
     LS_SPAN_GIVE,        /* sums this rank's shards of a bucket for the ranks that own its pieces */
     LS_SPAN_REDUCE,      /* sums a bucket of gradients, and updates its weights; or ends the step */
-    LS_SPAN_OPERATION, LS_SPAN_STEP, /* the latter from the first device's begin to the last one's end */
+    LS_SPAN_OPERATION,
+    LS_SPAN_STEP,       /* the latter from the first device's begin to the last one's end */
     LS_SPAN_CHECKPOINT, /* is written, beside the training */
-    LS_SPAN_TO_CARD, LS_SPAN_FROM_CARD, LS_SPAN_CARD_SUM, LS_SPAN_LINK /* copies; sums, updates; to and from other ranks' cards */
+    LS_SPAN_TO_CARD,
+    LS_SPAN_FROM_CARD,
+    LS_SPAN_CARD_SUM,
+    LS_SPAN_LINK /* copies; sums, updates; to and from other ranks' cards */
 } ls_span_kind;
 typedef struct ls_span {
     ls_span_kind kind;
@@ -109,7 +114,8 @@ typedef struct ls_span {
     int number;        /* of the shard or the bucket; -1 without one */
     int row;           /* of an operation: that of ls_profile_at; -1: it gathers images */
 } ls_span;
-/* From the beginning of a step on where older ones had to go (`dropped`). One device after another, by their ends; cards last. */
+/* From the beginning of a step on where older ones had to go (`dropped`). One device after another, by their ends;
+ * cards last. */
 int64_t ls_profile_spans(const ls_profile *profile); /* 0 until the stop */
 ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span);
 

@@ -1,4 +1,5 @@
-/* A small network of explicit parameters, as the book writes its own: draw, replicas of it on devices, the loss, an all-reduce. */
+/* A small network of explicit parameters, as the book writes its own: draw, replicas of it on devices, the loss, an
+ * all-reduce. */
 #ifndef TEST_EXPLICIT_NETWORK_H
 #define TEST_EXPLICIT_NETWORK_H
 

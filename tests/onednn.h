@@ -1,5 +1,6 @@
-/* oneDNN 2 and 3 behind one face, as far as the oracle and the benchmark share it: the former has operation descriptors and
- * descriptions of memory by value, the latter neither. Whoever includes this says before what CHECK(call) does with a failure. */
+/* oneDNN 2 and 3 behind one face, as far as the oracle and the benchmark share it: the former has operation descriptors
+ * and descriptions of memory by value, the latter neither. Whoever includes this says before what CHECK(call) does with
+ * a failure. */
 #ifndef LOCKSTEP_TESTS_ONEDNN_H
 #define LOCKSTEP_TESTS_ONEDNN_H
 

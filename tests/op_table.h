@@ -41,8 +41,8 @@ extern const op_operands operands_of[LS_OP_COUNT];
 
 enum { CONVS, CROPPED, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
 
-/* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows of
- * each row and column are left out. */
+/* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows
+ * of each row and column are left out. */
 extern const ls_op families[FAMILIES][32];
 
 /* Of CONCATS `kernel` is how many operands there are. */

@@ -23,7 +23,8 @@ uint64_t test_u64(test_random *random);
 double test_uniform(test_random *random); /* in [-1, 1) */
 double test_normal(test_random *random);  /* mean 0, deviation 1 */
 void test_fill_normal(test_random *random, float *x, size_t n);
-/* x, or in its place now and then a zero, a denormal or a one; seldom, unless all must be finite, a NaN, an infinity or FLT_MAX. */
+/* x, or in its place now and then a zero, a denormal or a one; seldom, unless all must be finite, a NaN, an infinity or
+ * FLT_MAX. */
 float test_salt(test_random *random, float x, int finite);
 
 /* `n` zeroed floats, aligned to 64 bytes; ends the test where there is no memory. Free with free(). */

@@ -41,7 +41,8 @@ const char *test_recorded(void)
     return record.lines;
 }
 
-/* The path in the folder, without the numbers of processes and attempts that temporary names have; NULL outside of it. */
+/* The path in the folder, without the numbers of processes and attempts that temporary names have; NULL outside of
+ * it. */
 static const char *name_of(const char *given, char name[LINE])
 {
     const size_t length = strlen(record.folder);

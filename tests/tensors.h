@@ -128,8 +128,8 @@ static inline long test_made(counted *c)
     return made;
 }
 
-/* Runs `work` once whole, then once for each of its allocations with that one failing: each time LS_OUT_OF_MEMORY, and nothing
- * left. */
+/* Runs `work` once whole, then once for each of its allocations with that one failing: each time LS_OUT_OF_MEMORY, and
+ * nothing left. */
 static inline void assert_every_allocation_may_fail(ls_status (*work)(const ls_allocator *allocator))
 {
     counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};

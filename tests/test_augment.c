@@ -1,4 +1,5 @@
-/* Augmentation: the formulas of docs/data.md computed once more, by hand; and that nothing but seed, image and epoch matters. */
+/* Augmentation: the formulas of docs/data.md computed once more, by hand; and that nothing but seed, image and epoch
+ * matters. */
 #include "tensors.h"
 
 #include <math.h>
@@ -75,7 +76,8 @@ static ls_data *open_data(ls_session *s, const uint8_t *pixels, const ls_loader 
 
 /* ---- What a batch is ---- */
 
-/* Every image of two epochs is what its number and the epoch make it, in any order and batches of any size, on any device. */
+/* Every image of two epochs is what its number and the epoch make it, in any order and batches of any size, on any
+ * device. */
 static void images_are_as_drawn(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What the book's chapters show of data, parts, networks on several devices and trainers, row by row of docs/book.md. */
+/* What the book's chapters show of data, parts, networks on several devices and trainers, row by row of
+ * docs/book.md. */
 #include "support.h"
 #include "tensors.h"
 #include "training.h"
@@ -95,7 +96,8 @@ static void steps_of_an_epoch(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-/* Row 5: sizes differ by at most one, nothing is dropped, empty parts are legal; a failure of the caller's own sticks. */
+/* Row 5: sizes differ by at most one, nothing is dropped, empty parts are legal; a failure of the caller's own
+ * sticks. */
 static void parts_of_a_batch(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What of GPUs can be tested without one: how work is cut, plans and their memory as a card would run them, lists of devices, and what
- * is said where there is none. */
+/* What of GPUs can be tested without one: how work is cut, plans and their memory as a card would run them, lists of
+ * devices, and what is said where there is none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,8 @@ static void blocks_are_never_none_or_too_many(void **state)
     assert_int_equal(ls_cuda_aligned(LS_CUDA_ALIGNMENT), LS_CUDA_ALIGNMENT);
 }
 
-/* cuDNN has (input + before + after - kernel) / stride + 1 windows, rounded down, and reads nothing that is not there. */
+/* cuDNN has (input + before + after - kernel) / stride + 1 windows, rounded down, and reads nothing that is not
+ * there. */
 static void an_axis_has_as_many_windows_as_asked(void **state)
 {
     (void)state;
@@ -131,8 +132,8 @@ static size_t floats_of(const ls_argument *a, int count, size_t bytes)
     return a->per_image ? (numbers * (size_t)count * bytes + 3) / 4 : numbers;
 }
 
-/* Goes through the plan's steps and notes who wrote each float of the arena last: what a step reads must be whole, from one writer, and
- * of the width that it takes it for. */
+/* Goes through the plan's steps and notes who wrote each float of the arena last: what a step reads must be whole, from
+ * one writer, and of the width that it takes it for. */
 static void check_memory(const ls_plan *plan, int count)
 {
     const ls_backend *backend = plan->backend;
@@ -199,7 +200,8 @@ static void plans_fit_a_card(void **state)
                 for (int i = 0; i < plan->n_steps; i++)
                     assert_non_null(plan->steps[i].kernel);
                 assert_int_equal(steps_of(plan, LS_OP_WINOGRAD), 0);
-                /* LeNet's maps are flattened in front of a linear layer, and its gradient back; ResNet's are single places. */
+                /* LeNet's maps are flattened in front of a linear layer, and its gradient back; ResNet's are single
+                 * places. */
                 assert_int_equal(steps_of(plan, LS_OP_RESHAPE), m == 0 ? 2 : 0);
                 for (int i = 0; i < plan->n_steps; i++) { /* a bias in front of a BatchNorm is no pass over the maps */
                     const ls_plan_step *step = &plan->steps[i];

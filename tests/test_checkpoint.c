@@ -1,5 +1,5 @@
-/* Checkpoints: a run goes on with the same bits from every step; whatever happens to the files, what is loaded is whole, or there is
- * a failure by name. */
+/* Checkpoints: a run goes on with the same bits from every step; whatever happens to the files, what is loaded is
+ * whole, or there is a failure by name. */
 #include "checkpoint_run.h"
 
 #include <fcntl.h>
@@ -228,7 +228,8 @@ static void other_settings(void **state)
     begin(&r, &(how){.momentum = 0.9, .own = own});
     assert_false(load(&r));
     assert_fails(&r, LS_CHANGED, "colour was not set and is red now");
-    /* One that is off is as good as none: a program may have new ones, and goes on with checkpoints from before it had. */
+    /* One that is off is as good as none: a program may have new ones, and goes on with checkpoints from before it
+     * had. */
     const ls_note off[] = {{"colour", ""}, {NULL, NULL}};
     begin(&r, &(how){.momentum = 0.9, .own = off});
     assert_true(load(&r));
@@ -281,7 +282,8 @@ static void flip(const char *name, size_t bit)
 
 static const char newest[] = "kept/checkpoint-000002.safetensors", manifest[] = "kept/checkpoint-000002.json";
 
-/* Flips bits of a file of the second checkpoint, one at a time: what looks at it before it is loaded refuses each by name. */
+/* Flips bits of a file of the second checkpoint, one at a time: what looks at it before it is loaded refuses each by
+ * name. */
 static void assert_refused(const char *name, size_t first, size_t end, size_t stride, const char *words)
 {
     ls_context *context = test_context();
@@ -313,7 +315,8 @@ static void every_flipped_bit(void **state)
         assert_passed_over("damaged: the SHA-256 of its ");
         flip(newest, bit);
     }
-    /* Every bit of the manifest and of the arrays' header, and ten thousand or all behind, by what decides when one loads. */
+    /* Every bit of the manifest and of the arrays' header, and ten thousand or all behind, by what decides when one
+     * loads. */
     ls_manifest m;
     ls_context *context = test_context();
     assert_int_equal(ls_folder_check(context, test_path("kept"), 2, &m), LS_OK);

@@ -1,5 +1,5 @@
-/* Checkpoints while the system fails: every call that changes files fails or is the process's last, every allocation fails. The
- * checkpoint before stays, and the run goes on from it or from the new one. */
+/* Checkpoints while the system fails: every call that changes files fails or is the process's last, every allocation
+ * fails. The checkpoint before stays, and the run goes on from it or from the new one. */
 #include "checkpoint_run.h"
 #include "not_run.h"
 
@@ -14,8 +14,8 @@
 
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
 
-/* What reaches the disk before what: no name before its content, the manifest after the arrays that it vouches for, and what is old
- * goes once the new checkpoint is whole. A folder that is new is on the disk before what is in it. */
+/* What reaches the disk before what: no name before its content, the manifest after the arrays that it vouches for, and
+ * what is old goes once the new checkpoint is whole. A folder that is new is on the disk before what is in it. */
 static void every_name_follows_its_content(void **state)
 {
     (void)state;
@@ -159,11 +159,8 @@ int main(void)
 {
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
     const struct CMUnitTest tests[] = {
-        test(every_name_follows_its_content),
-        test(every_system_call_fails),
-        test(short_writes),
-        test(killed_at_every_system_call),
-        test(every_allocation_fails),
+        test(every_name_follows_its_content), test(every_system_call_fails), test(short_writes),
+        test(killed_at_every_system_call),    test(every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

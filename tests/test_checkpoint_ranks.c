@@ -1,5 +1,6 @@
-/* Checkpoints and comparisons over ranks, which are threads here: a run goes on with the same bits on any other number of them, rank 0
- * alone has the folder, and what one rank meets is every rank's failure, so that none waits for another. */
+/* Checkpoints and comparisons over ranks, which are threads here: a run goes on with the same bits on any other number
+ * of them, rank 0 alone has the folder, and what one rank meets is every rank's failure, so that none waits for
+ * another. */
 #include "checkpoint_run.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* A convolution that takes its relu and its pool in gives, number by number, what the operations give that it stands for. */
+/* A convolution that takes its relu and its pool in gives, number by number, what the operations give that it stands
+ * for. */
 #include "support.h"
 
 #include <stdlib.h>

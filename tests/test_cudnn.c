@@ -1,6 +1,6 @@
-/* Which of cuDNN's engines a card would compute the networks' convolutions by. cuDNN tells it of a card that it has only a description
- * of, so that no card is needed: every convolution of both networks must have an engine that adds in the same order every time, with
- * a workspace that fits, in each dtype. */
+/* Which of cuDNN's engines a card would compute the networks' convolutions by. cuDNN tells it of a card that it has
+ * only a description of, so that no card is needed: every convolution of both networks must have an engine that adds in
+ * the same order every time, with a workspace that fits, in each dtype. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,8 @@ static const struct {
 static void every_convolution_has_an_engine(void **state)
 {
     (void)state;
-    static const char *const dtypes[] = {"f32", "tf32", "bf16"}, *const directions[] = {"forward", "data", "weight", "more data"};
+    static const char *const dtypes[] = {"f32", "tf32", "bf16"}, *const directions[] = {"forward", "data", "weight",
+                                                                                        "more data"};
     static const int counts[] = {256, 96, 1};
     cudnnBackendDescriptor_t card_there = description();
     if (!card_there)

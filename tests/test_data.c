@@ -586,7 +586,8 @@ static void limits_and_batches(void **state)
 
 /* ---- Sums ---- */
 
-/* The checksum that ranks compare, and the data of the settings that a checkpoint compares, of images that begin at `values`. */
+/* The checksum that ranks compare, and the data of the settings that a checkpoint compares, of images that begin at
+ * `values`. */
 typedef struct sums {
     uint64_t quick;
     char described[64];

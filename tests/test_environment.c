@@ -1,5 +1,5 @@
-/* Whatever a program has set around the library, the numbers and the files are the same: one run of the whole public interface, again
- * under each setting. */
+/* Whatever a program has set around the library, the numbers and the files are the same: one run of the whole public
+ * interface, again under each setting. */
 #include "files.h"
 
 #include <dirent.h>

@@ -1,5 +1,6 @@
-/* The program's figures where they are made, from numbers whose results are known by hand: forecasts, the devices' loads, a timeline,
- * curves, the live view, texts of numbers. What a whole run prints is recomputed in cli/recompute.py. */
+/* The program's figures where they are made, from numbers whose results are known by hand: forecasts, the devices'
+ * loads, a timeline, curves, the live view, texts of numbers. What a whole run prints is recomputed in
+ * cli/recompute.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ static void assert_near(double is, double should_be)
 
 /* ---- Forecasts ---- */
 
-/* 16 shards of 4 images: 10 ms a shard, 2 ms of sums, 8 ms of all else on one device; in separate runs on two 12 and 3 ms. */
+/* 16 shards of 4 images: 10 ms a shard, 2 ms of sums, 8 ms of all else on one device; in separate runs on two 12 and 3
+ * ms. */
 static forecast measured(int known)
 {
     forecast f = {.shards = 0};
@@ -57,7 +59,8 @@ static void a_forecast_is_its_formula(void **state)
     assert_near(forecast_step(&f, 8), 2 * 0.020 + 0.004 / 8 + 0.008);
 }
 
-/* What two and three devices took beyond it, by least squares through the first device: (1 * 1 + 2 * 5) / (1 + 4) ms. */
+/* What two and three devices took beyond it, by least squares through the first device: (1 * 1 + 2 * 5) / (1 + 4)
+ * ms. */
 static void latency_is_what_is_left_over(void **state)
 {
     (void)state;
@@ -146,7 +149,8 @@ static void loads_are_parts_of_the_last_seconds(void **state)
 
 /* ---- What a timeline comes to ---- */
 
-/* Two steps of 10 ms. In the first cpu(1) is done at 10 ms, and kept from its core until 12; in the second cpu(0) is the last, at 8. */
+/* Two steps of 10 ms. In the first cpu(1) is done at 10 ms, and kept from its core until 12; in the second cpu(0) is
+ * the last, at 8. */
 enum { FIRST = 1, SECOND = 2 };
 static const ls_span spans[] = {
     {LS_SPAN_SHARD, 0, 0.000, 0.006, FIRST, 0, -1},   {LS_SPAN_REDUCE, 0, 0.006, 0.007, FIRST, 0, -1},
@@ -297,7 +301,8 @@ static void the_view_shows_how_far_a_run_is(void **state)
     (void)state;
     const history none = {.used = 0};
     const loads unknown = {.known = false};
-    /* 30 of 100 steps and 1.5 of 2 tests, which count as 10 steps each: 45 of 120. 99 columns hold a bar of 99 - 11 - 5 - 2. */
+    /* 30 of 100 steps and 1.5 of 2 tests, which count as 10 steps each: 45 of 120. 99 columns hold a bar of 99 - 11 - 5
+     * - 2. */
     const char *text = view(&midway, &none, &unknown, 5);
     assert_shows(text, "  37%");
     assert_bar(text, " epoch 2/2 [", "=-]", (const int[]){81 * 45 / 120, 81 - 81 * 45 / 120, 1});

@@ -378,7 +378,8 @@ static void folder_of_jpeg(void **state)
 #endif
 #if LOCKSTEP_HAVE_PNG
 
-/* A picture read for a network: as many planes as asked for, by luma, and each pixel the mean of the area that it covers. */
+/* A picture read for a network: as many planes as asked for, by luma, and each pixel the mean of the area that it
+ * covers. */
 static void a_picture_is_made_to_fit(void **state)
 {
     (void)state;

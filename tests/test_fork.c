@@ -1,5 +1,5 @@
-/* A child of fork() has neither the threads of its parent's sessions nor what these held: each call on them is an error there and comes
- * back, and the parent goes on as if there were no child. */
+/* A child of fork() has neither the threads of its parent's sessions nor what these held: each call on them is an error
+ * there and comes back, and the parent goes on as if there were no child. */
 #include "files.h"
 
 #include <lockstep.h>

@@ -1,6 +1,6 @@
-/* Explicit parameters on cards: tensors of one's own in a card's memory, computed with there, copied between cards, parts of a card
- * and CPUs, and read. The bits of one card on its parts and on several; close to the CPU's numbers. Exit status 77 where there is no
- * card; where there is one, several are not tested, which is said. */
+/* Explicit parameters on cards: tensors of one's own in a card's memory, computed with there, copied between cards,
+ * parts of a card and CPUs, and read. The bits of one card on its parts and on several; close to the CPU's numbers.
+ * Exit status 77 where there is no card; where there is one, several are not tested, which is said. */
 #include "explicit_network.h"
 #include "not_run.h"
 #include "tensors.h"
@@ -58,7 +58,8 @@ static void read_all(const params *p, float *values)
     }
 }
 
-/* Replicas must be equal at the end. The last batch of an epoch is smaller, and a whole number of shards for each part. */
+/* Replicas must be equal at the end. The last batch of an epoch is smaller, and a whole number of shards for each
+ * part. */
 static result train(const char *list, ls_dtype dtype)
 {
     result r, other;
@@ -263,7 +264,8 @@ static void a_gradients_life(void **state)
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
-/* Layers on a card and a core: what comes after a cut hands the cut's gradient back; an input's gradient is a row for each image. */
+/* Layers on a card and a core: what comes after a cut hands the cut's gradient back; an input's gradient is a row for
+ * each image. */
 static void backward_across_devices(void **state)
 {
     (void)state;

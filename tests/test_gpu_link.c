@@ -1,5 +1,6 @@
-/* A card that is joined with itself, as the only rank: what is sent is received, in the order of the card's other work, and whoever
- * waits for it waits for that. All of NCCL that a single card can show. Exit status 77 where there is no card or no plugin. */
+/* A card that is joined with itself, as the only rank: what is sent is received, in the order of the card's other work,
+ * and whoever waits for it waits for that. All of NCCL that a single card can show. Exit status 77 where there is no
+ * card or no plugin. */
 #include <stdlib.h>
 #include <string.h>
 

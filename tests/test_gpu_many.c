@@ -1,5 +1,6 @@
-/* Several cards in one process, and ranks that have cards: the bits of one card, wherever sums are made. Exit status 77 where there
- * is no card; where there is one, it is shared by the ranks, and several in one process are not tested, which is said. */
+/* Several cards in one process, and ranks that have cards: the bits of one card, wherever sums are made. Exit status 77
+ * where there is no card; where there is one, it is shared by the ranks, and several in one process are not tested,
+ * which is said. */
 #include <lockstep_profile.h>
 #include <lockstep_cluster.h>
 #include <lockstep_checkpoint.h>
@@ -244,7 +245,8 @@ static void ranks_with_cards_have_the_bits_of_one(void **state)
     }
 }
 
-/* Moments live with the owners of their pieces, on the cards; a run goes on over another number of ranks, joined or not. */
+/* Moments live with the owners of their pieces, on the cards; a run goes on over another number of ranks, joined or
+ * not. */
 static void ranks_with_cards_go_on_from_a_checkpoint(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every operation of a card against the CPU's fastest backend, which has the reference's bits (test_ops), to rounding, from the table of
- * shapes that the CPU's backends are tested by.
+/* Every operation of a card against the CPU's fastest backend, which has the reference's bits (test_ops), to rounding,
+ * from the table of shapes that the CPU's backends are tested by.
  * Exit status 77 where there is no card. */
 #include "not_run.h"
 #include "op_table.h"
@@ -12,8 +12,8 @@
 #include "base/session.h"
 #include "device/cards.h"
 
-/* How far a result may be off, as the norm of the difference relative to the norm: f32 adds in other orders, TF32 has 10 bits behind the
- * point, bfloat16 7, and what goes in is rounded alike. */
+/* How far a result may be off, as the norm of the difference relative to the norm: f32 adds in other orders, TF32 has
+ * 10 bits behind the point, bfloat16 7, and what goes in is rounded alike. */
 static const double allowed[] = {[LS_F32] = 5e-5, [LS_TF32] = 3e-3, [LS_BF16] = 1.5e-2};
 static const char *const dtype_name[] = {"f32", "tf32", "bf16"};
 
@@ -42,7 +42,8 @@ static ls_counted *owner_new(bench *b)
     return &made->counted;
 }
 
-/* The card is the host, where all this takes long: of what is tested besides the table the largest rows are left out. */
+/* The card is the host, where all this takes long: of what is tested besides the table the largest rows are left
+ * out. */
 static bool small;
 
 static bool is_left_out(const row *r)

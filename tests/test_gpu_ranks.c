@@ -1,5 +1,5 @@
-/* Ranks whose cards are joined: steps behind one another, ranks that come late, gradients before the first step, two networks, and
- * transfers that fail. Exit status 77 where there are fewer than two cards, or no NCCL. */
+/* Ranks whose cards are joined: steps behind one another, ranks that come late, gradients before the first step, two
+ * networks, and transfers that fail. Exit status 77 where there are fewer than two cards, or no NCCL. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,8 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
     ls_cluster_part(cluster);
 }
 
-/* A step is handed in behind one that other ranks are not done with; where that one is not finite it is dropped, by all of them. */
+/* A step is handed in behind one that other ranks are not done with; where that one is not finite it is dropped, by all
+ * of them. */
 static void ranks_begin_a_step_behind_another(void **state)
 {
     (void)state;

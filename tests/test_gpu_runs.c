@@ -1,6 +1,7 @@
-/* Training on a card: the same bits on 1, 2 and 4 logical devices, in any order of pulls, with graphs and without, and when
- * some of them fail; close to the CPU's numbers; errors by name. Exit status 77 where there is no card. With the argument `small` a
- * network of a few channels stands in for ResNet-18, for a card that is the host (tests/emulated). */
+/* Training on a card: the same bits on 1, 2 and 4 logical devices, in any order of pulls, with graphs and without, and
+ * when some of them fail; close to the CPU's numbers; errors by name. Exit status 77 where there is no card. With the
+ * argument `small` a network of a few channels stands in for ResNet-18, for a card that is the host
+ * (tests/emulated). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -173,7 +174,8 @@ static double distance(const float *a, const float *b, size_t n)
     return sqrt(difference / norm);
 }
 
-/* At a high rate ResNet-18's six steps make rounding large: a CPU's logits by Winograd and by direct convolution are 14 % apart then. */
+/* At a high rate ResNet-18's six steps make rounding large: a CPU's logits by Winograd and by direct convolution are 14
+ * % apart then. */
 static void numbers_are_close_to_the_cpus(void **state)
 {
     (void)state;
@@ -277,7 +279,8 @@ static bool note_ahead(void *user, ls_device device, int shard, int operation)
     return false;
 }
 
-/* So many steps with the same images: at once, or each one waited for; `spoiled` is the number of the one whose rate is infinite. */
+/* So many steps with the same images: at once, or each one waited for; `spoiled` is the number of the one whose rate is
+ * infinite. */
 static uint64_t follow(bool at_once, int steps, int spoiled, ls_metrics *metrics, int *ahead_of)
 {
     ls_session *s = ls_open(&(ls_options){.shard = SHARD, .conv = LS_CONV_DIRECT});
@@ -349,7 +352,8 @@ static int by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Of one card: in the order handed in, however many devices it is. The moments of one step and the next are found apart. */
+/* Of one card: in the order handed in, however many devices it is. The moments of one step and the next are found
+ * apart. */
 static void assert_in_order(const ls_profile *profile, double tolerance)
 {
     double behind = 0;

@@ -1,5 +1,5 @@
-/* Devices that fail in the middle of a shard, do not come back from it, or are slow: the others compute what they left, and the bits
- * are the same. */
+/* Devices that fail in the middle of a shard, do not come back from it, or are slow: the others compute what they left,
+ * and the bits are the same. */
 #include "not_run.h"
 #include "tensors.h"
 

@@ -1,5 +1,5 @@
-/* exp, log, tanh, sigmoid and a fused product: their accuracy against the C library's in a wider type, their special values, and their bits, which are
- * the same on every machine. */
+/* exp, log, tanh, sigmoid and a fused product: their accuracy against the C library's in a wider type, their special
+ * values, and their bits, which are the same on every machine. */
 #include "support.h"
 
 #include <float.h>
@@ -229,7 +229,8 @@ static void a_fused_product_is_rounded_once(void **state)
         assert_fused(a, b, c);
         assert_fused(a, b, -(float)((double)a * (double)b)); /* what is left is the product's own end */
         assert_fused(a, b, number(bits(-a * b) + (uint32_t)(third >> 60)));
-        /* A product in the middle between two floats, and what decides far behind it; of all sizes, also beyond the largest. */
+        /* A product in the middle between two floats, and what decides far behind it; of all sizes, also beyond the
+         * largest. */
         const int digits = between(&random, 2, 22), size = between(&random, -125, 127),
                   part = between(&random, -70, 70);
         const float half = with_digits(&random, digits, size - part), other = with_digits(&random, 24 - digits, part);

@@ -1,4 +1,5 @@
-/* Parts of an operation that workers without a shard take: each is computed once, by somebody, and its owner waits for all. */
+/* Parts of an operation that workers without a shard take: each is computed once, by somebody, and its owner waits for
+ * all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -97,7 +98,8 @@ static void each_part_once(void **state)
     assert_int_equal(atomic_load(&crew.idle), 0);
 }
 
-/* The idle are dealt out among those at work. Of those who share a core one helps; where ranks share cores nobody does. */
+/* The idle are dealt out among those at work. Of those who share a core one helps; where ranks share cores nobody
+ * does. */
 static void who_is_ready(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* ONNX models: the two networks' and one of every operation, read again with the format's own messages and compared with what they
- * were written from; what is refused; failures that leave nothing. `test_onnx FOLDER` writes the network of every operation there with
- * images and what it makes of them, for the programs that run such models. */
+/* ONNX models: the two networks' and one of every operation, read again with the format's own messages and compared
+ * with what they were written from; what is refused; failures that leave nothing. `test_onnx FOLDER` writes the network
+ * of every operation there with images and what it makes of them, for the programs that run such models. */
 #include "files.h"
 #include "tensors.h"
 

@@ -1,6 +1,7 @@
-/* Every operation of every backend against the reference, bit for bit, from one table of shapes. `test_ops I/S` runs the Ith of S
- * shares of it, which cores take at the same time. `test_ops I/S N` is for a machine that is emulated: of the largest rows each
- * operation takes every Nth, beginning elsewhere than its neighbours; fewer rows run in every variant; and what is left out is said. */
+/* Every operation of every backend against the reference, bit for bit, from one table of shapes. `test_ops I/S` runs
+ * the Ith of S shares of it, which cores take at the same time. `test_ops I/S N` is for a machine that is emulated: of
+ * the largest rows each operation takes every Nth, beginning elsewhere than its neighbours; fewer rows run in every
+ * variant; and what is left out is said. */
 #include "op_table.h"
 
 #include <lockstep.h>
@@ -178,7 +179,8 @@ static void check_backend(const ls_backend *backend, const test_case *one, const
     free_all(own.out, LS_MAX_OUT);
 }
 
-/* Whether cores may share the operation where there are many images; a kernel that is never cut computes all in every part. */
+/* Whether cores may share the operation where there are many images; a kernel that is never cut computes all in every
+ * part. */
 static int is_cut(const ls_backend *backend, const test_case *one)
 {
     const op_operands *kinds = &operands_of[one->attributes.op];

@@ -1,7 +1,7 @@
-/* Twenty steps of every optimizer and schedule against PyTorch's in float64 (tests/reference/make_optimizers.py, which says what is
- * trained). The largest difference may be twice that of PyTorch's own float32 run, and is never asked to be below 4e-7 of the largest
- * weight. And the formulas of the header, each step by itself, where what is small in them counts: eps, the 1e-6 of clipping, the
- * moments' beginning, the first and last steps of a schedule. */
+/* Twenty steps of every optimizer and schedule against PyTorch's in float64 (tests/reference/make_optimizers.py, which
+ * says what is trained). The largest difference may be twice that of PyTorch's own float32 run, and is never asked to
+ * be below 4e-7 of the largest weight. And the formulas of the header, each step by itself, where what is small in them
+ * counts: eps, the 1e-6 of clipping, the moments' beginning, the first and last steps of a schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,7 +185,8 @@ static void read_both(ls_module *net, double numbers[], bool gradient)
         numbers[i] = i < WEIGHTS ? weight[i] : bias[i - WEIGHTS];
 }
 
-/* The sums over the images to means, clipped as PyTorch's clip_grad_norm_ does. Returns the norm before, 0 where it is not asked for. */
+/* The sums over the images to means, clipped as PyTorch's clip_grad_norm_ does. Returns the norm before, 0 where it is
+ * not asked for. */
 static double take_mean(double g[], const ls_optim *o, int rows)
 {
     double square = 0;

@@ -1,5 +1,6 @@
-/* What ranks compare of a command's options before its first step: each one that defines the result, by its name and with its value, and
- * none of those that a rank may have for itself. The program's own file reads them; what it says of wrong ones is not looked at here. */
+/* What ranks compare of a command's options before its first step: each one that defines the result, by its name and
+ * with its value, and none of those that a rank may have for itself. The program's own file reads them; what it says of
+ * wrong ones is not looked at here. */
 #include "support.h"
 
 #include <string.h>

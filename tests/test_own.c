@@ -110,7 +110,8 @@ static double loss_of(const setup *s)
     return metrics.loss * ROWS;
 }
 
-/* The loss along a random direction of +-1 against the gradient's product with it; the gradient's length is the measure. */
+/* The loss along a random direction of +-1 against the gradient's product with it; the gradient's length is the
+ * measure. */
 static double slope_error(const setup *s, const ls_parameter_info *info, const float *slope, test_random *random)
 {
     size_t n = (size_t)info->numbers;

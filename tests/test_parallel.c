@@ -137,7 +137,8 @@ static void same_bits_on_any_devices(void **state)
     }
 }
 
-/* Images that are numbers, of no data set: what dropout drops must depend on their place alone, and not on what the cores did before. */
+/* Images that are numbers, of no data set: what dropout drops must depend on their place alone, and not on what the
+ * cores did before. */
 static void same_bits_of_images_that_are_numbers(void **state)
 {
     (void)state;
@@ -307,8 +308,8 @@ static void one_bit_changes_the_fingerprint(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-/* Numbers that a program gets beside the weights, of every path that sums them. The norm is over more blocks than can be summed in one way
- * only. Frozen as the weights are: another order of additions is another version. */
+/* Numbers that a program gets beside the weights, of every path that sums them. The norm is over more blocks than can
+ * be summed in one way only. Frozen as the weights are: another order of additions is another version. */
 static void bits_of_losses_and_norms_are_frozen(void **state)
 {
     (void)state;
@@ -470,8 +471,8 @@ static void what_is_inferred_is_finite(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-/* Of numbers so close together that what is added to the variance counts, as the header says it: 1e-5; with and without the images' own
- * statistics. */
+/* Of numbers so close together that what is added to the variance counts, as the header says it: 1e-5; with and without
+ * the images' own statistics. */
 static void a_norm_is_the_headers_formula(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The profile of training steps: what it counts and adds up to, that it changes nothing, and what is refused. No time is asserted. */
+/* The profile of training steps: what it counts and adds up to, that it changes nothing, and what is refused. No time
+ * is asserted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -173,7 +174,8 @@ static ls_span *read_spans(const ls_profile *profile, int *n)
     return spans;
 }
 
-/* Of each device: what begins within another ends within it, and no state lies within another but for those in a shard. */
+/* Of each device: what begins within another ends within it, and no state lies within another but for those in a
+ * shard. */
 static void assert_nested(const ls_span *spans, int n)
 {
     enum { DEEPEST = 8 };

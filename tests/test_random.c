@@ -1,5 +1,6 @@
 /* The generator: Random123's known answers, the mapping of streams (whose bits are a promise: a seed means the same run
- * in every version), and the shapes of the distributions. And what is drawn from it: a network's first weights, and dropout. */
+ * in every version), and the shapes of the distributions. And what is drawn from it: a network's first weights, and
+ * dropout. */
 #include "support.h"
 
 #include <lockstep.h>
@@ -199,7 +200,8 @@ static ls_module *start_network(ls_session *s, const ls_init *how)
     return net;
 }
 
-/* The header's formulas, with the generator's numbers: uniform(+-sqrt(6/(fan_in+fan_out))), normal(sqrt(2/fan_in)), normal(scale). */
+/* The header's formulas, with the generator's numbers: uniform(+-sqrt(6/(fan_in+fan_out))), normal(sqrt(2/fan_in)),
+ * normal(scale). */
 static double drawn(const ls_init *how, const struct start *p, const ls_random_stream *stream, uint64_t i)
 {
     if (how->kind == LS_XAVIER)
@@ -233,7 +235,8 @@ static void first_weights_are_as_said(void **state)
 
 /* ---- Dropout ---- */
 
-/* Of ones so many become 0 as the rate says, and the others what keeps the mean; each image, and each layer, has draws of its own. */
+/* Of ones so many become 0 as the rate says, and the others what keeps the mean; each image, and each layer, has draws
+ * of its own. */
 static void dropout_keeps_the_mean(void **state)
 {
     (void)state;

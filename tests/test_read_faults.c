@@ -1,5 +1,5 @@
-/* Reading while the system fails: every read fails, ends early, is interrupted or cut short, and every allocation fails, those of
- * libcrypto too. What is loaded is whole, or there is a failure by name and nothing left. */
+/* Reading while the system fails: every read fails, ends early, is interrupted or cut short, and every allocation
+ * fails, those of libcrypto too. What is loaded is whole, or there is a failure by name and nothing left. */
 #include "checkpoint_run.h"
 #include "not_run.h"
 
@@ -42,8 +42,8 @@ ssize_t __wrap_pread(int fd, void *into, size_t count, off_t offset)
 #include <openssl/crypto.h>
 #include <zlib.h>
 
-/* The allocations of libcrypto are counted with the session's. Those of jansson are not: its version 2.14 writes behind its memory
- * where one of them fails. */
+/* The allocations of libcrypto are counted with the session's. Those of jansson are not: its version 2.14 writes behind
+ * its memory where one of them fails. */
 static bool fails_now(void)
 {
     return ++test_allocations.count == test_allocations.fail_at;
@@ -208,7 +208,8 @@ static void weights_that_do_not_fit(void **state)
     }
 }
 
-/* A network is made for as many classes as the file has; who knows nothing of the file's kind has ten, and fails where it is loaded. */
+/* A network is made for as many classes as the file has; who knows nothing of the file's kind has ten, and fails where
+ * it is loaded. */
 static void classes_of_a_file(void **state)
 {
     (void)state;

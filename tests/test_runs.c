@@ -7,8 +7,8 @@
 #include "comm/tree.h"
 #include "support.h"
 
-/* Runs follow one another over all shards, and each consists of its nodes, of which no two, and none with nothing beside it, are one
- * higher up. */
+/* Runs follow one another over all shards, and each consists of its nodes, of which no two, and none with nothing
+ * beside it, are one higher up. */
 static void check_runs(const ls_runs *runs, int leaves)
 {
     int size = 1, next = 0;
@@ -45,8 +45,8 @@ static int halvings(int number)
     return n;
 }
 
-/* Of all places where the run of one of the parts [first, end) could end, with what the parts behind it may and must have, it does at the
- * one that most halvings divide. */
+/* Of all places where the run of one of the parts [first, end) could end, with what the parts behind it may and must
+ * have, it does at the one that most halvings divide. */
 static void check_ends(const ls_runs *runs, int first, int end)
 {
     int most = 0, least = 0;
@@ -63,8 +63,8 @@ static void check_ends(const ls_runs *runs, int first, int end)
     }
 }
 
-/* Every shard has one rank, no rank more than its share, in groups too, whose runs are their members'. Where there are fewer shards than
- * ranks the first ones have one each. */
+/* Every shard has one rank, no rank more than its share, in groups too, whose runs are their members'. Where there are
+ * fewer shards than ranks the first ones have one each. */
 static void runs_cover_all_shards(void **state)
 {
     (void)state;

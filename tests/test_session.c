@@ -474,20 +474,13 @@ static void null_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_sticks),
-        cmocka_unit_test(a_module_has_one_place_in_time),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(device_lists),
-        cmocka_unit_test(devices_out_of_range),
-        cmocka_unit_test(images_may_be_too_small),
-        cmocka_unit_test(networks_need_values),
-        cmocka_unit_test(graphs_are_checked),
-        cmocka_unit_test(trainers_are_checked),
-        cmocka_unit_test(a_trainer_does_not_outlive_its_values),
-        cmocka_unit_test(data_from_memory),
-        cmocka_unit_test(parameters_by_name),
-        cmocka_unit_test(names_of_everything),
-        cmocka_unit_test(null_is_survived),
+        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(a_module_has_one_place_in_time),
+        cmocka_unit_test(options_are_checked),    cmocka_unit_test(device_lists),
+        cmocka_unit_test(devices_out_of_range),   cmocka_unit_test(images_may_be_too_small),
+        cmocka_unit_test(networks_need_values),   cmocka_unit_test(graphs_are_checked),
+        cmocka_unit_test(trainers_are_checked),   cmocka_unit_test(a_trainer_does_not_outlive_its_values),
+        cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(names_of_everything),    cmocka_unit_test(null_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

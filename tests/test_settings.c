@@ -1,5 +1,5 @@
-/* The settings that a checkpoint compares: each by its name in the header, with its value in words, and none left out. The data's hash is by
- * Python: the first digits of SHA-256 over "6 1 28 28 3", the images and the labels. */
+/* The settings that a checkpoint compares: each by its name in the header, with its value in words, and none left out.
+ * The data's hash is by Python: the first digits of SHA-256 over "6 1 28 28 3", the images and the labels. */
 #include "tensors.h"
 
 #include <stdio.h>

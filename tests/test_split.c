@@ -1,5 +1,5 @@
-/* A computation cut in two: the second half's input is tracked, and its gradient carried back to the first half gives the
- * gradients of the whole, on the same device or on another. */
+/* A computation cut in two: the second half's input is tracked, and its gradient carried back to the first half gives
+ * the gradients of the whole, on the same device or on another. */
 #include "support.h"
 
 #include <lockstep.h>

@@ -1,6 +1,6 @@
-/* What a step of either network must not do once it is in its stride: allocate, turn what lies in the lanes into another layout, or
- * run the reference's code where an instruction set has its own. Whoever breaks one of these loses speed and no test of numbers
- * would tell. Nothing is timed. */
+/* What a step of either network must not do once it is in its stride: allocate, turn what lies in the lanes into
+ * another layout, or run the reference's code where an instruction set has its own. Whoever breaks one of these loses
+ * speed and no test of numbers would tell. Nothing is timed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,8 +76,8 @@ static void a_step_allocates_nothing(void **state)
 
 /* ---- Plans ---- */
 
-/* What a network's step consists of. Everything reads and writes lanes but the first, which brings the images there; what else is found
- * was added to the step: a layout turned, or neighbours that are joined no more. */
+/* What a network's step consists of. Everything reads and writes lanes but the first, which brings the images there;
+ * what else is found was added to the step: a layout turned, or neighbours that are joined no more. */
 static const ls_op lenet_operations[] = {LS_OP_IMAGES,
                                          LS_OP_CONV,
                                          LS_OP_CONV_POOL,

@@ -225,7 +225,8 @@ static void cutting_and_joining(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-/* Images of a batch are not copied when they are cut, so that a wrong device has to be found before any work is done there. */
+/* Images of a batch are not copied when they are cut, so that a wrong device has to be found before any work is done
+ * there. */
 static void cutting_batches(void **state)
 {
     (void)state;

@@ -124,7 +124,8 @@ static void look_at_sent(wire_slot *s)
     s->sent = NULL;
 }
 
-/* Slots are looked at in their order, which is the order they were posted in. What one waits for, no later one takes. */
+/* Slots are looked at in their order, which is the order they were posted in. What one waits for, no later one
+ * takes. */
 static bool is_next(const wire_slot *first, const wire_slot *s)
 {
     for (; first < s; first++)

@@ -12,7 +12,7 @@ typedef struct ls_context {
     ls_status status;
     char message[1024];
     ls_allocator allocator;
-    unsigned long long work; /* pieces done, see ls_work_done; for the next two alone */
+    unsigned long long work;     /* pieces done, see ls_work_done; for the next two alone */
     struct ls_file_list *opened; /* files that are opened for reading are noted there; NULL: nowhere */
 } ls_context;
 
@@ -26,8 +26,8 @@ ls_status ls_context_status(ls_context *context);
 /* Makes its error LS_OK again. */
 void ls_context_clear(ls_context *context);
 
-/* Whether this process is a child that fork() made since. It has neither the threads nor what they held, so that it must not take a
- * lock, wait or free: to raise and to ask for the status are safe, and give LS_BAD_ARGUMENT. */
+/* Whether this process is a child that fork() made since. It has neither the threads nor what they held, so that it
+ * must not take a lock, wait or free: to raise and to ask for the status are safe, and give LS_BAD_ARGUMENT. */
 bool ls_context_is_parents(const ls_context *context);
 
 /* One piece more is done; and how many there were. From any thread. (No atomic type: C++ reads this too.) */
@@ -37,11 +37,11 @@ unsigned long long ls_work_of(const ls_context *context);
 /* A short copy of foreign text that is safe to show: control characters and what is not ASCII become '?'. */
 const char *ls_printable(const char *text, char *into, size_t size);
 
-/* `count` items of `size` bytes, zeroed, aligned to 64 bytes; NULL and LS_OUT_OF_MEMORY (with `what` in the message) when
- * there is no memory or the product overflows. A count of zero gives a valid pointer. */
+/* `count` items of `size` bytes, zeroed, aligned to 64 bytes; NULL and LS_OUT_OF_MEMORY (with `what` in the message)
+ * when there is no memory or the product overflows. A count of zero gives a valid pointer. */
 void *ls_alloc(ls_context *context, size_t count, size_t size, const char *what);
-/* A list of `used` items of `size` bytes with room for one more: the same one, or one of twice the room (at first `least`) in its
- * place, the old one released. NULL, and the list as it was, when memory runs out. */
+/* A list of `used` items of `size` bytes with room for one more: the same one, or one of twice the room (at first
+ * `least`) in its place, the old one released. NULL, and the list as it was, when memory runs out. */
 void *ls_grow(ls_context *context, void *items, int used, int *capacity, int least, size_t size, const char *what);
 void ls_release(ls_context *context, void *memory); /* NULL is fine */
 char *ls_copy_string(ls_context *context, const char *text, const char *what);

@@ -282,7 +282,8 @@ void ls_replace_drop(ls_replace *replace)
 
 /* ---- Directories ------------------------------------------------------------------------------------------------- */
 
-/* One that is new is on the disk before anything is put into it; where nobody may read the one above, that is left to the system. */
+/* One that is new is on the disk before anything is put into it; where nobody may read the one above, that is left to
+ * the system. */
 static ls_status settle_new(ls_context *context, const char *path)
 {
     char *above = directory_of(context, path);

@@ -12,7 +12,7 @@ int ls_file_open(ls_context *context, const char *path, int64_t *bytes);
 typedef struct ls_file_list {
     struct ls_file_id {
         uint64_t device, number;
-    } *at; /* [n], from ls_alloc */
+    } * at; /* [n], from ls_alloc */
     int n, room;
 } ls_file_list;
 bool ls_file_list_has(const ls_file_list *list, const char *path);
@@ -23,9 +23,9 @@ bool ls_file_is_there(const char *path);
 /* Exactly `count` bytes from `offset`; a file that has become shorter is LS_BAD_FILE. */
 ls_status ls_file_read(ls_context *context, int fd, const char *path, int64_t offset, void *into, size_t count);
 
-/* Opens a file for reading and writing, made where it is not there, with more of open's flags; -1 after a failure, with errno. The mode
- * follows the umask, as for any file that a program writes, but its owner may read and write it whatever the umask says: a run
- * reads its own files again. */
+/* Opens a file for reading and writing, made where it is not there, with more of open's flags; -1 after a failure, with
+ * errno. The mode follows the umask, as for any file that a program writes, but its owner may read and write it
+ * whatever the umask says: a run reads its own files again. */
 int ls_file_make(const char *path, int flags);
 
 struct ls_sha256;

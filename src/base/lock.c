@@ -31,7 +31,8 @@ typedef struct entry {
     unsigned long long start; /* of the process, in the kernel's ticks since boot: numbers of processes come again */
 } entry;
 
-/* When a process started, 0 where there is none such: the 22nd field of its stat, counted behind the name in parentheses. */
+/* When a process started, 0 where there is none such: the 22nd field of its stat, counted behind the name in
+ * parentheses. */
 static unsigned long long start_of(long process)
 {
     char path[64], text[1024];
@@ -117,8 +118,8 @@ static ls_status busy(ls_context *context, const char *path, const char *text)
                     strcmp(e.job, "-") ? e.job : "");
 }
 
-/* Whether an entry's holder is on its way out: a process that was killed has lost its memory, and with it its command line, before
- * its files are closed. */
+/* Whether an entry's holder is on its way out: a process that was killed has lost its memory, and with it its command
+ * line, before its files are closed. */
 static bool is_ending(const char *text)
 {
     entry holder, self;
@@ -138,7 +139,8 @@ static bool is_ending(const char *text)
     return gone;
 }
 
-/* Opens and locks the file that bears the name now: the holder before may have removed it between the two. -1 after a failure. */
+/* Opens and locks the file that bears the name now: the holder before may have removed it between the two. -1 after a
+ * failure. */
 static int open_locked(ls_context *context, const char *path, bool *kernel)
 {
     const double began = ls_seconds();

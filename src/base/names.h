@@ -21,8 +21,8 @@ typedef struct ls_names {
 /* For the session's life. "" when memory runs out. */
 const char *ls_intern(ls_session *session, const char *text);
 
-/* Until as many have dropped it as have held it; a name that one uses for a step is gone after it. "" when memory runs out. What
- * ls_intern returned, "" too, may be dropped by whoever treats all names alike. */
+/* Until as many have dropped it as have held it; a name that one uses for a step is gone after it. "" when memory runs
+ * out. What ls_intern returned, "" too, may be dropped by whoever treats all names alike. */
 const char *ls_name_hold(ls_session *session, const char *text);
 void ls_name_drop(ls_session *session, const char *name);
 

@@ -1,5 +1,5 @@
-/* Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and
- * how the streams of random.h are made from it. */
+/* Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
+ * SC 2011), and how the streams of random.h are made from it. */
 #ifndef LS_BASE_PHILOX_H
 #define LS_BASE_PHILOX_H
 

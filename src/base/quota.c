@@ -111,7 +111,8 @@ static void look_at_second_version(search *s, const char *group)
     keep_least(s, time, period, path);
 }
 
-/* The process's group in a hierarchy and all around it, as far as the mount shows them: `path` is cut off at its end. */
+/* The process's group in a hierarchy and all around it, as far as the mount shows them: `path` is cut off at its
+ * end. */
 static void look_upwards(search *s, const char *mount, char *path, void look(search *s, const char *group))
 {
     for (;;) {
@@ -126,8 +127,8 @@ static void look_upwards(search *s, const char *mount, char *path, void look(sea
     }
 }
 
-/* Where the group's path goes on below a mount of its hierarchy's folder `top`. A path that is not below it, as one may see from inside of
- * a container, is the mount itself. */
+/* Where the group's path goes on below a mount of its hierarchy's folder `top`. A path that is not below it, as one may
+ * see from inside of a container, is the mount itself. */
 static char *below(char *path, const char *top)
 {
     const size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);

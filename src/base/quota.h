@@ -10,8 +10,8 @@ typedef struct ls_quota {
     char *file;           /* that says so; NULL: none does */
 } ls_quota;
 
-/* The least of the quotas of the process's group and of the groups around it, as the files below `root` tell: "" is the system. What
- * cannot be read is no quota. `file` is the caller's to release. */
+/* The least of the quotas of the process's group and of the groups around it, as the files below `root` tell: "" is the
+ * system. What cannot be read is no quota. `file` is the caller's to release. */
 ls_quota ls_quota_read(ls_context *context, const char *root);
 
 /* How many of so many cores the quota keeps busy when `sharers` processes share it, rounded up; at least 1. */

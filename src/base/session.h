@@ -1,5 +1,5 @@
-/* A session: its context, its options and all that was made from it. Rooms hang their objects here and get them freed at
- * ls_close, the youngest first. */
+/* A session: its context, its options and all that was made from it. Rooms hang their objects here and get them freed
+ * at ls_close, the youngest first. */
 #ifndef LS_BASE_SESSION_H
 #define LS_BASE_SESSION_H
 
@@ -17,13 +17,13 @@ typedef struct ls_owned {
 
 struct ls_session {
     ls_context context;
-    ls_options options;             /* defaults filled in */
-    int place, sharers;             /* this process among the ranks of its host, and how many they are */
+    ls_options options; /* defaults filled in */
+    int place, sharers; /* this process among the ranks of its host, and how many they are */
     ls_names names;
-    const char *notice;             /* interned */
-    int cards;                      /* GPUs that were seen when a device was checked last; they are not looked for again */
-    ls_owned *owned;                /* from the youngest on */
-    ls_owned *kept;                 /* plain memory that lives until ls_close */
+    const char *notice; /* interned */
+    int cards;          /* GPUs that were seen when a device was checked last; they are not looked for again */
+    ls_owned *owned;    /* from the youngest on */
+    ls_owned *kept;     /* plain memory that lives until ls_close */
     struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */
     struct ls_tensors *tensors;     /* handles, scopes and arrays (graph/tensor.h) */
     struct kept_custom *customs;    /* the user's own operations (graph/record_elementwise.c) */
@@ -38,7 +38,8 @@ struct ls_session {
     atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
     const char *root;     /* for tests: stands before the paths of /proc and of control groups; NULL: nothing */
     double patience;      /* seconds at a shard after which another device may stand in, see parallel/tries.h */
-    /* For tests: called by a device of a network before each operation of a step's shard; may wait, true: the device fails. */
+    /* For tests: called by a device of a network before each operation of a step's shard; may wait, true: the device
+     * fails. */
     bool (*fault)(void *user, ls_device device, int shard, int operation);
     void *fault_user;
 };

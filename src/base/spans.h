@@ -1,5 +1,5 @@
-/* A bounded list of spans of time, of which the newest stay. One thread at a time adds to it, without a lock and without an
- * allocation. */
+/* A bounded list of spans of time, of which the newest stay. One thread at a time adds to it, without a lock and
+ * without an allocation. */
 #ifndef LS_BASE_SPANS_H
 #define LS_BASE_SPANS_H
 

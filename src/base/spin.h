@@ -12,7 +12,8 @@ static inline void ls_pause(void)
 #endif
 }
 
-/* Looks whether `found` for so many seconds at most, and returns whether it was. Other threads may have the core meanwhile. */
+/* Looks whether `found` for so many seconds at most, and returns whether it was. Other threads may have the core
+ * meanwhile. */
 bool ls_spin(double seconds, bool (*found)(void *user), void *user);
 
 #endif

@@ -4,7 +4,8 @@
 
 enum { STACK = 8 << 20 };
 
-/* What a thread's own fault raises stays, so that the caller's report of a crash sees it; and so does the profiler's clock. */
+/* What a thread's own fault raises stays, so that the caller's report of a crash sees it; and so does the profiler's
+ * clock. */
 static void block_signals(sigset_t *callers)
 {
     static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};

@@ -1,5 +1,5 @@
-/* Seconds of the clock that nobody sets, and of the processor time that the calling thread has taken: the latter stands still while
- * the thread waits, or others have its core. */
+/* Seconds of the clock that nobody sets, and of the processor time that the calling thread has taken: the latter stands
+ * still while the thread waits, or others have its core. */
 #ifndef LS_BASE_TIMER_H
 #define LS_BASE_TIMER_H
 

@@ -6,7 +6,8 @@
 #include "base/session.h"
 #include "cluster/cluster.h"
 
-/* This rank's text: its failure, then names and values in turn, each ended by a zero byte. Returns its length; NULL counts only. */
+/* This rank's text: its failure, then names and values in turn, each ended by a zero byte. Returns its length; NULL
+ * counts only. */
 static size_t write_text(char *text, const char *failure, const ls_setting settings[], int n)
 {
     size_t length = 0;

@@ -15,8 +15,8 @@ struct ls_cluster {
     ls_context context;
     int rank, ranks;
     ls_wire wire;
-    pthread_mutex_t lock; /* one thread at a time calls the wire */
-    int slots;            /* the first 2 * ranks are the gather's, the next the signs' */
+    pthread_mutex_t lock;        /* one thread at a time calls the wire */
+    int slots;                   /* the first 2 * ranks are the gather's, the next the signs' */
     char (*hosts)[LS_HOST_NAME]; /* [ranks] names, and what tells two hosts of one name apart */
     char (*boots)[LS_HOST_BOOT];
     int64_t (*processes)[2];     /* [ranks] each one's number, and the name space that it counts in */
@@ -30,7 +30,8 @@ struct ls_cluster {
     bool crowded;                /* ranks of this host share cores: waiting must not spin */
 };
 
-/* What a launcher's environment says. `plugin` is NULL where it came without an MPI, and `advice` then says what to do. */
+/* What a launcher's environment says. `plugin` is NULL where it came without an MPI, and `advice` then says what to
+ * do. */
 typedef struct ls_launch {
     const char *launcher, *plugin, *advice;
     int rank, ranks, local; /* local: among those of its host */
@@ -47,7 +48,8 @@ ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots
 /* After a failure, by whoever has the lock: what those slots would have received may be freed. */
 void ls_cluster_cancel(const ls_cluster *cluster, int first, int n);
 
-/* Bytes [begin[r], begin[r + 1]) of `data` are rank r's: sends this rank's, fills in the others'. Waits; every rank must come. */
+/* Bytes [begin[r], begin[r + 1]) of `data` are rank r's: sends this rank's, fills in the others'. Waits; every rank
+ * must come. */
 ls_status ls_cluster_gather(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[]);
 /* The same for `bytes` of each rank, or of one rank alone. */
 ls_status ls_cluster_gather_each(ls_cluster *cluster, ls_context *context, void *data, size_t bytes);

@@ -23,8 +23,9 @@ typedef struct sign {
     const char *advice; /* without a plugin: how to start */
 } sign;
 
-/* In this order: a launcher under another, such as mpirun in a Slurm job, is the one that counts. MPICH's launcher and Slurm's
- * pmi2 speak PMI; Slurm's pmix, PRRTE and Flux give PMIx's rank alone, and the number of ranks stands beside it. */
+/* In this order: a launcher under another, such as mpirun in a Slurm job, is the one that counts. MPICH's launcher and
+ * Slurm's pmi2 speak PMI; Slurm's pmix, PRRTE and Flux give PMIx's rank alone, and the number of ranks stands beside
+ * it. */
 static const sign signs[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "mpirun of Open MPI", "openmpi",
      NULL},

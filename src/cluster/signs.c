@@ -1,4 +1,5 @@
-/* Signs of life: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold nothing up. */
+/* Signs of life: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold nothing
+ * up. */
 #include <string.h>
 #include <time.h>
 
@@ -33,7 +34,8 @@ static int slot_of(const ls_cluster *cluster, int r)
     return 2 * cluster->ranks + 2 * r;
 }
 
-/* Hears all that came: of a peer that tells more often than this rank listens, what is old would otherwise come ever later. */
+/* Hears all that came: of a peer that tells more often than this rank listens, what is old would otherwise come ever
+ * later. */
 static void listen_to(ls_cluster *cluster, int r)
 {
     const ls_wire *wire = &cluster->wire;
@@ -66,8 +68,8 @@ static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
     p->sent_last = last;
 }
 
-/* Who has the wire looks at it for microseconds, unless it is off its core meanwhile, and where ranks share cores that is often this
- * thread's doing. But nobody may be waited for who is stuck in it. */
+/* Who has the wire looks at it for microseconds, unless it is off its core meanwhile, and where ranks share cores that
+ * is often this thread's doing. But nobody may be waited for who is stuck in it. */
 static bool take_wire(ls_cluster *cluster)
 {
     const struct timespec moment = {0, 500000};

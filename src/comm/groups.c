@@ -1,6 +1,5 @@
 #include "comm/groups.h"
 
-
 #include "cluster/cluster.h"
 
 /* The lowest rank of a rank's host. */

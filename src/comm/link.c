@@ -64,8 +64,8 @@ static bool all_good(ls_cluster *cluster, ls_context *context, hello *all, bool 
     return ls_cluster_gather_each(cluster, context, all, sizeof *all) == LS_OK && judge(all, cluster->ranks, why);
 }
 
-/* Every rank sends each other one a word of its own, over all connections that there will be: cards that do not reach each other as
- * they say have another way now. */
+/* Every rank sends each other one a word of its own, over all connections that there will be: cards that do not reach
+ * each other as they say have another way now. */
 static bool say_first_words(ls_unit *unit, int rank, int ranks, char *why)
 {
     enum { WORD = 1024, SECONDS = 30 };

@@ -1,4 +1,5 @@
-/* Cards of several ranks that exchange numbers without the hosts: every rank has one that stands for it, its network's home. */
+/* Cards of several ranks that exchange numbers without the hosts: every rank has one that stands for it, its network's
+ * home. */
 #ifndef LS_COMM_LINK_H
 #define LS_COMM_LINK_H
 
@@ -10,10 +11,10 @@ enum { LS_WHY = 160 };
 /* NULL where the plugin cannot be had, with why. */
 const ls_links *ls_links_load(char *why, size_t size);
 
-/* Joins a unit of each rank, where every rank has one, no card is two ranks', and NCCL can be had. `unit` is NULL where this rank has
- * none, and *why says why, or is empty where it has no cards at all. *why becomes how they are joined, or why not, on all ranks the
- * same, and empty where nobody has cards. Every rank makes this call. False where they are not joined; a failure of the wire is the
- * context's. */
+/* Joins a unit of each rank, where every rank has one, no card is two ranks', and NCCL can be had. `unit` is NULL where
+ * this rank has none, and *why says why, or is empty where it has no cards at all. *why becomes how they are joined, or
+ * why not, on all ranks the same, and empty where nobody has cards. Every rank makes this call. False where they are
+ * not joined; a failure of the wire is the context's. */
 bool ls_link_join(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY]);
 
 #endif

@@ -1,15 +1,15 @@
 /* The way of a bucket through an ordered all-reduce, as one rank sees it:
  *
  *     give      sums over this rank's nodes of the tree, for the other members of its group
- *     join      those go to the stripes' members, theirs of this rank's stripe come in       reduce-scatter inside the group
+ *     join      those go to the stripes' members, theirs of this rank's stripe come in    reduce-scatter in the group
  *     combine   sums over the group's nodes, of this rank's stripe
- *     send      those go to the pieces' owners, theirs of this rank's piece come in          all-to-all across groups
+ *     send      those go to the pieces' owners, theirs of this rank's piece come in       all-to-all across groups
  *               (the owner sums its piece over the whole tree, and makes new values of it)
- *     spread    the new values go to the other owners in the stripe                          all-gather across groups
- *     share     the stripe goes to all members                                               all-gather inside the group
+ *     spread    the new values go to the other owners in the stripe                       all-gather across groups
+ *     share     the stripe goes to all members                                            all-gather in the group
  *
- * Sums are made in place, in the first of what is added, and in the tree's order. In a group of one rank the stripe is the whole bucket,
- * and give, join and share are nothing. */
+ * Sums are made in place, in the first of what is added, and in the tree's order. In a group of one rank the stripe is
+ * the whole bucket, and give, join and share are nothing. */
 #ifndef LS_COMM_ROUTE_H
 #define LS_COMM_ROUTE_H
 
@@ -27,7 +27,8 @@ typedef struct ls_route {
     float *near, *far;               /* what came: [other members' nodes][stripe], [other groups' nodes][piece] */
 } ls_route;
 
-/* Transfers that are begun one after another: on the wire slot after slot, an empty one takes none; or in a group of a joined unit's. */
+/* Transfers that are begun one after another: on the wire slot after slot, an empty one takes none; or in a group of a
+ * joined unit's. */
 typedef struct ls_posting {
     const ls_wire *wire;
     ls_unit *unit; /* NULL: on the wire */
@@ -41,7 +42,8 @@ void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes);
 /* Tells the tree which nodes' sums come from other ranks, after it was reset. */
 void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts);
 
-/* Sets stripe and piece, and near and far to `rows`, which may be NULL so far. Returns how many floats they need there. */
+/* Sets stripe and piece, and near and far to `rows`, which may be NULL so far. Returns how many floats they need
+ * there. */
 size_t ls_route_lay(ls_route *route, float *rows);
 
 /* How many slots the transfers of any one stage of a bucket need. */

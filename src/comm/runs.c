@@ -69,8 +69,8 @@ static void find_nodes(ls_runs *runs, int leaves)
     runs->first_node[runs->parts] = n;
 }
 
-/* Ends the runs of parts [first, end), within their limits, where the first of them begins and the last one ends. Where there are
- * fewer shards than ranks the first have them. */
+/* Ends the runs of parts [first, end), within their limits, where the first of them begins and the last one ends. Where
+ * there are fewer shards than ranks the first have them. */
 static void cut(ls_runs *runs, int first, int end, bool scarce)
 {
     int64_t most = 0, least = 0; /* of the parts behind */
@@ -96,7 +96,8 @@ static int finished(const ls_pace *pace, double time, double average, int leaves
     return shards < leaves ? (int)shards : leaves;
 }
 
-/* Limits by which all are ready at about the same time: the shortest time in which the ranks together finish all shards. */
+/* Limits by which all are ready at about the same time: the shortest time in which the ranks together finish all
+ * shards. */
 static void limit_by_pace(ls_runs *runs, const ls_pace *paces, int leaves)
 {
     double average = 0, slowest = 0, least = 0;

@@ -135,8 +135,8 @@ static float *place_of(const ls_partials *from, int buffer)
     return rows->at + (size_t)(buffer % LS_TREE_ROW) * rows->stride;
 }
 
-/* Appends the sum below a node. What is deeper than `levels` is summed first, in its first buffer; which that is is asked once, as a
- * leaf may get another meanwhile, with the same numbers. */
+/* Appends the sum below a node. What is deeper than `levels` is summed first, in its first buffer; which that is is
+ * asked once, as a leaf may get another meanwhile, with the same numbers. */
 static void list(const summing *s, int node, int levels, ls_terms *terms)
 {
     const ls_tree *tree = s->tree;

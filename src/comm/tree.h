@@ -1,6 +1,7 @@
-/* The one order in which anything is summed over shards: a binary tree over the shard's index. Node (level, i) is the sum of
- * nodes (level-1, 2i) and (level-1, 2i+1), in that order; where the second lies beyond the last shard it is the first alone.
- * Leaves and finished subtrees hold a buffer; a subtree can be folded into one buffer once all of it is there. */
+/* The one order in which anything is summed over shards: a binary tree over the shard's index. Node (level, i) is the
+ * sum of nodes (level-1, 2i) and (level-1, 2i+1), in that order; where the second lies beyond the last shard it is the
+ * first alone. Leaves and finished subtrees hold a buffer; a subtree can be folded into one buffer once all of it is
+ * there. */
 #ifndef LS_COMM_TREE_H
 #define LS_COMM_TREE_H
 
@@ -41,16 +42,16 @@ typedef struct ls_received {
     size_t stride;
 } ls_received;
 
-/* Where a tree's buffers are: buffer b is `buffers[b] + offset`. One numbered LS_TREE_ROW + i is row i of `rows[0]`, and LS_TREE_FAR + i
- * of `rows[1]`; a row begins with the run of floats being summed. */
+/* Where a tree's buffers are: buffer b is `buffers[b] + offset`. One numbered LS_TREE_ROW + i is row i of `rows[0]`,
+ * and LS_TREE_FAR + i of `rows[1]`; a row begins with the run of floats being summed. */
 typedef struct ls_partials {
     float *const *buffers;
     size_t offset;
     ls_received rows[2];
 } ls_partials;
 
-/* The sum over the subtree of `node` of n floats, as the unit that is to make it takes it. What lies too deep for the list is
- * summed by the unit at once, each subtree in its first buffer. */
+/* The sum over the subtree of `node` of n floats, as the unit that is to make it takes it. What lies too deep for the
+ * list is summed by the unit at once, each subtree in its first buffer. */
 ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_unit *unit);
 int ls_tree_first_buffer(const ls_tree *tree,
                          int node); /* of its leftmost leaf, or of the subtree that was folded there */

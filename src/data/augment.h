@@ -11,8 +11,8 @@ static inline bool ls_augments(const ls_augment *augment)
     return augment->flip || augment->crop > 0 || augment->erase > 0;
 }
 
-/* The change of sample number `sample`, an image of height x width, in `epoch`. u[i] being number i, from 0 to below 1, of the stream
- * (seed, LS_FOR_AUGMENT, sample, epoch), crop the pixels and p the probability of erasing:
+/* The change of sample number `sample`, an image of height x width, in `epoch`. u[i] being number i, from 0 to below 1,
+ * of the stream (seed, LS_FOR_AUGMENT, sample, epoch), crop the pixels and p the probability of erasing:
  *   down  = floor(u[0] * (2 crop + 1)) - crop
  *   right = floor(u[1] * (2 crop + 1)) - crop
  *   flip  = u[2] < 1/2

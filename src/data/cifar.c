@@ -14,20 +14,25 @@ struct ls_cifar {
     const char *const *names; /* [classes] */
 };
 
-static const char *const names_10[] = {
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+static const char *const names_10[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                       "dog",      "frog",       "horse", "ship", "truck"};
 
 static const char *const names_100[] = {
-    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
-    "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
-    "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish",
-    "forest", "fox", "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn_mower", "leopard", "lion",
-    "lizard", "lobster", "man", "maple_tree", "motorcycle", "mountain", "mouse", "mushroom", "oak_tree", "orange",
-    "orchid", "otter", "palm_tree", "pear", "pickup_truck", "pine_tree", "plain", "plate", "poppy", "porcupine",
-    "possum", "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk",
-    "skyscraper", "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank",
-    "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale",
-    "willow_tree", "wolf", "woman", "worm"};
+    "apple",      "aquarium_fish", "baby",         "bear",       "beaver",      "bed",         "bee",
+    "beetle",     "bicycle",       "bottle",       "bowl",       "boy",         "bridge",      "bus",
+    "butterfly",  "camel",         "can",          "castle",     "caterpillar", "cattle",      "chair",
+    "chimpanzee", "clock",         "cloud",        "cockroach",  "couch",       "crab",        "crocodile",
+    "cup",        "dinosaur",      "dolphin",      "elephant",   "flatfish",    "forest",      "fox",
+    "girl",       "hamster",       "house",        "kangaroo",   "keyboard",    "lamp",        "lawn_mower",
+    "leopard",    "lion",          "lizard",       "lobster",    "man",         "maple_tree",  "motorcycle",
+    "mountain",   "mouse",         "mushroom",     "oak_tree",   "orange",      "orchid",      "otter",
+    "palm_tree",  "pear",          "pickup_truck", "pine_tree",  "plain",       "plate",       "poppy",
+    "porcupine",  "possum",        "rabbit",       "raccoon",    "ray",         "road",        "rocket",
+    "rose",       "sea",           "seal",         "shark",      "shrew",       "skunk",       "skyscraper",
+    "snail",      "snake",         "spider",       "squirrel",   "streetcar",   "sunflower",   "sweet_pepper",
+    "table",      "tank",          "telephone",    "television", "tiger",       "tractor",     "train",
+    "trout",      "tulip",         "turtle",       "wardrobe",   "whale",       "willow_tree", "wolf",
+    "woman",      "worm"};
 
 const ls_cifar ls_cifar_10 = {.title = "CIFAR-10",
                               .archive = "cifar-10-batches-bin",
@@ -38,14 +43,13 @@ const ls_cifar ls_cifar_10 = {.title = "CIFAR-10",
                                         [LS_TEST] = {"test_batch.bin"}},
                               .names = names_10};
 
-const ls_cifar ls_cifar_100 = {
-    .title = "CIFAR-100",
-    .archive = "cifar-100-binary",
-    .labels = 2,
-    .classes = 100,
-    .coarse = 20,
-    .files = {[LS_TRAIN] = {"train.bin"}, [LS_TEST] = {"test.bin"}},
-    .names = names_100};
+const ls_cifar ls_cifar_100 = {.title = "CIFAR-100",
+                               .archive = "cifar-100-binary",
+                               .labels = 2,
+                               .classes = 100,
+                               .coarse = 20,
+                               .files = {[LS_TRAIN] = {"train.bin"}, [LS_TEST] = {"test.bin"}},
+                               .names = names_100};
 
 /* One file of a part. */
 typedef struct opened {

@@ -27,8 +27,8 @@ typedef struct ls_images {
 
 void ls_images_release(ls_context *context, ls_images *images);
 
-/* Room for that many values and labels, all zero. `beyond` is the status where they are more than a data set may have; `what` is for
- * messages. */
+/* Room for that many values and labels, all zero. `beyond` is the status where they are more than a data set may have;
+ * `what` is for messages. */
 ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status beyond, const char *what);
 
 /* Names the classes: names[images->classes], which are copied. */
@@ -51,11 +51,11 @@ struct ls_data {
     struct ls_tally *tally; /* what it holds (tally.h), once counted */
 };
 
-/* Takes the images over, also when it fails. `loader` may be NULL; its directory is not used. The first loader->limit rows are
- * used. */
+/* Takes the images over, also when it fails. `loader` may be NULL; its directory is not used. The first loader->limit
+ * rows are used. */
 ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images, const ls_loader *loader);
-/* The next batch's sample numbers, valid until the next call; false at the epoch's end (the call after that begins the next
- * epoch) and after a failure. */
+/* The next batch's sample numbers, valid until the next call; false at the epoch's end (the call after that begins the
+ * next epoch) and after a failure. */
 bool ls_data_next(ls_data *data, const uint32_t **index, int *rows);
 
 /* Bytes of the images that are used. */
@@ -65,6 +65,6 @@ size_t ls_data_bytes(const ls_data *data);
 ls_status ls_data_describe(const ls_data *data, char text[64]);
 
 void ls_data_shorten(ls_data *data, int64_t rows); /* to the first ones, before any batch was taken */
-void ls_data_free(ls_data *data); /* lets go of it; NULL is fine */
+void ls_data_free(ls_data *data);                  /* lets go of it; NULL is fine */
 
 #endif

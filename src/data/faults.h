@@ -1,4 +1,5 @@
-/* What is wrong with the files of a data set, gathered before it is the failure: whoever mends them learns of all in one run. */
+/* What is wrong with the files of a data set, gathered before it is the failure: whoever mends them learns of all in
+ * one run. */
 #ifndef LS_DATA_FAULTS_H
 #define LS_DATA_FAULTS_H
 
@@ -16,8 +17,8 @@ typedef struct ls_faults {
 } ls_faults;
 
 ls_status ls_faults_begin(ls_faults *faults, ls_context *context, const ls_loader *loader);
-/* Takes what was raised aside: a fault of a file is counted, told where there are several, and forgotten; another failure, such as no
- * memory, is the context's. Returns the context's status. */
+/* Takes what was raised aside: a fault of a file is counted, told where there are several, and forgotten; another
+ * failure, such as no memory, is the context's. Returns the context's status. */
 ls_status ls_faults_take(ls_faults *faults);
 /* Makes the faults of `path` the context's failure, where there are any; returns its status. */
 ls_status ls_faults_raise(ls_faults *faults, const char *path);

@@ -161,7 +161,8 @@ static ls_status fetch_file(const fetching *at, const char *plain, const char *p
 {
     char *found = ls_idx_find(at->context, plain);
     bool is_plain = found && strcmp(found, plain) == 0, right = false;
-    ls_status status = found ? look_at_file(at, found, ls_idx_is_gzip(found), file, &right) : ls_context_status(at->context);
+    ls_status status =
+        found ? look_at_file(at, found, ls_idx_is_gzip(found), file, &right) : ls_context_status(at->context);
     if (status == LS_OK && right)
         tell(at, found, "already there, its SHA-256 is right");
     else if (status == LS_OK && is_plain)

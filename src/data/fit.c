@@ -1,5 +1,5 @@
-/* A picture made to fit: its pixels in as many planes as asked for, and of another size each the mean of the area that it covers. All in
- * whole numbers, so that every machine gets the same. */
+/* A picture made to fit: its pixels in as many planes as asked for, and of another size each the mean of the area that
+ * it covers. All in whole numbers, so that every machine gets the same. */
 #include "data/picture.h"
 
 enum { RED = 299, GREEN = 587, BLUE = 114, WHOLE = RED + GREEN + BLUE }; /* of ITU-R BT.601's luma */

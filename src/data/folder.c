@@ -54,8 +54,8 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* One entry of a folder. Where folders are wanted, they are the classes, and a picture beside them has none. Where pictures are
- * wanted, a folder is one level too deep. Everything else is passed over. */
+/* One entry of a folder. Where folders are wanted, they are the classes, and a picture beside them has none. Where
+ * pictures are wanted, a folder is one level too deep. Everything else is passed over. */
 static ls_status take_entry(ls_faults *faults, const char *path, const char *name, bool folders, names *list)
 {
     ls_context *context = faults->context;

@@ -12,8 +12,8 @@ typedef struct ls_idx {
     int height, width; /* 1 for labels */
 } ls_idx;
 
-/* The path at which `path` is found: itself, else with ".gz", else either of a name in which ".idx" stands for "-idx". NULL where none
- * is there (nothing is raised) or without memory. To be released by the caller. */
+/* The path at which `path` is found: itself, else with ".gz", else either of a name in which ".idx" stands for "-idx".
+ * NULL where none is there (nothing is raised) or without memory. To be released by the caller. */
 char *ls_idx_find(ls_context *context, const char *path);
 bool ls_idx_is_gzip(const char *found); /* whether what was found there is */
 

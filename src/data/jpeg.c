@@ -1,5 +1,5 @@
-/* JPEG by libjpeg or libjpeg-turbo, whose pixels every program that uses them gets: the accurate integer transform and smooth
- * upsampling. An orientation that a camera noted is not followed, as elsewhere in training, but told. */
+/* JPEG by libjpeg or libjpeg-turbo, whose pixels every program that uses them gets: the accurate integer transform and
+ * smooth upsampling. An orientation that a camera noted is not followed, as elsewhere in training, but told. */
 #include "data/exif.h"
 #include "data/picture.h"
 

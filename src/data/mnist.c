@@ -13,7 +13,8 @@ static const char *const digits[CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "
 static const char *const articles[CLASSES] = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat",
                                               "Sandal",  "Shirt",   "Sneaker",  "Bag",   "Boot"};
 
-/* Both sets have the same files, so that one can be taken for the other: `first` are the labels that they begin with. */
+/* Both sets have the same files, so that one can be taken for the other: `first` are the labels that they begin
+ * with. */
 struct ls_mnist {
     const char *name, *title, *instead;
     const char *system;       /* a folder, or NULL */
@@ -91,8 +92,8 @@ static char *places(ls_context *context, const ls_mnist *set, const char *cache)
     return ls_format(context, "a message", "%s%s%s ($LOCKSTEP_DATA is not set)", system, between, last);
 }
 
-/* A directory that was named, by the caller or in the environment, is the only one looked at: data from elsewhere would be a wrong
- * result that nobody sees. */
+/* A directory that was named, by the caller or in the environment, is the only one looked at: data from elsewhere would
+ * be a wrong result that nobody sees. */
 char *ls_mnist_directory(ls_context *context, const ls_mnist *set, ls_part part, const char *named)
 {
     const char *from = named ? "" : " ($LOCKSTEP_DATA)";

@@ -6,12 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    PREFIX = 8 /* magic and version */,
-    LONGEST_HEADER = 1 << 16,
-    LONGEST_DESCR = 8,
-    PIECE = 1 << 16
-};
+enum { PREFIX = 8 /* magic and version */, LONGEST_HEADER = 1 << 16, LONGEST_DESCR = 8, PIECE = 1 << 16 };
 
 /* ---- The header: a Python dictionary of three entries ---- */
 
@@ -259,7 +254,8 @@ static bool good_label(int label, const ls_npy *array)
     return label >= 0 && (array->size > 1 || array->kind == 'u' || label < 128);
 }
 
-/* Looks at all labels, and puts them into `labels` where that is not NULL. *classes grows to what the largest asks for. */
+/* Looks at all labels, and puts them into `labels` where that is not NULL. *classes grows to what the largest asks
+ * for. */
 static ls_status read_labels(const opened *o, uint8_t *labels, int *classes)
 {
     const ls_npy *array = &o->array;

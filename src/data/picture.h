@@ -21,16 +21,18 @@ typedef struct ls_picture {
 ls_status ls_picture_read(ls_context *context, const char *path, unsigned char **bytes, size_t *room,
                           ls_picture *picture);
 
-/* Reads a picture as pixels[planes][height][width], whatever it is like: colours as one plane are their luma, grey as three planes is
- * three times the same, and of another size each pixel is the mean of the area that it covers. `planes` is 1 or LS_COLOURS. */
+/* Reads a picture as pixels[planes][height][width], whatever it is like: colours as one plane are their luma, grey as
+ * three planes is three times the same, and of another size each pixel is the mean of the area that it covers. `planes`
+ * is 1 or LS_COLOURS. */
 ls_status ls_picture_fit(ls_context *context, const char *path, int planes, int height, int width, uint8_t *pixels);
 
-/* A format's decoder. Both read from the beginning, and raise LS_BAD_FILE with the path for what is damaged or not understood. */
+/* A format's decoder. Both read from the beginning, and raise LS_BAD_FILE with the path for what is damaged or not
+ * understood. */
 typedef struct ls_decoder {
     /* Finds out height, width and colour. */
     ls_status (*look)(ls_picture *picture);
-    /* Writes the pixels of a picture that was looked at to [planes][height][width]: one plane of a grey picture; or red, green and blue,
-     * which of a grey one are equal. */
+    /* Writes the pixels of a picture that was looked at to [planes][height][width]: one plane of a grey picture; or
+     * red, green and blue, which of a grey one are equal. */
     ls_status (*decode)(ls_picture *picture, int planes, uint8_t *pixels);
 } ls_decoder;
 

@@ -1,5 +1,5 @@
-/* PNG by libpng: every kind of it as 8 bits of grey, or of red, green and blue. What it says of gamma and colour profiles is not
- * looked at, as elsewhere in training. */
+/* PNG by libpng: every kind of it as 8 bits of grey, or of red, green and blue. What it says of gamma and colour
+ * profiles is not looked at, as elsewhere in training. */
 #include "data/picture.h"
 
 #if LOCKSTEP_HAVE_PNG

@@ -35,8 +35,8 @@ static ls_status read_plain(ls_source *source, void *into, size_t count, size_t 
 
 #if LOCKSTEP_HAVE_ZLIB
 
-/* Deflate's own limit is 258 bytes from two bits. Images and labels come near it only where they are few: what is large and still
- * claims more than so many times its file is a bomb. */
+/* Deflate's own limit is 258 bytes from two bits. Images and labels come near it only where they are few: what is large
+ * and still claims more than so many times its file is a bomb. */
 enum { MOST_INFLATION = 1032, LARGE = 1 << 28, LARGE_INFLATION = 64 };
 
 static void *zlib_allocate(void *context, unsigned count, unsigned size)

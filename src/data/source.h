@@ -9,7 +9,8 @@ typedef struct ls_source ls_source;
 /* NULL after a failure. A gzip'ed file without zlib is LS_UNSUPPORTED. */
 ls_source *ls_source_open(ls_context *context, const char *path, bool gzip);
 
-/* The content's length: exactly for a plain file; for a gzip'ed one the most that its size can be taken to inflate to. */
+/* The content's length: exactly for a plain file; for a gzip'ed one the most that its size can be taken to inflate
+ * to. */
 int64_t ls_source_most(const ls_source *source);
 
 /* Up to `count` bytes; `*got` is less only at the end, after every checksum was right. Members one after the other are

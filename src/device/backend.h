@@ -1,4 +1,5 @@
-/* One way to compute the operations: a table of kernels. The reference fills every slot; a fast backend overrides some. */
+/* One way to compute the operations: a table of kernels. The reference fills every slot; a fast backend overrides
+ * some. */
 #ifndef LS_DEVICE_BACKEND_H
 #define LS_DEVICE_BACKEND_H
 
@@ -19,15 +20,15 @@ typedef struct ls_backend {
     size_t (*made)(ls_op op, int k), (*read)(ls_op op, int k);
     /* Bytes of scratch that a call needs; data pointers are not read. NULL: none ever. */
     size_t (*scratch)(const ls_op_call *call);
-    /* Into how many parts a call may be cut at most, so that each is still worth a core's while; data pointers are not read.
-     * NULL: into one. */
+    /* Into how many parts a call may be cut at most, so that each is still worth a core's while; data pointers are not
+     * read. NULL: into one. */
     int (*parts)(const ls_op_call *call);
     /* Of backends that compute in the host's memory; others have their unit's. */
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
     int (*adam)(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);
-    /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and nothing
-     * else: what a core can do at most. The number returned depends on all of them. NULL: not measured. */
+    /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and
+     * nothing else: what a core can do at most. The number returned depends on all of them. NULL: not measured. */
     float (*chains)(long rounds);
     int lanes;
 } ls_backend;

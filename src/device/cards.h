@@ -1,5 +1,5 @@
-/* NVIDIA's cards: a plugin, lockstep-cuda, that is loaded when somebody asks for one, so that the library runs where there is no
- * driver and none of NVIDIA's libraries. This is all that library and plugin know of each other. */
+/* NVIDIA's cards: a plugin, lockstep-cuda, that is loaded when somebody asks for one, so that the library runs where
+ * there is no driver and none of NVIDIA's libraries. This is all that library and plugin know of each other. */
 #ifndef LS_DEVICE_CARDS_H
 #define LS_DEVICE_CARDS_H
 

@@ -7,8 +7,8 @@
 #include "base/everywhere.h"
 
 /* Place (row, column) of the result is 0 within the erased rectangle. Elsewhere it is place
- * (row + down, (flip ? w - 1 - column : column) + right) of the image, and 0 where the image has no such place. All zero changes
- * nothing. */
+ * (row + down, (flip ? w - 1 - column : column) + right) of the image, and 0 where the image has no such place. All
+ * zero changes nothing. */
 typedef struct ls_change {
     int32_t flip; /* 0 or 1 */
     int32_t down, right;

@@ -84,7 +84,8 @@ static ls_status read_item(ls_context *context, item *found, const char **text, 
     return LS_OK;
 }
 
-/* Cards that this process uses: [first, first + n). The ranks of a host deal them out; where they are too few, ranks share them. */
+/* Cards that this process uses: [first, first + n). The ranks of a host deal them out; where they are too few, ranks
+ * share them. */
 typedef struct card_share {
     int first, n;
 } card_share;
@@ -210,7 +211,8 @@ ls_device ls_host(void)
     return (ls_device){LS_HOST, 0};
 }
 
-/* No number may come to stand for another device: one that a device cannot have becomes -1, which is refused where it is used. */
+/* No number may come to stand for another device: one that a device cannot have becomes -1, which is refused where it
+ * is used. */
 ls_device ls_cpu(int i)
 {
     return (ls_device){LS_CPU, (int16_t)(i >= INT16_MIN && i <= INT16_MAX ? i : -1)};
@@ -226,7 +228,8 @@ const char *ls_notice(const ls_session *session)
     return session && session->notice ? session->notice : "";
 }
 
-/* The GPUs [first, first + n) of this process, or, where they are not all there, the CPUs of these numbers, which is noted. */
+/* The GPUs [first, first + n) of this process, or, where they are not all there, the CPUs of these numbers, which is
+ * noted. */
 static ls_devices take_or_fall_back(ls_session *session, int first, int n)
 {
     char text[128], why[256] = "";

@@ -1,6 +1,6 @@
-/* Units of several processes that are joined, one of each: numbers go from the memory of one to that of another. A plugin,
- * lockstep-nccl, that is loaded when ranks have cards to join; this is all that library, the cards' plugin and this one know of each
- * other. */
+/* Units of several processes that are joined, one of each: numbers go from the memory of one to that of another. A
+ * plugin, lockstep-nccl, that is loaded when ranks have cards to join; this is all that library, the cards' plugin and
+ * this one know of each other. */
 #ifndef LS_DEVICE_LINK_H
 #define LS_DEVICE_LINK_H
 
@@ -17,13 +17,13 @@ typedef struct ls_link_name {
 typedef struct ls_link ls_link;
 typedef struct ls_links {
     ls_plugin plugin; /* first */
-    int number; /* of NCCL's version: only the same one can be joined */
+    int number;       /* of NCCL's version: only the same one can be joined */
     bool (*name)(ls_link_name *name, char *why, size_t why_size);
-    /* Waits for the others, all of which call this with the same name. `stream` is a cudaStream_t of the current card, in which
-     * transfers take their turn. NULL after a failure. */
+    /* Waits for the others, all of which call this with the same name. `stream` is a cudaStream_t of the current card,
+     * in which transfers take their turn. NULL after a failure. */
     ls_link *(*join)(const ls_link_name *name, int rank, int ranks, void *stream, char *why, size_t why_size);
-    /* Transfers between `begin` and `end` are under way together, those between two ranks in the order in which both hand them in. False
-     * after a failure; `failure` has the words. */
+    /* Transfers between `begin` and `end` are under way together, those between two ranks in the order in which both
+     * hand them in. False after a failure; `failure` has the words. */
     void (*begin)(ls_link *link);
     void (*send)(ls_link *link, int rank, const void *data, size_t bytes);
     void (*receive)(ls_link *link, int rank, void *data, size_t bytes);

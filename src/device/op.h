@@ -1,23 +1,25 @@
-/* The operations every device computes, and what exactly each computes: the order of additions is part of the definition,
- * so that every backend on every machine gives the same bits. `device/ref` is this page as plain C.
+/* The operations every device computes, and what exactly each computes: the order of additions is part of the
+ * definition, so that every backend on every machine gives the same bits. `device/ref` is this page as plain C.
  *
- * Layout. A shard of n images is cut into groups of 16, the last one padded with lanes that hold no image. An activation
- * of c channels, h rows and w columns is [group][channel][row][column][16 lanes]; features (after flatten) have h = w = 1,
- * so flattening moves nothing. Weights are in C order as PyTorch has them: OIHW, (out, in), or (in, out) where
- * `weight_in_out` is set. Lanes without an image hold finite numbers that nothing may depend on; sums over images leave them
- * out, and every gradient that flows backward is zero in them.
+ * Layout. A shard of n images is cut into groups of 16, the last one padded with lanes that hold no image. An
+ * activation of c channels, h rows and w columns is [group][channel][row][column][16 lanes]; features (after flatten)
+ * have h = w = 1, so flattening moves nothing. Weights are in C order as PyTorch has them: OIHW, (out, in), or (in,
+ * out) where `weight_in_out` is set. Lanes without an image hold finite numbers that nothing may depend on; sums over
+ * images leave them out, and every gradient that flows backward is zero in them.
  *
- * Arithmetic. IEEE single precision, round to nearest, denormals kept, no contraction. fma(a,b,c) is a*b+c rounded once.
- * A NaN's sign and payload are not part of a result: machines differ there.
+ * Arithmetic. IEEE single precision, round to nearest, denormals kept, no contraction. fma(a,b,c) is a*b+c rounded
+ * once. A NaN's sign and payload are not part of a result: machines differ there.
  *   relu(x)       x < 0 ? 0 : x          (NaN and -0 pass through)
  *   lanes(a)      the sum of 16 lanes: a[i] += a[i+8] for i<8, then a[i+4], a[i+2], a[i+1]; a[0] is the sum
- *   plane sum     over one channel's images: total = 0; for each group: for each row: r = 0; for each column: r = r + x (or
- *                 r = fma(a, b, r) for a sum of products); total = total + r. All per lane, lanes without an image skipped
+ *   plane sum     over one channel's images: total = 0; for each group: for each row: r = 0; for each column: r = r + x
+ *                 (or r = fma(a, b, r) for a sum of products); total = total + r. All per lane, lanes without an image
+ *                 skipped
  *                 (adding nothing). At the end lanes(total).
- *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped. Window
- *                 (i, j) of a convolution or a pool begins at row i*stride - padding and column j*stride - padding; a map of
- *                 h rows has (h + 2*padding - kernel) / stride + 1 of them, rounded down. A convolution's y and dy may
- *                 have fewer rows and columns: the last windows, which nobody reads, are then left out.
+ *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped.
+ *                 Window (i, j) of a convolution or a pool begins at row i*stride - padding and column j*stride -
+ *                 padding; a map of h rows has (h + 2*padding - kernel) / stride + 1 of them, rounded down. A
+ *                 convolution's y and dy may have fewer rows and columns: the last windows, which nobody reads, are
+ *                 then left out.
  */
 #ifndef LS_DEVICE_OP_H
 #define LS_DEVICE_OP_H
@@ -33,38 +35,39 @@ enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
 enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */
 
 typedef enum ls_op {
-    /* out0 = the numbers of the shard's samples, bytes as (float)byte / 255.0f and floats as they are, each channel changed as the
-     * image's `changes` say where there are any; lanes without an image 0. */
+    /* out0 = the numbers of the shard's samples, bytes as (float)byte / 255.0f and floats as they are, each channel
+     * changed as the image's `changes` say where there are any; lanes without an image 0. */
     LS_OP_IMAGES,
 
-    /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1, maps of one place), b[O] or NULL; out: y.
-     * acc = b (or 0); over channels, then kernel rows, then kernel columns: acc = fma(w, x, acc). relu last where fused_relu.
-     * A linear layer is this with k = 1 on maps of 1 x 1. */
+    /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1, maps of one place), b[O] or NULL;
+     * out: y. acc = b (or 0); over channels, then kernel rows, then kernel columns: acc = fma(w, x, acc). relu last
+     * where fused_relu. A linear layer is this with k = 1 on maps of 1 x 1. */
     LS_OP_CONV,
-    /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of those with
-     * (row + padding - ky) and (column + padding - kx) divisible by the stride and both quotients inside the map of dy:
-     * acc = fma(w, dy at the quotients, acc). Those outside are left out here: at the edge they are most of the window.
-     * in[2], where there, of backends that `accumulate`: what dx is added to; dx may lie in its place. */
+    /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of
+     * those with (row + padding - ky) and (column + padding - kx) divisible by the stride and both quotients inside the
+     * map of dy: acc = fma(w, dy at the quotients, acc). Those outside are left out here: at the edge they are most of
+     * the window. in[2], where there, of backends that `accumulate`: what dx is added to; dx may lie in its place. */
     LS_OP_CONV_DATA,
-    /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy:
-     * acc = fma(dy, x at the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x
-     * finite, so that they can change no more than a zero's sign, and adding 0 leaves no -0. */
+    /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy: acc = fma(dy, x at
+     * the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x finite, so
+     * that they can change no more than a zero's sign, and adding 0 leaves no -0. */
     LS_OP_CONV_WEIGHT,
-    /* The same products as CONV and CONV_DATA by Winograd F(m x m, k x k), for k = 3 with padding 1 and a stride of 1 or 2, or k = 5
-     * with padding 0 to 4; see `winograd.h`. */
+    /* The same products as CONV and CONV_DATA by Winograd F(m x m, k x k), for k = 3 with padding 1 and a stride of 1
+     * or 2, or k = 5 with padding 0 to 4; see `winograd.h`. */
     LS_OP_WINOGRAD,
     LS_OP_WINOGRAD_DATA,
     /* CONV_WEIGHT's sums for the same convolutions. in: x, dy; out: dw. Its order is another: see `winograd.h`. */
     LS_OP_WINOGRAD_WEIGHT,
     /* in: dy; out: db[C], the plane sum of dy. */
     LS_OP_CHANNEL_SUM,
-    /* AVG_POOL of windows of 2 x 2 side by side, of relu(conv(x, w) + b) with a kernel of 3, a stride of 1 and no padding, number by number
-     * what CONV with fused_relu and AVG_POOL give; the map between is never stored. in: x, w, b or NULL; out: y, and where a
-     * gradient is wanted signs: for each channel 16 bits a place of that map (2h rows of 2w, of y's h and w), of which bit i is lane i's
-     * number > 0, and 0 in lanes without an image. A channel's take ls_op_sign_places of 16 floats, with 0 in what is left of the last. */
+    /* AVG_POOL of windows of 2 x 2 side by side, of relu(conv(x, w) + b) with a kernel of 3, a stride of 1 and no
+     * padding, number by number what CONV with fused_relu and AVG_POOL give; the map between is never stored. in: x, w,
+     * b or NULL; out: y, and where a gradient is wanted signs: for each channel 16 bits a place of that map (2h rows of
+     * 2w, of y's h and w), of which bit i is lane i's number > 0, and 0 in lanes without an image. A channel's take
+     * ls_op_sign_places of 16 floats, with 0 in what is left of the last. */
     LS_OP_CONV_POOL,
-    /* in: x, dy, signs; out: dw, db[C], either of which may be NULL. CONV_WEIGHT and CHANNEL_SUM of d, what AVG_POOL_BACKWARD with
-     * fused_relu makes of dy: d = sign ? (0 + dy) * 0.25 : 0. */
+    /* in: x, dy, signs; out: dw, db[C], either of which may be NULL. CONV_WEIGHT and CHANNEL_SUM of d, what
+     * AVG_POOL_BACKWARD with fused_relu makes of dy: d = sign ? (0 + dy) * 0.25 : 0. */
     LS_OP_CONV_POOL_WEIGHT,
 
     LS_OP_ADD,           /* in: a, b; out: a + b */
@@ -72,18 +75,20 @@ typedef enum ls_op {
     LS_OP_RELU,          /* in: x; out: relu(x) */
     LS_OP_RELU_BACKWARD, /* in: dy, y; out: y > 0 ? dy : 0 */
 
-    /* Windows of k x k every `stride`, `padding` around. in: x; out: y. acc = first tap, then acc + tap over the window's
-     * rows and columns (outside taps count as 0); y = acc * (1.0f / (k*k)). */
+    /* Windows of k x k every `stride`, `padding` around. in: x; out: y. acc = first tap, then acc + tap over the
+     * window's rows and columns (outside taps count as 0); y = acc * (1.0f / (k*k)). */
     LS_OP_AVG_POOL,
-    /* in: dy, and y's input x where fused_relu (x is a relu's output); out: dx. acc = 0; over the windows that hold the place,
-     * rows then columns ascending: acc = acc + dy; dx = acc * (1.0f / (k*k)); with fused_relu: x > 0 ? dx : 0. */
+    /* in: dy, and y's input x where fused_relu (x is a relu's output); out: dx. acc = 0; over the windows that hold the
+     * place, rows then columns ascending: acc = acc + dy; dx = acc * (1.0f / (k*k)); with fused_relu: x > 0 ? dx :
+     * 0. */
     LS_OP_AVG_POOL_BACKWARD,
-    /* The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one: the
-     * candidate is replaced where !(tap <= candidate), unless the candidate is NaN). padding < kernel, so that every window
-     * has a tap inside. */
+    /* The largest of the window's inside taps; the first in row-major order among equals (and a NaN where there is one:
+     * the candidate is replaced where !(tap <= candidate), unless the candidate is NaN). padding < kernel, so that
+     * every window has a tap inside. */
     LS_OP_MAX_POOL,
-    /* in: dy, x; out: dx. acc = 0; over the windows that hold the place, rows then columns ascending: acc = acc + dy where this
-     * place is the one that MAX_POOL chose (nothing is added elsewhere). With fused_relu: x > 0 ? acc : 0. */
+    /* in: dy, x; out: dx. acc = 0; over the windows that hold the place, rows then columns ascending: acc = acc + dy
+     * where this place is the one that MAX_POOL chose (nothing is added elsewhere). With fused_relu: x > 0 ? acc :
+     * 0. */
     LS_OP_MAX_POOL_BACKWARD,
     /* in: x; out: y[C]. Per lane: total = 0; for each row: r = 0, r = r + x over columns; total = total + r;
      * y = total / (float)(h*w). */
@@ -94,35 +99,36 @@ typedef enum ls_op {
      * statistics[2C] (mean, then unbiased variance). With N = n*h*w as float: mean = plane sum of x / N;
      * sq = plane sum of d*d with d = x - mean; var = sq / N; inv = 1 / sqrtf(var + eps); unbiased = sq / (N - 1).
      * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused.
-     * in[5], where there: shift[C], a constant that x lacks: the mean in `statistics` is then mean + shift, and nothing else
-     * changes. It is how a backend that `shifts` leaves out the bias of a convolution in front. */
+     * in[5], where there: shift[C], a constant that x lacks: the mean in `statistics` is then mean + shift, and nothing
+     * else changes. It is how a backend that `shifts` leaves out the bias of a convolution in front. */
     LS_OP_BATCH_NORM,
-    /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance); out: y.
-     * inv = 1 / sqrtf(variance + eps), then as above; with a shift, in[5], the mean is mean - shift. */
+    /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance);
+     * out: y. inv = 1 / sqrtf(variance + eps), then as above; with a shift, in[5], the mean is mean - shift. */
     LS_OP_BATCH_NORM_INFER,
-    /* in: dy, x, gamma, saved, y where fused_relu, and then, where not fused_add, beta; out: dx, dgb[2C] (dgamma, then dbeta), and where
-     * fused_add dresidual. With beta y > 0 may be found from x instead, by the forward pass's arithmetic.
-     * d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
+    /* in: dy, x, gamma, saved, y where fused_relu, and then, where not fused_add, beta; out: dx, dgb[2C] (dgamma, then
+     * dbeta), and where fused_add dresidual. With beta y > 0 may be found from x instead, by the forward pass's
+     * arithmetic. d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
      * dbeta = plane sum of d; s = plane sum of products d * (x - mean); dgamma = s * inv;
      * k1 = dbeta / N; k2 = inv * (dgamma / N); scale = gamma * inv;
      * dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
     LS_OP_BATCH_NORM_BACKWARD,
 
-    /* in: x; out: x kept or dropped, as u < rate (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT, key ^ sample,
-     * step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). 0 in lanes
+    /* in: x; out: x kept or dropped, as u < rate (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT, key ^
+     * sample, step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). 0 in lanes
      * without an image. Its own backward. */
     LS_OP_DROPOUT,
 
     /* Softmax cross-entropy by sample. in: logits[C]; out: loss[1], probabilities[C].
-     * m = largest logit (first to last, m = z > m ? z : m); e_c = ls_expf(z_c - m); s = e_0 + e_1 + ... in order;
-     * loss = ls_logf(s) - (z_label - m); p_c = e_c / s. Lanes without an image: loss 0, probabilities 0.
-     * With smoothing above 0 the targets are share = smoothing / C for each class, and keep = 1 - smoothing besides for the label:
-     * u = (z_0 - m) + (z_1 - m) + ... in order; loss = ls_logf(s) - fma(keep, z_label - m, share * u). */
+     * m = largest logit (first to last, m = z > m ? z : m); e_c = ls_expf(z_c - m); s = e_0 + e_1 + ... in order; loss
+     * = ls_logf(s) - (z_label - m); p_c = e_c / s. Lanes without an image: loss 0, probabilities 0. With smoothing
+     * above 0 the targets are share = smoothing / C for each class, and keep = 1 - smoothing besides for the label: u =
+     * (z_0 - m) + (z_1 - m) + ... in order; loss = ls_logf(s) - fma(keep, z_label - m, share * u). */
     LS_OP_CROSS_ENTROPY,
-    /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? keep + share : share)) * dloss, which without smoothing
-     * are 1 and 0; 0 in lanes without an image. */
+    /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? keep + share : share)) * dloss, which without
+     * smoothing are 1 and 0; 0 in lanes without an image. */
     LS_OP_CROSS_ENTROPY_BACKWARD,
-    /* out0[1] = the samples' `one` in lanes with an image, else 0: the gradient of a sum over images, or of their mean. */
+    /* out0[1] = the samples' `one` in lanes with an image, else 0: the gradient of a sum over images, or of their
+     * mean. */
     LS_OP_ONES,
     /* in: x[1]; out: a single float, the plane sum. */
     LS_OP_SUM_IMAGES,
@@ -132,8 +138,9 @@ typedef enum ls_op {
     /* in: x[C]; out: rows[n][C] in C order, without the padded lanes. */
     LS_OP_ROWS,
 
-    /* From here on every output of each image is 0 in lanes without an image, whatever the operands hold there: products
-     * of what nobody looks at would else grow until they are not finite. CONCAT and SLICE alone copy what they find. */
+    /* From here on every output of each image is 0 in lanes without an image, whatever the operands hold there:
+     * products of what nobody looks at would else grow until they are not finite. CONCAT and SLICE alone copy what they
+     * find. */
 
     /* out: x = rows number `input` of the samples, the inverse of ROWS: row i is image i of the shard. */
     LS_OP_INPUT,
@@ -164,16 +171,16 @@ typedef enum ls_op {
     /* in: dy[1], a, b; out: da = ((a - b) * (2 * factor)) * dy. With a and b exchanged it gives db. */
     LS_OP_SQUARED_ERROR_BACKWARD,
 
-    /* The user's own: `custom` of lockstep.h, on rows as ROWS lays them out. in: up to 3 operands, of which those whose bit
-     * is set in `parameters` are no activations but numbers as they lie; out: y. Whatever a function is to write is zero
-     * when it is called. */
+    /* The user's own: `custom` of lockstep.h, on rows as ROWS lays them out. in: up to 3 operands, of which those whose
+     * bit is set in `parameters` are no activations but numbers as they lie; out: y. Whatever a function is to write is
+     * zero when it is called. */
     LS_OP_CUSTOM,
-    /* in: the operands at 0 to 2, y at 3, dy at 4; out: the gradients of the operands, those of parameters summed over the
-     * shard; absent where nobody wants one. */
+    /* in: the operands at 0 to 2, y at 3, dy at 4; out: the gradients of the operands, those of parameters summed over
+     * the shard; absent where nobody wants one. */
     LS_OP_CUSTOM_BACKWARD,
 
-    /* in: x; out: the same numbers of each image, in C order, under the output's shape. In the lanes that is a copy, and no plan
-     * has it; see `reorders` of backend.h. */
+    /* in: x; out: the same numbers of each image, in C order, under the output's shape. In the lanes that is a copy,
+     * and no plan has it; see `reorders` of backend.h. */
     LS_OP_RESHAPE,
     LS_OP_COUNT
 } ls_op;
@@ -187,8 +194,8 @@ static inline int ls_op_sign_places(int h, int w)
     return (h * w + 31) / 32;
 }
 
-/* Bit k: out0 may lie where operand k of the same size does, whose numbers are then gone. Every kernel of such an operation is done with
- * each of them when it writes that place of out0. */
+/* Bit k: out0 may lie where operand k of the same size does, whose numbers are then gone. Every kernel of such an
+ * operation is done with each of them when it writes that place of out0. */
 unsigned ls_op_overwrites(ls_op op);
 
 /* Compared byte by byte: every byte is a field's, as LS_ATTRIBUTES_BYTES checks. */
@@ -207,9 +214,12 @@ typedef struct ls_attributes {
     const struct ls_custom *custom;           /* CUSTOM: lives as long as the session */
     uintptr_t parameters;                     /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
-enum { LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 9 * sizeof(int) + 4 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *) };
+enum {
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 9 * sizeof(int) + 4 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+};
 
-/* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their count. */
+/* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their
+ * count. */
 typedef struct ls_operand {
     float *data;
     int c, h, w;
@@ -237,16 +247,16 @@ typedef struct ls_op_call {
     ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
     struct ls_unit *unit; /* that computes; NULL where the backend asks for none */
     void *scratch;        /* of the size that the backend asked for, aligned to 64, content undefined */
-    /* Where parts > 1: only part number `part` is wanted. All parts together, each with scratch of its own and in any order or at
-     * once, write what the whole call writes. */
+    /* Where parts > 1: only part number `part` is wanted. All parts together, each with scratch of its own and in any
+     * order or at once, write what the whole call writes. */
     int part, parts;
 } ls_op_call;
 
 typedef void ls_kernel(const ls_op_call *call);
 
-/* The additions and multiplications of one image in a convolution, in any direction, computed directly and with the taps
- * outside the map: Winograd counts as the convolution that it stands for. 0 for other operations. Of the call only attributes
- * and shapes are read. */
+/* The additions and multiplications of one image in a convolution, in any direction, computed directly and with the
+ * taps outside the map: Winograd counts as the convolution that it stands for. 0 for other operations. Of the call only
+ * attributes and shapes are read. */
 double ls_op_flops(const ls_op_call *call);
 
 #endif

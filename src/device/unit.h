@@ -1,7 +1,7 @@
-/* A place that computes, a core of the CPU or a card: its memory, and what can be done there. What a unit is handed happens in the
- * order handed in. A core has done it when the call returns; a card does it later, and the host may look at nothing of it before
- * `finish`. Whoever uses units is written for the card, and loses nothing on a core. Runs of plans alone may happen beside one another,
- * each in a *strand*: see `strand`.
+/* A place that computes, a core of the CPU or a card: its memory, and what can be done there. What a unit is handed
+ * happens in the order handed in. A core has done it when the call returns; a card does it later, and the host may look
+ * at nothing of it before `finish`. Whoever uses units is written for the card, and loses nothing on a core. Runs of
+ * plans alone may happen beside one another, each in a *strand*: see `strand`.
  *
  * One thread at a time uses a unit. */
 #ifndef LS_DEVICE_UNIT_H
@@ -13,8 +13,9 @@
 
 enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16, LS_SQUARED = 2048, LS_MOST_STRANDS = 4 };
 
-/* A sum of vectors in a fixed order, worked off from the left on a stack that is never deeper than LS_TERMS_DEPTH: an address puts the
- * vector there on it; NULL puts the sum of the two upper ones in their place, the lower one being the left operand. */
+/* A sum of vectors in a fixed order, worked off from the left on a stack that is never deeper than LS_TERMS_DEPTH: an
+ * address puts the vector there on it; NULL puts the sum of the two upper ones in their place, the lower one being the
+ * left operand. */
 typedef struct ls_terms {
     int n;
     const float *at[2 * LS_MOST_TERMS];
@@ -31,44 +32,48 @@ typedef struct ls_form {
 
 typedef struct ls_unit ls_unit;
 typedef struct ls_unit_type {
-    /* Zeroed memory, aligned to 64 bytes; NULL where there is none. These two may be called by any thread at any time. */
+    /* Zeroed memory, aligned to 64 bytes; NULL where there is none. These two may be called by any thread at any
+     * time. */
     void *(*allocate)(ls_unit *unit, size_t bytes);
     void (*release)(ls_unit *unit, void *memory);
-    /* From the host's memory to the unit's and back. What was put may be changed at once; what was gotten is there at once. */
+    /* From the host's memory to the unit's and back. What was put may be changed at once; what was gotten is there at
+     * once. */
     void (*put)(ls_unit *unit, void *to, const void *from, size_t bytes);
     void (*get)(ls_unit *unit, void *to, const void *from, size_t bytes);
     void (*zero)(ls_unit *unit, void *to, size_t bytes); /* of the unit's memory */
 
-    /* Between the memories of this unit and of another of its type, which has finished what writes or reads there; done in the order
-     * handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one memory. */
+    /* Between the memories of this unit and of another of its type, which has finished what writes or reads there; done
+     * in the order handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one memory. */
     void (*copy)(ls_unit *unit, void *to, const void *from, size_t bytes);
     void (*reach)(ls_unit *unit, ls_unit *other);
 
-    /* Joins units of several ranks, one of each, whose `identity` differ; each waits for the others. False, and nothing has changed, where
-     * that cannot be done, with why. The transfers between their memories come in groups, see link.h, and in each unit in the
-     * order handed in, beside its other work. NULL: never. */
+    /* Joins units of several ranks, one of each, whose `identity` differ; each waits for the others. False, and nothing
+     * has changed, where that cannot be done, with why. The transfers between their memories come in groups, see
+     * link.h, and in each unit in the order handed in, beside its other work. NULL: never. */
     bool (*join)(ls_unit *unit, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
                  size_t why_size);
-    void (*part)(ls_unit *unit, bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
+    void (*part)(ls_unit *unit,
+                 bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
     void (*begin_group)(ls_unit *unit);
     void (*send)(ls_unit *unit, int rank, const void *data, size_t bytes);
     void (*receive)(ls_unit *unit, int rank, void *data, size_t bytes);
     void (*end_group)(ls_unit *unit);
-    /* Waits for transfers of one that has been joined just now, at most so many seconds. What comes of it is no failure of the unit: NULL,
-     * or why they are not done. */
+    /* Waits for transfers of one that has been joined just now, at most so many seconds. What comes of it is no failure
+     * of the unit: NULL, or why they are not done. */
     const char *(*try_group)(ls_unit *unit, double seconds);
     void (*look)(ls_unit *unit); /* fails the unit where a transfer has failed; does not wait */
 
-    /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan that they
-     * are of has to come, and nobody may free or use them. */
+    /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan
+     * that they are of has to come, and nobody may free or use them. */
     float *(*lend)(ls_unit *unit, float *host, size_t n);
-    /* Begins a run of a plan. True: one of this form was kept, and has been handed in again, with these samples. False: the
-     * operations are to be handed in now, with `there` as the samples. `end` ends it in both cases. `begin` is NULL
+    /* Begins a run of a plan. True: one of this form was kept, and has been handed in again, with these samples. False:
+     * the operations are to be handed in now, with `there` as the samples. `end` ends it in both cases. `begin` is NULL
      * where samples are read as they are, and nothing is kept. */
     bool (*begin)(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);
     void (*end)(ls_unit *unit);
-    /* Has a strand, from 1 to `strands`, ready for runs that take so many bytes of memory which are not allocated yet. False where there is
-     * not enough of it, or would not be left enough for others; nothing is wrong then. NULL where there are no strands. */
+    /* Has a strand, from 1 to `strands`, ready for runs that take so many bytes of memory which are not allocated yet.
+     * False where there is not enough of it, or would not be left enough for others; nothing is wrong then. NULL where
+     * there are no strands. */
     bool (*open_strand)(ls_unit *unit, int strand, size_t bytes);
 
     /* n floats of the sum. `out` may be one of the vectors. */
@@ -78,21 +83,22 @@ typedef struct ls_unit_type {
     bool (*update)(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how);
 
-    /* To the host's memory: the squares of LS_SQUARED floats at a time, in double, added one after another, from the first to
-     * the last; (n + LS_SQUARED - 1) / LS_SQUARED sums. Waits. */
+    /* To the host's memory: the squares of LS_SQUARED floats at a time, in double, added one after another, from the
+     * first to the last; (n + LS_SQUARED - 1) / LS_SQUARED sums. Waits. */
     void (*square)(ls_unit *unit, const float *x, size_t n, double *sums);
 
-    /* Waits until everything is done. False where an update since the last time made a number that is not finite, and `update` has
-     * not said so. */
+    /* Waits until everything is done. False where an update since the last time made a number that is not finite, and
+     * `update` has not said so. */
     bool (*finish)(ls_unit *unit);
-    /* Ends a piece of work, whose results `settle` waits for, and for nothing that was handed in behind it. *finite becomes what `finish`
-     * would have returned, at `settle`, or earlier where the next `seal` or `finish` comes first. NULL: work is done when the call
-     * returns. */
+    /* Ends a piece of work, whose results `settle` waits for, and for nothing that was handed in behind it. *finite
+     * becomes what `finish` would have returned, at `settle`, or earlier where the next `seal` or `finish` comes first.
+     * NULL: work is done when the call returns. */
     void (*seal)(ls_unit *unit, bool *finite);
     void (*settle)(ls_unit *unit);
     bool (*is_done)(ls_unit *unit); /* whether `settle` would not wait */
-    /* Hands in a mark and returns its number, from 0 behind each `finish`; -1 where there are LS_MOST_MARKS. `reached`, between
-     * `finish` and the next mark, says when the unit came to it, by ls_seconds. NULL: work is done when the call returns. */
+    /* Hands in a mark and returns its number, from 0 behind each `finish`; -1 where there are LS_MOST_MARKS. `reached`,
+     * between `finish` and the next mark, says when the unit came to it, by ls_seconds. NULL: work is done when the
+     * call returns. */
     int (*mark)(ls_unit *unit);
     double (*reached)(ls_unit *unit, int mark);
     void (*close)(ls_unit *unit);
@@ -107,18 +113,19 @@ struct ls_unit {
     int core;         /* that its threads are to be pinned to; -1: none */
     size_t slice;     /* floats that are summed and updated at once, by one thread */
     size_t held;      /* bytes of the host's memory that it takes for itself */
-    /* Of the next run, set before its results are lent; 0 again behind it. 0: it happens in its turn, as everything else does. From 1 to
-     * `strands`: it may happen beside runs of other strands, with which it must share nothing that either of them writes; what else is
-     * handed in happens behind all runs in front of it, and in front of all behind it. */
+    /* Of the next run, set before its results are lent; 0 again behind it. 0: it happens in its turn, as everything
+     * else does. From 1 to `strands`: it may happen beside runs of other strands, with which it must share nothing that
+     * either of them writes; what else is handed in happens behind all runs in front of it, and in front of all behind
+     * it. */
     int strand, strands;
-    bool plain;       /* for tests: no run is kept */
-    int joined;       /* with those of other ranks, by that number of the cluster's; 0: not */
+    bool plain;                 /* for tests: no run is kept */
+    int joined;                 /* with those of other ranks, by that number of the cluster's; 0: not */
     unsigned char identity[16]; /* of a card, in all the world; else 0 */
     /* Of a joined one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;
     struct ls_watch *watch; /* watch.h; while there is one no run is kept. NULL: nobody measures */
-    ls_status status; /* what went wrong there, and stays so */
+    ls_status status;       /* what went wrong there, and stays so */
     const char *message;
 };
 

@@ -1,6 +1,7 @@
-/* What an update does to a run of weights. g is the gradient's sum, `divisor` what makes a mean of it: the number of images in the batch,
- * or in a full one, as float, and more where the gradient is clipped. Every formula is in float, and what is computed once a step is
- * computed in double and rounded. The functions return whether every new number is finite. */
+/* What an update does to a run of weights. g is the gradient's sum, `divisor` what makes a mean of it: the number of
+ * images in the batch, or in a full one, as float, and more where the gradient is clipped. Every formula is in float,
+ * and what is computed once a step is computed in double and rounded. The functions return whether every new number is
+ * finite. */
 #ifndef LS_DEVICE_UPDATE_H
 #define LS_DEVICE_UPDATE_H
 
@@ -18,9 +19,10 @@ typedef struct ls_sgd {
     int nesterov, first;
 } ls_sgd;
 
-/* Adam, and AdamW with `decay` in place of `weight_decay` (Kingma and Ba 2015, Loshchilov and Hutter 2019). With t updates of these
- * moments, this one included:
- *   share1 = 1 - beta1, share2 = 1 - beta2, rate = lr / (1 - beta1^t), scale = 1 / sqrt(1 - beta2^t), decay = lr * weight decay;
+/* Adam, and AdamW with `decay` in place of `weight_decay` (Kingma and Ba 2015, Loshchilov and Hutter 2019). With t
+ * updates of these moments, this one included:
+ *   share1 = 1 - beta1, share2 = 1 - beta2, rate = lr / (1 - beta1^t), scale = 1 / sqrt(1 - beta2^t), decay = lr *
+ *     weight decay;
  *   g = g / divisor;  g = fma(weight_decay, w, g) where weight_decay != 0;  where first, m = v = 0;
  *   m = fma(share1, g - m, m);  v = fma(share2, fma(g, g, 0 - v), v), which is never negative;
  *   w = fma(-decay, w, w) where decay != 0;

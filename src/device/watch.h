@@ -1,5 +1,6 @@
-/* Times of what a unit does later than it is handed it: a mark in front of each piece and behind it, and when the unit came to them
- * once it has finished. Units that are done when the call returns have none; what they do is timed by whoever calls.
+/* Times of what a unit does later than it is handed it: a mark in front of each piece and behind it, and when the unit
+ * came to them once it has finished. Units that are done when the call returns have none; what they do is timed by
+ * whoever calls.
  *
  * One thread at a time, as for the unit. */
 #ifndef LS_DEVICE_WATCH_H
@@ -35,8 +36,8 @@ void ls_watch_end(ls_unit *unit); /* at rest */
 /* A mark; -1 where nobody watches, or there is no room for one more until the unit has finished. */
 int ls_watch_mark(ls_unit *unit);
 
-/* Notes what was handed in since the mark `from`, with -1 nothing. Its seconds are added to *seconds (may be NULL) once the unit has
- * finished. Returns the mark behind it. */
+/* Notes what was handed in since the mark `from`, with -1 nothing. Its seconds are added to *seconds (may be NULL) once
+ * the unit has finished. Returns the mark behind it. */
 int ls_watch_note(ls_unit *unit, int from, ls_span_kind kind, int number, double *seconds);
 
 /* The unit has finished: enters all that was noted. */

@@ -130,8 +130,8 @@ static bool fuse_pool(ls_graph *graph, int i)
     return true;
 }
 
-/* By shape alone, so that no machine decides differently. Few channels do not pay for the transforms, nor do maps that fill
- * little of their tiles: Winograd makes at most three fifths of the products. */
+/* By shape alone, so that no machine decides differently. Few channels do not pay for the transforms, nor do maps that
+ * fill little of their tiles: Winograd makes at most three fifths of the products. */
 static void choose_winograd(ls_node *node)
 {
     const ls_attributes *a = &node->attributes;

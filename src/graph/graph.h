@@ -72,16 +72,16 @@ void ls_graph_remove(ls_graph *graph, int node);
 ls_status ls_graph_reshape(ls_graph *graph);
 
 /* Rewrites a recorded forward graph: a bias added to a product becomes the product's start, ReLU and addition join the
- * operation in front of them, convolutions leave out what the pool behind them never reads, a first layer's takes its pool in, and
- * those that suit it become Winograd's (unless the session says direct, or the backend has none). */
+ * operation in front of them, convolutions leave out what the pool behind them never reads, a first layer's takes its
+ * pool in, and those that suit it become Winograd's (unless the session says direct, or the backend has none). */
 void ls_graph_fuse(ls_graph *graph);
 
-/* Of a graph with its backward pass: gradients of convolutions' inputs are added to those that they are added to, where the backend
- * `accumulates`. */
+/* Of a graph with its backward pass: gradients of convolutions' inputs are added to those that they are added to, where
+ * the backend `accumulates`. */
 void ls_graph_accumulate(ls_graph *graph);
 
-/* Appends the backward pass from `y`, whose gradient is `dy` (NULL: that of a sum over images). Gradients of parameters land in
- * LS_IN_GRADIENTS; those of the n inputs x are returned in dx, NULL where nothing flows there. */
+/* Appends the backward pass from `y`, whose gradient is `dy` (NULL: that of a sum over images). Gradients of parameters
+ * land in LS_IN_GRADIENTS; those of the n inputs x are returned in dx, NULL where nothing flows there. */
 ls_status ls_graph_differentiate(ls_graph *graph, ls_value *y, ls_value *dy, ls_value *const x[], ls_value *dx[],
                                  int n);
 

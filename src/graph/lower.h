@@ -1,5 +1,5 @@
-/* From a recorded tensor to a graph. Tracing lists what leads to the tensor, operands first, and describes it in a key: equal
- * keys are equal computations, whose plan can be replayed. Lowering writes that list down as a graph. */
+/* From a recorded tensor to a graph. Tracing lists what leads to the tensor, operands first, and describes it in a key:
+ * equal keys are equal computations, whose plan can be replayed. Lowering writes that list down as a graph. */
 #ifndef LS_GRAPH_LOWER_H
 #define LS_GRAPH_LOWER_H
 
@@ -26,8 +26,8 @@ typedef struct ls_trace {
     int key_length, key_capacity; /* in words */
 } ls_trace;
 
-/* Lists what leads to `root`. With `fresh`, computations that were run already are run again (a backward pass needs what was on
- * the way); without, their numbers are an input. The trace may be used again. */
+/* Lists what leads to `root`. With `fresh`, computations that were run already are run again (a backward pass needs
+ * what was on the way); without, their numbers are an input. The trace may be used again. */
 ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh);
 void ls_trace_free(ls_trace *trace);
 
@@ -35,9 +35,9 @@ void ls_trace_free(ls_trace *trace);
 ls_trace *ls_session_trace(ls_session *session);
 
 typedef enum ls_wanted {
-    LS_WANT_ROWS, /* the root's numbers for each image: output 0 */
-    LS_WANT_LOSS, /* the root summed over the images; under a cross-entropy also how many images are right */
-    LS_WANT_GRADIENT /* that, and the gradients of what is tracked: of weights in the flat layout, of input k as output k */
+    LS_WANT_ROWS,    /* the root's numbers for each image: output 0 */
+    LS_WANT_LOSS,    /* the root summed over the images; under a cross-entropy also how many images are right */
+    LS_WANT_GRADIENT /* and the gradients of what is tracked: of weights in the flat layout, of input k as output k */
 } ls_wanted;
 
 typedef struct ls_request {
@@ -49,8 +49,8 @@ typedef struct ls_request {
     bool training;
 } ls_request;
 
-/* The graph, fused and where asked differentiated. Bit k of `flowing` is set where a gradient flows to input k. NULL after a
- * failure. */
+/* The graph, fused and where asked differentiated. Bit k of `flowing` is set where a gradient flows to input k. NULL
+ * after a failure. */
 ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *flowing);
 
 #endif

@@ -48,8 +48,8 @@ static void find_lives(const ls_graph *graph, life *lives, int capacity, const l
     }
 }
 
-/* Lets the output of a step take the place of an operand that ends there, where the operation allows it; returns through `heir`
- * which value now lives on in which. */
+/* Lets the output of a step take the place of an operand that ends there, where the operation allows it; returns
+ * through `heir` which value now lives on in which. */
 static void join_lives(const ls_graph *graph, life *lives, int *heir)
 {
     for (int i = 0; i < graph->n_values; i++)
@@ -127,8 +127,8 @@ static ls_argument argument(const ls_value *value, const life *lives, const int 
                          .number = (uint8_t)(arena ? lives[root->id].number : sizeof(float))};
 }
 
-/* Which buckets are whole after which step: a bucket is, after the last step that writes into it. A bucket that no step writes
- * (biases in front of BatchNorm alone) is whole after the last step. */
+/* Which buckets are whole after which step: a bucket is, after the last step that writes into it. A bucket that no step
+ * writes (biases in front of BatchNorm alone) is whole after the last step. */
 static void find_whole(ls_plan *plan, const ls_flat *flat)
 {
     int n = 0;

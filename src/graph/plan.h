@@ -1,5 +1,5 @@
-/* A graph made ready to run: the steps in order, one arena laid out for all values of a shard, and for each step the buckets of
- * gradients that are whole when it is done. Nothing is allocated or decided while a plan runs. */
+/* A graph made ready to run: the steps in order, one arena laid out for all values of a shard, and for each step the
+ * buckets of gradients that are whole when it is done. Nothing is allocated or decided while a plan runs. */
 #ifndef LS_GRAPH_PLAN_H
 #define LS_GRAPH_PLAN_H
 
@@ -13,7 +13,7 @@ typedef struct ls_argument {
     int c, h, w;
     bool per_image;
     uint8_t number; /* bytes of one */
-} ls_argument; /* c = 0: absent */
+} ls_argument;      /* c = 0: absent */
 
 typedef struct ls_plan_step {
     ls_attributes attributes;
@@ -40,7 +40,8 @@ typedef struct ls_plan {
 /* The newest of a computation's plans that is for that backend; NULL where there is none. */
 const ls_plan *ls_plan_for(const ls_plan *newest, const ls_backend *backend);
 
-/* For the graph's backend. Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in images. */
+/* For the graph's backend. Takes nothing over: the graph may be freed afterwards. `capacity` is the largest shard in
+ * images. */
 ls_plan *ls_plan_new(const ls_graph *graph, int capacity);
 void ls_plan_free(ls_plan *plan);
 
@@ -77,8 +78,8 @@ typedef struct ls_bindings {
     bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always, as for units that keep runs */
 } ls_bindings;
 
-/* Hands one shard in. `whole` (may be NULL) is called once the step that completes a bucket of gradients was handed in. False where
- * it was ended by `goes_on`. */
+/* Hands one shard in. `whole` (may be NULL) is called once the step that completes a bucket of gradients was handed in.
+ * False where it was ended by `goes_on`. */
 bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user);
 

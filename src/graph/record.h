@@ -1,5 +1,5 @@
-/* Recording: every operation checks its operands and makes a tensor that knows how it is computed. While a module's forward runs,
- * the session's recording says under which names its parameters go. */
+/* Recording: every operation checks its operands and makes a tensor that knows how it is computed. While a module's
+ * forward runs, the session's recording says under which names its parameters go. */
 #ifndef LS_GRAPH_RECORD_H
 #define LS_GRAPH_RECORD_H
 
@@ -14,7 +14,8 @@ typedef struct ls_recording {
 
 /* The computation of a tensor of that shape. NULL after any failure of the session. */
 ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape);
-/* A computation with the given image shape (c, h, w); `flat` gives (images, c). NULL after any failure of the session. */
+/* A computation with the given image shape (c, h, w); `flat` gives (images, c). NULL after any failure of the
+ * session. */
 ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w, bool flat);
 
 /* What an operand is to an operation. */

@@ -1,5 +1,5 @@
-/* Reshaping where it has to move numbers. In the lanes an image's numbers are in C order, and a flattened map is the map; where
- * channels lie innermost it is a copy, made once in front of whoever first reads it. */
+/* Reshaping where it has to move numbers. In the lanes an image's numbers are in C order, and a flattened map is the
+ * map; where channels lie innermost it is a copy, made once in front of whoever first reads it. */
 #include <string.h>
 
 #include "graph/graph.h"

@@ -1,6 +1,7 @@
-/* What a program holds in its hand: an array on a device, images or labels of a batch, a network's output, or a computation of
- * such that was recorded and not run yet. Recording builds these one from the other; lowering (graph/lower.h) turns what leads to
- * one of them into a graph. A module's forward records them too, over an input whose number of images is not known yet.
+/* What a program holds in its hand: an array on a device, images or labels of a batch, a network's output, or a
+ * computation of such that was recorded and not run yet. Recording builds these one from the other; lowering
+ * (graph/lower.h) turns what leads to one of them into a graph. A module's forward records them too, over an input
+ * whose number of images is not known yet.
  *
  * Handles belong to the innermost open scope, and are counted: a computation holds its operands. */
 #ifndef LS_GRAPH_TENSOR_H

@@ -10,7 +10,8 @@ typedef struct ls_classes {
     bool from_file; /* another file's may take their place */
 } ls_classes;
 
-/* A copy, in place of those before; `n` of 0 is none. What is not UTF-8 cannot be in a file: each such byte becomes a question mark. */
+/* A copy, in place of those before; `n` of 0 is none. What is not UTF-8 cannot be in a file: each such byte becomes a
+ * question mark. */
 ls_status ls_classes_set(ls_context *context, ls_classes *classes, const char *const names[], int n);
 void ls_classes_free(ls_context *context, ls_classes *classes);
 

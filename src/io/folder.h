@@ -1,6 +1,6 @@
-/* The checkpoints of a folder: checkpoint-000007.safetensors has the arrays, and checkpoint-000007.json, put in place after it,
- * makes it a checkpoint. Numbers only rise, so that nothing whole is ever written over; the highest is the newest, whatever
- * clocks say. */
+/* The checkpoints of a folder: checkpoint-000007.safetensors has the arrays, and checkpoint-000007.json, put in place
+ * after it, makes it a checkpoint. Numbers only rise, so that nothing whole is ever written over; the highest is the
+ * newest, whatever clocks say. */
 #ifndef LS_IO_FOLDER_H
 #define LS_IO_FOLDER_H
 
@@ -9,7 +9,8 @@
 /* The number of the next one. LS_BAD_FILE where a file's number leaves no room for it. */
 ls_status ls_folder_next(ls_context *context, const char *directory, int64_t *number);
 
-/* Numbers of the folder, the highest first: of those with a manifest, or of all with either file. The caller releases *numbers. */
+/* Numbers of the folder, the highest first: of those with a manifest, or of all with either file. The caller releases
+ * *numbers. */
 ls_status ls_folder_list(ls_context *context, const char *directory, bool all, int64_t **numbers, int *n);
 
 /* Whether there is one with both files, which it may take reading them to find damaged. */

@@ -1,5 +1,5 @@
-/* A checkpoint's manifest: a small JSON file that says what the checkpoint beside it holds, and where in the run it was taken. Its last
- * member is the SHA-256 of all bytes before, so that one changed bit anywhere is seen. */
+/* A checkpoint's manifest: a small JSON file that says what the checkpoint beside it holds, and where in the run it was
+ * taken. Its last member is the SHA-256 of all bytes before, so that one changed bit anywhere is seen. */
 #ifndef LS_IO_MANIFEST_H
 #define LS_IO_MANIFEST_H
 
@@ -24,7 +24,8 @@ typedef struct ls_manifest {
 /* Replaces `path` as a whole or not at all. */
 ls_status ls_manifest_write(ls_context *context, const char *path, const ls_manifest *manifest);
 
-/* LS_BAD_FILE for what is damaged, LS_UNSUPPORTED for a whole one of another format. After a failure there is nothing to free. */
+/* LS_BAD_FILE for what is damaged, LS_UNSUPPORTED for a whole one of another format. After a failure there is nothing
+ * to free. */
 ls_status ls_manifest_read(ls_context *context, const char *path, ls_manifest *manifest);
 void ls_manifest_free(ls_context *context, ls_manifest *manifest);
 

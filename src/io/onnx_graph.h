@@ -1,5 +1,5 @@
-/* An ONNX graph under construction: nodes, and the numbers that they read. Whatever is made here lives until ls_onnx_graph_free. After a
- * failure, which is the context's, functions give NULL and take it. */
+/* An ONNX graph under construction: nodes, and the numbers that they read. Whatever is made here lives until
+ * ls_onnx_graph_free. After a failure, which is the context's, functions give NULL and take it. */
 #ifndef LS_IO_ONNX_GRAPH_H
 #define LS_IO_ONNX_GRAPH_H
 
@@ -36,8 +36,8 @@ void ls_onnx_int(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, int
 void ls_onnx_float(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, float value);
 void ls_onnx_ints(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, const int64_t values[], int n);
 
-/* The names of numbers in the graph, which get there at the first call for a parameter. Floats stay where they are until the graph was
- * written; integers are copied. */
+/* The names of numbers in the graph, which get there at the first call for a parameter. Floats stay where they are
+ * until the graph was written; integers are copied. */
 char *ls_onnx_parameter(ls_onnx_graph *graph, int view);
 char *ls_onnx_floats(ls_onnx_graph *graph, char *name, const float *values, const int64_t dims[], int rank);
 char *ls_onnx_integers(ls_onnx_graph *graph, char *name, const int64_t values[], int n);

@@ -43,7 +43,8 @@ static size_t values_at_most(const char *text, size_t length)
     return values;
 }
 
-/* What other programs keep weights in is called by its name, with what makes safetensors of it. A header begins with a brace. */
+/* What other programs keep weights in is called by its name, with what makes safetensors of it. A header begins with a
+ * brace. */
 static ls_status refuse_others(const ls_safetensors *file, const unsigned char *begin, size_t count)
 {
     static const char torch[] =

@@ -1,4 +1,5 @@
-/* The start of a network's numbers: a function of seed, parameter name and position, so equal wherever it is computed. */
+/* The start of a network's numbers: a function of seed, parameter name and position, so equal wherever it is
+ * computed. */
 #ifndef LS_NN_INIT_H
 #define LS_NN_INIT_H
 

@@ -71,8 +71,8 @@ const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH])
     return text;
 }
 
-/* A module has one place in one network, known before its parameters are made: what came later or stood in a second place would be
- * left out, or have weights of its own. */
+/* A module has one place in one network, known before its parameters are made: what came later or stood in a second
+ * place would be left out, or have weights of its own. */
 static ls_status check_place(const ls_module *parent, const char *name, const ls_module *child)
 {
     ls_context *context = &parent->session->context;

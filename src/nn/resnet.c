@@ -1,5 +1,5 @@
-/* The ResNet-18 of "Concise Implementation for Multiple GPUs": a first convolution of 3 x 3 and no max-pooling, four stages of
- * two residual blocks. */
+/* The ResNet-18 of "Concise Implementation for Multiple GPUs": a first convolution of 3 x 3 and no max-pooling, four
+ * stages of two residual blocks. */
 #include "base/environment.h"
 #include "nn/module.h"
 

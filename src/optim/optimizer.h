@@ -11,7 +11,8 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *options);
 
 const char *ls_optimizer_name(ls_optimizer kind); /* "adamw" */
 
-/* How many moments there are, and what moment i is called in a checkpoint: "velocity"; "exp_avg" and "exp_avg_sq", as in PyTorch. */
+/* How many moments there are, and what moment i is called in a checkpoint: "velocity"; "exp_avg" and "exp_avg_sq", as
+ * in PyTorch. */
 int ls_optimizer_moments(ls_optimizer kind, const ls_optim *options);
 const char *ls_optimizer_moment(ls_optimizer kind, int i);
 /* Whether a tensor of a checkpoint, "velocity:fc.weight", is a moment of any optimizer. */
@@ -25,7 +26,8 @@ double ls_optimizer_eps(const ls_optim *options);
 /* What the sum of a gradient over `rows` images is divided by. */
 float ls_optimizer_divisor(const ls_optim *options, int64_t rows);
 
-/* Of step `step`, from 0, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but the stride. */
+/* Of step `step`, from 0, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but
+ * the stride. */
 ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, int64_t step, int64_t age, int64_t rows);
 
 /* Divides the gradient's sum by this in place of that divisor. */

@@ -1,6 +1,7 @@
 #include "optim/schedule.h"
 
-/* cos(pi * x) for x in [0, 1], by its series about the nearest of 0, 1/2 and 1: the C library's bits differ by version. */
+/* cos(pi * x) for x in [0, 1], by its series about the nearest of 0, 1/2 and 1: the C library's bits differ by
+ * version. */
 static double cos_pi(double x)
 {
     const double pi = 3.14159265358979323846;

@@ -1,4 +1,5 @@
-/* A tiny training run on each core or card: a device that computes other numbers than its neighbours is found before the work begins. */
+/* A tiny training run on each core or card: a device that computes other numbers than its neighbours is found before
+ * the work begins. */
 #include "base/environment.h"
 #include "base/random.h"
 #include "base/session.h"
@@ -6,7 +7,8 @@
 
 enum { IMAGES = 32, CHANNELS = 3, SIDE = 12, CLASSES = 10 };
 
-/* The operations that a network spends its time in: direct and Winograd convolution, BatchNorm, pooling, a linear layer. */
+/* The operations that a network spends its time in: direct and Winograd convolution, BatchNorm, pooling, a linear
+ * layer. */
 static ls_module *network(ls_session *s)
 {
     ls_module *net = ls_sequential(s, NULL);

@@ -6,8 +6,8 @@
 #include "base/random.h"
 #include "graph/record.h"
 
-/* Steps and inputs are multiples of 1/1024, so that x + h and x - h are exact. Inputs keep further from zero than a step
- * reaches: that is where operations have their kinks. */
+/* Steps and inputs are multiples of 1/1024, so that x + h and x - h are exact. Inputs keep further from zero than a
+ * step reaches: that is where operations have their kinks. */
 enum { DIRECTIONS = 8, GRID = 1024, STEP = 32, AWAY = 128 };
 
 typedef struct checking {
@@ -141,8 +141,8 @@ static double slope(checking *c, int k, double h)
     return sum / (2 * h);
 }
 
-/* The largest difference along some directions of one input, in units of the slopes' root mean square: a single direction's
- * slope may be near zero by chance. */
+/* The largest difference along some directions of one input, in units of the slopes' root mean square: a single
+ * direction's slope may be near zero by chance. */
 static double error_of(checking *c, int k)
 {
     double largest = 0, given = 0, measured = 0, h = (double)STEP / GRID;

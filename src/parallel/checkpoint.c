@@ -1,5 +1,6 @@
-/* Checkpoints: a copy of what a run has come to, written while the run goes on, and the way back to it. Over ranks rank 0 has the
- * folder, and needs no other's disk; all come to every call, and what one of them meets is told to all before they go on. */
+/* Checkpoints: a copy of what a run has come to, written while the run goes on, and the way back to it. Over ranks rank
+ * 0 has the folder, and needs no other's disk; all come to every call, and what one of them meets is told to all before
+ * they go on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 /* The names are the data's from here on, where these have any. */
 ls_status ls_network_take_classes(ls_network *network, const ls_data *data);
 
-/* LS_CHANGED names the first class that is called otherwise in the file than by data or caller. What does not say is not held against
- * the other. */
+/* LS_CHANGED names the first class that is called otherwise in the file than by data or caller. What does not say is
+ * not held against the other. */
 ls_status ls_network_compare_classes(const ls_network *network, const ls_safetensors *file, const char *path);
 
 /* The names are the file's, unless data or caller gave some. */

@@ -24,8 +24,8 @@ static void add(ls_task *task, ls_core *core)
     task->unit->type->sum(task->unit, &terms, to, c->n);
 }
 
-/* The task runs where its result lies; a result on the host is made by the device it comes from, and one in the host's memory by
- * the card it comes from, where alone it can be read. */
+/* The task runs where its result lies; a result on the host is made by the device it comes from, and one in the host's
+ * memory by the card it comes from, where alone it can be read. */
 static ls_status hand_in(ls_session *session, ls_task_work *work, const ls_copying *c)
 {
     bool from_there = c->to->device.type == LS_HOST || (c->from->pool->unit && !c->to->pool->unit);

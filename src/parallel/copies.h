@@ -14,8 +14,8 @@ typedef struct ls_copying {
 ls_status ls_copy(ls_session *session, const ls_copying *c); /* between any devices */
 ls_status ls_add_up(ls_session *session, const ls_copying *c);
 
-/* n floats of an array from *offset on, where `device` computes: the array itself, or a copy, which begins at *offset then. Held. NULL
- * after a failure. */
+/* n floats of an array from *offset on, where `device` computes: the array itself, or a copy, which begins at *offset
+ * then. Held. NULL after a failure. */
 ls_array *ls_numbers_at(ls_session *session, ls_array *array, size_t *offset, size_t n, ls_device device);
 
 #endif

@@ -192,7 +192,8 @@ const ls_room *ls_core_room(const ls_core *core)
     return &core->rooms[core->unit->strand ? core->unit->strand - 1 : 0];
 }
 
-/* Only the session's caller changes the first room, so it may look at it without the core's turn, which a device that is late may have. */
+/* Only the session's caller changes the first room, so it may look at it without the core's turn, which a device that
+ * is late may have. */
 ls_status ls_core_reserve(ls_core *core, const ls_plan *plan)
 {
     if (has_room(core, plan))

@@ -25,8 +25,8 @@ static void clear(const ls_array *partial, size_t n, ls_unit *unit)
     unit->type->zero(unit, partial->data, n * sizeof(float));
 }
 
-/* Where a unit writes results that go into an array, from number `at` on: there, or, where it has another memory, where it keeps them
- * until it has finished. */
+/* Where a unit writes results that go into an array, from number `at` on: there, or, where it has another memory, where
+ * it keeps them until it has finished. */
 static float *room_in(const ls_array *array, size_t at, size_t n, ls_unit *unit)
 {
     float *data = array->data + at;

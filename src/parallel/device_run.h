@@ -28,8 +28,8 @@ typedef struct ls_device_run {
     ls_target *weights; /* one for each array of the feed; behind this struct */
 } ls_device_run;
 
-/* A task over the traced computation, on the root's device, reading what it reads; NULL after a failure. The payload is a run that
- * wants nothing yet. */
+/* A task over the traced computation, on the root's device, reading what it reads; NULL after a failure. The payload is
+ * a run that wants nothing yet. */
 ls_task *ls_run_task(ls_trace *trace, ls_wanted wanted, ls_tensor *root, ls_tensor *dy);
 
 /* Has the task sum up the loss and the right images, for the root to show. */

@@ -54,8 +54,8 @@ static void settle_in_turn(ls_worker *worker)
     ls_core_leave(worker->core);
 }
 
-/* Without a job to begin behind it: what is open is settled once it is done, or somebody waits for it. The lock is held, and let go
- * meanwhile. */
+/* Without a job to begin behind it: what is open is settled once it is done, or somebody waits for it. The lock is
+ * held, and let go meanwhile. */
 static void look_after_open(ls_worker *worker)
 {
     ls_engine *engine = worker->engine;

@@ -207,7 +207,8 @@ static void give(ls_posting *posting, int peer, void *data, size_t bytes)
     ls_post_send(posting, peer, data, bytes);
 }
 
-/* What places [first, end) tell, the metrics of shards [shard, last), and the statistics of nodes, each in its first shard's row. */
+/* What places [first, end) tell, the metrics of shards [shard, last), and the statistics of nodes, each in its first
+ * shard's row. */
 static void move_told(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
 {
     const size_t shard = (size_t)step->runs.begin[first], last = (size_t)step->runs.begin[end];

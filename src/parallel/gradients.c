@@ -102,7 +102,8 @@ static void update(ls_task *task, ls_core *core)
         u->finite &= update_one(u, i, task->unit);
 }
 
-/* The first parameter whose new numbers are not finite: each is made once more, as the unit may know only that there is one. */
+/* The first parameter whose new numbers are not finite: each is made once more, as the unit may know only that there is
+ * one. */
 static const char *not_finite(const updating *u, ls_unit *unit)
 {
     const char *name = "";
@@ -204,7 +205,8 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 
 /* ---- Accuracy of explicit parameters ---- */
 
-/* Counts the right images of a batch, each device its part; `parts` has room for two a device. False after a failure. */
+/* Counts the right images of a batch, each device its part; `parts` has room for two a device. False after a
+ * failure. */
 static bool count_right(ls_net_fn *fn, void *const replica[], const ls_batch *b, const ls_devices *devices,
                         ls_tensor **parts, int64_t *right)
 {

@@ -1,5 +1,5 @@
-/* Inference on all devices of a network: shards are pulled in order, every image once. Ranks compute a run of them each, and
- * all get everything. */
+/* Inference on all devices of a network: shards are pulled in order, every image once. Ranks compute a run of them
+ * each, and all get everything. */
 #include <math.h>
 #include <string.h>
 

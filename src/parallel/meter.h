@@ -1,6 +1,6 @@
-/* What a worker is at, and since when. It is at one thing at any moment and says so when that changes, so that its times have
- * neither holes nor overlaps. They are always kept, for a reading of the clock or two a shard. A profile has processor time and spans
- * kept beside them. */
+/* What a worker is at, and since when. It is at one thing at any moment and says so when that changes, so that its
+ * times have neither holes nor overlaps. They are always kept, for a reading of the clock or two a shard. A profile has
+ * processor time and spans kept beside them. */
 #ifndef LS_PARALLEL_METER_H
 #define LS_PARALLEL_METER_H
 

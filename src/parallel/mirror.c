@@ -64,7 +64,8 @@ void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network)
     if (mirror->changes == changes)
         return;
     int mark = ls_watch_mark(unit);
-    void (*bring)(ls_unit *, void *, const void *, size_t) = ls_network_apart(network) ? unit->type->copy : unit->type->put;
+    void (*bring)(ls_unit *, void *, const void *, size_t) =
+        ls_network_apart(network) ? unit->type->copy : unit->type->put;
     bring(unit, mirror->weights, network->home_weights[current], network->flat.trainable * sizeof(float));
     bring(unit, mirror->state, network->home_state[current], network->flat.state * sizeof(float));
     ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
@@ -75,7 +76,8 @@ ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *networ
 {
     ls_unit *unit = mirror->core->unit;
     int mark = ls_watch_mark(unit);
-    void (*bring)(ls_unit *, void *, const void *, size_t) = ls_network_apart(network) ? unit->type->copy : unit->type->get;
+    void (*bring)(ls_unit *, void *, const void *, size_t) =
+        ls_network_apart(network) ? unit->type->copy : unit->type->get;
     bring(unit, gradient, mirror->gradient, network->flat.trainable * sizeof *gradient);
     ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_unit_finish(unit, NULL);

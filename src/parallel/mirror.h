@@ -1,7 +1,7 @@
-/* What a card holds of a network whose home is elsewhere: another card, or, where cores train it too or other ranks whose
- * cards are not joined, the host's memory.
- * The values go there before the first shard that reads them, and a shard's gradient goes home behind it; sums, updates and
- * what goes to other ranks are made at home. */
+/* What a card holds of a network whose home is elsewhere: another card, or, where cores train it too or other ranks
+ * whose cards are not joined, the host's memory.
+ * The values go there before the first shard that reads them, and a shard's gradient goes home behind it; sums, updates
+ * and what goes to other ranks are made at home. */
 #ifndef LS_PARALLEL_MIRROR_H
 #define LS_PARALLEL_MIRROR_H
 

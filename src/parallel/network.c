@@ -418,8 +418,8 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     return status == LS_OK ? ls_network_fill(network) : status;
 }
 
-/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory, until the
- * ranks' cards are joined. */
+/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory,
+ * until the ranks' cards are joined. */
 static void settle_in(ls_network *network)
 {
     const ls_options *options = &network->session->options;

@@ -1,9 +1,10 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
- * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on cards and no
- * other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k reads copy `current` there and writes the other, which becomes current when
- * the whole step is finished and finite. Of a home on a card the host has copies, which are brought up to date when somebody looks at
- * them, and sent when somebody changed them; cards that are not its home have theirs (mirror.h). */
+ * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on
+ * cards and no other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k
+ * reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite. Of
+ * a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
+ * somebody changed them; cards that are not its home have theirs (mirror.h). */
 #ifndef LS_PARALLEL_NETWORK_H
 #define LS_PARALLEL_NETWORK_H
 
@@ -27,7 +28,7 @@ typedef struct ls_network {
     ls_devices devices;
     ls_init init;
     ls_engine *engine;
-    ls_unit *home;             /* by which the home's memory is taken, copied and waited for */
+    ls_unit *home; /* by which the home's memory is taken, copied and waited for */
     ls_flat flat;
     float *weights[2], *state[2];           /* the host's */
     float *home_weights[2], *home_state[2]; /* the home's: the same ones where that is the host's memory */
@@ -58,8 +59,8 @@ ls_network *ls_network_of(ls_module *net, const char *function);
 /* The same, but its shapes must be known too (LS_SHAPE_UNKNOWN). */
 ls_network *ls_defined_network_of(ls_module *net, const char *function);
 
-/* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later the shape
- * must be the same. */
+/* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later
+ * the shape must be the same. */
 ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function);
 /* Its two halves: the parameters' names and places, then their memory and first values. */
 ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function);
@@ -87,7 +88,8 @@ bool ls_network_apart(const ls_network *network);    /* the home's memory is not
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
-bool ls_network_goes_ahead(const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
+bool ls_network_goes_ahead(
+    const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
 /* A turn at the home where that is a card; in the host's memory none is needed. */
 void ls_network_enter(const ls_network *network);
 void ls_network_leave(const ls_network *network);
@@ -96,8 +98,8 @@ ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */
 /* Sends values that were changed on the host, before work that reads them is handed in. */
 void ls_network_publish(ls_network *network);
-/* Numbers in the home's memory as the host can read them: themselves, or a copy in *room, made large enough at the first call. Nothing may
- * be in hand. NULL when memory runs out. */
+/* Numbers in the home's memory as the host can read them: themselves, or a copy in *room, made large enough at the
+ * first call. Nothing may be in hand. NULL when memory runs out. */
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
 

@@ -8,8 +8,8 @@
 
 enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000 };
 
-/* Seconds. An owner's account may have debts of some turns that another program has of a core, and no more savings than would soon
- * be lost by it. */
+/* Seconds. An owner's account may have debts of some turns that another program has of a core, and no more savings than
+ * would soon be lost by it. */
 static const double MOST_CREDIT = 0.01, MOST_DEBT = 0.002, FIRST_PAUSE = 0.02, LAST_PAUSE = 2, LONG = 0.05;
 
 static bool is_open(uint_fast64_t state)
@@ -17,8 +17,8 @@ static bool is_open(uint_fast64_t state)
     return (state >> PARTS_BITS & MOST_PARTS) < (state & MOST_PARTS);
 }
 
-/* The next part of an operation, -1 where all are taken or need more scratch. The serial number keeps a slow reader from taking a
- * part of the next operation for one of this. */
+/* The next part of an operation, -1 where all are taken or need more scratch. The serial number keeps a slow reader
+ * from taking a part of the next operation for one of this. */
 static int claim(ls_offer *offer, size_t scratch_bytes)
 {
     uint_fast64_t state = atomic_load_explicit(&offer->state, memory_order_acquire);
@@ -143,7 +143,8 @@ bool ls_offer_open(const ls_offer *offer)
     for (const ls_offer *other = atomic_load(&offer->next); has_parts(offer) && other != offer;
          other = atomic_load(&other->next))
         if (is_open(atomic_load_explicit(&other->state, memory_order_relaxed)) &&
-            atomic_load_explicit(&other->scratch_bytes, memory_order_relaxed) <= atomic_load(&offer->core->scratch_bytes))
+            atomic_load_explicit(&other->scratch_bytes, memory_order_relaxed) <=
+                atomic_load(&offer->core->scratch_bytes))
             return true;
     return false;
 }
@@ -181,7 +182,8 @@ bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *u
 bool ls_offer_take(ls_offer *offer)
 {
     /* Beginning with the neighbour, so that helpers spread over the owners. */
-    for (ls_offer *other = atomic_load(&offer->next); has_parts(offer) && other != offer; other = atomic_load(&other->next)) {
+    for (ls_offer *other = atomic_load(&offer->next); has_parts(offer) && other != offer;
+         other = atomic_load(&other->next)) {
         int part = claim(other, atomic_load(&offer->core->scratch_bytes));
         if (part < 0)
             continue;

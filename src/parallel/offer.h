@@ -1,9 +1,11 @@
-/* What a thread that computes offers to those of its crew that have nothing to compute: parts of the operation that it is at. A step ends
- * with its last shard, and where there are fewer shards than cores most of them would only wait for it.
+/* What a thread that computes offers to those of its crew that have nothing to compute: parts of the operation that it
+ * is at. A step ends with its last shard, and where there are fewer shards than cores most of them would only wait for
+ * it.
  *
- * An operation's parts are numbered, and taken one by one by whoever is free, its owner among them; the owner goes on when all are
- * done. Which core computes a part cannot matter. Helping must pay: an owner that waited for helpers longer than they saved it, because
- * their cores have other programs to run, goes on alone for a while, each time for twice as long. */
+ * An operation's parts are numbered, and taken one by one by whoever is free, its owner among them; the owner goes on
+ * when all are done. Which core computes a part cannot matter. Helping must pay: an owner that waited for helpers
+ * longer than they saved it, because their cores have other programs to run, goes on alone for a while, each time for
+ * twice as long. */
 #ifndef LS_PARALLEL_OFFER_H
 #define LS_PARALLEL_OFFER_H
 
@@ -38,8 +40,8 @@ struct ls_offer {
     const ls_plan *plan;
     const ls_op_call *call;
     int step;
-    /* The owner's account, in seconds: what helpers saved it less what it waited for them, within bounds; for how long it goes on
-     * alone next time, and until when it does now, which those who would help look at. */
+    /* The owner's account, in seconds: what helpers saved it less what it waited for them, within bounds; for how long
+     * it goes on alone next time, and until when it does now, which those who would help look at. */
     double credit, pause;
     _Atomic double resume;
     char apart[64]; /* from the next worker's */
@@ -52,18 +54,20 @@ void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core);
 ls_helpers *ls_offer_begin(ls_offer *offer, struct ls_profile *profile);
 void ls_offer_end(ls_offer *offer);
 
-/* A member without work says that it would help, and that it no longer will. Of those who share a core the first to say so is heard. */
+/* A member without work says that it would help, and that it no longer will. Of those who share a core the first to say
+ * so is heard. */
 void ls_offer_enter(ls_offer *offer);
 void ls_offer_leave(ls_offer *offer);
 
-/* Lets a member without work look for some, for so many seconds, or longer where somebody would offer parts: true when there is a
- * part to take, or `found` says that something else is to be done; false at once where its core has other work, or another to help.
- * Other programs may have the core meanwhile. */
+/* Lets a member without work look for some, for so many seconds, or longer where somebody would offer parts: true when
+ * there is a part to take, or `found` says that something else is to be done; false at once where its core has other
+ * work, or another to help. Other programs may have the core meanwhile. */
 bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *user), void *user);
 
 /* Whether another has a part to take that this one has the scratch for. */
 bool ls_offer_open(const ls_offer *offer);
-/* Computes one part of anybody's operation on this member's core, which it has the turn of; false where there is none for it. */
+/* Computes one part of anybody's operation on this member's core, which it has the turn of; false where there is none
+ * for it. */
 bool ls_offer_take(ls_offer *offer);
 
 #endif

@@ -364,8 +364,8 @@ static void add_up(ls_profile *profile)
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;
-    /* More devices than cores, and other programs beside them: threads at work without a core overlap, and their turns may add
-     * up to more than the cores' time, which is the most that can have been taken. */
+    /* More devices than cores, and other programs beside them: threads at work without a core overlap, and their turns
+     * may add up to more than the cores' time, which is the most that can have been taken. */
     double taken = fmin(turns, sum->seconds * sum->cores);
     sum->between = worked - sum->operations - sum->gathering - sum->reducing;
     sum->elsewhere = taken - worked;
@@ -461,7 +461,9 @@ ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span
     const ls_kept_span *kept = &profile->spans[list].at[i];
     const int others = profile->n_workers + 2;
     *span = (ls_span){.kind = (ls_span_kind)kept->kind,
-                      .device = list < profile->n_workers ? list : list < others ? -1 : list - others,
+                      .device = list < profile->n_workers ? list
+                                : list < others           ? -1
+                                                          : list - others,
                       .begin = kept->begin,
                       .end = kept->end,
                       .step = kept->step,

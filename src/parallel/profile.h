@@ -1,9 +1,9 @@
-/* Where the steps of a trainer spend their time. Workers' meters (meter.h) say what each was at; a profile has them count processor
- * time besides, and keep spans where it was asked to, and has the plans' operations timed. Each core has tallies of its own, written by
- * whoever has its turn, so that measuring needs no lock; all is added up at the end.
+/* Where the steps of a trainer spend their time. Workers' meters (meter.h) say what each was at; a profile has them
+ * count processor time besides, and keep spans where it was asked to, and has the plans' operations timed. Each core
+ * has tallies of its own, written by whoever has its turn, so that measuring needs no lock; all is added up at the end.
  *
- * What computes is measured in processor time, so that the time which other programs have the core comes out as the difference to the
- * clock and sticks to nothing else. */
+ * What computes is measured in processor time, so that the time which other programs have the core comes out as the
+ * difference to the clock and sticks to nothing else. */
 #ifndef LS_PARALLEL_PROFILE_H
 #define LS_PARALLEL_PROFILE_H
 
@@ -13,8 +13,8 @@
 /* A plan that was run, and for each of its steps the times of each core. */
 typedef struct ls_measured {
     struct ls_measured *next;
-    uint64_t plan; /* its number: another plan may come to lie where this one lay */
-    int number;    /* among those that were run */
+    uint64_t plan;       /* its number: another plan may come to lie where this one lay */
+    int number;          /* among those that were run */
     ls_plan_step *steps; /* a copy: what is read later needs no plan */
     int n;
     ls_tally *tally; /* [cores][n] */
@@ -34,8 +34,10 @@ struct ls_profile {
     double *computed;                 /* [cores] of the step that runs: by the clock, before it and then in it */
     bool begun;
     double started, first, step_began, latest;
-    ls_watched *watched; /* [workers] of what cards do, cores doing theirs in the workers' own time; NULL: there are no cards */
-    ls_spans *spans; /* [lists]: of the workers, the steps, checkpoints, and of what cards do for each worker; NULL: none are kept */
+    ls_watched *
+        watched; /* [workers] of what cards do, cores doing theirs in the workers' own time; NULL: there are no cards */
+    ls_spans
+        *spans; /* [lists]: of workers, steps, checkpoints, and of what cards do for each worker; NULL: none are kept */
     int n_lists;
     bool host_sums; /* of what cards compute */
     ls_profile_row *rows;

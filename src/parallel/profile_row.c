@@ -6,8 +6,8 @@ static bool is_image(const ls_argument *a)
     return a->c && a->per_image;
 }
 
-/* In the backward pass what makes a number for each image passes the gradient on; what else writes into the gradient is the
- * parameters' own. */
+/* In the backward pass what makes a number for each image passes the gradient on; what else writes into the gradient is
+ * the parameters' own. */
 static ls_direction direction_of(const ls_plan_step *step, bool backward)
 {
     if (backward && is_image(&step->out[0]))
@@ -52,7 +52,8 @@ static const char *parameter_of(const ls_flat *flat, const ls_plan_step *step)
     return "";
 }
 
-/* "linear" and its gradients: what op.h computes as a convolution of one tap over maps of one place. NULL: another operation. */
+/* "linear" and its gradients: what op.h computes as a convolution of one tap over maps of one place. NULL: another
+ * operation. */
 static const char *linear_name(const ls_plan_step *step, const ls_profile_row *row)
 {
     const ls_attributes *a = &step->attributes;

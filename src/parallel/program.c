@@ -348,7 +348,8 @@ static int32_t checked(const ls_feed *feed, uint8_t label)
 
 static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
 {
-    /* Dropout asks for the number of each image. Where the images come from no data set it is their place in the batch. */
+    /* Dropout asks for the number of each image. Where the images come from no data set it is their place in the
+     * batch. */
     for (int i = 0; i < count; i++) {
         const int64_t row = first + i;
         core->index[i] = feed->images.images ? ls_sample_at(&feed->images, feed->first_image + row) : (uint32_t)row;

@@ -1,4 +1,5 @@
-/* Computations met before, and how one is run over images: cut into shards, each by the same plan, whoever computes it. */
+/* Computations met before, and how one is run over images: cut into shards, each by the same plan, whoever computes
+ * it. */
 #ifndef LS_PARALLEL_PROGRAM_H
 #define LS_PARALLEL_PROGRAM_H
 
@@ -20,9 +21,9 @@ typedef struct ls_program {
     atomic_int feeds;   /* that run it: as long it stays */
 } ls_program;
 
-/* The program of a trace, for shards of up to `images`, made where it was not met before: with plans for the network's devices, or,
- * where it calls none, for `backend` (else NULL). It stays until the next call of this function, or as long as a feed is made from it.
- * NULL after a failure. */
+/* The program of a trace, for shards of up to `images`, made where it was not met before: with plans for the network's
+ * devices, or, where it calls none, for `backend` (else NULL). It stays until the next call of this function, or as
+ * long as a feed is made from it. NULL after a failure. */
 ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images, const ls_backend *backend);
 void ls_programs_free(ls_session *session, const struct ls_network *network); /* NULL: all */
 
@@ -48,9 +49,9 @@ typedef struct ls_feed {
     float one;
 } ls_feed;
 
-/* A feed for a program of that trace, over `rows` images. dy, the gradient of the root, may be NULL. Operands must have been run
- * (ls_trace_operands); those that do not lie where `device` computes are copied there. Of a network, whose shards any of its devices
- * may compute, that is the host. NULL after a failure. */
+/* A feed for a program of that trace, over `rows` images. dy, the gradient of the root, may be NULL. Operands must have
+ * been run (ls_trace_operands); those that do not lie where `device` computes are copied there. Of a network, whose
+ * shards any of its devices may compute, that is the host. NULL after a failure. */
 ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy, ls_device device);
 void ls_feed_give(ls_feed *feed); /* from any thread, after its last use */
 void ls_feeds_free(ls_session *session);
@@ -73,8 +74,8 @@ static inline int ls_feed_count(const ls_feed *feed, int j)
     return left < feed->shard ? (int)left : feed->shard;
 }
 
-/* Hands shard j in at a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients, statistics, metrics and
- * outputs of `bindings`. */
+/* Hands shard j in at a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients,
+ * statistics, metrics and outputs of `bindings`. */
 bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user);
 

@@ -5,7 +5,8 @@
 /* What a worker that takes no shard of a step forgets of how slow it was: it may be faster by now. */
 static const double forgets = 0.99;
 
-/* Shards a second of the devices of another kind that are faster than this one; negative while they have not computed any. */
+/* Shards a second of the devices of another kind that are faster than this one; negative while they have not computed
+ * any. */
 static double faster(const ls_worker *worker)
 {
     const ls_engine *engine = worker->engine;

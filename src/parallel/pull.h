@@ -1,6 +1,6 @@
-/* Which shard a worker takes next. Whoever is free takes the next one, so that fast devices take more. Where CPUs and GPUs train a
- * network together, a device that is many times slower than others would end the step with a shard that they could have computed
- * meanwhile: it leaves that one to them, for as long as it would have taken itself. */
+/* Which shard a worker takes next. Whoever is free takes the next one, so that fast devices take more. Where CPUs and
+ * GPUs train a network together, a device that is many times slower than others would end the step with a shard that
+ * they could have computed meanwhile: it leaves that one to them, for as long as it would have taken itself. */
 #ifndef LS_PARALLEL_PULL_H
 #define LS_PARALLEL_PULL_H
 

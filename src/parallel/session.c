@@ -132,8 +132,8 @@ void ls_leave(ls_session *session, int scope)
         ls_scope_close(session, scope);
 }
 
-/* All work in hand comes to its end first: what follows a failure of its own is dropped, what came before one of the caller's is
- * done. */
+/* All work in hand comes to its end first: what follows a failure of its own is dropped, what came before one of the
+ * caller's is done. */
 bool ls_catch(ls_session *session, ls_status status)
 {
     LS_OWN_ENVIRONMENT;

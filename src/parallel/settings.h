@@ -16,7 +16,8 @@ typedef struct ls_settings {
     int n_allowed;
 } ls_settings;
 
-/* Of a trainer, its data (NULL: none) and the caller's own. LS_BAD_ARGUMENT where `allow_changed` names none of them. */
+/* Of a trainer, its data (NULL: none) and the caller's own. LS_BAD_ARGUMENT where `allow_changed` names none of
+ * them. */
 ls_status ls_settings_take(ls_settings *settings, struct ls_trainer *trainer, const ls_data *data, const ls_note *own,
                            const char *const *allow_changed);
 

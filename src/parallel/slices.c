@@ -99,8 +99,8 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     return taken;
 }
 
-/* Whether the worker is to sum. Where cards bring their gradients to one of them, that one's workers do; if they have all failed
- * another takes its turn there. */
+/* Whether the worker is to sum. Where cards bring their gradients to one of them, that one's workers do; if they have
+ * all failed another takes its turn there. */
 static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **instead)
 {
     const ls_network *network = step->trainer->network;

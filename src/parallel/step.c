@@ -299,11 +299,11 @@ static void await_ranks(const ls_worker *worker, bool idle)
     nanosleep(&moment, NULL);
 }
 
-/* Where all that a step needs is one unit that is far from done when everything is handed in, the next step's shards are handed in behind
- * it before anybody looks at what came of it, so that the unit never waits for the host. They read the new weights, and write
- * nothing that is still wanted if those turn out to be none: then the next step is dropped. Only a step that is measured, and one that
- * clips, which the host decides on halfway, end by themselves. Joined cards do the same: a rank hears what the others say of a step
- * when it settles it, while its card is at the next one. */
+/* Where all that a step needs is one unit that is far from done when everything is handed in, the next step's shards
+ * are handed in behind it before anybody looks at what came of it, so that the unit never waits for the host. They read
+ * the new weights, and write nothing that is still wanted if those turn out to be none: then the next step is dropped.
+ * Only a step that is measured, and one that clips, which the host decides on halfway, end by themselves. Joined cards
+ * do the same: a rank hears what the others say of a step when it settles it, while its card is at the next one. */
 static bool goes_ahead(const ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
@@ -432,8 +432,9 @@ static void wait_a_little(ls_step_job *step)
 static bool stand_in(ls_step_job *step, ls_worker *worker);
 static void give_up(ls_step_job *step, int shard, ls_device device);
 
-/* Begins a try at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients are alive. False
- * where that came to nothing: the step was given up, or the device failed meanwhile, standing in for another. */
+/* Begins a try at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients are
+ * alive. False where that came to nothing: the step was given up, or the device failed meanwhile, standing in for
+ * another. */
 static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -507,7 +508,8 @@ static bool goes_on(void *user, int operation)
     return !r->failed && !atomic_load(&r->t->over);
 }
 
-/* What a card is handed it computes: nothing ends a run there halfway, so that all its operations are asked for before. */
+/* What a card is handed it computes: nothing ends a run there halfway, so that all its operations are asked for
+ * before. */
 static bool may_hand_in(running *r, const ls_plan *plan)
 {
     bool may = true;
@@ -516,7 +518,8 @@ static bool may_hand_in(running *r, const ls_plan *plan)
     return may;
 }
 
-/* No device can go on with a shard that this one was at. Results of other shards may still be on their way to the step. */
+/* No device can go on with a shard that this one was at. Results of other shards may still be on their way to the
+ * step. */
 static void give_up(ls_step_job *step, int shard, ls_device device)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -558,7 +561,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     const ls_plan *plan = ls_feed_plan(part->feed, worker->core);
     running r = {step, worker, t, false};
     const bool whole = worker->core->unit->memory != 0;
-    /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is at home. */
+    /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is
+     * at home. */
     const bool at_once = network->n_mirrors > 0 || (network->joined && ls_exchange_measures(step));
     const ls_mirror *mirror = ls_mirror_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
@@ -620,7 +624,8 @@ static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
     return &step->trainer->tries.at[worker - worker->engine->workers];
 }
 
-/* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go meanwhile. */
+/* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go
+ * meanwhile. */
 static bool stand_in(ls_step_job *step, ls_worker *worker)
 {
     ls_try *late = ls_try_late(step), *own = try_of(step, worker);

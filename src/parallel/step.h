@@ -1,10 +1,11 @@
-/* One training step as a job: shards are pulled, computed, folded; buckets of gradients are summed in tree order and the weights
- * updated, slice by slice, by whoever is free; at the end the new copy of the weights becomes the current one.
+/* One training step as a job: shards are pulled, computed, folded; buckets of gradients are summed in tree order and
+ * the weights updated, slice by slice, by whoever is free; at the end the new copy of the weights becomes the current
+ * one.
  *
- * The life of a shard's gradient: a worker takes a free buffer from the trainer's pool (folding finished siblings into one to get
- * it, or waiting), the backward pass fills it bucket by bucket, and each bucket that all shards have filled is reduced at once, in
- * slices, while earlier layers still run backward. With several ranks a rank computes the shards of its run and reduces its piece
- * of each bucket; exchange.h has the rest. */
+ * The life of a shard's gradient: a worker takes a free buffer from the trainer's pool (folding finished siblings into
+ * one to get it, or waiting), the backward pass fills it bucket by bucket, and each bucket that all shards have filled
+ * is reduced at once, in slices, while earlier layers still run backward. With several ranks a rank computes the shards
+ * of its run and reduces its piece of each bucket; exchange.h has the rest. */
 #ifndef LS_PARALLEL_STEP_H
 #define LS_PARALLEL_STEP_H
 
@@ -87,11 +88,11 @@ typedef struct ls_step_job {
     ls_told *told;                         /* [places] */
     atomic_int complete, broken;           /* broken: a number was not finite */
     bool dropped;                          /* what came before it has failed */
-    bool sealed, settled;                  /* all is handed in, and left to be settled; this rank's part is. The worker's own */
-    bool finite;                           /* what its unit will have said then */
-    float *statistics;                     /* [shards][state] */
-    float *metrics;                        /* [shards][LS_METRICS] */
-    double *losses;                        /* [shards] */
+    bool sealed, settled; /* all is handed in, and left to be settled; this rank's part is. The worker's own */
+    bool finite;          /* what its unit will have said then */
+    float *statistics;    /* [shards][state] */
+    float *metrics;       /* [shards][LS_METRICS] */
+    double *losses;       /* [shards] */
 } ls_step_job;
 
 struct ls_trainer {
@@ -100,14 +101,14 @@ struct ls_trainer {
     ls_optimizer kind;
     ls_optim options;
     /* In the memory of the network's unit: */
-    float *moments;  /* [n_moments][trainable]; only this rank's pieces are kept up, where it does not clip; NULL without any */
+    float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
     float *gradient; /* when it was read, or is clipped; NULL before */
-    float **pool;    /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
-    float *rows;     /* other ranks' partial gradients of this rank's stripes and pieces */
+    float **pool; /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
+    float *rows;  /* other ranks' partial gradients of this rank's stripes and pieces */
     int n_moments;
-    double *squares; /* where the gradient is clipped: of its blocks; else NULL */
+    double *squares;                     /* where the gradient is clipped: of its blocks; else NULL */
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
-    float *remembered; /* weights and statistics, on the host; NULL: none */
+    float *remembered;                   /* weights and statistics, on the host; NULL: none */
     int n_pool, pool_capacity;
     ls_groups groups;
     const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */
@@ -139,13 +140,14 @@ void ls_step_submit(ls_step_job *step);
 
 /* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
 float *ls_step_target(const ls_step_job *step);
-void ls_step_wake(ls_step_job *step);           /* idle workers look again */
-/* Before the step writes over what the one before it was computed from: settles that one. False where the step is dropped, after it or
- * earlier. By the worker whose turn its core is. */
+void ls_step_wake(ls_step_job *step); /* idle workers look again */
+/* Before the step writes over what the one before it was computed from: settles that one. False where the step is
+ * dropped, after it or earlier. By the worker whose turn its core is. */
 bool ls_step_goes_on(ls_step_job *step, ls_worker *worker);
-/* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core is. */
+/* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core
+ * is. */
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker);
-void ls_step_finish(ls_step_job *step); /* all is summed, on all ranks: decides and completes */
+void ls_step_finish(ls_step_job *step);       /* all is summed, on all ranks: decides and completes */
 void ls_step_unseal(const ls_step_job *step); /* its weights are not yet, or not at all, the network's after all */
 
 #endif

@@ -7,8 +7,8 @@
 #include "base/thread.h"
 #include "cluster/cluster.h"
 
-/* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon allocates
- * nothing. */
+/* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon
+ * allocates nothing. */
 enum { LEAST_PAYLOAD = 2048, LEAST_ROOM = 64 };
 
 static const uint64_t NOBODY = UINT64_MAX;
@@ -85,8 +85,8 @@ static void await_others(ls_streams *streams, const ls_task *task)
     pthread_mutex_unlock(&streams->lock);
 }
 
-/* Nobody may take for numbers what the task should have written. A failure elsewhere meanwhile loses them too: which task
- * raised it is not known here. */
+/* Nobody may take for numbers what the task should have written. A failure elsewhere meanwhile loses them too: which
+ * task raised it is not known here. */
 static void lose(ls_task *task)
 {
     for (int i = 0; i < task->n_held && !task->keeps; i++)

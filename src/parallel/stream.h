@@ -1,6 +1,7 @@
-/* Work handed to devices one by one: each device has a thread that does its tasks in the order handed in. A task says which arrays
- * it reads and writes, and starts when what came before it on other devices is done with them. It is done when its unit has finished
- * what it handed in, so that nobody who waits for a task need know whether it ran on a core or a card. */
+/* Work handed to devices one by one: each device has a thread that does its tasks in the order handed in. A task says
+ * which arrays it reads and writes, and starts when what came before it on other devices is done with them. It is done
+ * when its unit has finished what it handed in, so that nobody who waits for a task need know whether it ran on a core
+ * or a card. */
 #ifndef LS_PARALLEL_STREAM_H
 #define LS_PARALLEL_STREAM_H
 
@@ -36,8 +37,8 @@ typedef struct ls_streams {
     ls_crew crew; /* the streams */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an awaited task is done */
-    ls_task *free; /* guarded */
-    ls_unit *host; /* of tasks that the caller's thread does; NULL: there was none yet */
+    ls_task *free;          /* guarded */
+    ls_unit *host;          /* of tasks that the caller's thread does; NULL: there was none yet */
     bool stopping;
     _Atomic uint64_t moved; /* bytes copied from one device to another */
 } ls_streams;

@@ -314,7 +314,8 @@ static ls_status check_operands(ls_network *network, const char *function)
     return LS_OK;
 }
 
-/* To the last update that was made: how many more had been handed in is a matter of time, and their moments half there. */
+/* To the last update that was made: how many more had been handed in is a matter of time, and their moments half
+ * there. */
 static void go_back(ls_trainer *trainer)
 {
     ls_engine_wait(trainer->network->engine);

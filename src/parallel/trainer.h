@@ -7,8 +7,8 @@
 /* Computes the gradient of the pending parts without an update; NULL after a failure. */
 const float *ls_trainer_gradient(struct ls_trainer *trainer, ls_network *network);
 
-/* The plan that the batches of a data set would be trained by in shards of so many images: a trace over its first ones, and nothing
- * run. NULL after a failure. */
+/* The plan that the batches of a data set would be trained by in shards of so many images: a trace over its first ones,
+ * and nothing run. NULL after a failure. */
 const struct ls_plan *ls_trainer_plan(struct ls_trainer *trainer, const ls_data *data, int rows);
 
 /* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
@@ -20,10 +20,11 @@ uint64_t ls_network_step(const ls_network *network);
 /* Waits; then the pending parts can be run by the caller's own job, with the trainer's pool of gradients. */
 ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 
-/* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has used. */
+/* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has
+ * used. */
 ls_status ls_trainer_settle(struct ls_trainer *trainer, const char *function);
-/* The optimizer's moments on the host, each laid out like the weights, one after another, and how many updates they hold; NULL where
- * the next update begins them anew. */
+/* The optimizer's moments on the host, each laid out like the weights, one after another, and how many updates they
+ * hold; NULL where the next update begins them anew. */
 float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
 float *ls_trainer_see_moments(
     struct ls_trainer *trainer); /* whatever they are; NULL where none are kept, or after a failure */

@@ -51,7 +51,8 @@ static bool held(const ls_tries *tries, int buffer)
     return false;
 }
 
-/* A buffer that the step has not used yet; -1 without memory. There are as many as can be held by workers that are late. */
+/* A buffer that the step has not used yet; -1 without memory. There are as many as can be held by workers that are
+ * late. */
 static int take_spare(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;

@@ -137,7 +137,8 @@ static bool of_batch(const ls_tensor *tensor)
     return tensor->kind == LS_TENSOR_IMAGES || tensor->kind == LS_TENSOR_LABELS;
 }
 
-/* Rows [first, first + rows) of a batch's images or labels, on a device: devices that share memory read them where they are. */
+/* Rows [first, first + rows) of a batch's images or labels, on a device: devices that share memory read them where they
+ * are. */
 static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_device device)
 {
     ls_shape shape = tensor->shape;
@@ -345,7 +346,8 @@ ls_status ls_add_to(ls_tensor *to, ls_tensor *from)
 
 /* ---- Reading ---- */
 
-/* The numbers of a tensor that has them, for the caller's thread to read from *offset on; waits. To be dropped; NULL after a failure. */
+/* The numbers of a tensor that has them, for the caller's thread to read from *offset on; waits. To be dropped; NULL
+ * after a failure. */
 static ls_array *seen(ls_tensor *tensor, size_t *offset)
 {
     *offset = tensor->offset;

@@ -1,5 +1,5 @@
-/* Whether the devices agree: one shard computed by each of them, those of all ranks, and compared; and before that whether the ranks'
- * replicas of the values are the same. All ranks judge from the same sums. */
+/* Whether the devices agree: one shard computed by each of them, those of all ranks, and compared; and before that
+ * whether the ranks' replicas of the values are the same. All ranks judge from the same sums. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,8 @@ typedef struct verifying {
     pthread_cond_t changed;
 } verifying;
 
-/* Each number changes the sum to another whatever it was, so that sums of two runs which differ in one number differ. */
+/* Each number changes the sum to another whatever it was, so that sums of two runs which differ in one number
+ * differ. */
 static uint64_t sum_of(const float *values, size_t n)
 {
     uint64_t sum = 0xcbf29ce484222325;
@@ -300,9 +301,10 @@ ls_status ls_verify(ls_trainer *trainer)
     ls_session *session = network->session;
     ls_cluster *cluster = session->options.cluster;
     if (ls_network_mixed(network))
-        return ls_raise(&session->context, LS_UNSUPPORTED,
-                        "ls_verify: CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; "
-                        "verify a run on devices of one kind");
+        return ls_raise(
+            &session->context, LS_UNSUPPORTED,
+            "ls_verify: CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; "
+            "verify a run on devices of one kind");
     if (ls_trainer_idle(trainer, "ls_verify") != LS_OK || compare_replicas(trainer) != LS_OK)
         return ls_status_of(session);
     verifying v = {.job = {.work = work},

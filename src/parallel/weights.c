@@ -121,7 +121,8 @@ static void shape_text(char *text, size_t size, int rank, const int64_t *shape)
         snprintf(text + length, size - length, ")");
 }
 
-/* Whether the shapes are those of a layer that ends in the classes, but for how many there are: of the weights `*classes`. */
+/* Whether the shapes are those of a layer that ends in the classes, but for how many there are: of the weights
+ * `*classes`. */
 static bool differs_in_classes(const ls_network *network, const ls_view *view, const ls_saved *saved, int64_t *classes)
 {
     int differ = 0;
@@ -150,8 +151,8 @@ static ls_status refuse_shape(const ls_network *network, ls_context *context, co
                     wanted);
 }
 
-/* What each name of the file begins with and the network's names do not, "module.": the most of it that ends in a dot and has the
- * missing name behind it. Its length; 0 where there is none. */
+/* What each name of the file begins with and the network's names do not, "module.": the most of it that ends in a dot
+ * and has the missing name behind it. Its length; 0 where there is none. */
 static size_t foreign_prefix(const ls_safetensors *file, const char *missing)
 {
     const int n = ls_safetensors_count(file);
@@ -225,7 +226,8 @@ static ls_status load(ls_network *network, const ls_safetensors *file, const cha
     return status == LS_OK ? ls_weights_read(network, file) : status;
 }
 
-/* The same for a network that has seen no images, whose shape the file may tell. Memory is taken only for what the file has. */
+/* The same for a network that has seen no images, whose shape the file may tell. Memory is taken only for what the file
+ * has. */
 static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path)
 {
     ls_shape images;

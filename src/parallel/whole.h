@@ -4,8 +4,8 @@
 
 #include "parallel/step.h"
 
-/* The moments live in pieces with their owners: makes them whole on rank 0, in the host's copy or what is no copy. Every rank comes
- * here, its trainer idle. */
+/* The moments live in pieces with their owners: makes them whole on rank 0, in the host's copy or what is no copy.
+ * Every rank comes here, its trainer idle. */
 ls_status ls_whole_moments(struct ls_trainer *trainer, float *moments);
 
 /* Rank 0's weights and statistics become every rank's, and of its whole moments each rank gets its pieces, or all where

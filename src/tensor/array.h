@@ -1,5 +1,5 @@
-/* Numbers in C order on one device, shared by counting. Work on an array is handed to its device and done later, so each array
- * knows which piece of work last wrote it and which have read it since: who comes next waits for those.
+/* Numbers in C order on one device, shared by counting. Work on an array is handed to its device and done later, so
+ * each array knows which piece of work last wrote it and which have read it since: who comes next waits for those.
  *
  * An array lies where its device computes: in the host's memory, or in a card's, which the host cannot look into. */
 #ifndef LS_TENSOR_ARRAY_H
@@ -31,7 +31,8 @@ typedef struct ls_array {
     bool in_step;     /* a step of a network reads or writes it, which no mark tells */
 } ls_array;
 
-/* Arrays of one memory that are free again, by size: a training loop takes all of its arrays from here and allocates none. */
+/* Arrays of one memory that are free again, by size: a training loop takes all of its arrays from here and allocates
+ * none. */
 typedef struct ls_arrays {
     ls_context *context;
     ls_unit *unit; /* whose memory it is; NULL: the host's */

@@ -1,7 +1,8 @@
-/* Named tensors as views on flat vectors: one vector of trainable numbers, one of running statistics. Reduce and update are
- * then single passes, and a file or a fingerprint is a walk over the views.
+/* Named tensors as views on flat vectors: one vector of trainable numbers, one of running statistics. Reduce and update
+ * are then single passes, and a file or a fingerprint is a walk over the views.
  *
- * The trainable vector is cut into buckets, contiguous runs whose gradient is reduced as one; views never straddle two. */
+ * The trainable vector is cut into buckets, contiguous runs whose gradient is reduced as one; views never straddle
+ * two. */
 #ifndef LS_TENSOR_FLAT_H
 #define LS_TENSOR_FLAT_H
 
@@ -38,7 +39,8 @@ typedef struct ls_flat {
 void ls_flat_init(ls_flat *flat, ls_context *context);
 void ls_flat_destroy(ls_flat *flat);
 
-/* Adds a view; `joined` places it directly behind the one before, without alignment. Returns its number, -1 on failure. */
+/* Adds a view; `joined` places it directly behind the one before, without alignment. Returns its number, -1 on
+ * failure. */
 int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined);
 int ls_flat_find(const ls_flat *flat, const char *name); /* -1 where there is none */
 

@@ -1,6 +1,7 @@
-/* To be preloaded into the program: of the allocations that it makes itself the one with the number in FAIL_AT, from 1, fails; at the
- * end their number is written to the file named in COUNT_TO. Allocations of the libraries it uses are spared: fontconfig, pixman,
- * jansson and libcrypto have places that do not survive a failure. For glibc, whose own functions it stands in front of. */
+/* To be preloaded into the program: of the allocations that it makes itself the one with the number in FAIL_AT, from 1,
+ * fails; at the end their number is written to the file named in COUNT_TO. Allocations of the libraries it uses are
+ * spared: fontconfig, pixman, jansson and libcrypto have places that do not survive a failure. For glibc, whose own
+ * functions it stands in front of. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-/* Loaded into the program in front of the C library, by doctor.sh: makes one core a bad one. FAULT=copies: a bit of what is copied
- * there is flipped, where it is long; FAULT=arithmetic: its results are rounded down. CORE is its number. The program's own
- * thread, which is pinned to no core, is not meant. */
+/* Loaded into the program in front of the C library, by doctor.sh: makes one core a bad one. FAULT=copies: a bit of
+ * what is copied there is flipped, where it is long; FAULT=arithmetic: its results are rounded down. CORE is its
+ * number. The program's own thread, which is pinned to no core, is not meant. */
 #include <dlfcn.h>
 #include <fenv.h>
 #include <sched.h>

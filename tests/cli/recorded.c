@@ -1,5 +1,6 @@
-/* Linked into the program beside system_faults.c: what it does to files in $RECORD_FOLDER is in $RECORD_TO once it has ended; and where
- * $CLOCK is set, its clock stands still but for a second a batch that is trained on and two an evaluation. */
+/* Linked into the program beside system_faults.c: what it does to files in $RECORD_FOLDER is in $RECORD_TO once it has
+ * ended; and where $CLOCK is set, its clock stands still but for a second a batch that is trained on and two an
+ * evaluation. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

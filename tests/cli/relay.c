@@ -1,7 +1,9 @@
-/* A link between two network name spaces that is slow or loses packets: the kernel's own means for that (netem) are not in every kernel.
+/* A link between two network name spaces that is slow or loses packets: the kernel's own means for that (netem) are not
+ * in every kernel.
  *     relay SPACE DEVICE SPACE DEVICE DELAY_MS LOST_OF_1000
- * makes an Ethernet device in each name space and carries frames between them, each DELAY_MS late, some of them never; which ones
- * is drawn from a fixed seed. Prints a line once the devices are there, and at SIGTERM what it has carried. */
+ * makes an Ethernet device in each name space and carries frames between them, each DELAY_MS late, some of them never;
+ * which ones is drawn from a fixed seed. Prints a line once the devices are there, and at SIGTERM what it has
+ * carried. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>

@@ -1,7 +1,7 @@
-/* The plugin for cards with a card that is the host: the table of operations and the launches are the plugin's own, the kernels run
- * by emulate.h, cuBLAS and cuDNN are loops (libraries.c). Each card has a memory of its own (memory.h), and whoever hands it an
- * address of another's, or the host's, is stopped by name; and it does what it was handed when somebody waits for it (later.h).
- * What is not tested this way is said in docs/gpu.md. */
+/* The plugin for cards with a card that is the host: the table of operations and the launches are the plugin's own, the
+ * kernels run by emulate.h, cuBLAS and cuDNN are loops (libraries.c). Each card has a memory of its own (memory.h), and
+ * whoever hands it an address of another's, or the host's, is stopped by name; and it does what it was handed when
+ * somebody waits for it (later.h). What is not tested this way is said in docs/gpu.md. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

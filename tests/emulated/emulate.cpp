@@ -16,8 +16,8 @@ namespace
 
 enum { STACK = 64 << 10 };
 
-/* A thread of a block. It is made once, and is there for all blocks that come: changing between contexts as such asks the kernel for the
- * signals each time, and a jump does not. */
+/* A thread of a block. It is made once, and is there for all blocks that come: changing between contexts as such asks
+ * the kernel for the signals each time, and a jump does not. */
 struct fiber {
     jmp_buf at; /* where it goes on */
     std::vector<char> stack;

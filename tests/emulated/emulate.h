@@ -1,6 +1,7 @@
-/* Runs the card's kernels on the host, so that what they compute is tested where there is no card: block after block, a thread at a
- * time, and where a kernel waits for its block's threads each of them as a fiber. Included in front of a kernel's source, whose
- * launches launches.py has turned into calls of emulate_launch. Nothing of this says how a card schedules, or how fast it is. */
+/* Runs the card's kernels on the host, so that what they compute is tested where there is no card: block after block, a
+ * thread at a time, and where a kernel waits for its block's threads each of them as a fiber. Included in front of a
+ * kernel's source, whose launches launches.py has turned into calls of emulate_launch. Nothing of this says how a card
+ * schedules, or how fast it is. */
 #ifndef TESTS_EMULATED_EMULATE_H
 #define TESTS_EMULATED_EMULATE_H
 

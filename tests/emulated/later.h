@@ -1,5 +1,5 @@
-/* What an emulated card was handed and has not done yet. It does nothing before somebody waits for it, as late as a card may, so that
- * whoever looks too early sees that nothing is there. One thread at a time, as for the unit. */
+/* What an emulated card was handed and has not done yet. It does nothing before somebody waits for it, as late as a
+ * card may, so that whoever looks too early sees that nothing is there. One thread at a time, as for the unit. */
 #ifndef TESTS_EMULATED_LATER_H
 #define TESTS_EMULATED_LATER_H
 
@@ -16,8 +16,8 @@ void later_do(later *queue, void (*work)(void *payload), const void *payload, si
 /* A copy of so many bytes that stays until what is handed in next is done. */
 void *later_keep(later *queue, const void *bytes, size_t size);
 
-/* What is handed in from here on is in that strand: pieces of several strands are done in turn, whoever came first; 0: behind all in front
- * of it. */
+/* What is handed in from here on is in that strand: pieces of several strands are done in turn, whoever came first; 0:
+ * behind all in front of it. */
 void later_strand(later *queue, int strand);
 
 /* Pieces of work, and copies, so far. */

@@ -78,7 +78,8 @@ static view view_of(const ls_cuda_conv *v)
                   ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding)};
 }
 
-/* One tap of one window: y[out] and x[in], with the tap's weights of all pairs of channels from w[0] on, `row` apart. */
+/* One tap of one window: y[out] and x[in], with the tap's weights of all pairs of channels from w[0] on, `row`
+ * apart. */
 static void add_products(ls_card_direction direction, float *x, float *w, float *y, const ls_cuda_conv *v)
 {
     const size_t row = (size_t)v->window.kernel * (size_t)v->window.kernel * (size_t)v->x.c;

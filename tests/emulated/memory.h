@@ -1,6 +1,6 @@
-/* The emulated cards' memories. Each is its card's alone: a thread that touches one outside of a card's work is stopped by the
- * processor, by a memory key of its own where it has such keys, else because nobody may read or write there while no card works. So
- * a program that takes numbers on a card for its own fails here as it would beside a card. */
+/* The emulated cards' memories. Each is its card's alone: a thread that touches one outside of a card's work is stopped
+ * by the processor, by a memory key of its own where it has such keys, else because nobody may read or write there
+ * while no card works. So a program that takes numbers on a card for its own fails here as it would beside a card. */
 #ifndef TESTS_EMULATED_MEMORY_H
 #define TESTS_EMULATED_MEMORY_H
 

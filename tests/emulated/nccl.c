@@ -1,7 +1,7 @@
-/* As much of NCCL as Lockstep uses, between emulated cards of one process: its documentation's rules for groups, order and
- * non-blocking communicators, with what is sent and received checked against each other. A group is done when somebody waits for its
- * stream, and then waits for the others. LOCKSTEP_EMULATED_NCCL=RANK,N,T has that rank's N-th group of transfers fail,
- * T milliseconds later. */
+/* As much of NCCL as Lockstep uses, between emulated cards of one process: its documentation's rules for groups, order
+ * and non-blocking communicators, with what is sent and received checked against each other. A group is done when
+ * somebody waits for its stream, and then waits for the others. LOCKSTEP_EMULATED_NCCL=RANK,N,T has that rank's N-th
+ * group of transfers fail, T milliseconds later. */
 #include <nccl.h>
 #include <pthread.h>
 #include <stdbool.h>

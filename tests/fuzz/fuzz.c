@@ -12,7 +12,8 @@ _Noreturn void fuzz_found(const char *what, const char *file, int line)
     abort();
 }
 
-/* ---- Files -------------------------------------------------------------------------------------------------------- */
+/* ---- Files
+ * -------------------------------------------------------------------------------------------------------- */
 
 static char folder[64], packed[96], path[64], named[96], too[96];
 static int file = -1;
@@ -76,7 +77,8 @@ void fuzz_folder_too(const char *name, const void *bytes, size_t count)
     must(second && fwrite(bytes, 1, count, second) == count && fclose(second) == 0);
 }
 
-/* ---- Contexts ----------------------------------------------------------------------------------------------------- */
+/* ---- Contexts
+ * ----------------------------------------------------------------------------------------------------- */
 
 static size_t most_bytes;
 static long alive;

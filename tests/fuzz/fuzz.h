@@ -1,5 +1,5 @@
-/* What the fuzz targets share: an input as a file in memory, and what must hold of any parser. A target that finds something ends
- * with a message and abort(), which is what libFuzzer looks for. */
+/* What the fuzz targets share: an input as a file in memory, and what must hold of any parser. A target that finds
+ * something ends with a message and abort(), which is what libFuzzer looks for. */
 #ifndef LOCKSTEP_TESTS_FUZZ_H
 #define LOCKSTEP_TESTS_FUZZ_H
 

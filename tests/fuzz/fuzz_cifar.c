@@ -16,8 +16,8 @@ static bool is_cifar(const uint8_t *content, size_t n, size_t labels)
     return good;
 }
 
-/* The first byte chooses the set. The second, where it is not 0, repeats the rest with other pixels up to so many records, so that an
- * input can be short. */
+/* The first byte chooses the set. The second, where it is not 0, repeats the rest with other pixels up to so many
+ * records, so that an input can be short. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t content[MOST];

@@ -1,4 +1,5 @@
-/* The readers of what lies in a folder of checkpoints: manifests, which end with their own sum, and the lock's entry. */
+/* The readers of what lies in a folder of checkpoints: manifests, which end with their own sum, and the lock's
+ * entry. */
 #include <string.h>
 
 #include "base/hash.h"

@@ -1,5 +1,5 @@
-/* The plugin for one MPI: built once for each that is there, loaded when its launcher started the process. It is the public
- * header's wire, with MPI's own start and end around it. */
+/* The plugin for one MPI: built once for each that is there, loaded when its launcher started the process. It is the
+ * public header's wire, with MPI's own start and end around it. */
 #include <lockstep_mpi.h>
 
 void lockstep_open_wire(ls_wire *wire);

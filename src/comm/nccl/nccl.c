@@ -1,5 +1,5 @@
-/* The plugin that joins cards by NCCL, of which it takes no more than sends and receives: what NCCL adds up itself it adds in an order
- * of its own. Communicators are non-blocking, so that whoever waits can give up. */
+/* The plugin that joins cards by NCCL, of which it takes no more than sends and receives: what NCCL adds up itself it
+ * adds in an order of its own. Communicators are non-blocking, so that whoever waits can give up. */
 #include "base/thread.h"
 #include "device/link.h"
 
@@ -13,7 +13,8 @@
 
 _Static_assert(sizeof(ls_link_name) == sizeof(ncclUniqueId), "a name is NCCL's");
 
-/* Seconds of looking without sleep, for the others to come, for what is begun to be under way, and for an orderly end. */
+/* Seconds of looking without sleep, for the others to come, for what is begun to be under way, and for an orderly
+ * end. */
 static const double AWAKE = 0.001, TO_JOIN = 60, TO_BEGIN = 60, TO_PART = 5;
 
 struct ls_link {

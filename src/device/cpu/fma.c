@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The sum s = p + c with its last bit set where there was more to it: rounded to odd. A double has more than two digits more than a
- * float, so that rounding this one again is rounding the sum. */
+/* The sum s = p + c with its last bit set where there was more to it: rounded to odd. A double has more than two digits
+ * more than a float, so that rounding this one again is rounding the sum. */
 static double to_odd(double s, double p, double c)
 {
     const double t = s - p, rest = (p - (s - t)) + (c - t); /* exactly what s lacks; no number where s is none */
@@ -21,7 +21,8 @@ static inline float by_double(float a, float b, float c)
     const double p = (double)a * (double)b, s = p + (double)c; /* the product is exact */
     uint64_t bits;
     memcpy(&bits, &s, sizeof bits);
-    /* Rounding twice differs only where s lies in the middle between two floats; of those below 2^-125 the middle is elsewhere. */
+    /* Rounding twice differs only where s lies in the middle between two floats; of those below 2^-125 the middle is
+     * elsewhere. */
     if ((bits & 0x1fffffff) != 0x10000000 && bits << 1 >= (uint64_t)(1023 - 125) << 53)
         return (float)s;
     return (float)to_odd(s, p, c);

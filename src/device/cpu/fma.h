@@ -1,5 +1,5 @@
-/* a * b + c rounded once, for kernels without vector instructions. The C library's fmaf is an emulation where the machine has no
- * instruction for it, and takes many times as long. */
+/* a * b + c rounded once, for kernels without vector instructions. The C library's fmaf is an emulation where the
+ * machine has no instruction for it, and takes many times as long. */
 #ifndef LS_DEVICE_CPU_FMA_H
 #define LS_DEVICE_CPU_FMA_H
 

@@ -5,8 +5,8 @@
 #include <lockstep.h>
 #include "device/backend.h"
 
-/* The widest backend the machine can run that is not wider than `cap`; NULL where `cap` names one that this machine or this
- * build does not have (LS_ISA_NEON on x86, say). Slots that a lanes backend lacks hold the reference's kernels.
+/* The widest backend the machine can run that is not wider than `cap`; NULL where `cap` names one that this machine or
+ * this build does not have (LS_ISA_NEON on x86, say). Slots that a lanes backend lacks hold the reference's kernels.
  * LS_ISA_REFERENCE is the specification itself. */
 const ls_backend *ls_cpu_backend(ls_isa cap);
 

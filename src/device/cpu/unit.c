@@ -5,8 +5,8 @@
 
 #include "device/cpu/select.h"
 
-/* Floats of a vector that are summed at once: what is between, and the next block's lines, stay in the first cache. A slice is
- * some of them, so that workers seldom ask for the next. */
+/* Floats of a vector that are summed at once: what is between, and the next block's lines, stay in the first cache. A
+ * slice is some of them, so that workers seldom ask for the next. */
 enum {
     BLOCK = 512,
     SLICE = 64 * BLOCK,

@@ -1,6 +1,6 @@
-/* The table of the card's operations. An activation is [image][row][column][channel], in float or, with bf16, in bfloat16; parameters,
- * gradients, statistics, losses and probabilities are float. What stands in op.h about the order of sums is the CPU's: here
- * every sum has an order of its own, always the same for a shape. */
+/* The table of the card's operations. An activation is [image][row][column][channel], in float or, with bf16, in
+ * bfloat16; parameters, gradients, statistics, losses and probabilities are float. What stands in op.h about the order
+ * of sums is the CPU's: here every sum has an order of its own, always the same for a shape. */
 #include <string.h>
 
 #include "device/cuda/card.h"
@@ -53,7 +53,8 @@ static bool is_linear(const ls_cuda_conv *v)
     return v->window.kernel == 1 && v->x.h == 1 && v->x.w == 1 && v->y.h == 1 && v->y.w == 1 && v->window.padding == 0;
 }
 
-/* What the kernels of our own compute: with so few channels cuDNN's tiles are all but empty, and so large a window is not turned. */
+/* What the kernels of our own compute: with so few channels cuDNN's tiles are all but empty, and so large a window is
+ * not turned. */
 static bool is_thin(const ls_cuda_conv *v)
 {
     return v->x.c < 4 || v->in_out || v->window.kernel * v->window.kernel > LS_CUDA_TILE;
@@ -64,8 +65,8 @@ static size_t weights_of(const ls_cuda_conv *v)
     return (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel;
 }
 
-/* The convolution that cuDNN computes: its tensor cores want whole loads of 16 bytes of channels, and an image without the places that
- * no window reads, which it would copy. */
+/* The convolution that cuDNN computes: its tensor cores want whole loads of 16 bytes of channels, and an image without
+ * the places that no window reads, which it would copy. */
 static ls_cuda_conv fitted(ls_cuda_conv v, size_t number)
 {
     const int most = (int)(16 / number);
@@ -120,8 +121,9 @@ static size_t conv_scratch(const ls_op_call *call, size_t number)
     return room.workspace_at + (own > LS_CARD_DNN ? own : LS_CARD_DNN);
 }
 
-/* Whether to compute by a product of our own, whose sums have an order, in place of cuDNN. In f32 that is the quicker one where both
- * sides have many channels: cuDNN's list of engines without tensor cores has no useful order (docs/gpu.md). */
+/* Whether to compute by a product of our own, whose sums have an order, in place of cuDNN. In f32 that is the quicker
+ * one where both sides have many channels: cuDNN's list of engines without tensor cores has no useful order
+ * (docs/gpu.md). */
 static bool by_product(const ls_op_call *call, const ls_cuda_conv *v)
 {
     enum { MANY = 64 };

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Errors after which the card computes no more in this process, whatever is tried: CUDA's documentation says so of each. */
+/* Errors after which the card computes no more in this process, whatever is tried: CUDA's documentation says so of
+ * each. */
 static bool is_lost(cudaError_t error)
 {
     return error == cudaErrorIllegalAddress || error == cudaErrorMisalignedAddress ||
@@ -183,7 +184,8 @@ static void zero(ls_unit *unit, void *to, size_t bytes)
         ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->line), "zeros");
 }
 
-/* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each other. */
+/* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each
+ * other. */
 static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
 {
     ls_card *card = ls_card_in_line(unit);
@@ -191,8 +193,8 @@ static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->line), "a copy between cards");
 }
 
-/* Whether bytes that are written from one card to the other arrive there: behind some IOMMUs they do not, though the driver says that
- * the cards reach each other. The cards' own streams have nothing to do with it. */
+/* Whether bytes that are written from one card to the other arrive there: behind some IOMMUs they do not, though the
+ * driver says that the cards reach each other. The cards' own streams have nothing to do with it. */
 static bool arrives(const ls_card *from, const ls_card *to)
 {
     enum { BYTES = 1 << 16, PATTERN = 0xa5 };
@@ -359,7 +361,8 @@ static bool open_libraries(ls_card *card)
     return good;
 }
 
-/* Variables of the environment that have NVIDIA's libraries compute in another way than they are asked to: what to say, or NULL. */
+/* Variables of the environment that have NVIDIA's libraries compute in another way than they are asked to: what to say,
+ * or NULL. */
 static const char *overriding(ls_dtype dtype)
 {
     const char *tf32 = getenv("NVIDIA_TF32_OVERRIDE"), *emulated = getenv("CUBLAS_EMULATE_SINGLE_PRECISION");

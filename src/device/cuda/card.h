@@ -1,5 +1,5 @@
-/* A card as a unit: a stream that everything goes through in the order handed in but runs in strands, and what is kept beside it. For
- * this folder.
+/* A card as a unit: a stream that everything goes through in the order handed in but runs in strands, and what is kept
+ * beside it. For this folder.
  *
  * Nothing here calls the library: the plugin stands alone, and says what went wrong in `status` and `message`. */
 #ifndef LS_DEVICE_CUDA_CARD_H
@@ -15,13 +15,13 @@
 
 enum {
     LS_CARD_STRANDS = 1 + LS_MOST_STRANDS, /* the first one is the line */
-    LS_CARD_LENT = 8,        /* results of one run */
-    LS_CARD_RESIDENTS = 4,   /* data sets on the card */
-    LS_CARD_STAGES = 8,      /* runs whose samples may be on their way: no more are in flight */
-    LS_CARD_KEPT = 128,      /* runs kept as graphs, the ones that were used last */
-    LS_CARD_PENDING = 4096,  /* results on their way to the host */
-    LS_CARD_BLAS = 32 << 20, /* bytes of cuBLAS's workspace */
-    LS_CARD_DNN = 384 << 20  /* the largest workspace of cuDNN's engines that is taken */
+    LS_CARD_LENT = 8,                      /* results of one run */
+    LS_CARD_RESIDENTS = 4,                 /* data sets on the card */
+    LS_CARD_STAGES = 8,                    /* runs whose samples may be on their way: no more are in flight */
+    LS_CARD_KEPT = 128,                    /* runs kept as graphs, the ones that were used last */
+    LS_CARD_PENDING = 4096,                /* results on their way to the host */
+    LS_CARD_BLAS = 32 << 20,               /* bytes of cuBLAS's workspace */
+    LS_CARD_DNN = 384 << 20                /* the largest workspace of cuDNN's engines that is taken */
 };
 
 /* Results of one run: `host` stands for this memory of the card's. */
@@ -94,20 +94,20 @@ typedef struct ls_card {
     cudaStream_t side;   /* memory is zeroed there, from any thread */
     ls_card_strand strands[LS_CARD_STRANDS];
     int strand, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for, -1: none yet */
-    cudaEvent_t turned;  /* in the line, in front of the strands' next runs; */
-    unsigned turn;       /* how many there were */
-    bool moved;          /* the line has gone on since the last one */
+    cudaEvent_t turned;    /* in the line, in front of the strands' next runs; */
+    unsigned turn;         /* how many there were */
+    bool moved;            /* the line has gone on since the last one */
     cudnnHandle_t dnn;
     cudnnBackendDescriptor_t
         elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
     cublasHandle_t blas;
-    int *broken;     /* [2] the card's, of the results of that number: whether an update made a number that is not finite */
+    int *broken; /* [2] the card's, of the results of that number: whether an update made a number that is not finite */
     double *squares; /* [n_squares] the card's */
     size_t n_squares;
 
     int n_lent;
     ls_card_results results[2];
-    int open;          /* the number of those of what is handed in now; the others are sealed, or none */
+    int open; /* the number of those of what is handed in now; the others are sealed, or none */
     cudaEvent_t sealed;
     bool *sealed_finite; /* NULL: nothing is sealed */
 
@@ -129,8 +129,8 @@ typedef struct ls_card {
     double last_is_at; /* and when that was */
 
     const ls_links *links;
-    ls_link *link;    /* NULL: not joined */
-    cudaEvent_t own;  /* in front of the first transfers, */
+    ls_link *link;     /* NULL: not joined */
+    cudaEvent_t own;   /* in front of the first transfers, */
     bool own_is_there; /* where there are some that nobody has waited for */
 
     struct ls_card_conv_plan *convs; /* conv.c */
@@ -146,13 +146,14 @@ ls_card *ls_card_in_line(ls_unit *unit);
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why); /* false */
 
-/* Waits for the stream, or for the event where it is not NULL. What waits for other ranks is given up when they are lost. */
+/* Waits for the stream, or for the event where it is not NULL. What waits for other ranks is given up when they are
+ * lost. */
 cudaError_t ls_card_await(ls_card *card, cudaEvent_t event);
 
 double ls_card_seconds(void); /* by the clock of ls_seconds */
 
-/* While a stream is captured nothing may wait for the whole card, in any thread: captures, and libraries that do so when they start and
- * end, keep apart by this lock, one for all cards. */
+/* While a stream is captured nothing may wait for the whole card, in any thread: captures, and libraries that do so
+ * when they start and end, keep apart by this lock, one for all cards. */
 void ls_card_lock(void);
 void ls_card_unlock(void);
 

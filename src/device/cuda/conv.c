@@ -1,5 +1,6 @@
-/* Convolutions by cuDNN's graph interface. The engine is chosen by shape: the first of cuDNN's heuristics that always adds in the same
- * order and is as exact as the dtype says. So one version of cuDNN on one model of card gives the same bits every time. */
+/* Convolutions by cuDNN's graph interface. The engine is chosen by shape: the first of cuDNN's heuristics that always
+ * adds in the same order and is as exact as the dtype says. So one version of cuDNN on one model of card gives the same
+ * bits every time. */
 #include <stdlib.h>
 
 #include "device/cuda/card.h"
@@ -165,7 +166,8 @@ static bool is_atomic(ls_card_direction direction, int64_t engine)
     return (data && engine == 0) || (direction == LS_CARD_WEIGHT && (engine == 0 || engine == 3));
 }
 
-/* Winograd's weight gradients, which bear no note that says so: in kernels of 5x5 a hundred times as far off as sums in their order. */
+/* Winograd's weight gradients, which bear no note that says so: in kernels of 5x5 a hundred times as far off as sums in
+ * their order. */
 static bool is_inexact(const conv_plan *plan, int64_t engine)
 {
     return plan->direction == LS_CARD_WEIGHT && engine == 17 && plan->conv.window.kernel != 3;
@@ -225,14 +227,16 @@ static cudnnStatus_t tell_card(descriptor d, ls_card *card, cudnnBackendAttribut
     return cudnnBackendSetAttribute(d, by_handle, CUDNN_TYPE_HANDLE, 1, &card->dnn);
 }
 
-/* What says nothing of the engine, and may be otherwise the next time: another engine in its place would have other bits. */
+/* What says nothing of the engine, and may be otherwise the next time: another engine in its place would have other
+ * bits. */
 static bool is_passing(cudnnStatus_t status)
 {
     return status == CUDNN_STATUS_ALLOC_FAILED || status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
            status >= CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-/* An execution plan of an engine, where it has one and its workspace is not too large. A passing failure is the card's. */
+/* An execution plan of an engine, where it has one and its workspace is not too large. A passing failure is the
+ * card's. */
 static descriptor plan_of(ls_card *card, descriptor config, int64_t *bytes)
 {
     descriptor plan = NULL;
@@ -246,7 +250,8 @@ static descriptor plan_of(ls_card *card, descriptor config, int64_t *bytes)
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendFinalize(plan);
     if (status == CUDNN_STATUS_SUCCESS)
-        status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, bytes);
+        status =
+            cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, bytes);
     if (status == CUDNN_STATUS_SUCCESS && *bytes <= LS_CARD_DNN)
         return plan;
     if (is_passing(status))
@@ -273,8 +278,8 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
         m.status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                             CONFIGS, &n, configs);
     for (int wanted = wants_tensor_cores(made, card->dtype); wanted >= 0 && !plan; wanted--)
-        for (int64_t i = 0; m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->unit.status == LS_OK;
-             i++) {
+        for (int64_t i = 0;
+             m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->unit.status == LS_OK; i++) {
             const character of = character_of(configs[i], made);
             if (of.same && !of.late && (of.exact || card->dtype != LS_F32) && (of.tensors || !wanted))
                 plan = plan_of(card, configs[i], &made->bytes);

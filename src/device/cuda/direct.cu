@@ -1,5 +1,5 @@
-/* Convolutions as op.h writes them down: for what cuDNN has no deterministic engine for, and for few input channels. Plain, and slow
- * where channels are many. */
+/* Convolutions as op.h writes them down: for what cuDNN has no deterministic engine for, and for few input channels.
+ * Plain, and slow where channels are many. */
 #include "device/cuda/numbers.cuh"
 
 namespace
@@ -44,8 +44,8 @@ __device__ void load_row(float *in, const T *image, const ls_cuda_shape &s, int 
         in[k] = there && left + k >= 0 && left + k < s.w ? ls_load(from + k * s.c) : 0;
 }
 
-/* A thread has V neighbouring output channels. Where the weights are few they lie in shared memory, [c][tap][o]; else V is 1. K is the
- * kernel's size, of stride 1, and a thread has P places; or K is 0: any kernel, and one place. */
+/* A thread has V neighbouring output channels. Where the weights are few they lie in shared memory, [c][tap][o]; else V
+ * is 1. K is the kernel's size, of stride 1, and a thread has P places; or K is 0: any kernel, and one place. */
 template <typename T, int V, int K, int P>
 __global__ void forward(T *y, const T *x, const float *w, const float *bias, int relu,
                         const __grid_constant__ ls_cuda_conv v)
@@ -121,8 +121,8 @@ __global__ void data(T *dx, const T *dy, const float *w, const T *more, const __
     }
 }
 
-/* sums[chunk][weight]: a block has one chunk of y's rows and LS_CUDA_THREADS weights. Neighbouring threads have neighbouring output
- * channels. */
+/* sums[chunk][weight]: a block has one chunk of y's rows and LS_CUDA_THREADS weights. Neighbouring threads have
+ * neighbouring output channels. */
 template <typename T>
 __global__ void weight_chunks(float *sums, const T *x, const T *dy, const __grid_constant__ ls_cuda_conv v)
 {
@@ -162,8 +162,8 @@ __global__ void weight_chunks(float *sums, const T *x, const T *dy, const __grid
     sums[blockIdx.y * weights + weight_at(v, o, c, tap / kernel, tap % kernel)] = sum;
 }
 
-/* The same for a kernel of few taps and stride 1: a block has one chunk of pieces and one input channel, and reads dy once. A thread has
- * V output channels of every `lines`-th piece, with all their taps. */
+/* The same for a kernel of few taps and stride 1: a block has one chunk of pieces and one input channel, and reads dy
+ * once. A thread has V output channels of every `lines`-th piece, with all their taps. */
 template <typename T, int V, int K, int P>
 __launch_bounds__(LS_CUDA_THREADS, 2) __global__
     void weight_rows(float *sums, const T *x, const T *dy, const __grid_constant__ ls_cuda_conv v, int lines)

@@ -88,7 +88,8 @@ void ls_cuda_square(cudaStream_t stream, const float *x, size_t n, double *sums)
 {
     enum { THREADS = 32 }; /* few sums, on as many multiprocessors as there are */
     const size_t sums_n = (n + LS_SQUARED - 1) / LS_SQUARED, blocks = (sums_n + THREADS - 1) / THREADS;
-    square<<<(unsigned)(blocks < LS_CUDA_MOST_BLOCKS ? blocks : LS_CUDA_MOST_BLOCKS), THREADS, 0, stream>>>(x, n, sums, sums_n);
+    square<<<(unsigned)(blocks < LS_CUDA_MOST_BLOCKS ? blocks : LS_CUDA_MOST_BLOCKS), THREADS, 0, stream>>>(x, n, sums,
+                                                                                                            sums_n);
 }
 
 void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t n)

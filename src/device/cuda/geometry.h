@@ -1,5 +1,5 @@
-/* How work is cut into blocks of threads: functions of shapes alone, so that the same shape is summed in the same order on every
- * card of a model, and tests need no card. For C and for CUDA's C++. */
+/* How work is cut into blocks of threads: functions of shapes alone, so that the same shape is summed in the same order
+ * on every card of a model, and tests need no card. For C and for CUDA's C++. */
 #ifndef LS_DEVICE_CUDA_GEOMETRY_H
 #define LS_DEVICE_CUDA_GEOMETRY_H
 
@@ -31,9 +31,9 @@ static inline unsigned ls_cuda_few_blocks(size_t n)
     return blocks < LS_CUDA_FEW_BLOCKS ? blocks : LS_CUDA_FEW_BLOCKS;
 }
 
-/* Sums over the rows (images times places) of every channel: chunk i has rows [i * rows, (i + 1) * rows). A thread has `vector` channels,
- * `lanes` threads of a block a row, and `columns` blocks all channels. A first kernel sums each chunk, a second one the chunks in
- * their order. */
+/* Sums over the rows (images times places) of every channel: chunk i has rows [i * rows, (i + 1) * rows). A thread has
+ * `vector` channels, `lanes` threads of a block a row, and `columns` blocks all channels. A first kernel sums each
+ * chunk, a second one the chunks in their order. */
 typedef struct ls_cuda_sums {
     int chunks, columns, lanes;
     size_t rows;
@@ -88,8 +88,8 @@ static inline size_t ls_cuda_aligned(size_t bytes)
     return (bytes + LS_CUDA_ALIGNMENT - 1) / LS_CUDA_ALIGNMENT * LS_CUDA_ALIGNMENT;
 }
 
-/* A convolution as cuDNN takes it, along one axis: it knows no output with fewer windows than fit, so the input is cut, and padded
- * behind, to what the windows there are read. */
+/* A convolution as cuDNN takes it, along one axis: it knows no output with fewer windows than fit, so the input is cut,
+ * and padded behind, to what the windows there are read. */
 typedef struct ls_cuda_axis {
     int input, before, after; /* places read, and padded in front and behind */
 } ls_cuda_axis;

@@ -1,5 +1,6 @@
-/* The card's own kernels, as C calls that put them into a stream. `half` chooses activations in bfloat16 over float; parameters,
- * gradients, statistics, losses and probabilities are float. Activations are [image][row][column][channel]. */
+/* The card's own kernels, as C calls that put them into a stream. `half` chooses activations in bfloat16 over float;
+ * parameters, gradients, statistics, losses and probabilities are float. Activations are
+ * [image][row][column][channel]. */
 #ifndef LS_DEVICE_CUDA_KERNELS_H
 #define LS_DEVICE_CUDA_KERNELS_H
 
@@ -138,14 +139,15 @@ typedef struct ls_cuda_conv {
 } ls_cuda_conv;
 
 /* ---- weights.cu ---- */
-/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the activations' type; k * k is
- * at most LS_CUDA_TILE. `fit` is the convolution with the channels that cuDNN sees; what conv has not are zeros. */
+/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the
+ * activations' type; k * k is at most LS_CUDA_TILE. `fit` is the convolution with the channels that cuDNN sees; what
+ * conv has not are zeros. */
 void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, const ls_cuda_conv *fit,
                   const ls_cuda_conv *conv);
 void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, const ls_cuda_conv *fit,
                     const ls_cuda_conv *conv);
-/* An activation in another shape: zeros in the places and channels that it had not, without those that are too many. Added to `more`,
- * which may be `to`, or NULL. */
+/* An activation in another shape: zeros in the places and channels that it had not, without those that are too many.
+ * Added to `more`, which may be `to`, or NULL. */
 void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was,
                  const void *more);
 void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n); /* to bfloat16 */

@@ -1,7 +1,8 @@
 /* Linear layers by cuBLAS. Its matrices lie column by column, so that a row of numbers here is a column there. */
 #include "device/cuda/card.h"
 
-/* One product there: c[m][n] = a[m][k] b[k][n], a and b turned where so said; the three are matrices of `rows` numbers to a column. */
+/* One product there: c[m][n] = a[m][k] b[k][n], a and b turned where so said; the three are matrices of `rows` numbers
+ * to a column. */
 typedef struct matrix {
     const void *at;
     int rows;

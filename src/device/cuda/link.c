@@ -1,5 +1,5 @@
-/* Transfers between this card and those of other ranks. They take their turn in the card's stream, and come to an end when the others
- * hand in theirs: who waits for the stream looks at how they are meanwhile. */
+/* Transfers between this card and those of other ranks. They take their turn in the card's stream, and come to an end
+ * when the others hand in theirs: who waits for the stream looks at how they are meanwhile. */
 #include "device/cuda/card.h"
 
 #include <stdio.h>

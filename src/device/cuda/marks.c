@@ -1,5 +1,5 @@
-/* Marks in a card's stream: events, whose distance to the last one the card knows to half a microsecond. The last one is at the moment at
- * which the host has waited for it, as nearly as the host comes to know. */
+/* Marks in a card's stream: events, whose distance to the last one the card knows to half a microsecond. The last one
+ * is at the moment at which the host has waited for it, as nearly as the host comes to know. */
 #include "device/cuda/card.h"
 
 #include <stdlib.h>

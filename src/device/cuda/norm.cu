@@ -1,15 +1,15 @@
-/* BatchNorm, and sums over a channel. Every sum is cut into chunks by shape; within a chunk the threads that have the same channels take
- * its rows in turn, and their sums are added in order, as are those of the chunks. Statistics take one pass: a thread sums what its
- * numbers differ from its first one by, and the squares of that, which makes its mean and the squares of what differs from that; those
- * of a chunk's threads, and of all chunks, are put together by T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the
- * sample variance" (1983). */
+/* BatchNorm, and sums over a channel. Every sum is cut into chunks by shape; within a chunk the threads that have the
+ * same channels take its rows in turn, and their sums are added in order, as are those of the chunks. Statistics take
+ * one pass: a thread sums what its numbers differ from its first one by, and the squares of that, which makes its mean
+ * and the squares of what differs from that; those of a chunk's threads, and of all chunks, are put together by T. F.
+ * Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance" (1983). */
 #include "device/cuda/numbers.cuh"
 
 namespace
 {
 
-/* The terms of the two sums that a channel can have: what a thread gets ready of V channels, CONSTANTS numbers of each, what it loads of a
- * row, and what it adds. */
+/* The terms of the two sums that a channel can have: what a thread gets ready of V channels, CONSTANTS numbers of each,
+ * what it loads of a row, and what it adds. */
 template <typename T> struct plain {
     enum { AT_ONCE = 4 /* rows, to wait less for memory */, CONSTANTS = 0, BLOCKS = 4 /* at least, at once */ };
     const T *x;

@@ -1,4 +1,5 @@
-/* What the kernels share: activations of either type read as float, loads of several numbers, and sums in a fixed order. */
+/* What the kernels share: activations of either type read as float, loads of several numbers, and sums in a fixed
+ * order. */
 #ifndef LS_DEVICE_CUDA_NUMBERS_CUH
 #define LS_DEVICE_CUDA_NUMBERS_CUH
 
@@ -65,7 +66,8 @@ __device__ inline float ls_relu_of(float x)
     return x < 0 ? 0 : x;
 }
 
-/* The sum over a block's threads, known to thread 0: a tree over the thread's number. blockDim.x is a power of two, at most 1024. */
+/* The sum over a block's threads, known to thread 0: a tree over the thread's number. blockDim.x is a power of two, at
+ * most 1024. */
 __device__ inline float ls_block_sum(float x)
 {
     __shared__ float of[1024];
@@ -80,8 +82,8 @@ __device__ inline float ls_block_sum(float x)
     return of[0];
 }
 
-/* The sum of a column's chunks, each a term(chunk), for thread (x, 0) of a block of LS_CUDA_COLUMN by LS_CUDA_FINISH; threads without a
- * column have no chunks. */
+/* The sum of a column's chunks, each a term(chunk), for thread (x, 0) of a block of LS_CUDA_COLUMN by LS_CUDA_FINISH;
+ * threads without a column have no chunks. */
 template <typename Term> __device__ float ls_sum_of(int chunks, Term term)
 {
     __shared__ float of[LS_CUDA_FINISH][LS_CUDA_COLUMN];
@@ -105,7 +107,8 @@ inline unsigned ls_columns_of(size_t columns)
 
 #define LS_FINISHING dim3(LS_CUDA_COLUMN, LS_CUDA_FINISH)
 
-/* Calls a launch function template with how many neighbouring channels a thread loads at once: 16 bytes of them, or 4, or 2, or 1. */
+/* Calls a launch function template with how many neighbouring channels a thread loads at once: 16 bytes of them, or 4,
+ * or 2, or 1. */
 #define LS_BY_VECTOR(T, channels, function, ...)                                                                       \
     do {                                                                                                               \
         if ((channels) % (16 / (int)sizeof(T)) == 0)                                                                   \

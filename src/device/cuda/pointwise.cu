@@ -112,7 +112,8 @@ void launch_copy(cudaStream_t stream, void *whole, void *part, ls_cuda_shape sha
                                                                                      shape.c, whole_c, first, to_whole);
 }
 
-/* A block at a time treats one image, whose stream it derives once. A number is dropped where its 53 bits are below `least`. */
+/* A block at a time treats one image, whose stream it derives once. A number is dropped where its 53 bits are below
+ * `least`. */
 template <typename T>
 __global__ void drop(T *y, const T *x, ls_cuda_drawn drawn, ls_cuda_shape s, uint64_t least, float scale)
 {

@@ -1,4 +1,5 @@
-/* Pools: a thread for some neighbouring channels of a place of the result, which takes its terms in the order of op.h. */
+/* Pools: a thread for some neighbouring channels of a place of the result, which takes its terms in the order of
+ * op.h. */
 #include "device/cuda/numbers.cuh"
 
 namespace

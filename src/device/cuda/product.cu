@@ -1,7 +1,8 @@
-/* Direct convolutions in float32 as products of matrices, c[m][n] = the sum over k of a[m][k] b[k][n], multiply-adds from the first k to the
- * last. Of the three matrices none is written out: a and b are maps and packed weights, read where a window has them. A block has M by N
- * numbers of c, a thread 8 by N / 16, and all share tiles of K numbers in depth in two halves, of which one is filled while the other
- * is multiplied. Channels are multiples of 4, and weights packed, [out][tap][in]. */
+/* Direct convolutions in float32 as products of matrices, c[m][n] = the sum over k of a[m][k] b[k][n], multiply-adds
+ * from the first k to the last. Of the three matrices none is written out: a and b are maps and packed weights, read
+ * where a window has them. A block has M by N numbers of c, a thread 8 by N / 16, and all share tiles of K numbers in
+ * depth in two halves, of which one is filled while the other is multiplied. Channels are multiples of 4, and weights
+ * packed, [out][tap][in]. */
 #include "device/cuda/numbers.cuh"
 
 namespace
@@ -16,8 +17,8 @@ __device__ four none()
     return {{0, 0, 0, 0}};
 }
 
-/* ---- Operands. `start` has a thread begin at its line and k, `next` reads four numbers and goes on by K: those of four k where ALONG,
- * else those of four lines. ---- */
+/* ---- Operands. `start` has a thread begin at its line and k, `next` reads four numbers and goes on by K: those of
+ * four k where ALONG, else those of four lines. ---- */
 
 /* Taps and channels, one after another. */
 struct depth {

@@ -318,11 +318,8 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
     }
     ls_card_kept *kept = place_to_keep(card);
     *first = true;
-    *kept = (ls_card_kept){.form = *form,
-                           .strand = card->strand,
-                           .images = there->images,
-                           .changes = there->changes,
-                           .used = card->runs};
+    *kept = (ls_card_kept){
+        .form = *form, .strand = card->strand, .images = there->images, .changes = there->changes, .used = card->runs};
     return kept;
 }
 

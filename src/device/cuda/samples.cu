@@ -1,4 +1,5 @@
-/* What comes from the host and goes there: images from bytes, rows of floats in C order; and reshaping by that order. */
+/* What comes from the host and goes there: images from bytes, rows of floats in C order; and reshaping by that
+ * order. */
 #include "device/cuda/numbers.cuh"
 
 namespace

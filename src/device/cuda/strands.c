@@ -1,5 +1,6 @@
-/* Streams beside the card's own, in which runs of plans happen beside one another: the kernels of a small shard do not fill a card. The
- * card's own stream, the line, waits for all of them before anything else is done, and they wait for what was done. */
+/* Streams beside the card's own, in which runs of plans happen beside one another: the kernels of a small shard do not
+ * fill a card. The card's own stream, the line, waits for all of them before anything else is done, and they wait for
+ * what was done. */
 #include "device/cuda/card.h"
 
 ls_card *ls_card_in_line(ls_unit *unit)
@@ -87,9 +88,9 @@ static bool wait_for_line(ls_card *card, ls_card_strand *strand)
     return card->unit.status == LS_OK;
 }
 
-/* The libraries' handles have a stream, and cuBLAS's a workspace, which it forgets with the stream. Each strand has its own: with the
- * library's, products in a captured run would allocate, and with one for several streams cuBLAS would choose by what else is under way, and
- * bits would change. */
+/* The libraries' handles have a stream, and cuBLAS's a workspace, which it forgets with the stream. Each strand has its
+ * own: with the library's, products in a captured run would allocate, and with one for several streams cuBLAS would
+ * choose by what else is under way, and bits would change. */
 bool ls_card_take_libraries(ls_card *card, int number)
 {
     ls_card_strand *strand = &card->strands[number];

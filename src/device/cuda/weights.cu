@@ -4,9 +4,9 @@
 namespace
 {
 
-/* packed[o][tap][i] from w[o][i][tap], or the other way, by way of shared memory, so that neighbouring threads read and write neighbouring
- * numbers on both sides. A block has `each` input channels at a time, of which one's taps fit. What is packed has wide_out and wide_in
- * channels; those that w has not are zero. */
+/* packed[o][tap][i] from w[o][i][tap], or the other way, by way of shared memory, so that neighbouring threads read and
+ * write neighbouring numbers on both sides. A block has `each` input channels at a time, of which one's taps fit. What
+ * is packed has wide_out and wide_in channels; those that w has not are zero. */
 template <typename T, bool packing>
 __global__ void turn(T *packed, float *w, unsigned out, unsigned in, unsigned wide_out, unsigned wide_in, unsigned taps,
                      unsigned each)

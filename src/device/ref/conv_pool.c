@@ -1,5 +1,5 @@
-/* A convolution, its relu and the average of windows of 2 x 2, by the operations that it stands for: the map between lies in the
- * scratch, and is known by its signs alone afterwards. */
+/* A convolution, its relu and the average of windows of 2 x 2, by the operations that it stands for: the map between
+ * lies in the scratch, and is known by its signs alone afterwards. */
 #include "device/ref/ref.h"
 
 /* `y` is what the pool gives. */

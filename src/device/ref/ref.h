@@ -27,7 +27,7 @@ ls_kernel ls_ref_custom, ls_ref_custom_backward;
 ls_kernel ls_ref_reshape;
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
-size_t ls_ref_winograd_scratch(const ls_op_call *call); /* both directions */
+size_t ls_ref_winograd_scratch(const ls_op_call *call);  /* both directions */
 size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);
 size_t ls_ref_custom_scratch(const ls_op_call *call);
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);

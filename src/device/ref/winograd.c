@@ -15,7 +15,8 @@ typedef struct phase {
     int places, distinct;
 } phase;
 
-/* The map that is cut into tiles; with a stride the tiles are those of y or dy in any case, as quarters of dx are as large. */
+/* The map that is cut into tiles; with a stride the tiles are those of y or dy in any case, as quarters of dx are as
+ * large. */
 static const ls_operand *tiled_map(const ls_op_call *call)
 {
     const ls_attributes *a = call->attributes;

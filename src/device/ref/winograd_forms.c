@@ -143,7 +143,8 @@ static void sums_37(const float *m, int m_step, float *g, int g_step)
     g[2 * g_step] = g[2 * g_step] + m[8 * m_step];
 }
 
-/* Eight products are those of 0, of the pairs 1 and -1, 2 and -2, 1/2 and -1/2, and of infinity: each pair's sum and difference. */
+/* Eight products are those of 0, of the pairs 1 and -1, 2 and -2, 1/2 and -1/2, and of infinity: each pair's sum and
+ * difference. */
 typedef struct pairs {
     float a, b, c, d, e, f;
 } pairs;

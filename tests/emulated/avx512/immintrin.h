@@ -1,5 +1,5 @@
-/* AVX-512's instructions for processors that have none: found before the compiler's header of this name, it adds SIMDe's, which are made
- * of AVX2's and give the same bits. */
+/* AVX-512's instructions for processors that have none: found before the compiler's header of this name, it adds
+ * SIMDe's, which are made of AVX2's and give the same bits. */
 #ifndef LOCKSTEP_TESTS_EMULATED_AVX512_H
 #define LOCKSTEP_TESTS_EMULATED_AVX512_H
 

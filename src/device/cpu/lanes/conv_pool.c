@@ -1,4 +1,5 @@
-/* CONV_POOL and its gradients: a first layer's map is as large as what it is made of is small, so that it is never stored. */
+/* CONV_POOL and its gradients: a first layer's map is as large as what it is made of is small, so that it is never
+ * stored. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/plane.h"
 
@@ -131,7 +132,8 @@ typedef struct slopes {
     float dw[TAPS][LS_LANES], db[LS_LANES]; /* by lane */
 } slopes;
 
-/* Of vector v of the lanes. A row's d is summed by itself, as the plane sum is; products go on through all rows and groups. */
+/* Of vector v of the lanes. A row's d is summed by itself, as the plane sum is; products go on through all rows and
+ * groups. */
 LS_INLINE void slopes_of(slopes *s, const int v)
 {
     vf acc[TAPS], total = vf_zero();

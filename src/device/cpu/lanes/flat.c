@@ -10,8 +10,8 @@ static void add(float *out, const float *a, const float *b, size_t n)
         out[i] = a[i] + b[i];
 }
 
-/* The update of LS_VL weights. A number times zero is zero exactly where it is finite, so that one sum, `check`, remembers whether all
- * were. */
+/* The update of LS_VL weights. A number times zero is zero exactly where it is finite, so that one sum, `check`,
+ * remembers whether all were. */
 typedef vf update_vector(float *out, const float *w, float *const moments[], vf g, const void *how, vf check);
 
 /* Inlined with the rule, so that what does not change is looked at once. */

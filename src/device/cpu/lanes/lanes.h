@@ -6,8 +6,9 @@
  *
  * vm_bits gives a bit for each lane, lane 0 in bit 0; vm_of_bits takes a vector's lanes from bit `from` on.
  *
- * vf_stream stores to a multiple of LS_VL floats and around the caches where the machine can, so that no line is fetched only to be
- * overwritten; lanes_streamed comes after the last of a call's, before another core may read them. */
+ * vf_stream stores to a multiple of LS_VL floats and around the caches where the machine can, so that no line is
+ * fetched only to be overwritten; lanes_streamed comes after the last of a call's, before another core may read
+ * them. */
 #ifndef LS_DEVICE_CPU_LANES_LANES_H
 #define LS_DEVICE_CPU_LANES_LANES_H
 

@@ -1,5 +1,5 @@
-/* CONV_WEIGHT of linear layers, whose maps have one place: after as many products as there are groups of images a sum is over, so that
- * its lanes are added right where it was made. */
+/* CONV_WEIGHT of linear layers, whose maps have one place: after as many products as there are groups of images a sum
+ * is over, so that its lanes are added right where it was made. */
 #include "device/cpu/lanes/cut.h"
 
 enum {

@@ -5,7 +5,8 @@
 #include "base/math.h"
 #include "device/cpu/lanes/plane.h"
 
-/* Of each lane's x[features] the largest, m, the sum s of exp(x - m), and y = exp(x - m) / s; lanes without an image get y = 0. */
+/* Of each lane's x[features] the largest, m, the sum s of exp(x - m), and y = exp(x - m) / s; lanes without an image
+ * get y = 0. */
 LS_INLINE void softmax_group(const float *x, int features, int lanes, float m[LS_LANES], float s[LS_LANES], float *y)
 {
     for (int lane = 0; lane < LS_LANES; lane++)

@@ -225,7 +225,8 @@ static int list_places(const sums *s, int groups, int rows)
     return n;
 }
 
-/* Adds the lanes of a run's accumulators. A zero's sign depends on the lanes without an image, so that 0 is added last. */
+/* Adds the lanes of a run's accumulators. A zero's sign depends on the lanes without an image, so that 0 is added
+ * last. */
 static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
 {
     for (int i = 0; i < ob; i++) {

@@ -1,9 +1,9 @@
-/* WINOGRAD and WINOGRAD_DATA: blocks of tiles, taken across rows and groups of images, go through a matrix product a place.
- * A strided convolution does so phase by phase, of which the later ones add to y.
+/* WINOGRAD and WINOGRAD_DATA: blocks of tiles, taken across rows and groups of images, go through a matrix product a
+ * place. A strided convolution does so phase by phase, of which the later ones add to y.
  *
- * V of a block (E where the gradient is WINOGRAD transposed) is transformed once; a chunk of outputs' M stays in a cache until its tiles
- * are written to y. U is transformed once where it is small beside the tiles, else chunk by chunk just before its use, so that it never
- * travels to memory and back. */
+ * V of a block (E where the gradient is WINOGRAD transposed) is transformed once; a chunk of outputs' M stays in a
+ * cache until its tiles are written to y. U is transformed once where it is small beside the tiles, else chunk by chunk
+ * just before its use, so that it never travels to memory and back. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/winograd.h"
 
@@ -41,8 +41,8 @@ static const ls_operand *tiled_map(const ls_op_call *call)
     return by_x ? &call->in[0] : &call->out[0];
 }
 
-/* Whether all of U is made in advance, which decides on how the work is cut, alike for all phases: by the first one, which has the
- * most places. */
+/* Whether all of U is made in advance, which decides on how the work is cut, alike for all phases: by the first one,
+ * which has the most places. */
 static int all_u_is_small(const ls_op_call *call)
 {
     const tiling t = tiling_of(call->attributes, tiled_map(call), tiled_map(call), 0, 0);
@@ -253,8 +253,8 @@ static fetch fetch_of(const winograd *j, int product, int panels, const float *u
     return (fetch){u + (product - TILES) % panels * j->u_panel, PANEL};
 }
 
-/* M of some outputs, the first of a panel, and one block of tiles. While some channels' products are made the next ones' V and U
- * are asked for, as those of all places are too much for the second cache. */
+/* M of some outputs, the first of a panel, and one block of tiles. While some channels' products are made the next
+ * ones' V and U are asked for, as those of all places are too much for the second cache. */
 static void multiply(const winograd *j, const float *u, int outputs, const float *v)
 {
     const int panels = (outputs + PANEL - 1) / PANEL;
@@ -402,8 +402,9 @@ static void write_block(const winograd *j, int block, int output, int outputs)
             write_tile(j, block * TILES + t, j->m + t * LS_LANES, output, outputs);
 }
 
-/* Blocks that must be in one part, where parts are of blocks: U is small, so that each part makes all of it. 0 where parts are of
- * panels, each with its own U: the tiles are few, or overlap in dx and share a block with another map's. */
+/* Blocks that must be in one part, where parts are of blocks: U is small, so that each part makes all of it. 0 where
+ * parts are of panels, each with its own U: the tiles are few, or overlap in dx and share a block with another
+ * map's. */
 static int blocks_together(const winograd *j)
 {
     const int map = j->map.rows * j->map.columns;

@@ -58,7 +58,8 @@ LS_INLINE int distinct_of(const tiling *t, int place)
     return (form_distinct(t->down) > 1 ? i : 0) * form_distinct(t->along) + (form_distinct(t->along) > 1 ? k : 0);
 }
 
-/* What is compiled once for each pair of forms is chosen by `switch (pair_of(t)) { EACH_PAIR(DO) }`, with DO(down, along) a call. */
+/* What is compiled once for each pair of forms is chosen by `switch (pair_of(t)) { EACH_PAIR(DO) }`, with DO(down,
+ * along) a call. */
 #define PAIR(down, along) ((down)*8 + (along))
 #define ONE_PAIR(DO, down, along)                                                                                      \
     case PAIR(down, along):                                                                                            \
@@ -93,7 +94,8 @@ LS_INLINE spot spot_of(const tiling *t, int tile)
     return (spot){tile / map, at / t->columns * t->tile, at % t->columns * t->tile};
 }
 
-/* A tile of y or dy: its place in channel 0, how much of it lies inside the map, and the floats from one to the next. */
+/* A tile of y or dy: its place in channel 0, how much of it lies inside the map, and the floats from one to the
+ * next. */
 typedef struct tile {
     float *at;
     int rows, columns;

@@ -56,8 +56,8 @@ LS_INLINE line line_load(const int n, const float *from, ptrdiff_t step)
                    n > 7 ? vf_load(from + 7 * step) : zero, n > 8 ? vf_load(from + 8 * step) : zero}};
 }
 
-/* What steps down the columns made, [row][column]; the steps along the rows take it from there. The loops over columns and rows stay
- * loops: unrolled, they are more code than the processor keeps decoded, and take half as long again. */
+/* What steps down the columns made, [row][column]; the steps along the rows take it from there. The loops over columns
+ * and rows stay loops: unrolled, they are more code than the processor keeps decoded, and take half as long again. */
 typedef vf square[WINDOW][WINDOW];
 
 LS_INLINE void square_put(square half, const int c, const vf *column, const int n)
@@ -112,7 +112,8 @@ LS_INLINE void eight_inputs(const vf *d, vf *v)
     v[7] = vf_fma_by(5.25f, vf_sub(d[3], d[5]), vf_sub(d[7], d[1]));
 }
 
-/* ---- F(7 x 7, 3 x 3), whose points are in pairs, each with a function of its own as in a loop compilers lose sight of registers ---- */
+/* ---- F(7 x 7, 3 x 3), whose points are in pairs, each with a function of its own as in a loop compilers lose sight of
+ * registers ---- */
 
 LS_INLINE vf weighted(const float *k, vf a, vf b, vf c, vf d)
 {

@@ -1,9 +1,9 @@
 /* WINOGRAD_WEIGHT: a matrix product a place, of E from dy and V from x, whose sums run over tiles and images. A strided
  * convolution's taps come phase by phase.
  *
- * The images are turned out of the lanes and channels of x into them: a product then broadcasts a number of E to a vector
- * of channels, and no lanes need adding at the end. Runs of tiles are transformed one after another, and their products
- * join M; a chunk of M is as large as the second cache likes. */
+ * The images are turned out of the lanes and channels of x into them: a product then broadcasts a number of E to a
+ * vector of channels, and no lanes need adding at the end. Runs of tiles are transformed one after another, and their
+ * products join M; a chunk of M is as large as the second cache likes. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/winograd.h"
 
@@ -217,8 +217,8 @@ static void multiply(const sums *s, int output, int outputs, int channels, const
     }
 }
 
-/* The weights of one output and a vector of channels, from the first of its taps, which lie `row` and `column` floats apart. A zero's
- * sign depends on the lanes without an image, so that 0 is added last. */
+/* The weights of one output and a vector of channels, from the first of its taps, which lie `row` and `column` floats
+ * apart. A zero's sign depends on the lanes without an image, so that 0 is added last. */
 LS_INLINE void transform_sums(const form down, const form along, const float *m, ptrdiff_t m_place, float *g,
                               ptrdiff_t row, ptrdiff_t column)
 {
