@@ -27,8 +27,8 @@ else
 fi
 sources | xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; wide = 1 } END { exit wide }' || status=1
 
-# Names of ours and of others: dout is the slope of out, Paeth a filter of PNG.
-known=dout,paeth,nd,fo,childs,nneeded
+# Names of ours and of others: dout is the slope of out, Toom a mathematician, Paeth a filter of PNG.
+known=dout,toom,paeth,nd,fo,childs,nneeded
 if ! command -v codespell >/dev/null 2>&1; then
     echo "not run: spelling: there is no codespell"
 else
