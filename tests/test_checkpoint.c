@@ -55,7 +55,7 @@ static void several_saves_and_their_notes(void **state)
     assert_false(ls_checkpoint_load(r.kept, NULL)); /* none yet, and no failure */
     assert_null(ls_checkpoint_note(r.kept, "sum"));
     for (int k = 1; k <= 7; k += 2) {
-        char text[16];
+        char text[24];
         snprintf(text, sizeof text, "%d \"\xc3\xa9\"", k);
         train(&r, k);
         ls_checkpoint_save(r.kept, (ls_note[]){{"sum", text}, {"empty", NULL}, {NULL, NULL}});

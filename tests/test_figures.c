@@ -264,8 +264,8 @@ static const char *view(const view_state *state, const history *h, const loads *
 
 static void assert_shows(const char *text, const char *wanted)
 {
-    if (!strstr(text, wanted))
-        fail_msg("no '%s' in\n%s", wanted, text);
+    if (!text || !strstr(text, wanted))
+        fail_msg("no '%s' in\n%s", wanted, text ? text : "(null)");
 }
 
 /* As many signs in a row, behind `before`. */

@@ -411,7 +411,7 @@ static void names_go_with_their_tensors(void **state)
     ls_tensor *last = ls_track(ls_randn(s, "weights", 1, LS_SHAPE(2)));
     long before = 0;
     for (int i = 0; i < 1000; i++) {
-        char key[32];
+        char key[48];
         if (i == 1)
             before = test_alive(&c);
         int scope = ls_enter(s);
