@@ -65,6 +65,7 @@ static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
         return;
     p->outgoing = (told){*mine, last};
     p->sending = wire->send(wire->user, slot_of(cluster, r) + 1, r, LS_TAG_SIGN, &p->outgoing, sizeof p->outgoing);
+    p->broken = !p->sending;
     p->sent_last = last;
 }
 
