@@ -22,14 +22,22 @@ wrong() {
     failures=$((failures + 1))
 }
 
-# runs STATUS ARGUMENTS...: the program ends with this status; its output is in $work/out and $work/err.
+# ends_as STATUS NAME COMMAND ARGUMENTS...: a command, of this name in messages, ends with this status; its output is in $work/out and
+# $work/err.
+ends_as() {
+    expected=$1 called=$2 ran=$3
+    shift 3
+    called="$called $*"
+    "$ran" "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    [ "$got" = "$expected" ] || wrong "$called: status $got, not $expected"
+}
+
+# runs STATUS ARGUMENTS...: the same of the program.
 runs() {
     expected=$1
     shift
-    called="lockstep $*"
-    "$program" "$@" >"$work/out" 2>"$work/err"
-    got=$?
-    [ "$got" = "$expected" ] || wrong "$called: status $got, not $expected"
+    ends_as "$expected" lockstep "$program" "$@"
 }
 
 # one_line PATTERN: stderr is one line that begins with `lockstep: ` and matches.

@@ -14,10 +14,7 @@ trains() { # OPTIONS...
 step() { # STATUS ARGUMENTS...
     expected=$1
     shift
-    called="one_step $*"
-    "$one_step" "$@" >"$work/out" 2>"$work/err"
-    got=$?
-    [ "$got" = "$expected" ] || wrong "$called: status $got, not $expected"
+    ends_as "$expected" one_step "$one_step" "$@"
 }
 
 # Weights that have learned something, and 20 images: four lanes have two, the others one.
