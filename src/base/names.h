@@ -1,4 +1,5 @@
-/* Texts of a session, each kept once: equal texts have equal pointers, and are found by their hash. */
+/* Texts, each kept once: equal texts have equal pointers, and are found by their hash. A session has such names, see
+ * ls_intern in base/session.h. */
 #ifndef LS_BASE_NAMES_H
 #define LS_BASE_NAMES_H
 
@@ -18,14 +19,14 @@ typedef struct ls_names {
     size_t n;
 } ls_names;
 
-/* For the session's life. "" when memory runs out. */
-const char *ls_intern(ls_session *session, const char *text);
+/* For the names' life. "" when memory runs out. */
+const char *ls_names_intern(ls_context *context, ls_names *names, const char *text);
 
 /* Until as many have dropped it as have held it; a name that one uses for a step is gone after it. "" when memory runs
- * out. What ls_intern returned, "" too, may be dropped by whoever treats all names alike. */
-const char *ls_name_hold(ls_session *session, const char *text);
-void ls_name_drop(ls_session *session, const char *name);
+ * out. What ls_names_intern returned, "" too, may be dropped by whoever treats all names alike. */
+const char *ls_names_hold(ls_context *context, ls_names *names, const char *text);
+void ls_names_drop(ls_context *context, ls_names *names, const char *text);
 
-void ls_names_free(ls_session *session);
+void ls_names_free(ls_context *context, ls_names *names);
 
 #endif

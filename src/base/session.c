@@ -52,6 +52,21 @@ void ls_release_kept(ls_session *session)
     }
 }
 
+const char *ls_intern(ls_session *session, const char *text)
+{
+    return ls_names_intern(&session->context, &session->names, text);
+}
+
+const char *ls_name_hold(ls_session *session, const char *text)
+{
+    return ls_names_hold(&session->context, &session->names, text);
+}
+
+void ls_name_drop(ls_session *session, const char *name)
+{
+    ls_names_drop(&session->context, &session->names, name);
+}
+
 void ls_counted_hold(ls_counted *counted)
 {
     if (counted)

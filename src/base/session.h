@@ -53,6 +53,11 @@ void ls_release_owned(ls_session *session, const ls_owned *mark);
 void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what);
 void ls_release_kept(ls_session *session);
 
+/* Of the session's names (base/names.h): until ls_close, or until as many have dropped it as have held it. */
+const char *ls_intern(ls_session *session, const char *text);
+const char *ls_name_hold(ls_session *session, const char *text);
+void ls_name_drop(ls_session *session, const char *name);
+
 /* What is freed by the last one who holds it. */
 typedef struct ls_counted {
     atomic_int holders;

@@ -104,7 +104,7 @@ ls_status ls_close(ls_session *session)
     ls_tensors_free(session);
     ls_cores_free(session);
     ls_release_kept(session);
-    ls_names_free(session);
+    ls_names_free(&session->context, &session->names);
     pthread_mutex_destroy(&session->feeds_lock);
     ls_status status = ls_status_of(session);
     ls_context context = session->context; /* its allocator outlives the memory it stands in */

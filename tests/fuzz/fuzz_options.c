@@ -47,7 +47,7 @@ static void read_devices(const char *text)
     }
     must(strlen(ls_devices_str(&session, devices)) >= 2);
     ls_release_kept(&session);
-    ls_names_free(&session);
+    ls_names_free(&session.context, &session.names);
     session.context.status = LS_OK; /* whose message quotes the list */
     *session.context.message = 0;
     fuzz_end(&session.context);
