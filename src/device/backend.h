@@ -33,6 +33,10 @@ typedef struct ls_backend {
     int lanes;
 } ls_backend;
 
+/* An update by its rule's kernel. `moments` are those of the run's first weight; NULL where none are kept. */
+int ls_backend_update(const ls_backend *backend, float *out, const float *w, float *moments, const float *g, size_t n,
+                      const ls_update *how);
+
 /* The specification. Every slot is filled. */
 const ls_backend *ls_backend_ref(void);
 

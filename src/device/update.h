@@ -43,9 +43,4 @@ typedef struct ls_update {
     };
 } ls_update;
 
-struct ls_backend;
-/* By the rule's kernel. `moments` are those of the run's first weight; NULL where none are kept. */
-int ls_backend_update(const struct ls_backend *backend, float *out, const float *w, float *moments, const float *g,
-                      size_t n, const ls_update *how);
-
 #endif
