@@ -10,6 +10,7 @@
 #include "comm/link.h"
 #include "device/cards.h"
 #include "device/cuda/geometry.h"
+#include "device/open.h"
 #include "graph/lower.h"
 #include "not_run.h"
 #include "parallel/network.h"

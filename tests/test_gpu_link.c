@@ -7,6 +7,7 @@
 #include "base/timer.h"
 #include "comm/link.h"
 #include "device/cards.h"
+#include "device/open.h"
 #include "not_run.h"
 #include "support.h"
 #include "thread_wire.h"

@@ -11,6 +11,7 @@
 
 #include "base/session.h"
 #include "device/cards.h"
+#include "device/open.h"
 
 /* How far a result may be off, as the norm of the difference relative to the norm: f32 adds in other orders, TF32 has
  * 10 bits behind the point, bfloat16 7, and what goes in is rounded alike. */

@@ -1,4 +1,6 @@
 /* Lists of devices, read and written. */
+#include "device/devices.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,22 +1,5 @@
 #include "device/unit.h"
 
-#include "base/cores.h"
-#include "device/cards.h"
-#include "device/cpu/unit.h"
-#include "device/watch.h"
-
-int ls_unit_number(ls_device device)
-{
-    return device.type == LS_CUDA ? LS_MAX_DEVICES + ls_card_number(device) : device.index % ls_core_count();
-}
-
-ls_unit *ls_unit_open(ls_context *context, const ls_options *options, ls_device device)
-{
-    if (device.type == LS_CUDA)
-        return ls_card_open(context, options->dtype, ls_card_number(device));
-    return ls_cpu_unit_open(context, options->isa, ls_unit_number(device));
-}
-
 void ls_unit_close(ls_unit *unit)
 {
     if (unit)
@@ -53,6 +36,6 @@ ls_status ls_unit_finish(ls_unit *unit, bool *finite)
     if (!unit->type->finish(unit) && finite)
         *finite = false;
     if (unit->watch)
-        ls_watch_read(unit);
+        unit->watched(unit);
     return ls_unit_check(unit);
 }

@@ -124,23 +124,14 @@ struct ls_unit {
     /* Of a joined one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;
-    struct ls_watch *watch; /* watch.h; while there is one no run is kept. NULL: nobody measures */
-    ls_status status;       /* what went wrong there, and stays so */
+    struct ls_watch *watch;         /* watch.h; while there is one no run is kept. NULL: nobody measures */
+    void (*watched)(ls_unit *unit); /* while there is a watch: the unit has finished */
+    ls_status status;               /* what went wrong there, and stays so */
     const char *message;
 };
 
-/* The unit of a device, by options->isa and dtype. NULL after a failure. */
-ls_unit *ls_unit_open(ls_context *context, const ls_options *options, ls_device device);
+/* Opened by open.h. */
 void ls_unit_close(ls_unit *unit); /* NULL is fine */
-
-/* Equal for devices that have one unit between them: those of one core, or of one card. */
-int ls_unit_number(ls_device device);
-
-/* Raises LS_NO_DEVICE, or LS_BAD_ARGUMENT, for what is no device of this process. */
-ls_status ls_check_device(ls_session *session, ls_device device, const char *function);
-
-/* "cpu(0)", "gpu(0)", and of a card that is several devices "gpu(0.1)"; from any thread. Returns as snprintf. */
-int ls_device_write(char *text, size_t size, ls_device device);
 
 /* As ls_alloc, in the unit's memory. */
 void *ls_unit_alloc(ls_unit *unit, size_t count, size_t size, const char *what);

@@ -1,5 +1,26 @@
 #include "device/watch.h"
 
+/* The unit has finished: enters all that was noted. */
+static void enter(ls_unit *unit)
+{
+    ls_watch *watch = unit->watch;
+    for (int i = 0; i < watch->n; i++) {
+        ls_noted *one = &watch->noted[i];
+        ls_watched *of = one->of;
+        one->span.begin = unit->type->reached(unit, one->from);
+        one->span.end = unit->type->reached(unit, one->to);
+        const double took = one->span.end - one->span.begin;
+        if (one->seconds)
+            *one->seconds += took;
+        *(one->span.kind == LS_SPAN_OPERATION  ? &of->computing
+          : one->span.kind == LS_SPAN_CARD_SUM ? &of->summing
+                                               : &of->copying) += took;
+        if (of->spans)
+            ls_spans_keep(of->spans, one->span);
+    }
+    watch->n = 0;
+}
+
 ls_watch *ls_watch_begin(ls_unit *unit)
 {
     ls_context *context = unit->context;
@@ -12,6 +33,7 @@ ls_watch *ls_watch_begin(ls_unit *unit)
         ls_release(context, watch);
         return NULL;
     }
+    unit->watched = enter;
     return unit->watch = watch;
 }
 
@@ -41,24 +63,4 @@ int ls_watch_note(ls_unit *unit, int from, ls_span_kind kind, int number, double
                                           .from = from,
                                           .to = to};
     return to;
-}
-
-void ls_watch_read(ls_unit *unit)
-{
-    ls_watch *watch = unit->watch;
-    for (int i = 0; i < watch->n; i++) {
-        ls_noted *one = &watch->noted[i];
-        ls_watched *of = one->of;
-        one->span.begin = unit->type->reached(unit, one->from);
-        one->span.end = unit->type->reached(unit, one->to);
-        const double took = one->span.end - one->span.begin;
-        if (one->seconds)
-            *one->seconds += took;
-        *(one->span.kind == LS_SPAN_OPERATION  ? &of->computing
-          : one->span.kind == LS_SPAN_CARD_SUM ? &of->summing
-                                               : &of->copying) += took;
-        if (of->spans)
-            ls_spans_keep(of->spans, one->span);
-    }
-    watch->n = 0;
 }

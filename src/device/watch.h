@@ -40,7 +40,4 @@ int ls_watch_mark(ls_unit *unit);
  * the unit has finished. Returns the mark behind it. */
 int ls_watch_note(ls_unit *unit, int from, ls_span_kind kind, int number, double *seconds);
 
-/* The unit has finished: enters all that was noted. */
-void ls_watch_read(ls_unit *unit);
-
 #endif

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/devices.h"
+
 enum { LEAST_SCOPES = 8, SLAB = 128 };
 
 ls_tensors *ls_tensors_of(ls_session *session)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/unit.h"
+#include "device/devices.h"
 
 enum { SHOWN = 10, EDGE = 3 }; /* of a dimension; when longer, so many at each end */
 

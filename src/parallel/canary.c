@@ -3,7 +3,7 @@
 #include "base/environment.h"
 #include "base/random.h"
 #include "base/session.h"
-#include "device/unit.h"
+#include "device/open.h"
 
 enum { IMAGES = 32, CHANNELS = 3, SIDE = 12, CLASSES = 10 };
 

@@ -1,5 +1,6 @@
 #include "parallel/core.h"
 
+#include "device/open.h"
 #include "graph/tensor.h"
 
 ls_core *ls_core_of(ls_session *session, ls_device device)

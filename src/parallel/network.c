@@ -5,6 +5,7 @@
 
 #include "base/environment.h"
 #include "data/data.h"
+#include "device/devices.h"
 #include "nn/init.h"
 #include "parallel/classes.h"
 #include "parallel/mirror.h"

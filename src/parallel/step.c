@@ -6,6 +6,7 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
+#include "device/devices.h"
 #include "parallel/clip.h"
 #include "parallel/exchange.h"
 #include "parallel/mirror.h"

@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/thread.h"
 #include "cluster/cluster.h"
+#include "device/open.h"
 
 /* Tasks are used again for other work, in no certain order: room for most kinds from the start, so that a loop soon
  * allocates nothing. */

@@ -4,6 +4,7 @@
 
 #include "base/environment.h"
 #include "base/random.h"
+#include "device/devices.h"
 #include "io/print.h"
 #include "parallel/copies.h"
 #include "parallel/network.h"

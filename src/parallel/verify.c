@@ -6,6 +6,7 @@
 
 #include "base/environment.h"
 #include "cluster/cluster.h"
+#include "device/devices.h"
 #include "parallel/mirror.h"
 #include "parallel/step.h"
 #include "parallel/trainer.h"

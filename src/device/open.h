@@ -1,0 +1,13 @@
+/* Which unit a device has: a core's or a card's. */
+#ifndef LS_DEVICE_OPEN_H
+#define LS_DEVICE_OPEN_H
+
+#include "device/unit.h"
+
+/* The unit of a device, by options->isa and dtype. NULL after a failure. */
+ls_unit *ls_unit_open(ls_context *context, const ls_options *options, ls_device device);
+
+/* Equal for devices that have one unit between them: those of one core, or of one card. */
+int ls_unit_number(ls_device device);
+
+#endif
