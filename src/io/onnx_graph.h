@@ -3,7 +3,7 @@
 #ifndef LS_IO_ONNX_GRAPH_H
 #define LS_IO_ONNX_GRAPH_H
 
-#include "io/onnx.h"
+#include "io/safetensors.h"
 #include "onnx.pb-c.h"
 
 typedef Ls__NodeProto ls_onnx_node;

@@ -2,6 +2,7 @@
 #ifndef LS_IO_ONNX_OPERATION_H
 #define LS_IO_ONNX_OPERATION_H
 
+#include "graph/tensor.h"
 #include "io/onnx_graph.h"
 
 /* Adds what computes t, the last node its numbers, from the values of the operands; NULL after a failure, which may be
