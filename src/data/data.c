@@ -2,7 +2,6 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "data/tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,12 +105,20 @@ static void file_order(ls_data *data)
     data->ordered = -1;
 }
 
+static void release_tally(ls_data *data)
+{
+    if (data->tally)
+        ls_release(data->context, data->tally->summary);
+    ls_release(data->context, data->tally);
+    data->tally = NULL;
+}
+
 static void release(void *object)
 {
     ls_data *data = object;
     ls_context *context = data->context;
     ls_images_release(context, &data->of);
-    ls_tally_free(context, data->tally);
+    release_tally(data);
     ls_release(context, data->order);
     ls_release(context, data);
 }
@@ -148,8 +155,7 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
 void ls_data_shorten(ls_data *data, int64_t rows)
 {
     data->rows = data->of.rows = rows;
-    ls_tally_free(data->context, data->tally); /* of more images than there are now */
-    data->tally = NULL;
+    release_tally(data); /* of more images than there are now */
     file_order(data);
 }
 

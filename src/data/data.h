@@ -2,6 +2,8 @@
 #ifndef LS_DATA_DATA_H
 #define LS_DATA_DATA_H
 
+#include <lockstep_data.h>
+
 #include "base/file.h"
 #include "base/session.h"
 
@@ -34,6 +36,13 @@ ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status be
 /* Names the classes: names[images->classes], which are copied. */
 ls_status ls_images_name(ls_context *context, ls_images *images, const char *const names[]);
 
+/* What the images and labels hold; counted by tally.h. */
+typedef struct ls_data_tally {
+    ls_data_counts counts;
+    int64_t of_class[LS_MOST_CLASSES]; /* images */
+    char *summary;                     /* once asked for */
+} ls_data_tally;
+
 struct ls_data {
     ls_session *session; /* first: ls_session_of reads it; NULL where only the context is known */
     ls_context *context;
@@ -44,11 +53,11 @@ struct ls_data {
     ls_augment augment;
     bool shuffle;
     uint64_t seed;
-    uint32_t *order;        /* [rows], of epoch `ordered` */
-    int64_t ordered;        /* -1: file order */
-    int64_t epoch;          /* of the next batch */
-    int64_t position;       /* the next batch's number within the epoch; all batches: the epoch's end comes next */
-    struct ls_tally *tally; /* what it holds (tally.h), once counted */
+    uint32_t *order;      /* [rows], of epoch `ordered` */
+    int64_t ordered;      /* -1: file order */
+    int64_t epoch;        /* of the next batch */
+    int64_t position;     /* the next batch's number within the epoch; all batches: the epoch's end comes next */
+    ls_data_tally *tally; /* once counted */
 };
 
 /* Takes the images over, also when it fails. `loader` may be NULL; its directory is not used. The first loader->limit

@@ -28,13 +28,14 @@ static void tell(const teller *to, const char *format, ...)
 }
 
 /* No image of `without` is of class k, but one of `with` is, where that is not NULL. */
-static bool lacks(const ls_tally *without, const ls_tally *with, int k)
+static bool lacks(const ls_data_tally *without, const ls_data_tally *with, int k)
 {
     return without->of_class[k] == 0 && (!with || with->of_class[k] > 0);
 }
 
 /* Names the classes that lack images, the first few of them; returns how many. */
-static int list_lacking(const ls_data *data, const ls_tally *without, const ls_tally *with, char text[MOST_TEXT])
+static int list_lacking(const ls_data *data, const ls_data_tally *without, const ls_data_tally *with,
+                        char text[MOST_TEXT])
 {
     int n = 0;
     size_t length = 0;
@@ -81,7 +82,7 @@ static void doubt_range(const ls_data *data, const ls_data_counts *counts, const
 }
 
 /* Images of the classes that another part lacks. */
-static int64_t images_of_lacking(const ls_data *data, const ls_tally *without, const ls_tally *with)
+static int64_t images_of_lacking(const ls_data *data, const ls_data_tally *without, const ls_data_tally *with)
 {
     int64_t n = 0;
     for (int k = 0; k < data->of.classes; k++)
@@ -89,7 +90,7 @@ static int64_t images_of_lacking(const ls_data *data, const ls_tally *without, c
     return n;
 }
 
-static void doubt_empty(const ls_data *data, const ls_tally *tally, const ls_tally *test, const teller *to)
+static void doubt_empty(const ls_data *data, const ls_data_tally *tally, const ls_data_tally *test, const teller *to)
 {
     char list[MOST_TEXT], also[64] = "";
     const int n = list_lacking(data, tally, NULL, list);
@@ -100,7 +101,7 @@ static void doubt_empty(const ls_data *data, const ls_tally *tally, const ls_tal
          data->rows < data->of.rows ? " within the limit" : "", also, list);
 }
 
-static void doubt_classes(const ls_data *data, const ls_tally *tally, const ls_tally *test, const teller *to)
+static void doubt_classes(const ls_data *data, const ls_data_tally *tally, const ls_data_tally *test, const teller *to)
 {
     char number[16];
     const bool limited = data->rows < data->of.rows, named = ls_data_class(data, 0) != NULL;
@@ -153,7 +154,8 @@ static bool same_range(const ls_data_counts *a, const ls_data_counts *b)
     return width <= other_range * other && other <= other_range * width && (a->least < 0) == (b->least < 0);
 }
 
-static void compare(const ls_data *train, const ls_tally *a, const ls_data *test, const ls_tally *b, const teller *to)
+static void compare(const ls_data *train, const ls_data_tally *a, const ls_data *test, const ls_data_tally *b,
+                    const teller *to)
 {
     char list[MOST_TEXT];
     if (!same_range(&a->counts, &b->counts))
@@ -174,7 +176,7 @@ ls_status ls_data_doubts(ls_data *train, ls_data *test, void (*told)(const char 
     if (!first || !told)
         return first ? ls_raise(first->context, LS_BAD_ARGUMENT, "ls_data_doubts: told is NULL") : LS_BAD_ARGUMENT;
     const teller to = {told, user};
-    const ls_tally *a = train ? ls_tally_of(train) : NULL, *b = test ? ls_tally_of(test) : NULL;
+    const ls_data_tally *a = train ? ls_tally_of(train) : NULL, *b = test ? ls_tally_of(test) : NULL;
     if ((train && !a) || (test && !b))
         return ls_context_status(first->context);
     doubt_layout(first, &to);

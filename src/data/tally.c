@@ -50,7 +50,7 @@ static void count_values(const ls_data *data, ls_data_counts *counts)
     counts->most = all.most / unit;
 }
 
-static void count_labels(const ls_data *data, ls_tally *tally)
+static void count_labels(const ls_data *data, ls_data_tally *tally)
 {
     ls_data_counts *counts = &tally->counts;
     for (int64_t i = 0; i < data->rows; i++)
@@ -64,7 +64,7 @@ static void count_labels(const ls_data *data, ls_tally *tally)
     }
 }
 
-const ls_tally *ls_tally_of(ls_data *data)
+const ls_data_tally *ls_tally_of(ls_data *data)
 {
     if (!data || ls_context_status(data->context) != LS_OK)
         return NULL;
@@ -73,13 +73,6 @@ const ls_tally *ls_tally_of(ls_data *data)
         count_labels(data, data->tally);
     }
     return data->tally;
-}
-
-void ls_tally_free(ls_context *context, ls_tally *tally)
-{
-    if (tally)
-        ls_release(context, tally->summary);
-    ls_release(context, tally);
 }
 
 const char *ls_tally_class(const ls_data *data, int label, char text[], size_t size)
@@ -95,7 +88,7 @@ ls_status ls_data_count(ls_data *data, ls_data_counts *counts)
     LS_OWN_ENVIRONMENT;
     if (!data || !counts)
         return data ? ls_raise(data->context, LS_BAD_ARGUMENT, "ls_data_count: counts is NULL") : LS_BAD_ARGUMENT;
-    const ls_tally *tally = ls_tally_of(data);
+    const ls_data_tally *tally = ls_tally_of(data);
     if (tally)
         *counts = tally->counts;
     return ls_context_status(data->context);
