@@ -13,7 +13,7 @@
 #include "not_run.h"
 #include "parallel/network.h"
 #include "parallel/stream.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 #include "training.h"
 
 enum { IMAGES = 22, SIDE = 6, CLASSES = 3, STEPS = 8, TOO_LONG = 60 /* seconds */ };

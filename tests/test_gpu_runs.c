@@ -14,7 +14,7 @@
 #include "device/cards.h"
 #include "not_run.h"
 #include "parallel/network.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 #include "tensors.h"
 #include "training.h"
 

@@ -1,7 +1,9 @@
 #include "parallel/calls.h"
-#include "base/environment.h"
 
 #include <string.h>
+
+#include "base/environment.h"
+#include "parallel/initialize.h"
 
 enum { LEAST_PARTS = 4 };
 
@@ -118,7 +120,7 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
     if (rows < 1)
         return LS_OK; /* an empty part of a batch */
     int images = rows < network->shard ? (int)rows : network->shard;
-    ls_program *program = ls_program_of(trace, LS_WANT_GRADIENT, false, images, NULL);
+    ls_program *program = ls_network_program(trace, LS_WANT_GRADIENT, false, images);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
         ls_check_rows(network, program->plan, rows, "ls_backward") != LS_OK)
         return ls_status_of(session);

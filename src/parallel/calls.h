@@ -7,9 +7,7 @@
 /* Lets work on a device read the weights: the call must lie on one of the network's devices. */
 ls_status ls_network_read(const ls_tensor *call);
 
-/* Runs a traced inference on all devices of the called network. */
-ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor);
-
 /* Puts the traced loss's backward pass among the network's pending parts. */
 ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss);
+
 #endif

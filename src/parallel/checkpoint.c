@@ -14,10 +14,10 @@
 #include "data/data.h"
 #include "io/folder.h"
 #include "optim/optimizer.h"
-#include "parallel/profile.h"
+#include "parallel/measure.h"
 #include "parallel/remember.h"
 #include "parallel/settings.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 #include "parallel/trainer.h"
 #include "parallel/weights.h"
 #include "parallel/whole.h"
@@ -282,7 +282,7 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
     int current = atomic_load(&network->current);
     memcpy(c->copy, network->weights[current], flat->trainable * sizeof *c->copy);
     memcpy(c->copy + flat->trainable, network->state[current], flat->state * sizeof *c->copy);
-    int64_t step = (int64_t)ls_network_step(c->trainer->network);
+    int64_t step = c->trainer->network->updates;
     const int n_moments = moments ? c->trainer->n_moments : 0;
     if (moments)
         memcpy(c->copy + moments_place(c), moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
@@ -316,7 +316,7 @@ static void *write_checkpoint(void *argument)
         ls_folder_prune(&c->context, c->directory, c->keep);
     }
     c->next++; /* also after a failure: nothing is ever written over */
-    ls_profile_checkpoint(c->trainer, c->manifest.step, begin, ls_seconds());
+    ls_measure_checkpoint(c->trainer, c->manifest.step, begin, ls_seconds());
     return NULL;
 }
 

@@ -4,11 +4,6 @@
 
 #include "optim/optimizer.h"
 
-bool ls_clips(const struct ls_trainer *trainer)
-{
-    return trainer->options.clip_norm > 0;
-}
-
 static size_t blocks_of(const ls_flat *flat)
 {
     return (flat->trainable + LS_SQUARED - 1) / LS_SQUARED;

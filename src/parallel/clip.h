@@ -4,9 +4,8 @@
 #ifndef LS_PARALLEL_CLIP_H
 #define LS_PARALLEL_CLIP_H
 
-#include "parallel/step.h"
+#include "parallel/job.h"
 
-bool ls_clips(const struct ls_trainer *trainer);
 ls_status ls_clip_init(struct ls_trainer *trainer); /* once the shapes are known; room for the norm */
 
 /* Updates from the sums in the trainer's gradient. The norm is that of the gradient's mean over the images, its squares

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "parallel/trainer.h"
+#include "parallel/mirror.h"
+#include "parallel/network.h"
 
 /* ---- On the device ---- */
 
@@ -59,7 +60,7 @@ static void run_shards(ls_device_run *r, ls_core *core, ls_offer *offer)
     size_t trainable = program->own_flat.trainable;
     ls_bindings bindings = {.passing = !network || r->rows};
     if (network)
-        ls_network_bind(network, core, &bindings);
+        ls_mirror_bind(network, core, &bindings);
     pile p = {.n = 0};
     for (int j = 0; j < r->feed->shards; j++) {
         float *outputs[LS_MAX_INPUTS] = {NULL};
@@ -169,7 +170,9 @@ static ls_feed *feed_for(ls_trace *trace, ls_wanted wanted, const ls_tensor *roo
     ls_session *session = trace->session;
     const ls_backend *backend = stream->core->unit->backend;
     int64_t rows = (root->fold ? root->in[0] : root)->shape.dim[0];
-    ls_program *program = ls_program_of(trace, wanted, dy != NULL, images_of(session, rows), backend);
+    const int images = images_of(session, rows);
+    ls_program *program = trace->call ? ls_network_program(trace, wanted, dy != NULL, images)
+                                      : ls_program_of(trace, wanted, dy != NULL, images, &backend, 1);
     if (!program || ls_core_reserve(stream->core, ls_plan_for(program->plan, backend)) != LS_OK)
         return NULL;
     if (program->network)
@@ -196,7 +199,7 @@ ls_task *ls_run_task(ls_trace *trace, ls_wanted wanted, ls_tensor *root, ls_tens
     r->device = device;
     r->weights = (ls_target *)(r + 1);
     r->mean = root->fold == LS_FOLD_MEAN;
-    r->step = feed->program->network ? ls_network_step(feed->program->network) : 0;
+    r->step = feed->program->network ? (uint64_t)feed->program->network->updates : 0;
     task->settle = settle;
     task->finish = finish;
     for (int k = 0; k < feed->n_inputs; k++)

@@ -145,7 +145,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         add_backend(engine, worker->core->unit->backend);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
-        worker->offer.worker = worker;
+        worker->offer.own = worker;
         ls_offer_join(&worker->offer, &engine->crew, worker->core);
     }
     for (int i = 0; i < devices->n; i++) {

@@ -1,6 +1,6 @@
 #include "parallel/exchange.h"
 
-#include <string.h>
+#include <time.h>
 
 #include "base/environment.h"
 #include "cluster/cluster.h"
@@ -121,15 +121,6 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     return ls_cluster_reserve(cluster, context, step->slots * (network->flat.n_buckets + 1), &step->first_slot);
 }
 
-void ls_exchange_destroy(ls_step_job *step)
-{
-    ls_context *context = &step->trainer->network->session->context;
-    ls_runs_destroy(&step->runs, context);
-    ls_runs_destroy(&step->hosts, context);
-    ls_release(context, step->told);
-    ls_release(context, step->routes);
-}
-
 /* By whoever has the cluster's lock. */
 static void cancel(const ls_step_job *step)
 {
@@ -166,7 +157,7 @@ ls_stage ls_exchange_filled(const ls_step_job *step)
     return grouped(&step->trainer->groups) ? LS_GIVING : LS_COMBINING;
 }
 
-void ls_exchange_end(ls_step_job *step)
+bool ls_exchange_end(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     const ls_groups *groups = &trainer->groups;
@@ -177,9 +168,9 @@ void ls_exchange_end(ls_step_job *step)
                                                    (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
                                                    LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
     if (step->runs.parts == 1)
-        ls_step_finish(step);
-    else
-        atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
+        return true;
+    atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
+    return false;
 }
 
 bool ls_exchange_measures(const ls_step_job *step)
@@ -391,17 +382,6 @@ void ls_exchange_give_up(ls_step_job *step)
     ls_step_wake(step);
 }
 
-/* Who settles a step has the turn. */
-static void finish(ls_step_job *step)
-{
-    const ls_network *network = step->trainer->network;
-    if (!step->sealed)
-        ls_network_enter(network);
-    ls_step_finish(step);
-    if (!step->sealed)
-        ls_network_leave(network);
-}
-
 void ls_exchange_look(ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
@@ -412,11 +392,11 @@ void ls_exchange_look(ls_step_job *step)
         ls_exchange_give_up(step);
 }
 
-bool ls_exchange_advance(ls_step_job *step)
+ls_advance ls_exchange_advance(ls_step_job *step)
 {
     ls_cluster *cluster = cluster_of(step);
     if (step->runs.parts == 1 || pthread_mutex_trylock(&cluster->lock) != 0)
-        return false;
+        return LS_STILL;
     const int last = step->trainer->network->flat.n_buckets;
     bool moved = false, over = false, lost = false;
     for (int i = 0; i <= last && step->to_move > 0; i++) {
@@ -437,9 +417,14 @@ bool ls_exchange_advance(ls_step_job *step)
     pthread_mutex_unlock(&cluster->lock);
     if (lost)
         ls_exchange_give_up(step);
-    else if (over)
-        finish(step);
-    return moved;
+    return over && !lost ? LS_ALL_MOVED : moved ? LS_MOVING : LS_STILL;
+}
+
+void ls_exchange_await(const ls_step_job *step, bool idle)
+{
+    const struct timespec moment = {0, 20000};
+    atomic_store(&cluster_of(step)->waiting, idle);
+    nanosleep(&moment, NULL);
 }
 
 static bool under_way(int stage)

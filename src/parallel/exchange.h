@@ -10,14 +10,13 @@
 #ifndef LS_PARALLEL_EXCHANGE_H
 #define LS_PARALLEL_EXCHANGE_H
 
-#include "parallel/step.h"
+#include "parallel/job.h"
 
 /* Steps of two networks would meet on the wire: the others' are waited for, on all ranks at the same place. */
 void ls_exchange_take_wire(struct ls_trainer *trainer);
 
 /* Cuts the step's shards and makes room for its transfers. */
 ls_status ls_exchange_reserve(ls_step_job *step);
-void ls_exchange_destroy(ls_step_job *step);
 void ls_exchange_forget(struct ls_trainer *trainer); /* which is idle and ends */
 
 void ls_exchange_begin(ls_step_job *step); /* after the tree was reset */
@@ -33,8 +32,8 @@ void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage
 /* The others cannot be reached: the step never ends, so it is given up. */
 void ls_exchange_give_up(ls_step_job *step);
 
-/* All of this rank's shards and pieces are done. */
-void ls_exchange_end(ls_step_job *step);
+/* All of this rank's shards and pieces are done. True where there is no other rank, and nothing to move. */
+bool ls_exchange_end(ls_step_job *step);
 
 /* The step's shards are timed, for the ranks' paces: a card that is joined is then waited for, as one with a mirror
  * always is. */
@@ -43,9 +42,12 @@ bool ls_exchange_measures(const ls_step_job *step);
 /* Every rank knows what all have told: takes note of their paces. */
 void ls_exchange_learn(ls_step_job *step);
 
-/* Starts what can be sent and looks at what is under way; returns whether anything went on. Any worker may call it at
- * any time. */
-bool ls_exchange_advance(ls_step_job *step);
+typedef enum ls_advance { LS_STILL, LS_MOVING, LS_ALL_MOVED } ls_advance;
+/* Starts what can be sent and looks at what is under way; returns whether anything went on, and once, to one caller,
+ * that all is where it belongs. Any worker may call it at any time. */
+ls_advance ls_exchange_advance(ls_step_job *step);
+/* A moment, in which other ranks may go on; `idle`: this one has nothing to do meanwhile. */
+void ls_exchange_await(const ls_step_job *step, bool idle);
 /* Gives the step up where its end cannot come, because a transfer between joined cards has failed. By a worker with the
  * home's turn. */
 void ls_exchange_look(ls_step_job *step);

@@ -1,7 +1,8 @@
 /* Inference on all devices of a network: shards are pulled in order, every image once. Ranks compute a run of them
  * each, and all get everything. */
+#include "parallel/infer.h"
+
 #include <math.h>
-#include <string.h>
 
 #include "base/environment.h"
 #include "cluster/cluster.h"
@@ -9,8 +10,8 @@
 #include "data/data.h"
 #include "parallel/batches.h"
 #include "parallel/calls.h"
+#include "parallel/mirror.h"
 #include "parallel/stream.h"
-#include "parallel/trainer.h"
 
 typedef struct pass {
     ls_job job;
@@ -40,7 +41,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
     ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = unit->type->lend(unit, statistics, network->flat.state)},
                             .outputs = outputs};
-    ls_network_bind(network, worker->core, &bindings);
+    ls_mirror_bind(network, worker->core, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = unit->type->lend(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
@@ -142,11 +143,11 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     const ls_tensor *over = root->fold ? root->in[0] : root;
     int64_t images = over->shape.dim[0];
     int shard = images && images < network->shard ? (int)images : network->shard;
-    ls_program *program = ls_program_of(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard, NULL);
+    ls_program *program = ls_network_program(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
         ls_engine_check(network->engine) != LS_OK)
         return ls_status_of(session);
-    pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = ls_network_step(network)};
+    pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = (uint64_t)network->updates};
     p.feed = ls_feed_new(program, trace, images, NULL, ls_host());
     size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
     p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;

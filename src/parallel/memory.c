@@ -2,8 +2,7 @@
 #include "base/environment.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
-#include "parallel/clip.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 #include "parallel/trainer.h"
 
 /* The cores' room for one shard each, as ls_core_reserve makes it; a card's own memory is not the host's. */

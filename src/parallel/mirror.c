@@ -56,7 +56,7 @@ ls_mirror *ls_mirror_of(const ls_network *network, const ls_core *core)
     return NULL;
 }
 
-void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network)
+static void refresh(ls_mirror *mirror, const ls_network *network)
 {
     const uint64_t changes = atomic_load(&network->changes);
     const int current = atomic_load(&network->current);
@@ -81,4 +81,23 @@ ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *networ
     bring(unit, gradient, mirror->gradient, network->flat.trainable * sizeof *gradient);
     ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_unit_finish(unit, NULL);
+}
+
+void ls_mirror_bind(ls_network *network, const ls_core *core, ls_bindings *bindings)
+{
+    const int current = atomic_load(&network->current);
+    if (atomic_exchange(&network->state_moved, false))
+        network->home->type->put(network->home, network->home_state[current], network->state[current],
+                                 network->flat.state * sizeof(float));
+    ls_mirror_bind_training(network, core, bindings);
+}
+
+void ls_mirror_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings)
+{
+    int current = atomic_load(&network->current);
+    ls_mirror *mirror = ls_mirror_of(network, core);
+    if (mirror)
+        refresh(mirror, network);
+    bindings->base[LS_IN_WEIGHTS] = mirror ? mirror->weights : network->home_weights[current];
+    bindings->base[LS_IN_STATE] = mirror ? mirror->state : network->home_state[current];
 }

@@ -22,8 +22,13 @@ void ls_mirrors_release(ls_network *network);
 /* NULL where the core computes at the network's home. */
 ls_mirror *ls_mirror_of(const ls_network *network, const ls_core *core);
 
-/* The next two by whoever has the core's turn. */
-void ls_mirror_refresh(ls_mirror *mirror, const ls_network *network);
+/* The rest by whoever has the core's turn. */
+
+/* The current weights and state, where the core computes: those at home, or its mirror's. */
+void ls_mirror_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
+/* The same for training, which reads no state: that need not be as the host has it. */
+void ls_mirror_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
+
 /* Waits for all that the core was handed in, and puts the shard's gradient into the home's memory. */
 ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *network, float *gradient);
 

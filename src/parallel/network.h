@@ -51,6 +51,9 @@ typedef struct ls_network {
     bool gradient_is_there; /* the trainer has the gradient of the pending parts */
     bool read_by_streams;
     struct ls_trainer *trainer;
+    int64_t updates; /* that it was handed, 0 without one: chooses what dropout drops */
+    /* The trainer's: computes the gradient of the pending parts without an update; NULL after a failure. */
+    const float *(*gradient)(struct ls_trainer *trainer);
     char *summary; /* once asked for */
 } ls_network;
 
@@ -59,31 +62,17 @@ ls_network *ls_network_of(ls_module *net, const char *function);
 /* The same, but its shapes must be known too (LS_SHAPE_UNKNOWN). */
 ls_network *ls_defined_network_of(ls_module *net, const char *function);
 
-/* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later
- * the shape must be the same. */
-ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function);
-/* Its two halves: the parameters' names and places, then their memory and first values. */
-ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function);
-ls_status ls_network_fill(ls_network *network);
-void ls_network_forget(ls_network *network); /* undoes both, before anything was made with the network */
-
 bool ls_network_has(const ls_network *network, ls_device device);
 
 /* Waits for the work in hand, then the vectors may be read and written by the caller's thread. */
 ls_status ls_network_settle(ls_network *network);
 
 float *ls_network_values(ls_network *network, const ls_view *view); /* of the current copy, on the host */
-/* The current weights and state, where a core whose turn it is computes. */
-void ls_network_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
-/* The same for training, which reads no state: that need not be as the host has it. */
-void ls_network_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
 /* The host has made the state of that number. */
 void ls_network_state_moved(ls_network *network, int number);
 
 /* The first device's card, where all devices are on cards; else NULL. */
 ls_unit *ls_network_card(const ls_network *network);
-/* Has its home there from here on, joined with the other ranks'. Waits. */
-ls_status ls_network_move_home(ls_network *network);
 bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
@@ -107,6 +96,9 @@ ls_status ls_network_clear(ls_network *network); /* drops the pending parts */
 /* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
 ls_status ls_network_change(ls_network *network, const char *function);
 void ls_share_drop(ls_share *part);
+
+/* The program of a trace that calls a network, with plans for all kinds of its devices; see ls_program_of. */
+ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
 
 /* Refuses what would leave a BatchNorm a single value of each channel. */
 ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function);

@@ -4,7 +4,6 @@
 
 #include "base/spin.h"
 #include "base/timer.h"
-#include "parallel/profile.h"
 
 enum { PARTS_BITS = 16, MOST_PARTS = (1 << PARTS_BITS) - 1, PATIENCE = 10000 };
 
@@ -106,9 +105,9 @@ static bool has_parts(const ls_offer *offer)
     return offer->core->unit->backend->parts != NULL;
 }
 
-ls_helpers *ls_offer_begin(ls_offer *offer, struct ls_profile *profile)
+ls_helpers *ls_offer_begin(ls_offer *offer, const ls_measuring *measuring)
 {
-    offer->profile = profile;
+    offer->measuring = measuring ? *measuring : (ls_measuring){NULL};
     if (!has_parts(offer))
         return NULL;
     atomic_fetch_add(&offer->crew->owners, 1);
@@ -188,8 +187,8 @@ bool ls_offer_take(ls_offer *offer)
         if (part < 0)
             continue;
         ls_gauge gauge = {.tally = NULL};
-        if (other->profile)
-            ls_profile_bind(other->profile, other->plan, offer->worker, &gauge);
+        if (other->measuring.note)
+            other->measuring.note(other->measuring.by, other->plan, offer->own, &gauge);
         ls_op_call call = *other->call;
         call.part = part;
         call.scratch = offer->core->rooms[0].scratch;

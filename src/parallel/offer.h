@@ -13,9 +13,13 @@
 
 #include "parallel/core.h"
 
-struct ls_worker;
-struct ls_profile;
 typedef struct ls_offer ls_offer;
+
+/* Whoever measures what an owner computes: `note` says where a helper, by its `own`, notes its parts of a plan. */
+typedef struct ls_measuring {
+    void (*note)(const void *by, const ls_plan *plan, void *own, ls_gauge *gauge);
+    const void *by;
+} ls_measuring;
 
 /* The threads that help each other, one for each device; nobody leaves before all do. */
 typedef struct ls_crew {
@@ -29,9 +33,9 @@ struct ls_offer {
     ls_crew *crew;
     _Atomic(ls_offer *) next; /* member of the crew, in a ring */
     ls_core *core;
-    struct ls_worker *worker;   /* whose it is; NULL: nobody measures it */
-    struct ls_profile *profile; /* of the shard that the owner is at; NULL: nobody measures */
-    bool idle;                  /* would help: its core's only one */
+    void *own;              /* what those who measure know the member by */
+    ls_measuring measuring; /* the shard that the owner is at; `note` NULL: nobody measures */
+    bool idle;              /* would help: its core's only one */
     /* The serial number of the operation, the next part to take and how many there are: 32, 16 and 16 bits. */
     atomic_uint_fast64_t state;
     atomic_int done;
@@ -50,8 +54,9 @@ struct ls_offer {
 /* Makes the one whose offer it is, who computes on `core`, a member; one thread does so at a time. */
 void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core);
 
-/* A member that begins to compute offers its parts from here on; NULL where the crew is crowded. */
-ls_helpers *ls_offer_begin(ls_offer *offer, struct ls_profile *profile);
+/* A member that begins to compute offers its parts from here on, measured by `measuring` (NULL: by nobody);
+ * NULL where the crew is crowded. */
+ls_helpers *ls_offer_begin(ls_offer *offer, const ls_measuring *measuring);
 void ls_offer_end(ls_offer *offer);
 
 /* A member without work says that it would help, and that it no longer will. Of those who share a core the first to say

@@ -6,132 +6,6 @@
 #include "base/environment.h"
 #include "base/timer.h"
 
-/* ---- While steps run ---- */
-
-static ls_measured *find(const ls_profile *profile, const ls_plan *plan)
-{
-    ls_measured *m = profile->plans;
-    while (m && m->plan != plan->number)
-        m = m->next;
-    return m;
-}
-
-static void free_measured(ls_context *context, ls_measured *m)
-{
-    if (!m)
-        return;
-    ls_release(context, m->steps);
-    ls_release(context, m->tally);
-    ls_release(context, m->row);
-    ls_release(context, m);
-}
-
-ls_status ls_profile_reserve(ls_profile *profile, const ls_plan *plan)
-{
-    if (find(profile, plan))
-        return LS_OK;
-    ls_context *context = &profile->session->context;
-    size_t n = (size_t)plan->n_steps;
-    ls_measured *m = ls_alloc(context, 1, sizeof *m, "a profile");
-    if (m)
-        m->steps = ls_alloc(context, n, sizeof *m->steps, "a profile");
-    if (m && m->steps)
-        m->tally = ls_alloc(context, n * (size_t)profile->n_cores, sizeof *m->tally, "a profile");
-    if (m && m->tally)
-        m->row = ls_alloc(context, n, sizeof *m->row, "a profile");
-    if (!m || !m->row) {
-        free_measured(context, m);
-        return LS_OUT_OF_MEMORY;
-    }
-    memcpy(m->steps, plan->steps, n * sizeof *m->steps);
-    m->plan = plan->number;
-    m->n = plan->n_steps;
-    for (const ls_measured *before = profile->plans; before; before = before->next)
-        m->number = before->number + 1;
-    *profile->last = m; /* workers at work look for the plans in front of it and go no further */
-    profile->last = &m->next;
-    return LS_OK;
-}
-
-/* What the worker's card does; NULL for a core. */
-static ls_watched *watched_of(const ls_profile *profile, int worker)
-{
-    return profile->watched && profile->watched[worker].later ? &profile->watched[worker] : NULL;
-}
-
-void ls_profile_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_gauge *gauge)
-{
-    const ls_measured *m = find(profile, plan);
-    gauge->tally = m->tally + (size_t)worker->place * (size_t)m->n;
-    gauge->spans = worker->meter.spans;
-    if (gauge->spans)
-        gauge->spans->plan = m->number;
-    ls_watched *watched = watched_of(profile, (int)(worker - worker->engine->workers));
-    if (!watched)
-        return;
-    worker->core->unit->watch->of = watched;
-    if (watched->spans) {
-        watched->spans->step = gauge->spans->step;
-        watched->spans->plan = m->number;
-    }
-}
-
-static const ls_worker *workers_of(const ls_profile *profile)
-{
-    return profile->trainer->network->engine->workers;
-}
-
-/* By the clock, in shards and in parts of others', of each core so far. */
-static void add_computed(const ls_profile *profile, double *computed, double sign)
-{
-    const ls_worker *workers = workers_of(profile);
-    for (int i = 0; i < profile->n_workers; i++) {
-        const ls_watched *watched = watched_of(profile, i);
-        computed[workers[i].place] += sign * (watched ? watched->computing
-                                                      : atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
-                                                            atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
-    }
-}
-
-void ls_profile_begin_step(ls_profile *profile)
-{
-    memset(profile->computed, 0, (size_t)profile->n_cores * sizeof *profile->computed);
-    add_computed(profile, profile->computed, -1);
-    profile->step_began = ls_seconds();
-    if (!profile->begun)
-        profile->first = profile->step_began;
-    profile->begun = true;
-}
-
-void ls_profile_end_step(ls_profile *profile, int64_t number, int64_t rows)
-{
-    double longest = 0;
-    add_computed(profile, profile->computed, 1);
-    for (int i = 0; i < profile->n_cores; i++)
-        longest = fmax(longest, profile->computed[i]);
-    profile->latest = ls_seconds();
-    profile->sum.unhidden += profile->latest - profile->step_began - longest;
-    profile->sum.steps++;
-    profile->sum.images += rows;
-    if (!profile->spans)
-        return;
-    ls_spans *steps = &profile->spans[profile->n_workers];
-    steps->step = number;
-    ls_spans_add(steps, LS_SPAN_STEP, -1, profile->step_began, profile->latest);
-}
-
-void ls_profile_checkpoint(struct ls_trainer *trainer, int64_t step, double begin, double end)
-{
-    pthread_mutex_lock(&trainer->lock);
-    ls_profile *profile = trainer->profile;
-    if (profile && profile->spans) {
-        ls_spans *checkpoints = &profile->spans[profile->n_workers + 1];
-        checkpoints->step = step;
-        ls_spans_add(checkpoints, LS_SPAN_CHECKPOINT, -1, begin, end);
-    }
-    pthread_mutex_unlock(&trainer->lock);
-}
-
 /* ---- Start and stop ---- */
 
 static void set_profile(struct ls_trainer *trainer, ls_profile *profile)
@@ -208,7 +82,7 @@ static void free_profile(void *object)
     while (profile->plans) {
         ls_measured *m = profile->plans;
         profile->plans = m->next;
-        free_measured(context, m);
+        ls_measured_free(context, m);
     }
     ls_profile_free_spans(profile);
     ls_release(context, profile->before);
@@ -342,7 +216,7 @@ static ls_device_times times_between(const ls_profile *profile, int i)
     r.shards -= before->shards;
     r.images -= before->images;
     ls_device_times times = times_of(&r, profile->devices.at[i]);
-    const ls_watched *watched = watched_of(profile, i);
+    const ls_watched *watched = ls_measure_watched(profile, i);
     if (watched)
         put_card_times(&times, watched, profile->host_sums);
     else
@@ -356,7 +230,7 @@ static void add_up(ls_profile *profile)
     double turns = 0, worked = 0;
     for (int i = 0; i < profile->n_workers; i++) {
         ls_device_times times = times_between(profile, i);
-        const ls_watched *watched = watched_of(profile, i);
+        const ls_watched *watched = ls_measure_watched(profile, i);
         double copied = watched ? watched->copying : 0;
         turns += times.computing + times.reducing + copied;
         worked += times.computing + times.reducing + copied - times.elsewhere;

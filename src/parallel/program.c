@@ -4,7 +4,6 @@
 
 #include "comm/tree.h"
 #include "parallel/copies.h"
-#include "parallel/network.h"
 
 enum { MOST_PROGRAMS = 256 };
 
@@ -85,13 +84,12 @@ static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images
     return plan;
 }
 
-/* A plan for each kind of device of the network's, or for the backend, or none. */
-static ls_status make_plans(ls_program *program, const ls_trace *trace, int images, const ls_backend *backend)
+static ls_status make_plans(ls_program *program, const ls_trace *trace, int images, const ls_backend *const backends[],
+                            int n)
 {
-    const ls_engine *engine = program->network ? program->network->engine : NULL;
     ls_plan *newest = program->plan; /* work in flight may still run by it */
-    for (int i = 0; i < (engine ? engine->n_backends : 1); i++) {
-        ls_plan *plan = make_plan(program, trace, images, engine ? engine->backends[i] : backend);
+    for (int i = 0; i < n; i++) {
+        ls_plan *plan = make_plan(program, trace, images, backends[i]);
         while (!plan && newest != program->plan) {
             ls_plan *made = newest;
             newest = made->older;
@@ -106,17 +104,20 @@ static ls_status make_plans(ls_program *program, const ls_trace *trace, int imag
     return LS_OK;
 }
 
+static bool has_plans(const ls_program *program, int images, const ls_backend *const backends[], int n)
+{
+    for (int i = 0; i < n; i++) {
+        const ls_plan *plan = ls_plan_for(program->plan, backends[i]);
+        if (!plan || plan->capacity < images)
+            return false;
+    }
+    return true;
+}
+
 static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has_dy)
 {
     ls_session *session = trace->session;
     ls_context *context = &session->context;
-    struct ls_network *network = trace->call ? trace->call->network : NULL;
-    if (network && trace->n_arrays && ls_network_on_cards(network)) {
-        ls_raise(context, LS_UNSUPPORTED,
-                 "a network on GPUs computes with its own parameters alone; compute with tensors of one's own apart "
-                 "from it");
-        return NULL;
-    }
     ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
     uint32_t *key = program ? ls_alloc(context, (size_t)trace->key_length, sizeof *key, "a computation") : NULL;
     if (!key) {
@@ -128,7 +129,7 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
                             .next = session->programs,
                             .key = key,
                             .key_length = trace->key_length,
-                            .network = network,
+                            .network = trace->call ? trace->call->network : NULL,
                             .wanted = wanted,
                             .has_dy = has_dy};
     ls_flat_init(&program->own_flat, context);
@@ -138,7 +139,8 @@ static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has
     return session->programs = program;
 }
 
-ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images, const ls_backend *backend)
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images,
+                          const ls_backend *const backends[], int n)
 {
     ls_program *program = find(trace, wanted, has_dy);
     if (!program) {
@@ -147,10 +149,9 @@ ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int im
     }
     if (!program)
         return NULL;
-    const ls_plan *plan = program->network ? program->plan : ls_plan_for(program->plan, backend);
-    if (plan && plan->capacity >= images)
+    if (has_plans(program, images, backends, n))
         return program;
-    return make_plans(program, trace, images, backend) == LS_OK ? program : NULL;
+    return make_plans(program, trace, images, backends, n) == LS_OK ? program : NULL;
 }
 
 /* ---- Feeds ---- */

@@ -15,16 +15,17 @@ typedef struct ls_program {
     ls_wanted wanted;
     bool has_dy;
     ls_flat own_flat;   /* of the tracked arrays' gradients, where there is no network */
-    ls_plan *plan;      /* the newest; one for each backend of the network's, or that arrays were computed with by */
+    ls_plan *plan;      /* the newest; at least one for each backend that computed it */
     unsigned flowing;   /* bit k: output k is the gradient of input k */
     int output_numbers; /* of one image, where rows are wanted */
     atomic_int feeds;   /* that run it: as long it stays */
 } ls_program;
 
-/* The program of a trace, for shards of up to `images`, made where it was not met before: with plans for the network's
- * devices, or, where it calls none, for `backend` (else NULL). It stays until the next call of this function, or as
- * long as a feed is made from it. NULL after a failure. */
-ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images, const ls_backend *backend);
+/* The program of a trace, for shards of up to `images`, made where it was not met before, with a plan for each of the n
+ * backends; where it calls a network those are its devices' (ls_network_program). It stays until the next call of this
+ * function, or as long as a feed is made from it. NULL after a failure. */
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images,
+                          const ls_backend *const backends[], int n);
 void ls_programs_free(ls_session *session, const struct ls_network *network); /* NULL: all */
 
 /* What one run of a program reads: the operands of the trace it was made from, held by count. */

@@ -4,7 +4,7 @@
 #ifndef LS_PARALLEL_PULL_H
 #define LS_PARALLEL_PULL_H
 
-#include "parallel/step.h"
+#include "parallel/job.h"
 
 /* -1 where there is none for it. */
 int ls_pull(ls_step_job *step, ls_worker *worker);

@@ -5,7 +5,7 @@
 #include "parallel/calls.h"
 #include "parallel/copies.h"
 #include "parallel/device_run.h"
-#include "parallel/trainer.h"
+#include "parallel/infer.h"
 
 /* One image of a batch as rows of floats: what LS_OP_IMAGES makes of it. */
 static void unpack_image(const ls_sample_list *list, uint32_t sample, int64_t place, int c, int h, int w, float *to)
@@ -82,7 +82,12 @@ static const float *network_tensor(const ls_tensor *tensor)
     const ls_view *view = &network->flat.views[tensor->view];
     if (!tensor->training)
         return ls_network_settle(network) == LS_OK ? ls_network_values(network, view) : NULL;
-    const float *gradient = ls_trainer_gradient(network->trainer, network);
+    if (!network->trainer) {
+        ls_raise(&network->session->context, LS_NOT_INITIALIZED,
+                 "ls_grad: the network has no trainer yet; see ls_trainer_new");
+        return NULL;
+    }
+    const float *gradient = network->gradient(network->trainer);
     return gradient ? gradient + view->offset : NULL;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/environment.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 
 float *ls_remembered_new(ls_context *context, const ls_network *network)
 {

@@ -8,7 +8,7 @@
 #include "data/data.h"
 #include "io/notes.h"
 #include "optim/optimizer.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 
 static void set(ls_settings *s, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void set(ls_settings *s, const char *name, const char *format, ...)

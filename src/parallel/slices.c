@@ -1,7 +1,7 @@
 #include "parallel/slices.h"
 
 #include "device/watch.h"
-#include "parallel/clip.h"
+#include "parallel/ending.h"
 #include "parallel/exchange.h"
 
 /* A slice is as long as one thread of a unit is to be given at once. */

@@ -4,7 +4,7 @@
 #ifndef LS_PARALLEL_SLICES_H
 #define LS_PARALLEL_SLICES_H
 
-#include "parallel/step.h"
+#include "parallel/job.h"
 
 /* Sums what can be summed; true when there was something. By the worker whose turn its core is. */
 bool ls_slices_take(ls_step_job *step, ls_worker *worker);

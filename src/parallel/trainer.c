@@ -11,10 +11,13 @@
 #include "parallel/batches.h"
 #include "parallel/clip.h"
 #include "parallel/exchange.h"
+#include "parallel/initialize.h"
 #include "parallel/mirror.h"
-#include "parallel/profile.h"
-#include "parallel/trainer.h"
+#include "parallel/measure.h"
+#include "parallel/step.h"
 #include "parallel/stream.h"
+#include "parallel/trainer.h"
+#include "parallel/tries.h"
 
 static void free_trainer(void *object)
 {
@@ -23,6 +26,7 @@ static void free_trainer(void *object)
     ls_engine_wait(trainer->network->engine);
     ls_exchange_forget(trainer);
     trainer->network->trainer = NULL;
+    trainer->network->updates = 0;
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
@@ -41,33 +45,6 @@ static void free_trainer(void *object)
     ls_release(context, trainer->seen_gradient);
     pthread_mutex_destroy(&trainer->lock);
     ls_release(context, trainer);
-}
-
-ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options)
-{
-    LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_network_of(net, "ls_trainer_new");
-    if (!network)
-        return NULL;
-    ls_context *context = &network->session->context;
-    const char *wrong = ls_optimizer_wrong(kind, options);
-    if (!wrong && network->trainer)
-        wrong = "the network has a trainer already";
-    if (wrong) {
-        ls_raise(context, LS_BAD_ARGUMENT, "ls_trainer_new: %s", wrong);
-        return NULL;
-    }
-    ls_trainer *trainer = ls_alloc(context, 1, sizeof *trainer, "a trainer");
-    if (!trainer)
-        return NULL;
-    trainer->session = network->session;
-    trainer->network = network;
-    trainer->kind = kind;
-    trainer->options = *options;
-    trainer->n_moments = ls_optimizer_moments(kind, options);
-    pthread_mutex_init(&trainer->lock, NULL);
-    network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
-    return network->trainer;
 }
 
 /* What was made for the home before goes with it. */
@@ -158,7 +135,7 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
         loss = ls_cross_entropy(ls_train(network->root, X), y);
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     ls_program *program = trace && ls_trace_run(trace, loss, true) == LS_OK
-                              ? ls_program_of(trace, LS_WANT_GRADIENT, false, rows, NULL)
+                              ? ls_network_program(trace, LS_WANT_GRADIENT, false, rows)
                               : NULL;
     ls_scope_close(session, scope);
     return program ? program->plan : NULL;
@@ -277,7 +254,7 @@ static ls_status measure(ls_step_job *step, const ls_network *network, ls_profil
     const ls_engine *engine = network->engine;
     for (int i = 0; profile && i < network->n_pending; i++)
         for (int k = 0; k < engine->n_backends; k++)
-            if (ls_profile_reserve(profile, ls_plan_for(network->pending[i].feed->plan, engine->backends[k])) != LS_OK)
+            if (ls_measure_reserve(profile, ls_plan_for(network->pending[i].feed->plan, engine->backends[k])) != LS_OK)
                 return LS_OUT_OF_MEMORY;
     return LS_OK;
 }
@@ -320,14 +297,9 @@ static void go_back(ls_trainer *trainer)
 {
     ls_engine_wait(trainer->network->engine);
     pthread_mutex_lock(&trainer->lock);
-    trainer->updates = trainer->reported;
+    trainer->network->updates = trainer->reported;
     pthread_mutex_unlock(&trainer->lock);
     trainer->restart = true;
-}
-
-uint64_t ls_network_step(const ls_network *network)
-{
-    return network->trainer ? (uint64_t)network->trainer->updates : 0;
 }
 
 static ls_status check_network(const ls_trainer *trainer, const char *function)
@@ -364,8 +336,8 @@ float *ls_trainer_see_moments(ls_trainer *trainer)
 
 float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
 {
-    *age = trainer->updates - trainer->began;
-    return trainer->updates == 0 || trainer->restart ? NULL : ls_trainer_see_moments(trainer);
+    *age = trainer->network->updates - trainer->began;
+    return trainer->network->updates == 0 || trainer->restart ? NULL : ls_trainer_see_moments(trainer);
 }
 
 ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age)
@@ -376,7 +348,7 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *mom
     if (trainer->moments && moments && moments != trainer->moments)
         ls_network_put(network, trainer->moments, moments, (size_t)trainer->n_moments * network->flat.trainable);
     pthread_mutex_lock(&trainer->lock);
-    trainer->updates = trainer->reported = trainer->taken = step;
+    trainer->reported = trainer->taken = trainer->network->updates = step;
     pthread_mutex_unlock(&trainer->lock);
     trainer->restart = !moments;
     trainer->began = step - age;
@@ -421,7 +393,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
         go_back(trainer);
-    step->number = trainer->updates;
+    step->number = network->updates;
     step->update = update;
     if (update && trainer->restart)
         trainer->began = step->number;
@@ -434,7 +406,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (update)
         keep_parts(step, network);
     trainer->handed_in++;
-    trainer->updates += update;
+    network->updates += update;
     network->version += update;
     ls_network_publish(network);
     network->behind |= update && ls_network_apart(network);
@@ -472,13 +444,10 @@ static const float *seen_gradient(ls_trainer *trainer)
     return ls_network_seen(network, trainer->gradient, network->flat.trainable, &trainer->seen_gradient);
 }
 
-const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
+/* Of the pending parts, without an update. */
+static const float *gradient(ls_trainer *trainer)
 {
-    ls_context *context = &network->session->context;
-    if (!trainer) {
-        ls_raise(context, LS_NOT_INITIALIZED, "ls_grad: the network has no trainer yet; see ls_trainer_new");
-        return NULL;
-    }
+    ls_network *network = trainer->network;
     if (meet(trainer) != LS_OK || prepare(trainer) != LS_OK || reserve_gradient(trainer) != LS_OK ||
         ls_network_settle(network) != LS_OK)
         return NULL;
@@ -489,6 +458,34 @@ const float *ls_trainer_gradient(ls_trainer *trainer, ls_network *network)
     network->gradient_is_there = ls_network_settle(network) == LS_OK;
     trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
     return network->gradient_is_there ? seen_gradient(trainer) : NULL;
+}
+
+ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_network_of(net, "ls_trainer_new");
+    if (!network)
+        return NULL;
+    ls_context *context = &network->session->context;
+    const char *wrong = ls_optimizer_wrong(kind, options);
+    if (!wrong && network->trainer)
+        wrong = "the network has a trainer already";
+    if (wrong) {
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_trainer_new: %s", wrong);
+        return NULL;
+    }
+    ls_trainer *trainer = ls_alloc(context, 1, sizeof *trainer, "a trainer");
+    if (!trainer)
+        return NULL;
+    trainer->session = network->session;
+    trainer->network = network;
+    trainer->kind = kind;
+    trainer->options = *options;
+    trainer->n_moments = ls_optimizer_moments(kind, options);
+    pthread_mutex_init(&trainer->lock, NULL);
+    network->gradient = gradient;
+    network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
+    return network->trainer;
 }
 
 bool ls_next_report(ls_trainer *trainer, ls_report *report)

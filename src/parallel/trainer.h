@@ -4,18 +4,12 @@
 
 #include "parallel/network.h"
 
-/* Computes the gradient of the pending parts without an update; NULL after a failure. */
-const float *ls_trainer_gradient(struct ls_trainer *trainer, ls_network *network);
-
 /* The plan that the batches of a data set would be trained by in shards of so many images: a trace over its first ones,
  * and nothing run. NULL after a failure. */
 const struct ls_plan *ls_trainer_plan(struct ls_trainer *trainer, const ls_data *data, int rows);
 
 /* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
 int ls_trainer_pool(const struct ls_trainer *trainer, int shards, int mine, bool any_order);
-
-/* Updates handed in so far; 0 without a trainer. Chooses what dropout drops. */
-uint64_t ls_network_step(const ls_network *network);
 
 /* Waits; then the pending parts can be run by the caller's own job, with the trainer's pool of gradients. */
 ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);

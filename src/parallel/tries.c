@@ -5,7 +5,6 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
-#include "parallel/step.h"
 
 enum { METRICS_ROOM = 16 /* floats: a cache line */, FAR_LONGER = 10 };
 static const double forgets = 0.99; /* a hiccup, after some hundred shards */

@@ -14,31 +14,7 @@
 #ifndef LS_PARALLEL_TRIES_H
 #define LS_PARALLEL_TRIES_H
 
-#include <stdatomic.h>
-
-#include "base/context.h"
-
-struct ls_step_job;
-struct ls_trainer;
-
-typedef struct ls_try {
-    _Atomic(struct ls_step_job *) step; /* NULL: at none */
-    int shard, buffer;                  /* of the pool */
-    double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
-    double measured;                    /* when the worker's meter began it: when its shard was pulled */
-    bool lost;                          /* the device has failed: nobody comes back to this try */
-    atomic_bool over;                   /* another has finished the shard */
-    float *row;                         /* the shard's statistics, then its metrics; see ls_try_rows_of */
-} ls_try;
-
-typedef struct ls_tries {
-    ls_try *at; /* [n], one a worker */
-    int n;
-    float *rows;
-    int64_t
-        *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
-    _Atomic double longest; /* seconds that a finished try has taken, of late */
-} ls_tries;
+#include "parallel/job.h"
 
 /* Once the parameters' shapes are known. */
 ls_status ls_tries_init(struct ls_trainer *trainer);
@@ -48,26 +24,26 @@ void ls_tries_destroy(struct ls_trainer *trainer);
 
 /* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does.
  * False where there is no memory for one of these. */
-bool ls_tries_free_buffers(struct ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
-void ls_try_begin(struct ls_step_job *step, ls_try *t, int shard, int buffer);
+bool ls_tries_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
+void ls_try_begin(ls_step_job *step, ls_try *t, int shard, int buffer);
 /* Where the try's statistics and metrics belong, from any thread: in its row, or at once in the step's, where they are
  * known when all that was handed in is done. There a shard is handed in once, as a whole, so that no two tries write
  * them. */
 typedef struct ls_try_rows {
     float *statistics, *metrics;
 } ls_try_rows;
-ls_try_rows ls_try_rows_of(const struct ls_step_job *step, const ls_try *t);
+ls_try_rows ls_try_rows_of(const ls_step_job *step, const ls_try *t);
 /* A try at a shard of the step whose device has failed, or that has taken far longer than any before; NULL where there
  * is none. */
-ls_try *ls_try_late(const struct ls_step_job *step);
+ls_try *ls_try_late(const ls_step_job *step);
 /* Begins `own` try at the same shard, with a buffer beside the pool. False without memory for it, which is raised. */
-bool ls_try_stand_in(struct ls_step_job *step, ls_try *own, const ls_try *late);
+bool ls_try_stand_in(ls_step_job *step, ls_try *own, const ls_try *late);
 /* The shard is computed: true for the first try at it, whose numbers are now the shard's, with the buckets that were
  * not counted before from *bucket on. The try then holds nothing more. */
-bool ls_try_finish(struct ls_step_job *step, ls_try *t, int *bucket);
+bool ls_try_finish(ls_step_job *step, ls_try *t, int *bucket);
 /* The device has failed. */
-void ls_try_lose(struct ls_step_job *step, ls_try *t);
+void ls_try_lose(ls_step_job *step, ls_try *t);
 /* Whether the bucket that the try has just filled counts. */
-bool ls_try_fills(struct ls_step_job *step, const ls_try *t);
+bool ls_try_fills(ls_step_job *step, const ls_try *t);
 
 #endif

@@ -8,7 +8,7 @@
 #include "cluster/cluster.h"
 #include "device/devices.h"
 #include "parallel/mirror.h"
-#include "parallel/step.h"
+#include "parallel/job.h"
 #include "parallel/trainer.h"
 
 enum { METRICS = 16 }; /* floats in front of what follows the metrics */
@@ -74,8 +74,8 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
     ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
                                      [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
                                      [LS_IN_GRADIENTS] = computed}};
-    ls_network_bind(network, core, &bindings);
-    ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->updates, NULL, NULL);
+    ls_mirror_bind(network, core, &bindings);
+    ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
     unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
     if (ls_unit_finish(unit, NULL) != LS_OK)
         atomic_store(&network->session->broken, true);
@@ -156,7 +156,8 @@ static ls_status raise_together(struct ls_trainer *trainer, const char *format, 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    ls_raise(&trainer->session->context, LS_DIFFERS, "ls_verify: step %lld%s", (long long)trainer->updates + 1, text);
+    ls_raise(&trainer->session->context, LS_DIFFERS, "ls_verify: step %lld%s", (long long)trainer->network->updates + 1,
+             text);
     atomic_store(&trainer->session->together, ls_cluster_ranks(trainer->session->options.cluster) > 1);
     return ls_status_of(trainer->session);
 }

@@ -8,6 +8,7 @@
 #include "io/npy.h"
 #include "io/safetensors.h"
 #include "parallel/classes.h"
+#include "parallel/initialize.h"
 #include "parallel/weights.h"
 
 ls_named_array *ls_weights_list(ls_network *network)

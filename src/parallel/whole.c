@@ -1,7 +1,6 @@
 #include "parallel/whole.h"
 
 #include "cluster/cluster.h"
-#include "parallel/clip.h"
 #include "parallel/exchange.h"
 
 typedef ls_status move(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[], const size_t end[]);

@@ -2,7 +2,7 @@
 #ifndef LS_PARALLEL_WHOLE_H
 #define LS_PARALLEL_WHOLE_H
 
-#include "parallel/step.h"
+#include "parallel/job.h"
 
 /* The moments live in pieces with their owners: makes them whole on rank 0, in the host's copy or what is no copy.
  * Every rank comes here, its trainer idle. */
