@@ -13,7 +13,7 @@
 #include "device/open.h"
 #include "graph/lower.h"
 #include "not_run.h"
-#include "parallel/network.h"
+#include "model/network.h"
 #include "tensors.h"
 #include "training.h"
 

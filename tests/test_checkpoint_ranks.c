@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cluster/cluster.h"
-#include "parallel/network.h"
+#include "model/network.h"
 #include "system_faults.h"
 #include "thread_wire.h"
 #include "verify_run.h"

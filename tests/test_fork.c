@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "not_run.h"
-#include "parallel/network.h"
-#include "parallel/stream.h"
-#include "parallel/job.h"
+#include "model/network.h"
+#include "exec/stream.h"
+#include "train/job.h"
 #include "training.h"
 
 enum { IMAGES = 22, SIDE = 6, CLASSES = 3, STEPS = 8, TOO_LONG = 60 /* seconds */ };

@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "device/cards.h"
-#include "parallel/core.h"
-#include "parallel/network.h"
+#include "exec/core.h"
+#include "model/network.h"
 #include "training.h"
 
 enum { BATCH = 32, SHARD = 4, ROWS = 3 * BATCH - 16, SIZE = 8, MAPS = 4, POOLED = 9, EPOCHS = 2, PARTS = 4 };

@@ -13,7 +13,7 @@
 #include "device/cards.h"
 #include "files.h"
 #include "not_run.h"
-#include "parallel/mirror.h"
+#include "model/mirror.h"
 #include "support.h"
 #include "tensors.h"
 #include "thread_wire.h"

@@ -8,7 +8,7 @@
 #include "device/cards.h"
 #include "gpu_network.h"
 #include "not_run.h"
-#include "parallel/job.h"
+#include "train/job.h"
 #include "support.h"
 #include "tensors.h"
 #include "thread_wire.h"

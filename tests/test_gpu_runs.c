@@ -13,8 +13,8 @@
 
 #include "device/cards.h"
 #include "not_run.h"
-#include "parallel/network.h"
-#include "parallel/job.h"
+#include "model/network.h"
+#include "train/job.h"
 #include "tensors.h"
 #include "training.h"
 

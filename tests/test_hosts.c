@@ -7,7 +7,7 @@
 
 #include "base/host.h"
 #include "cluster/cluster.h"
-#include "parallel/whole.h"
+#include "checkpoint/whole.h"
 #include "support.h"
 #include "thread_wire.h"
 #include "training.h"

@@ -10,7 +10,7 @@
 
 #include "base/spin.h"
 #include "base/timer.h"
-#include "parallel/offer.h"
+#include "exec/offer.h"
 
 enum { WORKERS = 4, OPERATIONS = 20000, MOST = 7 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "data/data.h"
-#include "parallel/settings.h"
+#include "checkpoint/settings.h"
 #include "training.h"
 
 enum { ROWS = 6, SIDE = 28, CLASSES = 3 };

@@ -11,7 +11,7 @@
 #include <lockstep_profile.h>
 
 #include "device/cpu/select.h"
-#include "parallel/program.h"
+#include "model/program.h"
 #include "tensors.h"
 #include "training.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <lockstep_cluster.h>
 
-#include "parallel/network.h"
-#include "parallel/program.h"
+#include "model/network.h"
+#include "model/program.h"
 #include "training.h"
 
 enum { IMAGES = 24, SIDE = 6, CLASSES = 3 };

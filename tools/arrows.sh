@@ -16,7 +16,12 @@ allowed() {
     comm) echo "graph tensor device cluster base" ;;
     nn | optim | data) echo "graph tensor device base" ;;
     io) echo "nn optim data comm cluster graph tensor device base" ;;
-    parallel) echo "io nn optim data comm cluster graph tensor device base" ;;
+    exec) echo "graph tensor device cluster base" ;;
+    model) echo "exec io nn data comm cluster graph tensor device base" ;;
+    eager) echo "model exec io data comm cluster graph tensor device base" ;;
+    train) echo "eager model exec optim data comm cluster graph tensor device base" ;;
+    checkpoint) echo "train model io optim data cluster base" ;;
+    diag) echo "train model exec io data cluster graph device base" ;;
     *) return 1 ;;
     esac
 }

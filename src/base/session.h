@@ -27,17 +27,17 @@ struct ls_session {
     struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */
     struct ls_tensors *tensors;     /* handles, scopes and arrays (graph/tensor.h) */
     struct kept_custom *customs;    /* the user's own operations (graph/record_elementwise.c) */
-    struct ls_core *cores;          /* where devices compute (parallel/core.h) */
-    struct ls_streams *streams;     /* what the devices have been handed (parallel/stream.h) */
+    struct ls_core *cores;          /* where devices compute (exec/core.h) */
+    struct ls_streams *streams;     /* what the devices have been handed (exec/stream.h) */
     struct ls_trace *trace;         /* of the computation being handed in (graph/lower.h) */
-    struct ls_program *programs;    /* computations met before (parallel/program.h) */
+    struct ls_program *programs;    /* computations met before (model/program.h) */
     uint64_t plans;                 /* made so far: numbers them (graph/plan.h) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
     atomic_bool together; /* the failure is every rank's */
     atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
     const char *root;     /* for tests: stands before the paths of /proc and of control groups; NULL: nothing */
-    double patience;      /* seconds at a shard after which another device may stand in, see parallel/tries.h */
+    double patience;      /* seconds at a shard after which another device may stand in, see train/tries.h */
     /* For tests: called by a device of a network before each operation of a step's shard; may wait, true: the device
      * fails. */
     bool (*fault)(void *user, ls_device device, int shard, int operation);

@@ -24,7 +24,7 @@ struct ls_module {
     ls_pool pool;
     double rate;
     ls_tensor *(*fn)(ls_tensor *);
-    struct ls_network *network; /* of a root that was initialized (parallel/network.h) */
+    struct ls_network *network; /* of a root that was initialized (model/network.h) */
     const bool *defined;        /* with it: whether the parameters of all below are made, which nothing can join then */
 };
 

@@ -261,8 +261,8 @@ grep -qE '^cpu:0 ' "$work/out" || wrong "devices does not list cpu:0"
 # What the library tells its callers in C to do is said in the program's words: cli/say.c has each such name that a user's files,
 # devices and options can bring up.
 src=$here/../../src
-for name in $(find "$src/data" "$src/io" "$src/device" "$src/base" "$src/cluster" "$src/comm" "$src/parallel/weights.c" \
-    "$src/parallel/checkpoint.c" "$src/parallel/export.c" "$src/parallel/settings.c" -name '*.c' -exec \
+for name in $(find "$src/data" "$src/io" "$src/device" "$src/base" "$src/cluster" "$src/comm" "$src/model/weights.c" \
+    "$src/checkpoint/checkpoint.c" "$src/model/export.c" "$src/checkpoint/settings.c" -name '*.c' -exec \
     awk -F '"' '!/^#include/ { for (i = 2; i <= NF; i += 2) print $i }' {} + |
     grep -oE '[^ ] ls_[a-z_.]+|^ ?ls_[a-z_]+\.[a-z_.]+' | grep -oE 'ls_[a-z_.]+' | sort -u); do
     grep -q "{\"$name\"" "$here/../../cli/say.c" || wrong "a message of the library says $name, which cli/say.c does not know"

@@ -1,0 +1,165 @@
+#include "checkpoint/settings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/data.h"
+#include "io/notes.h"
+#include "optim/optimizer.h"
+#include "train/job.h"
+
+static void set(ls_settings *s, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void set(ls_settings *s, const char *name, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (s->n == LS_SETTINGS)
+        ls_raise(&s->session->context, LS_BAD_ARGUMENT, "ls_checkpoints_open: more than %d settings", LS_SETTINGS);
+    else
+        s->list[s->n++] = (ls_note){ls_intern(s->session, name), ls_intern(s->session, text)};
+}
+
+/* With as few digits as tell it from every other number. */
+static void set_number(ls_settings *s, const char *name, double value)
+{
+    char text[64];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    set(s, name, "%s", text);
+}
+
+static void set_trainer(ls_settings *s, const ls_trainer *trainer)
+{
+    static const char *const dtypes[] = {"f32", "tf32", "bf16"};
+    static const char *const inits[] = {"normal", "xavier", "he"}, *const schedules[] = {"constant", "step", "cosine"};
+    const ls_network *network = trainer->network;
+    const ls_options *options = &s->session->options;
+    const ls_optim *o = &trainer->options;
+    set(s, "version", "%s", ls_version());
+    set(s, "model", "%s", network->root->model ? network->root->model : "own");
+    if (network->init.kind == LS_NORMAL)
+        set(s, "init", "normal:%.9g", network->init.scale);
+    else
+        set(s, "init", "%s", inits[network->init.kind]);
+    set(s, "seed", "%llu", (unsigned long long)options->seed);
+    set(s, "shard", "%d", network->shard);
+    set(s, "conv", "%s", options->conv == LS_CONV_DIRECT ? "direct" : "auto");
+    set(s, "dtype", "%s", dtypes[options->dtype]);
+    set(s, "optimizer", "%s", ls_optimizer_name(trainer->kind));
+    set_number(s, "lr", o->lr);
+    set_number(s, "momentum", o->momentum);
+    set(s, "nesterov", "%s", o->nesterov ? "yes" : "no");
+    if (trainer->kind != LS_SGD) {
+        set_number(s, "beta1", ls_optimizer_beta1(o));
+        set_number(s, "beta2", ls_optimizer_beta2(o));
+        set_number(s, "eps", ls_optimizer_eps(o));
+    }
+    set_number(s, "weight_decay", o->weight_decay);
+    if (o->clip_norm > 0)
+        set_number(s, "clip_norm", o->clip_norm);
+    if (o->full_batch)
+        set(s, "full_batch", "%lld", (long long)o->full_batch);
+    set(s, "schedule", "%s", schedules[o->schedule]);
+    set(s, "warmup", "%lld", (long long)o->warmup);
+    if (o->schedule != LS_CONSTANT)
+        set(s, "total", "%lld", (long long)o->total);
+}
+
+static void set_data(ls_settings *s, const ls_data *data)
+{
+    char text[64];
+    if (ls_data_describe(data, text) != LS_OK)
+        return;
+    set(s, "data", "%s", text);
+    set(s, "batch", "%d", data->batch);
+    set(s, "shuffle", "%s", data->shuffle ? "yes" : "no");
+    if (data->augment.flip)
+        set(s, "flip", "yes");
+    if (data->augment.crop > 0)
+        set(s, "crop", "%d", data->augment.crop);
+    if (data->augment.erase > 0)
+        set_number(s, "erase", data->augment.erase);
+}
+
+static ls_status allow(ls_settings *s, const char *name)
+{
+    char known[1024] = "";
+    static const char *const at_times[] = {"total",      "beta1", "beta2", "eps",  "clip_norm",
+                                           "full_batch", "flip",  "crop",  "erase"}; /* not in every run */
+    bool there = ls_note_find(s->list, name) != NULL;
+    for (size_t i = 0; i < sizeof at_times / sizeof *at_times; i++)
+        there |= strcmp(name, at_times[i]) == 0;
+    if (there) {
+        if (s->n_allowed < LS_SETTINGS)
+            s->allowed[s->n_allowed++] = ls_intern(s->session, name);
+        return LS_OK;
+    }
+    for (int i = 0; i < s->n; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", s->list[i].name);
+    return ls_raise(&s->session->context, LS_BAD_ARGUMENT,
+                    "ls_checkpoints_open: there is no setting '%.64s' that could be allowed to change; there are: %s",
+                    name, known);
+}
+
+ls_status ls_settings_take(ls_settings *settings, ls_trainer *trainer, const ls_data *data, const ls_note *own,
+                           const char *const *allow_changed)
+{
+    settings->session = trainer->session;
+    set_trainer(settings, trainer);
+    if (data)
+        set_data(settings, data);
+    for (; own && own->name; own++) {
+        if (ls_note_find(settings->list, own->name))
+            ls_raise(&settings->session->context, LS_BAD_ARGUMENT,
+                     "ls_checkpoints_open: the setting '%s' is given twice, or the library's own", own->name);
+        set(settings, own->name, "%s", own->value ? own->value : "");
+    }
+    for (; allow_changed && *allow_changed; allow_changed++)
+        allow(settings, *allow_changed);
+    return ls_status_of(settings->session);
+}
+
+static bool may_change(const ls_settings *settings, const char *name)
+{
+    for (int i = 0; i < settings->n_allowed; i++)
+        if (strcmp(settings->allowed[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Appends one difference to a list of them. */
+static void add_difference(char *text, size_t size, const char *name, const char *was, const char *is)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s%s was %.80s and is %.80s now", length ? ", " : "", name,
+             *was ? was : "not set", *is ? is : "not set");
+}
+
+/* Its value; "" where it is not there, which is that of one that is off. */
+static const char *value_of(const ls_note *list, const char *name)
+{
+    const char *value = ls_note_find(list, name);
+    return value ? value : "";
+}
+
+ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path)
+{
+    char text[768] = "";
+    for (const ls_note *is = settings->list; is->name; is++) {
+        const char *before = value_of(was, is->name);
+        if (!may_change(settings, is->name) && strcmp(before, is->value) != 0)
+            add_difference(text, sizeof text, is->name, before, is->value);
+    }
+    for (; was->name; was++)
+        if (*was->value && !may_change(settings, was->name) && !ls_note_find(settings->list, was->name))
+            add_difference(text, sizeof text, was->name, was->value, "");
+    return *text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, text) : LS_OK;
+}

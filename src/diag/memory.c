@@ -1,0 +1,51 @@
+/* What a training run will hold, told before it holds it. */
+#include "base/environment.h"
+#include "cluster/cluster.h"
+#include "data/data.h"
+#include "train/job.h"
+#include "train/trainer.h"
+
+/* The cores' room for one shard each, as ls_core_reserve makes it; a card's own memory is not the host's. */
+static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
+{
+    size_t bytes = 0;
+    for (int i = 0, cores = 0; i < engine->n_workers; i++) {
+        const ls_core *core = engine->workers[i].core;
+        const ls_plan *plan = ls_plan_for(newest, core->unit->backend);
+        if (engine->workers[i].place < cores)
+            continue;
+        cores++;
+        bytes += core->unit->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
+        bytes += (size_t)plan->capacity * (sizeof *core->index + sizeof *core->changes + sizeof *core->labels) +
+                 core->host->held;
+    }
+    return bytes;
+}
+
+ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer)
+        return LS_BAD_ARGUMENT;
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    if (ls_failed(session) || !data || !bytes)
+        return data && bytes ? ls_status_of(session)
+                             : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_memory_needed: an argument is NULL");
+    int64_t rows = data->rows < data->batch ? data->rows : data->batch;
+    int shard = rows < network->shard ? (int)rows : network->shard;
+    const ls_plan *plan = ls_trainer_plan(trainer, data, shard);
+    if (!plan)
+        return ls_status_of(session);
+    const ls_flat *flat = &network->flat;
+    int ranks = ls_cluster_ranks(session->options.cluster), shards = (int)((rows - 1) / shard + 1);
+    int mine = (shards - 1) / ranks + 1;
+    bool any_order = session->options.shuffle_pulls != 0;
+    size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (size_t)trainer->n_moments +
+                       ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
+    size_t floats = 2 * (flat->trainable + flat->state) +
+                    (ls_network_apart(network) ? 0 : gradients * flat->trainable) +
+                    LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);
+    *bytes = (int64_t)(floats * sizeof(float) + cores_bytes(plan, network->engine));
+    return LS_OK;
+}

@@ -1,0 +1,95 @@
+/* Backward passes: on a device at once, through a network as a part of its next step. */
+#include "base/environment.h"
+#include "eager/calls.h"
+#include "eager/device_run.h"
+#include "eager/realize.h"
+
+static int ceil_log2(int n)
+{
+    int levels = 0;
+    while ((1 << levels) < n)
+        levels++;
+    return levels;
+}
+
+/* Notes where the gradient of a tracked tensor goes. */
+static ls_target aim(ls_task *task, ls_tensor *tracked)
+{
+    ls_target t = {.gradient = tracked->gradient,
+                   .add = tracked->freshness == LS_FRESH && !atomic_load(&tracked->gradient->lost)};
+    if (!t.add)
+        atomic_store(&t.gradient->lost, false);
+    ls_task_writes(task, t.gradient);
+    tracked->freshness = LS_FRESH;
+    return t;
+}
+
+static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
+{
+    ls_session *session = root->session;
+    ls_trace *trace = ls_session_trace(session);
+    if (!trace || ls_trace_run(trace, root, true) != LS_OK || ls_realize_operands(trace) != LS_OK)
+        return ls_status_of(session);
+    if (trace->call)
+        return dy ? ls_raise(&session->context, LS_UNSUPPORTED,
+                             "%s: a network's backward pass starts from a loss; use ls_backward", function)
+                  : ls_network_backward(trace, root);
+    if (!root->needs_gradient)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT,
+                        "%s: nothing tracked leads to this tensor, so there is nothing to differentiate for; see "
+                        "ls_track and ls_train",
+                        function);
+    ls_task *task = ls_run_task(trace, LS_WANT_GRADIENT, root, dy);
+    if (!task)
+        return ls_status_of(session);
+    ls_device_run *r = task->payload;
+    const ls_program *program = r->feed->program;
+    if (!dy)
+        ls_run_summarize(r, task, root);
+    if (root->fold == LS_FOLD_MEAN)
+        r->feed->one = 1.0f / (float)r->feed->rows;
+    r->n_partial = program->own_flat.n_views ? ceil_log2(r->feed->shards) + 2 : 0;
+    for (int i = 0; i < r->n_partial; i++)
+        r->partial[i] = ls_run_array(task, r->device, program->own_flat.trainable);
+    for (int k = 0; k < trace->n_arrays; k++)
+        if (trace->arrays[k]->tracked)
+            r->weights[k] = aim(task, trace->arrays[k]);
+    for (int k = 0; k < trace->n_inputs; k++)
+        if (trace->inputs[k]->tracked && (program->flowing >> k & 1)) {
+            r->inputs[k] = aim(task, trace->inputs[k]);
+            r->inputs[k].fresh =
+                r->inputs[k].add ? ls_run_array(task, r->device, r->inputs[k].gradient->n) : r->inputs[k].gradient;
+        }
+    ls_task_hand_in(task);
+    return ls_status_of(session);
+}
+
+ls_status ls_backward(ls_tensor *loss)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_session *session = ls_value_session(loss, "ls_backward");
+    if (!session)
+        return loss ? ls_status_of(loss->session) : LS_BAD_ARGUMENT;
+    if (loss->kind != LS_TENSOR_COMPUTED || loss->shape.rank > 1) {
+        ls_bad_shape(loss, "ls_backward", "the loss must be computed, one number or one for each image");
+        return ls_status_of(session);
+    }
+    return backward(loss, NULL, "ls_backward");
+}
+
+ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_session *session = ls_value_session(y, "ls_backward_from");
+    if (!session)
+        return y ? ls_status_of(y->session) : LS_BAD_ARGUMENT;
+    if (!dy || dy->session != session || !ls_same_shape(&y->shape, &dy->shape) || y->kind != LS_TENSOR_COMPUTED ||
+        y->fold)
+        return ls_raise(&session->context, LS_BAD_SHAPE,
+                        "ls_backward_from: y must be computed, and dy a tensor of its shape");
+    char a[96], b[96];
+    if (!ls_same_device(y->device, dy->device))
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_backward_from: y is %s, dy %s; copy dy with ls_to",
+                        ls_tensor_name(y, a), ls_tensor_name(dy, b));
+    return ls_realize(dy, "ls_backward_from") == LS_OK ? backward(y, dy, "ls_backward_from") : ls_status_of(session);
+}

@@ -1,0 +1,179 @@
+#include "eager/calls.h"
+
+#include <string.h>
+
+#include "base/environment.h"
+#include "model/initialize.h"
+
+enum { LEAST_PARTS = 4 };
+
+static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *function)
+{
+    ls_session *session = ls_value_session(X, function);
+    ls_network *network = session ? ls_network_of(net, function) : NULL;
+    if (!network)
+        return NULL;
+    if (net->session != session) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the network and the images belong to different sessions",
+                 function);
+        return NULL;
+    }
+    if (X->device.type != LS_HOST && !ls_network_has(network, X->device)) {
+        ls_raise(&session->context, LS_NOT_INITIALIZED, "%s: the network was not initialized on %s, only on %s",
+                 function, ls_device_str(session, X->device), ls_devices_str(session, network->devices));
+        return NULL;
+    }
+    if (X->shape.rank < 2) {
+        ls_bad_shape(X, function, "the images must be (images, channels, height, width) or (images, features)");
+        return NULL;
+    }
+    if (ls_network_define(network, &X->shape, function) != LS_OK)
+        return NULL;
+    const ls_recorded *recorded = training ? &network->training : &network->inference;
+    ls_shape shape = recorded->output->shape;
+    shape.dim[0] = X->shape.dim[0];
+    ls_tensor *y = ls_tensor_new(session, LS_TENSOR_CALL, &shape, X->device);
+    if (!y)
+        return NULL;
+    y->in[0] = ls_tensor_hold(X);
+    y->network = network;
+    y->flat = &network->flat;
+    y->training = training;
+    y->needs_gradient = training;
+    y->recorded_input = recorded->input;
+    y->recorded_output = recorded->output;
+    y->network_version = network->version;
+    return y;
+}
+
+ls_tensor *ls_train(ls_module *net, ls_tensor *X)
+{
+    LS_OWN_ENVIRONMENT;
+    return call(net, X, true, "ls_train");
+}
+
+ls_tensor *ls_infer(ls_module *net, ls_tensor *X)
+{
+    LS_OWN_ENVIRONMENT;
+    return call(net, X, false, "ls_infer");
+}
+
+/* Weights that were updated since a call was recorded are gone. */
+static ls_status check_version(const ls_tensor *t)
+{
+    if (t->network_version == t->network->version)
+        return LS_OK;
+    return ls_raise(&t->session->context, LS_STALE,
+                    "the network was updated after this call of it was recorded; read the result before ls_step");
+}
+
+ls_status ls_network_read(const ls_tensor *t)
+{
+    ls_network *network = t->network;
+    if (check_version(t) != LS_OK)
+        return ls_status_of(t->session);
+    network->read_by_streams = true;
+    return ls_network_settle(network);
+}
+
+/* ---- Pending backward passes ---- */
+
+static bool tracks(const ls_trace *trace)
+{
+    for (int k = 0; k < trace->n_inputs; k++)
+        if (trace->inputs[k]->needs_gradient)
+            return true;
+    for (int k = 0; k < trace->n_arrays; k++)
+        if (trace->arrays[k]->tracked)
+            return true;
+    return false;
+}
+
+ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
+{
+    ls_session *session = trace->session;
+    ls_context *context = &session->context;
+    ls_network *network = trace->call->network;
+    const ls_tensor *over = loss->fold ? loss->in[0] : loss;
+    if (!trace->call->training)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_backward: the network was called by ls_infer, which keeps nothing to differentiate; call it "
+            "by ls_train");
+    if (tracks(trace))
+        return ls_raise(context, LS_UNSUPPORTED,
+                        "ls_backward: a network's images and what follows it cannot be tracked; make it a parameter of "
+                        "the network");
+    if (loss->fold == LS_FOLD_MEAN)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_backward: of a network's losses take the sum, or the losses as they are: ls_step divides by "
+            "the number of images, and a mean would be divided twice");
+    if (check_version(trace->call) != LS_OK)
+        return ls_status_of(session);
+    ls_share *pending = ls_grow(context, network->pending, network->n_pending, &network->pending_capacity, LEAST_PARTS,
+                                sizeof *pending, "a step's parts");
+    if (!pending)
+        return LS_OUT_OF_MEMORY;
+    network->pending = pending;
+    int64_t rows = over->shape.dim[0];
+    if (rows < 1)
+        return LS_OK; /* an empty part of a batch */
+    int images = rows < network->shard ? (int)rows : network->shard;
+    ls_program *program = ls_network_program(trace, LS_WANT_GRADIENT, false, images);
+    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
+        ls_check_rows(network, program->plan, rows, "ls_backward") != LS_OK)
+        return ls_status_of(session);
+    ls_feed *feed = ls_feed_new(program, trace, rows, NULL, ls_host());
+    ls_array *summary = ls_array_on(session, ls_host(), 2);
+    if (!feed || !summary) {
+        if (feed)
+            ls_feed_give(feed);
+        ls_array_drop(summary);
+        return ls_status_of(session);
+    }
+    uint64_t changes;
+    ls_feed_changes(feed, false, &changes);
+    network->gradient_is_there = false;
+    network->pending[network->n_pending++] = (ls_share){.feed = feed,
+                                                        .device = trace->call->device,
+                                                        .summary = summary,
+                                                        .loss = ls_tensor_hold(loss),
+                                                        .changes = changes};
+    return LS_OK;
+}
+
+/* ---- Parameters as tensors ---- */
+
+ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_network_of(net, "ls_param");
+    if (!network)
+        return NULL;
+    ls_session *session = net->session;
+    ls_context *context = &session->context;
+    if (device.type != LS_HOST && !ls_network_has(network, device)) {
+        ls_raise(context, LS_NOT_INITIALIZED, "ls_param: parameter %s was not initialized on %s, only on %s",
+                 name ? name : "(null)", ls_device_str(session, device), ls_devices_str(session, network->devices));
+        return NULL;
+    }
+    if (!ls_defined_network_of(net, "ls_param"))
+        return NULL;
+    int view = name ? ls_flat_find(&network->flat, name) : -1;
+    if (view < 0) {
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_param: there is no parameter \"%s\"", name ? name : "(null)");
+        return NULL;
+    }
+    const ls_view *found = &network->flat.views[view];
+    ls_shape shape = {.rank = found->rank};
+    memcpy(shape.dim, found->shape, (size_t)found->rank * sizeof *shape.dim);
+    ls_tensor *tensor = ls_tensor_new(session, LS_TENSOR_NETWORK, &shape, device);
+    if (!tensor)
+        return NULL;
+    tensor->network = network;
+    tensor->changes = &network->version;
+    tensor->view = view;
+    tensor->name = ls_intern(session, found->name); /* the tensor may outlive the network */
+    return tensor;
+}

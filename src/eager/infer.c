@@ -1,0 +1,278 @@
+/* Inference on all devices of a network: shards are pulled in order, every image once. Ranks compute a run of them
+ * each, and all get everything. */
+#include "eager/infer.h"
+
+#include <math.h>
+
+#include "base/environment.h"
+#include "cluster/cluster.h"
+#include "comm/runs.h"
+#include "data/data.h"
+#include "eager/batches.h"
+#include "eager/calls.h"
+#include "exec/stream.h"
+#include "model/mirror.h"
+
+typedef struct pass {
+    ls_job job;
+    ls_network *network;
+    ls_feed *feed;
+    float *rows;       /* of the whole batch; NULL when only metrics are wanted */
+    float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
+    float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
+    uint64_t step;
+    atomic_int next; /* of this rank's */
+    atomic_int left; /* that are not finished */
+    int end;
+    ls_runs runs;
+    size_t *begin; /* [ranks + 1] of what is gathered */
+} pass;
+
+static void run_shard(pass *p, int j, ls_worker *worker)
+{
+    ls_network *network = p->network;
+    ls_unit *unit = worker->core->unit;
+    float *outputs[LS_MAX_INPUTS] = {NULL};
+    const size_t row = (size_t)p->feed->program->output_numbers;
+    unit->strand = ls_core_strand(worker->core, ls_feed_plan(p->feed, worker->core), j, p->feed->shards);
+    if (p->rows)
+        outputs[0] = unit->type->lend(unit, p->rows + (size_t)j * (size_t)p->feed->shard * row,
+                                      (size_t)ls_feed_count(p->feed, j) * row);
+    float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
+    ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = unit->type->lend(unit, statistics, network->flat.state)},
+                            .outputs = outputs};
+    ls_mirror_bind(network, worker->core, &bindings);
+    if (p->metrics)
+        bindings.base[LS_IN_METRICS] = unit->type->lend(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
+    double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
+    bindings.helpers = ls_offer_begin(&worker->offer, NULL);
+    ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
+    ls_offer_end(&worker->offer);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, j, ls_feed_count(p->feed, j), begun);
+    atomic_fetch_sub(&p->left, 1);
+    ls_count_work(&network->session->context);
+}
+
+static bool is_done(void *user)
+{
+    pass *p = user;
+    return atomic_load(&p->left) == 0;
+}
+
+static void work(ls_job *job, ls_worker *worker)
+{
+    pass *p = (pass *)job;
+    int j;
+    ls_meter_enter(&worker->meter, 0);
+    do {
+        if (ls_core_taken(worker->core))
+            ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
+        ls_core_enter(worker->core);
+        j = atomic_fetch_add(&p->next, 1);
+        if (j < p->end)
+            run_shard(p, j, worker);
+        else if (ls_unit_finish(worker->core->unit, NULL) != LS_OK)
+            atomic_store(&p->network->session->broken, true);
+        ls_core_leave(worker->core);
+    } while (j < p->end);
+    ls_offer_enter(&worker->offer);
+    while (ls_offer_await(&worker->offer, LS_MOMENT, is_done, p) && !is_done(p)) {
+        double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
+        ls_core_enter(worker->core);
+        ls_offer_take(&worker->offer);
+        ls_core_leave(worker->core);
+        ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
+    }
+    ls_offer_leave(&worker->offer);
+    ls_meter_leave(&worker->meter);
+}
+
+/* The sum of the shards' losses, in the order of the tree, and of their right images. */
+static ls_metrics sum_metrics(const pass *p, double *losses)
+{
+    ls_metrics sum = {.rows = p->feed->rows};
+    for (int j = 0; j < p->feed->shards; j++) {
+        losses[j] = p->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS];
+        sum.correct += (int64_t)p->metrics[(size_t)j * LS_METRICS + LS_METRIC_CORRECT];
+    }
+    ls_tree_sum_doubles(losses, p->feed->shards);
+    sum.loss = p->feed->shards ? losses[0] : 0;
+    return sum;
+}
+
+/* This rank's run of shards. */
+static ls_status cut(pass *p, ls_context *context, ls_cluster *cluster)
+{
+    int ranks = ls_cluster_ranks(cluster), rank = ls_cluster_rank(cluster);
+    p->begin = ls_alloc(context, (size_t)ranks + 1, sizeof *p->begin, "the ranks' shards");
+    if (!p->begin || ls_runs_reserve(&p->runs, context, ranks, p->feed->shards) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    ls_runs_cut(&p->runs, p->feed->shards);
+    atomic_store(&p->next, p->runs.begin[rank]);
+    p->end = p->runs.begin[rank + 1];
+    atomic_store(&p->left, p->end - p->runs.begin[rank]);
+    return LS_OK;
+}
+
+/* Every rank gets the others' metrics and rows. */
+static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
+{
+    ls_status status = LS_OK;
+    if (!cluster)
+        return LS_OK;
+    for (int r = 0; r <= p->runs.parts; r++)
+        p->begin[r] = (size_t)p->runs.begin[r] * LS_METRICS * sizeof(float);
+    if (p->metrics)
+        status = ls_cluster_gather(cluster, context, p->metrics, p->begin);
+    for (int r = 0; r <= p->runs.parts; r++) {
+        int64_t row = (int64_t)p->runs.begin[r] * p->feed->shard;
+        row = row < p->feed->rows ? row : p->feed->rows;
+        p->begin[r] = (size_t)row * (size_t)p->feed->program->output_numbers * sizeof(float);
+    }
+    if (p->rows && status == LS_OK)
+        status = ls_cluster_gather(cluster, context, p->rows, p->begin);
+    return status;
+}
+
+/* Runs the traced computation of a network called on the host's images: its rows, or its metrics. Waits. */
+static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_metrics *metrics)
+{
+    ls_session *session = trace->session;
+    ls_context *context = &session->context;
+    ls_network *network = trace->call->network;
+    const ls_tensor *over = root->fold ? root->in[0] : root;
+    int64_t images = over->shape.dim[0];
+    int shard = images && images < network->shard ? (int)images : network->shard;
+    ls_program *program = ls_network_program(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
+    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
+        ls_engine_check(network->engine) != LS_OK)
+        return ls_status_of(session);
+    pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = (uint64_t)network->updates};
+    p.feed = ls_feed_new(program, trace, images, NULL, ls_host());
+    size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
+    p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
+    double *losses = ls_alloc(context, shards, sizeof *losses, "the shards' losses");
+    p.statistics = ls_alloc(context, workers * network->flat.state, sizeof *p.statistics, "a pass's statistics");
+    ls_cluster *cluster = session->options.cluster;
+    if (p.feed && losses && p.statistics && (p.metrics || !metrics) && cut(&p, context, cluster) == LS_OK) {
+        ls_streams_wait(session); /* operands that devices are still at */
+        ls_network_publish(network);
+        ls_feed_locate(p.feed);
+        ls_engine_submit(network->engine, &p.job);
+        ls_engine_wait_job(network->engine, &p.job);
+        if (ls_cluster_heed(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
+            *metrics = sum_metrics(&p, losses);
+    }
+    ls_runs_destroy(&p.runs, context);
+    ls_release(context, p.begin);
+    if (p.feed)
+        ls_feed_give(p.feed);
+    ls_release(context, p.metrics);
+    ls_release(context, losses);
+    ls_release(context, p.statistics);
+    return ls_status_of(session);
+}
+
+ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)
+{
+    ls_session *session = trace->session;
+    bool scalar = tensor->fold != LS_NOT_FOLDED;
+    size_t n = scalar ? 2 : (size_t)ls_shape_numbers(&tensor->shape);
+    ls_metrics metrics = {0};
+    if (ls_network_read(trace->call) != LS_OK)
+        return ls_status_of(session);
+    ls_array *array = ls_array_on(session, ls_host(), n);
+    if (!array || run_all(trace, tensor, scalar ? NULL : array->data, scalar ? &metrics : NULL) != LS_OK) {
+        ls_array_drop(array);
+        return ls_status_of(session);
+    }
+    if (scalar) {
+        array->data[0] =
+            (float)(tensor->fold == LS_FOLD_MEAN && metrics.rows ? metrics.loss / (double)metrics.rows : metrics.loss);
+        array->data[1] = (float)metrics.correct;
+    }
+    tensor->array = array;
+    return LS_OK;
+}
+
+static ls_status refuse(const ls_module *net, const void *argument, const char *function)
+{
+    if (!net)
+        return LS_BAD_ARGUMENT;
+    if (!argument)
+        ls_raise(&net->session->context, LS_BAD_ARGUMENT, "%s: an argument is NULL", function);
+    return ls_status_of(net->session);
+}
+
+/* Every rank has the same numbers, and comes to the same. */
+static void raise_not_finite(ls_session *session, const char *function, const char *what, int64_t number)
+{
+    ls_raise(&session->context, LS_NOT_FINITE,
+             "%s: %s %lld is not finite: the network overflows with these weights; if it was trained, a lower learning "
+             "rate may help",
+             function, what, (long long)number);
+    atomic_store(&session->together, ls_cluster_ranks(session->options.cluster) > 1);
+}
+
+ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!net || !data || !metrics || ls_failed(net->session))
+        return refuse(net, data && metrics ? net : NULL, "ls_evaluate");
+    ls_session *session = net->session;
+    int scope = ls_scope_open(session, NULL);
+    ls_tensor *X, *y, *loss = NULL;
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
+        loss = ls_sum(ls_cross_entropy(ls_infer(net, X), y));
+    ls_trace *trace = loss ? ls_session_trace(session) : NULL;
+    if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_settle(net->network) == LS_OK &&
+        run_all(trace, loss, NULL, metrics) == LS_OK) {
+        if (!isfinite(metrics->loss))
+            raise_not_finite(session, "ls_evaluate", "the loss over images 0 to", metrics->rows - 1);
+        metrics->loss /= (double)metrics->rows;
+    }
+    ls_scope_close(session, scope);
+    return ls_status_of(session);
+}
+
+/* -1 where all are. */
+static int64_t first_not_finite(const float *numbers, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(numbers[i]))
+            return i;
+    return -1;
+}
+
+ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!net || !data || !logits || ls_failed(net->session))
+        return refuse(net, data && logits ? net : NULL, "ls_predict");
+    ls_session *session = net->session;
+    int scope = ls_scope_open(session, NULL);
+    ls_tensor *X, *rows = NULL;
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, NULL) == LS_OK)
+        rows = ls_infer(net, X);
+    if (rows && net->network->classes != classes)
+        ls_raise(&session->context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d",
+                 net->network->classes, classes);
+    ls_trace *trace = rows ? ls_session_trace(session) : NULL;
+    if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
+        ls_network_settle(net->network) == LS_OK && run_all(trace, rows, logits, NULL) == LS_OK) {
+        const int64_t bad = first_not_finite(logits, data->rows * classes);
+        if (bad >= 0)
+            raise_not_finite(session, "ls_predict", "what the network makes of image", bad / classes);
+    }
+    ls_scope_close(session, scope);
+    return ls_status_of(session);
+}
+
+double ls_accuracy(ls_module *net, const ls_data *data)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_metrics metrics = {0};
+    if (ls_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
+        return 0;
+    return (double)metrics.correct / (double)metrics.rows;
+}

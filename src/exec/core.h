@@ -1,0 +1,70 @@
+/* Units as places to take turns at: devices that share a core, or a card, do so by whole pieces of work, and share its
+ * arena, so that their number costs no memory. */
+#ifndef LS_EXEC_CORE_H
+#define LS_EXEC_CORE_H
+
+#include <stdatomic.h>
+
+#include "device/unit.h"
+#include "graph/plan.h"
+#include "tensor/array.h"
+
+enum { LS_TURNS = 16 };
+
+/* For one shard of a plan, in the unit's memory. */
+typedef struct ls_room {
+    float *arena;
+    void *scratch;
+    size_t arena_floats, scratch_bytes;
+    bool open;      /* its strand */
+    size_t refused; /* so many bytes there was no memory for */
+} ls_room;
+
+typedef struct ls_core {
+    ls_context *context;
+    struct ls_core *next_core;
+    int number; /* ls_unit_number */
+    ls_unit *unit;
+    ls_unit *host;    /* sums of what lies in the host's memory: the same one, or of a card one beside it */
+    ls_arrays arrays; /* of a memory that is not the host's; else none */
+    pthread_mutex_t lock;
+    pthread_cond_t turn[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
+    atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */
+    /* Used by whoever has the turn; the first room is for the largest plan, and of runs in no strand, the others are
+     * those of the second strand and on, made where there is a use for them. */
+    ls_room rooms[LS_MOST_STRANDS];
+    int strands;     /* that may be used */
+    uint32_t *index; /* sample numbers, changes and labels of the shard */
+    ls_change *changes;
+    int32_t *labels;
+    size_t shard_images;
+    atomic_size_t scratch_bytes; /* of the first room; looked at by those who would help others, without the turn */
+    atomic_bool helped;          /* one of those who share the core would help others with it */
+} ls_core;
+
+/* Where a device computes, made at the first call; NULL after a failure. */
+ls_core *ls_core_of(ls_session *session, ls_device device);
+void ls_cores_free(ls_session *session);
+
+/* The arrays of the memory that a device computes in; NULL after a failure. The first call of a device makes its
+ * place. */
+ls_arrays *ls_arrays_of(ls_session *session, ls_device device);
+/* `n` floats of undefined content there, held once. NULL after a failure. */
+ls_array *ls_array_on(ls_session *session, ls_device device, size_t n);
+
+/* Waits for the core's turn, then gives it room for `plan`. */
+ls_status ls_core_reserve(ls_core *core, const ls_plan *plan);
+
+/* The strand for a run of a plan that is one of so many that have nothing to do with each other, with room for it;
+ * without it the run has to wait for its turn: 0. By whoever has the turn. */
+int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs);
+/* The room of the run that comes next. */
+const ls_room *ls_core_room(const ls_core *core);
+
+void ls_core_enter(ls_core *core);
+void ls_core_leave(ls_core *core);
+
+/* Whether somebody has the turn or waits for it; asked by those who do neither. */
+bool ls_core_taken(const ls_core *core);
+
+#endif

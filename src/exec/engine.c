@@ -1,0 +1,253 @@
+#include "exec/engine.h"
+
+#include <time.h>
+
+#include "base/cores.h"
+#include "base/environment.h"
+#include "base/thread.h"
+#include "base/timer.h"
+#include "cluster/cluster.h"
+
+void ls_slow_down(const ls_worker *worker)
+{
+    const ls_options *options = &worker->engine->session->options;
+    if (options->slow_seconds <= 0 || worker->device.type != LS_CPU || worker->device.index != options->slow_cpu)
+        return;
+    struct timespec time = {(time_t)options->slow_seconds,
+                            (long)((options->slow_seconds - (double)(time_t)options->slow_seconds) * 1e9)};
+    ls_core_leave(worker->core); /* others on its core are not slow */
+    nanosleep(&time, NULL);
+    ls_core_enter(worker->core);
+}
+
+/* One worker more has done the job. The lock is held. */
+static void count_off(ls_engine *engine, const ls_job *done)
+{
+    for (int i = 0; i < LS_QUEUE; i++)
+        if (engine->queue[i] == done && --engine->queue[i]->left == 0) {
+            engine->queue[i] = NULL;
+            pthread_cond_broadcast(&engine->finished);
+            return;
+        }
+}
+
+bool ls_engine_settle(ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    ls_job *job = worker->open;
+    if (!job)
+        return true;
+    const bool good = job->settle(job, worker);
+    worker->open = NULL;
+    pthread_mutex_lock(&engine->lock);
+    count_off(engine, job);
+    pthread_mutex_unlock(&engine->lock);
+    return good;
+}
+
+static void settle_in_turn(ls_worker *worker)
+{
+    if (!worker->open)
+        return;
+    ls_core_enter(worker->core);
+    ls_engine_settle(worker);
+    ls_core_leave(worker->core);
+}
+
+/* Without a job to begin behind it: what is open is settled once it is done, or somebody waits for it. The lock is
+ * held, and let go meanwhile. */
+static void look_after_open(ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    bool now = worker->open->awaited;
+    pthread_mutex_unlock(&engine->lock);
+    ls_core_enter(worker->core);
+    now = now || worker->open->is_settled(worker->open, worker);
+    if (now)
+        ls_engine_settle(worker);
+    ls_core_leave(worker->core);
+    pthread_mutex_lock(&engine->lock);
+    if (!now && !worker->open->awaited && worker->seen == engine->handed_in)
+        ls_timed_cond_wait(&engine->submitted, &engine->lock, LS_MOMENT);
+}
+
+/* False where the job is left open. */
+static bool run(ls_worker *worker, ls_job *job)
+{
+    if (!job->follows)
+        settle_in_turn(worker);
+    if (!atomic_load(&worker->lost))
+        job->work(job, worker);
+    if (worker->open == job)
+        return false;
+    settle_in_turn(worker);
+    return true;
+}
+
+static void *worker_main(void *argument)
+{
+    ls_worker *worker = argument;
+    ls_engine *engine = worker->engine;
+    if (worker->core->unit->core >= 0)
+        ls_pin_to_core(worker->core->unit->core);
+    LS_OWN_ENVIRONMENT;
+    pthread_mutex_lock(&engine->lock);
+    for (;;) {
+        while (!engine->stopping && worker->seen == engine->handed_in)
+            if (worker->open)
+                look_after_open(worker);
+            else
+                pthread_cond_wait(&engine->submitted, &engine->lock);
+        if (worker->seen == engine->handed_in)
+            break;
+        ls_job *job = engine->queue[worker->seen % LS_QUEUE];
+        pthread_mutex_unlock(&engine->lock);
+        const bool done = run(worker, job);
+        pthread_mutex_lock(&engine->lock);
+        worker->seen++;
+        if (done)
+            count_off(engine, job);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return NULL;
+}
+
+/* The first device with the same core as the i-th. */
+static int first_on_core(const ls_engine *engine, int i)
+{
+    int first = 0;
+    while (engine->workers[first].core != engine->workers[i].core)
+        first++;
+    return first;
+}
+
+static void add_backend(ls_engine *engine, const ls_backend *backend)
+{
+    for (int i = 0; i < engine->n_backends; i++)
+        if (engine->backends[i] == backend)
+            return;
+    engine->backends[engine->n_backends++] = backend;
+}
+
+static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_devices *devices)
+{
+    engine->workers = ls_alloc(engine->context, (size_t)devices->n, sizeof *engine->workers, "the list of workers");
+    if (!engine->workers)
+        return LS_OUT_OF_MEMORY;
+    for (int i = 0; i < devices->n; i++) {
+        ls_worker *worker = &engine->workers[i];
+        *worker = (ls_worker){.engine = engine,
+                              .core = ls_core_of(session, devices->at[i]),
+                              .device = devices->at[i],
+                              .pace = {.step = -1}};
+        if (!worker->core)
+            return ls_status_of(session);
+        add_backend(engine, worker->core->unit->backend);
+        int first = first_on_core(engine, i);
+        worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
+        worker->offer.own = worker;
+        ls_offer_join(&worker->offer, &engine->crew, worker->core);
+    }
+    for (int i = 0; i < devices->n; i++) {
+        ls_worker *worker = &engine->workers[i];
+        ls_meter_start(&worker->meter);
+        if (!ls_thread_start(&worker->thread, worker_main, worker))
+            return ls_raise(engine->context, LS_OUT_OF_MEMORY,
+                            "no thread for %s; the system's limit on threads is reached", worker->core->unit->name);
+        engine->n_workers++;
+    }
+    return LS_OK;
+}
+
+ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
+{
+    ls_context *context = &session->context;
+    ls_engine *engine = ls_alloc(context, 1, sizeof *engine, "the workers");
+    if (!engine)
+        return NULL;
+    engine->session = session;
+    engine->context = context;
+    atomic_store(&engine->crew.crowded, session->options.cluster && session->options.cluster->crowded);
+    pthread_mutex_init(&engine->lock, NULL);
+    ls_timed_cond_init(&engine->submitted);
+    pthread_cond_init(&engine->finished, NULL);
+    if (start_workers(engine, session, devices) == LS_OK)
+        return engine;
+    ls_engine_free(engine);
+    return NULL;
+}
+
+void ls_engine_free(ls_engine *engine)
+{
+    if (!engine)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    engine->stopping = true;
+    pthread_cond_broadcast(&engine->submitted);
+    pthread_mutex_unlock(&engine->lock);
+    for (int i = 0; i < engine->n_workers; i++)
+        pthread_join(engine->workers[i].thread, NULL);
+    pthread_cond_destroy(&engine->finished);
+    pthread_cond_destroy(&engine->submitted);
+    pthread_mutex_destroy(&engine->lock);
+    ls_release(engine->context, engine->workers);
+    ls_release(engine->context, engine);
+}
+
+ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest)
+{
+    for (int i = 0; i < engine->n_workers; i++) {
+        ls_core *core = engine->workers[i].core;
+        if (ls_core_reserve(core, ls_plan_for(newest, core->unit->backend)) != LS_OK)
+            return LS_OUT_OF_MEMORY;
+    }
+    return LS_OK;
+}
+
+int ls_engine_lose(ls_engine *engine, int worker)
+{
+    atomic_store(&engine->workers[worker].lost, true);
+    return engine->n_workers - atomic_fetch_add(&engine->n_lost, 1) - 1;
+}
+
+ls_status ls_engine_check(ls_engine *engine)
+{
+    if (atomic_load(&engine->n_lost) < engine->n_workers)
+        return LS_OK;
+    return ls_raise(engine->context, LS_NO_DEVICE, "every device of the network has failed; initialize it on others");
+}
+
+void ls_engine_submit(ls_engine *engine, ls_job *job)
+{
+    pthread_mutex_lock(&engine->lock);
+    ls_job **slot = &engine->queue[engine->handed_in % LS_QUEUE];
+    while (*slot)
+        pthread_cond_wait(&engine->finished, &engine->lock);
+    *slot = job;
+    job->left = engine->n_workers;
+    job->awaited = false;
+    engine->handed_in++;
+    pthread_cond_broadcast(&engine->submitted);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void ls_engine_wait_job(ls_engine *engine, ls_job *job)
+{
+    pthread_mutex_lock(&engine->lock);
+    while (job->left > 0) {
+        job->awaited = true;
+        pthread_cond_wait(&engine->finished, &engine->lock);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void ls_engine_wait(ls_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    for (int i = 0; i < LS_QUEUE; i++)
+        while (engine->queue[i]) {
+            engine->queue[i]->awaited = true;
+            pthread_cond_wait(&engine->finished, &engine->lock);
+        }
+    pthread_mutex_unlock(&engine->lock);
+}

@@ -1,0 +1,71 @@
+#include "model/classes.h"
+
+#include <string.h>
+#include <lockstep_data.h>
+
+#include "base/environment.h"
+#include "data/data.h"
+
+static const char key[] = "classes"; /* in a file's metadata */
+
+ls_status ls_network_take_classes(ls_network *network, const ls_data *data)
+{
+    ls_context *context = &network->session->context;
+    const char **names =
+        data->of.names ? ls_alloc(context, (size_t)data->of.classes, sizeof *names, "the names of the classes") : NULL;
+    for (int i = 0; names && i < data->of.classes; i++)
+        names[i] = ls_data_class(data, i);
+    if (names)
+        ls_classes_set(context, &network->named, names, data->of.classes);
+    ls_release(context, names);
+    return ls_status_of(network->session);
+}
+
+ls_status ls_network_compare_classes(const ls_network *network, const ls_safetensors *file, const char *path)
+{
+    ls_context *context = &network->session->context;
+    ls_classes theirs = {.names = NULL};
+    const ls_classes *ours = &network->named;
+    if (!ours->names || ours->from_file)
+        return LS_OK;
+    ls_status status = ls_classes_read(context, &theirs, ls_safetensors_metadata(file, key));
+    for (int i = 0; i < theirs.n && i < ours->n && status == LS_OK; i++) {
+        char is[64], wanted[64];
+        if (strcmp(ls_classes_at(&theirs, i), ls_classes_at(ours, i)) != 0)
+            status = ls_raise(context, LS_CHANGED, "%s: class %d is '%s' in the weights, but '%s' in the data", path, i,
+                              ls_printable(ls_classes_at(&theirs, i), is, sizeof is),
+                              ls_printable(ls_classes_at(ours, i), wanted, sizeof wanted));
+    }
+    ls_classes_free(context, &theirs);
+    return status;
+}
+
+ls_status ls_network_learn_classes(ls_network *network, const ls_safetensors *file)
+{
+    if (network->named.names && !network->named.from_file)
+        return LS_OK;
+    return ls_classes_read(&network->session->context, &network->named, ls_safetensors_metadata(file, key));
+}
+
+ls_status ls_name_classes(ls_module *net, const char *const names[], int n)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_network_of(net, "ls_name_classes");
+    if (!network)
+        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    ls_context *context = &network->session->context;
+    bool good = n == 0 || (n > 0 && names);
+    for (int i = 0; good && i < n; i++)
+        good = names[i] != NULL;
+    if (!good)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_name_classes: %d names, one of which is NULL", n);
+    if (n && network->defined && n != network->classes)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_name_classes: %d names, but the network has %d classes", n,
+                        network->classes);
+    return ls_classes_set(context, &network->named, names, n);
+}
+
+const char *ls_class_name(const ls_module *net, int label)
+{
+    return net && net->network ? ls_classes_at(&net->network->named, label) : NULL;
+}

@@ -1,0 +1,18 @@
+/* The classes that a network tells apart: the names that data gave, held against those that weights bring. */
+#ifndef LS_MODEL_CLASSES_H
+#define LS_MODEL_CLASSES_H
+
+#include "io/safetensors.h"
+#include "model/network.h"
+
+/* The names are the data's from here on, where these have any. */
+ls_status ls_network_take_classes(ls_network *network, const ls_data *data);
+
+/* LS_CHANGED names the first class that is called otherwise in the file than by data or caller. What does not say is
+ * not held against the other. */
+ls_status ls_network_compare_classes(const ls_network *network, const ls_safetensors *file, const char *path);
+
+/* The names are the file's, unless data or caller gave some. */
+ls_status ls_network_learn_classes(ls_network *network, const ls_safetensors *file);
+
+#endif

@@ -1,0 +1,300 @@
+/* A network gets its devices, its shapes and its first values, and in the end is freed. */
+#include "model/initialize.h"
+
+#include <lockstep_cluster.h>
+
+#include "base/environment.h"
+#include "data/data.h"
+#include "device/devices.h"
+#include "exec/stream.h"
+#include "model/classes.h"
+#include "model/mirror.h"
+#include "nn/init.h"
+
+static void release_values(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    ls_mirrors_release(network);
+    for (int i = 0; i < 2; i++) { /* without a home there are none */
+        if (network->home_weights[i] != network->weights[i])
+            ls_unit_release(network->home, network->home_weights[i]);
+        if (network->home_state[i] != network->state[i])
+            ls_unit_release(network->home, network->home_state[i]);
+        ls_release(context, network->weights[i]);
+        ls_release(context, network->state[i]);
+        network->weights[i] = network->state[i] = network->home_weights[i] = network->home_state[i] = NULL;
+    }
+}
+
+static void free_network(void *object)
+{
+    ls_network *network = object;
+    ls_session *session = network->session;
+    ls_context *context = &session->context;
+    if (network->engine)
+        ls_engine_wait(network->engine);
+    ls_streams_wait(session);
+    ls_engine_free(network->engine); /* its cores, and with them the unit, are the session's */
+    for (int i = 0; i < network->n_pending; i++)
+        ls_share_drop(&network->pending[i]);
+    ls_release(context, network->pending);
+    ls_programs_free(session, network);
+    ls_tensors_forget(session, network);
+    ls_recorded_release(&network->inference);
+    ls_recorded_release(&network->training);
+    release_values(network);
+    ls_release(context, network->summary);
+    ls_classes_free(context, &network->named);
+    ls_flat_destroy(&network->flat);
+    if (network->root->network == network) {
+        network->root->network = NULL;
+        network->root->defined = NULL;
+    }
+    ls_release(context, network);
+}
+
+/* Beside the host's values those of home and mirrors. */
+static ls_status take_home(ls_network *network)
+{
+    const size_t trainable = network->flat.trainable, state = network->flat.state;
+    const bool apart = ls_network_apart(network);
+    for (int i = 0; i < 2; i++) {
+        network->home_weights[i] =
+            apart ? ls_unit_alloc(network->home, trainable, sizeof(float), "the weights") : network->weights[i];
+        network->home_state[i] =
+            apart ? ls_unit_alloc(network->home, state, sizeof(float), "the running statistics") : network->state[i];
+        if (!network->home_weights[i] || !network->home_state[i])
+            return LS_OUT_OF_MEMORY;
+    }
+    return ls_mirrors_make(network);
+}
+
+static ls_status allocate_values(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    for (int i = 0; i < 2; i++) {
+        network->weights[i] = ls_alloc(context, network->flat.trainable, sizeof(float), "the weights");
+        network->state[i] = ls_alloc(context, network->flat.state, sizeof(float), "the running statistics");
+        if (!network->weights[i] || !network->state[i])
+            return LS_OUT_OF_MEMORY;
+    }
+    return take_home(network);
+}
+
+ls_status ls_network_move_home(ls_network *network)
+{
+    if (ls_network_settle(network) != LS_OK)
+        return ls_status_of(network->session);
+    ls_streams_wait(network->session);
+    ls_mirrors_release(network);
+    network->home = ls_network_card(network);
+    network->joined = true;
+    if (!network->defined) /* there are no values yet */
+        return LS_OK;
+    ls_network_changed(network);
+    return take_home(network);
+}
+
+/* The first numbers are drawn by all devices: pieces of the views, pulled one by one. */
+typedef struct drawing {
+    ls_job job;
+    ls_network *network;
+    atomic_int next;
+} drawing;
+
+enum { DRAWN_AT_ONCE = 1 << 16 };
+
+/* Draws the piece of that number; false beyond the last. */
+static bool draw_piece(ls_network *network, int piece)
+{
+    for (int i = 0; i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        int pieces = (int)((view->numbers + DRAWN_AT_ONCE - 1) / DRAWN_AT_ONCE);
+        if (piece >= pieces) {
+            piece -= pieces;
+            continue;
+        }
+        size_t first = (size_t)piece * DRAWN_AT_ONCE, left = view->numbers - first;
+        ls_draw_start(view, &network->init, network->session->options.seed, first,
+                      left < DRAWN_AT_ONCE ? left : DRAWN_AT_ONCE, ls_network_values(network, view));
+        return true;
+    }
+    return false;
+}
+
+static void draw_pieces(ls_job *job, ls_worker *worker)
+{
+    drawing *d = (drawing *)job;
+    (void)worker;
+    while (draw_piece(d->network, atomic_fetch_add(&d->next, 1)))
+        ;
+}
+
+static void draw(ls_network *network)
+{
+    drawing d = {.job = {.work = draw_pieces}, .network = network};
+    ls_engine_submit(network->engine, &d.job);
+    ls_engine_wait_job(network->engine, &d.job);
+}
+
+/* Images that did not fit leave nothing behind: the next ones may have another shape. */
+void ls_network_forget(ls_network *network)
+{
+    network->defined = false;
+    ls_recorded_release(&network->inference);
+    ls_recorded_release(&network->training);
+    release_values(network);
+    ls_flat_destroy(&network->flat);
+    ls_flat_init(&network->flat, &network->session->context);
+}
+
+ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function)
+{
+    ls_session *session = network->session;
+    ls_shape shape = *images;
+    shape.dim[0] = -1;
+    if (network->defined || shape.rank < 2) {
+        char is[128], wanted[128];
+        ls_shape_text(is, sizeof is, &shape);
+        ls_shape_text(wanted, sizeof wanted, &network->images);
+        return ls_raise(&session->context, LS_BAD_SHAPE, "%s: images are %s, the network takes %s", function, is,
+                        network->defined ? wanted : "(images, channels, height, width) or (images, features)");
+    }
+    /* Inference is recorded first: it defines the parameters. */
+    if (ls_module_record(network->root, &network->flat, false, &shape, &network->inference) != LS_OK ||
+        ls_flat_close(&network->flat) != LS_OK ||
+        ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK)
+        ls_network_forget(network);
+    network->images = shape;
+    int c, h, w;
+    if (network->inference.output)
+        network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
+    return ls_status_of(session);
+}
+
+ls_status ls_network_fill(ls_network *network)
+{
+    if (allocate_values(network) != LS_OK) {
+        ls_network_forget(network);
+        return ls_status_of(network->session);
+    }
+    network->defined = true;
+    draw(network);
+    ls_network_changed(network);
+    return ls_status_of(network->session);
+}
+
+ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)
+{
+    ls_shape shape = *images;
+    shape.dim[0] = -1;
+    if (network->defined && ls_same_shape(&shape, &network->images))
+        return LS_OK;
+    ls_status status = ls_network_record(network, images, function);
+    return status == LS_OK ? ls_network_fill(network) : status;
+}
+
+/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory,
+ * until the ranks' cards are joined. */
+static void settle_in(ls_network *network)
+{
+    const ls_options *options = &network->session->options;
+    const ls_engine *engine = network->engine;
+    ls_unit *card = ls_cluster_ranks(options->cluster) == 1 ? ls_network_card(network) : NULL;
+    network->home = card ? card : engine->workers[0].core->host;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit->memory == 0 && options->dtype != LS_F32)
+            ls_raise(&network->session->context, LS_UNSUPPORTED,
+                     "ls_initialize: %s computes in f32; other dtypes are for GPUs",
+                     ls_device_str(network->session, engine->workers[i].device));
+}
+
+static ls_network *build(ls_module *root, ls_devices devices)
+{
+    ls_session *session = root->session;
+    ls_network *network = ls_alloc(&session->context, 1, sizeof *network, "a network");
+    if (!network)
+        return NULL;
+    network->session = session;
+    network->root = root;
+    network->devices = devices;
+    network->shard = session->options.shard;
+    ls_flat_init(&network->flat, &session->context);
+    network->engine = ls_engine_new(session, &devices);
+    if (network->engine)
+        settle_in(network);
+    return ls_own(session, network, free_network);
+}
+
+static const char *wrong_init(const ls_init *init)
+{
+    if ((int)init->kind < LS_NORMAL || (int)init->kind > LS_HE || !(init->scale >= 0 && init->scale < 1e30))
+        return "init has no such kind, or a scale that is not at least 0 and below 1e30";
+    return NULL;
+}
+
+ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!net)
+        return LS_BAD_ARGUMENT;
+    ls_session *session = net->session;
+    ls_context *context = &session->context;
+    if (ls_failed(session))
+        return ls_status_of(session);
+    ls_init how = init ? *init : (ls_init){.kind = LS_NORMAL};
+    const char *wrong = wrong_init(&how);
+    char path[LS_MODULE_PATH];
+    if (net->parent)
+        return ls_raise(
+            context, LS_BAD_ARGUMENT,
+            "ls_initialize: \"%s\" is a part of another module; initialize the outermost one, which has the "
+            "values",
+            ls_module_path(net, path));
+    if (devices.n < 1 || devices.n > LS_MAX_DEVICES)
+        wrong = "the list of devices is empty";
+    else if (net->network && !how.force)
+        wrong = "the network has values already; set init.force to draw them again";
+    if (wrong)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: %s", wrong);
+    for (int d = 0; d < devices.n; d++)
+        if (devices.at[d].type == LS_HOST)
+            return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: the host is no device that computes; see ls_cpu");
+        else if (ls_check_device(session, devices.at[d], "ls_initialize") != LS_OK)
+            return ls_status_of(session);
+    if (net->network)
+        ls_engine_wait(net->network->engine);
+    ls_network *network = build(net, devices);
+    if (!network || ls_failed(session))
+        return ls_status_of(session);
+    network->init = how;
+    if (how.kind == LS_NORMAL && how.scale == 0)
+        network->init.scale = 0.01;
+    if (how.like) {
+        ls_shape images = {4, {-1, how.like->of.channels, how.like->of.height, how.like->of.width}};
+        if (ls_network_define(network, &images, "ls_initialize") != LS_OK ||
+            ls_network_take_classes(network, how.like) != LS_OK)
+            return ls_status_of(session);
+    }
+    net->network = network;
+    net->defined = &network->defined;
+    return LS_OK;
+}
+
+ls_shape ls_images_shape(const ls_module *net)
+{
+    LS_OWN_ENVIRONMENT;
+    return net && net->network && net->network->defined ? net->network->images : (ls_shape){.rank = 0};
+}
+
+ls_status ls_wait(ls_session *session)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!session || ls_context_is_parents(&session->context))
+        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
+    ls_streams_wait(session);
+    for (ls_owned *entry = session->owned; entry; entry = entry->next)
+        if (entry->release == free_network && ((ls_network *)entry->object)->engine)
+            ls_engine_wait(((ls_network *)entry->object)->engine);
+    return ls_status_of(session);
+}

@@ -1,0 +1,18 @@
+/* Shapes and first values of a network; ls_initialize gave it its devices before. */
+#ifndef LS_MODEL_INITIALIZE_H
+#define LS_MODEL_INITIALIZE_H
+
+#include "model/network.h"
+
+/* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later
+ * the shape must be the same. */
+ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function);
+/* Its two halves: the parameters' names and places, then their memory and first values. */
+ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function);
+ls_status ls_network_fill(ls_network *network);
+void ls_network_forget(ls_network *network); /* undoes both, before anything was made with the network */
+
+/* Has its home on the first device's card from here on, joined with the other ranks'. Waits. */
+ls_status ls_network_move_home(ls_network *network);
+
+#endif

@@ -1,0 +1,221 @@
+#include "model/network.h"
+
+#include "exec/stream.h"
+
+void ls_share_drop(ls_share *part)
+{
+    if (part->feed)
+        ls_feed_give(part->feed);
+    ls_array_drop(part->summary);
+    ls_tensor_drop(part->loss);
+    *part = (ls_share){.feed = NULL};
+}
+
+bool ls_network_apart(const ls_network *network)
+{
+    return network->home->memory != 0;
+}
+
+bool ls_network_gathers(const ls_network *network)
+{
+    return ls_network_apart(network) && network->n_mirrors > 0;
+}
+
+bool ls_network_on_cards(const ls_network *network)
+{
+    const ls_engine *engine = network->engine;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit->memory != 0)
+            return true;
+    return false;
+}
+
+bool ls_network_goes_ahead(const ls_network *network)
+{
+    return ls_network_apart(network) && network->engine->n_workers == 1 && network->home->type->seal;
+}
+
+bool ls_network_mixed(const ls_network *network)
+{
+    return network->engine->n_backends > 1;
+}
+
+ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
+{
+    return ls_network_apart(network) ? network->home : core->host;
+}
+
+ls_network *ls_network_of(ls_module *net, const char *function)
+{
+    if (!net || ls_failed(net->session))
+        return NULL;
+    if (!net->network)
+        ls_raise(&net->session->context, LS_NOT_INITIALIZED,
+                 "%s: the network has no values yet; call ls_initialize first", function);
+    return net->network;
+}
+
+ls_network *ls_defined_network_of(ls_module *net, const char *function)
+{
+    ls_network *network = ls_network_of(net, function);
+    if (!network || network->defined)
+        return network;
+    ls_raise(&net->session->context, LS_SHAPE_UNKNOWN,
+             "%s: the shapes of the network's parameters are not known before its first images; call the network once, "
+             "or set init.like",
+             function);
+    return NULL;
+}
+
+bool ls_network_has(const ls_network *network, ls_device device)
+{
+    for (int d = 0; d < network->devices.n; d++)
+        if (ls_same_device(network->devices.at[d], device))
+            return true;
+    return false;
+}
+
+/* A device that shares the unit may be at something else there. */
+void ls_network_enter(const ls_network *network)
+{
+    if (ls_network_apart(network))
+        ls_core_enter(network->engine->workers[0].core);
+}
+
+void ls_network_leave(const ls_network *network)
+{
+    if (ls_network_apart(network))
+        ls_core_leave(network->engine->workers[0].core);
+}
+
+/* The home's numbers to the host. */
+static void get(ls_network *network, float *to, const float *from, size_t n)
+{
+    ls_network_enter(network);
+    network->home->type->get(network->home, to, from, n * sizeof *to);
+    if (ls_unit_check(network->home) != LS_OK)
+        atomic_store(&network->session->broken, true);
+    ls_network_leave(network);
+}
+
+void ls_network_put(ls_network *network, float *memory, const float *from, size_t n)
+{
+    ls_network_enter(network);
+    network->home->type->put(network->home, memory, from, n * sizeof *memory);
+    ls_network_leave(network);
+}
+
+const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room)
+{
+    if (!ls_network_apart(network))
+        return memory;
+    if (!*room)
+        *room = ls_alloc(&network->session->context, n, sizeof **room, "a copy of a device's numbers");
+    if (*room)
+        get(network, *room, memory, n);
+    return *room;
+}
+
+void ls_network_changed(ls_network *network)
+{
+    network->changed = true;
+    atomic_fetch_add(&network->changes, 1);
+}
+
+void ls_network_publish(ls_network *network)
+{
+    int current = atomic_load(&network->current);
+    if (!network->changed)
+        return;
+    network->changed = false;
+    ls_network_put(network, network->home_weights[current], network->weights[current], network->flat.trainable);
+    ls_network_put(network, network->home_state[current], network->state[current], network->flat.state);
+}
+
+/* The running statistics are moved by the host, which always has them. */
+static void fetch(ls_network *network)
+{
+    int current = atomic_load(&network->current);
+    if (!network->behind)
+        return;
+    network->behind = false;
+    get(network, network->weights[current], network->home_weights[current], network->flat.trainable);
+}
+
+ls_status ls_network_settle(ls_network *network)
+{
+    ls_engine_wait(network->engine);
+    fetch(network);
+    return ls_status_of(network->session);
+}
+
+float *ls_network_values(ls_network *network, const ls_view *view)
+{
+    int current = atomic_load(&network->current);
+    return (view->trainable ? network->weights[current] : network->state[current]) + view->offset;
+}
+
+ls_status ls_network_clear(ls_network *network)
+{
+    ls_status status = ls_network_settle(network);
+    for (int i = 0; i < network->n_pending; i++)
+        ls_share_drop(&network->pending[i]);
+    network->n_pending = 0;
+    return status;
+}
+
+ls_status ls_network_change(ls_network *network, const char *function)
+{
+    if (network->n_pending)
+        return ls_raise(&network->session->context, LS_STALE,
+                        "%s: the network has gradients that no update has used; call ls_step or ls_clear_grad first",
+                        function);
+    network->version++;
+    ls_streams_wait(network->session);
+    ls_network_settle(network);
+    ls_network_changed(network);
+    return ls_status_of(network->session);
+}
+
+/* To cards that have mirrors it is copied from the home; one that is alone needs it no sooner than it reads it. */
+void ls_network_state_moved(ls_network *network, int number)
+{
+    if (ls_network_gathers(network))
+        network->home->type->put(network->home, network->home_state[number], network->state[number],
+                                 network->flat.state * sizeof(float));
+    else
+        atomic_store(&network->state_moved, ls_network_apart(network));
+}
+
+ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images)
+{
+    const ls_network *network = trace->call->network;
+    const ls_engine *engine = network->engine;
+    if (!trace->n_arrays || !ls_network_on_cards(network))
+        return ls_program_of(trace, wanted, has_dy, images, engine->backends, engine->n_backends);
+    ls_raise(&trace->session->context, LS_UNSUPPORTED,
+             "a network on GPUs computes with its own parameters alone; compute with tensors of one's own apart from "
+             "it");
+    return NULL;
+}
+
+ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
+{
+    int64_t shard = network->shard, images = rows % shard ? rows % shard : shard;
+    if (!plan->min_places || images * plan->min_places >= 2)
+        return LS_OK;
+    return ls_raise(
+        &network->session->context, LS_BAD_SHAPE,
+        "%s: a batch of %lld in shards of %d leaves a shard of one image, and BatchNorm %s would see a single "
+        "value of each channel (maps of 1 x 1); choose another batch, shard or limit",
+        function, (long long)rows, network->shard, plan->min_layer);
+}
+
+ls_unit *ls_network_card(const ls_network *network)
+{
+    const ls_engine *engine = network->engine;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit->memory == 0)
+            return NULL;
+    return engine->workers[0].core->unit;
+}

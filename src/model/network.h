@@ -1,0 +1,106 @@
+/* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
+ *
+ * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on
+ * cards and no other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k
+ * reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite. Of
+ * a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
+ * somebody changed them; cards that are not its home have theirs (mirror.h). */
+#ifndef LS_MODEL_NETWORK_H
+#define LS_MODEL_NETWORK_H
+
+#include "exec/engine.h"
+#include "io/classes.h"
+#include "model/program.h"
+#include "nn/module.h"
+
+/* A backward pass that was asked for and not run yet: a part of the next step. */
+typedef struct ls_share {
+    ls_feed *feed;
+    ls_device device;  /* that has to compute it; the host: any of the network's */
+    ls_array *summary; /* {loss, correct} of the part */
+    ls_tensor *loss;   /* that gets the summary when the part is handed in; held */
+    uint64_t changes;  /* of the arrays it reads, when it was asked for */
+} ls_share;
+
+typedef struct ls_network {
+    ls_session *session; /* first: ls_session_of reads it */
+    ls_module *root;
+    ls_devices devices;
+    ls_init init;
+    ls_engine *engine;
+    ls_unit *home; /* by which the home's memory is taken, copied and waited for */
+    ls_flat flat;
+    float *weights[2], *state[2];           /* the host's */
+    float *home_weights[2], *home_state[2]; /* the home's: the same ones where that is the host's memory */
+    bool behind, changed;                   /* the host's weights are older than the home's; newer */
+    bool joined;                            /* the home is a card, and joined with the other ranks' */
+    atomic_bool state_moved;                /* the home's current state is older than the host's */
+    struct ls_mirror *mirrors;
+    int n_mirrors;
+    atomic_ullong changes; /* of the current values, so far */
+    atomic_int current;
+    bool defined;     /* the shapes are known, and everything has values */
+    ls_shape images;  /* dim[0] is -1 */
+    int classes;      /* numbers of an output row */
+    ls_classes named; /* their names */
+    int shard;        /* images */
+    ls_recorded inference, training;
+    ls_share *pending;
+    int n_pending, pending_capacity;
+    uint64_t version;       /* how often the values were changed */
+    bool gradient_is_there; /* the trainer has the gradient of the pending parts */
+    bool read_by_streams;
+    struct ls_trainer *trainer;
+    int64_t updates; /* that it was handed, 0 without one: chooses what dropout drops */
+    /* The trainer's: computes the gradient of the pending parts without an update; NULL after a failure. */
+    const float *(*gradient)(struct ls_trainer *trainer);
+    char *summary; /* once asked for */
+} ls_network;
+
+/* The network of a root that was initialized; NULL with LS_NOT_INITIALIZED naming `function` otherwise. */
+ls_network *ls_network_of(ls_module *net, const char *function);
+/* The same, but its shapes must be known too (LS_SHAPE_UNKNOWN). */
+ls_network *ls_defined_network_of(ls_module *net, const char *function);
+
+bool ls_network_has(const ls_network *network, ls_device device);
+
+/* Waits for the work in hand, then the vectors may be read and written by the caller's thread. */
+ls_status ls_network_settle(ls_network *network);
+
+float *ls_network_values(ls_network *network, const ls_view *view); /* of the current copy, on the host */
+/* The host has made the state of that number. */
+void ls_network_state_moved(ls_network *network, int number);
+
+/* The first device's card, where all devices are on cards; else NULL. */
+ls_unit *ls_network_card(const ls_network *network);
+bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
+bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
+bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
+bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
+bool ls_network_goes_ahead(
+    const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
+/* A turn at the home where that is a card; in the host's memory none is needed. */
+void ls_network_enter(const ls_network *network);
+void ls_network_leave(const ls_network *network);
+/* That makes sums at home in a core's turn. */
+ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
+void ls_network_changed(ls_network *network); /* on the host there are other values than before */
+/* Sends values that were changed on the host, before work that reads them is handed in. */
+void ls_network_publish(ls_network *network);
+/* Numbers in the home's memory as the host can read them: themselves, or a copy in *room, made large enough at the
+ * first call. Nothing may be in hand. NULL when memory runs out. */
+const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
+void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
+
+ls_status ls_network_clear(ls_network *network); /* drops the pending parts */
+/* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
+ls_status ls_network_change(ls_network *network, const char *function);
+void ls_share_drop(ls_share *part);
+
+/* The program of a trace that calls a network, with plans for all kinds of its devices; see ls_program_of. */
+ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
+
+/* Refuses what would leave a BatchNorm a single value of each channel. */
+ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function);
+
+#endif

@@ -1,0 +1,123 @@
+/* A network's tensors by name, read and written from outside. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/environment.h"
+#include "model/network.h"
+
+static void tell(const ls_view *view, ls_parameter_info *info)
+{
+    *info = (ls_parameter_info){
+        .name = view->name, .rank = view->rank, .numbers = (int64_t)view->numbers, .trainable = view->trainable};
+    memcpy(info->shape, view->shape, sizeof info->shape);
+}
+
+int ls_parameter_count(ls_module *net)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_defined_network_of(net, "ls_parameter_count");
+    return network ? network->flat.n_views : 0;
+}
+
+ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_defined_network_of(net, "ls_parameter_at");
+    if (!network)
+        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    if (!info || i < 0 || i >= network->flat.n_views)
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_parameter_at: there is no parameter %d of %d",
+                        i, network->flat.n_views);
+    tell(&network->flat.views[i], info);
+    return LS_OK;
+}
+
+/* The view of that name and length, with all work done; NULL with a named error. */
+static const ls_view *find(ls_module *net, const char *name, const void *values, int64_t numbers, const char *function)
+{
+    ls_network *network = ls_defined_network_of(net, function);
+    if (!network || ls_network_settle(network) != LS_OK)
+        return NULL;
+    ls_context *context = &network->session->context;
+    int i = name && values ? ls_flat_find(&network->flat, name) : -1;
+    if (i < 0) {
+        ls_raise(context, LS_BAD_ARGUMENT, "%s: there is no parameter \"%s\"", function, name ? name : "(null)");
+        return NULL;
+    }
+    const ls_view *view = &network->flat.views[i];
+    if ((int64_t)view->numbers == numbers)
+        return view;
+    ls_raise(context, LS_BAD_SHAPE, "%s: parameter %s has %zu numbers, not %lld", function, name, view->numbers,
+             (long long)numbers);
+    return NULL;
+}
+
+static ls_status status_after(ls_module *net)
+{
+    ls_status status = net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    return status == LS_OK ? LS_BAD_ARGUMENT : status;
+}
+
+ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers)
+{
+    LS_OWN_ENVIRONMENT;
+    const ls_view *view = find(net, name, values, numbers, "ls_read_parameter");
+    if (!view)
+        return status_after(net);
+    memcpy(values, ls_network_values(net->network, view), view->numbers * sizeof *values);
+    return LS_OK;
+}
+
+ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers)
+{
+    LS_OWN_ENVIRONMENT;
+    const ls_view *view = find(net, name, values, numbers, "ls_write_parameter");
+    if (!view || ls_network_change(net->network, "ls_write_parameter") != LS_OK)
+        return status_after(net);
+    memcpy(ls_network_values(net->network, view), values, view->numbers * sizeof *values);
+    return LS_OK;
+}
+
+ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_defined_network_of(net, "ls_apply");
+    if (!network || ls_network_settle(network) != LS_OK)
+        return status_after(net);
+    if (!fn)
+        return ls_raise(&net->session->context, LS_BAD_ARGUMENT, "ls_apply: fn is NULL");
+    if (ls_network_change(network, "ls_apply") != LS_OK)
+        return status_after(net);
+    for (int i = 0; i < network->flat.n_views; i++) {
+        ls_parameter_info info;
+        tell(&network->flat.views[i], &info);
+        fn(&info, ls_network_values(network, &network->flat.views[i]), user);
+    }
+    return LS_OK;
+}
+
+const char *ls_summary(ls_module *net)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_defined_network_of(net, "ls_summary");
+    if (!network)
+        return "";
+    if (network->summary)
+        return network->summary;
+    size_t room = 128 * (size_t)(network->flat.n_views + 2), length = 0;
+    char *text = network->summary = ls_alloc(&net->session->context, room, 1, "a summary");
+    int64_t trainable = 0;
+    for (int i = 0; text && i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        ls_shape shape = {.rank = view->rank};
+        memcpy(shape.dim, view->shape, sizeof shape.dim);
+        char size[64];
+        ls_shape_text(size, sizeof size, &shape);
+        trainable += view->trainable ? (int64_t)view->numbers : 0;
+        length += (size_t)snprintf(text + length, room - length, "%-40.80s %-20s%s\n", view->name, size,
+                                   view->trainable ? "" : " (running statistics)");
+    }
+    if (text)
+        snprintf(text + length, room - length, "%lld trainable numbers\n", (long long)trainable);
+    return text ? text : "";
+}

@@ -1,0 +1,395 @@
+#include "model/program.h"
+
+#include <string.h>
+
+#include "comm/tree.h"
+#include "exec/copies.h"
+
+enum { MOST_PROGRAMS = 256 };
+
+/* ---- Programs ---- */
+
+static void free_program(ls_program *program)
+{
+    ls_context *context = &program->session->context;
+    while (program->plan) {
+        ls_plan *plan = program->plan;
+        program->plan = plan->older;
+        ls_plan_free(plan);
+    }
+    ls_flat_destroy(&program->own_flat);
+    ls_release(context, program->key);
+    ls_release(context, program);
+}
+
+void ls_programs_free(ls_session *session, const struct ls_network *network)
+{
+    ls_program **at = &session->programs;
+    while (*at) {
+        ls_program *program = *at;
+        if (network && program->network != network) {
+            at = &program->next;
+            continue;
+        }
+        *at = program->next;
+        free_program(program);
+    }
+}
+
+static bool is_of(const ls_program *program, const ls_trace *trace, ls_wanted wanted, bool has_dy)
+{
+    return program->key_length == trace->key_length && program->wanted == wanted && program->has_dy == has_dy &&
+           memcmp(program->key, trace->key, (size_t)trace->key_length * sizeof *trace->key) == 0;
+}
+
+/* Moves it to the head of the list, so that the tail was used longest ago. */
+static ls_program *find(const ls_trace *trace, ls_wanted wanted, bool has_dy)
+{
+    for (ls_program **at = &trace->session->programs; *at; at = &(*at)->next) {
+        ls_program *program = *at;
+        if (!is_of(program, trace, wanted, has_dy))
+            continue;
+        *at = program->next;
+        program->next = trace->session->programs;
+        return trace->session->programs = program;
+    }
+    return NULL;
+}
+
+/* A loop may make a new computation each time, by a factor that changes for one: what was used longest ago goes. */
+static void forget_oldest(ls_session *session)
+{
+    int n = 0;
+    ls_program **oldest = NULL;
+    for (ls_program **at = &session->programs; *at; at = &(*at)->next)
+        if (++n >= MOST_PROGRAMS && atomic_load(&(*at)->feeds) == 0)
+            oldest = at;
+    if (!oldest)
+        return;
+    ls_program *program = *oldest;
+    *oldest = program->next;
+    free_program(program);
+}
+
+static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images, const ls_backend *backend)
+{
+    ls_request request = {.backend = backend,
+                          .wanted = program->wanted,
+                          .has_dy = program->has_dy,
+                          .flat = program->network ? trace->call->flat : &program->own_flat,
+                          .training = program->network && trace->call->training};
+    ls_graph *graph = ls_lower(trace, &request, &program->flowing);
+    ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
+    ls_graph_free(graph);
+    return plan;
+}
+
+static ls_status make_plans(ls_program *program, const ls_trace *trace, int images, const ls_backend *const backends[],
+                            int n)
+{
+    ls_plan *newest = program->plan; /* work in flight may still run by it */
+    for (int i = 0; i < n; i++) {
+        ls_plan *plan = make_plan(program, trace, images, backends[i]);
+        while (!plan && newest != program->plan) {
+            ls_plan *made = newest;
+            newest = made->older;
+            ls_plan_free(made);
+        }
+        if (!plan)
+            return ls_status_of(trace->session);
+        plan->older = newest;
+        newest = plan;
+    }
+    program->plan = newest;
+    return LS_OK;
+}
+
+static bool has_plans(const ls_program *program, int images, const ls_backend *const backends[], int n)
+{
+    for (int i = 0; i < n; i++) {
+        const ls_plan *plan = ls_plan_for(program->plan, backends[i]);
+        if (!plan || plan->capacity < images)
+            return false;
+    }
+    return true;
+}
+
+static ls_program *new_program(const ls_trace *trace, ls_wanted wanted, bool has_dy)
+{
+    ls_session *session = trace->session;
+    ls_context *context = &session->context;
+    ls_program *program = ls_alloc(context, 1, sizeof *program, "a computation");
+    uint32_t *key = program ? ls_alloc(context, (size_t)trace->key_length, sizeof *key, "a computation") : NULL;
+    if (!key) {
+        ls_release(context, program);
+        return NULL;
+    }
+    memcpy(key, trace->key, (size_t)trace->key_length * sizeof *key);
+    *program = (ls_program){.session = session,
+                            .next = session->programs,
+                            .key = key,
+                            .key_length = trace->key_length,
+                            .network = trace->call ? trace->call->network : NULL,
+                            .wanted = wanted,
+                            .has_dy = has_dy};
+    ls_flat_init(&program->own_flat, context);
+    const ls_shape *shape = &trace->order[trace->n - 1]->shape;
+    int c, h, w;
+    program->output_numbers = shape->rank ? (int)ls_shape_image(shape, &c, &h, &w) : 1;
+    return session->programs = program;
+}
+
+ls_program *ls_program_of(ls_trace *trace, ls_wanted wanted, bool has_dy, int images,
+                          const ls_backend *const backends[], int n)
+{
+    ls_program *program = find(trace, wanted, has_dy);
+    if (!program) {
+        forget_oldest(trace->session);
+        program = new_program(trace, wanted, has_dy);
+    }
+    if (!program)
+        return NULL;
+    if (has_plans(program, images, backends, n))
+        return program;
+    return make_plans(program, trace, images, backends, n) == LS_OK ? program : NULL;
+}
+
+/* ---- Feeds ---- */
+
+static ls_status make_room(ls_feed *feed, ls_context *context, int arrays)
+{
+    if (arrays <= feed->arrays_capacity)
+        return LS_OK;
+    size_t n = (size_t)arrays;
+    ls_release(context, feed->arrays);
+    ls_release(context, feed->array_offsets);
+    ls_release(context, feed->pointers);
+    feed->arrays = ls_alloc(context, n, sizeof *feed->arrays, "a computation's operands");
+    feed->array_offsets = ls_alloc(context, n, sizeof *feed->array_offsets, "a computation's operands");
+    feed->pointers = ls_alloc(context, n, sizeof *feed->pointers, "a computation's operands");
+    bool good = feed->arrays && feed->array_offsets && feed->pointers;
+    feed->arrays_capacity = good ? arrays : 0;
+    return good ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
+static ls_sample_list hold_samples(const ls_tensor *t)
+{
+    ls_sample_list list = t->samples;
+    ls_samples_hold(&list);
+    return list;
+}
+
+static ls_feed *take(ls_session *session)
+{
+    pthread_mutex_lock(&session->feeds_lock);
+    ls_feed *feed = session->feeds;
+    if (feed)
+        session->feeds = feed->next_feed;
+    pthread_mutex_unlock(&session->feeds_lock);
+    return feed ? feed : ls_alloc(&session->context, 1, sizeof *feed, "a computation's operands");
+}
+
+/* The numbers of an operand where `device` computes, held. NULL after a failure, which the session has. */
+static ls_array *numbers_of(const ls_tensor *t, size_t *offset, ls_device device)
+{
+    *offset = t->offset;
+    return ls_numbers_at(t->session, ls_array_of(t), offset, (size_t)ls_shape_numbers(&t->shape), device);
+}
+
+static void add_input(ls_feed *feed, const ls_tensor *t, ls_device device)
+{
+    int c, h, w;
+    size_t offset;
+    ls_array *array = ls_array_of(t) ? numbers_of(t, &offset, device) : NULL;
+    if (!array)
+        return;
+    feed->inputs[feed->n_inputs] = array;
+    feed->input_offset[feed->n_inputs] = offset;
+    feed->input_numbers[feed->n_inputs++] = (size_t)ls_shape_image(&t->shape, &c, &h, &w);
+}
+
+static void add_array(ls_feed *feed, const ls_tensor *t, ls_device device)
+{
+    ls_array *array = numbers_of(t, &feed->array_offsets[feed->n_arrays], device);
+    if (array)
+        feed->arrays[feed->n_arrays++] = array;
+}
+
+/* Whoever hands a shard in reads its labels, on the host. */
+static void add_labels(ls_feed *feed, const ls_trace *trace)
+{
+    feed->classes = trace->classes;
+    if (trace->labels && trace->labels->kind == LS_TENSOR_LABELS) {
+        feed->labels = hold_samples(trace->labels);
+        feed->first_label = trace->labels->first;
+    } else if (trace->labels) {
+        feed->label_array = numbers_of(trace->labels, &feed->label_offset, ls_host());
+    }
+}
+
+ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy, ls_device device)
+{
+    ls_session *session = trace->session;
+    int64_t shards = (rows + session->options.shard - 1) / session->options.shard;
+    if (shards > (int64_t)1 << (LS_TREE_LEVELS - 1)) {
+        ls_raise(&session->context, LS_UNSUPPORTED,
+                 "%lld shards are more than the %d that a sum takes; larger ones are fewer", (long long)shards,
+                 1 << (LS_TREE_LEVELS - 1));
+        return NULL;
+    }
+    ls_feed *feed = take(session);
+    if (!feed)
+        return NULL;
+    feed->program = program;
+    atomic_fetch_add(&program->feeds, 1);
+    feed->plan = program->plan;
+    feed->rows = rows;
+    feed->shard = session->options.shard;
+    feed->shards = (int)shards;
+    feed->one = 1;
+    if (make_room(feed, &session->context, trace->n_arrays) != LS_OK ||
+        trace->n_inputs + (dy != NULL) > LS_MAX_INPUTS) {
+        ls_raise(&session->context, LS_UNSUPPORTED, "this computation reads too many arrays of images");
+        ls_feed_give(feed);
+        return NULL;
+    }
+    for (int k = 0; k < trace->n_inputs; k++)
+        add_input(feed, trace->inputs[k], device);
+    if (dy)
+        add_input(feed, dy, device);
+    if (trace->images) {
+        feed->images = hold_samples(trace->images);
+        feed->first_image = trace->images->first;
+    }
+    add_labels(feed, trace);
+    for (int k = 0; k < trace->n_arrays; k++)
+        add_array(feed, trace->arrays[k], device);
+    if (!ls_failed(session))
+        return feed;
+    ls_feed_give(feed);
+    return NULL;
+}
+
+void ls_feed_give(ls_feed *feed)
+{
+    ls_program *program = feed->program;
+    ls_session *session = program->session;
+    ls_samples_drop(&feed->images);
+    ls_samples_drop(&feed->labels);
+    ls_array_drop(feed->label_array);
+    for (int k = 0; k < feed->n_inputs; k++)
+        ls_array_drop(feed->inputs[k]);
+    for (int k = 0; k < feed->n_arrays; k++)
+        ls_array_drop(feed->arrays[k]);
+    *feed = (ls_feed){.arrays = feed->arrays,
+                      .array_offsets = feed->array_offsets,
+                      .pointers = feed->pointers,
+                      .arrays_capacity = feed->arrays_capacity};
+    atomic_fetch_sub(&program->feeds, 1);
+    pthread_mutex_lock(&session->feeds_lock);
+    feed->next_feed = session->feeds;
+    session->feeds = feed;
+    pthread_mutex_unlock(&session->feeds_lock);
+}
+
+void ls_feeds_free(ls_session *session)
+{
+    while (session->feeds) {
+        ls_feed *feed = session->feeds;
+        session->feeds = feed->next_feed;
+        ls_release(&session->context, feed->arrays);
+        ls_release(&session->context, feed->array_offsets);
+        ls_release(&session->context, feed->pointers);
+        ls_release(&session->context, feed);
+    }
+}
+
+bool ls_feed_changes(ls_feed *feed, bool in_step, uint64_t *changes)
+{
+    *changes = 0;
+    for (int k = 0; k < feed->n_inputs + feed->n_arrays + (feed->label_array != NULL); k++) {
+        int weight = k - feed->n_inputs;
+        ls_array *array = weight < 0                ? feed->inputs[k]
+                          : weight < feed->n_arrays ? feed->arrays[weight]
+                                                    : feed->label_array;
+        *changes += array->version;
+        array->in_step |= in_step;
+    }
+    return feed->n_inputs || feed->n_arrays || feed->label_array;
+}
+
+void ls_feed_locate(ls_feed *feed)
+{
+    for (int k = 0; k < feed->n_arrays; k++)
+        feed->pointers[k] = feed->arrays[k]->data + feed->array_offsets[k];
+}
+
+/* A label that came as a float. */
+static int32_t label_of(const ls_feed *feed, int64_t i)
+{
+    float label = feed->label_array->data[feed->label_offset + (size_t)i];
+    if (label >= 0 && label < (float)feed->classes && label == (float)(int32_t)label)
+        return (int32_t)label;
+    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d",
+             (long long)i, label, feed->classes - 1);
+    atomic_store(&feed->program->session->broken, true);
+    return 0;
+}
+
+/* A label of a data set, which may have more classes than the logits. */
+static int32_t checked(const ls_feed *feed, uint8_t label)
+{
+    if (label < feed->classes)
+        return label;
+    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "a label is %d; the logits have the classes 0 to %d",
+             label, feed->classes - 1);
+    atomic_store(&feed->program->session->broken, true);
+    return 0;
+}
+
+static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
+{
+    /* Dropout asks for the number of each image. Where the images come from no data set it is their place in the
+     * batch. */
+    for (int i = 0; i < count; i++) {
+        const int64_t row = first + i;
+        core->index[i] = feed->images.images ? ls_sample_at(&feed->images, feed->first_image + row) : (uint32_t)row;
+    }
+    for (int i = 0; i < count && feed->images.changes; i++)
+        core->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
+    if (feed->labels.labels)
+        for (int i = 0; i < count; i++)
+            core->labels[i] =
+                checked(feed, feed->labels.labels[ls_sample_at(&feed->labels, feed->first_label + first + i)]);
+    else if (feed->label_array)
+        for (int i = 0; i < count; i++)
+            core->labels[i] = label_of(feed, first + i);
+}
+
+bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+                 void (*whole)(void *user, int bucket), void *user)
+{
+    const ls_program *program = feed->program;
+    int64_t first = (int64_t)j * feed->shard;
+    int count = ls_feed_count(feed, j);
+    const ls_room *room = ls_core_room(core);
+    gather(feed, first, count, core);
+    ls_samples samples = {.images = feed->images.images,
+                          .floats = feed->images.floats,
+                          .image_bytes = feed->images.image_bytes,
+                          .owner = feed->images.owner,
+                          .index = core->index,
+                          .changes = feed->images.changes ? core->changes : NULL,
+                          .labels = core->labels,
+                          .count = count,
+                          .seed = program->session->options.seed,
+                          .step = step,
+                          .one = feed->one};
+    for (int k = 0; k < feed->n_inputs; k++)
+        samples.rows[k] = feed->inputs[k]->data + feed->input_offset[k] + (size_t)first * feed->input_numbers[k];
+    bindings->unit = core->unit;
+    bindings->base[LS_IN_ARENA] = room->arena;
+    bindings->arrays = feed->pointers;
+    bindings->scratch = room->scratch;
+    return ls_plan_run(ls_feed_plan(feed, core), bindings, &samples, whole, user);
+}

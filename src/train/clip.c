@@ -1,0 +1,47 @@
+#include "train/clip.h"
+
+#include <math.h>
+
+#include "optim/optimizer.h"
+
+static size_t blocks_of(const ls_flat *flat)
+{
+    return (flat->trainable + LS_SQUARED - 1) / LS_SQUARED;
+}
+
+ls_status ls_clip_init(struct ls_trainer *trainer)
+{
+    const ls_flat *flat = &trainer->network->flat;
+    ls_context *context = &trainer->session->context;
+    if (!trainer->squares)
+        trainer->squares = ls_alloc(context, blocks_of(flat), sizeof(double), "the gradient's norm");
+    return trainer->squares ? LS_OK : LS_OUT_OF_MEMORY;
+}
+
+static double norm_of(const struct ls_trainer *trainer)
+{
+    const ls_flat *flat = &trainer->network->flat;
+    ls_unit *home = trainer->network->home;
+    home->type->square(home, trainer->gradient, flat->trainable, trainer->squares);
+    ls_tree_sum_doubles(trainer->squares, (int)blocks_of(flat));
+    return sqrt(trainer->squares[0]);
+}
+
+bool ls_clip_update(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    const double most = trainer->options.clip_norm, divisor = ls_optimizer_divisor(&trainer->options, step->rows);
+    const int current = atomic_load(&network->current);
+    step->norm = norm_of(trainer) / divisor;
+    const double shrink = (step->norm + 1e-6) / most;
+    if (!(shrink <= 1)) /* also where it is no number, which the update then shows */
+        ls_update_divide(&step->how, (float)(divisor * shrink));
+    const ls_terms terms = {.n = 1, .at = {trainer->gradient}};
+    ls_unit *home = network->home;
+    bool finite = home->type->update(home, &terms, network->home_weights[1 - current], network->home_weights[current],
+                                     trainer->moments, network->flat.trainable, &step->how);
+    if (ls_unit_finish(home, &finite) != LS_OK)
+        atomic_store(&network->session->broken, true);
+    return finite;
+}

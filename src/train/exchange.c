@@ -1,0 +1,499 @@
+#include "train/exchange.h"
+
+#include <time.h>
+
+#include "base/environment.h"
+#include "cluster/cluster.h"
+#include "device/watch.h"
+
+/* Steps whose paces are measured, from the second of the trainer on; the first is slower for reasons of its own. */
+enum { FIRST_MEASURED = 1, LAST_MEASURED = 8 };
+
+static ls_cluster *cluster_of(const ls_step_job *step)
+{
+    return step->trainer->session->options.cluster;
+}
+
+static bool grouped(const ls_groups *groups)
+{
+    return ls_groups_members(groups, groups->group) > 1;
+}
+
+/* The first member speaks for its group at a step's end. */
+static bool leads(const ls_groups *groups)
+{
+    return groups->member == 0;
+}
+
+/* ---- Before a step ---- */
+
+void ls_exchange_take_wire(struct ls_trainer *trainer)
+{
+    ls_cluster *cluster = trainer->session->options.cluster;
+    if (cluster->stepping && cluster->stepping != trainer)
+        ls_engine_wait(cluster->stepping->network->engine);
+    cluster->stepping = trainer;
+}
+
+/* The ranks' places, which stay. */
+static ls_status take_places(struct ls_trainer *trainer)
+{
+    const ls_options *options = &trainer->session->options;
+    ls_context *context = &trainer->session->context;
+    if (trainer->groups.ranks)
+        return LS_OK;
+    if (options->balance && !trainer->paces)
+        trainer->paces =
+            ls_alloc(context, (size_t)ls_cluster_ranks(options->cluster), sizeof *trainer->paces, "the ranks' paces");
+    if (options->balance && !trainer->paces)
+        return LS_OUT_OF_MEMORY;
+    return ls_groups_make(&trainer->groups, context, options->cluster, options->host_ranks);
+}
+
+/* Two steps are under way at most: what was measured is known to all once the next one is handed in. */
+static ls_status cut(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_context *context = &trainer->session->context;
+    const ls_groups *groups = &trainer->groups;
+    const bool paced = trainer->paces && trainer->handed_in >= LAST_MEASURED + LS_DEPTH;
+    if (ls_runs_reserve(&step->runs, context, groups->ranks, step->shards) != LS_OK ||
+        ls_runs_reserve(&step->hosts, context, groups->groups, step->shards) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    if (step->runs.leaves != step->shards || step->paced != paced)
+        ls_runs_cut_groups(&step->runs, &step->hosts, groups->first, paced ? trainer->paces : NULL, step->shards);
+    step->paced = paced;
+    step->first = step->runs.begin[groups->place];
+    step->mine = step->runs.begin[groups->place + 1] - step->first;
+    return LS_OK;
+}
+
+/* The buckets' routes, with rows one behind the other, where there are any yet. Returns how many floats they take. */
+static size_t lay_routes(ls_step_job *step, float *rows)
+{
+    struct ls_trainer *trainer = step->trainer;
+    const ls_flat *flat = &trainer->network->flat;
+    size_t floats = 0;
+    for (int b = 0; b < flat->n_buckets; b++) {
+        ls_route *route = &step->routes[b];
+        *route = (ls_route){.groups = &trainer->groups,
+                            .ranks = &step->runs,
+                            .hosts = &step->hosts,
+                            .tree = &step->tree,
+                            .buffers = trainer->pool,
+                            .bucket = flat->buckets[b]};
+        floats += ls_route_lay(route, rows ? rows + floats : NULL);
+    }
+    return floats;
+}
+
+ls_status ls_exchange_reserve(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    ls_context *context = &network->session->context;
+    ls_cluster *cluster = cluster_of(step);
+    const size_t buckets = (size_t)network->flat.n_buckets;
+    if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    step->turn = trainer->handed_in;
+    if (!step->told)
+        step->told = ls_alloc(context, (size_t)step->runs.parts, sizeof *step->told, "what the ranks tell");
+    if (!step->routes)
+        step->routes = ls_alloc(context, buckets, sizeof *step->routes, "the buckets' routes");
+    if (!step->told || !step->routes)
+        return LS_OUT_OF_MEMORY;
+    size_t floats = lay_routes(step, NULL);
+    if (step->runs.parts == 1)
+        return ls_status_of(network->session);
+    ls_exchange_take_wire(trainer);
+    if (floats > trainer->rows_floats) {
+        ls_engine_wait(network->engine);
+        ls_unit_release(network->home, trainer->rows);
+        trainer->rows = ls_unit_alloc(network->home, floats, sizeof *trainer->rows, "other ranks' partial gradients");
+        trainer->rows_floats = trainer->rows ? floats : 0;
+        if (!trainer->rows)
+            return LS_OUT_OF_MEMORY;
+    }
+    const ls_groups *groups = &trainer->groups;
+    step->slots = ls_route_slots(groups, &step->runs, &step->hosts) +
+                  4 * (groups->groups + ls_groups_members(groups, groups->group));
+    return ls_cluster_reserve(cluster, context, step->slots * (network->flat.n_buckets + 1), &step->first_slot);
+}
+
+/* By whoever has the cluster's lock. */
+static void cancel(const ls_step_job *step)
+{
+    if (step->runs.parts > 1)
+        ls_cluster_cancel(cluster_of(step), step->first_slot,
+                          step->slots * (step->trainer->network->flat.n_buckets + 1));
+}
+
+void ls_exchange_forget(struct ls_trainer *trainer)
+{
+    ls_cluster *cluster = trainer->session->options.cluster;
+    if (cluster && cluster->stepping == trainer)
+        cluster->stepping = NULL;
+    ls_groups_destroy(&trainer->groups, &trainer->session->context);
+    ls_release(&trainer->session->context, trainer->paces);
+}
+
+void ls_exchange_begin(ls_step_job *step)
+{
+    const ls_network *network = step->trainer->network;
+    lay_routes(step, step->trainer->rows);
+    ls_route_hang(&step->tree, &step->trainer->groups, &step->runs, &step->hosts);
+    step->to_move = step->runs.parts == 1 ? 0 : 1 + (network->joined ? 0 : network->flat.n_buckets);
+    atomic_store(&step->end, LS_FILLING);
+    atomic_store(&step->computing, 0);
+}
+
+ls_stage ls_exchange_filled(const ls_step_job *step)
+{
+    if (step->runs.parts == 1)
+        return LS_REDUCING;
+    if (step->trainer->network->joined)
+        return LS_PASSING;
+    return grouped(&step->trainer->groups) ? LS_GIVING : LS_COMBINING;
+}
+
+bool ls_exchange_end(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    const ls_groups *groups = &trainer->groups;
+    step->told[groups->place] = (ls_told){.pace = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
+                                                   .shards = step->mine,
+                                                   .at_once = trainer->network->engine->n_cores},
+                                          .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
+                                                   (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
+                                                   LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
+    if (step->runs.parts == 1)
+        return true;
+    atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
+    return false;
+}
+
+bool ls_exchange_measures(const ls_step_job *step)
+{
+    return step->trainer->paces && step->turn <= LAST_MEASURED;
+}
+
+void ls_exchange_learn(ls_step_job *step)
+{
+    ls_pace *paces = step->trainer->paces;
+    if (!ls_exchange_measures(step) || step->turn < FIRST_MEASURED)
+        return;
+    for (int p = 0; p < step->runs.parts; p++) {
+        const ls_pace *pace = &step->told[p].pace;
+        paces[p] = (ls_pace){paces[p].seconds + pace->seconds, paces[p].shards + pace->shards, pace->at_once};
+    }
+}
+
+/* ---- The step's end ---- */
+
+typedef void mover(ls_posting *posting, int peer, void *data, size_t bytes);
+
+static void give(ls_posting *posting, int peer, void *data, size_t bytes)
+{
+    ls_post_send(posting, peer, data, bytes);
+}
+
+/* What places [first, end) tell, the metrics of shards [shard, last), and the statistics of nodes, each in its first
+ * shard's row. */
+static void move_told(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
+{
+    const size_t shard = (size_t)step->runs.begin[first], last = (size_t)step->runs.begin[end];
+    move(posting, peer, step->told + first, (size_t)(end - first) * sizeof *step->told);
+    move(posting, peer, step->metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
+}
+
+static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, const ls_runs *runs, int part,
+                       mover *move)
+{
+    const size_t state = step->trainer->network->flat.state;
+    for (int i = runs->first_node[part]; i < runs->first_node[part + 1]; i++) {
+        size_t row = (size_t)ls_tree_first_leaf(&step->tree, runs->nodes[i]);
+        move(posting, peer, step->statistics + row * state, state * sizeof(float));
+    }
+}
+
+/* From the members to their group's first. */
+static bool join_end(const ls_step_job *step, ls_posting posting)
+{
+    const ls_groups *groups = &step->trainer->groups;
+    const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
+    for (int p = first + 1; leads(groups) && p < end; p++) {
+        move_told(step, &posting, groups->rank[p], p, p + 1, ls_post_receive);
+        move_nodes(step, &posting, groups->rank[p], &step->runs, p, ls_post_receive);
+    }
+    if (!leads(groups)) {
+        move_told(step, &posting, groups->rank[first], groups->place, groups->place + 1, give);
+        move_nodes(step, &posting, groups->rank[first], &step->runs, groups->place, give);
+    }
+    return posting.good;
+}
+
+/* Among the first of all groups. */
+static bool send_end(const ls_step_job *step, ls_posting posting)
+{
+    const ls_groups *groups = &step->trainer->groups;
+    const int *first = groups->first, mine = groups->group;
+    for (int g = 0; leads(groups) && g < groups->groups; g++) {
+        if (g == mine)
+            continue;
+        move_told(step, &posting, groups->rank[first[g]], first[g], first[g + 1], ls_post_receive);
+        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, g, ls_post_receive);
+        move_told(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], give);
+        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, mine, give);
+    }
+    return posting.good;
+}
+
+/* All of it, and the statistics' sum, from a group's first to its members. */
+static bool share_end(const ls_step_job *step, ls_posting posting)
+{
+    const ls_groups *groups = &step->trainer->groups;
+    const size_t state = step->trainer->network->flat.state * sizeof(float);
+    const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
+    for (int p = first + 1; leads(groups) && p < end; p++) {
+        move_told(step, &posting, groups->rank[p], 0, groups->ranks, give);
+        give(&posting, groups->rank[p], step->statistics, state);
+    }
+    if (!leads(groups)) {
+        move_told(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);
+        ls_post_receive(&posting, groups->rank[first], step->statistics, state);
+    }
+    return posting.good;
+}
+
+/* What came is added to what is there. */
+static void sum_end(ls_step_job *step, bool across)
+{
+    const ls_network *network = step->trainer->network;
+    const ls_groups *groups = &step->trainer->groups;
+    int begin = across ? 0 : step->hosts.begin[groups->group];
+    int end = across ? step->shards : step->hosts.begin[groups->group + 1];
+    if (leads(groups))
+        ls_runs_sum(begin, end, step->shards, across ? &step->hosts : &step->runs, step->statistics,
+                    network->flat.state, ls_backend_ref()->add);
+}
+
+/* ---- Stages; the caller holds the cluster's lock ---- */
+
+static bool is_end(const ls_step_job *step, int number)
+{
+    return number == step->trainer->network->flat.n_buckets;
+}
+
+static int first_slot(const ls_step_job *step, int number)
+{
+    return step->first_slot + number * step->slots;
+}
+
+static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage, ls_posting posting)
+{
+    const bool end = is_end(step, number);
+    const ls_route *route = &step->routes[end ? 0 : number];
+    switch (stage) {
+    case LS_TO_JOIN:
+        return end ? join_end(step, posting) : ls_route_join(route, posting);
+    case LS_TO_SEND:
+        return end ? send_end(step, posting) : ls_route_send(route, posting);
+    case LS_TO_SPREAD:
+        return ls_route_spread(route, ls_step_target(step), posting);
+    case LS_TO_SHARE:
+        return end ? share_end(step, posting) : ls_route_share(route, ls_step_target(step), posting);
+    default:
+        return false;
+    }
+}
+
+static bool begin_on_wire(const ls_step_job *step, int number, ls_stage stage)
+{
+    const int tag = is_end(step, number) ? LS_TAG_END : LS_TAG_STEP + 2 * number + (stage >= LS_TO_SPREAD);
+    const ls_posting posting = {
+        .wire = &cluster_of(step)->wire, .slot = first_slot(step, number), .tag = tag, .good = true};
+    return begin_transfers(step, number, stage, posting);
+}
+
+/* What follows on transfers; sums only where this rank has what to sum. */
+static ls_stage stage_after(ls_step_job *step, int number, ls_stage stage)
+{
+    const bool end = is_end(step, number);
+    const ls_route *route = &step->routes[end ? 0 : number];
+    const ls_stage last = grouped(&step->trainer->groups) ? LS_TO_SHARE : LS_MOVED;
+    switch (stage) {
+    case LS_JOINING:
+        if (end)
+            sum_end(step, false);
+        return !end && route->stripe.end > route->stripe.begin ? LS_COMBINING : LS_TO_SEND;
+    case LS_SENDING:
+        if (end)
+            sum_end(step, true);
+        return end ? last : route->piece.end > route->piece.begin ? LS_REDUCING : LS_TO_SPREAD;
+    case LS_SPREADING:
+        return last;
+    default:
+        return LS_MOVED;
+    }
+}
+
+static bool to_send(int stage)
+{
+    return stage == LS_TO_JOIN || stage == LS_TO_SEND || stage == LS_TO_SPREAD || stage == LS_TO_SHARE;
+}
+
+static bool travels(int stage)
+{
+    return stage == LS_JOINING || stage == LS_SENDING || stage == LS_SPREADING || stage == LS_SHARING;
+}
+
+/* A group of transfers is begun, or done; 1 when that is so, 0 not yet, -1 after a failure. */
+static int advance_one(ls_step_job *step, int number, atomic_int *stage)
+{
+    const ls_wire *wire = &cluster_of(step)->wire;
+    const int was = atomic_load(stage);
+    if (to_send(was)) {
+        bool good = begin_on_wire(step, number, (ls_stage)was);
+        atomic_store(stage, was + 1);
+        return good ? 1 : -1;
+    }
+    int done = travels(was) ? wire->test(wire->user, first_slot(step, number), step->slots) : 0;
+    if (done <= 0)
+        return done;
+    ls_stage next = stage_after(step, number, (ls_stage)was);
+    atomic_store(stage, next);
+    if (next == LS_MOVED)
+        step->to_move--;
+    else if (!to_send(next))
+        ls_step_wake(step);
+    return 1;
+}
+
+void ls_exchange_give_up(ls_step_job *step)
+{
+    ls_session *session = step->trainer->session;
+    ls_raise(&session->context, LS_IO, "rank %d: step %lld: a transfer between ranks failed",
+             ls_cluster_rank(cluster_of(step)), (long long)step->number + 1);
+    atomic_store(&session->broken, true);
+    atomic_store(&step->broken, 1);
+    ls_step_unseal(step);
+    atomic_store(&step->complete, 1);
+    ls_step_wake(step);
+}
+
+void ls_exchange_look(ls_step_job *step)
+{
+    const struct ls_trainer *trainer = step->trainer;
+    if (!trainer->network->joined)
+        return;
+    trainer->network->home->type->look(trainer->network->home);
+    if (ls_unit_check(trainer->network->home) != LS_OK)
+        ls_exchange_give_up(step);
+}
+
+ls_advance ls_exchange_advance(ls_step_job *step)
+{
+    ls_cluster *cluster = cluster_of(step);
+    if (step->runs.parts == 1 || pthread_mutex_trylock(&cluster->lock) != 0)
+        return LS_STILL;
+    const int last = step->trainer->network->flat.n_buckets;
+    bool moved = false, over = false, lost = false;
+    for (int i = 0; i <= last && step->to_move > 0; i++) {
+        int result;
+        while ((result = advance_one(step, i, i == last ? &step->end : &step->stage[i])) > 0)
+            moved = true;
+        lost |= result < 0;
+    }
+    over = moved && step->to_move == 0;
+    if (lost) {
+        step->to_move = 0;
+        cancel(step);
+    }
+    if (moved) {
+        atomic_store(&cluster->waiting, 0);
+        ls_count_work(&step->trainer->session->context);
+    }
+    pthread_mutex_unlock(&cluster->lock);
+    if (lost)
+        ls_exchange_give_up(step);
+    return over && !lost ? LS_ALL_MOVED : moved ? LS_MOVING : LS_STILL;
+}
+
+void ls_exchange_await(const ls_step_job *step, bool idle)
+{
+    const struct timespec moment = {0, 20000};
+    atomic_store(&cluster_of(step)->waiting, idle);
+    nanosleep(&moment, NULL);
+}
+
+static bool under_way(int stage)
+{
+    return to_send(stage) || travels(stage);
+}
+
+bool ls_exchange_under_way(const ls_step_job *step)
+{
+    bool any = step->runs.parts > 1 && under_way(atomic_load(&step->end));
+    for (int b = 0; b < step->trainer->network->flat.n_buckets && !any; b++)
+        any = under_way(atomic_load(&step->stage[b]));
+    return any;
+}
+
+/* ---- Joined cards ---- */
+
+/* All buckets' transfers at once: the card does nothing else meanwhile. */
+static void transfer_all(const ls_step_job *step, ls_stage stage)
+{
+    ls_unit *home = step->trainer->network->home;
+    const int mark = ls_watch_mark(home);
+    home->type->begin_group(home);
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
+        begin_transfers(step, b, stage, (ls_posting){.unit = home});
+    home->type->end_group(home);
+    ls_watch_note(home, mark, LS_SPAN_LINK, -1, NULL);
+}
+
+void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),
+                      ls_worker *worker)
+{
+    const bool in_groups = grouped(&step->trainer->groups);
+    if (in_groups) {
+        sum(step, LS_GIVING, worker);
+        transfer_all(step, LS_TO_JOIN);
+    }
+    sum(step, LS_COMBINING, worker);
+    transfer_all(step, LS_TO_SEND);
+    sum(step, LS_REDUCING, worker);
+    transfer_all(step, LS_TO_SPREAD);
+    if (in_groups)
+        transfer_all(step, LS_TO_SHARE);
+}
+
+/* ---- Outside of steps ---- */
+
+ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begin[], size_t end[])
+{
+    const ls_groups *groups = &trainer->groups;
+    if (take_places(trainer) != LS_OK)
+        return LS_OUT_OF_MEMORY;
+    for (int g = 0; g < groups->groups; g++)
+        for (int m = 0; m < ls_groups_members(groups, g); m++) {
+            int rank = groups->rank[groups->first[g] + m];
+            ls_bucket piece = ls_groups_piece(groups, &trainer->network->flat.buckets[bucket], g, m);
+            begin[rank] = piece.begin * sizeof(float);
+            end[rank] = piece.end * sizeof(float);
+        }
+    return LS_OK;
+}
+
+bool ls_balanced(ls_trainer *trainer, int shards[])
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || !trainer->handed_in)
+        return false;
+    const ls_step_job *step = &trainer->steps[(trainer->handed_in - 1) % LS_DEPTH];
+    for (int p = 0; step->paced && shards && p < step->runs.parts; p++)
+        shards[trainer->groups.rank[p]] = step->runs.begin[p + 1] - step->runs.begin[p];
+    return step->paced;
+}

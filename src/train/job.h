@@ -1,0 +1,167 @@
+/* What a training step is made of while it runs, and the trainer that it belongs to: the state that those who compute,
+ * sum, exchange and end it share. */
+#ifndef LS_TRAIN_JOB_H
+#define LS_TRAIN_JOB_H
+
+#include "comm/route.h"
+#include "model/network.h"
+
+enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
+
+/* Of a bucket, in this order; see exchange.h. What is to be sent is being sent in the next. */
+typedef enum ls_stage {
+    LS_FILLING,
+    LS_PASSING, /* of joined cards: the rest of the way, together with all others */
+    LS_GIVING,
+    LS_TO_JOIN,
+    LS_JOINING,
+    LS_COMBINING,
+    LS_TO_SEND,
+    LS_SENDING,
+    LS_REDUCING,
+    LS_TO_SPREAD,
+    LS_SPREADING,
+    LS_TO_SHARE,
+    LS_SHARING,
+    LS_MOVED
+} ls_stage;
+
+/* What a rank tells the others at a step's end. */
+enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
+typedef struct ls_told {
+    ls_pace pace; /* where somebody asked for balance */
+    uint32_t flags, unused;
+} ls_told;
+
+/* Slices of a bucket that workers take. */
+typedef struct ls_slices {
+    atomic_int next, done;
+} ls_slices;
+
+/* A worker's attempt at a shard; see tries.h. */
+typedef struct ls_try {
+    _Atomic(struct ls_step_job *) step; /* NULL: at none */
+    int shard, buffer;                  /* of the pool */
+    double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
+    double measured;                    /* when the worker's meter began it: when its shard was pulled */
+    bool lost;                          /* the device has failed: nobody comes back to this try */
+    atomic_bool over;                   /* another has finished the shard */
+    float *row;                         /* the shard's statistics, then its metrics; see ls_try_rows_of */
+} ls_try;
+
+typedef struct ls_tries {
+    ls_try *at; /* [n], one a worker */
+    int n;
+    float *rows;
+    int64_t
+        *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
+    _Atomic double longest; /* seconds that a finished try has taken, of late */
+} ls_tries;
+
+typedef struct ls_step_job {
+    ls_job job;
+    struct ls_trainer *trainer;
+    /* set when handed in */
+    ls_share *parts; /* their shards follow one another */
+    int n_parts, parts_capacity;
+    int64_t rows;
+    int shards;
+    ls_runs runs, hosts;   /* of places, and of groups of them */
+    int64_t turn;          /* steps of the trainer before this one */
+    bool paced;            /* cut by what the ranks compute */
+    ls_route *routes;      /* [buckets] */
+    int first, mine;       /* this rank's shards are [first, first + mine) */
+    int first_slot, slots; /* of the wire; how many a bucket has */
+    int *order;            /* [mine] in which they are pulled */
+    bool placed;           /* some shards belong to a device */
+    ls_update how;
+    int64_t number;             /* finished updates before this one */
+    struct ls_profile *profile; /* NULL: nobody measures */
+    bool update;                /* else the gradient is kept */
+    double norm;                /* of the gradient, where it is clipped */
+    int shards_capacity;
+    /* while it runs */
+    pthread_mutex_t lock; /* guards tree.state, filled, the tries and the pool */
+    pthread_cond_t changed;
+    bool begun;
+    ls_tree tree;
+    atomic_int next;                       /* how many were pulled: the next place in `order`, unless some are placed */
+    atomic_char *pulled;                   /* [shards] of placed ones */
+    int *filled;                           /* [shards] how many buckets it has filled, in the order they become whole */
+    atomic_int *owed;                      /* [buckets] this rank's shards that have not yet filled it */
+    atomic_int *stage;                     /* [buckets] ls_stage */
+    ls_slices *given, *combined, *reduced; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
+    atomic_int left;                       /* this rank's shards and slices, or their whole way, to finish */
+    atomic_bool passed;                    /* that has been handed in */
+    atomic_int end;                        /* ls_stage of the exchange at the step's end */
+    int to_move;                           /* buckets and ends on their way; guarded by the cluster's lock */
+    atomic_int busy;                       /* workers that are at something */
+    atomic_llong computing;                /* nanoseconds of this rank's shards, where somebody asked for balance */
+    int asked;                             /* the largest of all ranks */
+    ls_told *told;                         /* [places] */
+    atomic_int complete, broken;           /* broken: a number was not finite */
+    bool dropped;                          /* what came before it has failed */
+    bool sealed, settled; /* all is handed in, and left to be settled; this rank's part is. The worker's own */
+    bool finite;          /* what its unit will have said then */
+    float *statistics;    /* [shards][state] */
+    float *metrics;       /* [shards][LS_METRICS] */
+    double *losses;       /* [shards] */
+} ls_step_job;
+
+struct ls_trainer {
+    ls_session *session; /* first: ls_session_of reads it */
+    ls_network *network;
+    ls_optimizer kind;
+    ls_optim options;
+    /* In the memory of the network's unit: */
+    float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
+    float *gradient; /* when it was read, or is clipped; NULL before */
+    float **pool; /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
+    float *rows;  /* other ranks' partial gradients of this rank's stripes and pieces */
+    int n_moments;
+    double *squares;                     /* where the gradient is clipped: of its blocks; else NULL */
+    float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
+    float *remembered;                   /* weights and statistics, on the host; NULL: none */
+    int n_pool, pool_capacity;
+    ls_groups groups;
+    const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */
+    ls_tries tries;
+    size_t rows_floats;
+    ls_pace *paces; /* [places] of the steps that were measured; NULL where nobody asked for balance */
+    int *free_buffers, n_free;
+    ls_step_job steps[LS_DEPTH];
+    int64_t handed_in;          /* steps, updates or not: chooses the slot */
+    atomic_int upset;           /* an update failed or was dropped */
+    struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
+    uint32_t verified;          /* shards that all devices were compared on */
+    atomic_int asked;           /* by this rank */
+    bool restart;               /* the next update begins the moments anew */
+    int64_t began;              /* the update that did last, from 0 */
+    pthread_mutex_t lock;       /* guards the reports */
+    ls_report reports[LS_REPORTS];
+    int64_t reported, taken;
+};
+
+ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);
+void ls_step_destroy(ls_step_job *step);
+/* Makes room for shards; the step must be idle. */
+ls_status ls_step_reserve(ls_step_job *step, int shards);
+/* The part that shard j is of, and its number there. */
+ls_share *ls_step_share(const ls_step_job *step, int j, int *local);
+
+static inline bool ls_clips(const struct ls_trainer *trainer)
+{
+    return trainer->options.clip_norm > 0;
+}
+/* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
+float *ls_step_target(const ls_step_job *step);
+void ls_step_wake(ls_step_job *step);         /* idle workers look again */
+void ls_step_unseal(const ls_step_job *step); /* its weights are not yet, or not at all, the network's after all */
+/* Nobody may take for a loss what a step that failed should have written. */
+void ls_step_lose_summaries(const ls_step_job *step);
+void ls_step_drop(ls_step_job *step); /* what came before it has failed */
+/* Before the step writes over what the one before it was computed from: settles that one. False where the step is
+ * dropped, after it or earlier. By the worker whose turn its core is. */
+bool ls_step_goes_on(ls_step_job *step, ls_worker *worker);
+
+#endif

@@ -1,0 +1,57 @@
+/* Values of a network that its trainer remembers, to come back to. */
+#include "train/remember.h"
+
+#include <string.h>
+
+#include "base/environment.h"
+#include "train/job.h"
+
+float *ls_remembered_new(ls_context *context, const ls_network *network)
+{
+    return ls_alloc(context, network->flat.trainable + network->flat.state, sizeof(float), "remembered weights");
+}
+
+void ls_remembered_take(struct ls_trainer *trainer, float *values)
+{
+    ls_release(&trainer->session->context, trainer->remembered);
+    trainer->remembered = values;
+}
+
+ls_status ls_remember(ls_trainer *trainer)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer)
+        return LS_BAD_ARGUMENT;
+    ls_network *network = ls_defined_network_of(trainer->network->root, "ls_remember");
+    if (!network || ls_network_settle(network) != LS_OK)
+        return ls_status_of(trainer->session);
+    if (!trainer->remembered && !(trainer->remembered = ls_remembered_new(&trainer->session->context, network)))
+        return LS_OUT_OF_MEMORY;
+    const ls_flat *flat = &network->flat;
+    const int current = atomic_load(&network->current);
+    memcpy(trainer->remembered, network->weights[current], flat->trainable * sizeof(float));
+    memcpy(trainer->remembered + flat->trainable, network->state[current], flat->state * sizeof(float));
+    return LS_OK;
+}
+
+ls_status ls_recall(ls_trainer *trainer)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer)
+        return LS_BAD_ARGUMENT;
+    ls_network *network = trainer->network;
+    if (ls_failed(trainer->session))
+        return ls_status_of(trainer->session);
+    if (!trainer->remembered)
+        return ls_raise(&trainer->session->context, LS_STALE,
+                        "ls_recall: nothing was remembered; call ls_remember first");
+    if (ls_network_change(network, "ls_recall") != LS_OK)
+        return ls_status_of(trainer->session);
+    const ls_flat *flat = &network->flat;
+    const int next = 1 - atomic_load(&network->current);
+    memcpy(network->weights[next], trainer->remembered, flat->trainable * sizeof(float));
+    memcpy(network->state[next], trainer->remembered + flat->trainable, flat->state * sizeof(float));
+    atomic_store(&network->current, next);
+    ls_network_changed(network);
+    return LS_OK;
+}

@@ -1,0 +1,286 @@
+#include "train/shard.h"
+
+#include "base/timer.h"
+#include "cluster/cluster.h"
+#include "device/devices.h"
+#include "model/mirror.h"
+#include "train/ending.h"
+#include "train/exchange.h"
+#include "train/measure.h"
+#include "train/pull.h"
+#include "train/slices.h"
+#include "train/tries.h"
+
+/* ---- Buffers for partial gradients ---- */
+
+static void free_buffer(void *user, int buffer)
+{
+    struct ls_trainer *trainer = user;
+    trainer->free_buffers[trainer->n_free++] = buffer;
+}
+
+bool ls_shards_begin(ls_step_job *step)
+{
+    step->trainer->n_free = 0;
+    return ls_tries_free_buffers(step, free_buffer, step->trainer);
+}
+
+/* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
+static void fold(ls_step_job *step, int node, ls_unit *unit)
+{
+    struct ls_trainer *trainer = step->trainer;
+    const size_t n = trainer->network->flat.trainable;
+    int into = ls_tree_begin_fold(&step->tree, node);
+    pthread_mutex_unlock(&step->lock);
+    ls_partials from = {.buffers = trainer->pool};
+    ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, unit);
+    int mark = ls_watch_mark(unit);
+    unit->type->sum(unit, &terms, trainer->pool[into], n);
+    ls_watch_note(unit, mark, LS_SPAN_CARD_SUM, -1, NULL);
+    pthread_mutex_lock(&step->lock);
+    ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
+    pthread_cond_broadcast(&step->changed);
+}
+
+void ls_shard_wait(ls_step_job *step)
+{
+    ls_timed_cond_wait(&step->changed, &step->lock, 0.1);
+}
+
+static bool stand_in(ls_step_job *step, ls_worker *worker);
+static void give_up(ls_step_job *step, int shard, ls_device device);
+
+/* Begins a try at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients are
+ * alive. False where that came to nothing: the step was given up, or the device failed meanwhile, standing in for
+ * another. */
+static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
+{
+    struct ls_trainer *trainer = step->trainer;
+    pthread_mutex_lock(&step->lock);
+    while (trainer->n_free == 0) {
+        int node = ls_tree_foldable(&step->tree);
+        ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
+        if (node) { /* where shards happen beside one another, all of it, so that many of them can */
+            do
+                fold(step, node, ls_network_adder(trainer->network, worker->core));
+            while (worker->core->strands > 1 && !trainer->network->n_mirrors && (node = ls_tree_foldable(&step->tree)));
+        } else if (!stand_in(step, worker))
+            ls_shard_wait(step);
+        bool lost = atomic_load(&worker->lost);
+        if (lost || atomic_load(&step->complete)) {
+            pthread_mutex_unlock(&step->lock);
+            if (lost)
+                give_up(step, j, worker->device);
+            return false;
+        }
+    }
+    ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
+    int buffer = trainer->free_buffers[--trainer->n_free];
+    step->tree.buffer[step->tree.size + j] = buffer;
+    step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
+    ls_try_begin(step, t, j, buffer);
+    pthread_mutex_unlock(&step->lock);
+    return true;
+}
+
+/* ---- Shards ---- */
+
+typedef struct running {
+    ls_step_job *step;
+    ls_worker *worker;
+    ls_try *t;
+    bool failed; /* the device */
+} running;
+
+/* One shard more has filled a bucket. The lock is held. */
+static void fill(ls_step_job *step, int bucket)
+{
+    if (atomic_fetch_sub(&step->owed[bucket], 1) == 1) {
+        atomic_store(&step->stage[bucket], ls_exchange_filled(step));
+        pthread_cond_broadcast(&step->changed);
+    }
+}
+
+static void bucket_is_whole(void *user, int bucket)
+{
+    running *r = user;
+    pthread_mutex_lock(&r->step->lock);
+    bool counts = ls_try_fills(r->step, r->t);
+    if (counts)
+        fill(r->step, bucket);
+    pthread_mutex_unlock(&r->step->lock);
+    if (!counts)
+        return;
+    if (atomic_load(&r->step->next) >= r->step->mine)
+        ls_slices_take(r->step, r->worker);
+    if (!r->step->trainer->network->joined) /* there only the step's end remains */
+        ls_step_advance(r->step);
+    ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->t->shard);
+}
+
+static bool goes_on(void *user, int operation)
+{
+    running *r = user;
+    const ls_session *session = r->step->trainer->session;
+    r->failed = session->fault && session->fault(session->fault_user, r->worker->device, r->t->shard, operation);
+    return !r->failed && !atomic_load(&r->t->over);
+}
+
+/* What a card is handed it computes: nothing ends a run there halfway, so that all its operations are asked for
+ * before. */
+static bool may_hand_in(running *r, const ls_plan *plan)
+{
+    bool may = true;
+    for (int i = 0; i < plan->n_steps && may; i++)
+        may = goes_on(r, i);
+    return may;
+}
+
+/* No device can go on with a shard that this one was at. Results of other shards may still be on their way to the
+ * step. */
+static void give_up(ls_step_job *step, int shard, ls_device device)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_session *session = trainer->session;
+    char name[32];
+    ls_device_write(name, sizeof name, device);
+    ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
+             (long long)step->number + 1, name, shard);
+    if (!ls_network_gathers(trainer->network)) /* there every worker has waited for its own */
+        ls_unit_finish(trainer->network->home, NULL);
+    if (step->update)
+        atomic_store(&trainer->upset, 1);
+    ls_step_lose_summaries(step);
+    atomic_store(&session->broken, true);
+    atomic_store(&step->complete, 1);
+    ls_step_wake(step);
+}
+
+static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
+{
+    ls_engine *engine = worker->engine;
+    bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
+    pthread_mutex_lock(&step->lock);
+    ls_try_lose(step, t);
+    int left = ls_engine_lose(engine, (int)(worker - engine->workers));
+    bool stuck = left == 0 || (atomic_load(&t->step) && !alone && step->filled[t->shard] > 0);
+    pthread_cond_broadcast(&step->changed);
+    pthread_mutex_unlock(&step->lock);
+    if (stuck)
+        give_up(step, t->shard, worker->device);
+}
+
+/* Runs the shard of a try that has begun, and takes what it computed as the shard's unless another was there first. */
+static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
+{
+    ls_network *network = step->trainer->network;
+    int local, bucket;
+    const ls_share *part = ls_step_share(step, t->shard, &local);
+    const ls_plan *plan = ls_feed_plan(part->feed, worker->core);
+    running r = {step, worker, t, false};
+    const bool whole = worker->core->unit->memory != 0;
+    /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is
+     * at home. */
+    const bool at_once = network->n_mirrors > 0 || (network->joined && ls_exchange_measures(step));
+    const ls_mirror *mirror = ls_mirror_of(network, worker->core);
+    if (!whole || may_hand_in(&r, plan)) {
+        ls_try_rows rows = ls_try_rows_of(step, t);
+        ls_unit *unit = worker->core->unit;
+        if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
+            unit->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
+        float *gradient = step->trainer->pool[t->buffer];
+        ls_bindings bindings = {
+            .base = {[LS_IN_METRICS] = unit->type->lend(unit, rows.metrics, LS_METRICS),
+                     [LS_IN_STATISTICS] = unit->type->lend(unit, rows.statistics, network->flat.state),
+                     [LS_IN_GRADIENTS] = mirror ? mirror->gradient : gradient},
+            .goes_on = whole ? NULL : goes_on};
+        if (step->profile)
+            ls_measure_bind(step->profile, plan, worker, &bindings.gauge);
+        ls_mirror_bind_training(network, worker->core, &bindings);
+        const ls_measuring measuring = ls_measure_by(step->profile);
+        bindings.helpers = ls_offer_begin(&worker->offer, &measuring);
+        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
+                    at_once ? NULL : bucket_is_whole, &r);
+        ls_offer_end(&worker->offer);
+        bool finite = true;
+        if (at_once &&
+            (mirror ? ls_mirror_bring_home(mirror, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
+            atomic_store(&network->session->broken, true);
+        if (!finite)
+            atomic_store(&step->broken, 1);
+    }
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
+                       t->measured);
+    if (r.failed) {
+        ls_engine_settle(worker);
+        lose_device(step, t, worker);
+        return;
+    }
+    const double taken = ls_seconds() - t->measured;
+    ls_pull_note(worker, ls_feed_count(part->feed, local), taken);
+    if (step->trainer->paces)
+        atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
+    pthread_mutex_lock(&step->lock);
+    bool first = ls_try_finish(step, t, &bucket);
+    if (first) {
+        for (; bucket < network->flat.n_buckets; bucket++)
+            fill(step, plan->whole[bucket]);
+        pthread_cond_broadcast(&step->changed);
+    }
+    pthread_mutex_unlock(&step->lock);
+    if (!first)
+        return;
+    const bool elsewhere = mirror && ls_network_apart(network); /* the last one waits for the home, and in its turn */
+    if (elsewhere)
+        ls_network_enter(network);
+    ls_step_finish_part(step, worker);
+    if (elsewhere)
+        ls_network_leave(network);
+}
+
+static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
+{
+    return &step->trainer->tries.at[worker - worker->engine->workers];
+}
+
+/* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go
+ * meanwhile. */
+static bool stand_in(ls_step_job *step, ls_worker *worker)
+{
+    ls_try *late = ls_try_late(step), *own = try_of(step, worker);
+    if (!late)
+        return false;
+    bool begun = ls_try_stand_in(step, own, late), lost = late->lost;
+    pthread_mutex_unlock(&step->lock);
+    if (begun) {
+        const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
+        own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
+        run_try(step, worker, own);
+        own->measured = pulled;
+    } else if (lost)
+        give_up(step, late->shard, worker->engine->workers[late - step->trainer->tries.at].device);
+    pthread_mutex_lock(&step->lock);
+    return begun;
+}
+
+bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker)
+{
+    bool worked = false;
+    pthread_mutex_lock(&step->lock);
+    if (ls_try_late(step)) {
+        ls_offer_leave(&worker->offer);
+        worked = stand_in(step, worker);
+        ls_offer_enter(&worker->offer);
+    }
+    pthread_mutex_unlock(&step->lock);
+    return worked;
+}
+
+void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker)
+{
+    ls_try *t = try_of(step, worker);
+    t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
+    ls_slow_down(worker);
+    if (begin_try(step, j, worker, t))
+        run_try(step, worker, t);
+}

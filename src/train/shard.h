@@ -1,0 +1,23 @@
+/* One shard of a step, from a buffer for its gradient to the gradient in it; also in place of a device that has failed
+ * in the middle of it, or does not come back (tries.h). Buckets that all shards have filled are summed and exchanged
+ * meanwhile. */
+#ifndef LS_TRAIN_SHARD_H
+#define LS_TRAIN_SHARD_H
+
+#include "train/job.h"
+
+/* At a step's beginning, with its lock held: all buffers are free. False where there is no memory for those that take
+ * the places of ones that late devices still hold: with fewer the step might never end. */
+bool ls_shards_begin(ls_step_job *step);
+
+/* By the worker that has pulled the shard, and whose turn its core is. */
+void ls_shard_compute(ls_step_job *step, int shard, ls_worker *worker);
+
+/* Computes the shard of a device that has failed or is late, where there is one; by a worker that helps, which it does
+ * not while it has a shard. */
+bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker);
+
+/* For something to change, with the step's lock held; whether a device is late changes by itself. */
+void ls_shard_wait(ls_step_job *step);
+
+#endif

@@ -1,0 +1,195 @@
+#include "train/slices.h"
+
+#include "device/watch.h"
+#include "train/ending.h"
+#include "train/exchange.h"
+
+/* A slice is as long as one thread of a unit is to be given at once. */
+static size_t slice_floats(const ls_step_job *step)
+{
+    return step->trainer->network->home->slice;
+}
+
+static int slices_of(const ls_step_job *step, ls_bucket run)
+{
+    return (int)((run.end - run.begin + slice_floats(step) - 1) / slice_floats(step));
+}
+
+static ls_bucket slice_of(const ls_step_job *step, ls_bucket run, int slice)
+{
+    size_t floats = slice_floats(step), begin = run.begin + (size_t)slice * floats;
+    return (ls_bucket){begin, begin + floats < run.end ? begin + floats : run.end};
+}
+
+int ls_slices_to_finish(const ls_step_job *step)
+{
+    const ls_network *network = step->trainer->network;
+    int slices = 0;
+    for (int b = 0; b < network->flat.n_buckets && !network->joined; b++)
+        slices += slices_of(step, step->routes[b].piece);
+    return network->joined ? 1 : slices;
+}
+
+/* Sums one slice of this rank's piece over all shards and updates its weights. */
+static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit *unit)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_network *network = trainer->network;
+    const size_t at = slice.begin, n = slice.end - slice.begin;
+    const float *weights = network->home_weights[atomic_load(&network->current)] + at;
+    float *target = ls_step_target(step) + at;
+    ls_partials from = ls_route_partials(&step->routes[bucket], at);
+    ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
+    if (!step->update || ls_clips(trainer))
+        unit->type->sum(unit, &terms, target, n);
+    else if (!unit->type->update(unit, &terms, target, weights, trainer->moments ? trainer->moments + at : NULL, n,
+                                 &step->how))
+        atomic_store(&step->broken, 1);
+}
+
+/* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */
+static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_bucket *run)
+{
+    const ls_route *route = &step->routes[bucket];
+    switch (stage) {
+    case LS_GIVING:
+        *run = route->bucket;
+        return &step->given[bucket];
+    case LS_COMBINING:
+        *run = route->stripe;
+        return &step->combined[bucket];
+    case LS_REDUCING:
+        *run = route->piece;
+        return &step->reduced[bucket];
+    default:
+        return NULL;
+    }
+}
+
+static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_unit *unit)
+{
+    const ls_route *route = &step->routes[bucket];
+    if (stage == LS_GIVING)
+        ls_route_give(route, slice, unit);
+    else if (stage == LS_COMBINING)
+        ls_route_combine(route, slice, unit);
+    else
+        reduce_slice(step, bucket, slice, unit);
+}
+
+/* Takes slices at a bucket's stage until none is left; returns how many, and whether the last one was among them. */
+static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *worker, bool *last)
+{
+    ls_bucket run;
+    ls_slices *slices = summed(step, bucket, stage, &run);
+    int n = slices ? slices_of(step, run) : 0, taken = 0;
+    ls_unit *adder = ls_network_adder(step->trainer->network, worker->core);
+    *last = false;
+    while (n && atomic_load(&slices->next) < n && ls_step_goes_on(step, worker)) {
+        int slice = atomic_fetch_add(&slices->next, 1);
+        if (slice >= n)
+            break;
+        ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
+        int mark = ls_watch_mark(adder);
+        sum_slice(step, bucket, stage, slice_of(step, run, slice), adder);
+        ls_watch_note(adder, mark, LS_SPAN_CARD_SUM, bucket, NULL);
+        taken++;
+        *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
+    }
+    return taken;
+}
+
+/* Whether the worker is to sum. Where cards bring their gradients to one of them, that one's workers do; if they have
+ * all failed another takes its turn there. */
+static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **instead)
+{
+    const ls_network *network = step->trainer->network;
+    const ls_engine *engine = worker->engine;
+    *instead = NULL;
+    if (!ls_network_gathers(network) || worker->core->unit == network->home)
+        return true;
+    for (int i = 0; i < engine->n_workers; i++)
+        if (engine->workers[i].core->unit == network->home) {
+            *instead = engine->workers[i].core;
+            if (!atomic_load(&engine->workers[i].lost))
+                return false;
+        }
+    return true;
+}
+
+static void sum_all(ls_step_job *step, ls_stage stage, ls_worker *worker)
+{
+    bool last;
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
+        take_slices(step, b, stage, worker, &last);
+}
+
+static bool may_pass(const ls_step_job *step)
+{
+    bool all = !atomic_load(&step->passed);
+    for (int b = 0; b < step->trainer->network->flat.n_buckets && all; b++)
+        all = atomic_load(&step->stage[b]) == LS_PASSING;
+    return all;
+}
+
+static bool pass(ls_step_job *step, ls_worker *worker)
+{
+    if (!may_pass(step) || atomic_exchange(&step->passed, true))
+        return false;
+    /* A rank that has dropped the step, or never will begin it, hands in none of its transfers: nor may the others. */
+    if (!ls_step_goes_on(step, worker))
+        return true;
+    ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
+    ls_exchange_pass(step, sum_all, worker);
+    ls_step_finish_part(step, worker);
+    return true;
+}
+
+static bool take(ls_step_job *step, ls_worker *worker)
+{
+    const ls_flat *flat = &step->trainer->network->flat;
+    bool any = false;
+    if (step->trainer->network->joined)
+        return pass(step, worker);
+    for (int b = 0; b < flat->n_buckets; b++) {
+        bool last;
+        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
+        if (last && step->runs.parts > 1) {
+            atomic_store(&step->stage[b], stage + 1); /* to be sent */
+            ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
+        }
+        for (int i = 0; stage == LS_REDUCING && i < taken; i++)
+            ls_step_finish_part(step, worker);
+        any |= taken > 0;
+    }
+    return any;
+}
+
+bool ls_slices_take(ls_step_job *step, ls_worker *worker)
+{
+    ls_core *instead;
+    if (!sums(step, worker, &instead))
+        return false;
+    if (!instead)
+        return take(step, worker);
+    ls_core_enter(instead);
+    const bool any = take(step, worker);
+    ls_core_leave(instead);
+    return any;
+}
+
+bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
+{
+    ls_core *instead;
+    if (!sums(step, worker, &instead))
+        return false;
+    if (step->trainer->network->joined)
+        return may_pass(step);
+    for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
+        ls_bucket run;
+        const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);
+        if (slices && atomic_load(&slices->next) < slices_of(step, run))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,140 @@
+#include "train/step.h"
+
+#include "train/ending.h"
+#include "train/exchange.h"
+#include "train/measure.h"
+#include "train/pull.h"
+#include "train/shard.h"
+#include "train/slices.h"
+#include "train/tries.h"
+
+/* The first worker to come sets the step up, or drops it when what came before it has failed. */
+static void begin(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    pthread_mutex_lock(&step->lock);
+    if (!step->begun) {
+        step->begun = true;
+        if (step->profile)
+            ls_measure_begin_step(step->profile);
+        if (!ls_shards_begin(step))
+            atomic_store(&trainer->network->session->broken, true);
+        if (atomic_load(&trainer->network->session->broken))
+            ls_step_drop(step);
+    }
+    pthread_mutex_unlock(&step->lock);
+}
+
+typedef struct waiting {
+    const ls_step_job *step;
+    const ls_worker *worker;
+} waiting;
+
+static bool changed(void *user)
+{
+    const waiting *w = user;
+    return atomic_load(&w->step->complete) || ls_slices_left(w->step, w->worker);
+}
+
+/* Until there may be something to do: a moment, where other ranks are waited for. */
+static void rest(ls_step_job *step, ls_worker *worker)
+{
+    bool exchanging = ls_exchange_under_way(step);
+    ls_meter_go(&worker->meter, exchanging ? LS_SPAN_WAIT_RANKS : LS_SPAN_WAIT, -1);
+    if (exchanging) {
+        ls_exchange_await(step, atomic_load(&step->busy) == 0);
+        ls_network_enter(step->trainer->network);
+        ls_exchange_look(step);
+        ls_network_leave(step->trainer->network);
+        return;
+    }
+    waiting w = {step, worker};
+    if (ls_offer_await(&worker->offer, LS_MOMENT, changed, &w))
+        return;
+    ls_offer_leave(&worker->offer);
+    pthread_mutex_lock(&step->lock);
+    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_try_late(step) && !ls_pull_again(step, worker))
+        ls_shard_wait(step);
+    pthread_mutex_unlock(&step->lock);
+    ls_offer_enter(&worker->offer);
+}
+
+/* What a worker without a shard can do: sums, a part of what another is at, or a shard in place of one that is late. */
+static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
+{
+    if (!*helps)
+        ls_offer_enter(&worker->offer);
+    *helps = true;
+    if (ls_slices_take(step, worker))
+        return true;
+    if (ls_offer_open(&worker->offer)) {
+        ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
+        if (ls_offer_take(&worker->offer))
+            return true;
+    }
+    return ls_shard_stand_in(step, worker);
+}
+
+static void work(ls_job *job, ls_worker *worker)
+{
+    ls_step_job *step = (ls_step_job *)job;
+    bool helps = false;
+    begin(step);
+    ls_meter_enter(&worker->meter, step->number + 1);
+    while (!atomic_load(&step->complete) && !step->sealed && !atomic_load(&worker->lost)) {
+        atomic_fetch_add(&step->busy, 1);
+        if (ls_core_taken(worker->core)) {
+            ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
+            if (helps)
+                ls_offer_leave(&worker->offer);
+            helps = false;
+        }
+        ls_core_enter(worker->core);
+        int j = ls_pull(step, worker);
+        bool worked = j >= 0;
+        if (worked)
+            ls_shard_compute(step, j, worker);
+        else
+            worked = help(step, worker, &helps);
+        ls_core_leave(worker->core);
+        worked |= ls_step_advance(step);
+        atomic_fetch_sub(&step->busy, 1);
+        if (!worked)
+            rest(step, worker);
+    }
+    if (helps)
+        ls_offer_leave(&worker->offer);
+    ls_meter_leave(&worker->meter);
+}
+
+void ls_step_submit(ls_step_job *step)
+{
+    const ls_flat *flat = &step->trainer->network->flat;
+    const int parts = step->mine + ls_slices_to_finish(step);
+    for (int b = 0; b < flat->n_buckets; b++) {
+        atomic_store(&step->owed[b], step->mine);
+        atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
+        step->given[b] = step->combined[b] = step->reduced[b] = (ls_slices){0};
+    }
+    atomic_store(&step->passed, false);
+    ls_tree_reset(&step->tree, step->shards);
+    ls_exchange_begin(step);
+    for (int j = 0; j < step->shards; j++) {
+        atomic_store(&step->pulled[j], 0);
+        step->filled[j] = 0;
+    }
+    for (int i = 0; i < step->n_parts; i++)
+        ls_feed_locate(step->parts[i].feed);
+    atomic_store(&step->next, 0);
+    atomic_store(&step->left, parts);
+    atomic_store(&step->complete, 0);
+    atomic_store(&step->broken, 0);
+    step->begun = step->dropped = step->sealed = step->settled = false;
+    step->job.work = work;
+    step->job.settle = ls_step_settle;
+    step->job.is_settled = ls_step_is_settled;
+    step->job.follows = true;
+    if (parts == 0) /* more ranks than shards and pieces: this one only listens */
+        ls_step_end(step);
+    ls_engine_submit(step->trainer->network->engine, &step->job);
+}

@@ -1,0 +1,502 @@
+/* The trainer: hands steps in, at most two at a time, and keeps what lives from step to step. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/environment.h"
+#include "base/random.h"
+#include "comm/link.h"
+#include "data/data.h"
+#include "eager/batches.h"
+#include "exec/stream.h"
+#include "model/initialize.h"
+#include "model/mirror.h"
+#include "optim/optimizer.h"
+#include "train/clip.h"
+#include "train/exchange.h"
+#include "train/measure.h"
+#include "train/step.h"
+#include "train/trainer.h"
+#include "train/tries.h"
+
+static void free_trainer(void *object)
+{
+    ls_trainer *trainer = object;
+    ls_context *context = &trainer->network->session->context;
+    ls_engine_wait(trainer->network->engine);
+    ls_exchange_forget(trainer);
+    trainer->network->trainer = NULL;
+    trainer->network->updates = 0;
+    trainer->network->gradient_is_there = false;
+    for (int i = 0; i < LS_DEPTH; i++)
+        ls_step_destroy(&trainer->steps[i]);
+    ls_unit *unit = trainer->network->home;
+    for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->tries.n; i++)
+        ls_unit_release(unit, trainer->pool[i]);
+    ls_tries_destroy(trainer);
+    ls_release(context, trainer->pool);
+    ls_release(context, trainer->free_buffers);
+    ls_unit_release(unit, trainer->rows);
+    ls_unit_release(unit, trainer->moments);
+    ls_unit_release(unit, trainer->gradient);
+    ls_release(context, trainer->squares);
+    ls_release(context, trainer->remembered);
+    ls_release(context, trainer->seen_moments);
+    ls_release(context, trainer->seen_gradient);
+    pthread_mutex_destroy(&trainer->lock);
+    ls_release(context, trainer);
+}
+
+/* What was made for the home before goes with it. */
+static ls_status move_home(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    ls_unit *before = network->home;
+    float *moments = trainer->moments;
+    const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
+    ls_unit_release(before, trainer->gradient);
+    trainer->gradient = trainer->moments = NULL;
+    if (ls_network_move_home(network) == LS_OK && moments)
+        trainer->moments = ls_unit_alloc(network->home, n, sizeof *moments, "the optimizer's moments");
+    if (trainer->moments)
+        ls_network_put(network, trainer->moments, moments, n);
+    ls_unit_release(before, moments);
+    return ls_status_of(network->session);
+}
+
+/* Once, before anything is computed together: whether the ranks' cards can exchange without the hosts. */
+static ls_status meet(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    ls_cluster *cluster = session->options.cluster;
+    char how[LS_WHY] = "";
+    if (trainer->meeting || ls_cluster_ranks(cluster) == 1)
+        return LS_OK;
+    ls_unit *card = session->options.host_sums ? NULL : ls_network_card(network);
+    if (!card && ls_network_on_cards(network))
+        snprintf(how, sizeof how, "%s", session->options.host_sums ? "as it was asked for" : "a core computes too");
+    ls_core *core = network->engine->workers[0].core;
+    ls_exchange_take_wire(trainer); /* whose steps may need the card's turn to come to their end */
+    ls_core_enter(core);
+    const bool joined = ls_link_join(cluster, &session->context, card, how);
+    ls_core_leave(core);
+    trainer->meeting = ls_intern(session, how);
+    return joined ? move_home(trainer) : ls_status_of(session);
+}
+
+const char *ls_meeting(ls_trainer *trainer, bool *direct)
+{
+    LS_OWN_ENVIRONMENT;
+    if (trainer && !ls_failed(trainer->session))
+        meet(trainer);
+    if (direct)
+        *direct = trainer && trainer->network->joined;
+    return trainer && trainer->meeting ? trainer->meeting : "";
+}
+
+/* The whole gradient, where it is read or clipped; once. */
+static ls_status reserve_gradient(ls_trainer *trainer)
+{
+    if (!trainer->gradient)
+        trainer->gradient =
+            ls_unit_alloc(trainer->network->home, trainer->network->flat.trainable, sizeof(float), "the gradient");
+    return trainer->gradient ? LS_OK : ls_status_of(trainer->session);
+}
+
+/* What needs the parameters' shapes, which the first images may have told only now. */
+static ls_status prepare(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    bool good = true;
+    for (int i = 0; i < LS_DEPTH && good; i++)
+        if (!trainer->steps[i].owed)
+            good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
+    good = good && ls_tries_init(trainer) == LS_OK;
+    if (good && trainer->n_moments && !trainer->moments)
+        trainer->moments = ls_unit_alloc(network->home, (size_t)trainer->n_moments * network->flat.trainable,
+                                         sizeof(float), "the optimizer's moments");
+    if (good && ls_clips(trainer))
+        good = reserve_gradient(trainer) == LS_OK && ls_clip_init(trainer) == LS_OK;
+    if (good)
+        ls_mirrors_take_gradients(network);
+    return ls_status_of(network->session);
+}
+
+/* ---- The batch ---- */
+
+const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int rows)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    int scope = ls_scope_open(session, NULL);
+    ls_tensor *X, *y, *loss = NULL;
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = rows}, &X, &y) == LS_OK)
+        loss = ls_cross_entropy(ls_train(network->root, X), y);
+    ls_trace *trace = loss ? ls_session_trace(session) : NULL;
+    ls_program *program = trace && ls_trace_run(trace, loss, true) == LS_OK
+                              ? ls_network_program(trace, LS_WANT_GRADIENT, false, rows)
+                              : NULL;
+    ls_scope_close(session, scope);
+    return program ? program->plan : NULL;
+}
+
+ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer)
+        return LS_BAD_ARGUMENT;
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    if (ls_failed(session) || !data)
+        return data ? ls_status_of(session)
+                    : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_check_batches: data is NULL");
+    int64_t rows = data->rows < data->batch ? data->rows : data->batch, last = data->rows % data->batch;
+    const ls_plan *plan = ls_trainer_plan(trainer, data, (int)(rows < network->shard ? rows : network->shard));
+    if (!plan || ls_check_rows(network, plan, rows, "ls_check_batches") != LS_OK)
+        return ls_status_of(session);
+    return last ? ls_check_rows(network, plan, last, "ls_check_batches") : LS_OK;
+}
+
+static int ceil_log2(int n)
+{
+    int levels = 0;
+    while ((1 << levels) < n)
+        levels++;
+    return levels;
+}
+
+int ls_trainer_pool(const ls_trainer *trainer, int shards, int mine, bool any_order)
+{
+    int wanted = trainer->network->engine->n_cores + 2 * ceil_log2(shards);
+    return wanted > mine || any_order ? mine
+                                      : wanted; /* such pulls may leave no two finished neighbours until the end */
+}
+
+static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool any_order)
+{
+    ls_network *network = trainer->network;
+    ls_context *context = &network->session->context;
+    int wanted = ls_trainer_pool(trainer, shards, mine, any_order);
+    if (wanted <= trainer->n_pool)
+        return LS_OK;
+    ls_engine_wait(network->engine);
+    if (wanted > trainer->pool_capacity) {
+        size_t spares = (size_t)trainer->tries.n;
+        float **pool = ls_alloc(context, (size_t)wanted + spares, sizeof *pool, "the pool of gradients");
+        int *free_buffers = ls_alloc(context, (size_t)wanted, sizeof *free_buffers, "the pool of gradients");
+        if (!pool || !free_buffers) {
+            ls_release(context, pool);
+            ls_release(context, free_buffers);
+            return LS_OUT_OF_MEMORY;
+        }
+        if (trainer->n_pool) {
+            memcpy(pool, trainer->pool, (size_t)trainer->n_pool * sizeof *pool);
+            memcpy(pool + wanted, trainer->pool + trainer->pool_capacity, spares * sizeof *pool);
+        }
+        ls_release(context, trainer->pool);
+        ls_release(context, trainer->free_buffers);
+        trainer->pool = pool;
+        trainer->free_buffers = free_buffers;
+        trainer->pool_capacity = wanted;
+    }
+    for (; trainer->n_pool < wanted; trainer->n_pool++) {
+        trainer->pool[trainer->n_pool] =
+            ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "a partial gradient");
+        if (!trainer->pool[trainer->n_pool])
+            return LS_OUT_OF_MEMORY;
+    }
+    return LS_OK;
+}
+
+static void order_pulls(ls_step_job *step, uint64_t seed)
+{
+    for (int i = 0; i < step->mine; i++)
+        step->order[i] = step->first + i;
+    ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_PULLS, .epoch = (uint64_t)step->number};
+    for (int i = step->mine - 1; seed && i > 0; i--) {
+        int j = (int)(ls_random_u32(&stream, (uint64_t)i) % (uint32_t)(i + 1)), swapped = step->order[i];
+        step->order[i] = step->order[j];
+        step->order[j] = swapped;
+    }
+}
+
+/* Takes the pending parts over, or shows them to a step that only computes their gradient. */
+static ls_status take_parts(ls_step_job *step, ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    for (int i = 0; i < step->n_parts; i++) /* of the slot's step before */
+        ls_share_drop(&step->parts[i]);
+    step->n_parts = 0;
+    if (step->parts_capacity < network->n_pending) {
+        ls_release(context, step->parts);
+        step->parts = ls_alloc(context, (size_t)network->n_pending, sizeof *step->parts, "a step's parts");
+        step->parts_capacity = step->parts ? network->n_pending : 0;
+        if (!step->parts)
+            return LS_OUT_OF_MEMORY;
+    }
+    step->rows = step->shards = 0;
+    step->placed = false;
+    for (int i = 0; i < network->n_pending; i++) {
+        ls_share *part = &step->parts[i];
+        *part = network->pending[i];
+        step->rows += part->feed->rows;
+        step->shards += part->feed->shards;
+        step->placed |= part->device.type != LS_HOST;
+    }
+    return LS_OK;
+}
+
+/* Has the step measured where it is to be; a gradient that is only read is no step of the training. */
+static ls_status measure(ls_step_job *step, const ls_network *network, ls_profile *profile)
+{
+    step->profile = profile;
+    const ls_engine *engine = network->engine;
+    for (int i = 0; profile && i < network->n_pending; i++)
+        for (int k = 0; k < engine->n_backends; k++)
+            if (ls_measure_reserve(profile, ls_plan_for(network->pending[i].feed->plan, engine->backends[k])) != LS_OK)
+                return LS_OUT_OF_MEMORY;
+    return LS_OK;
+}
+
+/* From now on the parts are the step's, and their losses will be known. */
+static void keep_parts(ls_step_job *step, ls_network *network)
+{
+    network->n_pending = 0;
+    for (int i = 0; i < step->n_parts; i++) {
+        ls_tensor *loss = step->parts[i].loss;
+        if (loss && loss->fold && !loss->array)
+            loss->array = ls_array_hold(step->parts[i].summary);
+        step->parts[i].summary->in_step = true;
+        ls_tensor_drop(loss);
+        step->parts[i].loss = NULL;
+    }
+}
+
+/* What the pending parts read must be what it was, and be there. */
+static ls_status check_operands(ls_network *network, const char *function)
+{
+    bool arrays = false;
+    for (int i = 0; i < network->n_pending; i++) {
+        uint64_t changes;
+        arrays |= ls_feed_changes(network->pending[i].feed, true, &changes);
+        if (changes != network->pending[i].changes)
+            return ls_raise(&network->session->context, LS_STALE,
+                            "%s: what a backward pass reads was changed after ls_backward; call ls_clear_grad, and "
+                            "change it after ls_step",
+                            function);
+    }
+    if (arrays)
+        ls_streams_wait(network->session);
+    return LS_OK;
+}
+
+/* To the last update that was made: how many more had been handed in is a matter of time, and their moments half
+ * there. */
+static void go_back(ls_trainer *trainer)
+{
+    ls_engine_wait(trainer->network->engine);
+    pthread_mutex_lock(&trainer->lock);
+    trainer->network->updates = trainer->reported;
+    pthread_mutex_unlock(&trainer->lock);
+    trainer->restart = true;
+}
+
+static ls_status check_network(const ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    if (network->root->network == network)
+        return LS_OK;
+    return ls_raise(&network->session->context, LS_NOT_INITIALIZED,
+                    "%s: the network was initialized again after this trainer was made; make a new one", function);
+}
+
+ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    if (check_network(trainer, function) != LS_OK || ls_network_settle(network) != LS_OK)
+        return ls_status_of(network->session);
+    if (network->n_pending)
+        return ls_raise(&network->session->context, LS_STALE,
+                        "%s: the network has gradients that no update has used; call ls_step or ls_clear_grad first",
+                        function);
+    if (atomic_exchange(&trainer->upset, 0))
+        go_back(trainer);
+    return network->defined ? prepare(trainer) : LS_OK;
+}
+
+float *ls_trainer_see_moments(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
+    if (!trainer->moments || !ls_network_seen(network, trainer->moments, n, &trainer->seen_moments))
+        return NULL;
+    return ls_network_apart(network) ? trainer->seen_moments : trainer->moments;
+}
+
+float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
+{
+    *age = trainer->network->updates - trainer->began;
+    return trainer->network->updates == 0 || trainer->restart ? NULL : ls_trainer_see_moments(trainer);
+}
+
+ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age)
+{
+    ls_network *network = trainer->network;
+    if (prepare(trainer) != LS_OK)
+        return ls_status_of(network->session);
+    if (trainer->moments && moments && moments != trainer->moments)
+        ls_network_put(network, trainer->moments, moments, (size_t)trainer->n_moments * network->flat.trainable);
+    pthread_mutex_lock(&trainer->lock);
+    trainer->reported = trainer->taken = trainer->network->updates = step;
+    pthread_mutex_unlock(&trainer->lock);
+    trainer->restart = !moments;
+    trainer->began = step - age;
+    return LS_OK;
+}
+
+/* Whether there is a gradient to compute, from operands as they were, and room for it. */
+static ls_status check_pending(ls_trainer *trainer, const char *function)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    check_network(trainer, function);
+    ls_engine_check(network->engine);
+    if (!network->n_pending)
+        ls_raise(&session->context, LS_STALE,
+                 "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);
+    if (ls_failed(session) || check_operands(network, function) != LS_OK || meet(trainer) != LS_OK)
+        return ls_status_of(session);
+    return prepare(trainer);
+}
+
+ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
+{
+    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, 1, false) != LS_OK)
+        return ls_status_of(trainer->session);
+    return ls_network_settle(trainer->network);
+}
+
+static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
+{
+    ls_network *network = trainer->network;
+    ls_session *session = network->session;
+    if (check_pending(trainer, function) != LS_OK)
+        return ls_status_of(session);
+    ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
+    ls_engine_wait_job(network->engine, &step->job);
+    if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
+        ls_exchange_reserve(step) != LS_OK ||
+        reserve_pool(trainer, step->shards, step->mine,
+                     step->placed || session->options.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
+        measure(step, network, update ? trainer->profile : NULL) != LS_OK)
+        return ls_status_of(session);
+    if (atomic_exchange(&trainer->upset, 0))
+        go_back(trainer);
+    step->number = network->updates;
+    step->update = update;
+    if (update && trainer->restart)
+        trainer->began = step->number;
+    trainer->restart &= !update;
+    step->how =
+        ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began, step->rows);
+    step->how.stride = network->flat.trainable;
+    order_pulls(step, session->options.shuffle_pulls);
+    step->n_parts = network->n_pending;
+    if (update)
+        keep_parts(step, network);
+    trainer->handed_in++;
+    network->updates += update;
+    network->version += update;
+    ls_network_publish(network);
+    network->behind |= update && ls_network_apart(network);
+    ls_step_submit(step);
+    return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
+}
+
+ls_status ls_step(ls_trainer *trainer)
+{
+    LS_OWN_ENVIRONMENT;
+    return trainer ? hand_in(trainer, true, "ls_step") : LS_BAD_ARGUMENT;
+}
+
+void ls_ask(ls_trainer *trainer, int number)
+{
+    if (trainer && number >= 0 && number < 1 << 23)
+        atomic_store(&trainer->asked, number);
+}
+
+int ls_asked(ls_trainer *trainer)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || ls_context_is_parents(&trainer->session->context))
+        return 0;
+    if (ls_cluster_ranks(trainer->session->options.cluster) == 1)
+        return atomic_load(&trainer->asked);
+    ls_step_job *older = &trainer->steps[trainer->handed_in % LS_DEPTH]; /* the next step waits for it anyway */
+    ls_engine_wait_job(trainer->network->engine, &older->job);
+    return older->asked;
+}
+
+static const float *seen_gradient(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    return ls_network_seen(network, trainer->gradient, network->flat.trainable, &trainer->seen_gradient);
+}
+
+/* Of the pending parts, without an update. */
+static const float *gradient(ls_trainer *trainer)
+{
+    ls_network *network = trainer->network;
+    if (meet(trainer) != LS_OK || prepare(trainer) != LS_OK || reserve_gradient(trainer) != LS_OK ||
+        ls_network_settle(network) != LS_OK)
+        return NULL;
+    if (network->gradient_is_there && network->n_pending)
+        return seen_gradient(trainer);
+    if (hand_in(trainer, false, "ls_grad") != LS_OK)
+        return NULL;
+    network->gradient_is_there = ls_network_settle(network) == LS_OK;
+    trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
+    return network->gradient_is_there ? seen_gradient(trainer) : NULL;
+}
+
+ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_network *network = ls_network_of(net, "ls_trainer_new");
+    if (!network)
+        return NULL;
+    ls_context *context = &network->session->context;
+    const char *wrong = ls_optimizer_wrong(kind, options);
+    if (!wrong && network->trainer)
+        wrong = "the network has a trainer already";
+    if (wrong) {
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_trainer_new: %s", wrong);
+        return NULL;
+    }
+    ls_trainer *trainer = ls_alloc(context, 1, sizeof *trainer, "a trainer");
+    if (!trainer)
+        return NULL;
+    trainer->session = network->session;
+    trainer->network = network;
+    trainer->kind = kind;
+    trainer->options = *options;
+    trainer->n_moments = ls_optimizer_moments(kind, options);
+    pthread_mutex_init(&trainer->lock, NULL);
+    network->gradient = gradient;
+    network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
+    return network->trainer;
+}
+
+bool ls_next_report(ls_trainer *trainer, ls_report *report)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || !report || ls_context_is_parents(&trainer->session->context))
+        return false;
+    pthread_mutex_lock(&trainer->lock);
+    bool there = trainer->taken < trainer->reported;
+    if (there)
+        *report = trainer->reports[trainer->taken++ % LS_REPORTS];
+    pthread_mutex_unlock(&trainer->lock);
+    return there;
+}

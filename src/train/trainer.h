@@ -1,0 +1,28 @@
+/* What the rest of the room needs of a trainer. */
+#ifndef LS_TRAIN_TRAINER_H
+#define LS_TRAIN_TRAINER_H
+
+#include "model/network.h"
+
+/* The plan that the batches of a data set would be trained by in shards of so many images: a trace over its first ones,
+ * and nothing run. NULL after a failure. */
+const struct ls_plan *ls_trainer_plan(struct ls_trainer *trainer, const ls_data *data, int rows);
+
+/* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
+int ls_trainer_pool(const struct ls_trainer *trainer, int shards, int mine, bool any_order);
+
+/* Waits; then the pending parts can be run by the caller's own job, with the trainer's pool of gradients. */
+ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
+
+/* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has
+ * used. */
+ls_status ls_trainer_settle(struct ls_trainer *trainer, const char *function);
+/* The optimizer's moments on the host, each laid out like the weights, one after another, and how many updates they
+ * hold; NULL where the next update begins them anew. */
+float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
+float *ls_trainer_see_moments(
+    struct ls_trainer *trainer); /* whatever they are; NULL where none are kept, or after a failure */
+/* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. */
+ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age);
+
+#endif
