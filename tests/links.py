@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Links of the Markdown pages: every file named is there, and every heading. Prints each that leads nowhere as FILE:LINE: LINK.
+"""Links of the Markdown pages: every file named is there, and every heading. So is every file that the page of a room, in src or cli,
+names in code: below the room, or below a folder around it. Prints each that leads nowhere as FILE:LINE: LINK.
 
     links.py ROOT
 """
@@ -21,12 +22,23 @@ def anchors(path):
     return names
 
 
+def around(folder):
+    """A folder of the tree and those around it, up to the root."""
+    return [folder, *(around(os.path.dirname(folder)) if folder else [])]
+
+
 def main():
     root = sys.argv[1]
     pages = [os.path.join(root, f) for f in os.listdir(root) if f.endswith(".md")]
-    for folder, _, files in os.walk(os.path.join(root, "docs")):
-        pages += [os.path.join(folder, f) for f in files if f.endswith(".md")]
+    for top in "docs", "src", "cli":
+        for folder, _, files in os.walk(os.path.join(root, top)):
+            pages += [os.path.join(folder, f) for f in files if f.endswith(".md")]
     bad = links = 0
+
+    def leads_nowhere(page, text, found):
+        print(f"{os.path.relpath(page, root)}:{text.count(chr(10), 0, found.start()) + 1}: {found.group(1)}")
+        return 1
+
     for page in sorted(pages):
         with open(page, encoding="utf-8") as f:
             text = re.sub(r"```.*?```", lambda m: "\n" * m.group().count("\n"), f.read(), flags=re.S)
@@ -39,9 +51,12 @@ def main():
             target = os.path.normpath(os.path.join(os.path.dirname(page), name)) if name else page
             if os.path.exists(target) and (not heading or heading in anchors(target)):
                 continue
-            bad += 1
-            line = text.count("\n", 0, found.start()) + 1
-            print(f"{os.path.relpath(page, root)}:{line}: {link}")
+            bad += leads_nowhere(page, text, found)
+        room = os.path.relpath(os.path.dirname(page), root)
+        for found in re.finditer(r"`([\w./-]+(?:\.(?:c|h|cuh?|md)|/))`", text) if room.startswith(("src", "cli")) else []:
+            links += 1
+            if not any(os.path.exists(os.path.join(root, folder, found.group(1))) for folder in around(room)):
+                bad += leads_nowhere(page, text, found)
     print(f"{links} links, {bad} of them lead nowhere")
     return 1 if bad or not links else 0
 
