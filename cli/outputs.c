@@ -1,5 +1,4 @@
 #include "outputs.h"
-#include "report.h"
 #include "say.h"
 
 #include <ctype.h>
@@ -12,9 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <lockstep_data.h>
 
 #define AT(member) offsetof(settings, member)
 
+const char *const report_files[REPORT_FILES] = {"report.html", "curve.png", "curve.svg"};
 static const char whole_report[] = "a page with curves"; /* a row of the table that stands for the report's files */
 
 static const struct row {

@@ -5,6 +5,8 @@
 #include "options.h"
 
 enum { MOST_OUTPUTS = 10 };
+enum { REPORT_FILES = 3 };
+extern const char *const report_files[REPORT_FILES]; /* of --report's folder: the page, and its curves apart */
 
 typedef enum output_kind {
     OUTPUT_FILE,       /* written under another name and put in place whole */

@@ -1,5 +1,6 @@
 #include "report.h"
 #include "judge.h"
+#include "outputs.h"
 #include "page.h"
 #include "picture.h"
 #include "say.h"
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 enum { MOST_IN_TABLE = 24 /* classes */, MOST_MISTAKES = 40 };
-const char *const report_files[REPORT_FILES] = {"report.html", "curve.png", "curve.svg"};
 
 int check_report(const char *option, const char *folder)
 {

@@ -10,9 +10,6 @@
 struct figure;
 struct judge;
 
-enum { REPORT_FILES = 3 };
-extern const char *const report_files[REPORT_FILES]; /* the page, and its curves apart */
-
 /* Whether a report can be written to `folder` at the end: 0, or the status to exit with once a line is said. */
 int check_report(const char *option, const char *folder);
 
