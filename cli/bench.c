@@ -1,13 +1,13 @@
 /* bench: how fast training is on random images, and where a step's time goes. */
-#include "clock.h"
+#include "system/clock.h"
 #include "commands.h"
-#include "cores.h"
-#include "forecast.h"
-#include "log.h"
-#include "outputs.h"
-#include "profile.h"
-#include "run.h"
-#include "say.h"
+#include "system/cores.h"
+#include "speed/forecast.h"
+#include "record/log.h"
+#include "options/outputs.h"
+#include "speed/profile.h"
+#include "run/run.h"
+#include "text/say.h"
 
 #include <math.h>
 #include <stdio.h>

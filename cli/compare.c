@@ -1,12 +1,12 @@
 /* report: several runs in one picture and one table. */
 #include "commands.h"
-#include "options.h"
-#include "outputs.h"
-#include "page.h"
-#include "picture.h"
-#include "report.h"
-#include "say.h"
-#include "utf8.h"
+#include "options/options.h"
+#include "options/outputs.h"
+#include "report/page.h"
+#include "report/picture.h"
+#include "report/report.h"
+#include "text/say.h"
+#include "text/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* eval and predict. */
 #include "commands.h"
-#include "outputs.h"
-#include "pictures.h"
-#include "ranks.h"
-#include "run.h"
-#include "say.h"
-#include "watch.h"
-#include "whole.h"
+#include "options/outputs.h"
+#include "run/pictures.h"
+#include "run/ranks.h"
+#include "run/run.h"
+#include "text/say.h"
+#include "run/watch.h"
+#include "system/whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* export: a network for programs that compute it themselves. */
 #include "commands.h"
-#include "outputs.h"
-#include "run.h"
-#include "say.h"
-#include "whole.h"
+#include "options/outputs.h"
+#include "run/run.h"
+#include "text/say.h"
+#include "system/whole.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* devices, fingerprint, data fetch. */
 #include "commands.h"
-#include "run.h"
-#include "say.h"
+#include "run/run.h"
+#include "text/say.h"
 
 #include <stdio.h>
 #include <string.h>

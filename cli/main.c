@@ -1,8 +1,8 @@
 #include "commands.h"
-#include "help.h"
-#include "meant.h"
-#include "picture.h"
-#include "say.h"
+#include "options/help.h"
+#include "options/meant.h"
+#include "report/picture.h"
+#include "text/say.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -14,13 +14,13 @@
 #include <string.h>
 #include <lockstep_profile.h>
 
-#include "cli/advice.h"
-#include "cli/forecast.h"
-#include "cli/loads.h"
-#include "cli/memory.h"
-#include "cli/say.h"
-#include "cli/scale.h"
-#include "cli/view.h"
+#include "speed/advice.h"
+#include "speed/forecast.h"
+#include "speed/loads.h"
+#include "system/memory.h"
+#include "text/say.h"
+#include "text/scale.h"
+#include "live/view.h"
 
 static void assert_near(double is, double should_be)
 {

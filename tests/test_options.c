@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-#include "../cli/help.h"
-#include "../cli/meant.h"
-#include "../cli/options.h"
-#include "../cli/say.h"
+#include "options/help.h"
+#include "options/meant.h"
+#include "options/options.h"
+#include "text/say.h"
 
 /* Not reached: every option below is right. */
 int wrong_usage(const char *option, const char *format, ...)

@@ -26,7 +26,22 @@ allowed() {
     esac
 }
 
-# room_of PATH: the room of a file or of an #include relative to src/; the place itself for what lies beside the rooms.
+# The same for the program's rooms in cli/; "." is cli/ itself, which has its commands.
+allowed_in_program() {
+    case $1 in
+    text) echo "" ;;
+    system | options) echo "text" ;;
+    run) echo "options system text" ;;
+    record) echo "system text" ;;
+    speed | report) echo "record run options system text" ;;
+    live) echo "speed record system text" ;;
+    training) echo "report live speed record run options system text" ;;
+    .) echo "training report live speed record run options system text" ;;
+    *) return 1 ;;
+    esac
+}
+
+# room_of PATH: the room of a file or of an #include relative to src/ or cli/; "." for what lies beside the rooms.
 room_of() {
     case $1 in
     */*) printf '%s\n' "${1%%/*}" ;;
@@ -37,6 +52,18 @@ room_of() {
 # report FILE LINE WHY
 report() {
     printf '%s:%s: %s\n' "$1" "$2" "$3" >>"$found"
+}
+
+check_rooms() { # FILE LINE HEADER TABLE FROM TO
+    [ "$5" != "$6" ] || return 0
+    if ! rooms=$("$4" "$5"); then
+        report "$1" "$2" "$5 is no room that this check knows"
+        return 0
+    fi
+    case " $rooms " in
+    *" $6 "*) ;;
+    *) report "$1" "$2" "$5 must not include from $6 ($3)" ;;
+    esac
 }
 
 check_include() { # FILE LINE HEADER QUOTED(1 or 0)
@@ -70,9 +97,20 @@ check_include() { # FILE LINE HEADER QUOTED(1 or 0)
         esac ;;
     esac
     case $1 in
-    cli/* | examples/*)
+    examples/*)
         [ "$4" = 0 ] || [ -f "$(dirname -- "$1")/$3" ] || [ "$3" = lockstep.h ] ||
-            report "$1" "$2" "$3: the program and the examples use the public headers alone" ;;
+            report "$1" "$2" "$3: the examples use the public headers alone" ;;
+    cli/*)
+        [ "$4" = 1 ] || return 0
+        case $3 in
+        *..*) header= ;;
+        *) header=cli/$3 ;;
+        esac
+        if [ -f "$header" ]; then
+            check_rooms "$1" "$2" "$3" allowed_in_program "$(room_of "${1#cli/}")" "$(room_of "$3")"
+        else
+            report "$1" "$2" "$3: the program uses its own headers, by their paths in cli/, and the public ones alone"
+        fi ;;
     src/*)
         [ "$4" = 1 ] || return 0
         file=${1#src/}
@@ -81,15 +119,7 @@ check_include() { # FILE LINE HEADER QUOTED(1 or 0)
         [ ! -f "$(dirname -- "$1")/$3" ] || return 0
         to=$(room_of "$3")
         [ "$to" != . ] || return 0
-        [ "$to" != "$from" ] || return 0
-        if ! rooms=$(allowed "$from"); then
-            report "$1" "$2" "$from is no room that this check knows"
-            return 0
-        fi
-        case " $rooms " in
-        *" $to "*) ;;
-        *) report "$1" "$2" "$from must not include from $to ($3)" ;;
-        esac ;;
+        check_rooms "$1" "$2" "$3" allowed "$from" "$to" ;;
     esac
 }
 

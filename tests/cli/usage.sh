@@ -258,14 +258,14 @@ head -n 1 "$work/out" | grep -qE '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' || wrong "-
 runs 0 devices
 grep -qE '^cpu:0 ' "$work/out" || wrong "devices does not list cpu:0"
 
-# What the library tells its callers in C to do is said in the program's words: cli/say.c has each such name that a user's files,
-# devices and options can bring up.
+# What the library tells its callers in C to do is said in the program's words: cli/text/say.c has each such name that a user's
+# files, devices and options can bring up.
 src=$here/../../src
 for name in $(find "$src/data" "$src/io" "$src/device" "$src/base" "$src/cluster" "$src/comm" "$src/model/weights.c" \
     "$src/checkpoint/checkpoint.c" "$src/model/export.c" "$src/checkpoint/settings.c" -name '*.c' -exec \
     awk -F '"' '!/^#include/ { for (i = 2; i <= NF; i += 2) print $i }' {} + |
     grep -oE '[^ ] ls_[a-z_.]+|^ ?ls_[a-z_]+\.[a-z_.]+' | grep -oE 'ls_[a-z_.]+' | sort -u); do
-    grep -q "{\"$name\"" "$here/../../cli/say.c" || wrong "a message of the library says $name, which cli/say.c does not know"
+    grep -q "{\"$name\"" "$here/../../cli/text/say.c" || wrong "a message of the library says $name, which cli/text/say.c does not know"
 done
 unset LOCKSTEP_DATA
 refused 'data: npy: its folder is not named; set --data or \$LOCKSTEP_DATA$' train --dataset npy --devices cpu:0

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cli/log.h"
-#include "../../cli/page.h"
-#include "../../cli/record.h"
-#include "../../cli/say.h"
+#include "record/log.h"
+#include "report/page.h"
+#include "record/record.h"
+#include "text/say.h"
 #include "fuzz.h"
 
 enum { MOST = 1 << 16 };

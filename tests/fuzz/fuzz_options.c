@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../cli/options.h"
-#include "../../cli/say.h"
+#include "options/options.h"
+#include "text/say.h"
 #include "base/session.h"
 #include "fuzz.h"
 

@@ -1,0 +1,404 @@
+#include "options/meant.h"
+
+#include "options/options.h"
+#include "text/say.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LONGEST_WORD = 48 };
+
+/* ---- Other programs' words --------------------------------------------------------------------------------------- */
+
+/* A word, and the option that it stands for; or what there is to say where no option does the same. Of several rows
+ * with one word the first whose option the command has counts. */
+typedef struct word {
+    const char *word, *option, *instead;
+} word;
+
+static const word words[] = {
+    {"batch-size", "batch", NULL},
+    {"bs", "batch", NULL},
+    {"b", "batch", NULL},
+    {"global-batch-size", "batch", NULL},
+    {"per-device-batch-size", "batch", NULL},
+    {"micro-batch-size", "shard", NULL},
+    {"learning-rate", "lr", NULL},
+    {"base-lr", "lr", NULL},
+    {"num-epochs", "epochs", NULL},
+    {"n-epochs", "epochs", NULL},
+    {"max-epochs", "epochs", NULL},
+    {"e", "epochs", NULL},
+    {"num-steps", "steps", NULL},
+    {"max-steps", "steps", NULL},
+    {"iterations", "steps", NULL},
+    {"max-iter", "steps", NULL},
+    {"gpu", "devices", NULL},
+    {"gpus", "devices", NULL},
+    {"gpu-ids", "devices", NULL},
+    {"num-gpus", "devices", NULL},
+    {"cpu", "devices", NULL},
+    {"no-cuda", "devices", NULL},
+    {"cuda", "devices", NULL},
+    {"cores", "devices", NULL},
+    {"threads", "devices", NULL},
+    {"num-threads", "devices", NULL},
+    {"d", "devices", NULL},
+    {"accelerator", "devices", NULL},
+    {"workers", NULL, "images are kept in memory, and no workers load them; --devices names what computes"},
+    {"num-workers", NULL, "images are kept in memory, and no workers load them; --devices names what computes"},
+    {"j", NULL, "images are kept in memory, and no workers load them; --devices names what computes"},
+    {"nproc", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {"nproc-per-node", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {"num-processes", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {"nodes", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {"np", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {"output", "out", NULL},
+    {"output", "save", NULL},
+    {"output", "onnx", NULL},
+    {"output-dir", "out", NULL},
+    {"output-dir", "checkpoint", NULL},
+    {"output-file", "out", NULL},
+    {"output-file", "save", NULL},
+    {"output-file", "onnx", NULL},
+    {"o", "out", NULL},
+    {"o", "save", NULL},
+    {"o", "onnx", NULL},
+    {"out", "save", NULL},
+    {"out", "onnx", NULL},
+    {"save-path", "save", NULL},
+    {"save-model", "save", NULL},
+    {"save-dir", "checkpoint", NULL},
+    {"checkpoint-dir", "checkpoint", NULL},
+    {"save-every", "checkpoint-every", NULL},
+    {"save-steps", "checkpoint-every", NULL},
+    {"resume-from", "resume", NULL},
+    {"resume-from-checkpoint", "resume", NULL},
+    {"continue", "resume", NULL},
+    {"wd", "weight-decay", NULL},
+    {"l2", "weight-decay", NULL},
+    {"opt", "optimizer", NULL},
+    {"adam-beta1", "beta1", NULL},
+    {"adam-beta2", "beta2", NULL},
+    {"epsilon", "eps", NULL},
+    {"adam-epsilon", "eps", NULL},
+    {"scheduler", "schedule", NULL},
+    {"lr-scheduler", "schedule", NULL},
+    {"lr-schedule", "schedule", NULL},
+    {"warmup-steps", "warmup", NULL},
+    {"clip", "clip-norm", NULL},
+    {"grad-clip", "clip-norm", NULL},
+    {"clip-grad", "clip-norm", NULL},
+    {"clip-grad-norm", "clip-norm", NULL},
+    {"max-grad-norm", "clip-norm", NULL},
+    {"gradient-clip-val", "clip-norm", NULL},
+    {"smoothing", "label-smoothing", NULL},
+    {"early-stopping", "patience", NULL},
+    {"random-seed", "seed", NULL},
+    {"manual-seed", "seed", NULL},
+    {"arch", "model", NULL},
+    {"a", "model", NULL},
+    {"m", "model", NULL},
+    {"net", "model", NULL},
+    {"network", "model", NULL},
+    {"pretrained", "weights", NULL},
+    {"load", "weights", NULL},
+    {"load-weights", "weights", NULL},
+    {"init-from", "weights", NULL},
+    {"ckpt", "weights", NULL},
+    {"checkpoint", "weights", NULL},
+    {"w", "weights", NULL},
+    {"data-dir", "data", NULL},
+    {"data-path", "data", NULL},
+    {"data-root", "data", NULL},
+    {"dataset-path", "data", NULL},
+    {"root", "data", NULL},
+    {"data-set", "dataset", NULL},
+    {"max-samples", "limit", NULL},
+    {"max-train-samples", "limit", NULL},
+    {"limit-train", "limit", NULL},
+    {"max-eval-samples", "limit-test", NULL},
+    {"shuffle", NULL, "training images are shuffled unless --no-shuffle says otherwise"},
+    {"hflip", "flip", NULL},
+    {"horizontal-flip", "flip", NULL},
+    {"random-crop", "crop", NULL},
+    {"random-erasing", "erase", NULL},
+    {"cutout", "erase", NULL},
+    {"sync-bn", "bn", NULL},
+    {"sync-batchnorm", "bn", NULL},
+    {"precision", "dtype", NULL},
+    {"amp", "dtype", NULL},
+    {"fp16", "dtype", NULL},
+    {"bf16", "dtype", NULL},
+    {"half", "dtype", NULL},
+    {"drop-last", "last-batch", NULL},
+    {"log-file", "log", NULL},
+    {"log-dir", "log", NULL},
+    {"logdir", "log", NULL},
+    {"profile", "trace", NULL},
+    {"val-split", "validate", NULL},
+    {"validation-split", "validate", NULL},
+    {"overwrite", "restart", NULL},
+    {"q", "quiet", NULL},
+    {"silent", "quiet", NULL},
+    {"verbose", NULL, "progress is shown unless --quiet says otherwise"},
+    {"v", NULL, "progress is shown unless --quiet says otherwise"},
+    {"version", NULL, "it stands alone: lockstep --version"},
+    {"deterministic", NULL, "results are the same to the last bit always"},
+    {"dir", "to", NULL},
+    {"download", NULL, "'lockstep data fetch' downloads Fashion-MNIST"},
+};
+
+static const word verbs[] = {
+    {"fit", "train", NULL},
+    {"training", "train", NULL},
+    {"test", "eval", NULL},
+    {"evaluate", "eval", NULL},
+    {"evaluation", "eval", NULL},
+    {"validate", "eval", NULL},
+    {"accuracy", "eval", NULL},
+    {"infer", "predict", NULL},
+    {"inference", "predict", NULL},
+    {"classify", "predict", NULL},
+    {"convert", "export", NULL},
+    {"onnx", "export", NULL},
+    {"gpus", "devices", NULL},
+    {"cpus", "devices", NULL},
+    {"list", "devices", NULL},
+    {"check", "doctor", NULL},
+    {"diagnose", "doctor", NULL},
+    {"info", "doctor", NULL},
+    {"hash", "fingerprint", NULL},
+    {"sha256", "fingerprint", NULL},
+    {"checksum", "fingerprint", NULL},
+    {"compare", "report", NULL},
+    {"plot", "report", NULL},
+    {"benchmark", "bench", NULL},
+    {"profile", "bench --profile", NULL},
+    {"fetch", "data fetch", NULL},
+    {"download", "data fetch", NULL},
+    {"run", "train", NULL},
+};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* ---- Spelling ---------------------------------------------------------------------------------------------------- */
+
+/* How many letters must be put in, left out, replaced or exchanged with the next one to make one word of the other;
+ * words are shorter than LONGEST_WORD. */
+static int distance(const char *a, const char *b)
+{
+    int rows[3][LONGEST_WORD + 1];
+    const int n = (int)strlen(a), m = (int)strlen(b);
+    int *before = rows[0], *last = rows[1], *now = rows[2];
+    for (int j = 0; j <= m; j++)
+        last[j] = j;
+    for (int i = 1; i <= n; i++) {
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int least = last[j - 1] + (a[i - 1] != b[j - 1]);
+            least = last[j] + 1 < least ? last[j] + 1 : least;
+            least = now[j - 1] + 1 < least ? now[j - 1] + 1 : least;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < least)
+                least = before[j - 2] + 1;
+            now[j] = least;
+        }
+        int *free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[m];
+}
+
+/* How far a spelling may be off: a letter in a short word, three in a long one. */
+static int most_distance(const char *text)
+{
+    size_t length = strlen(text);
+    return length < 3 ? 0 : length < 6 ? 1 : length < 10 ? 2 : 3;
+}
+
+/* The word that was typed: in small letters, without dashes in front and a value behind, and '_' is '-'. What is too
+ * long is cut. */
+static void plain_word(const char *text, char into[LONGEST_WORD])
+{
+    size_t n = 0;
+    text += strspn(text, "-");
+    for (; *text && *text != '=' && n + 1 < LONGEST_WORD; text++)
+        into[n++] = *text == '_' ? '-' : (char)tolower((unsigned char)*text);
+    into[n] = '\0';
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+/* "train", "train and doctor", "train, eval and predict". */
+static void name_commands(int commands, char *text, size_t size)
+{
+    *text = '\0';
+    for (int bit = 1; bit <= commands; bit <<= 1) {
+        if (!(commands & bit))
+            continue;
+        bool last = !(commands & ~(2 * bit - 1));
+        size_t length = strlen(text);
+        snprintf(text + length, size - length, "%s%s", !length ? "" : last ? " and " : ", ", command_name(bit));
+    }
+}
+
+/* The command's option that is spelled most like the word; NULL where none is like it. */
+static const char *nearest_option(int command, const char *typed)
+{
+    const char *name, *nearest = NULL;
+    int commands, least = most_distance(typed) + 1;
+    for (int i = 0; (name = option_at(i, &commands)) != NULL; i++) {
+        int off = commands & command ? distance(typed, name) : least;
+        if (off < least) {
+            least = off;
+            nearest = name;
+        }
+    }
+    return nearest;
+}
+
+/* The commands that have an option of this name. */
+static int commands_with(const char *option)
+{
+    const char *name;
+    int commands, all = 0;
+    for (int i = 0; (name = option_at(i, &commands)) != NULL; i++)
+        all |= strcmp(name, option) == 0 ? commands : 0;
+    return all;
+}
+
+/* The option that another program's word stands for, one of the command's if there is such; NULL where there is none,
+ * with what there is to say in *instead, or NULL. */
+static const char *translate(int command, const char *typed, const char **instead)
+{
+    const char *elsewhere = NULL;
+    *instead = NULL;
+    for (size_t i = 0; i < COUNT(words); i++) {
+        if (strcmp(words[i].word, typed) != 0)
+            continue;
+        if (!words[i].option)
+            *instead = words[i].instead;
+        else if (commands_with(words[i].option) & command)
+            return words[i].option;
+        else if (!elsewhere && commands_with(words[i].option))
+            elsewhere = words[i].option;
+    }
+    return elsewhere;
+}
+
+/* The command's options that begin so, where these are several. */
+static bool list_beginnings(int command, const char *typed, char *text, size_t size)
+{
+    const char *name;
+    int commands, found = 0;
+    *text = '\0';
+    for (int i = 0; (name = option_at(i, &commands)) != NULL; i++)
+        if (commands & command && strncmp(name, typed, strlen(typed)) == 0) {
+            size_t length = strlen(text);
+            snprintf(text + length, size - length, "%s--%s", found++ ? ", " : "", name);
+        }
+    return found > 1;
+}
+
+int unknown_option(int command, const char *own, const char *text)
+{
+    char typed[LONGEST_WORD], shown[LONGEST_WORD + 16], list[512];
+    const char *instead;
+    plain_word(text, typed);
+    snprintf(shown, sizeof shown, "%.*s", (int)strcspn(text, "="), text);
+    const bool letter = strlen(typed) < 2;
+    if (!letter && list_beginnings(command, typed, list, sizeof list))
+        return wrong_usage(shown, "may be any of %s", list);
+    if (commands_with(typed) & command)
+        return wrong_usage(shown, "unknown option of %s; did you mean --%s?", own, typed);
+    const char *meant = translate(command, typed, &instead);
+    if (meant && commands_with(meant) & command)
+        return wrong_usage(shown, "unknown option of %s; did you mean --%s?", own, meant);
+    if (instead)
+        return wrong_usage(shown, "unknown option of %s; %s", own, instead);
+    if (commands_with(typed)) {
+        name_commands(commands_with(typed), list, sizeof list);
+        return wrong_usage(shown, "no option of %s, but of %s", own, list);
+    }
+    const char *nearest = nearest_option(command, typed);
+    if (nearest)
+        return wrong_usage(shown, "unknown option of %s; did you mean --%s?", own, nearest);
+    if (meant) {
+        name_commands(commands_with(meant), list, sizeof list);
+        return wrong_usage(shown, "unknown option of %s; --%s is one of %s", own, meant, list);
+    }
+    return wrong_usage(shown, "unknown option of %s; 'lockstep help %s' lists them", own, own);
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), n = strlen(end);
+    return length > n && strcmp(text + length - n, end) == 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* The option whose value such an argument looks like; NULL where it looks like none. */
+static const char *option_for(int command, const char *text)
+{
+    static const char *const places[][2] = {{"cpu:", "devices"},         {"cuda:", "devices"}, {"gpu:", "devices"},
+                                            {".safetensors", "weights"}, {".pt", "weights"},   {".pth", "weights"},
+                                            {".onnx", "onnx"},           {".jsonl", "log"},    {".npy", "out"}};
+    const char *option = option_with_value(command, text);
+    for (size_t i = 0; !option && i < COUNT(places); i++)
+        if (*places[i][0] == '.' ? ends_with(text, places[i][0]) : strncmp(text, places[i][0], 4) == 0)
+            option = places[i][1];
+    if (!option && is_folder(text))
+        option = "data";
+    return option && commands_with(option) & command ? option : NULL;
+}
+
+int unknown_argument(int command, const char *own, const char *text)
+{
+    char typed[LONGEST_WORD];
+    const char *instead, *value = strchr(text, '=');
+    plain_word(text, typed);
+    if (strcmp(typed, "help") == 0)
+        return wrong_usage(own, "takes options only, but got '%s'; 'lockstep help %s' lists them", text, own);
+    const char *option = option_for(command, text);
+    if (option)
+        return wrong_usage(own, "takes options only, but got '%s'; did you mean --%s %s?", text, option, text);
+    option = commands_with(typed) & command ? typed : translate(command, typed, &instead);
+    if (option && commands_with(option) & command)
+        return wrong_usage(own, "takes options only, but got '%s'; did you mean --%s%s%s?", text, option,
+                           value ? " " : "", value ? value + 1 : "");
+    return wrong_usage(own, "takes options only, but got '%s'; 'lockstep help %s' lists them", text, own);
+}
+
+/* ---- Commands ---------------------------------------------------------------------------------------------------- */
+
+int unknown_command(const char *text, const char *(*name)(int i))
+{
+    char typed[LONGEST_WORD];
+    const char *meant = NULL, *at;
+    if (*text == '-')
+        return wrong_usage(text, "the command comes first: lockstep COMMAND [options]; 'lockstep help' lists them");
+    plain_word(text, typed);
+    for (size_t i = 0; i < COUNT(verbs) && !meant; i++)
+        meant = strcmp(verbs[i].word, typed) == 0 ? verbs[i].option : NULL;
+    int least = meant ? 0 : most_distance(typed) + 1;
+    for (int i = 0; (at = name(i)) != NULL; i++) {
+        int off = distance(typed, at);
+        if (off < least) {
+            least = off;
+            meant = at;
+        }
+    }
+    if (meant)
+        return wrong_usage(text, "no such command; did you mean 'lockstep %s'?", meant);
+    return wrong_usage(*text ? text : "''", "no such command; 'lockstep help' lists them");
+}

@@ -1,0 +1,266 @@
+#include "options/outputs.h"
+#include "text/say.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <lockstep_data.h>
+
+#define AT(member) offsetof(settings, member)
+
+const char *const report_files[REPORT_FILES] = {"report.html", "curve.png", "curve.svg"};
+static const char whole_report[] = "a page with curves"; /* a row of the table that stands for the report's files */
+
+static const struct row {
+    int command;
+    const char *option;
+    size_t place;      /* of the path in `settings` */
+    const char *usual; /* the path where none is given; NULL: then nothing is written */
+    const char *what;
+    output_kind kind;
+} table[] = {{COMMAND_TRAIN, "--save", AT(save), NULL, "the trained weights", OUTPUT_FILE},
+             {COMMAND_TRAIN, "--log", AT(log), NULL, "the log", OUTPUT_LINES},
+             {COMMAND_TRAIN, "--trace", AT(trace), NULL, "the timeline", OUTPUT_FILE},
+             {COMMAND_TRAIN, "--report", AT(report), NULL, whole_report, OUTPUT_FILE},
+             {COMMAND_TRAIN, "--checkpoint", AT(checkpoint), NULL, "the checkpoints", OUTPUT_CHECKPOINTS},
+             {COMMAND_PREDICT, "--out", AT(out), NULL, "the logits", OUTPUT_FILE},
+             {COMMAND_EXPORT, "--onnx", AT(onnx), NULL, "the model", OUTPUT_FILE},
+             {COMMAND_BENCH, "--json", AT(json), NULL, "the figures", OUTPUT_LINES},
+             {COMMAND_REPORT, "--out", AT(out), "report", whole_report, OUTPUT_FILE}};
+
+/* ---- The list ---- */
+
+static bool add(outputs *list, const struct row *row, const char *folder, const char *name)
+{
+    output *new = &list->at[list->n];
+    *new = (output){.option = row->option, .what = row->what, .kind = row->kind};
+    if (asprintf(&new->path, "%s%s%s", folder, name ? "/" : "", name ? name : "") < 0) {
+        outputs_free(list);
+        failed(row->option, "%s", strerror(ENOMEM));
+        return false;
+    }
+    list->n++;
+    return true;
+}
+
+bool outputs_list(int command, const settings *chosen, outputs *list)
+{
+    *list = (outputs){.n = 0};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const struct row *row = &table[i];
+        const char *given = *(const char *const *)((const char *)chosen + row->place);
+        const char *path = given ? given : row->usual;
+        if (row->command != command || !path)
+            continue;
+        if (row->what != whole_report && !add(list, row, path, NULL))
+            return false;
+        for (int k = 0; row->what == whole_report && k < REPORT_FILES; k++)
+            if (!add(list, row, path, report_files[k]))
+                return false;
+    }
+    return true;
+}
+
+void outputs_free(outputs *list)
+{
+    for (int i = 0; i < list->n; i++)
+        free(list->at[i].path);
+    list->n = 0;
+}
+
+void outputs_say(int command, const settings *chosen)
+{
+    outputs list;
+    struct stat about;
+    bool kept = command != COMMAND_TRAIN;
+    if (!outputs_list(command, chosen, &list))
+        return;
+    for (int i = 0; i < list.n; i++) {
+        const output *one = &list.at[i];
+        kept = kept || one->kind == OUTPUT_CHECKPOINTS || strcmp(one->option, "--save") == 0;
+        if (stat(one->path, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode))) /* no pipe, no device */
+            note("wrote %s: %s", one->path, one->what);
+    }
+    outputs_free(&list);
+    if (!kept)
+        note("note: the weights of this run are not kept; --save FILE keeps them, --checkpoint DIR all that it takes "
+             "to go on");
+}
+
+/* ---- Where a path leads ---- */
+
+enum { MOST_LINKS = 40 };
+
+typedef struct place {
+    char *path;        /* absolute, without links as far as it is there; NULL without memory */
+    bool there, null;  /* `null`: it takes everything and keeps nothing */
+    struct stat about; /* of one that is there */
+} place;
+
+static char *join(const char *folder, const char *name)
+{
+    char *path;
+    return asprintf(&path, "%s/%s", strcmp(folder, "/") ? folder : "", name) < 0 ? NULL : path;
+}
+
+static char *absolute(const char *path, int links);
+
+/* Of what is not there: its folder's absolute path and its own name, or where a link that dangles leads to. */
+static char *absolute_of_new(const char *folder, const char *name, int links)
+{
+    char target[PATH_MAX], *above = NULL, *made = NULL, *path = join(folder, name);
+    ssize_t n = path && links < MOST_LINKS ? readlink(path, target, sizeof target - 1) : -1;
+    free(path);
+    if (n > 0) {
+        target[n] = '\0';
+        path = *target == '/' ? strdup(target) : join(folder, target);
+        made = path ? absolute(path, links + 1) : NULL;
+        free(path);
+        return made;
+    }
+    if (!(above = absolute(folder, links)) || strcmp(name, ".") == 0)
+        return above;
+    if (strcmp(name, "..") == 0) {
+        *strrchr(above, '/') = '\0';
+        return above;
+    }
+    made = join(above, name);
+    free(above);
+    return made;
+}
+
+static char *absolute(const char *path, int links)
+{
+    char *found = realpath(path, NULL);
+    if (found)
+        return found;
+    char *for_folder = strdup(path), *for_name = strdup(path); /* both functions write to what they are given */
+    if (for_folder && for_name) {
+        const char *folder = dirname(for_folder), *name = basename(for_name);
+        found = strcmp(folder, path) == 0 ? strdup(path) : absolute_of_new(folder, name, links);
+    }
+    free(for_folder);
+    free(for_name);
+    return found;
+}
+
+static place place_of(const char *path)
+{
+    struct stat null;
+    place p = {.path = absolute(path, 0)};
+    p.there = stat(path, &p.about) == 0;
+    p.null = p.there && S_ISCHR(p.about.st_mode) && stat("/dev/null", &null) == 0 && null.st_rdev == p.about.st_rdev;
+    return p;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether `a` and `b` are one, or `b` could only be below `a`, as if that were a folder. Both are known, and `a` is to
+ * be a file. */
+static bool collide(const place *a, const place *b)
+{
+    const size_t length = strlen(a->path);
+    if (a->null && b->null)
+        return false;
+    if (a->there && b->there && is_same(&a->about, &b->about))
+        return true;
+    return strncmp(a->path, b->path, length) == 0 && (b->path[length] == '\0' || b->path[length] == '/');
+}
+
+/* ---- The check ---- */
+
+/* Names that the checkpoints may have in their folder, temporary ones too. */
+static bool is_checkpoints_name(const char *name)
+{
+    static const char prefix[] = "checkpoint-";
+    return strcmp(name, "lock") == 0 ||
+           (strncmp(name, prefix, sizeof prefix - 1) == 0 && isdigit((unsigned char)name[sizeof prefix - 1]));
+}
+
+static bool is_in_checkpoints(const place *folder, const place *file)
+{
+    const char *slash = strrchr(file->path, '/');
+    size_t length = strlen(folder->path);
+    return slash && (size_t)(slash - file->path) == length && strncmp(file->path, folder->path, length) == 0 &&
+           is_checkpoints_name(slash + 1);
+}
+
+static int check_pair(const output *a, const place *at_a, const output *b, const place *at_b)
+{
+    if (a->kind == OUTPUT_CHECKPOINTS)
+        return check_pair(b, at_b, a, at_a);
+    if (b->kind == OUTPUT_CHECKPOINTS && is_in_checkpoints(at_b, at_a))
+        return wrong_usage(a->option, "%s is a name that --checkpoint uses in its folder; name another file", a->path);
+    if (!collide(at_a, at_b) && (b->kind == OUTPUT_CHECKPOINTS || !collide(at_b, at_a)))
+        return 0;
+    const bool same =
+        (at_a->there && at_b->there) || strcmp(at_a->path, at_b->path) == 0; /* else one lies below the other */
+    return wrong_usage(b->option, "%s %s %s of %s; give each its own", b->path,
+                       same ? "is the same file as" : "cannot be there beside", a->path, a->option);
+}
+
+/* An input is what `reader` names. */
+static int check_input(const output *a, const place *at, const char *input, const char *reader)
+{
+    place in = place_of(input);
+    const bool same = a->kind != OUTPUT_CHECKPOINTS && at->there && in.there && is_same(&at->about, &in.about);
+    free(in.path);
+    return same ? wrong_usage(a->option, "%s is the file that %s reads; name another", a->path, reader) : 0;
+}
+
+/* Results and messages that go to a file go to another one. */
+static int check_streams(const output *a, const place *at)
+{
+    static const char *const names[] = {[STDOUT_FILENO] = "standard output", [STDERR_FILENO] = "standard error"};
+    struct stat about;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (at->there && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && is_same(&at->about, &about))
+            return wrong_usage(a->option, "%s is where %s goes; name another file", a->path, names[fd]);
+    return 0;
+}
+
+int outputs_check(int command, const settings *chosen, char *const inputs[], int n_inputs)
+{
+    outputs list;
+    place places[MOST_OUTPUTS];
+    int status = outputs_list(command, chosen, &list) ? 0 : STATUS_FAILED;
+    for (int i = 0; i < list.n; i++) {
+        const output *a = &list.at[i];
+        places[i] = place_of(a->path);
+        if (!status && !places[i].path)
+            status = failed(a->option, "%s", strerror(ENOMEM));
+        for (int k = 0; k < i && !status; k++)
+            status = check_pair(&list.at[k], &places[k], a, &places[i]);
+        if (!status && chosen->weights && strcmp(a->option, "--save") != 0) /* which may go on with its own file */
+            status = check_input(a, &places[i], chosen->weights, "--weights");
+        for (int k = 0; k < n_inputs && !status; k++)
+            status = check_input(a, &places[i], inputs[k], "the command");
+        if (!status)
+            status = check_streams(a, &places[i]);
+    }
+    for (int i = 0; i < list.n; i++)
+        free(places[i].path);
+    outputs_free(&list);
+    return status;
+}
+
+int outputs_check_data(int command, const settings *chosen, const ls_data *data)
+{
+    outputs list;
+    int status = outputs_list(command, chosen, &list) ? 0 : STATUS_FAILED;
+    for (int i = 0; i < list.n && !status; i++)
+        if (ls_data_reads(data, list.at[i].path))
+            status = wrong_usage(list.at[i].option, "%s is one of the data's own files; name another", list.at[i].path);
+    outputs_free(&list);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* The files that a command writes: one table of them. */
+#ifndef CLI_OPTIONS_OUTPUTS_H
+#define CLI_OPTIONS_OUTPUTS_H
+
+#include "options/options.h"
+
+enum { MOST_OUTPUTS = 10 };
+enum { REPORT_FILES = 3 };
+extern const char *const report_files[REPORT_FILES]; /* of --report's folder: the page, and its curves apart */
+
+typedef enum output_kind {
+    OUTPUT_FILE,       /* written under another name and put in place whole */
+    OUTPUT_LINES,      /* written as it goes, to a pipe or a device too */
+    OUTPUT_CHECKPOINTS /* a folder, with names of its own in it */
+} output_kind;
+
+typedef struct output {
+    const char *option; /* "--save" */
+    const char *what;   /* "the trained weights" */
+    output_kind kind;
+    char *path;
+} output;
+
+typedef struct outputs {
+    output at[MOST_OUTPUTS];
+    int n;
+} outputs;
+
+/* The files that `command` writes with these settings; to be freed. False, and a line said, without memory. */
+bool outputs_list(int command, const settings *chosen, outputs *list);
+void outputs_free(outputs *list);
+
+/* A line for each of them, once all are written; and of a run that leaves no weights, how it would. */
+void outputs_say(int command, const settings *chosen);
+
+/* Refuses, before anything is done, outputs of which two are one file by whatever names (/dev/null apart), or of which
+ * one is a file that the command reads (--weights, except by --save; `inputs`, operands of the command line), a name
+ * that the checkpoints use, or where the standard streams go. 0, or the status to exit with once a line is said. */
+int outputs_check(int command, const settings *chosen, char *const inputs[], int n_inputs);
+
+/* The same for what the data were read from; `data` may be NULL. */
+int outputs_check_data(int command, const settings *chosen, const ls_data *data);
+
+#endif

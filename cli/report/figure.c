@@ -1,0 +1,135 @@
+#include "report/figure.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PANEL_WIDTH = 430, PANEL_HEIGHT = 300, MARGIN = 14, NAME_LINE = 20, SMOOTH = 120 };
+
+int figure_tint(int run)
+{
+    return TINT_CURVES + run % CURVES;
+}
+
+int figure_dash(int run)
+{
+    return run % DASHES;
+}
+
+/* The losses of the steps, some neighbours together, over the epochs. */
+static bool add_losses(chart *c, const record *r, const char *name, int tint, int dash)
+{
+    const history *h = &r->history;
+    double batches = record_batches(r), step, loss, step_sum = 0, sum = 0;
+    int together = (h->used + SMOOTH - 1) / SMOOTH, n = 0;
+    chart_curve *curve = chart_add(c, name, tint, h->used);
+    if (!curve)
+        return false;
+    curve->dash = dash;
+    for (int i = 0; i < h->used; i++) {
+        if (history_loss_at(h, i, &step, &loss)) {
+            step_sum += step;
+            sum += loss;
+            n++;
+        }
+        if (n && ((i + 1) % together == 0 || i == h->used - 1)) {
+            curve->at[curve->n][0] = step_sum / n / batches;
+            curve->at[curve->n++][1] = sum / n;
+            step_sum = sum = n = 0;
+        }
+    }
+    c->x_max = fmax(c->x_max, (double)h->last_step / batches);
+    return true;
+}
+
+typedef enum accuracy { TRAINING, VALIDATION, TESTING } accuracy;
+
+/* An accuracy after each epoch, by epochs or by seconds of training. */
+static bool add_accuracy(chart *c, const record *r, accuracy which, bool by_seconds, const char *name, int tint,
+                         int dash)
+{
+    chart_curve *curve = chart_add(c, name, tint, r->n_epochs);
+    double batches = record_batches(r), seconds = 0;
+    if (!curve)
+        return false;
+    curve->dash = dash;
+    curve->dots = which != TRAINING;
+    for (int i = 0; i < r->n_epochs; i++) {
+        const record_epoch *e = &r->epochs[i];
+        seconds += e->sec;
+        double x = by_seconds ? seconds : (double)e->step / batches;
+        curve->at[i][0] = x;
+        curve->at[i][1] = which == TESTING ? e->test_acc : which == VALIDATION ? e->val_acc : e->train_acc;
+        c->x_max = fmax(c->x_max, x);
+    }
+    curve->n = r->n_epochs;
+    return true;
+}
+
+static bool fill(figure *f)
+{
+    chart *loss = &f->charts[0], *acc = &f->charts[1], *time = &f->charts[2];
+    bool one = f->n_runs == 1, good = true;
+    *loss = (chart){.title = "train loss", .x_label = "epoch", .whole_x = true};
+    *acc = (chart){.title = "test acc", .x_label = "epoch", .whole_x = true, .y_top = 1};
+    *time = (chart){.title = "test acc", .x_label = "seconds of training", .y_top = 1};
+    for (int i = 0; i < f->n_runs && good; i++) {
+        const record *r = f->runs[i];
+        const int dash = figure_dash(i);
+        good = add_losses(loss, r, one ? "train loss" : NULL, figure_tint(i), dash);
+        if (one)
+            good = good && add_accuracy(acc, r, TRAINING, false, "train acc", TINT_CURVES + 1, dash);
+        if (one && record_validates(r))
+            good = good && add_accuracy(acc, r, VALIDATION, false, "val acc", TINT_CURVES + 3, dash);
+        good = good && add_accuracy(acc, r, TESTING, false, one ? "test acc" : NULL,
+                                    one ? TINT_CURVES + 2 : figure_tint(i), dash);
+        if (!one)
+            good = good && add_accuracy(time, r, TESTING, true, NULL, figure_tint(i), dash);
+    }
+    return good;
+}
+
+figure *figure_new(record *const runs[], int n)
+{
+    figure *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    *f = (figure){.runs = runs, .n_runs = n, .n_charts = n > 1 ? 3 : 2};
+    f->width = f->n_charts * PANEL_WIDTH + 2 * MARGIN;
+    f->height = PANEL_HEIGHT + 2 * MARGIN + (n > 1 ? n * NAME_LINE : 0);
+    if (fill(f))
+        return f;
+    figure_free(f);
+    return NULL;
+}
+
+void figure_free(figure *f)
+{
+    for (int i = 0; f && i < FIGURE_CHARTS; i++)
+        chart_free(&f->charts[i]);
+    free(f);
+}
+
+void figure_draw(pen *p, double width, double height, const void *what)
+{
+    const figure *f = what;
+    (void)width;
+    (void)height;
+    for (int i = 0; i < f->n_charts; i++)
+        chart_draw(p, &f->charts[i], MARGIN + i * PANEL_WIDTH, MARGIN, PANEL_WIDTH, PANEL_HEIGHT);
+    for (int i = 0; f->n_runs > 1 && i < f->n_runs; i++) {
+        double x = MARGIN + 44, y = MARGIN + PANEL_HEIGHT + NAME_LINE * (i + 0.5);
+        p->line(p, (const double[][2]){{x, y - 4}, {x + 20, y - 4}}, 2, figure_tint(i), 2.5, figure_dash(i));
+        p->text(p, x + 28, y, -1, TINT_TEXT, f->runs[i]->name);
+    }
+}
+
+void figure_put_svg(FILE *file, const figure *f)
+{
+    svg_pen with = svg_pen_of(file);
+    for (int i = 0; i < f->n_charts; i++) {
+        fprintf(file, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s by %s\">\n", PANEL_WIDTH, PANEL_HEIGHT,
+                f->charts[i].title, f->charts[i].x_label);
+        chart_draw(&with.pen, &f->charts[i], 0, 0, PANEL_WIDTH, PANEL_HEIGHT);
+        fputs("</svg>\n", file);
+    }
+}

@@ -1,0 +1,29 @@
+/* The curves of one run or of several, side by side: what curve.png and curve.svg show, and the page. */
+#ifndef CLI_REPORT_FIGURE_H
+#define CLI_REPORT_FIGURE_H
+
+#include "report/chart.h"
+#include "record/record.h"
+
+enum { FIGURE_CHARTS = 3 };
+typedef struct figure {
+    chart charts[FIGURE_CHARTS];
+    int n_charts;
+    record *const *runs; /* for the names below, where there are several */
+    int n_runs;
+    double width, height;
+} figure;
+
+/* For one run loss and accuracies by epochs; for several also accuracy by seconds. NULL without memory. */
+figure *figure_new(record *const runs[], int n);
+void figure_free(figure *f);
+
+void figure_draw(pen *p, double width, double height, const void *figure); /* all of it: a picture_draw */
+void figure_put_svg(FILE *file, const figure *f);                          /* an <svg> element for each chart */
+
+/* Of run i among several. Where runs agree, later ones lie on earlier ones, which are seen through their gaps: no run
+ * is drawn heavier than another. */
+int figure_tint(int run);
+int figure_dash(int run);
+
+#endif

@@ -1,0 +1,25 @@
+/* Round numbers for axes, and numbers as people read them. */
+#ifndef CLI_TEXT_SCALE_H
+#define CLI_TEXT_SCALE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The smallest of 1, 2, 2.5 and 5 times a power of ten that cuts `range` into at most `parts`. */
+double scale_step(double range, int parts);
+
+/* For an axis of exactly `parts` parts from 0 on that holds `range` and wastes little of itself. */
+double scale_even_step(double range, int parts);
+
+/* For an axis of exactly `parts` parts that holds lo to hi and begins with a multiple of the step, not below 0: at 0
+ * where that wastes little. Returns the step. */
+double scale_fit(double lo, double hi, int parts, double *first);
+
+/* A scale_step among whole numbers. */
+double scale_whole_step(double range, int parts);
+
+void scale_text(char *text, size_t size, double value, double step); /* with as many decimals as the step needs */
+void count_text(char *text, size_t size, int64_t count);             /* "25,951" */
+void time_text(char *text, size_t size, double seconds);             /* "0:41", "1:02:03" */
+
+#endif

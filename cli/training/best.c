@@ -1,0 +1,83 @@
+#include "training/best.h"
+#include "text/say.h"
+
+#include <math.h>
+
+int best_hold_out(training *t)
+{
+    const settings *c = t->run.chosen;
+    if (!(c->validate > 0))
+        return 0;
+    const int64_t rows = ls_data_rows(t->train);
+    int64_t images = (int64_t)(c->validate < 1 ? floor(c->validate * (double)rows + 0.5) : c->validate);
+    if (images < 1)
+        images = 1;
+    if (images >= rows)
+        return failed("--validate", "%lld of %lld training images leave none to train on; hold fewer out",
+                      (long long)images, (long long)rows);
+    t->validation = ls_hold_out(t->train, images);
+    return t->validation ? 0 : session_failed(t->run.session, "--validate");
+}
+
+static bool keeps_best(const training *t)
+{
+    return t->run.chosen->keep == KEEP_BEST && t->best_epoch > 0;
+}
+
+/* What is left of an epoch when --steps ends the run is not judged: a run that goes on from there is as one that had
+ * not stopped. Every rank has the same accuracy. A resumed run may see an epoch again, which changes nothing. */
+bool best_look(training *t)
+{
+    const settings *c = t->run.chosen;
+    const double acc = t->validation ? t->val_acc : t->test_acc;
+    if (t->done < t->batches)
+        return true;
+    if (t->best_epoch == 0 || acc > t->best_acc) {
+        t->best_acc = acc;
+        t->best_test_acc = t->test_acc;
+        t->best_epoch = t->epoch;
+        t->best_step = t->begun;
+        if (keeps_best(t) && ls_remember(t->trainer) != LS_OK)
+            return false;
+    }
+    if (!c->patience || t->epoch - t->best_epoch < c->patience || t->begun == t->steps)
+        return true;
+    t->ended_early = true;
+    t->steps = t->begun;
+    t->epochs = t->epoch;
+    if (!c->quiet)
+        note("note: no %s accuracy above that of epoch %lld, %.4f, in %lld epochs: the run ends",
+             t->validation ? "validation" : "test", (long long)t->best_epoch, t->best_acc,
+             (long long)(t->epoch - t->best_epoch));
+    return true;
+}
+
+double best_test_acc(const training *t)
+{
+    return keeps_best(t) ? t->best_test_acc : t->test_acc;
+}
+
+bool best_take(training *t)
+{
+    const bool quiet = t->run.chosen->quiet;
+    if (t->run.chosen->keep != KEEP_BEST)
+        return true;
+    if (!keeps_best(t)) {
+        if (!quiet)
+            note("note: no epoch came to its end: the weights are the last ones, as with --keep last");
+        return true;
+    }
+    if (ls_recall(t->trainer) != LS_OK)
+        return false;
+    t->taken = t->best_step;
+    if (!quiet)
+        note("note: the weights are those of epoch %lld, the best by validation: val acc %.4f",
+             (long long)t->best_epoch, t->best_acc);
+    return true;
+}
+
+void best_forget(training *t)
+{
+    t->best_epoch = t->best_step = 0;
+    t->best_acc = t->best_test_acc = 0;
+}

@@ -1,0 +1,25 @@
+/* --validate, --keep and --patience: images that are held out of training, the best epoch by them, and what comes of
+ * it. */
+#ifndef CLI_TRAINING_BEST_H
+#define CLI_TRAINING_BEST_H
+
+#include "training/training.h"
+
+/* Holds the images out. 0, or the status to exit with once a line is said. */
+int best_hold_out(training *t);
+
+/* Looks at the epoch that has just been evaluated: remembers its weights where it is the best and --keep asks for that,
+ * and lets --patience end the run. False, as the next, after a failure of the session. */
+bool best_look(training *t);
+
+/* The end: the network has the best epoch's weights from here on, where --keep asks for that. What a checkpoint needs
+ * was saved. */
+bool best_take(training *t);
+
+/* The test accuracy of the weights that the run ends with. */
+double best_test_acc(const training *t);
+
+/* The best epoch that a checkpoint tells of, which was found in other ways than this run's, counts for nothing. */
+void best_forget(training *t);
+
+#endif
