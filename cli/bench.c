@@ -1,12 +1,14 @@
 /* bench: how fast training is on random images, and where a step's time goes. */
-#include "system/clock.h"
 #include "commands.h"
-#include "system/cores.h"
-#include "speed/forecast.h"
-#include "record/log.h"
+#include "options/choice.h"
+#include "options/options.h"
 #include "options/outputs.h"
-#include "speed/profile.h"
+#include "record/log.h"
 #include "run/run.h"
+#include "speed/forecast.h"
+#include "speed/profile.h"
+#include "system/clock.h"
+#include "system/cores.h"
 #include "text/say.h"
 
 #include <math.h>

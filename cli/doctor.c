@@ -1,13 +1,15 @@
 /* doctor: looks at a machine before a long run. A line on stdout for each thing that is sound, a line on stderr for
  * each that is not, with how to mend it. */
 #include "commands.h"
-#include "system/cores.h"
-#include "system/memory.h"
+#include "options/choice.h"
+#include "options/options.h"
 #include "run/ranks.h"
 #include "run/run.h"
-#include "text/say.h"
 #include "run/watch.h"
+#include "system/cores.h"
+#include "system/memory.h"
 #include "system/whole.h"
+#include "text/say.h"
 
 #include <stdarg.h>
 #include <stdio.h>

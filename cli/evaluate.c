@@ -1,12 +1,13 @@
 /* eval and predict. */
 #include "commands.h"
+#include "options/options.h"
 #include "options/outputs.h"
 #include "run/pictures.h"
 #include "run/ranks.h"
 #include "run/run.h"
-#include "text/say.h"
 #include "run/watch.h"
 #include "system/whole.h"
+#include "text/say.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* export: a network for programs that compute it themselves. */
 #include "commands.h"
+#include "options/options.h"
 #include "options/outputs.h"
 #include "run/run.h"
-#include "text/say.h"
 #include "system/whole.h"
+#include "text/say.h"
 
 #include <stdio.h>
 

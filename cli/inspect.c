@@ -1,5 +1,6 @@
 /* devices, fingerprint, data fetch. */
 #include "commands.h"
+#include "options/options.h"
 #include "run/run.h"
 #include "text/say.h"
 

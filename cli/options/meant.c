@@ -1,6 +1,6 @@
 #include "options/meant.h"
-
-#include "options/options.h"
+#include "options/help.h"
+#include "options/table.h"
 #include "text/say.h"
 
 #include <ctype.h>

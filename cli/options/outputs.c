@@ -1,4 +1,5 @@
 #include "options/outputs.h"
+#include "options/help.h"
 #include "text/say.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_OPTIONS_OUTPUTS_H
 #define CLI_OPTIONS_OUTPUTS_H
 
-#include "options/options.h"
+#include "options/settings.h"
 
 enum { MOST_OUTPUTS = 10 };
 enum { REPORT_FILES = 3 };

@@ -1,6 +1,7 @@
 #include "run/ranks.h"
-#include "text/say.h"
+#include "options/options.h"
 #include "run/watch.h"
+#include "text/say.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #include "run/run.h"
+#include "options/choice.h"
 #include "text/say.h"
 
 #include <stdio.h>

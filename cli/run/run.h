@@ -2,8 +2,9 @@
 #ifndef CLI_RUN_RUN_H
 #define CLI_RUN_RUN_H
 
-#include "options/options.h"
+#include "options/settings.h"
 
+#include <lockstep_cluster.h>
 #include <lockstep_data.h>
 
 typedef struct run {

@@ -1,4 +1,5 @@
 #include "speed/profile.h"
+#include "options/choice.h"
 #include "text/say.h"
 
 #include <stdio.h>

@@ -1,9 +1,10 @@
 #include "training/checkpoint.h"
-#include "training/best.h"
-#include "system/clock.h"
+#include "options/choice.h"
 #include "run/ranks.h"
-#include "text/say.h"
 #include "run/watch.h"
+#include "system/clock.h"
+#include "text/say.h"
+#include "training/best.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,0 +1,65 @@
+#include "options/choice.h"
+#include "options/settings.h"
+
+const choice model_choices[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
+const choice dataset_choices[] = {{"fashion-mnist", 0}, {"mnist", 0},  {"cifar10", 0}, {"cifar100", 0},
+                                  {"npy", 0},           {"folder", 0}, {NULL, 0}};
+const choice optimizer_choices[] = {{"sgd", LS_SGD}, {"adam", LS_ADAM}, {"adamw", LS_ADAMW}, {NULL, 0}};
+const choice schedule_choices[] = {
+    {"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
+const choice conv_choices[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT}, {NULL, 0}};
+const choice dtype_choices[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
+const choice isa_choices[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
+                              {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
+const choice last_batch_choices[] = {{"mean", LAST_MEAN}, {"share", LAST_SHARE}, {NULL, 0}};
+const choice keep_choices[] = {{"last", KEEP_LAST}, {"best", KEEP_BEST}, {NULL, 0}};
+const choice bn_choices[] = {{"shard", BN_SHARD}, {"sync", BN_SYNC}, {NULL, 0}};
+const choice check_choices[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},
+                                {"mpi", 0},     {"data", 0},  {"disk", 0},   {NULL, 0}};
+
+const char *choice_name(const choice *choices, int value)
+{
+    while (choices->name && choices->value != value)
+        choices++;
+    return choices->name ? choices->name : "?";
+}
+
+const char *bn_choice(int bn)
+{
+    return choice_name(bn_choices, bn);
+}
+
+const char *last_batch_choice(int last_batch)
+{
+    return choice_name(last_batch_choices, last_batch);
+}
+
+const char *keep_choice(int keep)
+{
+    return choice_name(keep_choices, keep);
+}
+
+const char *dtype_choice(int dtype)
+{
+    return choice_name(dtype_choices, dtype);
+}
+
+const char *isa_choice(int isa)
+{
+    return choice_name(isa_choices, isa);
+}
+
+const char *optimizer_choice(int optimizer)
+{
+    return choice_name(optimizer_choices, optimizer);
+}
+
+const char *schedule_choice(int schedule)
+{
+    return choice_name(schedule_choices, schedule);
+}
+
+const char *conv_choice(int conv)
+{
+    return choice_name(conv_choices, conv);
+}

@@ -1,0 +1,211 @@
+#include "options/table.h"
+#include "options/help.h"
+#include "options/settings.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum {
+    TRAIN = COMMAND_TRAIN,
+    RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
+    EXPORT = COMMAND_EXPORT,
+    FILES = COMMAND_EVAL | COMMAND_PREDICT | EXPORT,
+    BENCH = COMMAND_BENCH,
+    DOCTOR = COMMAND_DOCTOR
+};
+enum { EVERY = RUNS | COMMAND_FETCH | COMMAND_PLAIN | COMMAND_REPORT | BENCH | DOCTOR | EXPORT };
+#define AT(member) offsetof(settings, member)
+
+static const row table[] = {
+    {"model", "M", TRAIN | DOCTOR, KIND_TEXT, AT(model), "lenet or resnet18 (default lenet)", 0, 0, model_choices},
+    {"model", "M", FILES, KIND_TEXT, AT(model), "lenet or resnet18 (default: as the weights file says)", 0, 0,
+     model_choices},
+    {"model", "M", BENCH, KIND_TEXT, AT(model), "lenet or resnet18 (default both)", 0, 0, model_choices},
+    {"profile", NULL, BENCH, KIND_FLAG, AT(profile), "where a step's time goes, operation by operation", 0, 0, NULL},
+    {"weights", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
+    {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
+    {"strip-prefix", "TEXT", TRAIN | FILES | LOCAL, KIND_TEXT, AT(strip_prefix),
+     "remove this from each name in the weights file, such as\nmodule. or _orig_mod. of PyTorch's wrappers", 0, 0,
+     NULL},
+    {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out),
+     "write the logits here (NumPy's .npy);\nneeded without pictures", 0, 0, NULL},
+    {"dataset", "NAME", RUNS | DOCTOR, KIND_TEXT, AT(dataset),
+     "fashion-mnist, mnist, cifar10, cifar100, npy (NumPy's files)\nor folder (of images) (default fashion-mnist)", 0,
+     0, dataset_choices},
+    {"onnx", "FILE", EXPORT, KIND_TEXT, AT(onnx), "write the model here (ONNX); needed", 0, 0, NULL},
+    {"input", "SIZES", EXPORT, KIND_SIZES, AT(input),
+     "an image's channels, height and width, such as 3x32x32\n(default: as the weights file says, else 1x28x28)", 0, 0,
+     NULL},
+    {"input", "SIZES", COMMAND_PREDICT, KIND_SIZES, AT(input),
+     "channels, height and width of the images that the weights\nwere trained on, such as 3x32x32\n(default: as the "
+     "weights file says)",
+     0, 0, NULL},
+    {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
+     "folder of the data set's files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0,
+     NULL},
+    {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
+     "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: every GPU; without one every core, within the\nCPU "
+     "quota)",
+     0, 0, NULL},
+    {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
+     INT_MAX, NULL},
+    {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
+     "images in a shard, the unit of work (default 64, on GPUs 256)", 1, MOST_SHARD, NULL},
+    {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
+     "what BatchNorm takes mean and variance over in training:\nshard, or sync for the whole batch, which is then one "
+     "shard\n(default shard)",
+     0, 0, bn_choices},
+    {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
+    {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
+     NULL},
+    {"steps", "N", BENCH, KIND_COUNT, AT(steps),
+     "steps of each of several rounds, or with --profile of one, after\ntwo that warm up (default 40 for lenet, 2 for "
+     "resnet18;\n"
+     "50 and 4 with --profile)",
+     1, 1000000, NULL},
+    {"seed", "N", TRAIN, KIND_SEED, AT(seed),
+     "seed of all random numbers: first weights, order of images,\naugmentation (default 0)", 0, 0, NULL},
+    {"init", "HOW", TRAIN, KIND_INIT, AT(init),
+     "how the first weights are drawn: normal:DEVIATION, xavier\nor he (default normal:0.01)", 0, 0, NULL},
+    {"save", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(save), "write the trained weights (safetensors)", 0, 0, NULL},
+    {"optimizer", "NAME", TRAIN | DOCTOR, KIND_CHOICE, AT(optimizer), "sgd, adam or adamw (default sgd)", 0, 0,
+     optimizer_choices},
+    {"lr", "X", TRAIN, KIND_REAL, AT(lr),
+     "learning rate (default 0.2 for lenet, 0.1 for resnet18;\n0.001 with adam and adamw)", 0, 0, NULL},
+    {"momentum", "X", TRAIN | DOCTOR, KIND_REAL, AT(momentum), "momentum of sgd (default 0)", 0, 0, NULL},
+    {"nesterov", NULL, TRAIN, KIND_FLAG, AT(nesterov), "use Nesterov's momentum (default off)", 0, 0, NULL},
+    {"beta1", "X", TRAIN, KIND_REAL, AT(beta1), "decay of the mean gradient in adam and adamw (default 0.9)", 0, 0,
+     NULL},
+    {"beta2", "X", TRAIN, KIND_REAL, AT(beta2), "decay of the mean squared gradient in adam and adamw\n(default 0.999)",
+     0, 0, NULL},
+    {"eps", "X", TRAIN, KIND_REAL, AT(eps), "added to the divisor in adam and adamw (default 1e-8)", 0, 0, NULL},
+    {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay),
+     "pulls all weights towards 0 (default 0; 0.01 with adamw)", 0, 0, NULL},
+    {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
+     "scale the gradient of all weights together down to norm X\nwhen its norm is larger (default: never)", 0, 0, NULL},
+    {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
+     "the size of the step of an epoch's last, smaller batch: mean,\nas large as any, or share, by its share of a "
+     "batch\n(default mean)",
+     0, 0, last_batch_choices},
+    {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
+     "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
+     0, 0, schedule_choices},
+    {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup), "steps of linear rise to the learning rate (default 0)", 0,
+     INT64_MAX, NULL},
+    {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),
+     "train towards 1 - X for the right class, and spread X evenly\nover all classes; from 0 to 1 (default 0)", 0, 0,
+     NULL},
+    {"validate", "N", TRAIN, KIND_PART, AT(validate),
+     "hold out N training images, or a share such as 0.1, and judge\neach epoch by them; the seed draws them (default: "
+     "none)",
+     0, 0, NULL},
+    {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
+     "last or best: the weights that the run ends with and saves;\n--validate says which are best (default last)", 0, 0,
+     keep_choices},
+    {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
+     "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
+     "never)",
+     1, INT_MAX, NULL},
+    {"limit", "N", TRAIN, KIND_COUNT, AT(limit), "use the first N training images only (default all)", 1, INT64_MAX,
+     NULL},
+    {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "use the first N test images only (default all)", 1,
+     INT64_MAX, NULL},
+    {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
+     "training images in file order (default: a new order every epoch)", 0, 0, NULL},
+    {"flip", NULL, TRAIN, KIND_FLAG, AT(flip),
+     "mirror training images left to right with probability 1/2,\nanew in each epoch (default: off)", 0, 0, NULL},
+    {"crop", "N", TRAIN, KIND_COUNT, AT(crop),
+     "shift training images by up to N pixels, anew in each epoch;\nzeros fill the edge (default 0)", 0, 1 << 20, NULL},
+    {"erase", "X", TRAIN, KIND_REAL, AT(erase),
+     "set a rectangle of a training image to zero with probability\nX, anew in each epoch (default 0)", 0, 0, NULL},
+    {"conv", "HOW", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(conv),
+     "auto or direct (default auto: Winograd where it suits)", 0, 0, conv_choices},
+    {"isa", "NAME", RUNS | BENCH | DOCTOR | LOCAL, KIND_CHOICE, AT(isa),
+     "auto, avx512, avx2, neon or plain: the widest instruction\nset to use; it changes the speed, not the bits "
+     "(default auto)",
+     0, 0, isa_choices},
+    {"dtype", "TYPE", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(dtype),
+     "f32, tf32 or bf16; tf32 and bf16 need GPUs (default f32)", 0, 0, dtype_choices},
+    {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint), "keep the last three checkpoints of the run in this folder",
+     0, 0, NULL},
+    {"checkpoint", "DIR", DOCTOR | LOCAL, KIND_TEXT, AT(checkpoint),
+     "also check the room for checkpoints in this folder", 0, 0, NULL},
+    {"skip", "CHECK", DOCTOR | LOCAL, KIND_CHECKS, 0,
+     "checks to leave out: devices, cores, memory, canary, copies,\nmpi, data or disk; several with commas", 0, 0,
+     check_choices},
+    {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
+     "steps between checkpoints, or a time such as 90s, 10m, 2h;\nthe end of the run makes one too (default 10m)", 0, 0,
+     NULL},
+    {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
+     NULL},
+    {"restart", NULL, TRAIN, KIND_FLAG, AT(restart),
+     "begin anew in a folder that has checkpoints; new ones replace\nthem", 0, 0, NULL},
+    {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
+     "every so many steps, compare the devices on a shard and the\nranks' weights, bit by bit (default never)", 1,
+     INT64_MAX, NULL},
+    {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
+     "with --resume: go on although this setting, such as lr, has\nchanged since the checkpoint; several with commas; "
+     "with\n--weights: classes, which may then have other names",
+     0, 0, NULL},
+    {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
+     "classes: the weights' classes may have other names than the\ndata's, or another order", 0, 0, NULL},
+    {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
+     "write a new log of the run, in JSON lines;\n--resume cuts the old one back to the checkpoint instead", 0, 0,
+     NULL},
+    {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
+     "write a report: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
+     "images)",
+     0, 0, NULL},
+    {"trace", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(trace),
+     "write a timeline of the run for Perfetto (Chrome's trace\nformat), and print its summary", 0, 0, NULL},
+    {"out", "DIR", COMMAND_REPORT, KIND_TEXT, AT(out), "folder of the page and the pictures (default report)", 0, 0,
+     NULL},
+    {"json", "FILE", BENCH, KIND_TEXT, AT(json), "write the same figures as JSON", 0, 0, NULL},
+    {"url", "URL", COMMAND_FETCH, KIND_TEXT, AT(url), "address of the four files (default: the data set's own)", 0, 0,
+     NULL},
+    {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "folder for the files (default: the user's cache)", 0, 0, NULL},
+    {"timeout", "SECONDS", RUNS | DOCTOR | LOCAL, KIND_COUNT, AT(timeout),
+     "end when a rank or a device makes no progress for so long,\nand name it (default 300 with several ranks, else "
+     "never)",
+     1, 1000000, NULL},
+    {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
+     "over ranks: deal out shards by the speed of the first steps\n(default: the same number to each rank)", 0, 0,
+     NULL},
+    {"in-flight", "N", RUNS | BENCH | LOCAL, KIND_COUNT, AT(in_flight),
+     "shards that a GPU computes at the same time; it changes the\nspeed, not the bits (default: up to 4, by its "
+     "memory)",
+     1, 4, NULL},
+    {"host-sums", NULL, TRAIN, KIND_FLAG, AT(host_sums),
+     "over ranks: GPUs exchange gradients through the hosts\n(default: by NCCL, where it is there)", 0, 0, NULL},
+    {"quiet", NULL, RUNS | DOCTOR | EXPORT | LOCAL, KIND_FLAG, AT(quiet), "print results and errors only", 0, 0, NULL},
+    {"help", NULL, EVERY, KIND_HELP, 0, "print this text", 0, 0, NULL},
+    {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},
+    {"shuffle-pulls", "N", RUNS | LOCAL, KIND_SEED, AT(shuffle_pulls), NULL, 0, 0, NULL},
+};
+enum { ROWS = sizeof table / sizeof *table };
+_Static_assert(sizeof table / sizeof *table <= MOST_ROWS, "MOST_ROWS is too small");
+
+const row *table_row(int i)
+{
+    return i < ROWS ? &table[i] : NULL;
+}
+
+const char *option_at(int i, int *commands)
+{
+    int shown = -1;
+    for (int k = 0; k < ROWS; k++)
+        if (table[k].help && ++shown == i) {
+            *commands = table[k].commands & ~LOCAL;
+            return table[k].name;
+        }
+    return NULL;
+}
+
+const char *option_with_value(int command, const char *value)
+{
+    for (int i = 0; i < ROWS; i++)
+        for (const choice *c = table[i].choices; c && c->name && table[i].commands & command; c++)
+            if (strcmp(c->name, value) == 0)
+                return table[i].name;
+    return NULL;
+}
