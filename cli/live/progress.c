@@ -1,7 +1,7 @@
 #include "live/progress.h"
 #include "system/clock.h"
-#include "text/say.h"
 #include "system/stop.h"
+#include "text/say.h"
 
 #include <limits.h>
 #include <math.h>

@@ -3,10 +3,10 @@
 #ifndef CLI_LIVE_VIEW_H
 #define CLI_LIVE_VIEW_H
 
-#include "record/history.h"
-#include "speed/loads.h"
 #include "live/plot.h"
 #include "live/terminal.h"
+#include "record/history.h"
+#include "speed/loads.h"
 
 typedef struct view_state {
     int64_t epoch, epochs; /* from 1 */

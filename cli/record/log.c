@@ -1,8 +1,8 @@
 #include "record/log.h"
 #include "record/record.h"
+#include "system/whole.h"
 #include "text/say.h"
 #include "text/utf8.h"
-#include "system/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 #ifndef CLI_REPORT_FIGURE_H
 #define CLI_REPORT_FIGURE_H
 
-#include "report/chart.h"
 #include "record/record.h"
+#include "report/chart.h"
 
 enum { FIGURE_CHARTS = 3 };
 typedef struct figure {

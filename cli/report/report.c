@@ -1,12 +1,12 @@
 #include "report/report.h"
-#include "run/judge.h"
 #include "options/outputs.h"
 #include "report/page.h"
 #include "report/picture.h"
+#include "run/judge.h"
+#include "system/whole.h"
 #include "text/say.h"
 #include "text/scale.h"
 #include "text/utf8.h"
-#include "system/whole.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "training/pace.h"
-#include "system/clock.h"
 #include "run/ranks.h"
+#include "system/clock.h"
 
 #include <math.h>
 

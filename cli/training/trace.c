@@ -1,8 +1,8 @@
 #include "training/trace.h"
 #include "speed/advice.h"
 #include "system/clock.h"
-#include "text/say.h"
 #include "system/whole.h"
+#include "text/say.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,9 +2,9 @@
 #ifndef CLI_TRAINING_TRAINING_H
 #define CLI_TRAINING_TRAINING_H
 
+#include "live/progress.h"
 #include "record/log.h"
 #include "record/origin.h"
-#include "live/progress.h"
 #include "run/run.h"
 #include "text/say.h"
 
