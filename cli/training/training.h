@@ -61,6 +61,10 @@ typedef struct training {
 /* Takes the reports of the steps that finished since the last call. */
 void take_reports(training *t);
 
+/* A log that cannot be written says so once, and costs the run its status at the end. Whatever waits for a reader is
+ * named. */
+void training_end_line(training *t);
+
 /* How many steps and epochs the run has, as it goes on from there: with batches of another size than before, what it
  * has behind it and what is left of its epochs. */
 void count_steps(training *t, const ls_checkpoint *from);

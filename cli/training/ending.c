@@ -1,0 +1,51 @@
+#include "training/ending.h"
+#include "run/ranks.h"
+#include "system/stop.h"
+#include "training/checkpoint.h"
+#include "training/keep.h"
+
+/* What ranks ask of each other. A stop, with its signal added, outweighs a checkpoint, which it makes too. */
+enum { ASK_SAVE = 1, ASK_STOP = 1 };
+
+int ending_signal(training *t)
+{
+    int signal_number = stop_signal();
+    ls_ask(t->trainer, signal_number ? ASK_STOP + signal_number : checkpoint_wanted(t) ? ASK_SAVE : 0);
+    int asked = ls_asked(t->trainer);
+    t->save_now = asked == ASK_SAVE && t->begun - 1 > t->saved_step;
+    return asked > ASK_STOP ? asked - ASK_STOP : 0;
+}
+
+int ending_failed(training *t, const char *what, bool doubtful)
+{
+    keeping kept = {.option = NULL};
+    char why[MOST_WORDS], where[sizeof kept];
+    const ls_status status = ls_status_of(t->run.session);
+    session_words(t->run.session, why, sizeof why);
+    if (ls_failed_together(t->run.session))
+        ranks_end_together();
+    doubtful = doubtful || status == LS_DIFFERS || status == LS_INTERNAL || t->finished == 0;
+    if (!doubtful && ls_cluster_rank(ranks_cluster()) == 0 && ls_catch(t->run.session, status))
+        keep_weights(t, &kept);
+    return failed(what, "%s%s", why, keep_words(t, &kept, where, sizeof where));
+}
+
+int ending_stopped(training *t)
+{
+    int signal_number = ending_signal(t);
+    if (!signal_number)
+        return 0;
+    keeping kept = {.option = NULL};
+    char where[sizeof kept];
+    bool saved = checkpoint_stop(t);
+    if (ls_failed(t->run.session))
+        return ending_failed(t, "--checkpoint", false);
+    ranks_end_together();
+    if (t->finished > 0 && ls_cluster_rank(ranks_cluster()) == 0)
+        keep_weights(t, &kept);
+    keep_words(t, &kept, where, sizeof where);
+    failed(stop_signal_name(signal_number), "stopped after step %lld of %lld%s%s%s%s", (long long)t->begun,
+           (long long)t->steps, saved ? "; saved in " : "", saved ? t->run.chosen->checkpoint : "",
+           saved ? ", --resume goes on from there" : "", saved || *where ? where : "; nothing was saved");
+    return STATUS_SIGNAL + signal_number;
+}

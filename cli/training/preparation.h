@@ -1,0 +1,14 @@
+/* Everything that can be refused before the first step. */
+#ifndef CLI_TRAINING_PREPARATION_H
+#define CLI_TRAINING_PREPARATION_H
+
+#include "training/training.h"
+
+/* What can be refused without the data; only rank 0 has results to lose. 0, or the status to exit with once a line is
+ * said. */
+int preparation_check(const settings *chosen);
+
+/* Data, network and trainer. Returns as preparation_check. */
+int preparation_make(training *t);
+
+#endif
