@@ -13,7 +13,7 @@
 #include "device/cards.h"
 #include "files.h"
 #include "not_run.h"
-#include "model/mirror.h"
+#include "model/replica.h"
 #include "support.h"
 #include "tensors.h"
 #include "thread_wire.h"
@@ -36,7 +36,7 @@ typedef struct how {
     ls_dtype dtype;
     uint64_t shuffle;
     int lost; /* so many of the devices fail, each in its first shard */
-    int mirrors;
+    int replicas;
     double clip;
     bool host_sums, balance;
     int host_ranks;
@@ -120,7 +120,7 @@ static result train(how h, ls_cluster *cluster)
                   &(ls_init){.kind = LS_XAVIER, .like = data});
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
-    assert_int_equal(net->network->n_mirrors, h.mirrors);
+    assert_int_equal(net->network->n_replicas, h.replicas);
     assert_true(ls_network_mixed(net->network) == (h.mix != NULL));
     s->fault_user = h.mix ? (void *)h.mix : &h.lost;
     s->fault = h.mix ? mixed_fault : h.lost ? fails : NULL;
@@ -186,14 +186,14 @@ static void several_cards_have_the_bits_of_one(void **state)
         test_not_run("there are %d cards", cards);
     for (int dtype = LS_F32; dtype <= LS_BF16; dtype += 2) {
         const ls_dtype type = (ls_dtype)dtype;
-        const how ways[] = {{.devices = "cuda:0-1", .mirrors = 1},
-                            {.devices = "cuda:0-2", .mirrors = 2},
-                            {.mirrors = 2},
-                            {.devices = "cuda:1x2,cuda:2", .mirrors = 1},
-                            {.devices = "cuda:2,cuda:0", .mirrors = 1},
-                            {.devices = "cuda:0-2", .shuffle = 5, .mirrors = 2},
-                            {.devices = "cuda:0-2", .lost = 1, .mirrors = 2}, /* the one that sums */
-                            {.devices = "cuda:0-2", .lost = 2, .mirrors = 2}};
+        const how ways[] = {{.devices = "cuda:0-1", .replicas = 1},
+                            {.devices = "cuda:0-2", .replicas = 2},
+                            {.replicas = 2},
+                            {.devices = "cuda:1x2,cuda:2", .replicas = 1},
+                            {.devices = "cuda:2,cuda:0", .replicas = 1},
+                            {.devices = "cuda:0-2", .shuffle = 5, .replicas = 2},
+                            {.devices = "cuda:0-2", .lost = 1, .replicas = 2}, /* the one that sums */
+                            {.devices = "cuda:0-2", .lost = 2, .replicas = 2}};
         const result one = train((how){.devices = "cuda:0", .dtype = type}, NULL);
         assert_true(one.losses[0] > 0 && one.losses[STEPS - 1] > 0);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -236,7 +236,7 @@ static void ranks_with_cards_have_the_bits_of_one(void **state)
             for (int r = 0; r < ranks; r++) { /* of three cards the second of two ranks has two */
                 each[r].h = ways[i];
                 each[r].h.devices = r ? NULL : "cuda:0";
-                each[r].h.mirrors = ranks == 2 && r && cards == 3 ? 2 : 1;
+                each[r].h.replicas = ranks == 2 && r && cards == 3 ? 2 : 1;
             }
             wire_run(ranks, rank_main, each);
             for (int r = 0; r < ranks; r++)
@@ -263,7 +263,7 @@ static void ranks_with_cards_go_on_from_a_checkpoint(void **state)
             const int ranks = 2 + until % 2;
             for (int r = 0; r < ranks; r++)
                 each[r].h = (how){.devices = "cuda:0",
-                                  .mirrors = 1,
+                                  .replicas = 1,
                                   .clip = clips[i],
                                   .folder = name,
                                   .until = until,
@@ -316,7 +316,7 @@ static void cpus_and_cards_train_together(void **state)
     const char *const lists[] = {"cpu:0,cuda:0", "cuda:0,cpu:0"};
     for (int i = 0; i < 2; i++) {
         mix m = {.meet = true};
-        const result both = train((how){.devices = lists[i], .mirrors = 1, .mix = &m}, NULL);
+        const result both = train((how){.devices = lists[i], .replicas = 1, .mix = &m}, NULL);
         assert_true(m.shards[0] > 0 && m.shards[1] > 0);
         for (int step = 0; step < STEPS; step++)
             if (!(fabs(both.losses[step] - one.losses[step]) <= 1e-4 * one.losses[step]))
@@ -337,7 +337,7 @@ static void one_kind_fails(void **state)
     const int lost[] = {LS_CPU, LS_CUDA};
     for (int i = 0; i < 2; i++) {
         mix m = {.lost = lost[i], .meet = true};
-        const result left = train((how){.devices = "cpu:0,cuda:0", .mirrors = 1, .mix = &m}, NULL);
+        const result left = train((how){.devices = "cpu:0,cuda:0", .replicas = 1, .mix = &m}, NULL);
         const result one = train(alone[i], NULL);
         assert_same(alone[i].devices, &one, &left);
     }
@@ -406,9 +406,9 @@ static void a_card_clips_as_the_host_does(void **state)
         print_message("there are %d cards: not compared with the host\n", cards);
         return;
     }
-    const result two = train((how){.devices = "cuda:0-1", .clip = 0.3, .mirrors = 1}, NULL);
+    const result two = train((how){.devices = "cuda:0-1", .clip = 0.3, .replicas = 1}, NULL);
     assert_same("cuda:0-1", &one, &two);
-    const how each = {.devices = "cuda:0", .clip = 0.3, .mirrors = 1};
+    const how each = {.devices = "cuda:0", .clip = 0.3, .replicas = 1};
     rank pair[2] = {{.h = each}, {.h = each}};
     wire_run(2, rank_main, pair); /* these clip on the host */
     assert_same("two ranks", &one, &pair[0].result);

@@ -7,7 +7,7 @@
 #include "base/environment.h"
 #include "cluster/cluster.h"
 #include "device/devices.h"
-#include "model/mirror.h"
+#include "model/replica.h"
 #include "train/job.h"
 #include "train/trainer.h"
 
@@ -67,14 +67,14 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
     ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
     ls_unit *unit = core->unit;
-    const ls_mirror *mirror = ls_mirror_of(network, core);
+    const ls_replica *replica = ls_replica_of(network, core);
     int buffer = take_buffer(v);
-    float *computed = mirror ? mirror->gradient : v->trainer->pool[buffer];
+    float *computed = replica ? replica->gradient : v->trainer->pool[buffer];
     float *gradient = unit->memory ? row + flat->state + METRICS : computed;
     ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
                                      [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
                                      [LS_IN_GRADIENTS] = computed}};
-    ls_mirror_bind(network, core, &bindings);
+    ls_replica_bind(network, core, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
     unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
     if (ls_unit_finish(unit, NULL) != LS_OK)

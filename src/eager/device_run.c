@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "model/mirror.h"
+#include "model/replica.h"
 #include "model/network.h"
 
 /* ---- On the device ---- */
@@ -60,7 +60,7 @@ static void run_shards(ls_device_run *r, ls_core *core, ls_offer *offer)
     size_t trainable = program->own_flat.trainable;
     ls_bindings bindings = {.passing = !network || r->rows};
     if (network)
-        ls_mirror_bind(network, core, &bindings);
+        ls_replica_bind(network, core, &bindings);
     pile p = {.n = 0};
     for (int j = 0; j < r->feed->shards; j++) {
         float *outputs[LS_MAX_INPUTS] = {NULL};

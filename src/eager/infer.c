@@ -11,7 +11,7 @@
 #include "eager/batches.h"
 #include "eager/calls.h"
 #include "exec/stream.h"
-#include "model/mirror.h"
+#include "model/replica.h"
 
 typedef struct pass {
     ls_job job;
@@ -41,7 +41,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
     ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = unit->type->lend(unit, statistics, network->flat.state)},
                             .outputs = outputs};
-    ls_mirror_bind(network, worker->core, &bindings);
+    ls_replica_bind(network, worker->core, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = unit->type->lend(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);

@@ -8,13 +8,13 @@
 #include "device/devices.h"
 #include "exec/stream.h"
 #include "model/classes.h"
-#include "model/mirror.h"
+#include "model/replica.h"
 #include "nn/init.h"
 
 static void release_values(ls_network *network)
 {
     ls_context *context = &network->session->context;
-    ls_mirrors_release(network);
+    ls_replicas_release(network);
     for (int i = 0; i < 2; i++) { /* without a home there are none */
         if (network->home_weights[i] != network->weights[i])
             ls_unit_release(network->home, network->home_weights[i]);
@@ -53,7 +53,7 @@ static void free_network(void *object)
     ls_release(context, network);
 }
 
-/* Beside the host's values those of home and mirrors. */
+/* Beside the host's values those of home and replicas. */
 static ls_status take_home(ls_network *network)
 {
     const size_t trainable = network->flat.trainable, state = network->flat.state;
@@ -66,7 +66,7 @@ static ls_status take_home(ls_network *network)
         if (!network->home_weights[i] || !network->home_state[i])
             return LS_OUT_OF_MEMORY;
     }
-    return ls_mirrors_make(network);
+    return ls_replicas_make(network);
 }
 
 static ls_status allocate_values(ls_network *network)
@@ -86,7 +86,7 @@ ls_status ls_network_move_home(ls_network *network)
     if (ls_network_settle(network) != LS_OK)
         return ls_status_of(network->session);
     ls_streams_wait(network->session);
-    ls_mirrors_release(network);
+    ls_replicas_release(network);
     network->home = ls_network_card(network);
     network->joined = true;
     if (!network->defined) /* there are no values yet */

@@ -18,7 +18,7 @@ bool ls_network_apart(const ls_network *network)
 
 bool ls_network_gathers(const ls_network *network)
 {
-    return ls_network_apart(network) && network->n_mirrors > 0;
+    return ls_network_apart(network) && network->n_replicas > 0;
 }
 
 bool ls_network_on_cards(const ls_network *network)
@@ -177,7 +177,7 @@ ls_status ls_network_change(ls_network *network, const char *function)
     return ls_status_of(network->session);
 }
 
-/* To cards that have mirrors it is copied from the home; one that is alone needs it no sooner than it reads it. */
+/* To cards that have replicas it is copied from the home; one that is alone needs it no sooner than it reads it. */
 void ls_network_state_moved(ls_network *network, int number)
 {
     if (ls_network_gathers(network))

@@ -4,7 +4,7 @@
  * cards and no other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k
  * reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite. Of
  * a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
- * somebody changed them; cards that are not its home have theirs (mirror.h). */
+ * somebody changed them; cards that are not its home have theirs (replica.h). */
 #ifndef LS_MODEL_NETWORK_H
 #define LS_MODEL_NETWORK_H
 
@@ -35,8 +35,8 @@ typedef struct ls_network {
     bool behind, changed;                   /* the host's weights are older than the home's; newer */
     bool joined;                            /* the home is a card, and joined with the other ranks' */
     atomic_bool state_moved;                /* the home's current state is older than the host's */
-    struct ls_mirror *mirrors;
-    int n_mirrors;
+    struct ls_replica *replicas;
+    int n_replicas;
     atomic_ullong changes; /* of the current values, so far */
     atomic_int current;
     bool defined;     /* the shapes are known, and everything has values */

@@ -35,7 +35,7 @@ void ls_exchange_give_up(ls_step_job *step);
 /* All of this rank's shards and pieces are done. True where there is no other rank, and nothing to move. */
 bool ls_exchange_end(ls_step_job *step);
 
-/* The step's shards are timed, for the ranks' paces: a card that is joined is then waited for, as one with a mirror
+/* The step's shards are timed, for the ranks' paces: a card that is joined is then waited for, as one with a replica
  * always is. */
 bool ls_exchange_measures(const ls_step_job *step);
 

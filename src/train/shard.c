@@ -3,7 +3,7 @@
 #include "base/timer.h"
 #include "cluster/cluster.h"
 #include "device/devices.h"
-#include "model/mirror.h"
+#include "model/replica.h"
 #include "train/ending.h"
 #include "train/exchange.h"
 #include "train/measure.h"
@@ -63,7 +63,8 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
         if (node) { /* where shards happen beside one another, all of it, so that many of them can */
             do
                 fold(step, node, ls_network_adder(trainer->network, worker->core));
-            while (worker->core->strands > 1 && !trainer->network->n_mirrors && (node = ls_tree_foldable(&step->tree)));
+            while (worker->core->strands > 1 && !trainer->network->n_replicas &&
+                   (node = ls_tree_foldable(&step->tree)));
         } else if (!stand_in(step, worker))
             ls_shard_wait(step);
         bool lost = atomic_load(&worker->lost);
@@ -181,8 +182,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     const bool whole = worker->core->unit->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is
      * at home. */
-    const bool at_once = network->n_mirrors > 0 || (network->joined && ls_exchange_measures(step));
-    const ls_mirror *mirror = ls_mirror_of(network, worker->core);
+    const bool at_once = network->n_replicas > 0 || (network->joined && ls_exchange_measures(step));
+    const ls_replica *replica = ls_replica_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
         ls_try_rows rows = ls_try_rows_of(step, t);
         ls_unit *unit = worker->core->unit;
@@ -192,11 +193,11 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         ls_bindings bindings = {
             .base = {[LS_IN_METRICS] = unit->type->lend(unit, rows.metrics, LS_METRICS),
                      [LS_IN_STATISTICS] = unit->type->lend(unit, rows.statistics, network->flat.state),
-                     [LS_IN_GRADIENTS] = mirror ? mirror->gradient : gradient},
+                     [LS_IN_GRADIENTS] = replica ? replica->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)
             ls_measure_bind(step->profile, plan, worker, &bindings.gauge);
-        ls_mirror_bind_training(network, worker->core, &bindings);
+        ls_replica_bind_training(network, worker->core, &bindings);
         const ls_measuring measuring = ls_measure_by(step->profile);
         bindings.helpers = ls_offer_begin(&worker->offer, &measuring);
         ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
@@ -204,7 +205,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         ls_offer_end(&worker->offer);
         bool finite = true;
         if (at_once &&
-            (mirror ? ls_mirror_bring_home(mirror, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
+            (replica ? ls_replica_bring_home(replica, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
             atomic_store(&network->session->broken, true);
         if (!finite)
             atomic_store(&step->broken, 1);
@@ -230,7 +231,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     pthread_mutex_unlock(&step->lock);
     if (!first)
         return;
-    const bool elsewhere = mirror && ls_network_apart(network); /* the last one waits for the home, and in its turn */
+    const bool elsewhere = replica && ls_network_apart(network); /* the last one waits for the home, and in its turn */
     if (elsewhere)
         ls_network_enter(network);
     ls_step_finish_part(step, worker);

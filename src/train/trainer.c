@@ -10,7 +10,7 @@
 #include "eager/batches.h"
 #include "exec/stream.h"
 #include "model/initialize.h"
-#include "model/mirror.h"
+#include "model/replica.h"
 #include "optim/optimizer.h"
 #include "train/clip.h"
 #include "train/exchange.h"
@@ -119,7 +119,7 @@ static ls_status prepare(ls_trainer *trainer)
     if (good && ls_clips(trainer))
         good = reserve_gradient(trainer) == LS_OK && ls_clip_init(trainer) == LS_OK;
     if (good)
-        ls_mirrors_take_gradients(network);
+        ls_replicas_take_gradients(network);
     return ls_status_of(network->session);
 }
 

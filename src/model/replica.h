@@ -2,34 +2,34 @@
  * whose cards are not joined, the host's memory.
  * The values go there before the first shard that reads them, and a shard's gradient goes home behind it; sums, updates
  * and what goes to other ranks are made at home. */
-#ifndef LS_MODEL_MIRROR_H
-#define LS_MODEL_MIRROR_H
+#ifndef LS_MODEL_REPLICA_H
+#define LS_MODEL_REPLICA_H
 
 #include "model/network.h"
 
-typedef struct ls_mirror {
+typedef struct ls_replica {
     const ls_core *core;
     float *weights, *state;
     float *gradient;  /* of the shard at hand; NULL before a trainer asked for it */
     uint64_t changes; /* of the network's values that these are */
-} ls_mirror;
+} ls_replica;
 
 /* One for each core of the network's that needs it, once the parameters' shapes are known. */
-ls_status ls_mirrors_make(ls_network *network);
-ls_status ls_mirrors_take_gradients(ls_network *network);
-void ls_mirrors_release(ls_network *network);
+ls_status ls_replicas_make(ls_network *network);
+ls_status ls_replicas_take_gradients(ls_network *network);
+void ls_replicas_release(ls_network *network);
 
 /* NULL where the core computes at the network's home. */
-ls_mirror *ls_mirror_of(const ls_network *network, const ls_core *core);
+ls_replica *ls_replica_of(const ls_network *network, const ls_core *core);
 
 /* The rest by whoever has the core's turn. */
 
-/* The current weights and state, where the core computes: those at home, or its mirror's. */
-void ls_mirror_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
+/* The current weights and state, where the core computes: those at home, or its replica's. */
+void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
 /* The same for training, which reads no state: that need not be as the host has it. */
-void ls_mirror_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
+void ls_replica_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
 
 /* Waits for all that the core was handed in, and puts the shard's gradient into the home's memory. */
-ls_status ls_mirror_bring_home(const ls_mirror *mirror, const ls_network *network, float *gradient);
+ls_status ls_replica_bring_home(const ls_replica *replica, const ls_network *network, float *gradient);
 
 #endif

@@ -1,0 +1,103 @@
+#include "model/replica.h"
+
+#include "device/watch.h"
+
+ls_status ls_replicas_make(ls_network *network)
+{
+    ls_engine *engine = network->engine;
+    ls_unit *home = network->home;
+    if (!ls_network_on_cards(network))
+        return LS_OK;
+    network->replicas =
+        ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->replicas, "copies of a network");
+    for (int i = 0; i < engine->n_workers && network->replicas; i++) {
+        ls_core *core = engine->workers[i].core;
+        if (core->unit->memory == 0 || core->unit == home || ls_replica_of(network, core))
+            continue;
+        if (home->memory)
+            home->type->reach(home, core->unit);
+        ls_replica *replica = &network->replicas[network->n_replicas++];
+        replica->core = core;
+        replica->weights = ls_unit_alloc(core->unit, network->flat.trainable, sizeof(float), "the weights");
+        replica->state = ls_unit_alloc(core->unit, network->flat.state, sizeof(float), "the running statistics");
+    }
+    return ls_status_of(network->session);
+}
+
+ls_status ls_replicas_take_gradients(ls_network *network)
+{
+    for (int i = 0; i < network->n_replicas; i++) {
+        ls_replica *replica = &network->replicas[i];
+        if (!replica->gradient)
+            replica->gradient =
+                ls_unit_alloc(replica->core->unit, network->flat.trainable, sizeof(float), "a partial gradient");
+    }
+    return ls_status_of(network->session);
+}
+
+void ls_replicas_release(ls_network *network)
+{
+    for (int i = 0; i < network->n_replicas; i++) {
+        ls_replica *replica = &network->replicas[i];
+        ls_unit_release(replica->core->unit, replica->weights);
+        ls_unit_release(replica->core->unit, replica->state);
+        ls_unit_release(replica->core->unit, replica->gradient);
+    }
+    ls_release(&network->session->context, network->replicas);
+    network->replicas = NULL;
+    network->n_replicas = 0;
+}
+
+ls_replica *ls_replica_of(const ls_network *network, const ls_core *core)
+{
+    for (int i = 0; i < network->n_replicas; i++)
+        if (network->replicas[i].core == core)
+            return &network->replicas[i];
+    return NULL;
+}
+
+static void refresh(ls_replica *replica, const ls_network *network)
+{
+    const uint64_t changes = atomic_load(&network->changes);
+    const int current = atomic_load(&network->current);
+    ls_unit *unit = replica->core->unit;
+    if (replica->changes == changes)
+        return;
+    int mark = ls_watch_mark(unit);
+    void (*bring)(ls_unit *, void *, const void *, size_t) =
+        ls_network_apart(network) ? unit->type->copy : unit->type->put;
+    bring(unit, replica->weights, network->home_weights[current], network->flat.trainable * sizeof(float));
+    bring(unit, replica->state, network->home_state[current], network->flat.state * sizeof(float));
+    ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
+    replica->changes = changes;
+}
+
+ls_status ls_replica_bring_home(const ls_replica *replica, const ls_network *network, float *gradient)
+{
+    ls_unit *unit = replica->core->unit;
+    int mark = ls_watch_mark(unit);
+    void (*bring)(ls_unit *, void *, const void *, size_t) =
+        ls_network_apart(network) ? unit->type->copy : unit->type->get;
+    bring(unit, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
+    ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
+    return ls_unit_finish(unit, NULL);
+}
+
+void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bindings)
+{
+    const int current = atomic_load(&network->current);
+    if (atomic_exchange(&network->state_moved, false))
+        network->home->type->put(network->home, network->home_state[current], network->state[current],
+                                 network->flat.state * sizeof(float));
+    ls_replica_bind_training(network, core, bindings);
+}
+
+void ls_replica_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings)
+{
+    int current = atomic_load(&network->current);
+    ls_replica *replica = ls_replica_of(network, core);
+    if (replica)
+        refresh(replica, network);
+    bindings->base[LS_IN_WEIGHTS] = replica ? replica->weights : network->home_weights[current];
+    bindings->base[LS_IN_STATE] = replica ? replica->state : network->home_state[current];
+}
