@@ -15,14 +15,14 @@ static void release_values(ls_network *network)
 {
     ls_context *context = &network->session->context;
     ls_replicas_release(network);
-    for (int i = 0; i < 2; i++) { /* without a home there are none */
-        if (network->home_weights[i] != network->weights[i])
-            ls_unit_release(network->home, network->home_weights[i]);
-        if (network->home_state[i] != network->state[i])
-            ls_unit_release(network->home, network->home_state[i]);
+    for (int i = 0; i < 2; i++) { /* without a master copy there are none */
+        if (network->master_weights[i] != network->weights[i])
+            ls_unit_release(network->master, network->master_weights[i]);
+        if (network->master_state[i] != network->state[i])
+            ls_unit_release(network->master, network->master_state[i]);
         ls_release(context, network->weights[i]);
         ls_release(context, network->state[i]);
-        network->weights[i] = network->state[i] = network->home_weights[i] = network->home_state[i] = NULL;
+        network->weights[i] = network->state[i] = network->master_weights[i] = network->master_state[i] = NULL;
     }
 }
 
@@ -53,17 +53,17 @@ static void free_network(void *object)
     ls_release(context, network);
 }
 
-/* Beside the host's values those of home and replicas. */
-static ls_status take_home(ls_network *network)
+/* Beside the host's values those of master copy and replicas. */
+static ls_status take_master(ls_network *network)
 {
     const size_t trainable = network->flat.trainable, state = network->flat.state;
     const bool apart = ls_network_apart(network);
     for (int i = 0; i < 2; i++) {
-        network->home_weights[i] =
-            apart ? ls_unit_alloc(network->home, trainable, sizeof(float), "the weights") : network->weights[i];
-        network->home_state[i] =
-            apart ? ls_unit_alloc(network->home, state, sizeof(float), "the running statistics") : network->state[i];
-        if (!network->home_weights[i] || !network->home_state[i])
+        network->master_weights[i] =
+            apart ? ls_unit_alloc(network->master, trainable, sizeof(float), "the weights") : network->weights[i];
+        network->master_state[i] =
+            apart ? ls_unit_alloc(network->master, state, sizeof(float), "the running statistics") : network->state[i];
+        if (!network->master_weights[i] || !network->master_state[i])
             return LS_OUT_OF_MEMORY;
     }
     return ls_replicas_make(network);
@@ -78,21 +78,21 @@ static ls_status allocate_values(ls_network *network)
         if (!network->weights[i] || !network->state[i])
             return LS_OUT_OF_MEMORY;
     }
-    return take_home(network);
+    return take_master(network);
 }
 
-ls_status ls_network_move_home(ls_network *network)
+ls_status ls_network_move_master(ls_network *network)
 {
     if (ls_network_settle(network) != LS_OK)
         return ls_status_of(network->session);
     ls_streams_wait(network->session);
     ls_replicas_release(network);
-    network->home = ls_network_card(network);
+    network->master = ls_network_card(network);
     network->joined = true;
     if (!network->defined) /* there are no values yet */
         return LS_OK;
     ls_network_changed(network);
-    return take_home(network);
+    return take_master(network);
 }
 
 /* The first numbers are drawn by all devices: pieces of the views, pulled one by one. */
@@ -194,14 +194,14 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
     return status == LS_OK ? ls_network_fill(network) : status;
 }
 
-/* Cards alone have their home on the first: where cores or other ranks train too, sums are made in the host's memory,
- * until the ranks' cards are joined. */
-static void settle_in(ls_network *network)
+/* Cards alone have their master copy on the first: where cores or other ranks train too, sums are made in the host's
+ * memory, until the ranks' cards are joined. */
+static void choose_master(ls_network *network)
 {
     const ls_options *options = &network->session->options;
     const ls_engine *engine = network->engine;
     ls_unit *card = ls_cluster_ranks(options->cluster) == 1 ? ls_network_card(network) : NULL;
-    network->home = card ? card : engine->workers[0].core->host;
+    network->master = card ? card : engine->workers[0].core->host;
     for (int i = 0; i < engine->n_workers; i++)
         if (engine->workers[i].core->unit->memory == 0 && options->dtype != LS_F32)
             ls_raise(&network->session->context, LS_UNSUPPORTED,
@@ -222,7 +222,7 @@ static ls_network *build(ls_module *root, ls_devices devices)
     ls_flat_init(&network->flat, &session->context);
     network->engine = ls_engine_new(session, &devices);
     if (network->engine)
-        settle_in(network);
+        choose_master(network);
     return ls_own(session, network, free_network);
 }
 

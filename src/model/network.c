@@ -13,7 +13,7 @@ void ls_share_drop(ls_share *part)
 
 bool ls_network_apart(const ls_network *network)
 {
-    return network->home->memory != 0;
+    return network->master->memory != 0;
 }
 
 bool ls_network_gathers(const ls_network *network)
@@ -32,7 +32,7 @@ bool ls_network_on_cards(const ls_network *network)
 
 bool ls_network_goes_ahead(const ls_network *network)
 {
-    return ls_network_apart(network) && network->engine->n_workers == 1 && network->home->type->seal;
+    return ls_network_apart(network) && network->engine->n_workers == 1 && network->master->type->seal;
 }
 
 bool ls_network_mixed(const ls_network *network)
@@ -42,7 +42,7 @@ bool ls_network_mixed(const ls_network *network)
 
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
 {
-    return ls_network_apart(network) ? network->home : core->host;
+    return ls_network_apart(network) ? network->master : core->host;
 }
 
 ls_network *ls_network_of(ls_module *net, const char *function)
@@ -92,8 +92,8 @@ void ls_network_leave(const ls_network *network)
 static void get(ls_network *network, float *to, const float *from, size_t n)
 {
     ls_network_enter(network);
-    network->home->type->get(network->home, to, from, n * sizeof *to);
-    if (ls_unit_check(network->home) != LS_OK)
+    network->master->type->get(network->master, to, from, n * sizeof *to);
+    if (ls_unit_check(network->master) != LS_OK)
         atomic_store(&network->session->broken, true);
     ls_network_leave(network);
 }
@@ -101,7 +101,7 @@ static void get(ls_network *network, float *to, const float *from, size_t n)
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n)
 {
     ls_network_enter(network);
-    network->home->type->put(network->home, memory, from, n * sizeof *memory);
+    network->master->type->put(network->master, memory, from, n * sizeof *memory);
     ls_network_leave(network);
 }
 
@@ -128,8 +128,8 @@ void ls_network_publish(ls_network *network)
     if (!network->changed)
         return;
     network->changed = false;
-    ls_network_put(network, network->home_weights[current], network->weights[current], network->flat.trainable);
-    ls_network_put(network, network->home_state[current], network->state[current], network->flat.state);
+    ls_network_put(network, network->master_weights[current], network->weights[current], network->flat.trainable);
+    ls_network_put(network, network->master_state[current], network->state[current], network->flat.state);
 }
 
 /* The running statistics are moved by the host, which always has them. */
@@ -139,7 +139,7 @@ static void fetch(ls_network *network)
     if (!network->behind)
         return;
     network->behind = false;
-    get(network, network->weights[current], network->home_weights[current], network->flat.trainable);
+    get(network, network->weights[current], network->master_weights[current], network->flat.trainable);
 }
 
 ls_status ls_network_settle(ls_network *network)
@@ -177,12 +177,13 @@ ls_status ls_network_change(ls_network *network, const char *function)
     return ls_status_of(network->session);
 }
 
-/* To cards that have replicas it is copied from the home; one that is alone needs it no sooner than it reads it. */
+/* To cards that have replicas it is copied from the master copy; one that is alone needs it no sooner than it reads it.
+ */
 void ls_network_state_moved(ls_network *network, int number)
 {
     if (ls_network_gathers(network))
-        network->home->type->put(network->home, network->home_state[number], network->state[number],
-                                 network->flat.state * sizeof(float));
+        network->master->type->put(network->master, network->master_state[number], network->state[number],
+                                   network->flat.state * sizeof(float));
     else
         atomic_store(&network->state_moved, ls_network_apart(network));
 }

@@ -1,10 +1,10 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
- * The values, gradients and their sums have a home: the memory of the first device's card where all devices are on
- * cards and no other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k
+ * The values, gradients and their sums have a master copy: the memory of the first device's card where all devices are
+ * on cards and no other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k
  * reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite. Of
- * a home on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
- * somebody changed them; cards that are not its home have theirs (replica.h). */
+ * a master copy on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
+ * somebody changed them; cards that are not its master copy have theirs (replica.h). */
 #ifndef LS_MODEL_NETWORK_H
 #define LS_MODEL_NETWORK_H
 
@@ -28,13 +28,13 @@ typedef struct ls_network {
     ls_devices devices;
     ls_init init;
     ls_engine *engine;
-    ls_unit *home; /* by which the home's memory is taken, copied and waited for */
+    ls_unit *master; /* by which the master copy's memory is taken, copied and waited for */
     ls_flat flat;
-    float *weights[2], *state[2];           /* the host's */
-    float *home_weights[2], *home_state[2]; /* the home's: the same ones where that is the host's memory */
-    bool behind, changed;                   /* the host's weights are older than the home's; newer */
-    bool joined;                            /* the home is a card, and joined with the other ranks' */
-    atomic_bool state_moved;                /* the home's current state is older than the host's */
+    float *weights[2], *state[2];               /* the host's */
+    float *master_weights[2], *master_state[2]; /* the master copy's: the same ones where that is the host's memory */
+    bool behind, changed;                       /* the host's weights are older than the master copy's; newer */
+    bool joined;                                /* the master copy is a card, and joined with the other ranks' */
+    atomic_bool state_moved;                    /* the master copy's current state is older than the host's */
     struct ls_replica *replicas;
     int n_replicas;
     atomic_ullong changes; /* of the current values, so far */
@@ -73,22 +73,22 @@ void ls_network_state_moved(ls_network *network, int number);
 
 /* The first device's card, where all devices are on cards; else NULL. */
 ls_unit *ls_network_card(const ls_network *network);
-bool ls_network_apart(const ls_network *network);    /* the home's memory is not the host's */
+bool ls_network_apart(const ls_network *network);    /* the master copy's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
-bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the home is */
+bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the master copy is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
 bool ls_network_goes_ahead(
     const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
-/* A turn at the home where that is a card; in the host's memory none is needed. */
+/* A turn at the master copy where that is a card; in the host's memory none is needed. */
 void ls_network_enter(const ls_network *network);
 void ls_network_leave(const ls_network *network);
-/* That makes sums at home in a core's turn. */
+/* That makes sums in the master copy in a core's turn. */
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */
 /* Sends values that were changed on the host, before work that reads them is handed in. */
 void ls_network_publish(ls_network *network);
-/* Numbers in the home's memory as the host can read them: themselves, or a copy in *room, made large enough at the
- * first call. Nothing may be in hand. NULL when memory runs out. */
+/* Numbers in the master copy's memory as the host can read them: themselves, or a copy in *room, made large enough at
+ * the first call. Nothing may be in hand. NULL when memory runs out. */
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
 

@@ -5,17 +5,17 @@
 ls_status ls_replicas_make(ls_network *network)
 {
     ls_engine *engine = network->engine;
-    ls_unit *home = network->home;
+    ls_unit *master = network->master;
     if (!ls_network_on_cards(network))
         return LS_OK;
     network->replicas =
         ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->replicas, "copies of a network");
     for (int i = 0; i < engine->n_workers && network->replicas; i++) {
         ls_core *core = engine->workers[i].core;
-        if (core->unit->memory == 0 || core->unit == home || ls_replica_of(network, core))
+        if (core->unit->memory == 0 || core->unit == master || ls_replica_of(network, core))
             continue;
-        if (home->memory)
-            home->type->reach(home, core->unit);
+        if (master->memory)
+            master->type->reach(master, core->unit);
         ls_replica *replica = &network->replicas[network->n_replicas++];
         replica->core = core;
         replica->weights = ls_unit_alloc(core->unit, network->flat.trainable, sizeof(float), "the weights");
@@ -66,13 +66,13 @@ static void refresh(ls_replica *replica, const ls_network *network)
     int mark = ls_watch_mark(unit);
     void (*bring)(ls_unit *, void *, const void *, size_t) =
         ls_network_apart(network) ? unit->type->copy : unit->type->put;
-    bring(unit, replica->weights, network->home_weights[current], network->flat.trainable * sizeof(float));
-    bring(unit, replica->state, network->home_state[current], network->flat.state * sizeof(float));
+    bring(unit, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
+    bring(unit, replica->state, network->master_state[current], network->flat.state * sizeof(float));
     ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
     replica->changes = changes;
 }
 
-ls_status ls_replica_bring_home(const ls_replica *replica, const ls_network *network, float *gradient)
+ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
 {
     ls_unit *unit = replica->core->unit;
     int mark = ls_watch_mark(unit);
@@ -87,8 +87,8 @@ void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bind
 {
     const int current = atomic_load(&network->current);
     if (atomic_exchange(&network->state_moved, false))
-        network->home->type->put(network->home, network->home_state[current], network->state[current],
-                                 network->flat.state * sizeof(float));
+        network->master->type->put(network->master, network->master_state[current], network->state[current],
+                                   network->flat.state * sizeof(float));
     ls_replica_bind_training(network, core, bindings);
 }
 
@@ -98,6 +98,6 @@ void ls_replica_bind_training(const ls_network *network, const ls_core *core, ls
     ls_replica *replica = ls_replica_of(network, core);
     if (replica)
         refresh(replica, network);
-    bindings->base[LS_IN_WEIGHTS] = replica ? replica->weights : network->home_weights[current];
-    bindings->base[LS_IN_STATE] = replica ? replica->state : network->home_state[current];
+    bindings->base[LS_IN_WEIGHTS] = replica ? replica->weights : network->master_weights[current];
+    bindings->base[LS_IN_STATE] = replica ? replica->state : network->master_state[current];
 }

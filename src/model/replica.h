@@ -1,7 +1,7 @@
 /* What a card holds of a network whose home is elsewhere: another card, or, where cores train it too or other ranks
  * whose cards are not joined, the host's memory.
- * The values go there before the first shard that reads them, and a shard's gradient goes home behind it; sums, updates
- * and what goes to other ranks are made at home. */
+ * The values go there before the first shard that reads them, and a shard's gradient goes to the master copy behind it;
+ * sums, updates and what goes to other ranks are made in the master copy. */
 #ifndef LS_MODEL_REPLICA_H
 #define LS_MODEL_REPLICA_H
 
@@ -24,12 +24,12 @@ ls_replica *ls_replica_of(const ls_network *network, const ls_core *core);
 
 /* The rest by whoever has the core's turn. */
 
-/* The current weights and state, where the core computes: those at home, or its replica's. */
+/* The current weights and state, where the core computes: those in the master copy, or its replica's. */
 void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
 /* The same for training, which reads no state: that need not be as the host has it. */
 void ls_replica_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
 
-/* Waits for all that the core was handed in, and puts the shard's gradient into the home's memory. */
-ls_status ls_replica_bring_home(const ls_replica *replica, const ls_network *network, float *gradient);
+/* Waits for all that the core was handed in, and puts the shard's gradient into the master copy's memory. */
+ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient);
 
 #endif

@@ -108,8 +108,8 @@ static void raise_broken(ls_step_job *step)
     const int other = 1 - atomic_load(&network->current);
     float *next = network->weights[other];
     if (step->update)
-        network->home->type->get(network->home, next, network->home_weights[other],
-                                 network->flat.trainable * sizeof *next);
+        network->master->type->get(network->master, next, network->master_weights[other],
+                                   network->flat.trainable * sizeof *next);
     const char *name = "the gradient";
     for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
         const ls_view *view = &network->flat.views[i];
@@ -219,13 +219,13 @@ static bool goes_ahead(const ls_step_job *step)
     const struct ls_trainer *trainer = step->trainer;
     const ls_network *network = trainer->network;
     return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
-           !network->home->watch && !ls_exchange_measures(step);
+           !network->master->watch && !ls_exchange_measures(step);
 }
 
 static void seal(ls_step_job *step, ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
-    network->home->type->seal(network->home, &step->finite);
+    network->master->type->seal(network->master, &step->finite);
     atomic_store(&network->current, 1 - atomic_load(&network->current));
     step->sealed = true;
     worker->open = &step->job;
@@ -238,8 +238,8 @@ static void settle_part(ls_step_job *step)
     if (step->settled)
         return;
     step->settled = true;
-    network->home->type->settle(network->home);
-    end_part(step, ls_unit_check(network->home), step->finite);
+    network->master->type->settle(network->master);
+    end_part(step, ls_unit_check(network->master), step->finite);
 }
 
 bool ls_step_settle(ls_job *job, ls_worker *worker)
@@ -279,6 +279,6 @@ void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
         return;
     }
     bool finite = true;
-    const ls_status status = ls_unit_finish(step->trainer->network->home, &finite);
+    const ls_status status = ls_unit_finish(step->trainer->network->master, &finite);
     end_part(step, status, finite);
 }

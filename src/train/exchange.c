@@ -109,8 +109,8 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     ls_exchange_take_wire(trainer);
     if (floats > trainer->rows_floats) {
         ls_engine_wait(network->engine);
-        ls_unit_release(network->home, trainer->rows);
-        trainer->rows = ls_unit_alloc(network->home, floats, sizeof *trainer->rows, "other ranks' partial gradients");
+        ls_unit_release(network->master, trainer->rows);
+        trainer->rows = ls_unit_alloc(network->master, floats, sizeof *trainer->rows, "other ranks' partial gradients");
         trainer->rows_floats = trainer->rows ? floats : 0;
         if (!trainer->rows)
             return LS_OUT_OF_MEMORY;
@@ -387,8 +387,8 @@ void ls_exchange_look(ls_step_job *step)
     const struct ls_trainer *trainer = step->trainer;
     if (!trainer->network->joined)
         return;
-    trainer->network->home->type->look(trainer->network->home);
-    if (ls_unit_check(trainer->network->home) != LS_OK)
+    trainer->network->master->type->look(trainer->network->master);
+    if (ls_unit_check(trainer->network->master) != LS_OK)
         ls_exchange_give_up(step);
 }
 
@@ -445,13 +445,13 @@ bool ls_exchange_under_way(const ls_step_job *step)
 /* All buckets' transfers at once: the card does nothing else meanwhile. */
 static void transfer_all(const ls_step_job *step, ls_stage stage)
 {
-    ls_unit *home = step->trainer->network->home;
-    const int mark = ls_watch_mark(home);
-    home->type->begin_group(home);
+    ls_unit *master = step->trainer->network->master;
+    const int mark = ls_watch_mark(master);
+    master->type->begin_group(master);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
-        begin_transfers(step, b, stage, (ls_posting){.unit = home});
-    home->type->end_group(home);
-    ls_watch_note(home, mark, LS_SPAN_LINK, -1, NULL);
+        begin_transfers(step, b, stage, (ls_posting){.unit = master});
+    master->type->end_group(master);
+    ls_watch_note(master, mark, LS_SPAN_LINK, -1, NULL);
 }
 
 void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),

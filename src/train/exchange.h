@@ -25,7 +25,7 @@ void ls_exchange_begin(ls_step_job *step); /* after the tree was reset */
 ls_stage ls_exchange_filled(const ls_step_job *step);
 
 /* Of joined cards: hands the whole route of all buckets in, sums and transfers, which the card then does in that order
- * and the host does not wait for. By a worker with the home's turn. */
+ * and the host does not wait for. By a worker with the master copy's turn. */
 void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),
                       ls_worker *worker);
 

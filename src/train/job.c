@@ -93,7 +93,7 @@ float *ls_step_target(const ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
     bool updates = step->update && !ls_clips(step->trainer);
-    return updates ? network->home_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
+    return updates ? network->master_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 
 void ls_step_unseal(const ls_step_job *step)
@@ -121,7 +121,7 @@ void ls_step_drop(ls_step_job *step)
 bool ls_step_goes_on(ls_step_job *step, ls_worker *worker)
 {
     if (!step->dropped && !ls_engine_settle(worker)) {
-        ls_unit_finish(step->trainer->network->home, NULL); /* its results have nowhere to go later */
+        ls_unit_finish(step->trainer->network->master, NULL); /* its results have nowhere to go later */
         ls_step_drop(step);
     }
     return !step->dropped;

@@ -148,7 +148,7 @@ static void give_up(ls_step_job *step, int shard, ls_device device)
     ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
              (long long)step->number + 1, name, shard);
     if (!ls_network_gathers(trainer->network)) /* there every worker has waited for its own */
-        ls_unit_finish(trainer->network->home, NULL);
+        ls_unit_finish(trainer->network->master, NULL);
     if (step->update)
         atomic_store(&trainer->upset, 1);
     ls_step_lose_summaries(step);
@@ -181,7 +181,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     running r = {step, worker, t, false};
     const bool whole = worker->core->unit->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is
-     * at home. */
+     * in the master copy. */
     const bool at_once = network->n_replicas > 0 || (network->joined && ls_exchange_measures(step));
     const ls_replica *replica = ls_replica_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
@@ -205,7 +205,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         ls_offer_end(&worker->offer);
         bool finite = true;
         if (at_once &&
-            (replica ? ls_replica_bring_home(replica, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
+            (replica ? ls_replica_bring_to_master(replica, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
             atomic_store(&network->session->broken, true);
         if (!finite)
             atomic_store(&step->broken, 1);
@@ -231,7 +231,8 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     pthread_mutex_unlock(&step->lock);
     if (!first)
         return;
-    const bool elsewhere = replica && ls_network_apart(network); /* the last one waits for the home, and in its turn */
+    const bool elsewhere =
+        replica && ls_network_apart(network); /* the last one waits for the master copy, and in its turn */
     if (elsewhere)
         ls_network_enter(network);
     ls_step_finish_part(step, worker);

@@ -7,7 +7,7 @@
 /* A slice is as long as one thread of a unit is to be given at once. */
 static size_t slice_floats(const ls_step_job *step)
 {
-    return step->trainer->network->home->slice;
+    return step->trainer->network->master->slice;
 }
 
 static int slices_of(const ls_step_job *step, ls_bucket run)
@@ -36,7 +36,7 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
     const size_t at = slice.begin, n = slice.end - slice.begin;
-    const float *weights = network->home_weights[atomic_load(&network->current)] + at;
+    const float *weights = network->master_weights[atomic_load(&network->current)] + at;
     float *target = ls_step_target(step) + at;
     ls_partials from = ls_route_partials(&step->routes[bucket], at);
     ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
@@ -106,10 +106,10 @@ static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **ins
     const ls_network *network = step->trainer->network;
     const ls_engine *engine = worker->engine;
     *instead = NULL;
-    if (!ls_network_gathers(network) || worker->core->unit == network->home)
+    if (!ls_network_gathers(network) || worker->core->unit == network->master)
         return true;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->unit == network->home) {
+        if (engine->workers[i].core->unit == network->master) {
             *instead = engine->workers[i].core;
             if (!atomic_load(&engine->workers[i].lost))
                 return false;

@@ -30,7 +30,7 @@ static void free_trainer(void *object)
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
-    ls_unit *unit = trainer->network->home;
+    ls_unit *unit = trainer->network->master;
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->tries.n; i++)
         ls_unit_release(unit, trainer->pool[i]);
     ls_tries_destroy(trainer);
@@ -47,17 +47,17 @@ static void free_trainer(void *object)
     ls_release(context, trainer);
 }
 
-/* What was made for the home before goes with it. */
-static ls_status move_home(ls_trainer *trainer)
+/* What was made for the master copy before goes with it. */
+static ls_status move_master(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    ls_unit *before = network->home;
+    ls_unit *before = network->master;
     float *moments = trainer->moments;
     const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
     ls_unit_release(before, trainer->gradient);
     trainer->gradient = trainer->moments = NULL;
-    if (ls_network_move_home(network) == LS_OK && moments)
-        trainer->moments = ls_unit_alloc(network->home, n, sizeof *moments, "the optimizer's moments");
+    if (ls_network_move_master(network) == LS_OK && moments)
+        trainer->moments = ls_unit_alloc(network->master, n, sizeof *moments, "the optimizer's moments");
     if (trainer->moments)
         ls_network_put(network, trainer->moments, moments, n);
     ls_unit_release(before, moments);
@@ -82,7 +82,7 @@ static ls_status meet(ls_trainer *trainer)
     const bool joined = ls_link_join(cluster, &session->context, card, how);
     ls_core_leave(core);
     trainer->meeting = ls_intern(session, how);
-    return joined ? move_home(trainer) : ls_status_of(session);
+    return joined ? move_master(trainer) : ls_status_of(session);
 }
 
 const char *ls_meeting(ls_trainer *trainer, bool *direct)
@@ -100,7 +100,7 @@ static ls_status reserve_gradient(ls_trainer *trainer)
 {
     if (!trainer->gradient)
         trainer->gradient =
-            ls_unit_alloc(trainer->network->home, trainer->network->flat.trainable, sizeof(float), "the gradient");
+            ls_unit_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof(float), "the gradient");
     return trainer->gradient ? LS_OK : ls_status_of(trainer->session);
 }
 
@@ -114,7 +114,7 @@ static ls_status prepare(ls_trainer *trainer)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_tries_init(trainer) == LS_OK;
     if (good && trainer->n_moments && !trainer->moments)
-        trainer->moments = ls_unit_alloc(network->home, (size_t)trainer->n_moments * network->flat.trainable,
+        trainer->moments = ls_unit_alloc(network->master, (size_t)trainer->n_moments * network->flat.trainable,
                                          sizeof(float), "the optimizer's moments");
     if (good && ls_clips(trainer))
         good = reserve_gradient(trainer) == LS_OK && ls_clip_init(trainer) == LS_OK;
@@ -202,7 +202,7 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
     }
     for (; trainer->n_pool < wanted; trainer->n_pool++) {
         trainer->pool[trainer->n_pool] =
-            ls_unit_alloc(network->home, network->flat.trainable, sizeof(float), "a partial gradient");
+            ls_unit_alloc(network->master, network->flat.trainable, sizeof(float), "a partial gradient");
         if (!trainer->pool[trainer->n_pool])
             return LS_OUT_OF_MEMORY;
     }

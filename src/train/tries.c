@@ -63,7 +63,7 @@ static int take_spare(ls_step_job *step)
         return -1;
     float **spare = &trainer->pool[trainer->pool_capacity + i];
     if (!*spare)
-        *spare = ls_unit_alloc(trainer->network->home, trainer->network->flat.trainable, sizeof **spare,
+        *spare = ls_unit_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof **spare,
                                "a partial gradient");
     if (!*spare)
         return -1;
