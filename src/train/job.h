@@ -38,25 +38,25 @@ typedef struct ls_slices {
     atomic_int next, done;
 } ls_slices;
 
-/* A worker's attempt at a shard; see tries.h. */
-typedef struct ls_try {
+/* A worker's attempt at a shard; see attempts.h. */
+typedef struct ls_attempt {
     _Atomic(struct ls_step_job *) step; /* NULL: at none */
     int shard, buffer;                  /* of the pool */
     double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
     double measured;                    /* when the worker's meter began it: when its shard was pulled */
-    bool lost;                          /* the device has failed: nobody comes back to this try */
+    bool lost;                          /* the device has failed: nobody comes back to this attempt */
     atomic_bool over;                   /* another has finished the shard */
-    float *row;                         /* the shard's statistics, then its metrics; see ls_try_rows_of */
-} ls_try;
+    float *row;                         /* the shard's statistics, then its metrics; see ls_attempt_rows_of */
+} ls_attempt;
 
-typedef struct ls_tries {
-    ls_try *at; /* [n], one a worker */
+typedef struct ls_attempts {
+    ls_attempt *at; /* [n], one a worker */
     int n;
     float *rows;
     int64_t
         *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
-    _Atomic double longest; /* seconds that a finished try has taken, of late */
-} ls_tries;
+    _Atomic double longest; /* seconds that a finished attempt has taken, of late */
+} ls_attempts;
 
 typedef struct ls_step_job {
     ls_job job;
@@ -81,7 +81,7 @@ typedef struct ls_step_job {
     double norm;                /* of the gradient, where it is clipped */
     int shards_capacity;
     /* while it runs */
-    pthread_mutex_t lock; /* guards tree.state, filled, the tries and the pool */
+    pthread_mutex_t lock; /* guards tree.state, filled, the attempts and the pool */
     pthread_cond_t changed;
     bool begun;
     ls_tree tree;
@@ -116,8 +116,9 @@ struct ls_trainer {
     /* In the memory of the network's unit: */
     float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
     float *gradient; /* when it was read, or is clipped; NULL before */
-    float **pool; /* partial gradients, and from pool_capacity on one for each worker that tries.c needs beside them */
-    float *rows;  /* other ranks' partial gradients of this rank's stripes and pieces */
+    float *
+        *pool; /* partial gradients, and from pool_capacity on one for each worker that attempts.c needs beside them */
+    float *rows; /* other ranks' partial gradients of this rank's stripes and pieces */
     int n_moments;
     double *squares;                     /* where the gradient is clipped: of its blocks; else NULL */
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
@@ -125,7 +126,7 @@ struct ls_trainer {
     int n_pool, pool_capacity;
     ls_groups groups;
     const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */
-    ls_tries tries;
+    ls_attempts attempts;
     size_t rows_floats;
     ls_pace *paces; /* [places] of the steps that were measured; NULL where nobody asked for balance */
     int *free_buffers, n_free;

@@ -9,7 +9,7 @@
 #include "train/measure.h"
 #include "train/pull.h"
 #include "train/slices.h"
-#include "train/tries.h"
+#include "train/attempts.h"
 
 /* ---- Buffers for partial gradients ---- */
 
@@ -22,7 +22,7 @@ static void free_buffer(void *user, int buffer)
 bool ls_shards_begin(ls_step_job *step)
 {
     step->trainer->n_free = 0;
-    return ls_tries_free_buffers(step, free_buffer, step->trainer);
+    return ls_attempts_free_buffers(step, free_buffer, step->trainer);
 }
 
 /* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
@@ -50,10 +50,10 @@ void ls_shard_wait(ls_step_job *step)
 static bool stand_in(ls_step_job *step, ls_worker *worker);
 static void give_up(ls_step_job *step, int shard, ls_device device);
 
-/* Begins a try at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients are
- * alive. False where that came to nothing: the step was given up, or the device failed meanwhile, standing in for
+/* Begins an attempt at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients
+ * are alive. False where that came to nothing: the step was given up, or the device failed meanwhile, standing in for
  * another. */
-static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
+static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t)
 {
     struct ls_trainer *trainer = step->trainer;
     pthread_mutex_lock(&step->lock);
@@ -79,7 +79,7 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->tree.buffer[step->tree.size + j] = buffer;
     step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
-    ls_try_begin(step, t, j, buffer);
+    ls_attempt_begin(step, t, j, buffer);
     pthread_mutex_unlock(&step->lock);
     return true;
 }
@@ -89,7 +89,7 @@ static bool begin_try(ls_step_job *step, int j, ls_worker *worker, ls_try *t)
 typedef struct running {
     ls_step_job *step;
     ls_worker *worker;
-    ls_try *t;
+    ls_attempt *t;
     bool failed; /* the device */
 } running;
 
@@ -106,7 +106,7 @@ static void bucket_is_whole(void *user, int bucket)
 {
     running *r = user;
     pthread_mutex_lock(&r->step->lock);
-    bool counts = ls_try_fills(r->step, r->t);
+    bool counts = ls_attempt_fills(r->step, r->t);
     if (counts)
         fill(r->step, bucket);
     pthread_mutex_unlock(&r->step->lock);
@@ -157,12 +157,12 @@ static void give_up(ls_step_job *step, int shard, ls_device device)
     ls_step_wake(step);
 }
 
-static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
+static void lose_device(ls_step_job *step, ls_attempt *t, const ls_worker *worker)
 {
     ls_engine *engine = worker->engine;
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
     pthread_mutex_lock(&step->lock);
-    ls_try_lose(step, t);
+    ls_attempt_lose(step, t);
     int left = ls_engine_lose(engine, (int)(worker - engine->workers));
     bool stuck = left == 0 || (atomic_load(&t->step) && !alone && step->filled[t->shard] > 0);
     pthread_cond_broadcast(&step->changed);
@@ -171,8 +171,9 @@ static void lose_device(ls_step_job *step, ls_try *t, const ls_worker *worker)
         give_up(step, t->shard, worker->device);
 }
 
-/* Runs the shard of a try that has begun, and takes what it computed as the shard's unless another was there first. */
-static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
+/* Runs the shard of an attempt that has begun, and takes what it computed as the shard's unless another was there
+ * first. */
+static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
 {
     ls_network *network = step->trainer->network;
     int local, bucket;
@@ -180,12 +181,12 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     const ls_plan *plan = ls_feed_plan(part->feed, worker->core);
     running r = {step, worker, t, false};
     const bool whole = worker->core->unit->memory != 0;
-    /* Where a shard may be in several memories, or have other bits at another try, its buckets count when all of it is
-     * in the master copy. */
+    /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
+     * is in the master copy. */
     const bool at_once = network->n_replicas > 0 || (network->joined && ls_exchange_measures(step));
     const ls_replica *replica = ls_replica_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
-        ls_try_rows rows = ls_try_rows_of(step, t);
+        ls_attempt_rows rows = ls_attempt_rows_of(step, t);
         ls_unit *unit = worker->core->unit;
         if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
             unit->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
@@ -222,7 +223,7 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
     if (step->trainer->paces)
         atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
     pthread_mutex_lock(&step->lock);
-    bool first = ls_try_finish(step, t, &bucket);
+    bool first = ls_attempt_finish(step, t, &bucket);
     if (first) {
         for (; bucket < network->flat.n_buckets; bucket++)
             fill(step, plan->whole[bucket]);
@@ -240,27 +241,27 @@ static void run_try(ls_step_job *step, ls_worker *worker, ls_try *t)
         ls_network_leave(network);
 }
 
-static ls_try *try_of(const ls_step_job *step, const ls_worker *worker)
+static ls_attempt *attempt_of(const ls_step_job *step, const ls_worker *worker)
 {
-    return &step->trainer->tries.at[worker - worker->engine->workers];
+    return &step->trainer->attempts.at[worker - worker->engine->workers];
 }
 
 /* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go
  * meanwhile. */
 static bool stand_in(ls_step_job *step, ls_worker *worker)
 {
-    ls_try *late = ls_try_late(step), *own = try_of(step, worker);
+    ls_attempt *late = ls_attempt_late(step), *own = attempt_of(step, worker);
     if (!late)
         return false;
-    bool begun = ls_try_stand_in(step, own, late), lost = late->lost;
+    bool begun = ls_attempt_stand_in(step, own, late), lost = late->lost;
     pthread_mutex_unlock(&step->lock);
     if (begun) {
         const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
         own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-        run_try(step, worker, own);
+        run_attempt(step, worker, own);
         own->measured = pulled;
     } else if (lost)
-        give_up(step, late->shard, worker->engine->workers[late - step->trainer->tries.at].device);
+        give_up(step, late->shard, worker->engine->workers[late - step->trainer->attempts.at].device);
     pthread_mutex_lock(&step->lock);
     return begun;
 }
@@ -269,7 +270,7 @@ bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker)
 {
     bool worked = false;
     pthread_mutex_lock(&step->lock);
-    if (ls_try_late(step)) {
+    if (ls_attempt_late(step)) {
         ls_offer_leave(&worker->offer);
         worked = stand_in(step, worker);
         ls_offer_enter(&worker->offer);
@@ -280,9 +281,9 @@ bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker)
 
 void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker)
 {
-    ls_try *t = try_of(step, worker);
+    ls_attempt *t = attempt_of(step, worker);
     t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
     ls_slow_down(worker);
-    if (begin_try(step, j, worker, t))
-        run_try(step, worker, t);
+    if (begin_attempt(step, j, worker, t))
+        run_attempt(step, worker, t);
 }

@@ -6,7 +6,7 @@
 #include "train/pull.h"
 #include "train/shard.h"
 #include "train/slices.h"
-#include "train/tries.h"
+#include "train/attempts.h"
 
 /* The first worker to come sets the step up, or drops it when what came before it has failed. */
 static void begin(ls_step_job *step)
@@ -53,7 +53,7 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     ls_offer_leave(&worker->offer);
     pthread_mutex_lock(&step->lock);
-    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_try_late(step) && !ls_pull_again(step, worker))
+    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_attempt_late(step) && !ls_pull_again(step, worker))
         ls_shard_wait(step);
     pthread_mutex_unlock(&step->lock);
     ls_offer_enter(&worker->offer);

@@ -17,7 +17,7 @@
 #include "train/measure.h"
 #include "train/step.h"
 #include "train/trainer.h"
-#include "train/tries.h"
+#include "train/attempts.h"
 
 static void free_trainer(void *object)
 {
@@ -31,9 +31,9 @@ static void free_trainer(void *object)
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
     ls_unit *unit = trainer->network->master;
-    for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->tries.n; i++)
+    for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->attempts.n; i++)
         ls_unit_release(unit, trainer->pool[i]);
-    ls_tries_destroy(trainer);
+    ls_attempts_destroy(trainer);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
     ls_unit_release(unit, trainer->rows);
@@ -112,7 +112,7 @@ static ls_status prepare(ls_trainer *trainer)
     for (int i = 0; i < LS_DEPTH && good; i++)
         if (!trainer->steps[i].owed)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
-    good = good && ls_tries_init(trainer) == LS_OK;
+    good = good && ls_attempts_init(trainer) == LS_OK;
     if (good && trainer->n_moments && !trainer->moments)
         trainer->moments = ls_unit_alloc(network->master, (size_t)trainer->n_moments * network->flat.trainable,
                                          sizeof(float), "the optimizer's moments");
@@ -182,7 +182,7 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
         return LS_OK;
     ls_engine_wait(network->engine);
     if (wanted > trainer->pool_capacity) {
-        size_t spares = (size_t)trainer->tries.n;
+        size_t spares = (size_t)trainer->attempts.n;
         float **pool = ls_alloc(context, (size_t)wanted + spares, sizeof *pool, "the pool of gradients");
         int *free_buffers = ls_alloc(context, (size_t)wanted, sizeof *free_buffers, "the pool of gradients");
         if (!pool || !free_buffers) {

@@ -1,4 +1,4 @@
-#include "train/tries.h"
+#include "train/attempts.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,43 +9,43 @@
 enum { METRICS_ROOM = 16 /* floats: a cache line */, FAR_LONGER = 10 };
 static const double forgets = 0.99; /* a hiccup, after some hundred shards */
 
-ls_status ls_tries_init(struct ls_trainer *trainer)
+ls_status ls_attempts_init(struct ls_trainer *trainer)
 {
     ls_context *context = &trainer->session->context;
-    ls_tries *tries = &trainer->tries;
+    ls_attempts *attempts = &trainer->attempts;
     size_t n = (size_t)trainer->network->engine->n_workers, row = trainer->network->flat.state + METRICS_ROOM;
-    if (tries->spares)
+    if (attempts->spares)
         return LS_OK;
-    if (!tries->at)
-        tries->at = ls_alloc(context, n, sizeof *tries->at, "the workers' tries");
-    if (tries->at && !tries->rows)
-        tries->rows = ls_alloc(context, n * row, sizeof *tries->rows, "the workers' statistics");
-    if (tries->rows)
-        tries->spares = ls_alloc(context, n, sizeof *tries->spares, "the workers' tries");
-    if (!tries->spares)
+    if (!attempts->at)
+        attempts->at = ls_alloc(context, n, sizeof *attempts->at, "the workers' attempts");
+    if (attempts->at && !attempts->rows)
+        attempts->rows = ls_alloc(context, n * row, sizeof *attempts->rows, "the workers' statistics");
+    if (attempts->rows)
+        attempts->spares = ls_alloc(context, n, sizeof *attempts->spares, "the workers' attempts");
+    if (!attempts->spares)
         return LS_OUT_OF_MEMORY;
-    tries->n = (int)n;
+    attempts->n = (int)n;
     for (size_t i = 0; i < n; i++) {
-        tries->at[i].row = tries->rows + i * row;
-        tries->spares[i] = -1;
+        attempts->at[i].row = attempts->rows + i * row;
+        attempts->spares[i] = -1;
     }
     return LS_OK;
 }
 
-void ls_tries_destroy(struct ls_trainer *trainer)
+void ls_attempts_destroy(struct ls_trainer *trainer)
 {
     ls_context *context = &trainer->session->context;
-    ls_release(context, trainer->tries.at);
-    ls_release(context, trainer->tries.rows);
-    ls_release(context, trainer->tries.spares);
+    ls_release(context, trainer->attempts.at);
+    ls_release(context, trainer->attempts.rows);
+    ls_release(context, trainer->attempts.spares);
 }
 
 /* ---- Buffers ---- */
 
-static bool held(const ls_tries *tries, int buffer)
+static bool held(const ls_attempts *attempts, int buffer)
 {
-    for (int i = 0; i < tries->n; i++)
-        if (atomic_load(&tries->at[i].step) && tries->at[i].buffer == buffer)
+    for (int i = 0; i < attempts->n; i++)
+        if (atomic_load(&attempts->at[i].step) && attempts->at[i].buffer == buffer)
             return true;
     return false;
 }
@@ -55,11 +55,11 @@ static bool held(const ls_tries *tries, int buffer)
 static int take_spare(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_tries *tries = &trainer->tries;
+    ls_attempts *attempts = &trainer->attempts;
     int i = 0;
-    while (i < tries->n && (tries->spares[i] == step->turn || held(tries, trainer->pool_capacity + i)))
+    while (i < attempts->n && (attempts->spares[i] == step->turn || held(attempts, trainer->pool_capacity + i)))
         i++;
-    if (i == tries->n)
+    if (i == attempts->n)
         return -1;
     float **spare = &trainer->pool[trainer->pool_capacity + i];
     if (!*spare)
@@ -67,16 +67,16 @@ static int take_spare(ls_step_job *step)
                                "a partial gradient");
     if (!*spare)
         return -1;
-    tries->spares[i] = step->turn;
+    attempts->spares[i] = step->turn;
     return trainer->pool_capacity + i;
 }
 
-bool ls_tries_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
+bool ls_attempts_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
 {
     struct ls_trainer *trainer = step->trainer;
     bool all = true;
     for (int i = 0; i < trainer->n_pool; i++) {
-        int buffer = held(&trainer->tries, i) ? take_spare(step) : i;
+        int buffer = held(&trainer->attempts, i) ? take_spare(step) : i;
         all &= buffer >= 0;
         if (buffer >= 0)
             freed(user, buffer);
@@ -84,9 +84,9 @@ bool ls_tries_free_buffers(ls_step_job *step, void (*freed)(void *user, int buff
     return all;
 }
 
-/* ---- Tries ---- */
+/* ---- Attempts ---- */
 
-void ls_try_begin(ls_step_job *step, ls_try *t, int shard, int buffer)
+void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer)
 {
     t->shard = shard;
     t->buffer = buffer;
@@ -96,50 +96,50 @@ void ls_try_begin(ls_step_job *step, ls_try *t, int shard, int buffer)
 }
 
 /* A shard's, of the step. */
-static ls_try_rows rows_of(const ls_step_job *step, int shard)
+static ls_attempt_rows rows_of(const ls_step_job *step, int shard)
 {
-    return (ls_try_rows){step->statistics + (size_t)shard * step->trainer->network->flat.state,
-                         step->metrics + (size_t)shard * LS_METRICS};
+    return (ls_attempt_rows){step->statistics + (size_t)shard * step->trainer->network->flat.state,
+                             step->metrics + (size_t)shard * LS_METRICS};
 }
 
-ls_try_rows ls_try_rows_of(const ls_step_job *step, const ls_try *t)
+ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 {
     const ls_network *network = step->trainer->network;
     if (ls_network_apart(network) && !ls_network_gathers(network))
         return rows_of(step, t->shard);
-    return (ls_try_rows){t->row, t->row + network->flat.state};
+    return (ls_attempt_rows){t->row, t->row + network->flat.state};
 }
 
-static bool unfinished(const ls_step_job *step, const ls_try *t)
+static bool unfinished(const ls_step_job *step, const ls_attempt *t)
 {
     return atomic_load(&t->step) == step && step->tree.state[step->tree.size + t->shard] == LS_NODE_RUNNING;
 }
 
-ls_try *ls_try_late(const ls_step_job *step)
+ls_attempt *ls_attempt_late(const ls_step_job *step)
 {
-    ls_tries *tries = &step->trainer->tries;
-    double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&tries->longest)),
+    ls_attempts *attempts = &step->trainer->attempts;
+    double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&attempts->longest)),
            now = ls_seconds();
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
-    for (ls_try *t = tries->at; t < tries->at + tries->n; t++)
+    for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
         if (unfinished(step, t) && now - t->began > patience && (alone || step->filled[t->shard] == 0))
             return t;
     return NULL;
 }
 
-bool ls_try_stand_in(ls_step_job *step, ls_try *own, const ls_try *late)
+bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, const ls_attempt *late)
 {
-    ls_tries *tries = &step->trainer->tries;
+    ls_attempts *attempts = &step->trainer->attempts;
     int buffer = take_spare(step);
-    for (ls_try *t = tries->at; t < tries->at + tries->n; t++)
+    for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
         if (unfinished(step, t) && t->shard == late->shard)
             t->began = ls_seconds(); /* nobody else for now; and this one may be late in its turn */
     if (buffer >= 0)
-        ls_try_begin(step, own, late->shard, buffer);
+        ls_attempt_begin(step, own, late->shard, buffer);
     return buffer >= 0;
 }
 
-bool ls_try_fills(ls_step_job *step, const ls_try *t)
+bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
 {
     if (atomic_load(&t->over) || step->tree.buffer[step->tree.size + t->shard] != t->buffer)
         return false;
@@ -147,7 +147,7 @@ bool ls_try_fills(ls_step_job *step, const ls_try *t)
     return true;
 }
 
-void ls_try_lose(ls_step_job *step, ls_try *t)
+void ls_attempt_lose(ls_step_job *step, ls_attempt *t)
 {
     t->lost = true;
     t->began = -INFINITY;
@@ -155,14 +155,14 @@ void ls_try_lose(ls_step_job *step, ls_try *t)
         atomic_store(&t->step, NULL);
 }
 
-bool ls_try_finish(ls_step_job *step, ls_try *t, int *bucket)
+bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket)
 {
-    ls_tries *tries = &step->trainer->tries;
+    ls_attempts *attempts = &step->trainer->attempts;
     int leaf = step->tree.size + t->shard;
     size_t state = step->trainer->network->flat.state;
     bool first = unfinished(step, t);
     if (first) {
-        ls_try_rows from = ls_try_rows_of(step, t), to = rows_of(step, t->shard);
+        ls_attempt_rows from = ls_attempt_rows_of(step, t), to = rows_of(step, t->shard);
         if (from.statistics != to.statistics) {
             memcpy(to.statistics, from.statistics, state * sizeof(float));
             memcpy(to.metrics, from.metrics, LS_METRICS * sizeof(float));
@@ -170,8 +170,8 @@ bool ls_try_finish(ls_step_job *step, ls_try *t, int *bucket)
         step->tree.buffer[leaf] = t->buffer;
         step->tree.state[leaf] = LS_NODE_DONE;
         *bucket = step->filled[t->shard];
-        atomic_store(&tries->longest, fmax(forgets * atomic_load(&tries->longest), ls_seconds() - t->began));
-        for (ls_try *other = tries->at; other < tries->at + tries->n; other++)
+        atomic_store(&attempts->longest, fmax(forgets * atomic_load(&attempts->longest), ls_seconds() - t->began));
+        for (ls_attempt *other = attempts->at; other < attempts->at + attempts->n; other++)
             if (other != t && atomic_load(&other->step) == step && other->shard == t->shard) {
                 atomic_store(&other->over, true);
                 if (other->lost)
