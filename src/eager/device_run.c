@@ -52,7 +52,7 @@ static void bind_results(const ls_device_run *r, int j, ls_bindings *bindings, f
         bindings->base[LS_IN_STATISTICS] = room_in(r->statistics, 0, r->statistics->n, unit);
 }
 
-static void run_shards(ls_device_run *r, ls_core *core, ls_offer *offer)
+static void run_shards(ls_device_run *r, ls_core *core, ls_sharing *sharing)
 {
     ls_unit *unit = core->unit;
     const ls_program *program = r->feed->program;
@@ -71,9 +71,9 @@ static void run_shards(ls_device_run *r, ls_core *core, ls_offer *offer)
             clear(r->partial[p.n - 1], trainable, unit);
         }
         bindings.outputs = outputs;
-        bindings.helpers = ls_offer_begin(offer, NULL);
+        bindings.helpers = ls_sharing_begin(sharing, NULL);
         ls_feed_run(r->feed, j, core, &bindings, r->step, NULL, NULL);
-        ls_offer_end(offer);
+        ls_sharing_end(sharing);
         while (p.n > 1 && p.level[p.n - 1] == p.level[p.n - 2])
             fold_top(r, &p, trainable, unit);
     }
@@ -123,7 +123,7 @@ static void work(ls_task *task, ls_core *core)
 {
     ls_device_run *r = task->payload;
     ls_feed_locate(r->feed);
-    run_shards(r, core, &task->stream->offer);
+    run_shards(r, core, &task->stream->sharing);
     put_gradients(r, core->unit);
 }
 

@@ -45,9 +45,9 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     if (p->metrics)
         bindings.base[LS_IN_METRICS] = unit->type->lend(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
-    bindings.helpers = ls_offer_begin(&worker->offer, NULL);
+    bindings.helpers = ls_sharing_begin(&worker->sharing, NULL);
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
-    ls_offer_end(&worker->offer);
+    ls_sharing_end(&worker->sharing);
     ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, j, ls_feed_count(p->feed, j), begun);
     atomic_fetch_sub(&p->left, 1);
     ls_count_work(&network->session->context);
@@ -75,15 +75,15 @@ static void work(ls_job *job, ls_worker *worker)
             atomic_store(&p->network->session->broken, true);
         ls_core_leave(worker->core);
     } while (j < p->end);
-    ls_offer_enter(&worker->offer);
-    while (ls_offer_await(&worker->offer, LS_MOMENT, is_done, p) && !is_done(p)) {
+    ls_sharing_enter(&worker->sharing);
+    while (ls_sharing_await(&worker->sharing, LS_MOMENT, is_done, p) && !is_done(p)) {
         double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
         ls_core_enter(worker->core);
-        ls_offer_take(&worker->offer);
+        ls_sharing_take(&worker->sharing);
         ls_core_leave(worker->core);
         ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
     }
-    ls_offer_leave(&worker->offer);
+    ls_sharing_leave(&worker->sharing);
     ls_meter_leave(&worker->meter);
 }
 

@@ -145,8 +145,8 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         add_backend(engine, worker->core->unit->backend);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
-        worker->offer.own = worker;
-        ls_offer_join(&worker->offer, &engine->crew, worker->core);
+        worker->sharing.own = worker;
+        ls_sharing_join(&worker->sharing, &engine->team, worker->core);
     }
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
@@ -167,7 +167,7 @@ ls_engine *ls_engine_new(ls_session *session, const ls_devices *devices)
         return NULL;
     engine->session = session;
     engine->context = context;
-    atomic_store(&engine->crew.crowded, session->options.cluster && session->options.cluster->crowded);
+    atomic_store(&engine->team.crowded, session->options.cluster && session->options.cluster->crowded);
     pthread_mutex_init(&engine->lock, NULL);
     ls_timed_cond_init(&engine->submitted);
     pthread_cond_init(&engine->finished, NULL);

@@ -11,7 +11,7 @@
 
 #include "exec/core.h"
 #include "exec/meter.h"
-#include "exec/offer.h"
+#include "exec/sharing.h"
 
 /* How fast a device computes shards, see pull.h. */
 typedef struct ls_pull_pace {
@@ -32,7 +32,7 @@ typedef struct ls_worker {
     atomic_bool lost;    /* its device has failed: it does nothing more */
     ls_pull_pace pace;
     ls_meter meter;
-    ls_offer offer;
+    ls_sharing sharing;
 } ls_worker;
 
 typedef struct ls_job {
@@ -62,7 +62,7 @@ typedef struct ls_engine {
     const ls_backend *backends[LS_KINDS]; /* the workers': one, or the CPUs' and the cards' */
     int n_backends;
     atomic_int n_lost;
-    ls_crew crew; /* the workers */
+    ls_team team; /* the workers */
     pthread_mutex_t lock;
     pthread_cond_t submitted, finished;
     ls_job *queue[LS_QUEUE];

@@ -59,13 +59,13 @@ static void await(ls_streams *streams, point p)
 /* Awake at first, as the devices of one step wait for each other for microseconds, and helping others meanwhile. */
 static void await_awake(ls_stream *stream, bool (*found)(void *user), void *user)
 {
-    ls_offer_enter(&stream->offer);
-    while (ls_offer_await(&stream->offer, PATIENCE, found, user) && !found(user)) {
+    ls_sharing_enter(&stream->sharing);
+    while (ls_sharing_await(&stream->sharing, PATIENCE, found, user) && !found(user)) {
         ls_core_enter(stream->core);
-        ls_offer_take(&stream->offer);
+        ls_sharing_take(&stream->sharing);
         ls_core_leave(stream->core);
     }
-    ls_offer_leave(&stream->offer);
+    ls_sharing_leave(&stream->sharing);
 }
 
 static void await_others(ls_streams *streams, const ls_task *task)
@@ -161,7 +161,7 @@ ls_streams *ls_streams_of(ls_session *session)
     if (!streams)
         return NULL;
     streams->session = session;
-    atomic_store(&streams->crew.crowded, session->options.cluster && session->options.cluster->crowded);
+    atomic_store(&streams->team.crowded, session->options.cluster && session->options.cluster->crowded);
     pthread_mutex_init(&streams->lock, NULL);
     pthread_cond_init(&streams->changed, NULL);
     return session->streams = streams;
@@ -251,7 +251,7 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
         ls_release(&session->context, stream);
         return NULL;
     }
-    ls_offer_join(&stream->offer, &streams->crew, core);
+    ls_sharing_join(&stream->sharing, &streams->team, core);
     streams->n++;
     stream->next_stream = streams->list;
     streams->list = stream;

@@ -5,7 +5,7 @@
 #ifndef LS_EXEC_STREAM_H
 #define LS_EXEC_STREAM_H
 
-#include "exec/offer.h"
+#include "exec/sharing.h"
 #include "graph/tensor.h"
 
 typedef struct ls_task ls_task;
@@ -19,7 +19,7 @@ typedef struct ls_stream {
     ls_device device;
     int number; /* from 1 */
     ls_core *core;
-    ls_offer offer;
+    ls_sharing sharing;
     pthread_t thread;
     /* Written under the streams' lock: */
     _Atomic(ls_task *) first;
@@ -34,7 +34,7 @@ typedef struct ls_streams {
     ls_session *session;
     ls_stream *list;
     int n;
-    ls_crew crew; /* the streams */
+    ls_team team; /* the streams */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an awaited task is done */
     ls_task *free;          /* guarded */

@@ -200,10 +200,10 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
             ls_measure_bind(step->profile, plan, worker, &bindings.gauge);
         ls_replica_bind_training(network, worker->core, &bindings);
         const ls_measuring measuring = ls_measure_by(step->profile);
-        bindings.helpers = ls_offer_begin(&worker->offer, &measuring);
+        bindings.helpers = ls_sharing_begin(&worker->sharing, &measuring);
         ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
                     at_once ? NULL : bucket_is_whole, &r);
-        ls_offer_end(&worker->offer);
+        ls_sharing_end(&worker->sharing);
         bool finite = true;
         if (at_once &&
             (replica ? ls_replica_bring_to_master(replica, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
@@ -271,9 +271,9 @@ bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker)
     bool worked = false;
     pthread_mutex_lock(&step->lock);
     if (ls_attempt_late(step)) {
-        ls_offer_leave(&worker->offer);
+        ls_sharing_leave(&worker->sharing);
         worked = stand_in(step, worker);
-        ls_offer_enter(&worker->offer);
+        ls_sharing_enter(&worker->sharing);
     }
     pthread_mutex_unlock(&step->lock);
     return worked;

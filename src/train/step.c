@@ -49,27 +49,27 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     }
     waiting w = {step, worker};
-    if (ls_offer_await(&worker->offer, LS_MOMENT, changed, &w))
+    if (ls_sharing_await(&worker->sharing, LS_MOMENT, changed, &w))
         return;
-    ls_offer_leave(&worker->offer);
+    ls_sharing_leave(&worker->sharing);
     pthread_mutex_lock(&step->lock);
     while (!changed(&w) && !ls_exchange_under_way(step) && !ls_attempt_late(step) && !ls_pull_again(step, worker))
         ls_shard_wait(step);
     pthread_mutex_unlock(&step->lock);
-    ls_offer_enter(&worker->offer);
+    ls_sharing_enter(&worker->sharing);
 }
 
 /* What a worker without a shard can do: sums, a part of what another is at, or a shard in place of one that is late. */
 static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
 {
     if (!*helps)
-        ls_offer_enter(&worker->offer);
+        ls_sharing_enter(&worker->sharing);
     *helps = true;
     if (ls_slices_take(step, worker))
         return true;
-    if (ls_offer_open(&worker->offer)) {
+    if (ls_sharing_open(&worker->sharing)) {
         ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
-        if (ls_offer_take(&worker->offer))
+        if (ls_sharing_take(&worker->sharing))
             return true;
     }
     return ls_shard_stand_in(step, worker);
@@ -86,7 +86,7 @@ static void work(ls_job *job, ls_worker *worker)
         if (ls_core_taken(worker->core)) {
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
             if (helps)
-                ls_offer_leave(&worker->offer);
+                ls_sharing_leave(&worker->sharing);
             helps = false;
         }
         ls_core_enter(worker->core);
@@ -103,7 +103,7 @@ static void work(ls_job *job, ls_worker *worker)
             rest(step, worker);
     }
     if (helps)
-        ls_offer_leave(&worker->offer);
+        ls_sharing_leave(&worker->sharing);
     ls_meter_leave(&worker->meter);
 }
 

@@ -1,4 +1,4 @@
-/* What a thread that computes offers to those of its crew that have nothing to compute: parts of the operation that it
+/* What a thread that computes offers to those of its team that have nothing to compute: parts of the operation that it
  * is at. A step ends with its last shard, and where there are fewer shards than cores most of them would only wait for
  * it.
  *
@@ -6,14 +6,14 @@
  * when all are done. Which core computes a part cannot matter. Helping must pay: an owner that waited for helpers
  * longer than they saved it, because their cores have other programs to run, goes on alone for a while, each time for
  * twice as long. */
-#ifndef LS_EXEC_OFFER_H
-#define LS_EXEC_OFFER_H
+#ifndef LS_EXEC_SHARING_H
+#define LS_EXEC_SHARING_H
 
 #include <stdatomic.h>
 
 #include "exec/core.h"
 
-typedef struct ls_offer ls_offer;
+typedef struct ls_sharing ls_sharing;
 
 /* Whoever measures what an owner computes: `note` says where a helper, by its `own`, notes its parts of a plan. */
 typedef struct ls_measuring {
@@ -22,16 +22,16 @@ typedef struct ls_measuring {
 } ls_measuring;
 
 /* The threads that help each other, one for each device; nobody leaves before all do. */
-typedef struct ls_crew {
-    ls_offer *first;
+typedef struct ls_team {
+    ls_sharing *first;
     atomic_int idle, owners; /* members that would help, one of each core, and that compute; without cards */
     atomic_bool crowded;     /* ranks share cores: waiting must not spin, and nobody helps */
-} ls_crew;
+} ls_team;
 
-struct ls_offer {
+struct ls_sharing {
     ls_helpers helpers; /* first */
-    ls_crew *crew;
-    _Atomic(ls_offer *) next; /* member of the crew, in a ring */
+    ls_team *team;
+    _Atomic(ls_sharing *) next; /* member of the team, in a ring */
     ls_core *core;
     void *own;              /* what those who measure know the member by */
     ls_measuring measuring; /* the shard that the owner is at; `note` NULL: nobody measures */
@@ -52,27 +52,27 @@ struct ls_offer {
 };
 
 /* Makes the one whose offer it is, who computes on `core`, a member; one thread does so at a time. */
-void ls_offer_join(ls_offer *offer, ls_crew *crew, ls_core *core);
+void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_core *core);
 
 /* A member that begins to compute offers its parts from here on, measured by `measuring` (NULL: by nobody);
- * NULL where the crew is crowded. */
-ls_helpers *ls_offer_begin(ls_offer *offer, const ls_measuring *measuring);
-void ls_offer_end(ls_offer *offer);
+ * NULL where the team is crowded. */
+ls_helpers *ls_sharing_begin(ls_sharing *sharing, const ls_measuring *measuring);
+void ls_sharing_end(ls_sharing *sharing);
 
 /* A member without work says that it would help, and that it no longer will. Of those who share a core the first to say
  * so is heard. */
-void ls_offer_enter(ls_offer *offer);
-void ls_offer_leave(ls_offer *offer);
+void ls_sharing_enter(ls_sharing *sharing);
+void ls_sharing_leave(ls_sharing *sharing);
 
 /* Lets a member without work look for some, for so many seconds, or longer where somebody would offer parts: true when
  * there is a part to take, or `found` says that something else is to be done; false at once where its core has other
  * work, or another to help. Other programs may have the core meanwhile. */
-bool ls_offer_await(const ls_offer *offer, double seconds, bool (*found)(void *user), void *user);
+bool ls_sharing_await(const ls_sharing *sharing, double seconds, bool (*found)(void *user), void *user);
 
 /* Whether another has a part to take that this one has the scratch for. */
-bool ls_offer_open(const ls_offer *offer);
+bool ls_sharing_open(const ls_sharing *sharing);
 /* Computes one part of anybody's operation on this member's core, which it has the turn of; false where there is none
  * for it. */
-bool ls_offer_take(ls_offer *offer);
+bool ls_sharing_take(ls_sharing *sharing);
 
 #endif

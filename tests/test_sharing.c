@@ -10,7 +10,7 @@
 
 #include "base/spin.h"
 #include "base/timer.h"
-#include "exec/offer.h"
+#include "exec/sharing.h"
 
 enum { WORKERS = 4, OPERATIONS = 20000, MOST = 7 };
 
@@ -33,30 +33,30 @@ static int parts(const ls_op_call *call)
 
 static const ls_backend with_parts = {.parts = parts}, without = {.parts = NULL};
 static ls_unit core_unit = {.backend = &with_parts}, card_unit = {.backend = &without};
-static ls_crew crew;
-static ls_offer offers[WORKERS];
+static ls_team team;
+static ls_sharing sharings[WORKERS];
 static ls_core cores[WORKERS];
 static char scratch[WORKERS];
 static atomic_bool ended;
 
 static void *helper(void *argument)
 {
-    ls_offer *offer = argument;
-    ls_offer_enter(offer);
+    ls_sharing *sharing = argument;
+    ls_sharing_enter(sharing);
     while (!atomic_load(&ended))
-        if (!ls_offer_open(offer) || !ls_offer_take(offer))
+        if (!ls_sharing_open(sharing) || !ls_sharing_take(sharing))
             ls_pause();
-    ls_offer_leave(offer);
+    ls_sharing_leave(sharing);
     return NULL;
 }
 
-static void make_crew(int n_cores)
+static void make_team(int n_cores)
 {
-    memset(&crew, 0, sizeof crew);
-    memset(offers, 0, sizeof offers);
+    memset(&team, 0, sizeof team);
+    memset(sharings, 0, sizeof sharings);
     for (int i = 0; i < WORKERS; i++) {
         cores[i] = (ls_core){.unit = &core_unit, .rooms = {{.scratch = &scratch[i]}}};
-        ls_offer_join(&offers[i], &crew, &cores[i % n_cores]);
+        ls_sharing_join(&sharings[i], &team, &cores[i % n_cores]);
     }
     atomic_store(&ended, false);
 }
@@ -69,11 +69,11 @@ static void each_part_once(void **state)
     ls_plan plan = {.steps = &step, .n_steps = 1};
     ls_samples samples = {.count = 1};
     int helped = 0;
-    make_crew(WORKERS);
+    make_team(WORKERS);
     is_owner = true;
     for (int i = 1; i < WORKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, helper, &offers[i]), 0);
-    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
+        assert_int_equal(pthread_create(&threads[i], NULL, helper, &sharings[i]), 0);
+    ls_helpers *helpers = ls_sharing_begin(&sharings[0], NULL);
     assert_non_null(helpers);
     while (helpers->ready(helpers) != WORKERS - 1)
         ls_pause();
@@ -86,16 +86,16 @@ static void each_part_once(void **state)
         for (int part = 0; part < MOST; part++)
             assert_int_equal(counts[part], part < call.parts);
         assert_true(tally.calls <= 1);
-        assert_false(ls_offer_open(&offers[1]));
+        assert_false(ls_sharing_open(&sharings[1]));
         helped = atomic_load(&elsewhere);
     }
-    ls_offer_end(&offers[0]);
+    ls_sharing_end(&sharings[0]);
     assert_int_equal(helpers->ready(helpers), 0);
     atomic_store(&ended, true);
     for (int i = 1; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     assert_true(helped > 0);
-    assert_int_equal(atomic_load(&crew.idle), 0);
+    assert_int_equal(atomic_load(&team.idle), 0);
 }
 
 /* The idle are dealt out among those at work. Of those who share a core one helps; where ranks share cores nobody
@@ -103,39 +103,39 @@ static void each_part_once(void **state)
 static void who_is_ready(void **state)
 {
     (void)state;
-    make_crew(WORKERS);
-    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
+    make_team(WORKERS);
+    ls_helpers *helpers = ls_sharing_begin(&sharings[0], NULL);
     assert_int_equal(helpers->ready(helpers), 0);
-    ls_offer_enter(&offers[1]);
+    ls_sharing_enter(&sharings[1]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_enter(&offers[2]);
+    ls_sharing_enter(&sharings[2]);
     assert_int_equal(helpers->ready(helpers), 2);
-    ls_offer_begin(&offers[3], NULL);
+    ls_sharing_begin(&sharings[3], NULL);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&offers[2]);
+    ls_sharing_leave(&sharings[2]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&offers[1]);
+    ls_sharing_leave(&sharings[1]);
     assert_int_equal(helpers->ready(helpers), 0);
-    assert_false(ls_offer_take(&offers[1]));
-    make_crew(2);
-    helpers = ls_offer_begin(&offers[0], NULL);
-    ls_offer_enter(&offers[1]);
-    ls_offer_enter(&offers[3]);
+    assert_false(ls_sharing_take(&sharings[1]));
+    make_team(2);
+    helpers = ls_sharing_begin(&sharings[0], NULL);
+    ls_sharing_enter(&sharings[1]);
+    ls_sharing_enter(&sharings[3]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&offers[1]);
+    ls_sharing_leave(&sharings[1]);
     assert_int_equal(helpers->ready(helpers), 0);
-    ls_offer_leave(&offers[3]);
-    ls_offer_enter(&offers[3]);
+    ls_sharing_leave(&sharings[3]);
+    ls_sharing_enter(&sharings[3]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&offers[3]);
-    ls_offer_end(&offers[0]);
-    atomic_store(&crew.crowded, true);
-    assert_null(ls_offer_begin(&offers[0], NULL));
-    ls_offer_enter(&offers[1]);
-    assert_int_equal(atomic_load(&crew.idle), 0);
-    ls_offer_leave(&offers[1]);
-    ls_offer_end(&offers[0]);
-    assert_int_equal(atomic_load(&crew.owners), 0);
+    ls_sharing_leave(&sharings[3]);
+    ls_sharing_end(&sharings[0]);
+    atomic_store(&team.crowded, true);
+    assert_null(ls_sharing_begin(&sharings[0], NULL));
+    ls_sharing_enter(&sharings[1]);
+    assert_int_equal(atomic_load(&team.idle), 0);
+    ls_sharing_leave(&sharings[1]);
+    ls_sharing_end(&sharings[0]);
+    assert_int_equal(atomic_load(&team.owners), 0);
 }
 
 static void late(const ls_op_call *call)
@@ -154,22 +154,22 @@ static void helping_must_pay(void **state)
     ls_plan plan = {.steps = &step, .n_steps = 1};
     ls_samples samples = {.count = 1};
     ls_gauge gauge = {.tally = NULL};
-    make_crew(WORKERS);
+    make_team(WORKERS);
     is_owner = true;
-    assert_int_equal(pthread_create(&thread, NULL, helper, &offers[1]), 0);
-    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
+    assert_int_equal(pthread_create(&thread, NULL, helper, &sharings[1]), 0);
+    ls_helpers *helpers = ls_sharing_begin(&sharings[0], NULL);
     while (helpers->ready(helpers) == 0)
         ls_pause();
     for (int n = 0; n < 100000 && helpers->ready(helpers) > 0; n++)
         helpers->share(helpers, &plan, 0, &(ls_op_call){.samples = &samples, .scratch = &scratch[0], .parts = 64},
                        &gauge);
     assert_int_equal(helpers->ready(helpers), 0);
-    assert_int_equal(atomic_load(&crew.idle), 1);
+    assert_int_equal(atomic_load(&team.idle), 1);
     double begin = ls_seconds();
     while (helpers->ready(helpers) == 0 && ls_seconds() < begin + 10)
         usleep(1000);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_end(&offers[0]);
+    ls_sharing_end(&sharings[0]);
     atomic_store(&ended, true);
     pthread_join(thread, NULL);
 }
@@ -178,25 +178,25 @@ static void helping_must_pay(void **state)
 static void cards_keep_out(void **state)
 {
     (void)state;
-    make_crew(WORKERS);
+    make_team(WORKERS);
     cores[2].unit = cores[3].unit = &card_unit;
-    assert_null(ls_offer_begin(&offers[3], NULL));
-    ls_helpers *helpers = ls_offer_begin(&offers[0], NULL);
-    ls_offer_enter(&offers[1]);
-    ls_offer_enter(&offers[2]);
+    assert_null(ls_sharing_begin(&sharings[3], NULL));
+    ls_helpers *helpers = ls_sharing_begin(&sharings[0], NULL);
+    ls_sharing_enter(&sharings[1]);
+    ls_sharing_enter(&sharings[2]);
     assert_int_equal(helpers->ready(helpers), 1);
-    assert_int_equal(atomic_load(&crew.owners), 1);
-    atomic_store(&offers[0].state, (uint_fast64_t)1 << 32 | 2); /* two parts to be taken */
-    assert_true(ls_offer_open(&offers[1]));
-    assert_false(ls_offer_open(&offers[2]));
-    assert_false(ls_offer_take(&offers[2]));
-    atomic_store(&offers[0].state, (uint_fast64_t)1 << 32);
-    ls_offer_leave(&offers[2]);
+    assert_int_equal(atomic_load(&team.owners), 1);
+    atomic_store(&sharings[0].state, (uint_fast64_t)1 << 32 | 2); /* two parts to be taken */
+    assert_true(ls_sharing_open(&sharings[1]));
+    assert_false(ls_sharing_open(&sharings[2]));
+    assert_false(ls_sharing_take(&sharings[2]));
+    atomic_store(&sharings[0].state, (uint_fast64_t)1 << 32);
+    ls_sharing_leave(&sharings[2]);
     assert_int_equal(helpers->ready(helpers), 1);
-    ls_offer_leave(&offers[1]);
-    ls_offer_end(&offers[3]);
-    ls_offer_end(&offers[0]);
-    assert_int_equal(atomic_load(&crew.owners), 0);
+    ls_sharing_leave(&sharings[1]);
+    ls_sharing_end(&sharings[3]);
+    ls_sharing_end(&sharings[0]);
+    assert_int_equal(atomic_load(&team.owners), 0);
 }
 
 int main(void)
