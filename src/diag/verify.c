@@ -255,7 +255,7 @@ static void choose(verifying *v, const ls_network *network, int *shard)
         shards += network->pending[i].feed->shards;
     *shard = (int)(v->trainer->verified++ % shards);
     int left = *shard;
-    const ls_share *part = network->pending;
+    const ls_microbatch *part = network->pending;
     while (left >= part->feed->shards)
         left -= part++->feed->shards;
     ls_feed_locate(part->feed);

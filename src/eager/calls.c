@@ -111,8 +111,8 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
             "the number of images, and a mean would be divided twice");
     if (check_version(trace->call) != LS_OK)
         return ls_status_of(session);
-    ls_share *pending = ls_grow(context, network->pending, network->n_pending, &network->pending_capacity, LEAST_PARTS,
-                                sizeof *pending, "a step's parts");
+    ls_microbatch *pending = ls_grow(context, network->pending, network->n_pending, &network->pending_capacity,
+                                     LEAST_PARTS, sizeof *pending, "a step's parts");
     if (!pending)
         return LS_OUT_OF_MEMORY;
     network->pending = pending;
@@ -135,11 +135,11 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
     uint64_t changes;
     ls_feed_changes(feed, false, &changes);
     network->gradient_is_there = false;
-    network->pending[network->n_pending++] = (ls_share){.feed = feed,
-                                                        .device = trace->call->device,
-                                                        .summary = summary,
-                                                        .loss = ls_tensor_hold(loss),
-                                                        .changes = changes};
+    network->pending[network->n_pending++] = (ls_microbatch){.feed = feed,
+                                                             .device = trace->call->device,
+                                                             .summary = summary,
+                                                             .loss = ls_tensor_hold(loss),
+                                                             .changes = changes};
     return LS_OK;
 }
 

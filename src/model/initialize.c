@@ -36,7 +36,7 @@ static void free_network(void *object)
     ls_streams_wait(session);
     ls_engine_free(network->engine); /* its cores, and with them the unit, are the session's */
     for (int i = 0; i < network->n_pending; i++)
-        ls_share_drop(&network->pending[i]);
+        ls_microbatch_drop(&network->pending[i]);
     ls_release(context, network->pending);
     ls_programs_free(session, network);
     ls_tensors_forget(session, network);

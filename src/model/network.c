@@ -2,13 +2,13 @@
 
 #include "exec/stream.h"
 
-void ls_share_drop(ls_share *part)
+void ls_microbatch_drop(ls_microbatch *microbatch)
 {
-    if (part->feed)
-        ls_feed_give(part->feed);
-    ls_array_drop(part->summary);
-    ls_tensor_drop(part->loss);
-    *part = (ls_share){.feed = NULL};
+    if (microbatch->feed)
+        ls_feed_give(microbatch->feed);
+    ls_array_drop(microbatch->summary);
+    ls_tensor_drop(microbatch->loss);
+    *microbatch = (ls_microbatch){.feed = NULL};
 }
 
 bool ls_network_apart(const ls_network *network)
@@ -159,7 +159,7 @@ ls_status ls_network_clear(ls_network *network)
 {
     ls_status status = ls_network_settle(network);
     for (int i = 0; i < network->n_pending; i++)
-        ls_share_drop(&network->pending[i]);
+        ls_microbatch_drop(&network->pending[i]);
     network->n_pending = 0;
     return status;
 }

@@ -14,13 +14,13 @@
 #include "nn/module.h"
 
 /* A backward pass that was asked for and not run yet: a part of the next step. */
-typedef struct ls_share {
+typedef struct ls_microbatch {
     ls_feed *feed;
     ls_device device;  /* that has to compute it; the host: any of the network's */
     ls_array *summary; /* {loss, correct} of the part */
     ls_tensor *loss;   /* that gets the summary when the part is handed in; held */
     uint64_t changes;  /* of the arrays it reads, when it was asked for */
-} ls_share;
+} ls_microbatch;
 
 typedef struct ls_network {
     ls_session *session; /* first: ls_session_of reads it */
@@ -45,7 +45,7 @@ typedef struct ls_network {
     ls_classes named; /* their names */
     int shard;        /* images */
     ls_recorded inference, training;
-    ls_share *pending;
+    ls_microbatch *pending;
     int n_pending, pending_capacity;
     uint64_t version;       /* how often the values were changed */
     bool gradient_is_there; /* the trainer has the gradient of the pending parts */
@@ -95,7 +95,7 @@ void ls_network_put(ls_network *network, float *memory, const float *from, size_
 ls_status ls_network_clear(ls_network *network); /* drops the pending parts */
 /* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
 ls_status ls_network_change(ls_network *network, const char *function);
-void ls_share_drop(ls_share *part);
+void ls_microbatch_drop(ls_microbatch *part);
 
 /* The program of a trace that calls a network, with plans for all kinds of its devices; see ls_program_of. */
 ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);

@@ -14,8 +14,8 @@ static void sum_statistics(ls_step_job *step)
     size_t n = network->flat.state;
     for (int j = step->first; j < step->first + step->mine; j++) {
         int local;
-        const ls_share *part = ls_step_share(step, j, &local);
-        int images = ls_feed_count(part->feed, local);
+        const ls_microbatch *microbatch = ls_step_microbatch(step, j, &local);
+        int images = ls_feed_count(microbatch->feed, local);
         float *row = step->statistics + (size_t)j * n;
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
@@ -53,17 +53,17 @@ static ls_report report_of(const ls_step_job *step)
 static void put_summaries(const ls_step_job *step)
 {
     int first = 0;
-    for (int i = 0; i < step->n_parts; i++) {
-        const ls_share *part = &step->parts[i];
-        int n = part->feed->shards;
+    for (int i = 0; i < step->n_microbatches; i++) {
+        const ls_microbatch *microbatch = &step->microbatches[i];
+        int n = microbatch->feed->shards;
         double correct = 0;
         for (int j = 0; j < n; j++) {
             step->losses[j] = step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_LOSS];
             correct += step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_CORRECT];
         }
         ls_tree_sum_doubles(step->losses, n);
-        part->summary->data[0] = (float)step->losses[0];
-        part->summary->data[1] = (float)correct;
+        microbatch->summary->data[0] = (float)step->losses[0];
+        microbatch->summary->data[1] = (float)correct;
         first += n;
     }
 }

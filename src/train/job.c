@@ -29,9 +29,9 @@ void ls_step_destroy(ls_step_job *step)
     if (!step->trainer)
         return;
     ls_context *context = &step->trainer->network->session->context;
-    for (int i = 0; i < step->n_parts; i++)
-        ls_share_drop(&step->parts[i]);
-    ls_release(context, step->parts);
+    for (int i = 0; i < step->n_microbatches; i++)
+        ls_microbatch_drop(&step->microbatches[i]);
+    ls_release(context, step->microbatches);
     ls_release(context, step->order);
     ls_release(context, step->pulled);
     ls_release(context, step->filled);
@@ -73,13 +73,13 @@ ls_status ls_step_reserve(ls_step_job *step, int shards)
     return step->shards_capacity < shards ? LS_OUT_OF_MEMORY : ls_tree_reserve(&step->tree, context, shards);
 }
 
-ls_share *ls_step_share(const ls_step_job *step, int j, int *local)
+ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local)
 {
-    ls_share *part = step->parts;
-    while (j >= part->feed->shards)
-        j -= part++->feed->shards;
+    ls_microbatch *microbatch = step->microbatches;
+    while (j >= microbatch->feed->shards)
+        j -= microbatch++->feed->shards;
     *local = j;
-    return part;
+    return microbatch;
 }
 
 void ls_step_wake(ls_step_job *step)
@@ -105,8 +105,8 @@ void ls_step_unseal(const ls_step_job *step)
 
 void ls_step_lose_summaries(const ls_step_job *step)
 {
-    for (int i = 0; i < step->n_parts; i++)
-        atomic_store(&step->parts[i].summary->lost, true);
+    for (int i = 0; i < step->n_microbatches; i++)
+        atomic_store(&step->microbatches[i].summary->lost, true);
 }
 
 void ls_step_drop(ls_step_job *step)

@@ -62,8 +62,8 @@ typedef struct ls_step_job {
     ls_job job;
     struct ls_trainer *trainer;
     /* set when handed in */
-    ls_share *parts; /* their shards follow one another */
-    int n_parts, parts_capacity;
+    ls_microbatch *microbatches; /* their shards follow one another */
+    int n_microbatches, microbatches_capacity;
     int64_t rows;
     int shards;
     ls_runs runs, hosts;   /* of places, and of groups of them */
@@ -148,7 +148,7 @@ void ls_step_destroy(ls_step_job *step);
 /* Makes room for shards; the step must be idle. */
 ls_status ls_step_reserve(ls_step_job *step, int shards);
 /* The part that shard j is of, and its number there. */
-ls_share *ls_step_share(const ls_step_job *step, int j, int *local);
+ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local);
 
 static inline bool ls_clips(const struct ls_trainer *trainer)
 {

@@ -58,7 +58,7 @@ int ls_pull(ls_step_job *step, ls_worker *worker)
     }
     for (int i = 0; i < step->mine; i++) {
         int j = step->order[i], local;
-        ls_device device = ls_step_share(step, j, &local)->device;
+        ls_device device = ls_step_microbatch(step, j, &local)->device;
         if (device.type != LS_HOST && !ls_same_device(device, worker->device) && !atomic_load(&worker->engine->n_lost))
             continue;
         if (atomic_exchange(&step->pulled[j], 1) == 0) {

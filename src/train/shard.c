@@ -177,8 +177,8 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
 {
     ls_network *network = step->trainer->network;
     int local, bucket;
-    const ls_share *part = ls_step_share(step, t->shard, &local);
-    const ls_plan *plan = ls_feed_plan(part->feed, worker->core);
+    const ls_microbatch *microbatch = ls_step_microbatch(step, t->shard, &local);
+    const ls_plan *plan = ls_feed_plan(microbatch->feed, worker->core);
     running r = {step, worker, t, false};
     const bool whole = worker->core->unit->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
@@ -201,7 +201,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
         ls_replica_bind_training(network, worker->core, &bindings);
         const ls_measuring measuring = ls_measure_by(step->profile);
         bindings.helpers = ls_sharing_begin(&worker->sharing, &measuring);
-        ls_feed_run(part->feed, local, worker->core, &bindings, (uint64_t)step->number,
+        ls_feed_run(microbatch->feed, local, worker->core, &bindings, (uint64_t)step->number,
                     at_once ? NULL : bucket_is_whole, &r);
         ls_sharing_end(&worker->sharing);
         bool finite = true;
@@ -211,7 +211,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
         if (!finite)
             atomic_store(&step->broken, 1);
     }
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(part->feed, local),
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(microbatch->feed, local),
                        t->measured);
     if (r.failed) {
         ls_engine_settle(worker);
@@ -219,7 +219,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
         return;
     }
     const double taken = ls_seconds() - t->measured;
-    ls_pull_note(worker, ls_feed_count(part->feed, local), taken);
+    ls_pull_note(worker, ls_feed_count(microbatch->feed, local), taken);
     if (step->trainer->paces)
         atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
     pthread_mutex_lock(&step->lock);

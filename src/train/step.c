@@ -123,8 +123,8 @@ void ls_step_submit(ls_step_job *step)
         atomic_store(&step->pulled[j], 0);
         step->filled[j] = 0;
     }
-    for (int i = 0; i < step->n_parts; i++)
-        ls_feed_locate(step->parts[i].feed);
+    for (int i = 0; i < step->n_microbatches; i++)
+        ls_feed_locate(step->microbatches[i].feed);
     atomic_store(&step->next, 0);
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);

@@ -225,24 +225,25 @@ static void order_pulls(ls_step_job *step, uint64_t seed)
 static ls_status take_parts(ls_step_job *step, ls_network *network)
 {
     ls_context *context = &network->session->context;
-    for (int i = 0; i < step->n_parts; i++) /* of the slot's step before */
-        ls_share_drop(&step->parts[i]);
-    step->n_parts = 0;
-    if (step->parts_capacity < network->n_pending) {
-        ls_release(context, step->parts);
-        step->parts = ls_alloc(context, (size_t)network->n_pending, sizeof *step->parts, "a step's parts");
-        step->parts_capacity = step->parts ? network->n_pending : 0;
-        if (!step->parts)
+    for (int i = 0; i < step->n_microbatches; i++) /* of the slot's step before */
+        ls_microbatch_drop(&step->microbatches[i]);
+    step->n_microbatches = 0;
+    if (step->microbatches_capacity < network->n_pending) {
+        ls_release(context, step->microbatches);
+        step->microbatches =
+            ls_alloc(context, (size_t)network->n_pending, sizeof *step->microbatches, "a step's parts");
+        step->microbatches_capacity = step->microbatches ? network->n_pending : 0;
+        if (!step->microbatches)
             return LS_OUT_OF_MEMORY;
     }
     step->rows = step->shards = 0;
     step->placed = false;
     for (int i = 0; i < network->n_pending; i++) {
-        ls_share *part = &step->parts[i];
-        *part = network->pending[i];
-        step->rows += part->feed->rows;
-        step->shards += part->feed->shards;
-        step->placed |= part->device.type != LS_HOST;
+        ls_microbatch *microbatch = &step->microbatches[i];
+        *microbatch = network->pending[i];
+        step->rows += microbatch->feed->rows;
+        step->shards += microbatch->feed->shards;
+        step->placed |= microbatch->device.type != LS_HOST;
     }
     return LS_OK;
 }
@@ -263,13 +264,13 @@ static ls_status measure(ls_step_job *step, const ls_network *network, ls_profil
 static void keep_parts(ls_step_job *step, ls_network *network)
 {
     network->n_pending = 0;
-    for (int i = 0; i < step->n_parts; i++) {
-        ls_tensor *loss = step->parts[i].loss;
+    for (int i = 0; i < step->n_microbatches; i++) {
+        ls_tensor *loss = step->microbatches[i].loss;
         if (loss && loss->fold && !loss->array)
-            loss->array = ls_array_hold(step->parts[i].summary);
-        step->parts[i].summary->in_step = true;
+            loss->array = ls_array_hold(step->microbatches[i].summary);
+        step->microbatches[i].summary->in_step = true;
         ls_tensor_drop(loss);
-        step->parts[i].loss = NULL;
+        step->microbatches[i].loss = NULL;
     }
 }
 
@@ -402,7 +403,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
         ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began, step->rows);
     step->how.stride = network->flat.trainable;
     order_pulls(step, session->options.shuffle_pulls);
-    step->n_parts = network->n_pending;
+    step->n_microbatches = network->n_pending;
     if (update)
         keep_parts(step, network);
     trainer->handed_in++;
@@ -456,7 +457,7 @@ static const float *gradient(ls_trainer *trainer)
     if (hand_in(trainer, false, "ls_grad") != LS_OK)
         return NULL;
     network->gradient_is_there = ls_network_settle(network) == LS_OK;
-    trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_parts = 0; /* they are pending still */
+    trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_microbatches = 0; /* they are pending still */
     return network->gradient_is_there ? seen_gradient(trainer) : NULL;
 }
 
