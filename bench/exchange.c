@@ -24,7 +24,7 @@ typedef struct bench {
     size_t floats, bucket;     /* of all, of a bucket */
     int buckets, first, slots; /* of the wire: the first, and how many a bucket has */
     ls_groups groups;
-    ls_runs ranks, hosts;
+    ls_partition ranks, hosts;
     ls_tree tree;
     float *sums[MOST_SHARDS], *rows, *out;
     ls_route *routes; /* [buckets] */
@@ -81,7 +81,7 @@ static void exchange(bench *b)
  * time. */
 static void fill(const bench *b)
 {
-    for (int i = 0; i < ls_runs_nodes(&b->ranks, b->groups.place); i++)
+    for (int i = 0; i < ls_partition_nodes(&b->ranks, b->groups.place); i++)
         for (size_t k = 0; k < b->floats; k++)
             b->sums[i][k] = (float)(k % 97) * (float)(b->groups.place + i + 1) * 1e-3f;
 }
@@ -107,14 +107,14 @@ static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shar
     }
     b->buckets = (int)((b->floats + b->bucket - 1) / b->bucket);
     ls_groups_make(&b->groups, context, cluster, host_ranks);
-    ls_runs_reserve(&b->ranks, context, ranks, leaves);
-    ls_runs_reserve(&b->hosts, context, b->groups.groups, leaves);
-    ls_runs_cut_groups(&b->ranks, &b->hosts, b->groups.first, NULL, leaves);
+    ls_partition_reserve(&b->ranks, context, ranks, leaves);
+    ls_partition_reserve(&b->hosts, context, b->groups.groups, leaves);
+    ls_partition_cut_groups(&b->ranks, &b->hosts, b->groups.first, NULL, leaves);
     ls_tree_reserve(&b->tree, context, leaves);
     ls_tree_reset(&b->tree, leaves);
     ls_route_hang(&b->tree, &b->groups, &b->ranks, &b->hosts);
     const int *nodes = b->ranks.nodes + b->ranks.first_node[b->groups.place];
-    for (int i = 0; i < ls_runs_nodes(&b->ranks, b->groups.place); i++) {
+    for (int i = 0; i < ls_partition_nodes(&b->ranks, b->groups.place); i++) {
         b->tree.buffer[nodes[i]] = i;
         b->sums[i] = memory(b->floats, sizeof(float));
     }
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     prepare(&b, &context, cluster, shards, host_ranks);
-    int nodes = ls_runs_nodes(&b.ranks, b.groups.place), wrong = 0;
+    int nodes = ls_partition_nodes(&b.ranks, b.groups.place), wrong = 0;
     float *sum = memory(b.floats, sizeof *sum);
     double ours = 1e9, theirs = 1e9;
     for (int k = 0; k < RUNS; k++) {

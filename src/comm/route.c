@@ -41,18 +41,18 @@ void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes)
 /* ---- Rows ---- */
 
 /* Nodes of the group's other members, and of the other groups. */
-static int near_nodes(const ls_groups *groups, const ls_runs *ranks)
+static int near_nodes(const ls_groups *groups, const ls_partition *ranks)
 {
     int first = groups->first[groups->group], end = groups->first[groups->group + 1];
-    return ranks->first_node[end] - ranks->first_node[first] - ls_runs_nodes(ranks, groups->place);
+    return ranks->first_node[end] - ranks->first_node[first] - ls_partition_nodes(ranks, groups->place);
 }
 
-static int far_nodes(const ls_groups *groups, const ls_runs *hosts)
+static int far_nodes(const ls_groups *groups, const ls_partition *hosts)
 {
-    return hosts->first_node[hosts->parts] - ls_runs_nodes(hosts, groups->group);
+    return hosts->first_node[hosts->parts] - ls_partition_nodes(hosts, groups->group);
 }
 
-void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts)
+void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts)
 {
     int near = LS_TREE_ROW, far = LS_TREE_FAR;
     for (int p = groups->first[groups->group]; p < groups->first[groups->group + 1]; p++)
@@ -75,10 +75,10 @@ size_t ls_route_lay(ls_route *route, float *rows)
     return near + far;
 }
 
-int ls_route_slots(const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts)
+int ls_route_slots(const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts)
 {
-    int join = near_nodes(groups, ranks) + ls_runs_nodes(ranks, groups->place) * groups->columns;
-    int send = far_nodes(groups, hosts) + ls_runs_nodes(hosts, groups->group) * groups->groups;
+    int join = near_nodes(groups, ranks) + ls_partition_nodes(ranks, groups->place) * groups->columns;
+    int send = far_nodes(groups, hosts) + ls_partition_nodes(hosts, groups->group) * groups->groups;
     int gather = 2 * groups->groups + 2 * ls_groups_members(groups, groups->group);
     return join + send + gather;
 }
@@ -115,14 +115,14 @@ static void sum_run(const ls_route *route, int node, size_t begin, size_t end, l
 }
 
 /* Over each node of a part, but for the run that a later sum takes in. */
-static void sum_nodes(const ls_route *route, const ls_runs *runs, int part, ls_bucket slice, ls_bucket later,
+static void sum_nodes(const ls_route *route, const ls_partition *partition, int part, ls_bucket slice, ls_bucket later,
                       ls_unit *unit)
 {
     if (later.begin >= later.end || later.end <= slice.begin || later.begin >= slice.end)
         later = (ls_bucket){slice.end, slice.end}; /* not here */
-    for (int i = runs->first_node[part]; i < runs->first_node[part + 1]; i++) {
-        sum_run(route, runs->nodes[i], slice.begin, later.begin, unit);
-        sum_run(route, runs->nodes[i], later.end, slice.end, unit);
+    for (int i = partition->first_node[part]; i < partition->first_node[part + 1]; i++) {
+        sum_run(route, partition->nodes[i], slice.begin, later.begin, unit);
+        sum_run(route, partition->nodes[i], later.end, slice.end, unit);
     }
 }
 
@@ -141,11 +141,11 @@ void ls_route_combine(const ls_route *route, ls_bucket slice, ls_unit *unit)
 bool ls_route_join(const ls_route *route, ls_posting posting)
 {
     const ls_groups *groups = route->groups;
-    const ls_runs *ranks = route->ranks;
+    const ls_partition *ranks = route->ranks;
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
     float *row = route->near;
     for (int p = first; row && p < end; p++)
-        for (int i = 0; p != groups->place && i < ls_runs_nodes(ranks, p); i++, row += floats_of(route->stripe))
+        for (int i = 0; p != groups->place && i < ls_partition_nodes(ranks, p); i++, row += floats_of(route->stripe))
             ls_post_receive(&posting, groups->rank[p], row, bytes_of(route->stripe));
     for (int i = ranks->first_node[groups->place]; i < ranks->first_node[groups->place + 1]; i++) {
         const float *sum = route->buffers[ls_tree_first_buffer(route->tree, ranks->nodes[i])];
@@ -161,11 +161,11 @@ bool ls_route_join(const ls_route *route, ls_posting posting)
 bool ls_route_send(const ls_route *route, ls_posting posting)
 {
     const ls_groups *groups = route->groups;
-    const ls_runs *hosts = route->hosts;
+    const ls_partition *hosts = route->hosts;
     const int member = groups->member;
     float *row = route->far;
     for (int g = 0; row && g < groups->groups; g++)
-        for (int i = 0; g != groups->group && i < ls_runs_nodes(hosts, g); i++, row += floats_of(route->piece))
+        for (int i = 0; g != groups->group && i < ls_partition_nodes(hosts, g); i++, row += floats_of(route->piece))
             ls_post_receive(&posting, rank_of(groups, g, member), row, bytes_of(route->piece));
     for (int i = hosts->first_node[groups->group]; i < hosts->first_node[groups->group + 1]; i++) {
         int buffer = ls_tree_first_buffer(route->tree, hosts->nodes[i]);

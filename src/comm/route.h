@@ -14,13 +14,13 @@
 #define LS_COMM_ROUTE_H
 
 #include "comm/groups.h"
-#include "comm/runs.h"
+#include "comm/partition.h"
 
 #include <lockstep_cluster.h>
 
 typedef struct ls_route {
     const ls_groups *groups;
-    const ls_runs *ranks, *hosts; /* the runs of places, and of groups */
+    const ls_partition *ranks, *hosts; /* the runs of places, and of groups */
     const ls_tree *tree;
     ls_bucket bucket, stripe, piece; /* the last two are this rank's, or empty */
     float *const *buffers;           /* sums over this rank's shards */
@@ -40,14 +40,14 @@ void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
 void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes);
 
 /* Tells the tree which nodes' sums come from other ranks, after it was reset. */
-void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts);
+void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
 
 /* Sets stripe and piece, and near and far to `rows`, which may be NULL so far. Returns how many floats they need
  * there. */
 size_t ls_route_lay(ls_route *route, float *rows);
 
 /* How many slots the transfers of any one stage of a bucket need. */
-int ls_route_slots(const ls_groups *groups, const ls_runs *ranks, const ls_runs *hosts);
+int ls_route_slots(const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
 
 /* Within a slice, one of the bucket and one of the stripe. */
 void ls_route_give(const ls_route *route, ls_bucket slice, ls_unit *unit);

@@ -6,7 +6,7 @@
 
 #include "base/environment.h"
 #include "cluster/cluster.h"
-#include "comm/runs.h"
+#include "comm/partition.h"
 #include "data/data.h"
 #include "eager/batches.h"
 #include "eager/calls.h"
@@ -24,7 +24,7 @@ typedef struct pass {
     atomic_int next; /* of this rank's */
     atomic_int left; /* that are not finished */
     int end;
-    ls_runs runs;
+    ls_partition partition;
     size_t *begin; /* [ranks + 1] of what is gathered */
 } pass;
 
@@ -105,12 +105,12 @@ static ls_status cut(pass *p, ls_context *context, ls_cluster *cluster)
 {
     int ranks = ls_cluster_ranks(cluster), rank = ls_cluster_rank(cluster);
     p->begin = ls_alloc(context, (size_t)ranks + 1, sizeof *p->begin, "the ranks' shards");
-    if (!p->begin || ls_runs_reserve(&p->runs, context, ranks, p->feed->shards) != LS_OK)
+    if (!p->begin || ls_partition_reserve(&p->partition, context, ranks, p->feed->shards) != LS_OK)
         return LS_OUT_OF_MEMORY;
-    ls_runs_cut(&p->runs, p->feed->shards);
-    atomic_store(&p->next, p->runs.begin[rank]);
-    p->end = p->runs.begin[rank + 1];
-    atomic_store(&p->left, p->end - p->runs.begin[rank]);
+    ls_partition_cut(&p->partition, p->feed->shards);
+    atomic_store(&p->next, p->partition.begin[rank]);
+    p->end = p->partition.begin[rank + 1];
+    atomic_store(&p->left, p->end - p->partition.begin[rank]);
     return LS_OK;
 }
 
@@ -120,12 +120,12 @@ static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
     ls_status status = LS_OK;
     if (!cluster)
         return LS_OK;
-    for (int r = 0; r <= p->runs.parts; r++)
-        p->begin[r] = (size_t)p->runs.begin[r] * LS_METRICS * sizeof(float);
+    for (int r = 0; r <= p->partition.parts; r++)
+        p->begin[r] = (size_t)p->partition.begin[r] * LS_METRICS * sizeof(float);
     if (p->metrics)
         status = ls_cluster_gather(cluster, context, p->metrics, p->begin);
-    for (int r = 0; r <= p->runs.parts; r++) {
-        int64_t row = (int64_t)p->runs.begin[r] * p->feed->shard;
+    for (int r = 0; r <= p->partition.parts; r++) {
+        int64_t row = (int64_t)p->partition.begin[r] * p->feed->shard;
         row = row < p->feed->rows ? row : p->feed->rows;
         p->begin[r] = (size_t)row * (size_t)p->feed->program->output_numbers * sizeof(float);
     }
@@ -163,7 +163,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
         if (ls_cluster_heed(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
             *metrics = sum_metrics(&p, losses);
     }
-    ls_runs_destroy(&p.runs, context);
+    ls_partition_destroy(&p.partition, context);
     ls_release(context, p.begin);
     if (p.feed)
         ls_feed_give(p.feed);

@@ -20,7 +20,8 @@ static void sum_statistics(ls_step_job *step)
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
     }
-    ls_runs_sum(step->first, step->first + step->mine, step->shards, NULL, step->statistics, n, ls_backend_ref()->add);
+    ls_partition_sum(step->first, step->first + step->mine, step->shards, NULL, step->statistics, n,
+                     ls_backend_ref()->add);
 }
 
 /* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
@@ -90,7 +91,7 @@ static void raise_broken(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
-    for (int p = 0; p < step->runs.parts; p++)
+    for (int p = 0; p < step->partition.parts; p++)
         if (step->told[p].flags & LS_FLAG_FAILED) {
             int rank = step->trainer->groups.rank[p];
             ls_raise(context, LS_IO, "step %lld: rank %d on host %s failed; see its own message",
@@ -129,7 +130,7 @@ static void decide(ls_step_job *step)
     ls_network *network = trainer->network;
     ls_step_unseal(step);
     step->asked = 0;
-    for (int p = 0; p < step->runs.parts; p++) {
+    for (int p = 0; p < step->partition.parts; p++) {
         int asked = (int)(step->told[p].flags / LS_FLAG_ASKED);
         step->asked = asked > step->asked ? asked : step->asked;
         if (step->told[p].flags % LS_FLAG_ASKED)

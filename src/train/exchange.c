@@ -57,14 +57,15 @@ static ls_status cut(ls_step_job *step)
     ls_context *context = &trainer->session->context;
     const ls_groups *groups = &trainer->groups;
     const bool paced = trainer->paces && trainer->handed_in >= LAST_MEASURED + LS_DEPTH;
-    if (ls_runs_reserve(&step->runs, context, groups->ranks, step->shards) != LS_OK ||
-        ls_runs_reserve(&step->hosts, context, groups->groups, step->shards) != LS_OK)
+    if (ls_partition_reserve(&step->partition, context, groups->ranks, step->shards) != LS_OK ||
+        ls_partition_reserve(&step->hosts, context, groups->groups, step->shards) != LS_OK)
         return LS_OUT_OF_MEMORY;
-    if (step->runs.leaves != step->shards || step->paced != paced)
-        ls_runs_cut_groups(&step->runs, &step->hosts, groups->first, paced ? trainer->paces : NULL, step->shards);
+    if (step->partition.leaves != step->shards || step->paced != paced)
+        ls_partition_cut_groups(&step->partition, &step->hosts, groups->first, paced ? trainer->paces : NULL,
+                                step->shards);
     step->paced = paced;
-    step->first = step->runs.begin[groups->place];
-    step->mine = step->runs.begin[groups->place + 1] - step->first;
+    step->first = step->partition.begin[groups->place];
+    step->mine = step->partition.begin[groups->place + 1] - step->first;
     return LS_OK;
 }
 
@@ -77,7 +78,7 @@ static size_t lay_routes(ls_step_job *step, float *rows)
     for (int b = 0; b < flat->n_buckets; b++) {
         ls_route *route = &step->routes[b];
         *route = (ls_route){.groups = &trainer->groups,
-                            .ranks = &step->runs,
+                            .ranks = &step->partition,
                             .hosts = &step->hosts,
                             .tree = &step->tree,
                             .buffers = trainer->pool,
@@ -98,13 +99,13 @@ ls_status ls_exchange_reserve(ls_step_job *step)
         return LS_OUT_OF_MEMORY;
     step->turn = trainer->handed_in;
     if (!step->told)
-        step->told = ls_alloc(context, (size_t)step->runs.parts, sizeof *step->told, "what the ranks tell");
+        step->told = ls_alloc(context, (size_t)step->partition.parts, sizeof *step->told, "what the ranks tell");
     if (!step->routes)
         step->routes = ls_alloc(context, buckets, sizeof *step->routes, "the buckets' routes");
     if (!step->told || !step->routes)
         return LS_OUT_OF_MEMORY;
     size_t floats = lay_routes(step, NULL);
-    if (step->runs.parts == 1)
+    if (step->partition.parts == 1)
         return ls_status_of(network->session);
     ls_exchange_take_wire(trainer);
     if (floats > trainer->rows_floats) {
@@ -116,7 +117,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
             return LS_OUT_OF_MEMORY;
     }
     const ls_groups *groups = &trainer->groups;
-    step->slots = ls_route_slots(groups, &step->runs, &step->hosts) +
+    step->slots = ls_route_slots(groups, &step->partition, &step->hosts) +
                   4 * (groups->groups + ls_groups_members(groups, groups->group));
     return ls_cluster_reserve(cluster, context, step->slots * (network->flat.n_buckets + 1), &step->first_slot);
 }
@@ -124,7 +125,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
 /* By whoever has the cluster's lock. */
 static void cancel(const ls_step_job *step)
 {
-    if (step->runs.parts > 1)
+    if (step->partition.parts > 1)
         ls_cluster_cancel(cluster_of(step), step->first_slot,
                           step->slots * (step->trainer->network->flat.n_buckets + 1));
 }
@@ -142,15 +143,15 @@ void ls_exchange_begin(ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
     lay_routes(step, step->trainer->rows);
-    ls_route_hang(&step->tree, &step->trainer->groups, &step->runs, &step->hosts);
-    step->to_move = step->runs.parts == 1 ? 0 : 1 + (network->joined ? 0 : network->flat.n_buckets);
+    ls_route_hang(&step->tree, &step->trainer->groups, &step->partition, &step->hosts);
+    step->to_move = step->partition.parts == 1 ? 0 : 1 + (network->joined ? 0 : network->flat.n_buckets);
     atomic_store(&step->end, LS_FILLING);
     atomic_store(&step->computing, 0);
 }
 
 ls_stage ls_exchange_filled(const ls_step_job *step)
 {
-    if (step->runs.parts == 1)
+    if (step->partition.parts == 1)
         return LS_REDUCING;
     if (step->trainer->network->joined)
         return LS_PASSING;
@@ -167,7 +168,7 @@ bool ls_exchange_end(ls_step_job *step)
                                           .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
                                                    (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
                                                    LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
-    if (step->runs.parts == 1)
+    if (step->partition.parts == 1)
         return true;
     atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
     return false;
@@ -183,7 +184,7 @@ void ls_exchange_learn(ls_step_job *step)
     ls_pace *paces = step->trainer->paces;
     if (!ls_exchange_measures(step) || step->turn < FIRST_MEASURED)
         return;
-    for (int p = 0; p < step->runs.parts; p++) {
+    for (int p = 0; p < step->partition.parts; p++) {
         const ls_pace *pace = &step->told[p].pace;
         paces[p] = (ls_pace){paces[p].seconds + pace->seconds, paces[p].shards + pace->shards, pace->at_once};
     }
@@ -202,17 +203,17 @@ static void give(ls_posting *posting, int peer, void *data, size_t bytes)
  * shard's row. */
 static void move_told(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
 {
-    const size_t shard = (size_t)step->runs.begin[first], last = (size_t)step->runs.begin[end];
+    const size_t shard = (size_t)step->partition.begin[first], last = (size_t)step->partition.begin[end];
     move(posting, peer, step->told + first, (size_t)(end - first) * sizeof *step->told);
     move(posting, peer, step->metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
 }
 
-static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, const ls_runs *runs, int part,
+static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, const ls_partition *partition, int part,
                        mover *move)
 {
     const size_t state = step->trainer->network->flat.state;
-    for (int i = runs->first_node[part]; i < runs->first_node[part + 1]; i++) {
-        size_t row = (size_t)ls_tree_first_leaf(&step->tree, runs->nodes[i]);
+    for (int i = partition->first_node[part]; i < partition->first_node[part + 1]; i++) {
+        size_t row = (size_t)ls_tree_first_leaf(&step->tree, partition->nodes[i]);
         move(posting, peer, step->statistics + row * state, state * sizeof(float));
     }
 }
@@ -224,11 +225,11 @@ static bool join_end(const ls_step_job *step, ls_posting posting)
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
     for (int p = first + 1; leads(groups) && p < end; p++) {
         move_told(step, &posting, groups->rank[p], p, p + 1, ls_post_receive);
-        move_nodes(step, &posting, groups->rank[p], &step->runs, p, ls_post_receive);
+        move_nodes(step, &posting, groups->rank[p], &step->partition, p, ls_post_receive);
     }
     if (!leads(groups)) {
         move_told(step, &posting, groups->rank[first], groups->place, groups->place + 1, give);
-        move_nodes(step, &posting, groups->rank[first], &step->runs, groups->place, give);
+        move_nodes(step, &posting, groups->rank[first], &step->partition, groups->place, give);
     }
     return posting.good;
 }
@@ -274,8 +275,8 @@ static void sum_end(ls_step_job *step, bool across)
     int begin = across ? 0 : step->hosts.begin[groups->group];
     int end = across ? step->shards : step->hosts.begin[groups->group + 1];
     if (leads(groups))
-        ls_runs_sum(begin, end, step->shards, across ? &step->hosts : &step->runs, step->statistics,
-                    network->flat.state, ls_backend_ref()->add);
+        ls_partition_sum(begin, end, step->shards, across ? &step->hosts : &step->partition, step->statistics,
+                         network->flat.state, ls_backend_ref()->add);
 }
 
 /* ---- Stages; the caller holds the cluster's lock ---- */
@@ -395,7 +396,7 @@ void ls_exchange_look(ls_step_job *step)
 ls_advance ls_exchange_advance(ls_step_job *step)
 {
     ls_cluster *cluster = cluster_of(step);
-    if (step->runs.parts == 1 || pthread_mutex_trylock(&cluster->lock) != 0)
+    if (step->partition.parts == 1 || pthread_mutex_trylock(&cluster->lock) != 0)
         return LS_STILL;
     const int last = step->trainer->network->flat.n_buckets;
     bool moved = false, over = false, lost = false;
@@ -434,7 +435,7 @@ static bool under_way(int stage)
 
 bool ls_exchange_under_way(const ls_step_job *step)
 {
-    bool any = step->runs.parts > 1 && under_way(atomic_load(&step->end));
+    bool any = step->partition.parts > 1 && under_way(atomic_load(&step->end));
     for (int b = 0; b < step->trainer->network->flat.n_buckets && !any; b++)
         any = under_way(atomic_load(&step->stage[b]));
     return any;
@@ -493,7 +494,7 @@ bool ls_balanced(ls_trainer *trainer, int shards[])
     if (!trainer || !trainer->handed_in)
         return false;
     const ls_step_job *step = &trainer->steps[(trainer->handed_in - 1) % LS_DEPTH];
-    for (int p = 0; step->paced && shards && p < step->runs.parts; p++)
-        shards[trainer->groups.rank[p]] = step->runs.begin[p + 1] - step->runs.begin[p];
+    for (int p = 0; step->paced && shards && p < step->partition.parts; p++)
+        shards[trainer->groups.rank[p]] = step->partition.begin[p + 1] - step->partition.begin[p];
     return step->paced;
 }

@@ -41,8 +41,8 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->metrics);
     ls_release(context, step->losses);
     ls_tree_destroy(&step->tree, context);
-    ls_runs_destroy(&step->runs, context);
-    ls_runs_destroy(&step->hosts, context);
+    ls_partition_destroy(&step->partition, context);
+    ls_partition_destroy(&step->hosts, context);
     ls_release(context, step->told);
     ls_release(context, step->routes);
     pthread_cond_destroy(&step->changed);

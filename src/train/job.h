@@ -66,14 +66,14 @@ typedef struct ls_step_job {
     int n_microbatches, microbatches_capacity;
     int64_t rows;
     int shards;
-    ls_runs runs, hosts;   /* of places, and of groups of them */
-    int64_t turn;          /* steps of the trainer before this one */
-    bool paced;            /* cut by what the ranks compute */
-    ls_route *routes;      /* [buckets] */
-    int first, mine;       /* this rank's shards are [first, first + mine) */
-    int first_slot, slots; /* of the wire; how many a bucket has */
-    int *order;            /* [mine] in which they are pulled */
-    bool placed;           /* some shards belong to a device */
+    ls_partition partition, hosts; /* of places, and of groups of them */
+    int64_t turn;                  /* steps of the trainer before this one */
+    bool paced;                    /* cut by what the ranks compute */
+    ls_route *routes;              /* [buckets] */
+    int first, mine;               /* this rank's shards are [first, first + mine) */
+    int first_slot, slots;         /* of the wire; how many a bucket has */
+    int *order;                    /* [mine] in which they are pulled */
+    bool placed;                   /* some shards belong to a device */
     ls_update how;
     int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */

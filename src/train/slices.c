@@ -154,7 +154,7 @@ static bool take(ls_step_job *step, ls_worker *worker)
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last;
         int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
-        if (last && step->runs.parts > 1) {
+        if (last && step->partition.parts > 1) {
             atomic_store(&step->stage[b], stage + 1); /* to be sent */
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }

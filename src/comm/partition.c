@@ -1,33 +1,33 @@
-#include "comm/runs.h"
+#include "comm/partition.h"
 
 #include <math.h>
 
-ls_status ls_runs_reserve(ls_runs *runs, ls_context *context, int parts, int leaves)
+ls_status ls_partition_reserve(ls_partition *partition, ls_context *context, int parts, int leaves)
 {
-    if (runs->parts == parts && runs->capacity >= leaves)
+    if (partition->parts == parts && partition->capacity >= leaves)
         return LS_OK;
-    ls_runs_destroy(runs, context);
+    ls_partition_destroy(partition, context);
     const size_t n = (size_t)parts;
-    runs->begin = ls_alloc(context, n + 1, sizeof *runs->begin, "the ranks' shards");
-    runs->first_node = ls_alloc(context, n + 1, sizeof *runs->first_node, "the ranks' shards");
-    runs->most = ls_alloc(context, n, sizeof *runs->most, "the ranks' shards");
-    runs->least = ls_alloc(context, n, sizeof *runs->least, "the ranks' shards");
-    runs->nodes = ls_alloc(context, (size_t)leaves, sizeof *runs->nodes, "the ranks' shards");
-    if (!runs->begin || !runs->first_node || !runs->most || !runs->least || !runs->nodes)
+    partition->begin = ls_alloc(context, n + 1, sizeof *partition->begin, "the ranks' shards");
+    partition->first_node = ls_alloc(context, n + 1, sizeof *partition->first_node, "the ranks' shards");
+    partition->most = ls_alloc(context, n, sizeof *partition->most, "the ranks' shards");
+    partition->least = ls_alloc(context, n, sizeof *partition->least, "the ranks' shards");
+    partition->nodes = ls_alloc(context, (size_t)leaves, sizeof *partition->nodes, "the ranks' shards");
+    if (!partition->begin || !partition->first_node || !partition->most || !partition->least || !partition->nodes)
         return LS_OUT_OF_MEMORY;
-    runs->parts = parts;
-    runs->capacity = leaves;
+    partition->parts = parts;
+    partition->capacity = leaves;
     return LS_OK;
 }
 
-void ls_runs_destroy(ls_runs *runs, ls_context *context)
+void ls_partition_destroy(ls_partition *partition, ls_context *context)
 {
-    ls_release(context, runs->begin);
-    ls_release(context, runs->first_node);
-    ls_release(context, runs->most);
-    ls_release(context, runs->least);
-    ls_release(context, runs->nodes);
-    *runs = (ls_runs){.parts = 0};
+    ls_release(context, partition->begin);
+    ls_release(context, partition->first_node);
+    ls_release(context, partition->most);
+    ls_release(context, partition->least);
+    ls_release(context, partition->nodes);
+    *partition = (ls_partition){.parts = 0};
 }
 
 /* The number from `low` to `high` that the most halvings divide. */
@@ -56,35 +56,36 @@ static int cover(int node, int low, int high, int leaves, int begin, int end, in
     return n + cover(2 * node + 1, middle, high, leaves, begin, end, nodes + n);
 }
 
-static void find_nodes(ls_runs *runs, int leaves)
+static void find_nodes(ls_partition *partition, int leaves)
 {
     int size = 1, n = 0;
     while (size < leaves)
         size *= 2;
-    runs->leaves = leaves;
-    for (int p = 0; p < runs->parts; p++) {
-        runs->first_node[p] = n;
-        n += cover(1, 0, size, leaves, runs->begin[p], runs->begin[p + 1], runs->nodes + n);
+    partition->leaves = leaves;
+    for (int p = 0; p < partition->parts; p++) {
+        partition->first_node[p] = n;
+        n += cover(1, 0, size, leaves, partition->begin[p], partition->begin[p + 1], partition->nodes + n);
     }
-    runs->first_node[runs->parts] = n;
+    partition->first_node[partition->parts] = n;
 }
 
 /* Ends the runs of parts [first, end), within their limits, where the first of them begins and the last one ends. Where
  * there are fewer shards than ranks the first have them. */
-static void cut(ls_runs *runs, int first, int end, bool scarce)
+static void cut(ls_partition *partition, int first, int end, bool scarce)
 {
     int64_t most = 0, least = 0; /* of the parts behind */
     for (int p = first; p < end; p++) {
-        most += runs->most[p];
-        least += runs->least[p];
+        most += partition->most[p];
+        least += partition->least[p];
     }
     for (int p = first; p < end - 1; p++) {
-        most -= runs->most[p];
-        least -= runs->least[p];
-        int64_t low = (int64_t)runs->begin[p] + runs->least[p], high = (int64_t)runs->begin[p] + runs->most[p];
-        low = low < runs->begin[end] - most ? runs->begin[end] - most : low;
-        high = high > runs->begin[end] - least ? runs->begin[end] - least : high;
-        runs->begin[p + 1] = scarce ? (int)high : roundest((int)low, (int)high);
+        most -= partition->most[p];
+        least -= partition->least[p];
+        int64_t low = (int64_t)partition->begin[p] + partition->least[p],
+                high = (int64_t)partition->begin[p] + partition->most[p];
+        low = low < partition->begin[end] - most ? partition->begin[end] - most : low;
+        high = high > partition->begin[end] - least ? partition->begin[end] - least : high;
+        partition->begin[p + 1] = scarce ? (int)high : roundest((int)low, (int)high);
     }
 }
 
@@ -98,11 +99,11 @@ static int finished(const ls_pace *pace, double time, double average, int leaves
 
 /* Limits by which all are ready at about the same time: the shortest time in which the ranks together finish all
  * shards. */
-static void limit_by_pace(ls_runs *runs, const ls_pace *paces, int leaves)
+static void limit_by_pace(ls_partition *partition, const ls_pace *paces, int leaves)
 {
     double average = 0, slowest = 0, least = 0;
     int known = 0;
-    for (int p = 0; p < runs->parts; p++)
+    for (int p = 0; p < partition->parts; p++)
         if (paces[p].shards > 0 && paces[p].seconds > 0) {
             double each = paces[p].seconds / paces[p].shards;
             average += each;
@@ -114,37 +115,38 @@ static void limit_by_pace(ls_runs *runs, const ls_pace *paces, int leaves)
     for (int i = 0; i < 64; i++) {
         double time = (least + most) / 2;
         int64_t all = 0;
-        for (int p = 0; p < runs->parts; p++)
+        for (int p = 0; p < partition->parts; p++)
             all += finished(&paces[p], time, average, leaves);
         if (all >= leaves)
             most = time;
         else
             least = time;
     }
-    for (int p = 0; p < runs->parts; p++)
-        runs->most[p] = finished(&paces[p], most, average, leaves);
+    for (int p = 0; p < partition->parts; p++)
+        partition->most[p] = finished(&paces[p], most, average, leaves);
 }
 
-static void limit(ls_runs *runs, const ls_pace *paces, int leaves)
+static void limit(ls_partition *partition, const ls_pace *paces, int leaves)
 {
-    for (int p = 0; p < runs->parts; p++)
-        runs->most[p] = (leaves - 1) / runs->parts + 1;
+    for (int p = 0; p < partition->parts; p++)
+        partition->most[p] = (leaves - 1) / partition->parts + 1;
     if (paces)
-        limit_by_pace(runs, paces, leaves);
-    for (int p = 0; p < runs->parts; p++)
-        runs->least[p] = leaves >= runs->parts && runs->most[p] > 0;
+        limit_by_pace(partition, paces, leaves);
+    for (int p = 0; p < partition->parts; p++)
+        partition->least[p] = leaves >= partition->parts && partition->most[p] > 0;
 }
 
-void ls_runs_cut(ls_runs *runs, int leaves)
+void ls_partition_cut(ls_partition *partition, int leaves)
 {
-    limit(runs, NULL, leaves);
-    runs->begin[0] = 0;
-    runs->begin[runs->parts] = leaves;
-    cut(runs, 0, runs->parts, leaves < runs->parts);
-    find_nodes(runs, leaves);
+    limit(partition, NULL, leaves);
+    partition->begin[0] = 0;
+    partition->begin[partition->parts] = leaves;
+    cut(partition, 0, partition->parts, leaves < partition->parts);
+    find_nodes(partition, leaves);
 }
 
-void ls_runs_cut_groups(ls_runs *ranks, ls_runs *groups, const int first[], const ls_pace *paces, int leaves)
+void ls_partition_cut_groups(ls_partition *ranks, ls_partition *groups, const int first[], const ls_pace *paces,
+                             int leaves)
 {
     const bool scarce = leaves < ranks->parts;
     limit(ranks, paces, leaves);
@@ -167,12 +169,12 @@ void ls_runs_cut_groups(ls_runs *ranks, ls_runs *groups, const int first[], cons
     find_nodes(ranks, leaves);
 }
 
-int ls_runs_owner(const ls_runs *runs, int leaf)
+int ls_partition_owner(const ls_partition *partition, int leaf)
 {
-    int low = 0, high = runs->parts; /* begin[low] <= leaf < begin[high] */
+    int low = 0, high = partition->parts; /* begin[low] <= leaf < begin[high] */
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if (runs->begin[middle] <= leaf)
+        if (partition->begin[middle] <= leaf)
             low = middle;
         else
             high = middle;
@@ -180,12 +182,13 @@ int ls_runs_owner(const ls_runs *runs, int leaf)
     return low;
 }
 
-void ls_runs_sum(int begin, int end, int leaves, const ls_runs *done, float *rows, size_t n, ls_add_kernel *add)
+void ls_partition_sum(int begin, int end, int leaves, const ls_partition *done, float *rows, size_t n,
+                      ls_add_kernel *add)
 {
     for (int gap = 1; gap < leaves; gap *= 2)
         for (int i = 0; i + gap < leaves; i += 2 * gap) {
             int last = i + 2 * gap <= leaves ? i + 2 * gap - 1 : leaves - 1;
-            if (i < begin || last >= end || (done && last < done->begin[ls_runs_owner(done, i) + 1]))
+            if (i < begin || last >= end || (done && last < done->begin[ls_partition_owner(done, i) + 1]))
                 continue;
             add(rows + (size_t)i * n, rows + (size_t)i * n, rows + (size_t)(i + gap) * n, n);
         }

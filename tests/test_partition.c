@@ -3,37 +3,38 @@
 
 #include "cluster/cluster.h"
 #include "comm/groups.h"
-#include "comm/runs.h"
+#include "comm/partition.h"
 #include "comm/tree.h"
 #include "support.h"
 
 /* Runs follow one another over all shards, and each consists of its nodes, of which no two, and none with nothing
  * beside it, are one higher up. */
-static void check_runs(const ls_runs *runs, int leaves)
+static void check_runs(const ls_partition *partition, int leaves)
 {
     int size = 1, next = 0;
     while (size < leaves)
         size *= 2;
-    assert_int_equal(runs->begin[0], 0);
-    assert_int_equal(runs->begin[runs->parts], leaves);
-    for (int p = 0; p < runs->parts; p++) {
-        assert_true(runs->begin[p] <= runs->begin[p + 1]);
-        for (int i = runs->first_node[p]; i < runs->first_node[p + 1]; i++) {
-            int low = runs->nodes[i], high = runs->nodes[i] + 1;
+    assert_int_equal(partition->begin[0], 0);
+    assert_int_equal(partition->begin[partition->parts], leaves);
+    for (int p = 0; p < partition->parts; p++) {
+        assert_true(partition->begin[p] <= partition->begin[p + 1]);
+        for (int i = partition->first_node[p]; i < partition->first_node[p + 1]; i++) {
+            int low = partition->nodes[i], high = partition->nodes[i] + 1;
             for (; low < size; low *= 2)
                 high *= 2;
             assert_int_equal(low - size, next);
-            if (runs->nodes[i] > 1 && runs->nodes[i] % 2 == 0) { /* the left one of two */
+            if (partition->nodes[i] > 1 && partition->nodes[i] % 2 == 0) { /* the left one of two */
                 assert_true(high - size < leaves);
-                assert_true(i + 1 == runs->first_node[p + 1] || runs->nodes[i + 1] != runs->nodes[i] + 1);
+                assert_true(i + 1 == partition->first_node[p + 1] ||
+                            partition->nodes[i + 1] != partition->nodes[i] + 1);
             }
             next = high - size < leaves ? high - size : leaves;
         }
-        assert_int_equal(next, runs->begin[p + 1]);
+        assert_int_equal(next, partition->begin[p + 1]);
     }
     for (int j = 0; j < leaves; j++) {
-        int owner = ls_runs_owner(runs, j);
-        assert_true(runs->begin[owner] <= j && j < runs->begin[owner + 1]);
+        int owner = ls_partition_owner(partition, j);
+        assert_true(partition->begin[owner] <= j && j < partition->begin[owner + 1]);
     }
 }
 
@@ -47,16 +48,16 @@ static int halvings(int number)
 
 /* Of all places where the run of one of the parts [first, end) could end, with what the parts behind it may and must
  * have, it does at the one that most halvings divide. */
-static void check_ends(const ls_runs *runs, int first, int end)
+static void check_ends(const ls_partition *partition, int first, int end)
 {
     int most = 0, least = 0;
     for (int p = end - 1; p > first; p--) {
-        most += runs->most[p];
-        least += runs->least[p];
-        const int from = runs->begin[p - 1], to = runs->begin[p];
-        for (int other = from; other <= runs->begin[end]; other++) {
-            const bool may = other - from >= runs->least[p - 1] && other - from <= runs->most[p - 1] &&
-                             runs->begin[end] - other >= least && runs->begin[end] - other <= most;
+        most += partition->most[p];
+        least += partition->least[p];
+        const int from = partition->begin[p - 1], to = partition->begin[p];
+        for (int other = from; other <= partition->begin[end]; other++) {
+            const bool may = other - from >= partition->least[p - 1] && other - from <= partition->most[p - 1] &&
+                             partition->begin[end] - other >= least && partition->begin[end] - other <= most;
             assert_true(may || other != to);
             assert_true(!may || other == to || halvings(other) < halvings(to));
         }
@@ -72,9 +73,9 @@ static void runs_cover_all_shards(void **state)
     ls_context_init(&context, NULL);
     for (int n = 1; n <= 17; n++)
         for (int leaves = 1; leaves <= 70; leaves++) {
-            ls_runs alone = {0};
-            assert_int_equal(ls_runs_reserve(&alone, &context, n, leaves), LS_OK);
-            ls_runs_cut(&alone, leaves);
+            ls_partition alone = {0};
+            assert_int_equal(ls_partition_reserve(&alone, &context, n, leaves), LS_OK);
+            ls_partition_cut(&alone, leaves);
             check_runs(&alone, leaves);
             if (leaves >= n)
                 check_ends(&alone, 0, n);
@@ -83,14 +84,14 @@ static void runs_cover_all_shards(void **state)
                 assert_true(alone.most[p] == (leaves - 1) / n + 1 && alone.least[p] == (leaves >= n));
             }
             for (int members = 1; members <= 5; members++) {
-                ls_runs ranks = {0}, groups = {0};
+                ls_partition ranks = {0}, groups = {0};
                 int first[18], g = 0;
                 for (int p = 0; p < n; p += members)
                     first[g++] = p;
                 first[g] = n;
-                assert_int_equal(ls_runs_reserve(&ranks, &context, n, leaves), LS_OK);
-                assert_int_equal(ls_runs_reserve(&groups, &context, g, leaves), LS_OK);
-                ls_runs_cut_groups(&ranks, &groups, first, NULL, leaves);
+                assert_int_equal(ls_partition_reserve(&ranks, &context, n, leaves), LS_OK);
+                assert_int_equal(ls_partition_reserve(&groups, &context, g, leaves), LS_OK);
+                ls_partition_cut_groups(&ranks, &groups, first, NULL, leaves);
                 check_runs(&ranks, leaves);
                 check_runs(&groups, leaves);
                 for (int p = 0; p < n; p++)
@@ -103,10 +104,10 @@ static void runs_cover_all_shards(void **state)
                     check_ends(&ranks, first[i], first[i + 1]);
                 if (members == 1)
                     assert_memory_equal(ranks.begin, alone.begin, (size_t)(n + 1) * sizeof *ranks.begin);
-                ls_runs_destroy(&ranks, &context);
-                ls_runs_destroy(&groups, &context);
+                ls_partition_destroy(&ranks, &context);
+                ls_partition_destroy(&groups, &context);
             }
-            ls_runs_destroy(&alone, &context);
+            ls_partition_destroy(&alone, &context);
         }
     ls_context_destroy(&context);
 }
@@ -139,10 +140,10 @@ static void no_cut_by_speed_is_done_earlier(void **state)
     ls_context_init(&context, NULL);
     for (size_t i = 0; i < sizeof paces / sizeof *paces; i++)
         for (int leaves = 1; leaves <= 70; leaves++) {
-            ls_runs ranks = {0}, groups = {0};
-            assert_int_equal(ls_runs_reserve(&ranks, &context, 5, leaves), LS_OK);
-            assert_int_equal(ls_runs_reserve(&groups, &context, 2, leaves), LS_OK);
-            ls_runs_cut_groups(&ranks, &groups, first, paces[i], leaves);
+            ls_partition ranks = {0}, groups = {0};
+            assert_int_equal(ls_partition_reserve(&ranks, &context, 5, leaves), LS_OK);
+            assert_int_equal(ls_partition_reserve(&groups, &context, 2, leaves), LS_OK);
+            ls_partition_cut_groups(&ranks, &groups, first, paces[i], leaves);
             check_runs(&ranks, leaves);
             check_runs(&groups, leaves);
             for (int g = 0; g < 2 && leaves >= 5; g++)
@@ -155,8 +156,8 @@ static void no_cut_by_speed_is_done_earlier(void **state)
                 takes = time > takes ? time : takes;
             }
             assert_false(can_be_done(paces[i], 5, leaves, takes * 0.999));
-            ls_runs_destroy(&ranks, &context);
-            ls_runs_destroy(&groups, &context);
+            ls_partition_destroy(&ranks, &context);
+            ls_partition_destroy(&groups, &context);
         }
     ls_context_destroy(&context);
 }
@@ -173,16 +174,16 @@ static void a_rank_of_unknown_speed_is_an_average_one(void **state)
     ls_context_init(&context, NULL);
     for (int i = 0; i < 2; i++)
         for (int leaves = 1; leaves <= 70; leaves++) {
-            ls_runs ranks[2] = {{0}}, groups[2] = {{0}};
+            ls_partition ranks[2] = {{0}}, groups[2] = {{0}};
             for (int k = 0; k < 2; k++) {
-                assert_int_equal(ls_runs_reserve(&ranks[k], &context, 5, leaves), LS_OK);
-                assert_int_equal(ls_runs_reserve(&groups[k], &context, 2, leaves), LS_OK);
-                ls_runs_cut_groups(&ranks[k], &groups[k], first, pairs[i][k], leaves);
+                assert_int_equal(ls_partition_reserve(&ranks[k], &context, 5, leaves), LS_OK);
+                assert_int_equal(ls_partition_reserve(&groups[k], &context, 2, leaves), LS_OK);
+                ls_partition_cut_groups(&ranks[k], &groups[k], first, pairs[i][k], leaves);
             }
             assert_memory_equal(ranks[0].begin, ranks[1].begin, 6 * sizeof *ranks[0].begin);
             for (int k = 0; k < 2; k++) {
-                ls_runs_destroy(&ranks[k], &context);
-                ls_runs_destroy(&groups[k], &context);
+                ls_partition_destroy(&ranks[k], &context);
+                ls_partition_destroy(&groups[k], &context);
             }
         }
     ls_context_destroy(&context);
