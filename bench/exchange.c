@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cluster/cluster.h"
-#include "comm/route.h"
+#include "comm/allreduce.h"
 #include "device/cpu/unit.h"
 
 enum { FLOATS = 11175818, RUNS = 15, MOST_SHARDS = 8 };
@@ -27,23 +27,23 @@ typedef struct bench {
     ls_partition ranks, hosts;
     ls_tree tree;
     float *sums[MOST_SHARDS], *rows, *out;
-    ls_route *routes; /* [buckets] */
+    ls_allreduce *allreduces; /* [buckets] */
     stage *stages;
 } bench;
 
-static void reduce(const bench *b, const ls_route *route)
+static void reduce(const bench *b, const ls_allreduce *allreduce)
 {
-    const size_t at = route->piece.begin, n = route->piece.end - at;
+    const size_t at = allreduce->piece.begin, n = allreduce->piece.end - at;
     if (!n)
         return;
-    ls_partials from = ls_route_partials(route, at);
+    ls_partials from = ls_allreduce_partials(allreduce, at);
     ls_terms terms = ls_tree_terms(&b->tree, 1, &from, n, b->unit);
     b->unit->type->sum(b->unit, &terms, b->out + at, n);
 }
 
 static void begin(bench *b, int bucket, stage next)
 {
-    const ls_route *route = &b->routes[bucket];
+    const ls_allreduce *allreduce = &b->allreduces[bucket];
     ls_posting posting = {.wire = b->wire,
                           .slot = b->first + bucket * b->slots,
                           .tag = LS_TAG_STEP + 2 * bucket + (next >= SPREADING),
@@ -51,16 +51,16 @@ static void begin(bench *b, int bucket, stage next)
     b->stages[bucket] = next;
     if (next == JOINING) {
         if (ls_groups_members(&b->groups, b->groups.group) > 1)
-            ls_route_give(route, route->bucket, b->unit);
-        ls_route_join(route, posting);
+            ls_allreduce_local_sum(allreduce, allreduce->bucket, b->unit);
+        ls_allreduce_scatter_locally(allreduce, posting);
     } else if (next == SENDING) {
-        ls_route_combine(route, route->stripe, b->unit);
-        ls_route_send(route, posting);
+        ls_allreduce_group_sum(allreduce, allreduce->stripe, b->unit);
+        ls_allreduce_scatter(allreduce, posting);
     } else if (next == SPREADING) {
-        reduce(b, route);
-        ls_route_spread(route, b->out, posting);
+        reduce(b, allreduce);
+        ls_allreduce_gather(allreduce, b->out, posting);
     } else if (next == SHARING) {
-        ls_route_share(route, b->out, posting);
+        ls_allreduce_gather_locally(allreduce, b->out, posting);
     }
 }
 
@@ -112,27 +112,27 @@ static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shar
     ls_partition_cut_groups(&b->ranks, &b->hosts, b->groups.first, NULL, leaves);
     ls_tree_reserve(&b->tree, context, leaves);
     ls_tree_reset(&b->tree, leaves);
-    ls_route_hang(&b->tree, &b->groups, &b->ranks, &b->hosts);
+    ls_allreduce_hang(&b->tree, &b->groups, &b->ranks, &b->hosts);
     const int *nodes = b->ranks.nodes + b->ranks.first_node[b->groups.place];
     for (int i = 0; i < ls_partition_nodes(&b->ranks, b->groups.place); i++) {
         b->tree.buffer[nodes[i]] = i;
         b->sums[i] = memory(b->floats, sizeof(float));
     }
-    b->slots = ls_route_slots(&b->groups, &b->ranks, &b->hosts);
-    b->routes = memory((size_t)b->buckets, sizeof *b->routes);
+    b->slots = ls_allreduce_slots(&b->groups, &b->ranks, &b->hosts);
+    b->allreduces = memory((size_t)b->buckets, sizeof *b->allreduces);
     b->stages = memory((size_t)b->buckets, sizeof *b->stages);
     b->out = memory(b->floats, sizeof *b->out);
     for (int pass = 0; pass < 2; pass++) {
         size_t rows = 0;
         for (int i = 0; i < b->buckets; i++) {
             size_t begins = (size_t)i * b->bucket, ends = begins + b->bucket;
-            b->routes[i] = (ls_route){.groups = &b->groups,
-                                      .ranks = &b->ranks,
-                                      .hosts = &b->hosts,
-                                      .tree = &b->tree,
-                                      .bucket = {begins, ends < b->floats ? ends : b->floats},
-                                      .buffers = b->sums};
-            rows += ls_route_lay(&b->routes[i], pass ? b->rows + rows : NULL);
+            b->allreduces[i] = (ls_allreduce){.groups = &b->groups,
+                                              .ranks = &b->ranks,
+                                              .hosts = &b->hosts,
+                                              .tree = &b->tree,
+                                              .bucket = {begins, ends < b->floats ? ends : b->floats},
+                                              .buffers = b->sums};
+            rows += ls_allreduce_lay(&b->allreduces[i], pass ? b->rows + rows : NULL);
         }
         b->rows = pass ? b->rows : memory(rows, sizeof *b->rows);
     }

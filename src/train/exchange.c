@@ -70,20 +70,20 @@ static ls_status cut(ls_step_job *step)
 }
 
 /* The buckets' routes, with rows one behind the other, where there are any yet. Returns how many floats they take. */
-static size_t lay_routes(ls_step_job *step, float *rows)
+static size_t lay_allreduces(ls_step_job *step, float *rows)
 {
     struct ls_trainer *trainer = step->trainer;
     const ls_flat *flat = &trainer->network->flat;
     size_t floats = 0;
     for (int b = 0; b < flat->n_buckets; b++) {
-        ls_route *route = &step->routes[b];
-        *route = (ls_route){.groups = &trainer->groups,
-                            .ranks = &step->partition,
-                            .hosts = &step->hosts,
-                            .tree = &step->tree,
-                            .buffers = trainer->pool,
-                            .bucket = flat->buckets[b]};
-        floats += ls_route_lay(route, rows ? rows + floats : NULL);
+        ls_allreduce *allreduce = &step->allreduces[b];
+        *allreduce = (ls_allreduce){.groups = &trainer->groups,
+                                    .ranks = &step->partition,
+                                    .hosts = &step->hosts,
+                                    .tree = &step->tree,
+                                    .buffers = trainer->pool,
+                                    .bucket = flat->buckets[b]};
+        floats += ls_allreduce_lay(allreduce, rows ? rows + floats : NULL);
     }
     return floats;
 }
@@ -100,11 +100,11 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     step->turn = trainer->handed_in;
     if (!step->told)
         step->told = ls_alloc(context, (size_t)step->partition.parts, sizeof *step->told, "what the ranks tell");
-    if (!step->routes)
-        step->routes = ls_alloc(context, buckets, sizeof *step->routes, "the buckets' routes");
-    if (!step->told || !step->routes)
+    if (!step->allreduces)
+        step->allreduces = ls_alloc(context, buckets, sizeof *step->allreduces, "the buckets' routes");
+    if (!step->told || !step->allreduces)
         return LS_OUT_OF_MEMORY;
-    size_t floats = lay_routes(step, NULL);
+    size_t floats = lay_allreduces(step, NULL);
     if (step->partition.parts == 1)
         return ls_status_of(network->session);
     ls_exchange_take_wire(trainer);
@@ -117,7 +117,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
             return LS_OUT_OF_MEMORY;
     }
     const ls_groups *groups = &trainer->groups;
-    step->slots = ls_route_slots(groups, &step->partition, &step->hosts) +
+    step->slots = ls_allreduce_slots(groups, &step->partition, &step->hosts) +
                   4 * (groups->groups + ls_groups_members(groups, groups->group));
     return ls_cluster_reserve(cluster, context, step->slots * (network->flat.n_buckets + 1), &step->first_slot);
 }
@@ -142,8 +142,8 @@ void ls_exchange_forget(struct ls_trainer *trainer)
 void ls_exchange_begin(ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    lay_routes(step, step->trainer->rows);
-    ls_route_hang(&step->tree, &step->trainer->groups, &step->partition, &step->hosts);
+    lay_allreduces(step, step->trainer->rows);
+    ls_allreduce_hang(&step->tree, &step->trainer->groups, &step->partition, &step->hosts);
     step->to_move = step->partition.parts == 1 ? 0 : 1 + (network->joined ? 0 : network->flat.n_buckets);
     atomic_store(&step->end, LS_FILLING);
     atomic_store(&step->computing, 0);
@@ -152,10 +152,10 @@ void ls_exchange_begin(ls_step_job *step)
 ls_stage ls_exchange_filled(const ls_step_job *step)
 {
     if (step->partition.parts == 1)
-        return LS_REDUCING;
+        return LS_LAST_SUM;
     if (step->trainer->network->joined)
         return LS_PASSING;
-    return grouped(&step->trainer->groups) ? LS_GIVING : LS_COMBINING;
+    return grouped(&step->trainer->groups) ? LS_LOCAL_SUM : LS_GROUP_SUM;
 }
 
 bool ls_exchange_end(ls_step_job *step)
@@ -170,7 +170,7 @@ bool ls_exchange_end(ls_step_job *step)
                                                    LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
     if (step->partition.parts == 1)
         return true;
-    atomic_store(&step->end, grouped(groups) ? LS_TO_JOIN : LS_TO_SEND);
+    atomic_store(&step->end, grouped(groups) ? LS_TO_SCATTER_LOCALLY : LS_TO_SCATTER);
     return false;
 }
 
@@ -219,7 +219,7 @@ static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, c
 }
 
 /* From the members to their group's first. */
-static bool join_end(const ls_step_job *step, ls_posting posting)
+static bool scatter_end_locally(const ls_step_job *step, ls_posting posting)
 {
     const ls_groups *groups = &step->trainer->groups;
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
@@ -235,7 +235,7 @@ static bool join_end(const ls_step_job *step, ls_posting posting)
 }
 
 /* Among the first of all groups. */
-static bool send_end(const ls_step_job *step, ls_posting posting)
+static bool scatter_end(const ls_step_job *step, ls_posting posting)
 {
     const ls_groups *groups = &step->trainer->groups;
     const int *first = groups->first, mine = groups->group;
@@ -251,7 +251,7 @@ static bool send_end(const ls_step_job *step, ls_posting posting)
 }
 
 /* All of it, and the statistics' sum, from a group's first to its members. */
-static bool share_end(const ls_step_job *step, ls_posting posting)
+static bool gather_end_locally(const ls_step_job *step, ls_posting posting)
 {
     const ls_groups *groups = &step->trainer->groups;
     const size_t state = step->trainer->network->flat.state * sizeof(float);
@@ -294,16 +294,17 @@ static int first_slot(const ls_step_job *step, int number)
 static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage, ls_posting posting)
 {
     const bool end = is_end(step, number);
-    const ls_route *route = &step->routes[end ? 0 : number];
+    const ls_allreduce *allreduce = &step->allreduces[end ? 0 : number];
     switch (stage) {
-    case LS_TO_JOIN:
-        return end ? join_end(step, posting) : ls_route_join(route, posting);
-    case LS_TO_SEND:
-        return end ? send_end(step, posting) : ls_route_send(route, posting);
-    case LS_TO_SPREAD:
-        return ls_route_spread(route, ls_step_target(step), posting);
-    case LS_TO_SHARE:
-        return end ? share_end(step, posting) : ls_route_share(route, ls_step_target(step), posting);
+    case LS_TO_SCATTER_LOCALLY:
+        return end ? scatter_end_locally(step, posting) : ls_allreduce_scatter_locally(allreduce, posting);
+    case LS_TO_SCATTER:
+        return end ? scatter_end(step, posting) : ls_allreduce_scatter(allreduce, posting);
+    case LS_TO_GATHER:
+        return ls_allreduce_gather(allreduce, ls_step_target(step), posting);
+    case LS_TO_GATHER_LOCALLY:
+        return end ? gather_end_locally(step, posting)
+                   : ls_allreduce_gather_locally(allreduce, ls_step_target(step), posting);
     default:
         return false;
     }
@@ -311,7 +312,7 @@ static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage,
 
 static bool begin_on_wire(const ls_step_job *step, int number, ls_stage stage)
 {
-    const int tag = is_end(step, number) ? LS_TAG_END : LS_TAG_STEP + 2 * number + (stage >= LS_TO_SPREAD);
+    const int tag = is_end(step, number) ? LS_TAG_END : LS_TAG_STEP + 2 * number + (stage >= LS_TO_GATHER);
     const ls_posting posting = {
         .wire = &cluster_of(step)->wire, .slot = first_slot(step, number), .tag = tag, .good = true};
     return begin_transfers(step, number, stage, posting);
@@ -321,18 +322,18 @@ static bool begin_on_wire(const ls_step_job *step, int number, ls_stage stage)
 static ls_stage stage_after(ls_step_job *step, int number, ls_stage stage)
 {
     const bool end = is_end(step, number);
-    const ls_route *route = &step->routes[end ? 0 : number];
-    const ls_stage last = grouped(&step->trainer->groups) ? LS_TO_SHARE : LS_MOVED;
+    const ls_allreduce *allreduce = &step->allreduces[end ? 0 : number];
+    const ls_stage last = grouped(&step->trainer->groups) ? LS_TO_GATHER_LOCALLY : LS_MOVED;
     switch (stage) {
-    case LS_JOINING:
+    case LS_SCATTERING_LOCALLY:
         if (end)
             sum_end(step, false);
-        return !end && route->stripe.end > route->stripe.begin ? LS_COMBINING : LS_TO_SEND;
-    case LS_SENDING:
+        return !end && allreduce->stripe.end > allreduce->stripe.begin ? LS_GROUP_SUM : LS_TO_SCATTER;
+    case LS_SCATTERING:
         if (end)
             sum_end(step, true);
-        return end ? last : route->piece.end > route->piece.begin ? LS_REDUCING : LS_TO_SPREAD;
-    case LS_SPREADING:
+        return end ? last : allreduce->piece.end > allreduce->piece.begin ? LS_LAST_SUM : LS_TO_GATHER;
+    case LS_GATHERING:
         return last;
     default:
         return LS_MOVED;
@@ -341,12 +342,14 @@ static ls_stage stage_after(ls_step_job *step, int number, ls_stage stage)
 
 static bool to_send(int stage)
 {
-    return stage == LS_TO_JOIN || stage == LS_TO_SEND || stage == LS_TO_SPREAD || stage == LS_TO_SHARE;
+    return stage == LS_TO_SCATTER_LOCALLY || stage == LS_TO_SCATTER || stage == LS_TO_GATHER ||
+           stage == LS_TO_GATHER_LOCALLY;
 }
 
 static bool travels(int stage)
 {
-    return stage == LS_JOINING || stage == LS_SENDING || stage == LS_SPREADING || stage == LS_SHARING;
+    return stage == LS_SCATTERING_LOCALLY || stage == LS_SCATTERING || stage == LS_GATHERING ||
+           stage == LS_GATHERING_LOCALLY;
 }
 
 /* A group of transfers is begun, or done; 1 when that is so, 0 not yet, -1 after a failure. */
@@ -460,15 +463,15 @@ void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage
 {
     const bool in_groups = grouped(&step->trainer->groups);
     if (in_groups) {
-        sum(step, LS_GIVING, worker);
-        transfer_all(step, LS_TO_JOIN);
+        sum(step, LS_LOCAL_SUM, worker);
+        transfer_all(step, LS_TO_SCATTER_LOCALLY);
     }
-    sum(step, LS_COMBINING, worker);
-    transfer_all(step, LS_TO_SEND);
-    sum(step, LS_REDUCING, worker);
-    transfer_all(step, LS_TO_SPREAD);
+    sum(step, LS_GROUP_SUM, worker);
+    transfer_all(step, LS_TO_SCATTER);
+    sum(step, LS_LAST_SUM, worker);
+    transfer_all(step, LS_TO_GATHER);
     if (in_groups)
-        transfer_all(step, LS_TO_SHARE);
+        transfer_all(step, LS_TO_GATHER_LOCALLY);
 }
 
 /* ---- Outside of steps ---- */

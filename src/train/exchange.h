@@ -1,9 +1,9 @@
 /* What a step does among ranks. Each bucket goes through stages: its gradients fill; then it takes its route
- * (comm/route.h), in which stages of sums that workers make (giving, combining, reducing) and of transfers (to join and
- * joining, to send and sending, to spread and spreading, to share and sharing) take turns. At the step's end the ranks
- * exchange metrics, statistics and whether all went well, so that all of them take the same decision: in a group by way
- * of its first member, across groups among these. Where each rank is a group of its own a bucket goes from filling to
- * combining, and from spreading to moved; with one rank from filling to reducing, and is done.
+ * (comm/allreduce.h), in which stages of sums that workers make (giving, combining, reducing) and of transfers (to join
+ * and joining, to send and sending, to spread and spreading, to share and sharing) take turns. At the step's end the
+ * ranks exchange metrics, statistics and whether all went well, so that all of them take the same decision: in a group
+ * by way of its first member, across groups among these. Where each rank is a group of its own a bucket goes from
+ * filling to combining, and from spreading to moved; with one rank from filling to reducing, and is done.
  *
  * Where the ranks' cards are joined (comm/link.h) the buckets take the same route from card to card, all together once
  * the last is filled, and only the step's end goes by the hosts. */

@@ -16,9 +16,9 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     step->trainer = trainer;
     step->owed = owed;
     step->stage = owed + buckets;
-    step->given = slices;
-    step->combined = slices + buckets;
-    step->reduced = slices + 2 * buckets;
+    step->local = slices;
+    step->group = slices + buckets;
+    step->last = slices + 2 * buckets;
     pthread_mutex_init(&step->lock, NULL);
     ls_timed_cond_init(&step->changed);
     return LS_OK;
@@ -36,7 +36,7 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->pulled);
     ls_release(context, step->filled);
     ls_release(context, step->owed);
-    ls_release(context, step->given);
+    ls_release(context, step->local);
     ls_release(context, step->statistics);
     ls_release(context, step->metrics);
     ls_release(context, step->losses);
@@ -44,7 +44,7 @@ void ls_step_destroy(ls_step_job *step)
     ls_partition_destroy(&step->partition, context);
     ls_partition_destroy(&step->hosts, context);
     ls_release(context, step->told);
-    ls_release(context, step->routes);
+    ls_release(context, step->allreduces);
     pthread_cond_destroy(&step->changed);
     pthread_mutex_destroy(&step->lock);
 }

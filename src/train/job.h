@@ -3,7 +3,7 @@
 #ifndef LS_TRAIN_JOB_H
 #define LS_TRAIN_JOB_H
 
-#include "comm/route.h"
+#include "comm/allreduce.h"
 #include "model/network.h"
 
 enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
@@ -12,17 +12,17 @@ enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
 typedef enum ls_stage {
     LS_FILLING,
     LS_PASSING, /* of joined cards: the rest of the way, together with all others */
-    LS_GIVING,
-    LS_TO_JOIN,
-    LS_JOINING,
-    LS_COMBINING,
-    LS_TO_SEND,
-    LS_SENDING,
-    LS_REDUCING,
-    LS_TO_SPREAD,
-    LS_SPREADING,
-    LS_TO_SHARE,
-    LS_SHARING,
+    LS_LOCAL_SUM,
+    LS_TO_SCATTER_LOCALLY,
+    LS_SCATTERING_LOCALLY,
+    LS_GROUP_SUM,
+    LS_TO_SCATTER,
+    LS_SCATTERING,
+    LS_LAST_SUM,
+    LS_TO_GATHER,
+    LS_GATHERING,
+    LS_TO_GATHER_LOCALLY,
+    LS_GATHERING_LOCALLY,
     LS_MOVED
 } ls_stage;
 
@@ -69,7 +69,7 @@ typedef struct ls_step_job {
     ls_partition partition, hosts; /* of places, and of groups of them */
     int64_t turn;                  /* steps of the trainer before this one */
     bool paced;                    /* cut by what the ranks compute */
-    ls_route *routes;              /* [buckets] */
+    ls_allreduce *allreduces;      /* [buckets] */
     int first, mine;               /* this rank's shards are [first, first + mine) */
     int first_slot, slots;         /* of the wire; how many a bucket has */
     int *order;                    /* [mine] in which they are pulled */
@@ -85,22 +85,22 @@ typedef struct ls_step_job {
     pthread_cond_t changed;
     bool begun;
     ls_tree tree;
-    atomic_int next;                       /* how many were pulled: the next place in `order`, unless some are placed */
-    atomic_char *pulled;                   /* [shards] of placed ones */
-    int *filled;                           /* [shards] how many buckets it has filled, in the order they become whole */
-    atomic_int *owed;                      /* [buckets] this rank's shards that have not yet filled it */
-    atomic_int *stage;                     /* [buckets] ls_stage */
-    ls_slices *given, *combined, *reduced; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
-    atomic_int left;                       /* this rank's shards and slices, or their whole way, to finish */
-    atomic_bool passed;                    /* that has been handed in */
-    atomic_int end;                        /* ls_stage of the exchange at the step's end */
-    int to_move;                           /* buckets and ends on their way; guarded by the cluster's lock */
-    atomic_int busy;                       /* workers that are at something */
-    atomic_llong computing;                /* nanoseconds of this rank's shards, where somebody asked for balance */
-    int asked;                             /* the largest of all ranks */
-    ls_told *told;                         /* [places] */
-    atomic_int complete, broken;           /* broken: a number was not finite */
-    bool dropped;                          /* what came before it has failed */
+    atomic_int next;                 /* how many were pulled: the next place in `order`, unless some are placed */
+    atomic_char *pulled;             /* [shards] of placed ones */
+    int *filled;                     /* [shards] how many buckets it has filled, in the order they become whole */
+    atomic_int *owed;                /* [buckets] this rank's shards that have not yet filled it */
+    atomic_int *stage;               /* [buckets] ls_stage */
+    ls_slices *local, *group, *last; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
+    atomic_int left;                 /* this rank's shards and slices, or their whole way, to finish */
+    atomic_bool passed;              /* that has been handed in */
+    atomic_int end;                  /* ls_stage of the exchange at the step's end */
+    int to_move;                     /* buckets and ends on their way; guarded by the cluster's lock */
+    atomic_int busy;                 /* workers that are at something */
+    atomic_llong computing;          /* nanoseconds of this rank's shards, where somebody asked for balance */
+    int asked;                       /* the largest of all ranks */
+    ls_told *told;                   /* [places] */
+    atomic_int complete, broken;     /* broken: a number was not finite */
+    bool dropped;                    /* what came before it has failed */
     bool sealed, settled; /* all is handed in, and left to be settled; this rank's part is. The worker's own */
     bool finite;          /* what its unit will have said then */
     float *statistics;    /* [shards][state] */

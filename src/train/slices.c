@@ -26,7 +26,7 @@ int ls_slices_to_finish(const ls_step_job *step)
     const ls_network *network = step->trainer->network;
     int slices = 0;
     for (int b = 0; b < network->flat.n_buckets && !network->joined; b++)
-        slices += slices_of(step, step->routes[b].piece);
+        slices += slices_of(step, step->allreduces[b].piece);
     return network->joined ? 1 : slices;
 }
 
@@ -38,7 +38,7 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit
     const size_t at = slice.begin, n = slice.end - slice.begin;
     const float *weights = network->master_weights[atomic_load(&network->current)] + at;
     float *target = ls_step_target(step) + at;
-    ls_partials from = ls_route_partials(&step->routes[bucket], at);
+    ls_partials from = ls_allreduce_partials(&step->allreduces[bucket], at);
     ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
     if (!step->update || ls_clips(trainer))
         unit->type->sum(unit, &terms, target, n);
@@ -50,17 +50,17 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit
 /* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */
 static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_bucket *run)
 {
-    const ls_route *route = &step->routes[bucket];
+    const ls_allreduce *allreduce = &step->allreduces[bucket];
     switch (stage) {
-    case LS_GIVING:
-        *run = route->bucket;
-        return &step->given[bucket];
-    case LS_COMBINING:
-        *run = route->stripe;
-        return &step->combined[bucket];
-    case LS_REDUCING:
-        *run = route->piece;
-        return &step->reduced[bucket];
+    case LS_LOCAL_SUM:
+        *run = allreduce->bucket;
+        return &step->local[bucket];
+    case LS_GROUP_SUM:
+        *run = allreduce->stripe;
+        return &step->group[bucket];
+    case LS_LAST_SUM:
+        *run = allreduce->piece;
+        return &step->last[bucket];
     default:
         return NULL;
     }
@@ -68,11 +68,11 @@ static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_buck
 
 static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_unit *unit)
 {
-    const ls_route *route = &step->routes[bucket];
-    if (stage == LS_GIVING)
-        ls_route_give(route, slice, unit);
-    else if (stage == LS_COMBINING)
-        ls_route_combine(route, slice, unit);
+    const ls_allreduce *allreduce = &step->allreduces[bucket];
+    if (stage == LS_LOCAL_SUM)
+        ls_allreduce_local_sum(allreduce, slice, unit);
+    else if (stage == LS_GROUP_SUM)
+        ls_allreduce_group_sum(allreduce, slice, unit);
     else
         reduce_slice(step, bucket, slice, unit);
 }
@@ -89,7 +89,7 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
         int slice = atomic_fetch_add(&slices->next, 1);
         if (slice >= n)
             break;
-        ls_meter_go(&worker->meter, stage == LS_REDUCING ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
+        ls_meter_go(&worker->meter, stage == LS_LAST_SUM ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
         int mark = ls_watch_mark(adder);
         sum_slice(step, bucket, stage, slice_of(step, run, slice), adder);
         ls_watch_note(adder, mark, LS_SPAN_CARD_SUM, bucket, NULL);
@@ -158,7 +158,7 @@ static bool take(ls_step_job *step, ls_worker *worker)
             atomic_store(&step->stage[b], stage + 1); /* to be sent */
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
-        for (int i = 0; stage == LS_REDUCING && i < taken; i++)
+        for (int i = 0; stage == LS_LAST_SUM && i < taken; i++)
             ls_step_finish_part(step, worker);
         any |= taken > 0;
     }

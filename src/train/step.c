@@ -114,7 +114,7 @@ void ls_step_submit(ls_step_job *step)
     for (int b = 0; b < flat->n_buckets; b++) {
         atomic_store(&step->owed[b], step->mine);
         atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
-        step->given[b] = step->combined[b] = step->reduced[b] = (ls_slices){0};
+        step->local[b] = step->group[b] = step->last[b] = (ls_slices){0};
     }
     atomic_store(&step->passed, false);
     ls_tree_reset(&step->tree, step->shards);

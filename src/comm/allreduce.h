@@ -10,22 +10,22 @@
  *
  * Sums are made in place, in the first of what is added, and in the tree's order. In a group of one rank the stripe is
  * the whole bucket, and give, join and share are nothing. */
-#ifndef LS_COMM_ROUTE_H
-#define LS_COMM_ROUTE_H
+#ifndef LS_COMM_ALLREDUCE_H
+#define LS_COMM_ALLREDUCE_H
 
 #include "comm/groups.h"
 #include "comm/partition.h"
 
 #include <lockstep_cluster.h>
 
-typedef struct ls_route {
+typedef struct ls_allreduce {
     const ls_groups *groups;
     const ls_partition *ranks, *hosts; /* the runs of places, and of groups */
     const ls_tree *tree;
     ls_bucket bucket, stripe, piece; /* the last two are this rank's, or empty */
     float *const *buffers;           /* sums over this rank's shards */
     float *near, *far;               /* what came: [other members' nodes][stripe], [other groups' nodes][piece] */
-} ls_route;
+} ls_allreduce;
 
 /* Transfers that are begun one after another: on the wire slot after slot, an empty one takes none; or in a group of a
  * joined unit's. */
@@ -40,26 +40,26 @@ void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
 void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes);
 
 /* Tells the tree which nodes' sums come from other ranks, after it was reset. */
-void ls_route_hang(ls_tree *tree, const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
+void ls_allreduce_hang(ls_tree *tree, const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
 
 /* Sets stripe and piece, and near and far to `rows`, which may be NULL so far. Returns how many floats they need
  * there. */
-size_t ls_route_lay(ls_route *route, float *rows);
+size_t ls_allreduce_lay(ls_allreduce *allreduce, float *rows);
 
 /* How many slots the transfers of any one stage of a bucket need. */
-int ls_route_slots(const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
+int ls_allreduce_slots(const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
 
 /* Within a slice, one of the bucket and one of the stripe. */
-void ls_route_give(const ls_route *route, ls_bucket slice, ls_unit *unit);
-void ls_route_combine(const ls_route *route, ls_bucket slice, ls_unit *unit);
+void ls_allreduce_local_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_unit *unit);
+void ls_allreduce_group_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_unit *unit);
 
 /* Where the sums are for floats from `at` on, in stripe or piece. */
-ls_partials ls_route_partials(const ls_route *route, size_t at);
+ls_partials ls_allreduce_partials(const ls_allreduce *allreduce, size_t at);
 
 /* False when the wire failed. `values` is the vector that the pieces' new values are put together in. */
-bool ls_route_join(const ls_route *route, ls_posting posting);
-bool ls_route_send(const ls_route *route, ls_posting posting);
-bool ls_route_spread(const ls_route *route, float *values, ls_posting posting);
-bool ls_route_share(const ls_route *route, float *values, ls_posting posting);
+bool ls_allreduce_scatter_locally(const ls_allreduce *allreduce, ls_posting posting);
+bool ls_allreduce_scatter(const ls_allreduce *allreduce, ls_posting posting);
+bool ls_allreduce_gather(const ls_allreduce *allreduce, float *values, ls_posting posting);
+bool ls_allreduce_gather_locally(const ls_allreduce *allreduce, float *values, ls_posting posting);
 
 #endif
