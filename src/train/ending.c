@@ -92,7 +92,7 @@ static void raise_broken(ls_step_job *step)
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
     for (int p = 0; p < step->partition.parts; p++)
-        if (step->told[p].flags & LS_FLAG_FAILED) {
+        if (step->statuses[p].flags & LS_FLAG_FAILED) {
             int rank = step->trainer->groups.rank[p];
             ls_raise(context, LS_IO, "step %lld: rank %d on host %s failed; see its own message",
                      (long long)step->number + 1, rank, ls_cluster_host(network->session->options.cluster, rank));
@@ -131,9 +131,9 @@ static void decide(ls_step_job *step)
     ls_step_unseal(step);
     step->asked = 0;
     for (int p = 0; p < step->partition.parts; p++) {
-        int asked = (int)(step->told[p].flags / LS_FLAG_ASKED);
+        int asked = (int)(step->statuses[p].flags / LS_FLAG_ASKED);
         step->asked = asked > step->asked ? asked : step->asked;
-        if (step->told[p].flags % LS_FLAG_ASKED)
+        if (step->statuses[p].flags % LS_FLAG_ASKED)
             atomic_store(&step->broken, 1);
     }
     ls_exchange_learn(step);
@@ -149,7 +149,7 @@ static void decide(ls_step_job *step)
             atomic_store(&trainer->upset, 1);
         raise_broken(step);
         /* A rank that failed by itself is the only one to know why, and has to say it. */
-        atomic_store(&network->session->together, !(step->told[trainer->groups.place].flags & LS_FLAG_FAILED));
+        atomic_store(&network->session->together, !(step->statuses[trainer->groups.place].flags & LS_FLAG_FAILED));
         ls_step_lose_summaries(step);
         atomic_store(&network->session->broken, true);
     } else {

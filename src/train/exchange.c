@@ -98,11 +98,12 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
         return LS_OUT_OF_MEMORY;
     step->turn = trainer->handed_in;
-    if (!step->told)
-        step->told = ls_alloc(context, (size_t)step->partition.parts, sizeof *step->told, "what the ranks tell");
+    if (!step->statuses)
+        step->statuses =
+            ls_alloc(context, (size_t)step->partition.parts, sizeof *step->statuses, "what the ranks tell");
     if (!step->allreduces)
         step->allreduces = ls_alloc(context, buckets, sizeof *step->allreduces, "the buckets' routes");
-    if (!step->told || !step->allreduces)
+    if (!step->statuses || !step->allreduces)
         return LS_OUT_OF_MEMORY;
     size_t floats = lay_allreduces(step, NULL);
     if (step->partition.parts == 1)
@@ -162,12 +163,13 @@ bool ls_exchange_end(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     const ls_groups *groups = &trainer->groups;
-    step->told[groups->place] = (ls_told){.pace = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
-                                                   .shards = step->mine,
-                                                   .at_once = trainer->network->engine->n_cores},
-                                          .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
-                                                   (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
-                                                   LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
+    step->statuses[groups->place] =
+        (ls_rank_status){.pace = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
+                                  .shards = step->mine,
+                                  .at_once = trainer->network->engine->n_cores},
+                         .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
+                                  (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
+                                  LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
     if (step->partition.parts == 1)
         return true;
     atomic_store(&step->end, grouped(groups) ? LS_TO_SCATTER_LOCALLY : LS_TO_SCATTER);
@@ -185,7 +187,7 @@ void ls_exchange_learn(ls_step_job *step)
     if (!ls_exchange_measures(step) || step->turn < FIRST_MEASURED)
         return;
     for (int p = 0; p < step->partition.parts; p++) {
-        const ls_pace *pace = &step->told[p].pace;
+        const ls_pace *pace = &step->statuses[p].pace;
         paces[p] = (ls_pace){paces[p].seconds + pace->seconds, paces[p].shards + pace->shards, pace->at_once};
     }
 }
@@ -201,10 +203,10 @@ static void give(ls_posting *posting, int peer, void *data, size_t bytes)
 
 /* What places [first, end) tell, the metrics of shards [shard, last), and the statistics of nodes, each in its first
  * shard's row. */
-static void move_told(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
+static void move_statuses(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
 {
     const size_t shard = (size_t)step->partition.begin[first], last = (size_t)step->partition.begin[end];
-    move(posting, peer, step->told + first, (size_t)(end - first) * sizeof *step->told);
+    move(posting, peer, step->statuses + first, (size_t)(end - first) * sizeof *step->statuses);
     move(posting, peer, step->metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
 }
 
@@ -224,11 +226,11 @@ static bool scatter_end_locally(const ls_step_job *step, ls_posting posting)
     const ls_groups *groups = &step->trainer->groups;
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
     for (int p = first + 1; leads(groups) && p < end; p++) {
-        move_told(step, &posting, groups->rank[p], p, p + 1, ls_post_receive);
+        move_statuses(step, &posting, groups->rank[p], p, p + 1, ls_post_receive);
         move_nodes(step, &posting, groups->rank[p], &step->partition, p, ls_post_receive);
     }
     if (!leads(groups)) {
-        move_told(step, &posting, groups->rank[first], groups->place, groups->place + 1, give);
+        move_statuses(step, &posting, groups->rank[first], groups->place, groups->place + 1, give);
         move_nodes(step, &posting, groups->rank[first], &step->partition, groups->place, give);
     }
     return posting.good;
@@ -242,9 +244,9 @@ static bool scatter_end(const ls_step_job *step, ls_posting posting)
     for (int g = 0; leads(groups) && g < groups->groups; g++) {
         if (g == mine)
             continue;
-        move_told(step, &posting, groups->rank[first[g]], first[g], first[g + 1], ls_post_receive);
+        move_statuses(step, &posting, groups->rank[first[g]], first[g], first[g + 1], ls_post_receive);
         move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, g, ls_post_receive);
-        move_told(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], give);
+        move_statuses(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], give);
         move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, mine, give);
     }
     return posting.good;
@@ -257,11 +259,11 @@ static bool gather_end_locally(const ls_step_job *step, ls_posting posting)
     const size_t state = step->trainer->network->flat.state * sizeof(float);
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
     for (int p = first + 1; leads(groups) && p < end; p++) {
-        move_told(step, &posting, groups->rank[p], 0, groups->ranks, give);
+        move_statuses(step, &posting, groups->rank[p], 0, groups->ranks, give);
         give(&posting, groups->rank[p], step->statistics, state);
     }
     if (!leads(groups)) {
-        move_told(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);
+        move_statuses(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);
         ls_post_receive(&posting, groups->rank[first], step->statistics, state);
     }
     return posting.good;

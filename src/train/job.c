@@ -43,7 +43,7 @@ void ls_step_destroy(ls_step_job *step)
     ls_tree_destroy(&step->tree, context);
     ls_partition_destroy(&step->partition, context);
     ls_partition_destroy(&step->hosts, context);
-    ls_release(context, step->told);
+    ls_release(context, step->statuses);
     ls_release(context, step->allreduces);
     pthread_cond_destroy(&step->changed);
     pthread_mutex_destroy(&step->lock);

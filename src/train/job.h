@@ -28,10 +28,10 @@ typedef enum ls_stage {
 
 /* What a rank tells the others at a step's end. */
 enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
-typedef struct ls_told {
+typedef struct ls_rank_status {
     ls_pace pace; /* where somebody asked for balance */
     uint32_t flags, unused;
-} ls_told;
+} ls_rank_status;
 
 /* Slices of a bucket that workers take. */
 typedef struct ls_slices {
@@ -98,7 +98,7 @@ typedef struct ls_step_job {
     atomic_int busy;                 /* workers that are at something */
     atomic_llong computing;          /* nanoseconds of this rank's shards, where somebody asked for balance */
     int asked;                       /* the largest of all ranks */
-    ls_told *told;                   /* [places] */
+    ls_rank_status *statuses;        /* [places] */
     atomic_int complete, broken;     /* broken: a number was not finite */
     bool dropped;                    /* what came before it has failed */
     bool sealed, settled; /* all is handed in, and left to be settled; this rank's part is. The worker's own */
