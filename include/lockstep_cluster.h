@@ -91,17 +91,17 @@ const char *ls_meeting(ls_trainer *trainer, bool *direct);
 /* ---- Watchdogs --------------------------------------------------------------------------------------------------- */
 
 /* For a watchdog in a thread of its own: what a rank tells of itself. */
-typedef struct ls_sign {
+typedef struct ls_heartbeat {
     int64_t step;    /* finished */
     uint64_t work;   /* a count that grows with what is done; see ls_work_done */
     int32_t waiting; /* for other ranks, with nothing else to do: set by ls_cluster_tell */
     int32_t verdict; /* for the caller's use */
     char phase[40];
-} ls_sign;
-/* Sends this rank's sign and shows what came: rank 0 hears from all, the others from rank 0. seen[r] is rank r's last
- * sign, times[r] how many came, -1 once r has come to ls_cluster_part. Returns soon: all is left as it was where the
- * wire is in use for more than some 20 milliseconds. */
-void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[]);
+} ls_heartbeat;
+/* Sends this rank's heartbeat and shows what came: rank 0 hears from all, the others from rank 0. seen[r] is rank r's
+ * last heartbeat, times[r] how many came, -1 once r has come to ls_cluster_part. Returns soon: all is left as it was
+ * where the wire is in use for more than some 20 milliseconds. */
+void ls_cluster_tell(ls_cluster *cluster, ls_heartbeat *mine, ls_heartbeat seen[], int64_t times[]);
 /* How many pieces of work a session has done: shards, slices, transfers, reads of files. Any thread may ask. */
 uint64_t ls_work_done(const ls_session *session);
 

@@ -13,7 +13,7 @@
 
 /* What is known of one rank. */
 typedef struct watched {
-    ls_sign before;
+    ls_heartbeat before;
     int64_t times;
     double heard, went_on; /* when; seconds of the steady clock */
     int64_t process;       /* where this system knows it; else 0 */
@@ -29,7 +29,7 @@ static struct {
     _Atomic(const char *) phase;
     _Atomic int64_t step;
     watched own, *others;
-    ls_sign *seen;
+    ls_heartbeat *seen;
     int64_t *times;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .phase = "start"};
 
@@ -90,7 +90,7 @@ static int missing_rank(const char **how)
 }
 
 /* No rank hears of another: not before MPI has started, and not while it ends. */
-static _Noreturn void leave_alone(const ls_sign *mine)
+static _Noreturn void leave_alone(const ls_heartbeat *mine)
 {
     char line[256];
     const char *how;
@@ -106,7 +106,7 @@ static _Noreturn void leave_alone(const ls_sign *mine)
 
 /* What is known of the end goes to the others, so that they leave without a line of their own, whatever their launcher
  * does. */
-static void tell_verdict(ls_sign *mine, int verdict)
+static void tell_verdict(ls_heartbeat *mine, int verdict)
 {
     for (int i = 0; i < 5 && watch.cluster; i++) {
         struct timespec moment = {0, 20000000};
@@ -117,7 +117,7 @@ static void tell_verdict(ls_sign *mine, int verdict)
 }
 
 /* One line, and the end. */
-static _Noreturn void name_rank(int rank, const ls_sign *sign, ls_sign *mine)
+static _Noreturn void name_rank(int rank, const ls_heartbeat *sign, ls_heartbeat *mine)
 {
     char line[256], who[128] = "";
     const char *host = ls_cluster_host(watch.cluster, rank);
@@ -130,16 +130,16 @@ static _Noreturn void name_rank(int rank, const ls_sign *sign, ls_sign *mine)
     leave(NULL);
 }
 
-static bool same(const ls_sign *a, const ls_sign *b)
+static bool same(const ls_heartbeat *a, const ls_heartbeat *b)
 {
     return a->step == b->step && a->work == b->work && strcmp(a->phase, b->phase) == 0;
 }
 
-static void look_at_others(double now, ls_sign *mine)
+static void look_at_others(double now, ls_heartbeat *mine)
 {
     for (int r = 0; r < watch.ranks; r++) {
         watched *w = &watch.others[r];
-        const ls_sign *sign = &watch.seen[r];
+        const ls_heartbeat *sign = &watch.seen[r];
         if (r == watch.rank || (watch.rank > 0 && r > 0) || watch.times[r] < 0)
             continue;
         if (watch.times[r] != w->times)
@@ -155,7 +155,7 @@ static void look_at_others(double now, ls_sign *mine)
                 tell_verdict(mine, sign->verdict);
             leave(NULL);
         }
-        ls_sign shown = *sign;
+        ls_heartbeat shown = *sign;
         if (!*shown.phase)
             snprintf(shown.phase, sizeof shown.phase, "start");
         if (now - w->heard > limit() || now - w->went_on > limit())
@@ -163,19 +163,19 @@ static void look_at_others(double now, ls_sign *mine)
     }
 }
 
-static ls_sign my_sign(void)
+static ls_heartbeat my_sign(void)
 {
-    ls_sign mine = {.step = atomic_load(&watch.step), .work = ls_work_done(watch.session)};
+    ls_heartbeat mine = {.step = atomic_load(&watch.step), .work = ls_work_done(watch.session)};
     snprintf(mine.phase, sizeof mine.phase, "%s", atomic_load(&watch.phase));
     return mine;
 }
 
 static void look(double now)
 {
-    ls_sign mine = my_sign();
+    ls_heartbeat mine = my_sign();
     if (watch.cluster && watch.ranks > 1) {
         /* The others hear from rank 0 alone, and by its count whether any rank goes on. */
-        ls_sign told = mine;
+        ls_heartbeat told = mine;
         for (int r = 1; r < watch.ranks && watch.rank == 0; r++)
             told.work += watch.seen[r].work;
         ls_cluster_tell(watch.cluster, &told, watch.seen, watch.times);
@@ -262,7 +262,7 @@ void watch_session(const ls_session *session)
 void watch_end(void)
 {
     pthread_mutex_lock(&watch.lock);
-    ls_sign mine = my_sign();
+    ls_heartbeat mine = my_sign();
     if (watch.seen && watch.times)
         tell_verdict(&mine, watch.rank + 1);
     pthread_mutex_unlock(&watch.lock);

@@ -217,7 +217,7 @@ static ls_status meet(ls_cluster *cluster, bool deal)
     cluster->processes = ls_alloc(context, ranks, sizeof *cluster->processes, "the ranks' processes");
     cluster->statuses = ls_alloc(context, ranks, sizeof *cluster->statuses, "the ranks' statuses");
     cluster->places = ls_alloc(context, 2 * ranks + 1, sizeof *cluster->places, "the ranks' places");
-    cluster->peers = ls_signs_new(context, (int)ranks);
+    cluster->peers = ls_heartbeats_new(context, (int)ranks);
     if (!cluster->hosts || !cluster->boots || !cluster->processes || !cluster->statuses || !cluster->places ||
         !cluster->peers)
         return LS_OUT_OF_MEMORY;
@@ -290,7 +290,7 @@ void ls_cluster_part(ls_cluster *cluster)
         ls_context_is_parents(&cluster->context))
         return;
     atomic_store(&cluster->waiting, 1);
-    for (int times = 0; !ls_signs_end(cluster); times++)
+    for (int times = 0; !ls_heartbeats_end(cluster); times++)
         pause_a_little(times);
     atomic_store(&cluster->waiting, 0);
 }
@@ -302,7 +302,7 @@ void ls_cluster_end(ls_cluster *cluster)
     if (!cluster || ls_context_is_parents(&cluster->context))
         return;
     ls_cluster_part(cluster);
-    ls_cluster_cancel(cluster, 0, cluster->slots); /* signs that nobody sends any more */
+    ls_cluster_cancel(cluster, 0, cluster->slots); /* heartbeats that nobody sends any more */
     if (cluster->wire.end)
         cluster->wire.end(cluster->wire.user);
     ls_release(&cluster->context, cluster->hosts);

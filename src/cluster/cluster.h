@@ -8,7 +8,7 @@
 #include "base/context.h"
 #include "base/host.h"
 
-/* Streams of messages that must not meet: gathers, signs of life and the steps' traffic. */
+/* Streams of messages that must not meet: gathers, heartbeats of life and the steps' traffic. */
 enum { LS_TAG_GATHER, LS_TAG_SIGN, LS_TAG_END, LS_TAG_STEP };
 
 struct ls_cluster {
@@ -16,15 +16,15 @@ struct ls_cluster {
     int rank, ranks;
     ls_wire wire;
     pthread_mutex_t lock;        /* one thread at a time calls the wire */
-    int slots;                   /* the first 2 * ranks are the gather's, the next the signs' */
+    int slots;                   /* the first 2 * ranks are the gather's, the next the heartbeats' */
     char (*hosts)[LS_HOST_NAME]; /* [ranks] names, and what tells two hosts of one name apart */
     char (*boots)[LS_HOST_BOOT];
     int64_t (*processes)[2];     /* [ranks] each one's number, and the name space that it counts in */
     int32_t *statuses;           /* [ranks] of their sessions */
     size_t *places;              /* [2 * ranks + 1] for whoever gathers; NULL where one rank was started by nobody */
-    struct ls_peer *peers;       /* [ranks] in signs.c */
+    struct ls_peer *peers;       /* [ranks] in heartbeats.c */
     struct ls_trainer *stepping; /* whose steps are on the wire: networks take turns */
-    bool ending;                 /* the last signs are being sent */
+    bool ending;                 /* the last heartbeats are being sent */
     atomic_int waiting;          /* for other ranks, with nothing of this one's left to do meanwhile */
     int links;                   /* that were made between their cards so far */
     bool crowded;                /* ranks of this host share cores: waiting must not spin */
@@ -66,8 +66,8 @@ bool ls_cluster_same_host(const ls_cluster *cluster, int a, int b);
 /* Every rank comes here, failed or not: the failure of the first rank that has one becomes the others' too. */
 ls_status ls_cluster_heed(ls_session *session);
 
-struct ls_peer *ls_signs_new(ls_context *context, int ranks);
-/* Sends the last sign and looks for the others' last; true when they all came. */
-bool ls_signs_end(ls_cluster *cluster);
+struct ls_peer *ls_heartbeats_new(ls_context *context, int ranks);
+/* Sends the last heartbeat and looks for the others' last; true when they all came. */
+bool ls_heartbeats_end(ls_cluster *cluster);
 
 #endif

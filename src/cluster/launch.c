@@ -17,16 +17,16 @@ static int number_of(const char *name, int otherwise)
     return *end || value < 0 || value > 1 << 24 ? otherwise : (int)value;
 }
 
-typedef struct sign {
+typedef struct heartbeat {
     const char *rank, *ranks, *local; /* variables of the environment */
     const char *launcher, *plugin;
     const char *advice; /* without a plugin: how to start */
-} sign;
+} heartbeat;
 
 /* In this order: a launcher under another, such as mpirun in a Slurm job, is the one that counts. MPICH's launcher and
  * Slurm's pmi2 speak PMI; Slurm's pmix, PRRTE and Flux give PMIx's rank alone, and the number of ranks stands beside
  * it. */
-static const sign signs[] = {
+static const heartbeat heartbeats[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "mpirun of Open MPI", "openmpi",
      NULL},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "a launcher that speaks PMI (mpirun of MPICH, srun --mpi=pmi2)",
@@ -38,13 +38,13 @@ static const sign signs[] = {
 };
 
 /* PyTorch's launcher and those that speak its language, within one task of another or without one. */
-static const sign processes = {
+static const heartbeat processes = {
     "RANK",       "WORLD_SIZE",
     "LOCAL_RANK", "torchrun or the like (WORLD_SIZE)",
     NULL,         "start with mpirun, as in 'mpirun -n 4 lockstep train', or unset WORLD_SIZE to train in one process"};
 
 /* Of processes without an MPI their number alone says that there are others. */
-static bool look(const sign *s, ls_launch *launch)
+static bool look(const heartbeat *s, ls_launch *launch)
 {
     int rank = number_of(s->rank, s->plugin ? -1 : 0), ranks = number_of(s->ranks, -1);
     if (rank < 0 || ranks < 1)
@@ -61,8 +61,8 @@ static bool look(const sign *s, ls_launch *launch)
 bool ls_launch_find(ls_launch *launch)
 {
     bool found = false;
-    for (size_t i = 0; i < sizeof signs / sizeof *signs && !found; i++)
-        found = look(&signs[i], launch);
+    for (size_t i = 0; i < sizeof heartbeats / sizeof *heartbeats && !found; i++)
+        found = look(&heartbeats[i], launch);
     return (found && launch->ranks > 1) || look(&processes, launch) || found;
 }
 

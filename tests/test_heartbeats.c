@@ -19,10 +19,10 @@ static void meet_others(ls_cluster *cluster)
 static void telling_rank(ls_cluster *cluster, int number, void *user)
 {
     (void)user;
-    ls_sign seen[RANKS] = {{0}};
+    ls_heartbeat seen[RANKS] = {{0}};
     int64_t times[RANKS] = {0};
     for (bool heard = false; !heard;) {
-        ls_sign mine = {.step = 10 + number, .phase = "data"};
+        ls_heartbeat mine = {.step = 10 + number, .phase = "data"};
         ls_cluster_tell(cluster, &mine, seen, times);
         heard = true;
         for (int r = 0; r < RANKS; r++)
@@ -30,7 +30,7 @@ static void telling_rank(ls_cluster *cluster, int number, void *user)
     }
     meet_others(cluster);
     for (int i = 0; i < 3; i++) /* whatever was sent is there by now */
-        ls_cluster_tell(cluster, &(ls_sign){.step = 10 + number, .phase = "data"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.step = 10 + number, .phase = "data"}, seen, times);
     for (int r = 0; r < RANKS; r++) {
         assert_true((times[r] > 0) == (r != number && (number == 0 || r == 0)));
         assert_int_equal(seen[r].step, times[r] > 0 ? 10 + r : 0);
@@ -50,13 +50,13 @@ static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
 static void often_telling_rank(ls_cluster *cluster, int number, void *user)
 {
     (void)user;
-    ls_sign seen[2] = {{0}};
+    ls_heartbeat seen[2] = {{0}};
     int64_t times[2] = {0};
     for (int i = 1; i <= 20 && number == 1; i++)
-        ls_cluster_tell(cluster, &(ls_sign){.step = i, .phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.step = i, .phase = "step"}, seen, times);
     meet_others(cluster);
     if (number == 0) {
-        ls_cluster_tell(cluster, &(ls_sign){.phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.phase = "step"}, seen, times);
         assert_int_equal(seen[1].step, 20);
         assert_int_equal(times[1], 20);
     }
@@ -64,7 +64,7 @@ static void often_telling_rank(ls_cluster *cluster, int number, void *user)
     ls_cluster_part(cluster);
 }
 
-static void the_latest_sign_is_heard(void **state)
+static void the_latest_heartbeat_is_heard(void **state)
 {
     (void)state;
     wire_late = false;
@@ -75,23 +75,23 @@ static void the_latest_sign_is_heard(void **state)
 /* Rank 0 listens until it has heard so many times. */
 static void listen(ls_cluster *cluster, int64_t heard, int step)
 {
-    ls_sign seen[2] = {{0}};
+    ls_heartbeat seen[2] = {{0}};
     int64_t times[2] = {0};
     for (int i = 0; i < 3 && times[1] < heard; i++)
-        ls_cluster_tell(cluster, &(ls_sign){.phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.phase = "step"}, seen, times);
     assert_int_equal(times[1], heard);
     assert_int_equal(seen[1].step, step);
 }
 
-/* What rank 1 says while its first sign is under way is not said; what it says after that is. */
+/* What rank 1 says while its first heartbeat is under way is not said; what it says after that is. */
 static void early_telling_rank(ls_cluster *cluster, int number, void *user)
 {
     (void)user;
-    ls_sign seen[2] = {{0}};
+    ls_heartbeat seen[2] = {{0}};
     int64_t times[2] = {0};
     for (int step = 1; step <= 5; step++) {
         if (number == 1)
-            ls_cluster_tell(cluster, &(ls_sign){.step = step, .phase = "step"}, seen, times);
+            ls_cluster_tell(cluster, &(ls_heartbeat){.step = step, .phase = "step"}, seen, times);
         meet_others(cluster);
         if (number == 0 && step >= 3)
             listen(cluster, step - 2, step == 3 ? 1 : step);
@@ -100,7 +100,7 @@ static void early_telling_rank(ls_cluster *cluster, int number, void *user)
     ls_cluster_part(cluster);
 }
 
-static void no_sign_is_changed_under_way(void **state)
+static void no_heartbeat_is_changed_under_way(void **state)
 {
     (void)state;
     wire_run(2, early_telling_rank, NULL);
@@ -109,10 +109,10 @@ static void no_sign_is_changed_under_way(void **state)
 static void *say_until_known(void *user)
 {
     ls_cluster *cluster = user;
-    ls_sign seen[2] = {{0}};
+    ls_heartbeat seen[2] = {{0}};
     int64_t times[2] = {0};
     while (seen[0].step == 0) /* rank 0 has seen it */
-        ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.step = 1, .phase = "step"}, seen, times);
     return NULL;
 }
 
@@ -120,13 +120,13 @@ static void *say_until_known(void *user)
 static void waiting_rank(ls_cluster *cluster, int number, void *user)
 {
     atomic_bool *came = user;
-    ls_sign seen[2] = {{0}};
+    ls_heartbeat seen[2] = {{0}};
     int64_t times[2] = {0};
     pthread_t sayer;
     if (number == 1)
         assert_int_equal(pthread_create(&sayer, NULL, say_until_known, cluster), 0);
     while (number == 0 && !seen[1].waiting)
-        ls_cluster_tell(cluster, &(ls_sign){.step = 0, .phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.step = 0, .phase = "step"}, seen, times);
     meet_others(cluster);
     if (number == 1) {
         atomic_store(&came[0], true);
@@ -135,12 +135,12 @@ static void waiting_rank(ls_cluster *cluster, int number, void *user)
     } else {
         while (!atomic_load(&came[0]))
             sched_yield();
-        /* One sign may be under way, and one be there, that are older. */
+        /* One heartbeat may be under way, and one be there, that are older. */
         for (int64_t heard = times[1]; times[1] < heard + 3;)
-            ls_cluster_tell(cluster, &(ls_sign){.step = 0, .phase = "step"}, seen, times);
+            ls_cluster_tell(cluster, &(ls_heartbeat){.step = 0, .phase = "step"}, seen, times);
         assert_int_equal(seen[1].waiting, 0);
-        while (!atomic_load(&came[1])) /* its sign before may be under way */
-            ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+        while (!atomic_load(&came[1])) /* its heartbeat before may be under way */
+            ls_cluster_tell(cluster, &(ls_heartbeat){.step = 1, .phase = "step"}, seen, times);
     }
     ls_cluster_part(cluster);
 }
@@ -167,7 +167,7 @@ static void *hold_the_wire(void *user)
 static void busy_rank(ls_cluster *cluster, int number, void *user)
 {
     (void)user;
-    ls_sign seen[2] = {{0}};
+    ls_heartbeat seen[2] = {{0}};
     int64_t times[2] = {0};
     for (int i = 0; i < 10 && number == 1; i++) { /* on a busy machine the holder may sleep for longer than is waited */
         pthread_t holder;
@@ -175,19 +175,19 @@ static void busy_rank(ls_cluster *cluster, int number, void *user)
         assert_int_equal(pthread_create(&holder, NULL, hold_the_wire, cluster), 0);
         while (atomic_load(&cluster->waiting) == 0)
             sched_yield();
-        ls_cluster_tell(cluster, &(ls_sign){.step = 1, .phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.step = 1, .phase = "step"}, seen, times);
         pthread_join(holder, NULL);
     }
     meet_others(cluster);
     if (number == 0) {
-        ls_cluster_tell(cluster, &(ls_sign){.phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.phase = "step"}, seen, times);
         assert_true(times[1] > 0 && seen[1].step == 1);
     }
     meet_others(cluster);
     ls_cluster_part(cluster);
 }
 
-static void signs_travel_while_the_wire_is_in_use(void **state)
+static void heartbeats_travel_while_the_wire_is_in_use(void **state)
 {
     (void)state;
     wire_late = false;
@@ -200,14 +200,14 @@ typedef struct torn {
     atomic_int met;
 } torn;
 
-/* Nobody waits for signs that cannot come any more. */
+/* Nobody waits for heartbeats that cannot come any more. */
 static void torn_rank(ls_cluster *cluster, int number, void *user)
 {
     torn *t = user;
-    ls_sign seen[RANKS] = {{0}};
+    ls_heartbeat seen[RANKS] = {{0}};
     int64_t times[RANKS] = {0};
     if (t->tells)
-        ls_cluster_tell(cluster, &(ls_sign){.step = number, .phase = "step"}, seen, times);
+        ls_cluster_tell(cluster, &(ls_heartbeat){.step = number, .phase = "step"}, seen, times);
     meet_others(cluster);
     atomic_fetch_add(&t->met, 1);
     while (number == 1 && atomic_load(&t->met) < 3)
@@ -229,12 +229,9 @@ static void a_broken_wire_lets_ranks_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it),
-        cmocka_unit_test(the_latest_sign_is_heard),
-        cmocka_unit_test(no_sign_is_changed_under_way),
-        cmocka_unit_test(who_waits_for_others_is_told),
-        cmocka_unit_test(signs_travel_while_the_wire_is_in_use),
-        cmocka_unit_test(a_broken_wire_lets_ranks_part),
+        cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it), cmocka_unit_test(the_latest_heartbeat_is_heard),
+        cmocka_unit_test(no_heartbeat_is_changed_under_way),           cmocka_unit_test(who_waits_for_others_is_told),
+        cmocka_unit_test(heartbeats_travel_while_the_wire_is_in_use),  cmocka_unit_test(a_broken_wire_lets_ranks_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Signs of life: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold nothing
- * up. */
+/* Heartbeats of life: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold
+ * nothing up. */
 #include <string.h>
 #include <time.h>
 
@@ -8,7 +8,7 @@
 
 /* What travels. The last one says that its sender has come to its end. */
 typedef struct told {
-    ls_sign sign;
+    ls_heartbeat heartbeat;
     int32_t last;
 } told;
 
@@ -19,9 +19,9 @@ typedef struct ls_peer {
     bool broken; /* the wire to it: nothing more will come */
 } peer;
 
-struct ls_peer *ls_signs_new(ls_context *context, int ranks)
+struct ls_peer *ls_heartbeats_new(ls_context *context, int ranks)
 {
-    return ls_alloc(context, (size_t)ranks, sizeof(peer), "the ranks' signs");
+    return ls_alloc(context, (size_t)ranks, sizeof(peer), "the ranks' heartbeats");
 }
 
 static bool hears(const ls_cluster *cluster, int r)
@@ -54,7 +54,7 @@ static void listen_to(ls_cluster *cluster, int r)
     }
 }
 
-static void send_to(ls_cluster *cluster, int r, const ls_sign *mine, bool last)
+static void send_to(ls_cluster *cluster, int r, const ls_heartbeat *mine, bool last)
 {
     const ls_wire *wire = &cluster->wire;
     peer *p = &cluster->peers[r];
@@ -82,7 +82,7 @@ static bool take_wire(ls_cluster *cluster)
     return false;
 }
 
-void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t times[])
+void ls_cluster_tell(ls_cluster *cluster, ls_heartbeat *mine, ls_heartbeat seen[], int64_t times[])
 {
     LS_OWN_ENVIRONMENT;
     if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) != LS_OK)
@@ -98,15 +98,15 @@ void ls_cluster_tell(ls_cluster *cluster, ls_sign *mine, ls_sign seen[], int64_t
             listen_to(cluster, r);
             send_to(cluster, r, mine, false);
         }
-        seen[r] = p->heard.sign;
+        seen[r] = p->heard.heartbeat;
         times[r] = p->times;
     }
     pthread_mutex_unlock(&cluster->lock);
 }
 
-bool ls_signs_end(ls_cluster *cluster)
+bool ls_heartbeats_end(ls_cluster *cluster)
 {
-    ls_sign none = {.step = 0};
+    ls_heartbeat none = {.step = 0};
     bool over = true;
     pthread_mutex_lock(&cluster->lock);
     cluster->ending = true;
