@@ -336,7 +336,7 @@ static ls_status make_ready(ls_checkpoints *c, const char *function)
     if (ls_failed(c->session))
         return ls_status_of(c->session);
     join(c);
-    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_settle(c->trainer, function) != LS_OK)
+    if (pass_on(c, "ls_checkpoint_save") != LS_OK || ls_trainer_wait(c->trainer, function) != LS_OK)
         return ls_status_of(c->session);
     return holds_folder(c) ? reserve(c, function) : LS_OK;
 }

@@ -90,12 +90,12 @@ typedef struct ls_unit_type {
     /* Waits until everything is done. False where an update since the last time made a number that is not finite, and
      * `update` has not said so. */
     bool (*finish)(ls_unit *unit);
-    /* Ends a piece of work, whose results `settle` waits for, and for nothing that was handed in behind it. *finite
-     * becomes what `finish` would have returned, at `settle`, or earlier where the next `seal` or `finish` comes first.
+    /* Ends a piece of work, whose results `wait` waits for, and for nothing that was handed in behind it. *finite
+     * becomes what `finish` would have returned, at `wait`, or earlier where the next `record` or `finish` comes first.
      * NULL: work is done when the call returns. */
-    void (*seal)(ls_unit *unit, bool *finite);
-    void (*settle)(ls_unit *unit);
-    bool (*is_done)(ls_unit *unit); /* whether `settle` would not wait */
+    void (*record)(ls_unit *unit, bool *finite);
+    void (*wait)(ls_unit *unit);
+    bool (*is_done)(ls_unit *unit); /* whether `wait` would not wait */
     /* Hands in a mark and returns its number, from 0 behind each `finish`; -1 where there are LS_MOST_MARKS. `reached`,
      * between `finish` and the next mark, says when the unit came to it, by ls_seconds. NULL: work is done when the
      * call returns. */

@@ -116,7 +116,7 @@ ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
         ls_raise(context, LS_BAD_ARGUMENT, "ls_profile_start: the trainer is being measured already");
         return NULL;
     }
-    if (ls_network_settle(trainer->network) != LS_OK)
+    if (ls_network_wait(trainer->network) != LS_OK)
         return NULL;
     ls_profile *profile = ls_alloc(context, 1, sizeof *profile, "a profile");
     if (!profile)

@@ -73,7 +73,7 @@ ls_status ls_network_read(const ls_tensor *t)
     if (check_version(t) != LS_OK)
         return ls_status_of(t->session);
     network->read_by_streams = true;
-    return ls_network_settle(network);
+    return ls_network_wait(network);
 }
 
 /* ---- Pending backward passes ---- */

@@ -127,7 +127,7 @@ static void work(ls_task *task, ls_core *core)
     put_gradients(r, core->unit);
 }
 
-static void settle(ls_task *task, bool finite)
+static void check(ls_task *task, bool finite)
 {
     (void)finite; /* a loss may be what it likes */
     const ls_device_run *r = task->payload;
@@ -200,7 +200,7 @@ ls_task *ls_run_task(ls_trace *trace, ls_wanted wanted, ls_tensor *root, ls_tens
     r->weights = (ls_target *)(r + 1);
     r->mean = root->fold == LS_FOLD_MEAN;
     r->step = feed->program->network ? (uint64_t)feed->program->network->updates : 0;
-    task->settle = settle;
+    task->check = check;
     task->finish = finish;
     for (int k = 0; k < feed->n_inputs; k++)
         ls_task_reads(task, feed->inputs[k]);

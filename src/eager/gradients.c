@@ -117,7 +117,7 @@ static const char *not_finite(const updating *u, ls_unit *unit)
 }
 
 /* All new numbers are made before the first takes an old one's place. */
-static void settle(ls_task *task, bool finite)
+static void check(ls_task *task, bool finite)
 {
     updating *u = task->payload;
     if (!finite || !u->finite) {
@@ -182,7 +182,7 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
         return ls_status_of(session);
     updating *u = task->payload;
     task->keeps = true; /* weights that an update could not make stay what they were */
-    task->settle = settle;
+    task->check = check;
     u->how = (ls_update){.rule = LS_RULE_SGD, .sgd = {.divisor = (float)rows, .lr = (float)lr}};
     u->n = n;
     for (int i = 0; i < n; i++) {

@@ -225,7 +225,7 @@ ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
         loss = ls_sum(ls_cross_entropy(ls_infer(net, X), y));
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
-    if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_settle(net->network) == LS_OK &&
+    if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_wait(net->network) == LS_OK &&
         run_all(trace, loss, NULL, metrics) == LS_OK) {
         if (!isfinite(metrics->loss))
             raise_not_finite(session, "ls_evaluate", "the loss over images 0 to", metrics->rows - 1);
@@ -259,7 +259,7 @@ ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int cla
                  net->network->classes, classes);
     ls_trace *trace = rows ? ls_session_trace(session) : NULL;
     if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
-        ls_network_settle(net->network) == LS_OK && run_all(trace, rows, logits, NULL) == LS_OK) {
+        ls_network_wait(net->network) == LS_OK && run_all(trace, rows, logits, NULL) == LS_OK) {
         const int64_t bad = first_not_finite(logits, data->rows * classes);
         if (bad >= 0)
             raise_not_finite(session, "ls_predict", "what the network makes of image", bad / classes);

@@ -81,7 +81,7 @@ static const float *network_tensor(const ls_tensor *tensor)
     ls_network *network = tensor->network;
     const ls_view *view = &network->flat.views[tensor->view];
     if (!tensor->training)
-        return ls_network_settle(network) == LS_OK ? ls_network_values(network, view) : NULL;
+        return ls_network_wait(network) == LS_OK ? ls_network_values(network, view) : NULL;
     if (!network->trainer) {
         ls_raise(&network->session->context, LS_NOT_INITIALIZED,
                  "ls_grad: the network has no trainer yet; see ls_trainer_new");

@@ -31,13 +31,13 @@ static void count_off(ls_engine *engine, const ls_job *done)
         }
 }
 
-bool ls_engine_settle(ls_worker *worker)
+bool ls_engine_wait_recorded(ls_worker *worker)
 {
     ls_engine *engine = worker->engine;
     ls_job *job = worker->open;
     if (!job)
         return true;
-    const bool good = job->settle(job, worker);
+    const bool good = job->wait(job, worker);
     worker->open = NULL;
     pthread_mutex_lock(&engine->lock);
     count_off(engine, job);
@@ -45,16 +45,16 @@ bool ls_engine_settle(ls_worker *worker)
     return good;
 }
 
-static void settle_in_turn(ls_worker *worker)
+static void wait_in_turn(ls_worker *worker)
 {
     if (!worker->open)
         return;
     ls_core_enter(worker->core);
-    ls_engine_settle(worker);
+    ls_engine_wait_recorded(worker);
     ls_core_leave(worker->core);
 }
 
-/* Without a job to begin behind it: what is open is settled once it is done, or somebody waits for it. The lock is
+/* Without a job to begin behind it: what is open is waited for once it is done, or somebody waits for it. The lock is
  * held, and let go meanwhile. */
 static void look_after_open(ls_worker *worker)
 {
@@ -62,9 +62,9 @@ static void look_after_open(ls_worker *worker)
     bool now = worker->open->awaited;
     pthread_mutex_unlock(&engine->lock);
     ls_core_enter(worker->core);
-    now = now || worker->open->is_settled(worker->open, worker);
+    now = now || worker->open->is_ready(worker->open, worker);
     if (now)
-        ls_engine_settle(worker);
+        ls_engine_wait_recorded(worker);
     ls_core_leave(worker->core);
     pthread_mutex_lock(&engine->lock);
     if (!now && !worker->open->awaited && worker->seen == engine->handed_in)
@@ -75,12 +75,12 @@ static void look_after_open(ls_worker *worker)
 static bool run(ls_worker *worker, ls_job *job)
 {
     if (!job->follows)
-        settle_in_turn(worker);
+        wait_in_turn(worker);
     if (!atomic_load(&worker->lost))
         job->work(job, worker);
     if (worker->open == job)
         return false;
-    settle_in_turn(worker);
+    wait_in_turn(worker);
     return true;
 }
 

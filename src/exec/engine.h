@@ -2,7 +2,7 @@
  * one that hands work in. Devices that share a core or a card take turns by whole pieces of work (core.h).
  *
  * Every worker runs every job, in the order handed in; a job's `work` returns when the whole job needs this worker no
- * more, but for what is left to be settled. */
+ * more, but for what is left to be waited for. */
 #ifndef LS_EXEC_ENGINE_H
 #define LS_EXEC_ENGINE_H
 
@@ -28,7 +28,7 @@ typedef struct ls_worker {
     ls_device device;
     pthread_t thread;
     unsigned seen;       /* jobs done, but for `open` */
-    struct ls_job *open; /* that its work left to be settled; the worker's own */
+    struct ls_job *open; /* that its work left to be waited for; the worker's own */
     atomic_bool lost;    /* its device has failed: it does nothing more */
     ls_pull_pace pace;
     ls_meter meter;
@@ -39,10 +39,10 @@ typedef struct ls_job {
     void (*work)(struct ls_job *job, ls_worker *worker);
     /* Of a job whose work may return before all that it has handed to the worker's unit is known, and then leaves the
      * job as worker->open: looks at what came of it, in its core's turn. False where nothing may go on from there. */
-    bool (*settle)(struct ls_job *job, ls_worker *worker);
-    bool (*is_settled)(struct ls_job *job,
-                       ls_worker *worker); /* does of that what need not be waited for: it would not wait */
-    bool follows; /* its work settles what is open, before it leaves itself to be settled; else that is done before */
+    bool (*wait)(struct ls_job *job, ls_worker *worker);
+    bool (*is_ready)(struct ls_job *job,
+                     ls_worker *worker); /* does of that what need not be waited for: it would not wait */
+    bool follows; /* its work waits for what is open, before it leaves itself to be settled; else that is done before */
     /* guarded by the engine's lock: */
     int left;     /* workers that have not done it */
     bool awaited; /* by a thread */
@@ -87,9 +87,9 @@ void ls_engine_wait_job(ls_engine *engine,
                         ls_job *job);   /* until that job is done (at once if it was never handed in) */
 void ls_engine_wait(ls_engine *engine); /* until all are */
 
-/* Settles what the worker has open, in its core's turn. False where that was something, and nothing may go on from
+/* Waits for what the worker has open, in its core's turn. False where that was something, and nothing may go on from
  * there. */
-bool ls_engine_settle(ls_worker *worker);
+bool ls_engine_wait_recorded(ls_worker *worker);
 
 /* Sleeps where the session's options make this worker's device a slow one, without its core's turn, which it must
  * have. */

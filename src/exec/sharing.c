@@ -40,7 +40,7 @@ static int ready(ls_helpers *helpers)
 }
 
 /* Enters one operation into its owner's account. */
-static void settle(ls_sharing *sharing, double saved, double waited)
+static void enter_account(ls_sharing *sharing, double saved, double waited)
 {
     sharing->credit += saved - waited;
     if (sharing->credit > MOST_CREDIT) {
@@ -80,7 +80,7 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
             sched_yield(); /* a helper's core has something else to do */
         else
             ls_pause();
-    settle(sharing, own ? (alone - begin) * (parts - own) / own : 0, ls_seconds() - alone);
+    enter_account(sharing, own ? (alone - begin) * (parts - own) / own : 0, ls_seconds() - alone);
 }
 
 void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_core *core)

@@ -101,8 +101,8 @@ static void compute(ls_task *task, ls_core *core)
     task->work(task, core);
     if (ls_unit_finish(task->unit, &finite) != LS_OK)
         atomic_store(&task->session->broken, true);
-    else if (task->settle)
-        task->settle(task, finite);
+    else if (task->check)
+        task->check(task, finite);
 }
 
 static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
@@ -300,7 +300,7 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     task->session = session;
     task->unit = unit;
     task->work = work;
-    task->settle = NULL;
+    task->check = NULL;
     task->finish = NULL;
     task->keeps = false;
     task->stream = stream;

@@ -57,7 +57,7 @@ struct ls_task {
     ls_unit *unit; /* the stream's, or the host's; whoever does the task has its turn */
     ls_task_work *work;
     /* Once the unit has finished: looks at what came of it. `finite` as ls_unit_finish has it. May be NULL. */
-    void (*settle)(ls_task *task, bool finite);
+    void (*check)(ls_task *task, bool finite);
     void (*finish)(ls_task *task); /* when the task is over, done or dropped; may be NULL */
     ls_mark mark;
     bool dropped; /* it was handed in after a failure and may lack operands */

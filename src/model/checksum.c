@@ -38,7 +38,7 @@ uint64_t ls_checksum(ls_module *net)
 {
     LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_checksum");
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return 0;
     uint64_t sum = 2;
     for (int i = 0; i < network->flat.n_views; i++) {

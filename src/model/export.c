@@ -19,7 +19,7 @@ ls_status ls_export_onnx(ls_module *net, const char *path)
 {
     LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_export_onnx");
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_session *session = network->session;
     if (!path)

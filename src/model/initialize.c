@@ -83,7 +83,7 @@ static ls_status allocate_values(ls_network *network)
 
 ls_status ls_network_move_master(ls_network *network)
 {
-    if (ls_network_settle(network) != LS_OK)
+    if (ls_network_wait(network) != LS_OK)
         return ls_status_of(network->session);
     ls_streams_wait(network->session);
     ls_replicas_release(network);

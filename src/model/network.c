@@ -32,7 +32,7 @@ bool ls_network_on_cards(const ls_network *network)
 
 bool ls_network_goes_ahead(const ls_network *network)
 {
-    return ls_network_apart(network) && network->engine->n_workers == 1 && network->master->type->seal;
+    return ls_network_apart(network) && network->engine->n_workers == 1 && network->master->type->record;
 }
 
 bool ls_network_mixed(const ls_network *network)
@@ -142,7 +142,7 @@ static void fetch(ls_network *network)
     get(network, network->weights[current], network->master_weights[current], network->flat.trainable);
 }
 
-ls_status ls_network_settle(ls_network *network)
+ls_status ls_network_wait(ls_network *network)
 {
     ls_engine_wait(network->engine);
     fetch(network);
@@ -157,7 +157,7 @@ float *ls_network_values(ls_network *network, const ls_view *view)
 
 ls_status ls_network_clear(ls_network *network)
 {
-    ls_status status = ls_network_settle(network);
+    ls_status status = ls_network_wait(network);
     for (int i = 0; i < network->n_pending; i++)
         ls_microbatch_drop(&network->pending[i]);
     network->n_pending = 0;
@@ -172,7 +172,7 @@ ls_status ls_network_change(ls_network *network, const char *function)
                         function);
     network->version++;
     ls_streams_wait(network->session);
-    ls_network_settle(network);
+    ls_network_wait(network);
     ls_network_changed(network);
     return ls_status_of(network->session);
 }

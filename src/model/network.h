@@ -65,7 +65,7 @@ ls_network *ls_defined_network_of(ls_module *net, const char *function);
 bool ls_network_has(const ls_network *network, ls_device device);
 
 /* Waits for the work in hand, then the vectors may be read and written by the caller's thread. */
-ls_status ls_network_settle(ls_network *network);
+ls_status ls_network_wait(ls_network *network);
 
 float *ls_network_values(ls_network *network, const ls_view *view); /* of the current copy, on the host */
 /* The host has made the state of that number. */

@@ -36,7 +36,7 @@ ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info)
 static const ls_view *find(ls_module *net, const char *name, const void *values, int64_t numbers, const char *function)
 {
     ls_network *network = ls_defined_network_of(net, function);
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return NULL;
     ls_context *context = &network->session->context;
     int i = name && values ? ls_flat_find(&network->flat, name) : -1;
@@ -82,7 +82,7 @@ ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, flo
 {
     LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_apply");
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return status_after(net);
     if (!fn)
         return ls_raise(&net->session->context, LS_BAD_ARGUMENT, "ls_apply: fn is NULL");

@@ -76,7 +76,7 @@ static ls_status save(ls_module *net, const char *path, const char *function,
                                          const char *const metadata[][2], int n_metadata))
 {
     ls_network *network = ls_defined_network_of(net, function);
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_context *context = &network->session->context;
     if (!path)
@@ -259,7 +259,7 @@ ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix)
 {
     LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_load");
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!path)
         return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_load: path is NULL");
@@ -328,7 +328,7 @@ ls_status ls_fingerprint(ls_module *net, char digits[65])
     ls_network *network = ls_defined_network_of(net, "ls_fingerprint");
     if (digits)
         digits[0] = '\0';
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!digits)
         return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_fingerprint: digits is NULL");

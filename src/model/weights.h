@@ -5,7 +5,7 @@
 #include "io/safetensors.h"
 #include "model/network.h"
 
-/* The current values, settled, in the order of the layout's views; the caller releases the list. NULL after a
+/* The current values, all work done, in the order of the layout's views; the caller releases the list. NULL after a
  * failure. */
 ls_named_array *ls_weights_list(ls_network *network);
 

@@ -128,7 +128,7 @@ static void decide(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    ls_step_unseal(step);
+    ls_step_unrecord(step);
     step->asked = 0;
     for (int p = 0; p < step->partition.parts; p++) {
         int asked = (int)(step->statuses[p].flags / LS_FLAG_ASKED);
@@ -173,14 +173,14 @@ void ls_step_end(ls_step_job *step)
         decide(step);
 }
 
-/* Who settles a step has the turn. */
+/* Who waits for a recorded step has the turn. */
 static void decide_in_turn(ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    if (!step->sealed)
+    if (!step->recorded)
         ls_network_enter(network);
     decide(step);
-    if (!step->sealed)
+    if (!step->recorded)
         ls_network_leave(network);
 }
 
@@ -214,7 +214,7 @@ static void end_part(ls_step_job *step, ls_status status, bool finite)
  * are handed in behind it before anybody looks at what came of it, so that the unit never waits for the host. They read
  * the new weights, and write nothing that is still wanted if those turn out to be none: then the next step is dropped.
  * Only a step that is measured, and one that clips, which the host decides on halfway, end by themselves. Joined cards
- * do the same: a rank hears what the others say of a step when it settles it, while its card is at the next one. */
+ * do the same: a rank hears what the others say of a step when it waits for it, while its card is at the next one. */
 static bool goes_ahead(const ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
@@ -223,31 +223,31 @@ static bool goes_ahead(const ls_step_job *step)
            !network->master->watch && !ls_exchange_measures(step);
 }
 
-static void seal(ls_step_job *step, ls_worker *worker)
+static void record(ls_step_job *step, ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
-    network->master->type->seal(network->master, &step->finite);
+    network->master->type->record(network->master, &step->finite);
     atomic_store(&network->current, 1 - atomic_load(&network->current));
-    step->sealed = true;
+    step->recorded = true;
     worker->open = &step->job;
 }
 
 /* This rank's part of it, once the unit is done. */
-static void settle_part(ls_step_job *step)
+static void wait_part(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
-    if (step->settled)
+    if (step->waited)
         return;
-    step->settled = true;
-    network->master->type->settle(network->master);
+    step->waited = true;
+    network->master->type->wait(network->master);
     end_part(step, ls_unit_check(network->master), step->finite);
 }
 
-bool ls_step_settle(ls_job *job, ls_worker *worker)
+bool ls_step_wait(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     (void)worker;
-    settle_part(step);
+    wait_part(step);
     while (!atomic_load(&step->complete)) {
         if (!ls_step_advance(step))
             ls_exchange_await(step, true);
@@ -256,13 +256,13 @@ bool ls_step_settle(ls_job *job, ls_worker *worker)
     return !atomic_load(&step->broken);
 }
 
-bool ls_step_is_settled(ls_job *job, ls_worker *worker)
+bool ls_step_is_ready(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     ls_unit *unit = worker->core->unit;
-    if (!step->settled && !unit->type->is_done(unit))
+    if (!step->waited && !unit->type->is_done(unit))
         return false;
-    settle_part(step);
+    wait_part(step);
     ls_step_advance(step);
     if (!atomic_load(&step->complete))
         ls_exchange_look(step);
@@ -276,7 +276,7 @@ void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
         return;
     ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
     if (goes_ahead(step)) {
-        seal(step, worker);
+        record(step, worker);
         return;
     }
     bool finite = true;

@@ -17,7 +17,7 @@ void ls_step_end(ls_step_job *step);
 bool ls_step_advance(ls_step_job *step);
 
 /* For the step's job, see engine.h. */
-bool ls_step_settle(ls_job *job, ls_worker *worker);
-bool ls_step_is_settled(ls_job *job, ls_worker *worker);
+bool ls_step_wait(ls_job *job, ls_worker *worker);
+bool ls_step_is_ready(ls_job *job, ls_worker *worker);
 
 #endif

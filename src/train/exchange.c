@@ -383,7 +383,7 @@ void ls_exchange_give_up(ls_step_job *step)
              ls_cluster_rank(cluster_of(step)), (long long)step->number + 1);
     atomic_store(&session->broken, true);
     atomic_store(&step->broken, 1);
-    ls_step_unseal(step);
+    ls_step_unrecord(step);
     atomic_store(&step->complete, 1);
     ls_step_wake(step);
 }

@@ -96,10 +96,10 @@ float *ls_step_target(const ls_step_job *step)
     return updates ? network->master_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 
-void ls_step_unseal(const ls_step_job *step)
+void ls_step_unrecord(const ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
-    if (step->sealed)
+    if (step->recorded)
         atomic_store(&network->current, 1 - atomic_load(&network->current));
 }
 
@@ -120,7 +120,7 @@ void ls_step_drop(ls_step_job *step)
 
 bool ls_step_goes_on(ls_step_job *step, ls_worker *worker)
 {
-    if (!step->dropped && !ls_engine_settle(worker)) {
+    if (!step->dropped && !ls_engine_wait_recorded(worker)) {
         ls_unit_finish(step->trainer->network->master, NULL); /* its results have nowhere to go later */
         ls_step_drop(step);
     }

@@ -101,11 +101,11 @@ typedef struct ls_step_job {
     ls_rank_status *statuses;        /* [places] */
     atomic_int complete, broken;     /* broken: a number was not finite */
     bool dropped;                    /* what came before it has failed */
-    bool sealed, settled; /* all is handed in, and left to be settled; this rank's part is. The worker's own */
-    bool finite;          /* what its unit will have said then */
-    float *statistics;    /* [shards][state] */
-    float *metrics;       /* [shards][LS_METRICS] */
-    double *losses;       /* [shards] */
+    bool recorded, waited; /* all is handed in, and left to be waited for; this rank's part is. The worker's own */
+    bool finite;           /* what its unit will have said then */
+    float *statistics;     /* [shards][state] */
+    float *metrics;        /* [shards][LS_METRICS] */
+    double *losses;        /* [shards] */
 } ls_step_job;
 
 struct ls_trainer {
@@ -156,12 +156,12 @@ static inline bool ls_clips(const struct ls_trainer *trainer)
 }
 /* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
 float *ls_step_target(const ls_step_job *step);
-void ls_step_wake(ls_step_job *step);         /* idle workers look again */
-void ls_step_unseal(const ls_step_job *step); /* its weights are not yet, or not at all, the network's after all */
+void ls_step_wake(ls_step_job *step);           /* idle workers look again */
+void ls_step_unrecord(const ls_step_job *step); /* its weights are not yet, or not at all, the network's after all */
 /* Nobody may take for a loss what a step that failed should have written. */
 void ls_step_lose_summaries(const ls_step_job *step);
 void ls_step_drop(ls_step_job *step); /* what came before it has failed */
-/* Before the step writes over what the one before it was computed from: settles that one. False where the step is
+/* Before the step writes over what the one before it was computed from: waits for that one. False where the step is
  * dropped, after it or earlier. By the worker whose turn its core is. */
 bool ls_step_goes_on(ls_step_job *step, ls_worker *worker);
 

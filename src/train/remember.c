@@ -23,7 +23,7 @@ ls_status ls_remember(ls_trainer *trainer)
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = ls_defined_network_of(trainer->network->root, "ls_remember");
-    if (!network || ls_network_settle(network) != LS_OK)
+    if (!network || ls_network_wait(network) != LS_OK)
         return ls_status_of(trainer->session);
     if (!trainer->remembered && !(trainer->remembered = ls_remembered_new(&trainer->session->context, network)))
         return LS_OUT_OF_MEMORY;

@@ -214,7 +214,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(microbatch->feed, local),
                        t->measured);
     if (r.failed) {
-        ls_engine_settle(worker);
+        ls_engine_wait_recorded(worker);
         lose_device(step, t, worker);
         return;
     }

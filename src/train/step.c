@@ -81,7 +81,7 @@ static void work(ls_job *job, ls_worker *worker)
     bool helps = false;
     begin(step);
     ls_meter_enter(&worker->meter, step->number + 1);
-    while (!atomic_load(&step->complete) && !step->sealed && !atomic_load(&worker->lost)) {
+    while (!atomic_load(&step->complete) && !step->recorded && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
         if (ls_core_taken(worker->core)) {
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
@@ -129,10 +129,10 @@ void ls_step_submit(ls_step_job *step)
     atomic_store(&step->left, parts);
     atomic_store(&step->complete, 0);
     atomic_store(&step->broken, 0);
-    step->begun = step->dropped = step->sealed = step->settled = false;
+    step->begun = step->dropped = step->recorded = step->waited = false;
     step->job.work = work;
-    step->job.settle = ls_step_settle;
-    step->job.is_settled = ls_step_is_settled;
+    step->job.wait = ls_step_wait;
+    step->job.is_ready = ls_step_is_ready;
     step->job.follows = true;
     if (parts == 0) /* more ranks than shards and pieces: this one only listens */
         ls_step_end(step);

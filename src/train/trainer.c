@@ -312,10 +312,10 @@ static ls_status check_network(const ls_trainer *trainer, const char *function)
                     "%s: the network was initialized again after this trainer was made; make a new one", function);
 }
 
-ls_status ls_trainer_settle(ls_trainer *trainer, const char *function)
+ls_status ls_trainer_wait(ls_trainer *trainer, const char *function)
 {
     ls_network *network = trainer->network;
-    if (check_network(trainer, function) != LS_OK || ls_network_settle(network) != LS_OK)
+    if (check_network(trainer, function) != LS_OK || ls_network_wait(network) != LS_OK)
         return ls_status_of(network->session);
     if (network->n_pending)
         return ls_raise(&network->session->context, LS_STALE,
@@ -375,7 +375,7 @@ ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
 {
     if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, 1, false) != LS_OK)
         return ls_status_of(trainer->session);
-    return ls_network_settle(trainer->network);
+    return ls_network_wait(trainer->network);
 }
 
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
@@ -450,13 +450,13 @@ static const float *gradient(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
     if (meet(trainer) != LS_OK || prepare(trainer) != LS_OK || reserve_gradient(trainer) != LS_OK ||
-        ls_network_settle(network) != LS_OK)
+        ls_network_wait(network) != LS_OK)
         return NULL;
     if (network->gradient_is_there && network->n_pending)
         return seen_gradient(trainer);
     if (hand_in(trainer, false, "ls_grad") != LS_OK)
         return NULL;
-    network->gradient_is_there = ls_network_settle(network) == LS_OK;
+    network->gradient_is_there = ls_network_wait(network) == LS_OK;
     trainer->steps[(trainer->handed_in - 1) % LS_DEPTH].n_microbatches = 0; /* they are pending still */
     return network->gradient_is_there ? seen_gradient(trainer) : NULL;
 }

@@ -16,7 +16,7 @@ ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 
 /* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has
  * used. */
-ls_status ls_trainer_settle(struct ls_trainer *trainer, const char *function);
+ls_status ls_trainer_wait(struct ls_trainer *trainer, const char *function);
 /* The optimizer's moments on the host, each laid out like the weights, one after another, and how many updates they
  * hold; NULL where the next update begins them anew. */
 float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);

@@ -100,10 +100,10 @@ typedef struct emulated {
         } pending[LS_CARD_PENDING];
         int n_pending, broken;
     } results[2];
-    int open;      /* results of what is handed in now */
-    size_t sealed; /* where the others end */
+    int open;        /* results of what is handed in now */
+    size_t recorded; /* where the others end */
     int asked;
-    bool *sealed_finite; /* NULL: there are none */
+    bool *recorded_finite; /* NULL: there are none */
     double marks[LS_MOST_MARKS];
     int n_marks;
     later *queue;
@@ -351,37 +351,37 @@ static bool deliver(ls_unit *unit, int number)
     return finite;
 }
 
-static void settle(ls_unit *unit)
+static void wait_recorded(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
-    if (!e->sealed_finite)
+    if (!e->recorded_finite)
         return;
-    later_flush_to(e->queue, e->sealed);
-    *e->sealed_finite = deliver(unit, 1 - e->open);
-    e->sealed_finite = NULL;
+    later_flush_to(e->queue, e->recorded);
+    *e->recorded_finite = deliver(unit, 1 - e->open);
+    e->recorded_finite = NULL;
 }
 
 /* It is asked some times before it has done anything. */
 static bool is_done(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
-    return !e->sealed_finite || e->asked++ > 20;
+    return !e->recorded_finite || e->asked++ > 20;
 }
 
-static void seal(ls_unit *unit, bool *finite)
+static void record(ls_unit *unit, bool *finite)
 {
     emulated *e = (emulated *)unit;
-    settle(unit);
-    e->sealed = later_count(e->queue);
+    wait_recorded(unit);
+    e->recorded = later_count(e->queue);
     e->asked = 0;
-    e->sealed_finite = finite;
+    e->recorded_finite = finite;
     e->open = 1 - e->open;
 }
 
 static bool finish(ls_unit *unit)
 {
     emulated *e = (emulated *)unit;
-    settle(unit);
+    wait_recorded(unit);
     flush(unit);
     e->n_marks = 0;
     return deliver(unit, e->open);
@@ -435,8 +435,8 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .update = update,
                                   .square = square,
                                   .finish = finish,
-                                  .seal = seal,
-                                  .settle = settle,
+                                  .record = record,
+                                  .wait = wait_recorded,
                                   .is_done = is_done,
                                   .mark = mark,
                                   .reached = reached,

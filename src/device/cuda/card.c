@@ -110,7 +110,7 @@ cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
         cudaGetLastError();
         error = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(card->line);
     }
-    if (!event || event == card->sealed) /* the transfers in front of that are done */
+    if (!event || event == card->recorded) /* the transfers in front of that are done */
         card->own_is_there = false;
     return error;
 }
@@ -327,8 +327,8 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .update = update,
                                   .square = square,
                                   .finish = ls_card_finish,
-                                  .seal = ls_card_seal,
-                                  .settle = ls_card_settle,
+                                  .record = ls_card_record,
+                                  .wait = ls_card_wait,
                                   .is_done = ls_card_is_done,
                                   .mark = ls_card_mark,
                                   .reached = ls_card_reached,

@@ -47,7 +47,7 @@ typedef struct ls_card_pending {
     size_t n;
 } ls_card_pending;
 
-/* Of what was handed in between two seals. */
+/* Of what was handed in between two recorded ends. */
 typedef struct ls_card_results {
     ls_card_pending *pending; /* [LS_CARD_PENDING] */
     int n_pending;
@@ -107,9 +107,9 @@ typedef struct ls_card {
 
     int n_lent;
     ls_card_results results[2];
-    int open; /* the number of those of what is handed in now; the others are sealed, or none */
-    cudaEvent_t sealed;
-    bool *sealed_finite; /* NULL: nothing is sealed */
+    int open; /* the number of those of what is handed in now; the others are recorded, or none */
+    cudaEvent_t recorded;
+    bool *recorded_finite; /* NULL: nothing is recorded */
 
     ls_card_resident residents[LS_CARD_RESIDENTS];
     uint64_t uses;
@@ -199,8 +199,8 @@ bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples
 void ls_card_end(ls_unit *unit);
 float *ls_card_lend(ls_unit *unit, float *host, size_t n);
 bool ls_card_finish(ls_unit *unit);
-void ls_card_seal(ls_unit *unit, bool *finite);
-void ls_card_settle(ls_unit *unit);
+void ls_card_record(ls_unit *unit, bool *finite);
+void ls_card_wait(ls_unit *unit);
 bool ls_card_is_done(ls_unit *unit);
 bool ls_card_open_runs(ls_card *card);
 void ls_card_close_runs(ls_card *card);

@@ -45,7 +45,7 @@ static void deliver(ls_card_results *results, bool good)
 /* Waits for everything. */
 static void bring_home(ls_card *card)
 {
-    ls_card_settle(&card->unit);
+    ls_card_wait(&card->unit);
     deliver(&card->results[card->open], ls_card_good(card, ls_card_await(card, NULL), "waiting for the card"));
 }
 
@@ -119,33 +119,33 @@ bool ls_card_finish(ls_unit *unit)
     return was_finite(card, card->open);
 }
 
-void ls_card_seal(ls_unit *unit, bool *finite)
+void ls_card_record(ls_unit *unit, bool *finite)
 {
     ls_card *card = ls_card_in_line(unit);
-    ls_card_settle(unit);
+    ls_card_wait(unit);
     ask_finite(card);
     if (card->unit.status == LS_OK)
-        ls_card_good(card, cudaEventRecord(card->sealed, card->line), "an event");
-    card->sealed_finite = finite;
+        ls_card_good(card, cudaEventRecord(card->recorded, card->line), "an event");
+    card->recorded_finite = finite;
     card->open = 1 - card->open;
 }
 
-void ls_card_settle(ls_unit *unit)
+void ls_card_wait(ls_unit *unit)
 {
     ls_card *card = ls_card_of(unit);
-    const int sealed = 1 - card->open;
-    if (!card->sealed_finite)
+    const int recorded = 1 - card->open;
+    if (!card->recorded_finite)
         return;
-    deliver(&card->results[sealed], ls_card_good(card, ls_card_await(card, card->sealed), "waiting for the card"));
-    *card->sealed_finite = was_finite(card, sealed);
-    card->sealed_finite = NULL;
+    deliver(&card->results[recorded], ls_card_good(card, ls_card_await(card, card->recorded), "waiting for the card"));
+    *card->recorded_finite = was_finite(card, recorded);
+    card->recorded_finite = NULL;
 }
 
-/* What failed is done: `settle` says so. */
+/* What failed is done: `wait` says so. */
 bool ls_card_is_done(ls_unit *unit)
 {
     ls_card *card = ls_card_of(unit);
-    const bool done = !card->sealed_finite || cudaEventQuery(card->sealed) != cudaErrorNotReady;
+    const bool done = !card->recorded_finite || cudaEventQuery(card->recorded) != cudaErrorNotReady;
     if (!done)
         cudaGetLastError(); /* that was no error, but would be reported as one */
     return done;
@@ -388,7 +388,7 @@ bool ls_card_open_runs(ls_card *card)
         if (!ls_card_good(card, cudaMallocHost((void **)&results->broken, sizeof *results->broken), "pinning memory"))
             return false;
     }
-    return ls_card_good(card, cudaEventCreateWithFlags(&card->sealed, cudaEventDisableTiming), "making an event");
+    return ls_card_good(card, cudaEventCreateWithFlags(&card->recorded, cudaEventDisableTiming), "making an event");
 }
 
 void ls_card_close_runs(ls_card *card)
@@ -410,6 +410,6 @@ void ls_card_close_runs(ls_card *card)
         cudaFreeHost(card->results[i].pinned);
         cudaFreeHost(card->results[i].broken);
     }
-    if (card->sealed)
-        cudaEventDestroy(card->sealed);
+    if (card->recorded)
+        cudaEventDestroy(card->recorded);
 }
