@@ -65,7 +65,7 @@ typedef struct ls_unit_type {
 
     /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan
      * that they are of has to come, and nobody may free or use them. */
-    float *(*lend)(ls_unit *unit, float *host, size_t n);
+    float *(*stage_result)(ls_unit *unit, float *host, size_t n);
     /* Begins a run of a plan. True: one of this form was kept, and has been handed in again, with these samples. False:
      * the operations are to be handed in now, with `there` as the samples. `end` ends it in both cases. `begin` is NULL
      * where samples are read as they are, and nothing is kept. */
@@ -113,7 +113,7 @@ struct ls_unit {
     int core;         /* that its threads are to be pinned to; -1: none */
     size_t slice;     /* floats that are summed and updated at once, by one thread */
     size_t held;      /* bytes of the host's memory that it takes for itself */
-    /* Of the next run, set before its results are lent; 0 again behind it. 0: it happens in its turn, as everything
+    /* Of the next run, set before its results are staged; 0 again behind it. 0: it happens in its turn, as everything
      * else does. From 1 to `strands`: it may happen beside runs of other strands, with which it must share nothing that
      * either of them writes; what else is handed in happens behind all runs in front of it, and in front of all behind
      * it. */

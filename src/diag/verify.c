@@ -71,8 +71,8 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
     int buffer = take_buffer(v);
     float *computed = replica ? replica->gradient : v->trainer->pool[buffer];
     float *gradient = unit->memory ? row + flat->state + METRICS : computed;
-    ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->lend(unit, row + flat->state, LS_METRICS),
-                                     [LS_IN_STATISTICS] = unit->type->lend(unit, row, flat->state),
+    ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->stage_result(unit, row + flat->state, LS_METRICS),
+                                     [LS_IN_STATISTICS] = unit->type->stage_result(unit, row, flat->state),
                                      [LS_IN_GRADIENTS] = computed}};
     ls_replica_bind(network, core, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);

@@ -31,7 +31,7 @@ static void clear(const ls_array *partial, size_t n, ls_unit *unit)
 static float *room_in(const ls_array *array, size_t at, size_t n, ls_unit *unit)
 {
     float *data = array->data + at;
-    return ls_array_is_in(array, unit) ? data : unit->type->lend(unit, data, n);
+    return ls_array_is_in(array, unit) ? data : unit->type->stage_result(unit, data, n);
 }
 
 /* The places of shard j's results. */

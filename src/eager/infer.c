@@ -36,14 +36,15 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     const size_t row = (size_t)p->feed->program->output_numbers;
     unit->strand = ls_core_strand(worker->core, ls_feed_plan(p->feed, worker->core), j, p->feed->shards);
     if (p->rows)
-        outputs[0] = unit->type->lend(unit, p->rows + (size_t)j * (size_t)p->feed->shard * row,
-                                      (size_t)ls_feed_count(p->feed, j) * row);
+        outputs[0] = unit->type->stage_result(unit, p->rows + (size_t)j * (size_t)p->feed->shard * row,
+                                              (size_t)ls_feed_count(p->feed, j) * row);
     float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
-    ls_bindings bindings = {.base = {[LS_IN_STATISTICS] = unit->type->lend(unit, statistics, network->flat.state)},
-                            .outputs = outputs};
+    ls_bindings bindings = {
+        .base = {[LS_IN_STATISTICS] = unit->type->stage_result(unit, statistics, network->flat.state)},
+        .outputs = outputs};
     ls_replica_bind(network, worker->core, &bindings);
     if (p->metrics)
-        bindings.base[LS_IN_METRICS] = unit->type->lend(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
+        bindings.base[LS_IN_METRICS] = unit->type->stage_result(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
     bindings.helpers = ls_sharing_begin(&worker->sharing, NULL);
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);

@@ -192,8 +192,8 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
             unit->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
         float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
-            .base = {[LS_IN_METRICS] = unit->type->lend(unit, rows.metrics, LS_METRICS),
-                     [LS_IN_STATISTICS] = unit->type->lend(unit, rows.statistics, network->flat.state),
+            .base = {[LS_IN_METRICS] = unit->type->stage_result(unit, rows.metrics, LS_METRICS),
+                     [LS_IN_STATISTICS] = unit->type->stage_result(unit, rows.statistics, network->flat.state),
                      [LS_IN_GRADIENTS] = replica ? replica->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)

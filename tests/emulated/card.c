@@ -260,7 +260,7 @@ static void reach(ls_unit *unit, ls_unit *other)
     (void)other;
 }
 
-static float *lend(ls_unit *unit, float *host, size_t n)
+static float *stage_result(ls_unit *unit, float *host, size_t n)
 {
     emulated *e = (emulated *)unit;
     float *there = allocate(unit, n * sizeof *there);
@@ -427,7 +427,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .end_group = ls_card_end_group,
                                   .try_group = try_group,
                                   .look = ls_card_look,
-                                  .lend = lend,
+                                  .stage_result = stage_result,
                                   .begin = begin,
                                   .end = end,
                                   .open_strand = open_strand,

@@ -48,7 +48,7 @@ static void zero(ls_unit *unit, void *to, size_t bytes)
     memset(to, 0, bytes);
 }
 
-static float *lend(ls_unit *unit, float *host, size_t n)
+static float *stage_result(ls_unit *unit, float *host, size_t n)
 {
     (void)unit;
     (void)n;
@@ -141,7 +141,7 @@ static const ls_unit_type type = {.allocate = allocate,
                                   .put = copy,
                                   .get = copy,
                                   .zero = zero,
-                                  .lend = lend,
+                                  .stage_result = stage_result,
                                   .sum = sum,
                                   .update = update,
                                   .square = square,

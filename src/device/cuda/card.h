@@ -15,7 +15,7 @@
 
 enum {
     LS_CARD_STRANDS = 1 + LS_MOST_STRANDS, /* the first one is the line */
-    LS_CARD_LENT = 8,                      /* results of one run */
+    LS_CARD_STAGED = 8,                    /* results of one run */
     LS_CARD_RESIDENTS = 4,                 /* data sets on the card */
     LS_CARD_STAGES = 8,                    /* runs whose samples may be on their way: no more are in flight */
     LS_CARD_KEPT = 128,                    /* runs kept as graphs, the ones that were used last */
@@ -25,16 +25,16 @@ enum {
 };
 
 /* Results of one run: `host` stands for this memory of the card's. */
-typedef struct ls_card_lent {
+typedef struct ls_card_staged {
     float *host, *device;
     size_t n, capacity;
-} ls_card_lent;
+} ls_card_staged;
 
 /* Where runs take turns, and what one of them has for itself besides what it is handed. */
 typedef struct ls_card_strand {
     cudaStream_t stream;
     void *blas_workspace;
-    ls_card_lent lent[LS_CARD_LENT];
+    ls_card_staged staged[LS_CARD_STAGED];
     bool used;           /* by runs that the line has not waited for, */
     cudaEvent_t reached; /* which is for that */
     unsigned turn;       /* that the stream has waited for, of the line's */
@@ -197,7 +197,7 @@ bool ls_card_take_libraries(ls_card *card, int strand);
 /* ---- run.c ---- */
 bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);
 void ls_card_end(ls_unit *unit);
-float *ls_card_lend(ls_unit *unit, float *host, size_t n);
+float *ls_card_stage_result(ls_unit *unit, float *host, size_t n);
 bool ls_card_finish(ls_unit *unit);
 void ls_card_record(ls_unit *unit, bool *finite);
 void ls_card_wait(ls_unit *unit);

@@ -6,26 +6,26 @@
 
 /* ---- Results ---- */
 
-float *ls_card_lend(ls_unit *unit, float *host, size_t n)
+float *ls_card_stage_result(ls_unit *unit, float *host, size_t n)
 {
     ls_card *card = ls_card_of(unit);
-    if (card->n_lent == LS_CARD_LENT) {
+    if (card->n_lent == LS_CARD_STAGED) {
         ls_card_fail(card, LS_INTERNAL, "lending memory", "a run has too many results");
         return NULL;
     }
-    ls_card_lent *lent = &card->strands[unit->strand].lent[card->n_lent++];
-    if (n > lent->capacity || !lent->device) {
+    ls_card_staged *staged = &card->strands[unit->strand].staged[card->n_lent++];
+    if (n > staged->capacity || !staged->device) {
         ls_card_await(card, NULL);
-        cudaFree(lent->device);
-        lent->device = NULL;
-        lent->capacity = 0;
+        cudaFree(staged->device);
+        staged->device = NULL;
+        staged->capacity = 0;
         size_t bytes = ls_cuda_aligned((n ? n : 1) * sizeof *host);
-        if (ls_card_good(card, cudaMalloc((void **)&lent->device, bytes), "memory for results"))
-            lent->capacity = n;
+        if (ls_card_good(card, cudaMalloc((void **)&staged->device, bytes), "memory for results"))
+            staged->capacity = n;
     }
-    lent->host = host;
-    lent->n = n;
-    return lent->device;
+    staged->host = host;
+    staged->n = n;
+    return staged->device;
 }
 
 /* Puts every result where it belongs. */
@@ -75,15 +75,15 @@ static void send_results(ls_card *card)
 {
     ls_card_results *results = &card->results[card->open];
     for (int i = 0; i < card->n_lent && card->unit.status == LS_OK; i++) {
-        const ls_card_lent *lent = &card->strands[card->strand].lent[i];
-        if (!lent->n)
+        const ls_card_staged *staged = &card->strands[card->strand].staged[i];
+        if (!staged->n)
             continue;
-        float *pinned = pinned_room(card, lent->n);
+        float *pinned = pinned_room(card, staged->n);
         if (pinned && ls_card_good(card,
-                                   cudaMemcpyAsync(pinned, lent->device, lent->n * sizeof *pinned,
+                                   cudaMemcpyAsync(pinned, staged->device, staged->n * sizeof *pinned,
                                                    cudaMemcpyDeviceToHost, card->stream),
                                    "a copy from the card"))
-            results->pending[results->n_pending++] = (ls_card_pending){lent->host, pinned, lent->n};
+            results->pending[results->n_pending++] = (ls_card_pending){staged->host, pinned, staged->n};
     }
     card->n_lent = 0;
 }

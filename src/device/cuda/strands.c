@@ -27,8 +27,8 @@ void ls_card_line_up(ls_card *card)
 
 static void close_strand(ls_card_strand *strand)
 {
-    for (int k = 0; k < LS_CARD_LENT; k++)
-        cudaFree(strand->lent[k].device);
+    for (int k = 0; k < LS_CARD_STAGED; k++)
+        cudaFree(strand->staged[k].device);
     cudaFree(strand->blas_workspace);
     if (strand->stream)
         cudaStreamDestroy(strand->stream);
