@@ -25,7 +25,7 @@ typedef struct result {
     char message[256];
     bool together, balanced;
     int asked, shares[RANKS];
-    int balanced_from, measured; /* the first step that was cut by speed; shards that paces were measured of */
+    int balanced_from, measured; /* the first step that was cut by speed; shards that throughputs were measured of */
 } result;
 
 typedef struct plan {
@@ -110,8 +110,8 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_predict(net, data, r->logits, CLASSES);
     r->sum = ls_checksum(net);
     r->balanced = ls_balanced(trainer, r->shares);
-    for (int place = 0; trainer->paces && place < p->ranks; place++)
-        r->measured += trainer->paces[place].shards;
+    for (int place = 0; trainer->throughputs && place < p->ranks; place++)
+        r->measured += trainer->throughputs[place].shards;
     assert_true(net->network->flat.n_buckets == (p->wide ? 2 : 1));
     assert_true(!cluster || cluster->crowded == (p->ranks > 1)); /* threads of one process have the same cores */
     if (cluster && p->host_ranks)

@@ -112,18 +112,18 @@ static void runs_cover_all_shards(void **state)
     ls_context_destroy(&context);
 }
 
-static double seconds_for(const ls_pace *pace, int shards)
+static double seconds_for(const ls_throughput *throughput, int shards)
 {
-    int rounds = (shards + pace->at_once - 1) / pace->at_once;
-    return rounds * pace->seconds / pace->shards;
+    int rounds = (shards + throughput->at_once - 1) / throughput->at_once;
+    return rounds * throughput->seconds / throughput->shards;
 }
 
 /* Whether ranks can be done with all shards in a time, for tests with numbers that doubles hold exactly. */
-static bool can_be_done(const ls_pace *paces, int n, int leaves, double time)
+static bool can_be_done(const ls_throughput *throughputs, int n, int leaves, double time)
 {
     int done = 0;
     for (int p = 0; p < n; p++)
-        for (int shards = 1; shards <= leaves && seconds_for(&paces[p], shards) <= time; shards++)
+        for (int shards = 1; shards <= leaves && seconds_for(&throughputs[p], shards) <= time; shards++)
             done++;
     return done >= leaves;
 }
@@ -133,17 +133,17 @@ static void no_cut_by_speed_is_done_earlier(void **state)
 {
     (void)state;
     static const int first[] = {0, 2, 5};
-    static const ls_pace paces[][5] = {{{3, 4, 1}, {1, 4, 1}, {2, 4, 1}, {8, 4, 1}, {4, 4, 1}},
-                                       {{16, 16, 8}, {18, 16, 8}, {16, 16, 4}, {64, 1, 1}, {4, 2, 2}},
-                                       {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
+    static const ls_throughput throughputs[][5] = {{{3, 4, 1}, {1, 4, 1}, {2, 4, 1}, {8, 4, 1}, {4, 4, 1}},
+                                                   {{16, 16, 8}, {18, 16, 8}, {16, 16, 4}, {64, 1, 1}, {4, 2, 2}},
+                                                   {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
     ls_context context;
     ls_context_init(&context, NULL);
-    for (size_t i = 0; i < sizeof paces / sizeof *paces; i++)
+    for (size_t i = 0; i < sizeof throughputs / sizeof *throughputs; i++)
         for (int leaves = 1; leaves <= 70; leaves++) {
             ls_partition ranks = {0}, groups = {0};
             assert_int_equal(ls_partition_reserve(&ranks, &context, 5, leaves), LS_OK);
             assert_int_equal(ls_partition_reserve(&groups, &context, 2, leaves), LS_OK);
-            ls_partition_cut_groups(&ranks, &groups, first, paces[i], leaves);
+            ls_partition_cut_groups(&ranks, &groups, first, throughputs[i], leaves);
             check_runs(&ranks, leaves);
             check_runs(&groups, leaves);
             for (int g = 0; g < 2 && leaves >= 5; g++)
@@ -152,24 +152,24 @@ static void no_cut_by_speed_is_done_earlier(void **state)
                 check_ends(&groups, 0, 2);
             double takes = 0;
             for (int p = 0; p < 5; p++) {
-                double time = seconds_for(&paces[i][p], ranks.begin[p + 1] - ranks.begin[p]);
+                double time = seconds_for(&throughputs[i][p], ranks.begin[p + 1] - ranks.begin[p]);
                 takes = time > takes ? time : takes;
             }
-            assert_false(can_be_done(paces[i], 5, leaves, takes * 0.999));
+            assert_false(can_be_done(throughputs[i], 5, leaves, takes * 0.999));
             ls_partition_destroy(&ranks, &context);
             ls_partition_destroy(&groups, &context);
         }
     ls_context_destroy(&context);
 }
 
-/* A rank whose pace is not known is taken for an average one; where none is known all are alike. */
+/* A rank whose throughput is not known is taken for an average one; where none is known all are alike. */
 static void a_rank_of_unknown_speed_is_an_average_one(void **state)
 {
     (void)state;
     static const int first[] = {0, 2, 5};
-    static const ls_pace none[5] = {{0}}, some[5] = {{6, 4, 1}, {1, 2, 1}, {0, 0, 0}, {4, 1, 1}, {8, 4, 1}},
-                         all[5] = {{6, 4, 1}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}, {8, 4, 1}};
-    static const ls_pace *const pairs[2][2] = {{some, all}, {none, NULL}};
+    static const ls_throughput none[5] = {{0}}, some[5] = {{6, 4, 1}, {1, 2, 1}, {0, 0, 0}, {4, 1, 1}, {8, 4, 1}},
+                               all[5] = {{6, 4, 1}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}, {8, 4, 1}};
+    static const ls_throughput *const pairs[2][2] = {{some, all}, {none, NULL}};
     ls_context context;
     ls_context_init(&context, NULL);
     for (int i = 0; i < 2; i++)

@@ -82,7 +82,7 @@ static void each_part_once(void **state)
         ls_op_call call = {.samples = &samples, .scratch = &scratch[0], .parts = 2 + n % (MOST - 1)};
         ls_tally tally = {0};
         memset(counts, 0, sizeof counts);
-        helpers->share(helpers, &plan, 0, &call, &(ls_gauge){.tally = n % 2 ? &tally : NULL});
+        helpers->share(helpers, &plan, 0, &call, &(ls_probe){.tally = n % 2 ? &tally : NULL});
         for (int part = 0; part < MOST; part++)
             assert_int_equal(counts[part], part < call.parts);
         assert_true(tally.calls <= 1);
@@ -153,7 +153,7 @@ static void helping_must_pay(void **state)
     ls_plan_step step = {.kernel = late};
     ls_plan plan = {.steps = &step, .n_steps = 1};
     ls_samples samples = {.count = 1};
-    ls_gauge gauge = {.tally = NULL};
+    ls_probe probe = {.tally = NULL};
     make_team(WORKERS);
     is_owner = true;
     assert_int_equal(pthread_create(&thread, NULL, helper, &sharings[1]), 0);
@@ -162,7 +162,7 @@ static void helping_must_pay(void **state)
         ls_pause();
     for (int n = 0; n < 100000 && helpers->ready(helpers) > 0; n++)
         helpers->share(helpers, &plan, 0, &(ls_op_call){.samples = &samples, .scratch = &scratch[0], .parts = 64},
-                       &gauge);
+                       &probe);
     assert_int_equal(helpers->ready(helpers), 0);
     assert_int_equal(atomic_load(&team.idle), 1);
     double begin = ls_seconds();

@@ -90,22 +90,23 @@ static void cut(ls_partition *partition, int first, int end, bool scarce)
 }
 
 /* Shards that a rank finishes in a time, each taking a core so long. */
-static int finished(const ls_pace *pace, double time, double average, int leaves)
+static int finished(const ls_throughput *throughput, double time, double average, int leaves)
 {
-    double each = pace->shards > 0 && pace->seconds > 0 ? pace->seconds / pace->shards : average;
-    double shards = floor(time / each) * (pace->at_once > 0 ? pace->at_once : 1);
+    double each =
+        throughput->shards > 0 && throughput->seconds > 0 ? throughput->seconds / throughput->shards : average;
+    double shards = floor(time / each) * (throughput->at_once > 0 ? throughput->at_once : 1);
     return shards < leaves ? (int)shards : leaves;
 }
 
 /* Limits by which all are ready at about the same time: the shortest time in which the ranks together finish all
  * shards. */
-static void limit_by_pace(ls_partition *partition, const ls_pace *paces, int leaves)
+static void limit_by_pace(ls_partition *partition, const ls_throughput *throughputs, int leaves)
 {
     double average = 0, slowest = 0, least = 0;
     int known = 0;
     for (int p = 0; p < partition->parts; p++)
-        if (paces[p].shards > 0 && paces[p].seconds > 0) {
-            double each = paces[p].seconds / paces[p].shards;
+        if (throughputs[p].shards > 0 && throughputs[p].seconds > 0) {
+            double each = throughputs[p].seconds / throughputs[p].shards;
             average += each;
             slowest = each > slowest ? each : slowest;
             known++;
@@ -116,22 +117,22 @@ static void limit_by_pace(ls_partition *partition, const ls_pace *paces, int lea
         double time = (least + most) / 2;
         int64_t all = 0;
         for (int p = 0; p < partition->parts; p++)
-            all += finished(&paces[p], time, average, leaves);
+            all += finished(&throughputs[p], time, average, leaves);
         if (all >= leaves)
             most = time;
         else
             least = time;
     }
     for (int p = 0; p < partition->parts; p++)
-        partition->most[p] = finished(&paces[p], most, average, leaves);
+        partition->most[p] = finished(&throughputs[p], most, average, leaves);
 }
 
-static void limit(ls_partition *partition, const ls_pace *paces, int leaves)
+static void limit(ls_partition *partition, const ls_throughput *throughputs, int leaves)
 {
     for (int p = 0; p < partition->parts; p++)
         partition->most[p] = (leaves - 1) / partition->parts + 1;
-    if (paces)
-        limit_by_pace(partition, paces, leaves);
+    if (throughputs)
+        limit_by_pace(partition, throughputs, leaves);
     for (int p = 0; p < partition->parts; p++)
         partition->least[p] = leaves >= partition->parts && partition->most[p] > 0;
 }
@@ -145,11 +146,11 @@ void ls_partition_cut(ls_partition *partition, int leaves)
     find_nodes(partition, leaves);
 }
 
-void ls_partition_cut_groups(ls_partition *ranks, ls_partition *groups, const int first[], const ls_pace *paces,
-                             int leaves)
+void ls_partition_cut_groups(ls_partition *ranks, ls_partition *groups, const int first[],
+                             const ls_throughput *throughputs, int leaves)
 {
     const bool scarce = leaves < ranks->parts;
-    limit(ranks, paces, leaves);
+    limit(ranks, throughputs, leaves);
     for (int g = 0; g < groups->parts; g++) {
         groups->most[g] = groups->least[g] = 0;
         for (int p = first[g]; p < first[g + 1]; p++) {

@@ -15,10 +15,10 @@ typedef struct ls_partition {
 } ls_partition;
 
 /* What a rank has computed: shards, by so many cores side by side, and the seconds that these took together. */
-typedef struct ls_pace {
+typedef struct ls_throughput {
     double seconds;
     int32_t shards, at_once;
-} ls_pace;
+} ls_throughput;
 
 ls_status ls_partition_reserve(ls_partition *partition, ls_context *context, int parts, int leaves);
 void ls_partition_destroy(ls_partition *partition, ls_context *context);
@@ -28,10 +28,10 @@ void ls_partition_destroy(ls_partition *partition, ls_context *context);
 void ls_partition_cut(ls_partition *partition, int leaves);
 
 /* The same for ranks in groups, whose run is that of their members: group g has the places from first[g] to first[g +
- * 1]. With `paces` of the places a rank gets no more shards than it computes in the time that they need all together;
- * one that has computed none is taken for an average one. */
-void ls_partition_cut_groups(ls_partition *ranks, ls_partition *groups, const int first[], const ls_pace *paces,
-                             int leaves);
+ * 1]. With `throughputs` of the places a rank gets no more shards than it computes in the time that they need all
+ * together; one that has computed none is taken for an average one. */
+void ls_partition_cut_groups(ls_partition *ranks, ls_partition *groups, const int first[],
+                             const ls_throughput *throughputs, int leaves);
 
 /* The part whose run a shard is in. */
 int ls_partition_owner(const ls_partition *partition, int leaf);

@@ -139,7 +139,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         *worker = (ls_worker){.engine = engine,
                               .core = ls_core_of(session, devices->at[i]),
                               .device = devices->at[i],
-                              .pace = {.step = -1}};
+                              .throughput = {.step = -1}};
         if (!worker->core)
             return ls_status_of(session);
         add_backend(engine, worker->core->unit->backend);

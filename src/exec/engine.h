@@ -14,12 +14,12 @@
 #include "exec/sharing.h"
 
 /* How fast a device computes shards, see pull.h. */
-typedef struct ls_pull_pace {
+typedef struct ls_device_throughput {
     _Atomic double seconds; /* of a whole shard, of late; 0: none so far */
     int64_t step;           /* whose last shards it leaves to faster ones, */
     double since;           /* and since when */
     bool took;              /* it has computed one since */
-} ls_pull_pace;
+} ls_device_throughput;
 
 typedef struct ls_worker {
     struct ls_engine *engine;
@@ -30,7 +30,7 @@ typedef struct ls_worker {
     unsigned seen;       /* jobs done, but for `open` */
     struct ls_job *open; /* that its work left to be waited for; the worker's own */
     atomic_bool lost;    /* its device has failed: it does nothing more */
-    ls_pull_pace pace;
+    ls_device_throughput throughput;
     ls_meter meter;
     ls_sharing sharing;
 } ls_worker;

@@ -53,7 +53,7 @@ static void enter_account(ls_sharing *sharing, double saved, double waited)
     }
 }
 
-static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
+static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_op_call *call, const ls_probe *probe)
 {
     ls_sharing *sharing = (ls_sharing *)helpers;
     int parts = call->parts < MOST_PARTS ? call->parts : MOST_PARTS;
@@ -71,7 +71,7 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
     int own = 0;
     for (int part; (part = claim(sharing, SIZE_MAX)) >= 0; own++) {
         mine.part = part;
-        ls_plan_call(plan, step, &mine, gauge);
+        ls_plan_call(plan, step, &mine, probe);
         atomic_fetch_add_explicit(&sharing->done, 1, memory_order_release);
     }
     double alone = ls_seconds();
@@ -187,13 +187,13 @@ bool ls_sharing_take(ls_sharing *sharing)
         int part = claim(other, atomic_load(&sharing->core->scratch_bytes));
         if (part < 0)
             continue;
-        ls_gauge gauge = {.tally = NULL};
+        ls_probe probe = {.tally = NULL};
         if (other->measuring.note)
-            other->measuring.note(other->measuring.by, other->plan, sharing->own, &gauge);
+            other->measuring.note(other->measuring.by, other->plan, sharing->own, &probe);
         ls_op_call call = *other->call;
         call.part = part;
         call.scratch = sharing->core->rooms[0].scratch;
-        ls_plan_call(other->plan, other->step, &call, &gauge);
+        ls_plan_call(other->plan, other->step, &call, &probe);
         atomic_fetch_add_explicit(&other->done, 1, memory_order_release);
         return true;
     }

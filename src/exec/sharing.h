@@ -17,7 +17,7 @@ typedef struct ls_sharing ls_sharing;
 
 /* Whoever measures what an owner computes: `note` says where a helper, by its `own`, notes its parts of a plan. */
 typedef struct ls_measuring {
-    void (*note)(const void *by, const ls_plan *plan, void *own, ls_gauge *gauge);
+    void (*note)(const void *by, const ls_plan *plan, void *own, ls_probe *probe);
     const void *by;
 } ls_measuring;
 

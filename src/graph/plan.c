@@ -309,20 +309,20 @@ static void count_call(ls_tally *tally, const ls_op_call *call)
     tally->groups += call->groups;
 }
 
-void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge)
+void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_probe *probe)
 {
     ls_kernel *kernel = plan->steps[step].kernel;
-    if (!gauge->tally) {
+    if (!probe->tally) {
         kernel(call);
         return;
     }
-    ls_tally *tally = &gauge->tally[step];
-    double (*const clock)(void) = gauge->spans ? ls_seconds : ls_thread_seconds, begin = clock();
+    ls_tally *tally = &probe->tally[step];
+    double (*const clock)(void) = probe->spans ? ls_seconds : ls_thread_seconds, begin = clock();
     kernel(call);
     double end = clock();
     tally->seconds += end - begin;
-    if (gauge->spans)
-        ls_spans_add(gauge->spans, LS_SPAN_OPERATION, step, begin, end);
+    if (probe->spans)
+        ls_spans_add(probe->spans, LS_SPAN_OPERATION, step, begin, end);
     if (call->part == 0) /* the first part counts the call */
         count_call(tally, call);
 }
@@ -354,7 +354,7 @@ static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const l
 static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *call, const ls_bindings *bindings,
                               int mark)
 {
-    ls_tally *tally = &bindings->gauge.tally[step];
+    ls_tally *tally = &bindings->probe.tally[step];
     plan->steps[step].kernel(call);
     int behind = ls_watch_note(bindings->unit, mark, LS_SPAN_OPERATION, step, &tally->seconds);
     if (behind >= 0)
@@ -368,7 +368,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     ls_unit *unit = bindings->unit;
     ls_samples there = *samples;
     bool kept = false;
-    int mark = bindings->gauge.tally ? ls_watch_mark(unit) : -1;
+    int mark = bindings->probe.tally ? ls_watch_mark(unit) : -1;
     if (unit->type->begin) {
         ls_form form = form_of(plan, bindings, samples);
         kept = unit->type->begin(unit, &form, samples, &there);
@@ -384,11 +384,11 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
             set_call(&call, step, bindings);
             call.parts = parts_of(plan, bindings, &call);
             if (call.parts > 1)
-                bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->gauge);
+                bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->probe);
             else if (mark >= 0)
                 mark = call_between_marks(plan, i, &call, bindings, mark);
             else
-                ls_plan_call(plan, i, &call, &bindings->gauge);
+                ls_plan_call(plan, i, &call, &bindings->probe);
         }
         if (!unit->type->begin)
             complete(plan, step, whole, user);

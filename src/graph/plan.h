@@ -52,17 +52,17 @@ typedef struct ls_tally {
 } ls_tally;
 
 /* Where the operations of a run are measured. */
-typedef struct ls_gauge {
+typedef struct ls_probe {
     ls_tally *tally; /* one for each step, to be added to; NULL: nobody measures */
     ls_spans *spans; /* NULL: they are not kept */
-} ls_gauge;
+} ls_probe;
 
 /* Other cores that may compute parts of a step's call. */
 typedef struct ls_helpers {
     int (*ready)(struct ls_helpers *helpers); /* how many would come now */
     /* Computes the call of step number `step`, which has its parts set, with their help. */
     void (*share)(struct ls_helpers *helpers, const struct ls_plan *plan, int step, const ls_op_call *call,
-                  const ls_gauge *gauge);
+                  const ls_probe *probe);
 } ls_helpers;
 
 /* Where a run's numbers lie, and who computes. */
@@ -73,7 +73,7 @@ typedef struct ls_bindings {
     float *const *outputs;  /* by number, from the shard's first image on */
     bool passing;           /* arrays and outputs lie elsewhere each time */
     void *scratch;
-    ls_gauge gauge;                        /* where its operations are measured */
+    ls_probe probe;                        /* where its operations are measured */
     ls_helpers *helpers;                   /* NULL: none */
     bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always, as for units that keep runs */
 } ls_bindings;
@@ -84,7 +84,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
                  void (*whole)(void *user, int bucket), void *user);
 
 /* Computes the call of step number `step`, or the part of it that the call names. */
-void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_gauge *gauge);
+void ls_plan_call(const ls_plan *plan, int step, const ls_op_call *call, const ls_probe *probe);
 
 /* What a step reads and writes, without its scratch; and ls_op_flops of it. */
 typedef struct ls_cost {

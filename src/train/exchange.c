@@ -6,7 +6,8 @@
 #include "cluster/cluster.h"
 #include "device/watch.h"
 
-/* Steps whose paces are measured, from the second of the trainer on; the first is slower for reasons of its own. */
+/* Steps whose throughputs are measured, from the second of the trainer on; the first is slower for reasons of its own.
+ */
 enum { FIRST_MEASURED = 1, LAST_MEASURED = 8 };
 
 static ls_cluster *cluster_of(const ls_step_job *step)
@@ -42,10 +43,10 @@ static ls_status take_places(struct ls_trainer *trainer)
     ls_context *context = &trainer->session->context;
     if (trainer->groups.ranks)
         return LS_OK;
-    if (options->balance && !trainer->paces)
-        trainer->paces =
-            ls_alloc(context, (size_t)ls_cluster_ranks(options->cluster), sizeof *trainer->paces, "the ranks' paces");
-    if (options->balance && !trainer->paces)
+    if (options->balance && !trainer->throughputs)
+        trainer->throughputs = ls_alloc(context, (size_t)ls_cluster_ranks(options->cluster),
+                                        sizeof *trainer->throughputs, "the ranks' throughputs");
+    if (options->balance && !trainer->throughputs)
         return LS_OUT_OF_MEMORY;
     return ls_groups_make(&trainer->groups, context, options->cluster, options->host_ranks);
 }
@@ -56,14 +57,14 @@ static ls_status cut(ls_step_job *step)
     struct ls_trainer *trainer = step->trainer;
     ls_context *context = &trainer->session->context;
     const ls_groups *groups = &trainer->groups;
-    const bool paced = trainer->paces && trainer->handed_in >= LAST_MEASURED + LS_DEPTH;
+    const bool balanced = trainer->throughputs && trainer->handed_in >= LAST_MEASURED + LS_DEPTH;
     if (ls_partition_reserve(&step->partition, context, groups->ranks, step->shards) != LS_OK ||
         ls_partition_reserve(&step->hosts, context, groups->groups, step->shards) != LS_OK)
         return LS_OUT_OF_MEMORY;
-    if (step->partition.leaves != step->shards || step->paced != paced)
-        ls_partition_cut_groups(&step->partition, &step->hosts, groups->first, paced ? trainer->paces : NULL,
+    if (step->partition.leaves != step->shards || step->balanced != balanced)
+        ls_partition_cut_groups(&step->partition, &step->hosts, groups->first, balanced ? trainer->throughputs : NULL,
                                 step->shards);
-    step->paced = paced;
+    step->balanced = balanced;
     step->first = step->partition.begin[groups->place];
     step->mine = step->partition.begin[groups->place + 1] - step->first;
     return LS_OK;
@@ -137,7 +138,7 @@ void ls_exchange_forget(struct ls_trainer *trainer)
     if (cluster && cluster->stepping == trainer)
         cluster->stepping = NULL;
     ls_groups_destroy(&trainer->groups, &trainer->session->context);
-    ls_release(&trainer->session->context, trainer->paces);
+    ls_release(&trainer->session->context, trainer->throughputs);
 }
 
 void ls_exchange_begin(ls_step_job *step)
@@ -164,9 +165,9 @@ bool ls_exchange_end(ls_step_job *step)
     struct ls_trainer *trainer = step->trainer;
     const ls_groups *groups = &trainer->groups;
     step->statuses[groups->place] =
-        (ls_rank_status){.pace = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
-                                  .shards = step->mine,
-                                  .at_once = trainer->network->engine->n_cores},
+        (ls_rank_status){.throughput = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
+                                        .shards = step->mine,
+                                        .at_once = trainer->network->engine->n_cores},
                          .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
                                   (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
                                   LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
@@ -178,17 +179,18 @@ bool ls_exchange_end(ls_step_job *step)
 
 bool ls_exchange_measures(const ls_step_job *step)
 {
-    return step->trainer->paces && step->turn <= LAST_MEASURED;
+    return step->trainer->throughputs && step->turn <= LAST_MEASURED;
 }
 
 void ls_exchange_learn(ls_step_job *step)
 {
-    ls_pace *paces = step->trainer->paces;
+    ls_throughput *throughputs = step->trainer->throughputs;
     if (!ls_exchange_measures(step) || step->turn < FIRST_MEASURED)
         return;
     for (int p = 0; p < step->partition.parts; p++) {
-        const ls_pace *pace = &step->statuses[p].pace;
-        paces[p] = (ls_pace){paces[p].seconds + pace->seconds, paces[p].shards + pace->shards, pace->at_once};
+        const ls_throughput *throughput = &step->statuses[p].throughput;
+        throughputs[p] = (ls_throughput){throughputs[p].seconds + throughput->seconds,
+                                         throughputs[p].shards + throughput->shards, throughput->at_once};
     }
 }
 
@@ -499,7 +501,7 @@ bool ls_balanced(ls_trainer *trainer, int shards[])
     if (!trainer || !trainer->handed_in)
         return false;
     const ls_step_job *step = &trainer->steps[(trainer->handed_in - 1) % LS_DEPTH];
-    for (int p = 0; step->paced && shards && p < step->partition.parts; p++)
+    for (int p = 0; step->balanced && shards && p < step->partition.parts; p++)
         shards[trainer->groups.rank[p]] = step->partition.begin[p + 1] - step->partition.begin[p];
-    return step->paced;
+    return step->balanced;
 }

@@ -35,11 +35,11 @@ void ls_exchange_give_up(ls_step_job *step);
 /* All of this rank's shards and pieces are done. True where there is no other rank, and nothing to move. */
 bool ls_exchange_end(ls_step_job *step);
 
-/* The step's shards are timed, for the ranks' paces: a card that is joined is then waited for, as one with a replica
- * always is. */
+/* The step's shards are timed, for the ranks' throughputs: a card that is joined is then waited for, as one with a
+ * replica always is. */
 bool ls_exchange_measures(const ls_step_job *step);
 
-/* Every rank knows what all have told: takes note of their paces. */
+/* Every rank knows what all have told: takes note of their throughputs. */
 void ls_exchange_learn(ls_step_job *step);
 
 typedef enum ls_advance { LS_STILL, LS_MOVING, LS_ALL_MOVED } ls_advance;

@@ -29,7 +29,7 @@ typedef enum ls_stage {
 /* What a rank tells the others at a step's end. */
 enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
 typedef struct ls_rank_status {
-    ls_pace pace; /* where somebody asked for balance */
+    ls_throughput throughput; /* where somebody asked for balance */
     uint32_t flags, unused;
 } ls_rank_status;
 
@@ -68,7 +68,7 @@ typedef struct ls_step_job {
     int shards;
     ls_partition partition, hosts; /* of places, and of groups of them */
     int64_t turn;                  /* steps of the trainer before this one */
-    bool paced;                    /* cut by what the ranks compute */
+    bool balanced;                 /* cut by what the ranks compute */
     ls_allreduce *allreduces;      /* [buckets] */
     int first, mine;               /* this rank's shards are [first, first + mine) */
     int first_slot, slots;         /* of the wire; how many a bucket has */
@@ -128,7 +128,7 @@ struct ls_trainer {
     const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */
     ls_attempts attempts;
     size_t rows_floats;
-    ls_pace *paces; /* [places] of the steps that were measured; NULL where nobody asked for balance */
+    ls_throughput *throughputs; /* [places] of the steps that were measured; NULL where nobody asked for balance */
     int *free_buffers, n_free;
     ls_step_job steps[LS_DEPTH];
     int64_t handed_in;          /* steps, updates or not: chooses the slot */

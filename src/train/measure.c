@@ -55,26 +55,26 @@ ls_watched *ls_measure_watched(const ls_profile *profile, int worker)
     return profile->watched && profile->watched[worker].later ? &profile->watched[worker] : NULL;
 }
 
-void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_gauge *gauge)
+void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe)
 {
     const ls_measured *m = find(profile, plan);
-    gauge->tally = m->tally + (size_t)worker->place * (size_t)m->n;
-    gauge->spans = worker->meter.spans;
-    if (gauge->spans)
-        gauge->spans->plan = m->number;
+    probe->tally = m->tally + (size_t)worker->place * (size_t)m->n;
+    probe->spans = worker->meter.spans;
+    if (probe->spans)
+        probe->spans->plan = m->number;
     ls_watched *watched = ls_measure_watched(profile, (int)(worker - worker->engine->workers));
     if (!watched)
         return;
     worker->core->unit->watch->of = watched;
     if (watched->spans) {
-        watched->spans->step = gauge->spans->step;
+        watched->spans->step = probe->spans->step;
         watched->spans->plan = m->number;
     }
 }
 
-static void note(const void *by, const ls_plan *plan, void *own, ls_gauge *gauge)
+static void note(const void *by, const ls_plan *plan, void *own, ls_probe *probe)
 {
-    ls_measure_bind(by, plan, own, gauge);
+    ls_measure_bind(by, plan, own, probe);
 }
 
 ls_measuring ls_measure_by(const ls_profile *profile)

@@ -49,7 +49,7 @@ struct ls_profile {
 ls_status ls_measure_reserve(struct ls_profile *profile, const ls_plan *plan);
 
 /* Where the operations of a plan that the worker computes, or parts of them, are noted from here on. */
-void ls_measure_bind(const struct ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_gauge *gauge);
+void ls_measure_bind(const struct ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe);
 /* The same for those who help the worker; profile may be NULL. */
 ls_measuring ls_measure_by(const struct ls_profile *profile);
 

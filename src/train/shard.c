@@ -197,7 +197,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
                      [LS_IN_GRADIENTS] = replica ? replica->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)
-            ls_measure_bind(step->profile, plan, worker, &bindings.gauge);
+            ls_measure_bind(step->profile, plan, worker, &bindings.probe);
         ls_replica_bind_training(network, worker->core, &bindings);
         const ls_measuring measuring = ls_measure_by(step->profile);
         bindings.helpers = ls_sharing_begin(&worker->sharing, &measuring);
@@ -220,7 +220,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     }
     const double taken = ls_seconds() - t->measured;
     ls_pull_note(worker, ls_feed_count(microbatch->feed, local), taken);
-    if (step->trainer->paces)
+    if (step->trainer->throughputs)
         atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
     pthread_mutex_lock(&step->lock);
     bool first = ls_attempt_finish(step, t, &bucket);
