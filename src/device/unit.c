@@ -35,7 +35,7 @@ ls_status ls_unit_finish(ls_unit *unit, bool *finite)
 {
     if (!unit->type->finish(unit) && finite)
         *finite = false;
-    if (unit->watch)
-        unit->watched(unit);
+    if (unit->gpu_trace)
+        unit->traced(unit);
     return ls_unit_check(unit);
 }

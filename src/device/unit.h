@@ -124,8 +124,8 @@ struct ls_unit {
     /* Of a joined one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;
-    struct ls_watch *watch;         /* watch.h; while there is one no run is kept. NULL: nobody measures */
-    void (*watched)(ls_unit *unit); /* while there is a watch: the unit has finished */
+    struct ls_gpu_trace *gpu_trace; /* gpu_trace.h; while there is one no run is kept. NULL: nobody measures */
+    void (*traced)(ls_unit *unit);  /* while there is a trace: the unit has finished */
     ls_status status;               /* what went wrong there, and stays so */
     const char *message;
 };

@@ -31,34 +31,34 @@ static void turn_meters(ls_profile *profile, bool on)
     }
 }
 
-static void unwatch_cards(ls_engine *engine)
+static void untrace_cards(ls_engine *engine)
 {
     for (int i = 0; i < engine->n_workers; i++)
-        ls_watch_end(engine->workers[i].core->unit);
+        ls_gpu_trace_end(engine->workers[i].core->unit);
 }
 
 /* Cards do later what they are handed. */
-static ls_status watch_cards(ls_profile *profile, ls_network *network)
+static ls_status trace_cards(ls_profile *profile, ls_network *network)
 {
     ls_engine *engine = network->engine;
     if (!ls_network_on_cards(network))
         return LS_OK;
-    profile->watched =
-        ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->watched, "a profile");
-    for (int i = 0; profile->watched && i < profile->n_workers; i++) {
+    profile->traced =
+        ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->traced, "a profile");
+    for (int i = 0; profile->traced && i < profile->n_workers; i++) {
         ls_unit *unit = engine->workers[i].core->unit;
         if (unit->memory == 0)
             continue;
-        if (!unit->watch && !ls_watch_begin(unit)) {
-            unwatch_cards(engine);
+        if (!unit->gpu_trace && !ls_gpu_trace_begin(unit)) {
+            untrace_cards(engine);
             return LS_OUT_OF_MEMORY;
         }
-        unit->watch->of = &profile->watched[i];
-        profile->watched[i].later = true;
+        unit->gpu_trace->of = &profile->traced[i];
+        profile->traced[i].later = true;
         if (profile->spans)
-            profile->watched[i].spans = &profile->spans[profile->n_workers + 2 + i];
+            profile->traced[i].spans = &profile->spans[profile->n_workers + 2 + i];
     }
-    return profile->watched ? LS_OK : LS_OUT_OF_MEMORY;
+    return profile->traced ? LS_OK : LS_OUT_OF_MEMORY;
 }
 
 static void stop(ls_profile *profile)
@@ -70,7 +70,7 @@ static void stop(ls_profile *profile)
     set_profile(trainer, NULL);
     turn_meters(profile, false);
     profile->host_sums = !ls_network_apart(trainer->network);
-    unwatch_cards(trainer->network->engine);
+    untrace_cards(trainer->network->engine);
     profile->trainer = NULL;
 }
 
@@ -87,7 +87,7 @@ static void free_profile(void *object)
     ls_profile_free_spans(profile);
     ls_release(context, profile->before);
     ls_release(context, profile->worked);
-    ls_release(context, profile->watched);
+    ls_release(context, profile->traced);
     ls_release(context, profile->rows);
     ls_release(context, profile);
 }
@@ -128,7 +128,7 @@ ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
     profile->n_workers = trainer->network->engine->n_workers;
     profile->devices = trainer->network->devices;
     if (make_room(profile, spans, ls_network_on_cards(trainer->network)) != LS_OK ||
-        watch_cards(profile, trainer->network) != LS_OK) {
+        trace_cards(profile, trainer->network) != LS_OK) {
         free_profile(profile);
         return NULL;
     }
@@ -198,7 +198,7 @@ static ls_device_times times_of(const ls_meter_reading *r, ls_device device)
 }
 
 /* What a card did instead of what its worker was at, which handed it in and waited for it. */
-static void put_card_times(ls_device_times *times, const ls_watched *card, bool host_sums)
+static void put_card_times(ls_device_times *times, const ls_gpu_traced *card, bool host_sums)
 {
     const double together = times->computing + times->reducing + times->waiting;
     times->computing = card->computing;
@@ -216,9 +216,9 @@ static ls_device_times times_between(const ls_profile *profile, int i)
     r.shards -= before->shards;
     r.images -= before->images;
     ls_device_times times = times_of(&r, profile->devices.at[i]);
-    const ls_watched *watched = ls_measure_watched(profile, i);
-    if (watched)
-        put_card_times(&times, watched, profile->host_sums);
+    const ls_gpu_traced *traced = ls_measure_traced(profile, i);
+    if (traced)
+        put_card_times(&times, traced, profile->host_sums);
     else
         times.elsewhere = times.computing + times.reducing - profile->worked[i] - profile->reduced[i];
     return times;
@@ -230,11 +230,11 @@ static void add_up(ls_profile *profile)
     double turns = 0, worked = 0;
     for (int i = 0; i < profile->n_workers; i++) {
         ls_device_times times = times_between(profile, i);
-        const ls_watched *watched = ls_measure_watched(profile, i);
-        double copied = watched ? watched->copying : 0;
+        const ls_gpu_traced *traced = ls_measure_traced(profile, i);
+        double copied = traced ? traced->copying : 0;
         turns += times.computing + times.reducing + copied;
         worked += times.computing + times.reducing + copied - times.elsewhere;
-        sum->reducing += watched ? times.reducing : profile->reduced[i];
+        sum->reducing += traced ? times.reducing : profile->reduced[i];
     }
     sum->cores = profile->n_cores;
     sum->seconds = profile->latest - profile->first;

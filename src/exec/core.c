@@ -179,7 +179,7 @@ static void make_strand(ls_core *core, int number, const ls_plan *plan)
 int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs)
 {
     const int strands = runs < core->strands ? runs : core->strands;
-    if (strands < 2 || core->unit->watch)
+    if (strands < 2 || core->unit->gpu_trace)
         return 0;
     const int number = run % strands;
     const ls_room *room = &core->rooms[number];

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/timer.h"
-#include "device/watch.h"
+#include "device/gpu_trace.h"
 
 /* A value's life: from the step that makes it to the last that reads it. */
 typedef struct life {
@@ -356,7 +356,7 @@ static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *c
 {
     ls_tally *tally = &bindings->probe.tally[step];
     plan->steps[step].kernel(call);
-    int behind = ls_watch_note(bindings->unit, mark, LS_SPAN_OPERATION, step, &tally->seconds);
+    int behind = ls_gpu_trace_note(bindings->unit, mark, LS_SPAN_OPERATION, step, &tally->seconds);
     if (behind >= 0)
         count_call(tally, call);
     return behind;
@@ -368,11 +368,11 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     ls_unit *unit = bindings->unit;
     ls_samples there = *samples;
     bool kept = false;
-    int mark = bindings->probe.tally ? ls_watch_mark(unit) : -1;
+    int mark = bindings->probe.tally ? ls_gpu_trace_mark(unit) : -1;
     if (unit->type->begin) {
         ls_form form = form_of(plan, bindings, samples);
         kept = unit->type->begin(unit, &form, samples, &there);
-        mark = ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
+        mark = ls_gpu_trace_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
     }
     ls_op_call call = {
         .samples = &there, .groups = groups_of(samples->count), .unit = unit, .scratch = bindings->scratch};
@@ -397,7 +397,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
         return true;
     unit->type->end(unit);
     unit->strand = 0;
-    ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
+    ls_gpu_trace_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     for (int i = 0; i < plan->n_steps; i++)
         complete(plan, &plan->steps[i], whole, user);
     return true;

@@ -1,6 +1,6 @@
 #include "model/replica.h"
 
-#include "device/watch.h"
+#include "device/gpu_trace.h"
 
 ls_status ls_replicas_make(ls_network *network)
 {
@@ -63,23 +63,23 @@ static void refresh(ls_replica *replica, const ls_network *network)
     ls_unit *unit = replica->core->unit;
     if (replica->changes == changes)
         return;
-    int mark = ls_watch_mark(unit);
+    int mark = ls_gpu_trace_mark(unit);
     void (*bring)(ls_unit *, void *, const void *, size_t) =
         ls_network_apart(network) ? unit->type->copy : unit->type->put;
     bring(unit, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
     bring(unit, replica->state, network->master_state[current], network->flat.state * sizeof(float));
-    ls_watch_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
+    ls_gpu_trace_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
     replica->changes = changes;
 }
 
 ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
 {
     ls_unit *unit = replica->core->unit;
-    int mark = ls_watch_mark(unit);
+    int mark = ls_gpu_trace_mark(unit);
     void (*bring)(ls_unit *, void *, const void *, size_t) =
         ls_network_apart(network) ? unit->type->copy : unit->type->get;
     bring(unit, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
-    ls_watch_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
+    ls_gpu_trace_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_unit_finish(unit, NULL);
 }
 

@@ -220,7 +220,7 @@ static bool goes_ahead(const ls_step_job *step)
     const struct ls_trainer *trainer = step->trainer;
     const ls_network *network = trainer->network;
     return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
-           !network->master->watch && !ls_exchange_measures(step);
+           !network->master->gpu_trace && !ls_exchange_measures(step);
 }
 
 static void record(ls_step_job *step, ls_worker *worker)

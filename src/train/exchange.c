@@ -4,7 +4,7 @@
 
 #include "base/environment.h"
 #include "cluster/cluster.h"
-#include "device/watch.h"
+#include "device/gpu_trace.h"
 
 /* Steps whose throughputs are measured, from the second of the trainer on; the first is slower for reasons of its own.
  */
@@ -454,12 +454,12 @@ bool ls_exchange_under_way(const ls_step_job *step)
 static void transfer_all(const ls_step_job *step, ls_stage stage)
 {
     ls_unit *master = step->trainer->network->master;
-    const int mark = ls_watch_mark(master);
+    const int mark = ls_gpu_trace_mark(master);
     master->type->begin_group(master);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
         begin_transfers(step, b, stage, (ls_posting){.unit = master});
     master->type->end_group(master);
-    ls_watch_note(master, mark, LS_SPAN_LINK, -1, NULL);
+    ls_gpu_trace_note(master, mark, LS_SPAN_LINK, -1, NULL);
 }
 
 void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),

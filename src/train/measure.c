@@ -50,9 +50,9 @@ ls_status ls_measure_reserve(ls_profile *profile, const ls_plan *plan)
     return LS_OK;
 }
 
-ls_watched *ls_measure_watched(const ls_profile *profile, int worker)
+ls_gpu_traced *ls_measure_traced(const ls_profile *profile, int worker)
 {
-    return profile->watched && profile->watched[worker].later ? &profile->watched[worker] : NULL;
+    return profile->traced && profile->traced[worker].later ? &profile->traced[worker] : NULL;
 }
 
 void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe)
@@ -62,13 +62,13 @@ void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *
     probe->spans = worker->meter.spans;
     if (probe->spans)
         probe->spans->plan = m->number;
-    ls_watched *watched = ls_measure_watched(profile, (int)(worker - worker->engine->workers));
-    if (!watched)
+    ls_gpu_traced *traced = ls_measure_traced(profile, (int)(worker - worker->engine->workers));
+    if (!traced)
         return;
-    worker->core->unit->watch->of = watched;
-    if (watched->spans) {
-        watched->spans->step = probe->spans->step;
-        watched->spans->plan = m->number;
+    worker->core->unit->gpu_trace->of = traced;
+    if (traced->spans) {
+        traced->spans->step = probe->spans->step;
+        traced->spans->plan = m->number;
     }
 }
 
@@ -92,10 +92,10 @@ static void add_computed(const ls_profile *profile, double *computed, double sig
 {
     const ls_worker *workers = workers_of(profile);
     for (int i = 0; i < profile->n_workers; i++) {
-        const ls_watched *watched = ls_measure_watched(profile, i);
-        computed[workers[i].place] += sign * (watched ? watched->computing
-                                                      : atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
-                                                            atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
+        const ls_gpu_traced *traced = ls_measure_traced(profile, i);
+        computed[workers[i].place] += sign * (traced ? traced->computing
+                                                     : atomic_load(&workers[i].meter.seconds[LS_SPAN_SHARD]) +
+                                                           atomic_load(&workers[i].meter.seconds[LS_SPAN_HELP]));
     }
 }
 

@@ -7,7 +7,7 @@
 #ifndef LS_TRAIN_MEASURE_H
 #define LS_TRAIN_MEASURE_H
 
-#include "device/watch.h"
+#include "device/gpu_trace.h"
 #include "train/job.h"
 
 /* A plan that was run, and for each of its steps the times of each core. */
@@ -34,8 +34,8 @@ struct ls_profile {
     double *computed;                 /* [cores] of the step that runs: by the clock, before it and then in it */
     bool begun;
     double started, first, step_began, latest;
-    ls_watched *
-        watched; /* [workers] of what cards do, cores doing theirs in the workers' own time; NULL: there are no cards */
+    ls_gpu_traced
+        *traced; /* [workers] of what cards do, cores doing theirs in the workers' own time; NULL: there are no cards */
     ls_spans
         *spans; /* [lists]: of workers, steps, checkpoints, and of what cards do for each worker; NULL: none are kept */
     int n_lists;
@@ -61,7 +61,7 @@ void ls_measure_end_step(struct ls_profile *profile, int64_t number, int64_t row
 void ls_measure_checkpoint(struct ls_trainer *trainer, int64_t step, double begin, double end);
 
 /* What the worker's card does; NULL for a core. */
-ls_watched *ls_measure_watched(const struct ls_profile *profile, int worker);
+ls_gpu_traced *ls_measure_traced(const struct ls_profile *profile, int worker);
 void ls_measured_free(ls_context *context, ls_measured *m);
 
 #endif

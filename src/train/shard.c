@@ -34,9 +34,9 @@ static void fold(ls_step_job *step, int node, ls_unit *unit)
     pthread_mutex_unlock(&step->lock);
     ls_partials from = {.buffers = trainer->pool};
     ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, unit);
-    int mark = ls_watch_mark(unit);
+    int mark = ls_gpu_trace_mark(unit);
     unit->type->sum(unit, &terms, trainer->pool[into], n);
-    ls_watch_note(unit, mark, LS_SPAN_CARD_SUM, -1, NULL);
+    ls_gpu_trace_note(unit, mark, LS_SPAN_CARD_SUM, -1, NULL);
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
     pthread_cond_broadcast(&step->changed);

@@ -1,6 +1,6 @@
 #include "train/slices.h"
 
-#include "device/watch.h"
+#include "device/gpu_trace.h"
 #include "train/ending.h"
 #include "train/exchange.h"
 
@@ -90,9 +90,9 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
         if (slice >= n)
             break;
         ls_meter_go(&worker->meter, stage == LS_LAST_SUM ? LS_SPAN_REDUCE : LS_SPAN_GIVE, bucket);
-        int mark = ls_watch_mark(adder);
+        int mark = ls_gpu_trace_mark(adder);
         sum_slice(step, bucket, stage, slice_of(step, run, slice), adder);
-        ls_watch_note(adder, mark, LS_SPAN_CARD_SUM, bucket, NULL);
+        ls_gpu_trace_note(adder, mark, LS_SPAN_CARD_SUM, bucket, NULL);
         taken++;
         *last |= atomic_fetch_add(&slices->done, 1) == n - 1;
     }

@@ -303,7 +303,7 @@ static ls_card_kept *place_to_keep(ls_card *card)
 static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *there, bool *first)
 {
     *first = false;
-    if (card->unit.plain || card->unit.watch || form->passing)
+    if (card->unit.plain || card->unit.gpu_trace || form->passing)
         return NULL;
     for (int k = 0; k < LS_MAX_INPUTS; k++)
         if (there->rows[k]) /* these lie elsewhere each time */

@@ -3,41 +3,41 @@
  * whoever calls.
  *
  * One thread at a time, as for the unit. */
-#ifndef LS_DEVICE_WATCH_H
-#define LS_DEVICE_WATCH_H
+#ifndef LS_DEVICE_GPU_TRACE_H
+#define LS_DEVICE_GPU_TRACE_H
 
 #include "base/spans.h"
 #include "device/unit.h"
 
 /* What was handed in for one device, so far. */
-typedef struct ls_watched {
+typedef struct ls_gpu_traced {
     bool later;      /* than it is handed in; else nothing is noted here */
     ls_spans *spans; /* NULL: they are not kept */
     double computing, summing, copying;
-} ls_watched;
+} ls_gpu_traced;
 
 typedef struct ls_noted {
-    ls_watched *of;
+    ls_gpu_traced *of;
     double *seconds; /* to be added to, NULL: none */
     ls_kept_span span;
     int from, to; /* marks */
 } ls_noted;
 
-typedef struct ls_watch {
-    ls_watched *of; /* whose work is handed in from here on */
+typedef struct ls_gpu_trace {
+    ls_gpu_traced *of; /* whose work is handed in from here on */
     ls_noted *noted;
     int n;
-} ls_watch;
+} ls_gpu_trace;
 
-/* Begins to watch a unit that is at rest; NULL after a failure, and for a unit that is done when the call returns. */
-ls_watch *ls_watch_begin(ls_unit *unit);
-void ls_watch_end(ls_unit *unit); /* at rest */
+/* Begins to trace a unit that is at rest; NULL after a failure, and for a unit that is done when the call returns. */
+ls_gpu_trace *ls_gpu_trace_begin(ls_unit *unit);
+void ls_gpu_trace_end(ls_unit *unit); /* at rest */
 
-/* A mark; -1 where nobody watches, or there is no room for one more until the unit has finished. */
-int ls_watch_mark(ls_unit *unit);
+/* A mark; -1 where nobody traces, or there is no room for one more until the unit has finished. */
+int ls_gpu_trace_mark(ls_unit *unit);
 
 /* Notes what was handed in since the mark `from`, with -1 nothing. Its seconds are added to *seconds (may be NULL) once
  * the unit has finished. Returns the mark behind it. */
-int ls_watch_note(ls_unit *unit, int from, ls_span_kind kind, int number, double *seconds);
+int ls_gpu_trace_note(ls_unit *unit, int from, ls_span_kind kind, int number, double *seconds);
 
 #endif
