@@ -456,7 +456,7 @@ static void failed_rank(ls_cluster *cluster, int number, void *user)
     ls_session *s = ls_open(&(ls_options){.cluster = cluster});
     if (number)
         ls_raise(&s->context, number == 1 ? LS_BAD_SHAPE : LS_BAD_FILE, "reason %d", number);
-    ls_cluster_heed(s);
+    ls_cluster_agree_error(s);
     me->result.status = ls_status_of(s);
     snprintf(me->result.message, sizeof me->result.message, "%s", ls_message(s));
     ls_close(s);

@@ -197,7 +197,7 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
     ls_checkpoint_options o = options ? *options : (ls_checkpoint_options){.keep = 0};
     ls_checkpoints *c =
         check_call(trainer, data, directory, o.keep) == LS_OK ? new_checkpoints(trainer, data, directory, &o) : NULL;
-    if (ls_cluster_heed(session) == LS_OK && share(c, &c->found, sizeof c->found) == LS_OK)
+    if (ls_cluster_agree_error(session) == LS_OK && share(c, &c->found, sizeof c->found) == LS_OK)
         return ls_own(session, c, free_checkpoints);
     if (c)
         free_checkpoints(c);
@@ -327,7 +327,7 @@ ls_status ls_checkpoint_wait(ls_checkpoints *c)
         return c ? ls_status_of(c->session) : LS_BAD_ARGUMENT;
     join(c);
     pass_on(c, "ls_checkpoint_wait");
-    return ls_cluster_heed(c->session);
+    return ls_cluster_agree_error(c->session);
 }
 
 /* Everything that a save or a load needs before ranks exchange anything; its failure is for them to be told. */
@@ -350,10 +350,10 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
         ls_notes_copy(&c->session->context, &c->notes, notes) == LS_OK)
         ls_weights_tell(c->trainer->network, "checkpoint", &c->about);
     int64_t age;
-    if (ls_cluster_heed(c->session) != LS_OK)
+    if (ls_cluster_agree_error(c->session) != LS_OK)
         return ls_status_of(c->session);
     float *moments = ls_trainer_moments(c->trainer, &age);
-    if (ls_cluster_heed(c->session) != LS_OK || (moments && ls_whole_moments(c->trainer, moments) != LS_OK))
+    if (ls_cluster_agree_error(c->session) != LS_OK || (moments && ls_whole_moments(c->trainer, moments) != LS_OK))
         return ls_status_of(c->session); /* also where a card did not give them */
     if (!holds_folder(c))
         return LS_OK;
@@ -604,18 +604,18 @@ bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
         return false;
     if (make_ready(c, "ls_checkpoint_load") == LS_OK)
         ls_network_change(c->trainer->network, "ls_checkpoint_load");
-    if (ls_cluster_heed(c->session) != LS_OK)
+    if (ls_cluster_agree_error(c->session) != LS_OK)
         return false;
     if (holds_folder(c))
         load_newest(c, &to);
-    if (ls_cluster_heed(c->session) != LS_OK || follow(c, &to) != LS_OK || !to.number)
+    if (ls_cluster_agree_error(c->session) != LS_OK || follow(c, &to) != LS_OK || !to.number)
         return false;
     char *path = ls_folder_path(&c->session->context, c->directory, to.number, "json");
     if (loaded && path)
         *loaded = (ls_checkpoint){
             .step = to.step, .epoch = to.epoch, .batch = (int)to.batch, .path = ls_intern(c->session, path)};
     ls_release(&c->session->context, path);
-    return ls_cluster_heed(c->session) == LS_OK;
+    return ls_cluster_agree_error(c->session) == LS_OK;
 }
 
 const char *ls_checkpoint_note(const ls_checkpoints *c, const char *name)

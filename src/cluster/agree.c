@@ -101,7 +101,7 @@ ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_se
     return ls_cluster_status(cluster);
 }
 
-ls_status ls_cluster_heed(ls_session *session)
+ls_status ls_cluster_agree_error(ls_session *session)
 {
     ls_cluster *cluster = session->options.cluster;
     ls_context *context = &session->context;

@@ -64,7 +64,7 @@ ls_status ls_cluster_deal(ls_cluster *cluster, ls_context *context, void *data, 
 bool ls_cluster_same_host(const ls_cluster *cluster, int a, int b);
 
 /* Every rank comes here, failed or not: the failure of the first rank that has one becomes the others' too. */
-ls_status ls_cluster_heed(ls_session *session);
+ls_status ls_cluster_agree_error(ls_session *session);
 
 struct ls_peer *ls_heartbeats_new(ls_context *context, int ranks);
 /* Sends the last heartbeat and looks for the others' last; true when they all came. */

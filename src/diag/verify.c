@@ -233,7 +233,7 @@ static ls_status compare_replicas(struct ls_trainer *trainer)
         return LS_OK;
     uint64_t *sums =
         ls_alloc(&trainer->session->context, (size_t)cluster->ranks * views, sizeof *sums, "sums of the weights");
-    if (ls_cluster_heed(trainer->session) == LS_OK) {
+    if (ls_cluster_agree_error(trainer->session) == LS_OK) {
         for (size_t i = 0; i < views; i++) {
             const ls_view *view = &network->flat.views[i];
             sums[(size_t)cluster->rank * views + i] = sum_of(ls_network_values(network, view), view->numbers);
@@ -272,13 +272,13 @@ static ls_status reserve(verifying *v)
     v->devices = ls_alloc(context, ranks, sizeof *v->devices, "the ranks' devices");
     v->begin = ls_alloc(context, ranks + 1, sizeof *v->begin, "the ranks' devices");
     v->rows = ls_alloc(context, (size_t)network->devices.n * v->row, sizeof *v->rows, "what devices compute");
-    if (ls_cluster_heed(network->session) != LS_OK ||
+    if (ls_cluster_agree_error(network->session) != LS_OK ||
         ls_cluster_devices(network->session, &network->devices, v->devices) != LS_OK)
         return ls_status_of(network->session);
     for (size_t r = 0; r < ranks; r++)
         v->begin[r + 1] = v->begin[r] + (size_t)(v->devices[r].n * v->rounds) * v->width * sizeof *v->sums;
     v->sums = ls_alloc(context, v->begin[ranks], 1, "what devices compute");
-    return ls_cluster_heed(network->session);
+    return ls_cluster_agree_error(network->session);
 }
 
 static void run_on_all(verifying *v)

@@ -161,7 +161,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
         ls_feed_locate(p.feed);
         ls_engine_submit(network->engine, &p.job);
         ls_engine_wait_job(network->engine, &p.job);
-        if (ls_cluster_heed(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
+        if (ls_cluster_agree_error(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
             *metrics = sum_metrics(&p, losses);
     }
     ls_partition_destroy(&p.partition, context);
