@@ -1,6 +1,6 @@
-/* A card that is joined with itself, as the only rank: what is sent is received, in the order of the card's other work,
- * and whoever waits for it waits for that. All of NCCL that a single card can show. Exit status 77 where there is no
- * card or no plugin. */
+/* A card that is connected with itself, as the only rank: what is sent is received, in the order of the card's other
+ * work, and whoever waits for it waits for that. All of NCCL that a single card can show. Exit status 77 where there is
+ * no card or no plugin. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,10 +81,10 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
     if (!unit)
         fail_msg("%s", context.message);
     double begun = ls_seconds();
-    if (!ls_link_join(cluster, &context, unit, why))
+    if (!ls_link_connect(cluster, &context, unit, why))
         fail_msg("not joined: %s", why);
     print_message("joined by %s in %.2f s\n", why, ls_seconds() - begun);
-    assert_true(unit->joined);
+    assert_true(unit->connected);
     exchange(unit);
     ls_unit_close(unit);
     ls_context_destroy(&context);

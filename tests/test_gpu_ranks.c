@@ -120,7 +120,7 @@ static void ranks_begin_a_step_behind_another(void **state)
 /* ---- What comes before the first step, and between the steps of another network ---- */
 
 typedef struct pair {
-    bool joined, late;
+    bool connected, late;
     uint64_t sums[2];
     float gradient[CLASSES];
 } pair;
@@ -128,7 +128,7 @@ typedef struct pair {
 static void pair_main(ls_cluster *cluster, int number, void *user)
 {
     pair *p = (pair *)user + number;
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .cluster = cluster, .host_sums = !p->joined});
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .cluster = cluster, .host_sums = !p->connected});
     ls_data *data = images(s);
     ls_module *net[2] = {network_of(s), network_of(s)};
     ls_trainer *trainers[2];
@@ -160,14 +160,14 @@ static void two_networks_take_turns(void **state)
     (void)state;
     if (cannot_join(2))
         test_not_run("%s", cannot_join(2));
-    pair hosts[2] = {{.joined = false}}, joined[2] = {{.joined = true}, {.joined = true}};
+    pair hosts[2] = {{.connected = false}}, connected[2] = {{.connected = true}, {.connected = true}};
     wire_run(2, pair_main, hosts);
     for (int late = 0; late < 2; late++) {
-        joined[0].late = joined[1].late = late;
-        wire_run(2, pair_main, joined);
+        connected[0].late = connected[1].late = late;
+        wire_run(2, pair_main, connected);
         for (int r = 0; r < 2; r++) {
-            assert_memory_equal(joined[r].sums, hosts[0].sums, sizeof hosts->sums);
-            assert_memory_equal(joined[r].gradient, hosts[0].gradient, sizeof hosts->gradient);
+            assert_memory_equal(connected[r].sums, hosts[0].sums, sizeof hosts->sums);
+            assert_memory_equal(connected[r].gradient, hosts[0].gradient, sizeof hosts->gradient);
         }
     }
 }

@@ -28,7 +28,7 @@ typedef struct ls_allreduce {
 } ls_allreduce;
 
 /* Transfers that are begun one after another: on the wire slot after slot, an empty one takes none; or in a group of a
- * joined unit's. */
+ * connected unit's. */
 typedef struct ls_posting {
     const ls_wire *wire;
     ls_unit *unit; /* NULL: on the wire */

@@ -7,8 +7,8 @@
 typedef struct hello {
     bool able;
     unsigned char identity[16];
-    int32_t number; /* NCCL's */
-    int32_t joined; /* before */
+    int32_t number;    /* NCCL's */
+    int32_t connected; /* before */
     char why[LS_WHY];
 } hello;
 
@@ -17,7 +17,7 @@ const ls_links *ls_links_load(char *why, size_t size)
     return (const ls_links *)ls_plugin_table("nccl", sizeof(ls_links), why, size);
 }
 
-/* Whether all can be joined; every rank sees the same. */
+/* Whether all can be connected; every rank sees the same. */
 static bool judge(const hello *all, int ranks, char *why)
 {
     bool cards = false;
@@ -41,7 +41,7 @@ static bool judge(const hello *all, int ranks, char *why)
             snprintf(why, LS_WHY, "ranks 0 and %d have other versions of NCCL", r);
             return false;
         }
-        if (all[r].joined != all[0].joined) {
+        if (all[r].connected != all[0].connected) {
             snprintf(why, LS_WHY, "the cards of ranks 0 and %d are joined with others, for another network", r);
             return false;
         }
@@ -103,7 +103,7 @@ static bool say_first_words(ls_unit *unit, int rank, int ranks, char *why)
     return good;
 }
 
-bool ls_link_join(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY])
+bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY])
 {
     const ls_links *links = NULL;
     const int rank = cluster->rank, ranks = cluster->ranks;
@@ -118,10 +118,10 @@ bool ls_link_join(ls_cluster *cluster, ls_context *context, ls_unit *unit, char 
     if (links) {
         memcpy(all[rank].identity, unit->identity, sizeof unit->identity);
         all[rank].number = links->number;
-        all[rank].joined = unit->joined;
+        all[rank].connected = unit->connected;
     }
     bool good = all_good(cluster, context, all, links != NULL, why);
-    if (good && !unit->joined) {
+    if (good && !unit->connected) {
         atomic_store(&cluster->waiting, 1);
         good = rank > 0 || links->name(&name, why, LS_WHY);
         good = all_good(cluster, context, all, good, why) &&
@@ -133,7 +133,7 @@ bool ls_link_join(ls_cluster *cluster, ls_context *context, ls_unit *unit, char 
         if (!good)
             unit->type->part(unit, false);
         if (good) {
-            unit->joined = ++cluster->links;
+            unit->connected = ++cluster->links;
             unit->waits = waits;
             unit->waits_user = cluster;
         }

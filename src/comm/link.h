@@ -12,9 +12,9 @@ enum { LS_WHY = 160 };
 const ls_links *ls_links_load(char *why, size_t size);
 
 /* Joins a unit of each rank, where every rank has one, no card is two ranks', and NCCL can be had. `unit` is NULL where
- * this rank has none, and *why says why, or is empty where it has no cards at all. *why becomes how they are joined, or
- * why not, on all ranks the same, and empty where nobody has cards. Every rank makes this call. False where they are
- * not joined; a failure of the wire is the context's. */
-bool ls_link_join(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY]);
+ * this rank has none, and *why says why, or is empty where it has no cards at all. *why becomes how they are connected,
+ * or why not, on all ranks the same, and empty where nobody has cards. Every rank makes this call. False where they are
+ * not connected; a failure of the wire is the context's. */
+bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY]);
 
 #endif

@@ -1,4 +1,4 @@
-/* Units of several processes that are joined, one of each: numbers go from the memory of one to that of another. A
+/* Units of several processes that are connected, one of each: numbers go from the memory of one to that of another. A
  * plugin, lockstep-nccl, that is loaded when ranks have cards to join; this is all that library, the cards' plugin and
  * this one know of each other. */
 #ifndef LS_DEVICE_LINK_H
@@ -17,7 +17,7 @@ typedef struct ls_link_name {
 typedef struct ls_link ls_link;
 typedef struct ls_links {
     ls_plugin plugin; /* first */
-    int number;       /* of NCCL's version: only the same one can be joined */
+    int number;       /* of NCCL's version: only the same one can be connected */
     bool (*name)(ls_link_name *name, char *why, size_t why_size);
     /* Waits for the others, all of which call this with the same name. `stream` is a cudaStream_t of the current card,
      * in which transfers take their turn. NULL after a failure. */

@@ -58,8 +58,8 @@ typedef struct ls_unit_type {
     void (*send)(ls_unit *unit, int rank, const void *data, size_t bytes);
     void (*receive)(ls_unit *unit, int rank, void *data, size_t bytes);
     void (*end_group)(ls_unit *unit);
-    /* Waits for transfers of one that has been joined just now, at most so many seconds. What comes of it is no failure
-     * of the unit: NULL, or why they are not done. */
+    /* Waits for transfers of one that has been connected just now, at most so many seconds. What comes of it is no
+     * failure of the unit: NULL, or why they are not done. */
     const char *(*try_group)(ls_unit *unit, double seconds);
     void (*look)(ls_unit *unit); /* fails the unit where a transfer has failed; does not wait */
 
@@ -119,9 +119,9 @@ struct ls_unit {
      * it. */
     int strand, strands;
     bool plain;                 /* for tests: no run is kept */
-    int joined;                 /* with those of other ranks, by that number of the cluster's; 0: not */
+    int connected;              /* with those of other ranks, by that number of the cluster's; 0: not */
     unsigned char identity[16]; /* of a card, in all the world; else 0 */
-    /* Of a joined one (may be NULL): told while all that it still has to do is others' to go on with. */
+    /* Of a connected one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;
     struct ls_gpu_trace *gpu_trace; /* gpu_trace.h; while there is one no run is kept. NULL: nobody measures */

@@ -48,7 +48,7 @@ struct ls_sharing {
      * it goes on alone next time, and until when it does now, which those who would help look at. */
     double credit, pause;
     _Atomic double resume;
-    char apart[64]; /* from the next worker's */
+    char padding[64]; /* from the next worker's */
 };
 
 /* Makes the one whose offer it is, who computes on `core`, a member; one thread does so at a time. */

@@ -57,7 +57,7 @@ static void free_network(void *object)
 static ls_status take_master(ls_network *network)
 {
     const size_t trainable = network->flat.trainable, state = network->flat.state;
-    const bool apart = ls_network_apart(network);
+    const bool apart = ls_network_on_gpu(network);
     for (int i = 0; i < 2; i++) {
         network->master_weights[i] =
             apart ? ls_unit_alloc(network->master, trainable, sizeof(float), "the weights") : network->weights[i];
@@ -88,7 +88,7 @@ ls_status ls_network_move_master(ls_network *network)
     ls_streams_wait(network->session);
     ls_replicas_release(network);
     network->master = ls_network_card(network);
-    network->joined = true;
+    network->connected = true;
     if (!network->defined) /* there are no values yet */
         return LS_OK;
     ls_network_changed(network);
@@ -195,7 +195,7 @@ ls_status ls_network_define(ls_network *network, const ls_shape *images, const c
 }
 
 /* Cards alone have their master copy on the first: where cores or other ranks train too, sums are made in the host's
- * memory, until the ranks' cards are joined. */
+ * memory, until the ranks' cards are connected. */
 static void choose_master(ls_network *network)
 {
     const ls_options *options = &network->session->options;

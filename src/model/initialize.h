@@ -12,7 +12,7 @@ ls_status ls_network_record(ls_network *network, const ls_shape *images, const c
 ls_status ls_network_fill(ls_network *network);
 void ls_network_forget(ls_network *network); /* undoes both, before anything was made with the network */
 
-/* Has its master copy on the first device's card from here on, joined with the other ranks'. Waits. */
+/* Has its master copy on the first device's card from here on, connected with the other ranks'. Waits. */
 ls_status ls_network_move_master(ls_network *network);
 
 #endif

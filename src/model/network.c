@@ -11,14 +11,14 @@ void ls_microbatch_drop(ls_microbatch *microbatch)
     *microbatch = (ls_microbatch){.feed = NULL};
 }
 
-bool ls_network_apart(const ls_network *network)
+bool ls_network_on_gpu(const ls_network *network)
 {
     return network->master->memory != 0;
 }
 
 bool ls_network_gathers(const ls_network *network)
 {
-    return ls_network_apart(network) && network->n_replicas > 0;
+    return ls_network_on_gpu(network) && network->n_replicas > 0;
 }
 
 bool ls_network_on_cards(const ls_network *network)
@@ -32,7 +32,7 @@ bool ls_network_on_cards(const ls_network *network)
 
 bool ls_network_goes_ahead(const ls_network *network)
 {
-    return ls_network_apart(network) && network->engine->n_workers == 1 && network->master->type->record;
+    return ls_network_on_gpu(network) && network->engine->n_workers == 1 && network->master->type->record;
 }
 
 bool ls_network_mixed(const ls_network *network)
@@ -42,7 +42,7 @@ bool ls_network_mixed(const ls_network *network)
 
 ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
 {
-    return ls_network_apart(network) ? network->master : core->host;
+    return ls_network_on_gpu(network) ? network->master : core->host;
 }
 
 ls_network *ls_network_of(ls_module *net, const char *function)
@@ -78,13 +78,13 @@ bool ls_network_has(const ls_network *network, ls_device device)
 /* A device that shares the unit may be at something else there. */
 void ls_network_enter(const ls_network *network)
 {
-    if (ls_network_apart(network))
+    if (ls_network_on_gpu(network))
         ls_core_enter(network->engine->workers[0].core);
 }
 
 void ls_network_leave(const ls_network *network)
 {
-    if (ls_network_apart(network))
+    if (ls_network_on_gpu(network))
         ls_core_leave(network->engine->workers[0].core);
 }
 
@@ -107,7 +107,7 @@ void ls_network_put(ls_network *network, float *memory, const float *from, size_
 
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room)
 {
-    if (!ls_network_apart(network))
+    if (!ls_network_on_gpu(network))
         return memory;
     if (!*room)
         *room = ls_alloc(&network->session->context, n, sizeof **room, "a copy of a device's numbers");
@@ -185,7 +185,7 @@ void ls_network_state_moved(ls_network *network, int number)
         network->master->type->put(network->master, network->master_state[number], network->state[number],
                                    network->flat.state * sizeof(float));
     else
-        atomic_store(&network->state_moved, ls_network_apart(network));
+        atomic_store(&network->state_moved, ls_network_on_gpu(network));
 }
 
 ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images)

@@ -1,10 +1,10 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
  * The values, gradients and their sums have a master copy: the memory of the first device's card where all devices are
- * on cards and no other rank trains the network, or the ranks' cards are joined (comm/link.h), else the host's. Step k
- * reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite. Of
- * a master copy on a card the host has copies, which are brought up to date when somebody looks at them, and sent when
- * somebody changed them; cards that are not its master copy have theirs (replica.h). */
+ * on cards and no other rank trains the network, or the ranks' cards are connected (comm/link.h), else the host's. Step
+ * k reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite.
+ * Of a master copy on a card the host has copies, which are brought up to date when somebody looks at them, and sent
+ * when somebody changed them; cards that are not its master copy have theirs (replica.h). */
 #ifndef LS_MODEL_NETWORK_H
 #define LS_MODEL_NETWORK_H
 
@@ -33,7 +33,7 @@ typedef struct ls_network {
     float *weights[2], *state[2];               /* the host's */
     float *master_weights[2], *master_state[2]; /* the master copy's: the same ones where that is the host's memory */
     bool behind, changed;                       /* the host's weights are older than the master copy's; newer */
-    bool joined;                                /* the master copy is a card, and joined with the other ranks' */
+    bool connected;                             /* the master copy is a card, and connected with the other ranks' */
     atomic_bool state_moved;                    /* the master copy's current state is older than the host's */
     struct ls_replica *replicas;
     int n_replicas;
@@ -73,7 +73,7 @@ void ls_network_state_moved(ls_network *network, int number);
 
 /* The first device's card, where all devices are on cards; else NULL. */
 ls_unit *ls_network_card(const ls_network *network);
-bool ls_network_apart(const ls_network *network);    /* the master copy's memory is not the host's */
+bool ls_network_on_gpu(const ls_network *network);   /* the master copy's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the master copy is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */

@@ -65,7 +65,7 @@ static void refresh(ls_replica *replica, const ls_network *network)
         return;
     int mark = ls_gpu_trace_mark(unit);
     void (*bring)(ls_unit *, void *, const void *, size_t) =
-        ls_network_apart(network) ? unit->type->copy : unit->type->put;
+        ls_network_on_gpu(network) ? unit->type->copy : unit->type->put;
     bring(unit, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
     bring(unit, replica->state, network->master_state[current], network->flat.state * sizeof(float));
     ls_gpu_trace_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
@@ -77,7 +77,7 @@ ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network
     ls_unit *unit = replica->core->unit;
     int mark = ls_gpu_trace_mark(unit);
     void (*bring)(ls_unit *, void *, const void *, size_t) =
-        ls_network_apart(network) ? unit->type->copy : unit->type->get;
+        ls_network_on_gpu(network) ? unit->type->copy : unit->type->get;
     bring(unit, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
     ls_gpu_trace_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_unit_finish(unit, NULL);

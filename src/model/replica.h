@@ -1,5 +1,5 @@
 /* What a card holds of a network whose home is elsewhere: another card, or, where cores train it too or other ranks
- * whose cards are not joined, the host's memory.
+ * whose cards are not connected, the host's memory.
  * The values go there before the first shard that reads them, and a shard's gradient goes to the master copy behind it;
  * sums, updates and what goes to other ranks are made in the master copy. */
 #ifndef LS_MODEL_REPLICA_H

@@ -196,7 +196,7 @@ bool ls_step_advance(ls_step_job *step)
 static void end_part(ls_step_job *step, ls_status status, bool finite)
 {
     ls_session *session = step->trainer->session;
-    if (status != LS_OK && step->trainer->network->joined) {
+    if (status != LS_OK && step->trainer->network->connected) {
         ls_exchange_give_up(step); /* the others' cards wait for this one's numbers */
         return;
     }
@@ -213,8 +213,9 @@ static void end_part(ls_step_job *step, ls_status status, bool finite)
 /* Where all that a step needs is one unit that is far from done when everything is handed in, the next step's shards
  * are handed in behind it before anybody looks at what came of it, so that the unit never waits for the host. They read
  * the new weights, and write nothing that is still wanted if those turn out to be none: then the next step is dropped.
- * Only a step that is measured, and one that clips, which the host decides on halfway, end by themselves. Joined cards
- * do the same: a rank hears what the others say of a step when it waits for it, while its card is at the next one. */
+ * Only a step that is measured, and one that clips, which the host decides on halfway, end by themselves. Connected
+ * cards do the same: a rank hears what the others say of a step when it waits for it, while its card is at the next
+ * one. */
 static bool goes_ahead(const ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;

@@ -146,7 +146,7 @@ void ls_exchange_begin(ls_step_job *step)
     const ls_network *network = step->trainer->network;
     lay_allreduces(step, step->trainer->rows);
     ls_allreduce_hang(&step->tree, &step->trainer->groups, &step->partition, &step->hosts);
-    step->to_move = step->partition.parts == 1 ? 0 : 1 + (network->joined ? 0 : network->flat.n_buckets);
+    step->to_move = step->partition.parts == 1 ? 0 : 1 + (network->connected ? 0 : network->flat.n_buckets);
     atomic_store(&step->end, LS_FILLING);
     atomic_store(&step->computing, 0);
 }
@@ -155,7 +155,7 @@ ls_stage ls_exchange_filled(const ls_step_job *step)
 {
     if (step->partition.parts == 1)
         return LS_LAST_SUM;
-    if (step->trainer->network->joined)
+    if (step->trainer->network->connected)
         return LS_PASSING;
     return grouped(&step->trainer->groups) ? LS_LOCAL_SUM : LS_GROUP_SUM;
 }
@@ -393,7 +393,7 @@ void ls_exchange_give_up(ls_step_job *step)
 void ls_exchange_look(ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
-    if (!trainer->network->joined)
+    if (!trainer->network->connected)
         return;
     trainer->network->master->type->look(trainer->network->master);
     if (ls_unit_check(trainer->network->master) != LS_OK)
@@ -448,7 +448,7 @@ bool ls_exchange_under_way(const ls_step_job *step)
     return any;
 }
 
-/* ---- Joined cards ---- */
+/* ---- Connected cards ---- */
 
 /* All buckets' transfers at once: the card does nothing else meanwhile. */
 static void transfer_all(const ls_step_job *step, ls_stage stage)

@@ -5,8 +5,8 @@
  * by way of its first member, across groups among these. Where each rank is a group of its own a bucket goes from
  * filling to combining, and from spreading to moved; with one rank from filling to reducing, and is done.
  *
- * Where the ranks' cards are joined (comm/link.h) the buckets take the same route from card to card, all together once
- * the last is filled, and only the step's end goes by the hosts. */
+ * Where the ranks' cards are connected (comm/link.h) the buckets take the same route from card to card, all together
+ * once the last is filled, and only the step's end goes by the hosts. */
 #ifndef LS_TRAIN_EXCHANGE_H
 #define LS_TRAIN_EXCHANGE_H
 
@@ -24,8 +24,8 @@ void ls_exchange_begin(ls_step_job *step); /* after the tree was reset */
 /* The stage of a bucket that all of this rank's shards have filled. */
 ls_stage ls_exchange_filled(const ls_step_job *step);
 
-/* Of joined cards: hands the whole route of all buckets in, sums and transfers, which the card then does in that order
- * and the host does not wait for. By a worker with the master copy's turn. */
+/* Of connected cards: hands the whole route of all buckets in, sums and transfers, which the card then does in that
+ * order and the host does not wait for. By a worker with the master copy's turn. */
 void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),
                       ls_worker *worker);
 
@@ -35,7 +35,7 @@ void ls_exchange_give_up(ls_step_job *step);
 /* All of this rank's shards and pieces are done. True where there is no other rank, and nothing to move. */
 bool ls_exchange_end(ls_step_job *step);
 
-/* The step's shards are timed, for the ranks' throughputs: a card that is joined is then waited for, as one with a
+/* The step's shards are timed, for the ranks' throughputs: a card that is connected is then waited for, as one with a
  * replica always is. */
 bool ls_exchange_measures(const ls_step_job *step);
 
@@ -48,8 +48,8 @@ typedef enum ls_advance { LS_STILL, LS_MOVING, LS_ALL_MOVED } ls_advance;
 ls_advance ls_exchange_advance(ls_step_job *step);
 /* A moment, in which other ranks may go on; `idle`: this one has nothing to do meanwhile. */
 void ls_exchange_await(const ls_step_job *step, bool idle);
-/* Gives the step up where its end cannot come, because a transfer between joined cards has failed. By a worker with the
- * home's turn. */
+/* Gives the step up where its end cannot come, because a transfer between connected cards has failed. By a worker with
+ * the home's turn. */
 void ls_exchange_look(ls_step_job *step);
 bool ls_exchange_under_way(const ls_step_job *step); /* looking again is worth the while */
 

@@ -11,7 +11,7 @@ enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
 /* Of a bucket, in this order; see exchange.h. What is to be sent is being sent in the next. */
 typedef enum ls_stage {
     LS_FILLING,
-    LS_PASSING, /* of joined cards: the rest of the way, together with all others */
+    LS_PASSING, /* of connected cards: the rest of the way, together with all others */
     LS_LOCAL_SUM,
     LS_TO_SCATTER_LOCALLY,
     LS_SCATTERING_LOCALLY,

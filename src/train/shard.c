@@ -114,7 +114,7 @@ static void bucket_is_whole(void *user, int bucket)
         return;
     if (atomic_load(&r->step->next) >= r->step->mine)
         ls_slices_take(r->step, r->worker);
-    if (!r->step->trainer->network->joined) /* there only the step's end remains */
+    if (!r->step->trainer->network->connected) /* there only the step's end remains */
         ls_step_advance(r->step);
     ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->t->shard);
 }
@@ -183,7 +183,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     const bool whole = worker->core->unit->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
      * is in the master copy. */
-    const bool at_once = network->n_replicas > 0 || (network->joined && ls_exchange_measures(step));
+    const bool at_once = network->n_replicas > 0 || (network->connected && ls_exchange_measures(step));
     const ls_replica *replica = ls_replica_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
         ls_attempt_rows rows = ls_attempt_rows_of(step, t);
@@ -233,7 +233,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     if (!first)
         return;
     const bool elsewhere =
-        replica && ls_network_apart(network); /* the last one waits for the master copy, and in its turn */
+        replica && ls_network_on_gpu(network); /* the last one waits for the master copy, and in its turn */
     if (elsewhere)
         ls_network_enter(network);
     ls_step_finish_part(step, worker);

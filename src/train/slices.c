@@ -25,9 +25,9 @@ int ls_slices_to_finish(const ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
     int slices = 0;
-    for (int b = 0; b < network->flat.n_buckets && !network->joined; b++)
+    for (int b = 0; b < network->flat.n_buckets && !network->connected; b++)
         slices += slices_of(step, step->allreduces[b].piece);
-    return network->joined ? 1 : slices;
+    return network->connected ? 1 : slices;
 }
 
 /* Sums one slice of this rank's piece over all shards and updates its weights. */
@@ -149,7 +149,7 @@ static bool take(ls_step_job *step, ls_worker *worker)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     bool any = false;
-    if (step->trainer->network->joined)
+    if (step->trainer->network->connected)
         return pass(step, worker);
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last;
@@ -183,7 +183,7 @@ bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
     ls_core *instead;
     if (!sums(step, worker, &instead))
         return false;
-    if (step->trainer->network->joined)
+    if (step->trainer->network->connected)
         return may_pass(step);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
         ls_bucket run;

@@ -1,6 +1,6 @@
 /* The sums of a step's buckets, in slices that any worker takes, or of several cards those of the one that is home:
  * those on a bucket's route (comm/allreduce.h), and the last one, of this rank's piece, with the update of its weights.
- * Joined cards are handed the whole route of all buckets at once. */
+ * Connected cards are handed the whole route of all buckets at once. */
 #ifndef LS_TRAIN_SLICES_H
 #define LS_TRAIN_SLICES_H
 
@@ -10,7 +10,8 @@
 bool ls_slices_take(ls_step_job *step, ls_worker *worker);
 bool ls_slices_left(const ls_step_job *step, const ls_worker *worker); /* there is something, for this one */
 
-/* How many ls_step_finish_part are told of: those of this rank's pieces, or of joined cards one for the whole way. */
+/* How many ls_step_finish_part are told of: those of this rank's pieces, or of connected cards one for the whole way.
+ */
 int ls_slices_to_finish(const ls_step_job *step);
 
 #endif

@@ -79,10 +79,10 @@ static ls_status meet(ls_trainer *trainer)
     ls_core *core = network->engine->workers[0].core;
     ls_exchange_take_wire(trainer); /* whose steps may need the card's turn to come to their end */
     ls_core_enter(core);
-    const bool joined = ls_link_join(cluster, &session->context, card, how);
+    const bool connected = ls_link_connect(cluster, &session->context, card, how);
     ls_core_leave(core);
     trainer->meeting = ls_intern(session, how);
-    return joined ? move_master(trainer) : ls_status_of(session);
+    return connected ? move_master(trainer) : ls_status_of(session);
 }
 
 const char *ls_meeting(ls_trainer *trainer, bool *direct)
@@ -91,7 +91,7 @@ const char *ls_meeting(ls_trainer *trainer, bool *direct)
     if (trainer && !ls_failed(trainer->session))
         meet(trainer);
     if (direct)
-        *direct = trainer && trainer->network->joined;
+        *direct = trainer && trainer->network->connected;
     return trainer && trainer->meeting ? trainer->meeting : "";
 }
 
@@ -332,7 +332,7 @@ float *ls_trainer_see_moments(ls_trainer *trainer)
     const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
     if (!trainer->moments || !ls_network_seen(network, trainer->moments, n, &trainer->seen_moments))
         return NULL;
-    return ls_network_apart(network) ? trainer->seen_moments : trainer->moments;
+    return ls_network_on_gpu(network) ? trainer->seen_moments : trainer->moments;
 }
 
 float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
@@ -410,7 +410,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     network->updates += update;
     network->version += update;
     ls_network_publish(network);
-    network->behind |= update && ls_network_apart(network);
+    network->behind |= update && ls_network_on_gpu(network);
     ls_step_submit(step);
     return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
 }

@@ -26,7 +26,7 @@ typedef struct message {
 typedef struct world {
     struct world *next;
     ncclUniqueId id;
-    int ranks, joined, left;
+    int ranks, connected, left;
     bool failed;
     message *first;
 } world;
@@ -112,7 +112,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     }
     if (w->ranks != ranks)
         wrong("ranks that are not as many");
-    w->joined++;
+    w->connected++;
     (*comm)->world = w;
     pthread_mutex_unlock(&lock);
     return ncclInProgress;
@@ -122,9 +122,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result)
 {
     pthread_mutex_lock(&lock);
     const world *w = comm->world;
-    *result = w->failed                                        ? ncclRemoteError
-              : w->joined < w->ranks || comm->asked++ % 3 == 0 ? ncclInProgress
-                                                               : ncclSuccess;
+    *result = w->failed                                           ? ncclRemoteError
+              : w->connected < w->ranks || comm->asked++ % 3 == 0 ? ncclInProgress
+                                                                  : ncclSuccess;
     comm->busy &= *result == ncclInProgress;
     pthread_mutex_unlock(&lock);
     return ncclSuccess;
@@ -143,7 +143,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     world *w = comm->world;
     w->left++;
     pthread_cond_broadcast(&changed);
-    while (w->left < w->joined)
+    while (w->left < w->connected)
         pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
     return ncclSuccess; /* what was made stays: it is small, and a stream may still come to it */

@@ -129,7 +129,7 @@ typedef struct ls_card {
     double last_is_at; /* and when that was */
 
     const ls_links *links;
-    ls_link *link;     /* NULL: not joined */
+    ls_link *link;     /* NULL: not connected */
     cudaEvent_t own;   /* in front of the first transfers, */
     bool own_is_there; /* where there are some that nobody has waited for */
 

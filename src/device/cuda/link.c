@@ -69,8 +69,8 @@ void ls_card_look(ls_unit *unit)
 
 bool ls_card_look_at_link(ls_card *card)
 {
-    /* Until all have joined, whoever joins looks for himself, and there is another way. */
-    const char *failure = card->link && card->unit.joined ? card->links->failure(card->link) : NULL;
+    /* Until all have connected, whoever connects looks for himself, and there is another way. */
+    const char *failure = card->link && card->unit.connected ? card->links->failure(card->link) : NULL;
     if (!failure)
         return true;
     ls_card_fail(card, LS_IO, "a transfer between ranks' cards", failure);
