@@ -7,7 +7,7 @@
 
 #include "base/host.h"
 #include "cluster/cluster.h"
-#include "checkpoint/whole.h"
+#include "checkpoint/gathered.h"
 #include "support.h"
 #include "thread_wire.h"
 #include "training.h"
@@ -119,7 +119,7 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     if (cluster && p->hosts && p->ranks >= 2 * p->hosts)
         assert_int_equal(trainer->groups.groups, p->hosts);
     if (trainer->moments) /* whole on rank 0, and from there on all */
-        assert_int_equal(ls_whole_moments(trainer, trainer->moments), LS_OK);
+        assert_int_equal(ls_gathered_moments(trainer, trainer->moments), LS_OK);
     size_t floats = (size_t)trainer->n_moments * net->network->flat.trainable;
     if (cluster && floats)
         ls_cluster_gather_from(cluster, &s->context, 0, trainer->moments, floats * sizeof(float));

@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "base/timer.h"
 #include "checkpoint/settings.h"
-#include "checkpoint/whole.h"
+#include "checkpoint/gathered.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
 #include "io/folder.h"
@@ -353,7 +353,7 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
     if (ls_cluster_agree_error(c->session) != LS_OK)
         return ls_status_of(c->session);
     float *moments = ls_trainer_moments(c->trainer, &age);
-    if (ls_cluster_agree_error(c->session) != LS_OK || (moments && ls_whole_moments(c->trainer, moments) != LS_OK))
+    if (ls_cluster_agree_error(c->session) != LS_OK || (moments && ls_gathered_moments(c->trainer, moments) != LS_OK))
         return ls_status_of(c->session); /* also where a card did not give them */
     if (!holds_folder(c))
         return LS_OK;
@@ -586,7 +586,7 @@ static ls_status follow(ls_checkpoints *c, point *to)
     if (to->remembers && (!c->trainer->remembered || share_remembered(c) != LS_OK))
         return ls_status_of(c->session);
     float *moments = to->moments ? ls_trainer_see_moments(c->trainer) : NULL;
-    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_whole_spread(c->trainer, moments) != LS_OK)
+    if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_gathered_scatter(c->trainer, moments) != LS_OK)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&
         ls_trainer_restore(c->trainer, to->step, moments, to->age) == LS_OK && c->data)

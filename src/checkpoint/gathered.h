@@ -1,15 +1,15 @@
 /* What ranks have in pieces, whole on rank 0, and the way back. */
-#ifndef LS_CHECKPOINT_WHOLE_H
-#define LS_CHECKPOINT_WHOLE_H
+#ifndef LS_CHECKPOINT_GATHERED_H
+#define LS_CHECKPOINT_GATHERED_H
 
 #include "train/job.h"
 
 /* The moments live in pieces with their owners: makes them whole on rank 0, in the host's copy or what is no copy.
  * Every rank comes here, its trainer idle. */
-ls_status ls_whole_moments(struct ls_trainer *trainer, float *moments);
+ls_status ls_gathered_moments(struct ls_trainer *trainer, float *moments);
 
 /* Rank 0's weights and statistics become every rank's, and of its whole moments each rank gets its pieces, or all where
  * the gradient is clipped; NULL: there are none. */
-ls_status ls_whole_spread(struct ls_trainer *trainer, float *moments);
+ls_status ls_gathered_scatter(struct ls_trainer *trainer, float *moments);
 
 #endif

@@ -1,4 +1,4 @@
-#include "checkpoint/whole.h"
+#include "checkpoint/gathered.h"
 
 #include "cluster/cluster.h"
 #include "train/exchange.h"
@@ -23,7 +23,7 @@ static ls_status move_moments(struct ls_trainer *trainer, float *moments, move *
     return status;
 }
 
-ls_status ls_whole_moments(struct ls_trainer *trainer, float *moments)
+ls_status ls_gathered_moments(struct ls_trainer *trainer, float *moments)
 {
     return move_moments(trainer, moments, ls_cluster_collect);
 }
@@ -39,7 +39,7 @@ static ls_status spread(ls_cluster *cluster, ls_context *context, float *values,
 }
 
 /* Every rank that clips updates all weights, and needs all moments. */
-static ls_status spread_moments(struct ls_trainer *trainer, float *moments)
+static ls_status scatter_moments(struct ls_trainer *trainer, float *moments)
 {
     const ls_flat *flat = &trainer->network->flat;
     ls_cluster *cluster = trainer->session->options.cluster;
@@ -50,7 +50,7 @@ static ls_status spread_moments(struct ls_trainer *trainer, float *moments)
     return status;
 }
 
-ls_status ls_whole_spread(struct ls_trainer *trainer, float *moments)
+ls_status ls_gathered_scatter(struct ls_trainer *trainer, float *moments)
 {
     ls_network *network = trainer->network;
     ls_context *context = &trainer->session->context;
@@ -62,7 +62,8 @@ ls_status ls_whole_spread(struct ls_trainer *trainer, float *moments)
     for (int b = 0; b < network->flat.n_buckets && status == LS_OK; b++)
         status = spread(cluster, context, network->weights[copy], network->flat.buckets[b]);
     if (status == LS_OK && moments)
-        status = ls_clips(trainer) ? spread_moments(trainer, moments) : move_moments(trainer, moments, ls_cluster_deal);
+        status =
+            ls_clips(trainer) ? scatter_moments(trainer, moments) : move_moments(trainer, moments, ls_cluster_deal);
     if (status == LS_OK) {
         atomic_store(&network->current, copy);
         ls_network_changed(network);
