@@ -259,7 +259,7 @@ static void look_at_memory(doctor *d)
 static void look_at_canary(doctor *d)
 {
     ls_session *session = open_own(d);
-    ls_canary(session, d->run.devices, &d->run.canary);
+    ls_self_test(session, d->run.devices, &d->run.canary);
     if (close_sound(d, session, "; leave it out, and have the machine looked at"))
         sound(d, "a small training run comes to the same numbers on each device");
 }

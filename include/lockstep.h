@@ -171,7 +171,7 @@ int ls_device_core(ls_device device); /* the operating system's number of a CPU 
 
 /* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
  * ls_options.conv. Devices that disagree are LS_INTERNAL, by name. */
-ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum);
+ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum);
 
 /* ---- Tensors ----------------------------------------------------------------------------------------------------- */
 

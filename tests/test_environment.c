@@ -266,7 +266,7 @@ static void compute(run *r)
     ls_tensor *replica = ls_clone(ls_randn(s, "r", 0.1, LS_SHAPE(CHANNELS * SIDE * SIDE, CLASSES)), ls_cpu(0));
     note(r, ls_accuracy_fn(explicit_net, (void *[]){replica}, data, ls_parse_devices(s, "cpu:0")));
     uint64_t canary = 0;
-    ls_canary(s, ls_parse_devices(s, "cpu:0"), &canary);
+    ls_self_test(s, ls_parse_devices(s, "cpu:0"), &canary);
     note(r, (double)(canary >> 11));
     note(r, (double)(ls_data_checksum(data) >> 11));
     tell(r, ls_devices_str(s, ls_parse_devices(s, "cpu:0-15")));

@@ -125,7 +125,7 @@ static void use_parents(run *r, int number)
     REFUSED(ls_sgd_step(&r->w, 1, 0.1, 1));
     REFUSED(ls_add_to(r->w, r->w));
     ls_bytes_moved(r->s);
-    ls_canary(r->s, (ls_devices){.n = 1, .at = {{LS_CPU, 0}}}, &canary);
+    ls_self_test(r->s, (ls_devices){.n = 1, .at = {{LS_CPU, 0}}}, &canary);
     NOTHING(ls_device_count(r->s, LS_CPU));
     NOTHING(ls_all_devices(r->s).n);
     ls_devices_str(r->s, r->trainer->network->devices);

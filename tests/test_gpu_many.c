@@ -382,7 +382,7 @@ static void what_cpus_and_cards_cannot_do_is_refused(void **state)
     ls_data *data = images(s);
     ls_module *net = network_of(s);
     uint64_t sum = 0;
-    assert_int_equal(ls_canary(s, ls_parse_devices(s, "cpu:0,cuda:0"), &sum), LS_OK);
+    assert_int_equal(ls_self_test(s, ls_parse_devices(s, "cpu:0,cuda:0"), &sum), LS_OK);
     ls_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
     ls_batch b;

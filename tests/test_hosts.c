@@ -559,13 +559,13 @@ static void processes_of_torchrun_do_not_train_alone(void **state)
     unsetenv("WORLD_SIZE");
 }
 
-static void a_canary_sings_alike_on_all_devices(void **state)
+static void a_self_test_says_the_same_on_all_devices(void **state)
 {
     (void)state;
     uint64_t sums[3] = {0};
     for (int i = 0; i < 3; i++) {
         ls_session *s = ls_open(&(ls_options){.isa = i == 1 ? LS_ISA_PLAIN : LS_ISA_AUTO, .seed = (uint64_t)i});
-        assert_int_equal(ls_canary(s, ls_parse_devices(s, i == 2 ? "cpu:3" : "cpu:0-4"), &sums[i]), LS_OK);
+        assert_int_equal(ls_self_test(s, ls_parse_devices(s, i == 2 ? "cpu:3" : "cpu:0-4"), &sums[i]), LS_OK);
         assert_int_equal(ls_close(s), LS_OK);
     }
     assert_true(sums[0] && sums[0] == sums[1] && sums[0] == sums[2]);
@@ -599,7 +599,7 @@ int main(void)
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(processes_of_torchrun_do_not_train_alone),
-        cmocka_unit_test(a_canary_sings_alike_on_all_devices),
+        cmocka_unit_test(a_self_test_says_the_same_on_all_devices),
         cmocka_unit_test(plugins_can_be_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

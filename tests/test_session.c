@@ -221,7 +221,7 @@ static void devices_out_of_range(void **state)
     (void)state;
     uint64_t sum;
     ls_session *s = ls_open(NULL);
-    ls_canary(s, (ls_devices){.n = 1, .at = {{9, 9}}}, &sum);
+    ls_self_test(s, (ls_devices){.n = 1, .at = {{9, 9}}}, &sum);
     assert_failed(s, LS_BAD_ARGUMENT, "type 9");
     s = ls_open(NULL);
     assert_string_equal(ls_devices_str(s, (ls_devices){.n = LS_MAX_DEVICES + 1}), "[]");

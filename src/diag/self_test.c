@@ -60,13 +60,14 @@ static bool is_tried(const int tried[], int n, int unit)
     return false;
 }
 
-ls_status ls_canary(ls_session *session, ls_devices devices, uint64_t *sum)
+ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum)
 {
     LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!sum || devices.n < 1 || devices.n > LS_MAX_DEVICES)
-        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_canary: sum is NULL or the list of devices is empty");
+        return ls_raise(&session->context, LS_BAD_ARGUMENT,
+                        "ls_self_test: sum is NULL or the list of devices is empty");
     ls_options options = {.shard = 8,
                           .isa = session->options.isa,
                           .conv = session->options.conv,
