@@ -11,7 +11,7 @@
 
 #include "cluster/cluster.h"
 #include "comm/allreduce.h"
-#include "device/cpu/unit.h"
+#include "device/cpu/executor.h"
 
 enum { FLOATS = 11175818, RUNS = 15, MOST_SHARDS = 8 };
 
@@ -20,7 +20,7 @@ typedef enum stage { JOINING, SENDING, SPREADING, SHARING, MOVED } stage;
 
 typedef struct bench {
     const ls_wire *wire;
-    ls_unit *unit;
+    ls_executor *executor;
     size_t floats, bucket;     /* of all, of a bucket */
     int buckets, first, slots; /* of the wire: the first, and how many a bucket has */
     ls_groups groups;
@@ -37,8 +37,8 @@ static void reduce(const bench *b, const ls_allreduce *allreduce)
     if (!n)
         return;
     ls_partials from = ls_allreduce_partials(allreduce, at);
-    ls_terms terms = ls_tree_terms(&b->tree, 1, &from, n, b->unit);
-    b->unit->type->sum(b->unit, &terms, b->out + at, n);
+    ls_terms terms = ls_tree_terms(&b->tree, 1, &from, n, b->executor);
+    b->executor->type->sum(b->executor, &terms, b->out + at, n);
 }
 
 static void begin(bench *b, int bucket, stage next)
@@ -51,10 +51,10 @@ static void begin(bench *b, int bucket, stage next)
     b->stages[bucket] = next;
     if (next == JOINING) {
         if (ls_groups_members(&b->groups, b->groups.group) > 1)
-            ls_allreduce_local_sum(allreduce, allreduce->bucket, b->unit);
+            ls_allreduce_local_sum(allreduce, allreduce->bucket, b->executor);
         ls_allreduce_scatter_locally(allreduce, posting);
     } else if (next == SENDING) {
-        ls_allreduce_group_sum(allreduce, allreduce->stripe, b->unit);
+        ls_allreduce_group_sum(allreduce, allreduce->stripe, b->executor);
         ls_allreduce_scatter(allreduce, posting);
     } else if (next == SPREADING) {
         reduce(b, allreduce);
@@ -100,8 +100,8 @@ static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shar
 {
     int ranks = ls_cluster_ranks(cluster), leaves = ranks * shards;
     b->wire = &cluster->wire;
-    b->unit = ls_cpu_unit_open(context, LS_ISA_AUTO, 0);
-    if (!b->unit) {
+    b->executor = ls_cpu_unit_open(context, LS_ISA_AUTO, 0);
+    if (!b->executor) {
         fprintf(stderr, "bench_exchange: %s\n", context->message);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

@@ -287,8 +287,8 @@ static void parts_of_a_card_have_names(void **state)
                 ls_device d = ls_card_device(card, part, parts);
                 assert_true(d.index >= 0 && ls_card_number(d) == card && ls_card_part(d) == part &&
                             ls_card_parts(d) == parts);
-                assert_int_equal(ls_unit_number(d), ls_unit_number(ls_gpu(card)));
-                assert_int_not_equal(ls_unit_number(d), ls_unit_number(ls_cpu(card)));
+                assert_int_equal(ls_executor_number(d), ls_executor_number(ls_gpu(card)));
+                assert_int_not_equal(ls_executor_number(d), ls_executor_number(ls_cpu(card)));
             }
     assert_int_equal(ls_close(s), LS_OK);
 }

@@ -384,9 +384,9 @@ static void numbers_are_lost_by_name(void **state)
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
-static ls_unit *unit_of(ls_session *s, ls_device device)
+static ls_executor *unit_of(ls_session *s, ls_device device)
 {
-    return ls_core_of(s, device)->unit;
+    return ls_core_of(s, device)->executor;
 }
 
 /* After a card has failed everything that it has to do fails by its name, for good; other devices go on. */
@@ -396,9 +396,9 @@ static void a_failed_card_is_named(void **state)
     setup t = open_setup();
     params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at), cpu = replica_on(&initial, ls_cpu(0));
     ls_wait(t.s);
-    ls_unit *unit = unit_of(t.s, t.at);
-    unit->status = LS_NO_DEVICE;
-    unit->message = "the card is lost";
+    ls_executor *executor = unit_of(t.s, t.at);
+    executor->status = LS_NO_DEVICE;
+    executor->message = "the card is lost";
     ls_backward(loss_of(ls_to(t.b.X, t.at), ls_to(t.b.y, t.at), &p));
     ls_wait(t.s);
     assert_caught(t.s, LS_NO_DEVICE, "cuda:0: the card is lost");
@@ -408,7 +408,7 @@ static void a_failed_card_is_named(void **state)
     assert_int_equal(ls_backward(loss_of(ls_to(t.b.X, ls_cpu(0)), ls_to(t.b.y, ls_cpu(0)), &cpu)), LS_OK);
     assert_int_equal(ls_sgd_step(cpu.at, N, 0.1, BATCH), LS_OK);
     assert_int_equal(ls_wait(t.s), LS_OK);
-    unit->status = LS_OK; /* so that a real card lets go of its memory */
+    executor->status = LS_OK; /* so that a real card lets go of its memory */
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 

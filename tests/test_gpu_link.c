@@ -22,31 +22,31 @@ static float *random_floats(test_random *random)
 }
 
 /* a + b goes out, and what comes back gets b once more; three times, without a wait. */
-static void exchange(ls_unit *unit)
+static void exchange(ls_executor *executor)
 {
-    const ls_unit_type *type = unit->type;
+    const ls_executor_type *type = executor->type;
     test_random random = {5};
     float *a = random_floats(&random), *b = random_floats(&random), *got = test_floats(N);
     float *there[4];
     for (int i = 0; i < 4; i++)
-        there[i] = type->allocate(unit, N * sizeof(float));
-    type->put(unit, there[0], a, N * sizeof *a);
-    type->put(unit, there[1], b, N * sizeof *b);
+        there[i] = type->allocate(executor, N * sizeof(float));
+    type->put(executor, there[0], a, N * sizeof *a);
+    type->put(executor, there[1], b, N * sizeof *b);
     for (int round = 0; round < ROUNDS; round++) {
         const ls_terms sum = {.n = 3, .at = {there[0], there[1], NULL}};
-        type->sum(unit, &sum, there[2], N);
-        type->begin_group(unit);
+        type->sum(executor, &sum, there[2], N);
+        type->begin_group(executor);
         for (int i = 0; i < GROUP; i++) { /* many at once, as a network's buckets are */
             const size_t begin = (size_t)N * i / GROUP, end = (size_t)N * (i + 1) / GROUP;
-            type->receive(unit, 0, there[3] + begin, (end - begin) * sizeof(float));
-            type->send(unit, 0, there[2] + begin, (end - begin) * sizeof(float));
+            type->receive(executor, 0, there[3] + begin, (end - begin) * sizeof(float));
+            type->send(executor, 0, there[2] + begin, (end - begin) * sizeof(float));
         }
-        type->end_group(unit);
+        type->end_group(executor);
         const ls_terms again = {.n = 3, .at = {there[3], there[1], NULL}};
-        type->sum(unit, &again, there[0], N);
+        type->sum(executor, &again, there[0], N);
     }
-    type->get(unit, got, there[0], N * sizeof *got);
-    assert_int_equal(ls_unit_check(unit), LS_OK);
+    type->get(executor, got, there[0], N * sizeof *got);
+    assert_int_equal(ls_executor_check(executor), LS_OK);
     for (int i = 0; i < N; i++) {
         float x = a[i];
         for (int k = 0; k < 2 * ROUNDS; k++)
@@ -57,15 +57,15 @@ static void exchange(ls_unit *unit)
     bool finite = true;
     double begun = ls_seconds();
     for (int round = 0; round < 10; round++) {
-        type->begin_group(unit);
-        type->receive(unit, 0, there[3], N * sizeof(float));
-        type->send(unit, 0, there[2], N * sizeof(float));
-        type->end_group(unit);
+        type->begin_group(executor);
+        type->receive(executor, 0, there[3], N * sizeof(float));
+        type->send(executor, 0, there[2], N * sizeof(float));
+        type->end_group(executor);
     }
-    assert_int_equal(ls_unit_finish(unit, &finite), LS_OK);
+    assert_int_equal(ls_executor_finish(executor, &finite), LS_OK);
     print_message("a transfer of %d MiB to itself: %.0f us\n", N >> 18, (ls_seconds() - begun) / 10 * 1e6);
     for (int i = 0; i < 4; i++)
-        ls_unit_release(unit, there[i]);
+        ls_executor_release(executor, there[i]);
     free(a);
     free(b);
     free(got);
@@ -77,16 +77,16 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
     char why[LS_WHY] = "";
     (void)number, (void)user;
     assert_int_equal(ls_context_init(&context, NULL), LS_OK);
-    ls_unit *unit = ls_unit_open(&context, &(ls_options){.dtype = LS_F32}, ls_gpu(0));
-    if (!unit)
+    ls_executor *executor = ls_executor_open(&context, &(ls_options){.dtype = LS_F32}, ls_gpu(0));
+    if (!executor)
         fail_msg("%s", context.message);
     double begun = ls_seconds();
-    if (!ls_link_connect(cluster, &context, unit, why))
+    if (!ls_link_connect(cluster, &context, executor, why))
         fail_msg("not joined: %s", why);
     print_message("joined by %s in %.2f s\n", why, ls_seconds() - begun);
-    assert_true(unit->connected);
-    exchange(unit);
-    ls_unit_close(unit);
+    assert_true(executor->connected);
+    exchange(executor);
+    ls_executor_close(executor);
     ls_context_destroy(&context);
 }
 

@@ -20,7 +20,7 @@ static const char *const dtype_name[] = {"f32", "tf32", "bf16"};
 
 typedef struct bench {
     ls_context context;
-    ls_unit *unit;
+    ls_executor *executor;
     ls_dtype dtype;
     int direct; /* convolutions by the card's own products */
     long cases;
@@ -86,15 +86,15 @@ static void put(bench *b, const value *v)
         const float x = v->rows[v->activation ? turned(&v->shape, i) : i];
         memcpy(memory + i * v->bytes, (const unsigned char *)&x + 4 - v->bytes, v->bytes);
     }
-    b->unit->type->put(b->unit, v->card, memory, v->n * v->bytes);
-    assert_true(b->unit->type->finish(b->unit));
+    b->executor->type->put(b->executor, v->card, memory, v->n * v->bytes);
+    assert_true(b->executor->type->finish(b->executor));
     free(memory);
 }
 
 static void get(bench *b, const value *v)
 {
     unsigned char *memory = malloc(v->n * v->bytes + 1);
-    b->unit->type->get(b->unit, memory, v->card, v->n * v->bytes);
+    b->executor->type->get(b->executor, memory, v->card, v->n * v->bytes);
     for (size_t i = 0; i < v->n; i++) {
         float x = 0;
         memcpy((unsigned char *)&x + 4 - v->bytes, memory + i * v->bytes, v->bytes);
@@ -110,7 +110,7 @@ static value value_new(bench *b, const row *r, kind what, size_t bytes)
     v.n = test_numbers(&v.shape) * (activation ? (size_t)r->count : 1);
     v.rows = test_floats(v.n + 1);
     v.lanes = test_floats(size_of(r, what) + 1);
-    v.card = ls_unit_alloc(b->unit, v.n + 64, sizeof(float), "a test");
+    v.card = ls_executor_alloc(b->executor, v.n + 64, sizeof(float), "a test");
     assert_non_null(v.card);
     return v;
 }
@@ -119,7 +119,7 @@ static void value_free(bench *b, value *v)
 {
     free(v->rows);
     free(v->lanes);
-    ls_unit_release(b->unit, v->card);
+    ls_executor_release(b->executor, v->card);
     *v = (value){.rows = NULL};
 }
 
@@ -177,31 +177,31 @@ static void compare(bench *b, const test_case *one, const value *v, kind what, i
 /* Has the card do it; data pointers are the card's. */
 static void hand_in(bench *b, const test_case *one, const ls_samples *samples, ls_op_call *call)
 {
-    const ls_backend *backend = b->unit->backend;
+    const ls_backend *backend = b->executor->backend;
     ls_samples there = *samples;
     const ls_form form = {.plan = 1, .count = one->row->count};
-    call->unit = b->unit;
+    call->executor = b->executor;
     const size_t bytes = backend->scratch(call);
-    call->scratch = bytes ? ls_unit_alloc(b->unit, bytes, 1, "a test") : NULL;
-    if (b->unit->type->begin(b->unit, &form, samples, &there))
-        fail_msg("%s", b->unit->message);
+    call->scratch = bytes ? ls_executor_alloc(b->executor, bytes, 1, "a test") : NULL;
+    if (b->executor->type->begin(b->executor, &form, samples, &there))
+        fail_msg("%s", b->executor->message);
     call->samples = &there;
     backend->kernel[one->attributes.op](call);
-    b->unit->type->end(b->unit);
-    b->unit->type->finish(b->unit);
-    if (b->unit->status != LS_OK) {
+    b->executor->type->end(b->executor);
+    b->executor->type->finish(b->executor);
+    if (b->executor->status != LS_OK) {
         char text[256];
         describe(one, text, sizeof text);
-        fail_msg("%s: %s: %s", dtype_name[b->dtype], text, b->unit->message);
+        fail_msg("%s: %s: %s", dtype_name[b->dtype], text, b->executor->message);
     }
-    ls_unit_release(b->unit, call->scratch);
+    ls_executor_release(b->executor, call->scratch);
 }
 
 static void run_case(bench *b, const test_case *one)
 {
     const row *r = one->row;
     const ls_op op = one->attributes.op;
-    const ls_backend *backend = b->unit->backend;
+    const ls_backend *backend = b->executor->backend;
     test_random random = {.state = (uint64_t)b->cases * 1000 + op};
     const size_t image = (size_t)r->c * r->h * r->w;
     test_batch batch = batch_of(one);
@@ -283,7 +283,7 @@ static void run_accumulating(bench *b, const row *r)
 {
     test_case one = case_of(r, LS_OP_CONV_DATA, 0, 0, 0, ORDINARY);
     one.attributes.direct = b->direct;
-    const ls_backend *backend = b->unit->backend;
+    const ls_backend *backend = b->executor->backend;
     const size_t bytes = backend->made ? backend->made(LS_OP_CONV_DATA, 0) : 4;
     test_random random = {.state = 77};
     const kind *in = operands_of[LS_OP_CONV_DATA].in;
@@ -319,7 +319,7 @@ static void run_masking(bench *b, const row *r)
 {
     test_case norm = case_of(r, LS_OP_BATCH_NORM, 1, 0, 0, ORDINARY),
               back = case_of(r, LS_OP_BATCH_NORM_BACKWARD, 1, 0, 0, ORDINARY);
-    const ls_backend *backend = b->unit->backend;
+    const ls_backend *backend = b->executor->backend;
     const size_t bytes = backend->made ? backend->made(LS_OP_BATCH_NORM, 0) : 4;
     test_random random = {.state = 78};
     value x = value_new(b, r, X, bytes), gamma = value_new(b, r, CHANNEL, 4), beta = value_new(b, r, CHANNEL, 4),
@@ -369,14 +369,14 @@ static void operations_agree(void **state)
 {
     bench b = {.dtype = (ls_dtype)(intptr_t)*state};
     assert_int_equal(ls_context_init(&b.context, NULL), LS_OK);
-    b.unit = ls_unit_open(&b.context, &(ls_options){.dtype = b.dtype}, ls_gpu(0));
-    if (!b.unit)
+    b.executor = ls_executor_open(&b.context, &(ls_options){.dtype = b.dtype}, ls_gpu(0));
+    if (!b.executor)
         fail_msg("%s", b.context.message);
-    b.unit->plain = true;
+    b.executor->plain = true;
     for (int family = 0; family < FAMILIES; family++)
         for (int k = 0; families[family][k] != LS_OP_COUNT; k++) {
             const ls_op op = families[family][k];
-            if (!b.unit->backend->kernel[op]) {
+            if (!b.executor->backend->kernel[op]) {
                 if (family != CROPPED)
                     print_message("%s: not there on a card, and refused in a plan: %s\n", dtype_name[b.dtype],
                                   ls_op_name(op));
@@ -407,7 +407,7 @@ static void operations_agree(void **state)
     print_message("%s: gradients of images added to others, the worst off by %.1e; relus found from x\n",
                   dtype_name[b.dtype], b.worst);
     assert_true(b.cases > 0);
-    ls_unit_close(b.unit);
+    ls_executor_close(b.executor);
     while (b.owners) {
         owner *first = b.owners;
         b.owners = first->next;
@@ -424,8 +424,8 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
     enum { N = 5000, VECTORS = 5, RULES = 2, RESULTS = 3 };
     ls_context context;
     assert_int_equal(ls_context_init(&context, NULL), LS_OK);
-    ls_unit *units[2] = {ls_unit_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
-                         ls_unit_open(&context, &(ls_options){.shard = 1}, ls_cpu(0))};
+    ls_executor *executors[2] = {ls_executor_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
+                                 ls_executor_open(&context, &(ls_options){.shard = 1}, ls_cpu(0))};
     const ls_update rules[RULES] = {
         {.rule = LS_RULE_SGD,
          .sgd = {.divisor = 37, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = 1}},
@@ -441,43 +441,44 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
                   .decay = 1e-4f,
                   .first = 1}}};
     float *results[2][RULES][RESULTS];
-    if (!units[0] || !units[1])
+    if (!executors[0] || !executors[1])
         fail_msg("%s", context.message);
     for (int u = 0; u < 2; u++) {
         test_random random = {.state = 5};
-        ls_unit *unit = units[u];
+        ls_executor *executor = executors[u];
         float *there[VECTORS + 2], *host = test_floats(2 * N);
         for (int i = 0; i < VECTORS + 2; i++) {
-            there[i] = ls_unit_alloc(unit, 2 * N, sizeof *host, "a test"); /* two moments are the longest */
+            there[i] = ls_executor_alloc(executor, 2 * N, sizeof *host, "a test"); /* two moments are the longest */
             test_fill_normal(&random, host, 2 * N);
-            unit->type->put(unit, there[i], host, 2 * N * sizeof *host);
+            executor->type->put(executor, there[i], host, 2 * N * sizeof *host);
         }
         /* ((0 + 1) + (2 + 3)) + 4, as five shards are summed */
         const ls_terms terms = {9, {there[0], there[1], NULL, there[2], there[3], NULL, NULL, there[4], NULL}};
-        float *w = there[VECTORS], *moments = there[VECTORS + 1], *out = ls_unit_alloc(unit, N, sizeof *out, "a test");
+        float *w = there[VECTORS], *moments = there[VECTORS + 1],
+              *out = ls_executor_alloc(executor, N, sizeof *out, "a test");
         for (int r = 0; r < RULES; r++) {
-            assert_true(unit->type->update(unit, &terms, out, w, moments, N, &rules[r]));
+            assert_true(executor->type->update(executor, &terms, out, w, moments, N, &rules[r]));
             const float *const seen[RESULTS] = {out, moments, moments + N};
             for (int i = 0; i < RESULTS; i++) {
                 results[u][r][i] = test_floats(N);
-                unit->type->get(unit, results[u][r][i], seen[i], N * sizeof *host);
+                executor->type->get(executor, results[u][r][i], seen[i], N * sizeof *host);
             }
         }
         float *sum = test_floats(N);
-        unit->type->sum(unit, &terms, there[0], N);
-        unit->type->get(unit, sum, there[0], N * sizeof *sum);
+        executor->type->sum(executor, &terms, there[0], N);
+        executor->type->get(executor, sum, there[0], N * sizeof *sum);
         free(results[u][0][2]); /* SGD has one moment: the sum in its place */
         results[u][0][2] = sum;
         /* What is not finite is told, once. */
         host[17] = INFINITY;
-        unit->type->put(unit, there[2], host, N * sizeof *host);
-        bool told = !unit->type->update(unit, &terms, out, w, moments, N, &rules[0]);
-        told |= !unit->type->finish(unit);
+        executor->type->put(executor, there[2], host, N * sizeof *host);
+        bool told = !executor->type->update(executor, &terms, out, w, moments, N, &rules[0]);
+        told |= !executor->type->finish(executor);
         assert_true(told);
-        assert_true(unit->type->finish(unit));
+        assert_true(executor->type->finish(executor));
         for (int i = 0; i < VECTORS + 2; i++)
-            ls_unit_release(unit, there[i]);
-        ls_unit_release(unit, out);
+            ls_executor_release(executor, there[i]);
+        ls_executor_release(executor, out);
         free(host);
     }
     for (int r = 0; r < RULES; r++)
@@ -486,8 +487,8 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
             free(results[0][r][i]);
             free(results[1][r][i]);
         }
-    ls_unit_close(units[0]);
-    ls_unit_close(units[1]);
+    ls_executor_close(executors[0]);
+    ls_executor_close(executors[1]);
     ls_context_destroy(&context);
 }
 

@@ -99,7 +99,7 @@ static result train(how h)
     ls_module *net = network_of(s, h.model);
     ls_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
     for (ls_core *core = s->cores; core; core = core->next_core)
-        core->unit->plain = h.plain;
+        core->executor->plain = h.plain;
     s->fault_user = &h.lost;
     s->fault = h.lost ? fails : NULL;
     ls_trainer *trainer = ls_trainer_new(

@@ -32,7 +32,7 @@ static int parts(const ls_op_call *call)
 }
 
 static const ls_backend with_parts = {.parts = parts}, without = {.parts = NULL};
-static ls_unit core_unit = {.backend = &with_parts}, card_unit = {.backend = &without};
+static ls_executor core_unit = {.backend = &with_parts}, card_unit = {.backend = &without};
 static ls_team team;
 static ls_sharing sharings[WORKERS];
 static ls_core cores[WORKERS];
@@ -55,7 +55,7 @@ static void make_team(int n_cores)
     memset(&team, 0, sizeof team);
     memset(sharings, 0, sizeof sharings);
     for (int i = 0; i < WORKERS; i++) {
-        cores[i] = (ls_core){.unit = &core_unit, .rooms = {{.scratch = &scratch[i]}}};
+        cores[i] = (ls_core){.executor = &core_unit, .rooms = {{.scratch = &scratch[i]}}};
         ls_sharing_join(&sharings[i], &team, &cores[i % n_cores]);
     }
     atomic_store(&ended, false);
@@ -179,7 +179,7 @@ static void cards_keep_out(void **state)
 {
     (void)state;
     make_team(WORKERS);
-    cores[2].unit = cores[3].unit = &card_unit;
+    cores[2].executor = cores[3].executor = &card_unit;
     assert_null(ls_sharing_begin(&sharings[3], NULL));
     ls_helpers *helpers = ls_sharing_begin(&sharings[0], NULL);
     ls_sharing_enter(&sharings[1]);

@@ -23,8 +23,8 @@ static int rank_of(const ls_groups *groups, int group, int member)
 void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
 {
     const ls_wire *wire = posting->wire;
-    if (bytes && posting->unit)
-        posting->unit->type->send(posting->unit, rank, data, bytes);
+    if (bytes && posting->executor)
+        posting->executor->type->send(posting->executor, rank, data, bytes);
     else if (bytes && posting->good)
         posting->good = wire->send(wire->user, posting->slot++, rank, posting->tag, data, bytes);
 }
@@ -32,8 +32,8 @@ void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
 void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes)
 {
     const ls_wire *wire = posting->wire;
-    if (bytes && posting->unit)
-        posting->unit->type->receive(posting->unit, rank, data, bytes);
+    if (bytes && posting->executor)
+        posting->executor->type->receive(posting->executor, rank, data, bytes);
     else if (bytes && posting->good)
         posting->good = wire->receive(wire->user, posting->slot++, rank, posting->tag, data, bytes);
 }
@@ -105,36 +105,36 @@ ls_partials ls_allreduce_partials(const ls_allreduce *allreduce, size_t at)
 /* ---- Sums ---- */
 
 /* Floats [begin, end) over a node, in place. */
-static void sum_run(const ls_allreduce *allreduce, int node, size_t begin, size_t end, ls_unit *unit)
+static void sum_run(const ls_allreduce *allreduce, int node, size_t begin, size_t end, ls_executor *executor)
 {
     if (begin >= end)
         return;
     float *into = floats_at(allreduce, ls_tree_first_buffer(allreduce->tree, node), begin);
     ls_partials from = ls_allreduce_partials(allreduce, begin);
-    ls_terms terms = ls_tree_terms(allreduce->tree, node, &from, end - begin, unit);
-    unit->type->sum(unit, &terms, into, end - begin);
+    ls_terms terms = ls_tree_terms(allreduce->tree, node, &from, end - begin, executor);
+    executor->type->sum(executor, &terms, into, end - begin);
 }
 
 /* Over each node of a part, but for the run that a later sum takes in. */
 static void sum_nodes(const ls_allreduce *allreduce, const ls_partition *partition, int part, ls_bucket slice,
-                      ls_bucket later, ls_unit *unit)
+                      ls_bucket later, ls_executor *executor)
 {
     if (later.begin >= later.end || later.end <= slice.begin || later.begin >= slice.end)
         later = (ls_bucket){slice.end, slice.end}; /* not here */
     for (int i = partition->first_node[part]; i < partition->first_node[part + 1]; i++) {
-        sum_run(allreduce, partition->nodes[i], slice.begin, later.begin, unit);
-        sum_run(allreduce, partition->nodes[i], later.end, slice.end, unit);
+        sum_run(allreduce, partition->nodes[i], slice.begin, later.begin, executor);
+        sum_run(allreduce, partition->nodes[i], later.end, slice.end, executor);
     }
 }
 
-void ls_allreduce_local_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_unit *unit)
+void ls_allreduce_local_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_executor *executor)
 {
-    sum_nodes(allreduce, allreduce->ranks, allreduce->groups->place, slice, allreduce->stripe, unit);
+    sum_nodes(allreduce, allreduce->ranks, allreduce->groups->place, slice, allreduce->stripe, executor);
 }
 
-void ls_allreduce_group_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_unit *unit)
+void ls_allreduce_group_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_executor *executor)
 {
-    sum_nodes(allreduce, allreduce->hosts, allreduce->groups->group, slice, allreduce->piece, unit);
+    sum_nodes(allreduce, allreduce->hosts, allreduce->groups->group, slice, allreduce->piece, executor);
 }
 
 /* ---- Transfers ---- */

@@ -28,10 +28,10 @@ typedef struct ls_allreduce {
 } ls_allreduce;
 
 /* Transfers that are begun one after another: on the wire slot after slot, an empty one takes none; or in a group of a
- * connected unit's. */
+ * connected executor's. */
 typedef struct ls_posting {
     const ls_wire *wire;
-    ls_unit *unit; /* NULL: on the wire */
+    ls_executor *executor; /* NULL: on the wire */
     int slot, tag;
     bool good;
 } ls_posting;
@@ -50,8 +50,8 @@ size_t ls_allreduce_lay(ls_allreduce *allreduce, float *rows);
 int ls_allreduce_slots(const ls_groups *groups, const ls_partition *ranks, const ls_partition *hosts);
 
 /* Within a slice, one of the bucket and one of the stripe. */
-void ls_allreduce_local_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_unit *unit);
-void ls_allreduce_group_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_unit *unit);
+void ls_allreduce_local_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_executor *executor);
+void ls_allreduce_group_sum(const ls_allreduce *allreduce, ls_bucket slice, ls_executor *executor);
 
 /* Where the sums are for floats from `at` on, in stripe or piece. */
 ls_partials ls_allreduce_partials(const ls_allreduce *allreduce, size_t at);

@@ -66,44 +66,44 @@ static bool all_good(ls_cluster *cluster, ls_context *context, hello *all, bool 
 
 /* Every rank sends each other one a word of its own, over all connections that there will be: cards that do not reach
  * each other as they say have another way now. */
-static bool say_first_words(ls_unit *unit, int rank, int ranks, char *why)
+static bool say_first_words(ls_executor *executor, int rank, int ranks, char *why)
 {
     enum { WORD = 1024, SECONDS = 30 };
     const size_t bytes = (size_t)ranks * WORD;
     unsigned char word[WORD];
-    const ls_unit_type *type = unit->type;
-    unsigned char *there = type->allocate(unit, 2 * bytes);
+    const ls_executor_type *type = executor->type;
+    unsigned char *there = type->allocate(executor, 2 * bytes);
     if (!there) {
-        snprintf(why, LS_WHY, "no memory on %s", unit->name);
+        snprintf(why, LS_WHY, "no memory on %s", executor->name);
         return false;
     }
     memset(word, 1 + rank % 255, WORD);
     for (int r = 0; r < ranks; r++)
-        type->put(unit, there + (size_t)r * WORD, word, WORD);
-    type->begin_group(unit);
+        type->put(executor, there + (size_t)r * WORD, word, WORD);
+    type->begin_group(executor);
     for (int r = 0; r < ranks; r++) {
-        type->receive(unit, r, there + bytes + (size_t)r * WORD, WORD);
-        type->send(unit, r, there + (size_t)r * WORD, WORD);
+        type->receive(executor, r, there + bytes + (size_t)r * WORD, WORD);
+        type->send(executor, r, there + (size_t)r * WORD, WORD);
     }
-    type->end_group(unit);
-    const char *failure = type->try_group(unit, SECONDS);
+    type->end_group(executor);
+    const char *failure = type->try_group(executor, SECONDS);
     if (failure) {
-        snprintf(why, LS_WHY, "the first transfers from %s: %.*s", unit->name, LS_WHY - 64, failure);
-        type->part(unit, false); /* before anybody waits for them */
+        snprintf(why, LS_WHY, "the first transfers from %s: %.*s", executor->name, LS_WHY - 64, failure);
+        type->part(executor, false); /* before anybody waits for them */
     }
     bool good = !failure;
     for (int r = 0; r < ranks && good; r++) {
-        type->get(unit, word, there + bytes + (size_t)r * WORD, WORD);
+        type->get(executor, word, there + bytes + (size_t)r * WORD, WORD);
         for (int i = 0; i < WORD && good; i++)
             good = word[i] == 1 + r % 255;
         if (!good)
             snprintf(why, LS_WHY, "what rank %d's card sent arrived as something else", r);
     }
-    type->release(unit, there);
+    type->release(executor, there);
     return good;
 }
 
-bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_unit *unit, char why[LS_WHY])
+bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_executor *executor, char why[LS_WHY])
 {
     const ls_links *links = NULL;
     const int rank = cluster->rank, ranks = cluster->ranks;
@@ -111,31 +111,31 @@ bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_unit *unit, ch
     hello *all = ls_alloc(context, (size_t)ranks, sizeof *all, "what the ranks' cards are");
     if (!all)
         return false;
-    if (unit && !unit->type->join)
-        snprintf(why, LS_WHY, "%s cannot be joined", unit->name);
-    else if (unit)
+    if (executor && !executor->type->join)
+        snprintf(why, LS_WHY, "%s cannot be joined", executor->name);
+    else if (executor)
         links = ls_links_load(why, LS_WHY);
     if (links) {
-        memcpy(all[rank].identity, unit->identity, sizeof unit->identity);
+        memcpy(all[rank].identity, executor->identity, sizeof executor->identity);
         all[rank].number = links->number;
-        all[rank].connected = unit->connected;
+        all[rank].connected = executor->connected;
     }
     bool good = all_good(cluster, context, all, links != NULL, why);
-    if (good && !unit->connected) {
+    if (good && !executor->connected) {
         atomic_store(&cluster->waiting, 1);
         good = rank > 0 || links->name(&name, why, LS_WHY);
         good = all_good(cluster, context, all, good, why) &&
                ls_cluster_gather_from(cluster, context, 0, &name, sizeof name) == LS_OK;
-        good = good &&
-               all_good(cluster, context, all, unit->type->join(unit, links, &name, rank, ranks, why, LS_WHY), why);
-        good = good && all_good(cluster, context, all, say_first_words(unit, rank, ranks, why), why);
+        good = good && all_good(cluster, context, all,
+                                executor->type->join(executor, links, &name, rank, ranks, why, LS_WHY), why);
+        good = good && all_good(cluster, context, all, say_first_words(executor, rank, ranks, why), why);
         atomic_store(&cluster->waiting, 0);
         if (!good)
-            unit->type->part(unit, false);
+            executor->type->part(executor, false);
         if (good) {
-            unit->connected = ++cluster->links;
-            unit->waits = waits;
-            unit->waits_user = cluster;
+            executor->connected = ++cluster->links;
+            executor->waits = waits;
+            executor->waits_user = cluster;
         }
     }
     if (good)

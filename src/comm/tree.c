@@ -124,7 +124,7 @@ typedef struct summing {
     const ls_tree *tree;
     const ls_partials *from;
     size_t n;
-    ls_unit *unit;
+    ls_executor *executor;
 } summing;
 
 static float *place_of(const ls_partials *from, int buffer)
@@ -144,8 +144,8 @@ static void list(const summing *s, int node, int levels, ls_terms *terms)
     if (whole || levels == 0) {
         float *place = place_of(s->from, ls_tree_first_buffer(tree, node));
         if (!whole) {
-            ls_terms below = ls_tree_terms(tree, node, s->from, s->n, s->unit);
-            s->unit->type->sum(s->unit, &below, place, s->n);
+            ls_terms below = ls_tree_terms(tree, node, s->from, s->n, s->executor);
+            s->executor->type->sum(s->executor, &below, place, s->n);
         }
         terms->at[terms->n++] = place;
         return;
@@ -157,9 +157,9 @@ static void list(const summing *s, int node, int levels, ls_terms *terms)
     terms->at[terms->n++] = NULL;
 }
 
-ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_unit *unit)
+ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_executor *executor)
 {
-    const summing s = {tree, from, n, unit};
+    const summing s = {tree, from, n, executor};
     ls_terms terms = {.n = 0};
     list(&s, node, LISTED, &terms);
     return terms;

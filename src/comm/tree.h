@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "device/unit.h"
+#include "device/executor.h"
 
 enum { LS_TREE_LEVELS = 24, LS_TREE_ROW = 1 << 24, LS_TREE_FAR = 2 * LS_TREE_ROW };
 
@@ -50,9 +50,9 @@ typedef struct ls_partials {
     ls_received rows[2];
 } ls_partials;
 
-/* The sum over the subtree of `node` of n floats, as the unit that is to make it takes it. What lies too deep for the
- * list is summed by the unit at once, each subtree in its first buffer. */
-ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_unit *unit);
+/* The sum over the subtree of `node` of n floats, as the executor that is to make it takes it. What lies too deep for
+ * the list is summed by the executor at once, each subtree in its first buffer. */
+ls_terms ls_tree_terms(const ls_tree *tree, int node, const ls_partials *from, size_t n, ls_executor *executor);
 int ls_tree_first_buffer(const ls_tree *tree,
                          int node); /* of its leftmost leaf, or of the subtree that was folded there */
 

@@ -23,7 +23,7 @@ typedef struct ls_backend {
     /* Into how many parts a call may be cut at most, so that each is still worth a core's while; data pointers are not
      * read. NULL: into one. */
     int (*parts)(const ls_op_call *call);
-    /* Of backends that compute in the host's memory; others have their unit's. */
+    /* Of backends that compute in the host's memory; others have their executor's. */
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
     int (*adam)(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);

@@ -54,16 +54,16 @@ int ls_card_parts(ls_device device)
     return device.index / LS_MOST_CARDS / LS_MOST_PARTS + 1;
 }
 
-ls_unit *ls_card_open(ls_context *context, ls_dtype dtype, int card)
+ls_executor *ls_card_open(ls_context *context, ls_dtype dtype, int card)
 {
     static const ls_card_callbacks callbacks = {ls_counted_hold, ls_counted_drop};
     char why[256] = "";
     ls_status status = LS_NO_DEVICE;
     const ls_cards *cards = ls_cards_load(why, sizeof why);
-    ls_unit *unit = cards ? cards->open(card, dtype, &callbacks, &status, why, sizeof why) : NULL;
-    if (unit)
-        unit->context = context;
+    ls_executor *executor = cards ? cards->open(card, dtype, &callbacks, &status, why, sizeof why) : NULL;
+    if (executor)
+        executor->context = context;
     else
         ls_raise(context, status, "cuda:%d: %s", card, why);
-    return unit;
+    return executor;
 }

@@ -4,7 +4,7 @@
 #define LS_DEVICE_CARDS_H
 
 #include "base/plugin.h"
-#include "device/unit.h"
+#include "device/executor.h"
 
 /* What the plugin needs of the library. */
 typedef struct ls_card_callbacks {
@@ -21,12 +21,12 @@ typedef struct ls_cards {
     /* The kernels of a dtype: a table that needs no card. */
     const ls_backend *(*backend)(ls_dtype dtype);
     /* NULL after a failure, with its status and why. */
-    ls_unit *(*open)(int card, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
-                     size_t size);
+    ls_executor *(*open)(int card, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
+                         size_t size);
     /* Versions of what it stands on, in a line. */
     void (*versions)(char *text, size_t size);
 } ls_cards;
-enum { LS_CARDS_SIZE = sizeof(ls_cards) + sizeof(ls_unit) }; /* of the plugin */
+enum { LS_CARDS_SIZE = sizeof(ls_cards) + sizeof(ls_executor) }; /* of the plugin */
 
 /* NULL where there is no driver or the plugin cannot be had, with why. */
 const ls_cards *ls_cards_load(char *why, size_t size);
@@ -42,6 +42,6 @@ int ls_card_number(ls_device device);
 int ls_card_part(ls_device device);
 int ls_card_parts(ls_device device); /* 1: the whole card */
 
-ls_unit *ls_card_open(ls_context *context, ls_dtype dtype, int card);
+ls_executor *ls_card_open(ls_context *context, ls_dtype dtype, int card);
 
 #endif

@@ -1,14 +1,14 @@
 #include "device/gpu_trace.h"
 
-/* The unit has finished: enters all that was noted. */
-static void enter(ls_unit *unit)
+/* The executor has finished: enters all that was noted. */
+static void enter(ls_executor *executor)
 {
-    ls_gpu_trace *gpu_trace = unit->gpu_trace;
+    ls_gpu_trace *gpu_trace = executor->gpu_trace;
     for (int i = 0; i < gpu_trace->n; i++) {
         ls_noted *one = &gpu_trace->noted[i];
         ls_gpu_traced *of = one->of;
-        one->span.begin = unit->type->reached(unit, one->from);
-        one->span.end = unit->type->reached(unit, one->to);
+        one->span.begin = executor->type->reached(executor, one->from);
+        one->span.end = executor->type->reached(executor, one->to);
         const double took = one->span.end - one->span.begin;
         if (one->seconds)
             *one->seconds += took;
@@ -21,10 +21,10 @@ static void enter(ls_unit *unit)
     gpu_trace->n = 0;
 }
 
-ls_gpu_trace *ls_gpu_trace_begin(ls_unit *unit)
+ls_gpu_trace *ls_gpu_trace_begin(ls_executor *executor)
 {
-    ls_context *context = unit->context;
-    if (!unit->type->mark)
+    ls_context *context = executor->context;
+    if (!executor->type->mark)
         return NULL;
     ls_gpu_trace *gpu_trace = ls_alloc(context, 1, sizeof *gpu_trace, "a profile");
     if (gpu_trace)
@@ -33,28 +33,28 @@ ls_gpu_trace *ls_gpu_trace_begin(ls_unit *unit)
         ls_release(context, gpu_trace);
         return NULL;
     }
-    unit->traced = enter;
-    return unit->gpu_trace = gpu_trace;
+    executor->traced = enter;
+    return executor->gpu_trace = gpu_trace;
 }
 
-void ls_gpu_trace_end(ls_unit *unit)
+void ls_gpu_trace_end(ls_executor *executor)
 {
-    if (!unit->gpu_trace)
+    if (!executor->gpu_trace)
         return;
-    ls_release(unit->context, unit->gpu_trace->noted);
-    ls_release(unit->context, unit->gpu_trace);
-    unit->gpu_trace = NULL;
+    ls_release(executor->context, executor->gpu_trace->noted);
+    ls_release(executor->context, executor->gpu_trace);
+    executor->gpu_trace = NULL;
 }
 
-int ls_gpu_trace_mark(ls_unit *unit)
+int ls_gpu_trace_mark(ls_executor *executor)
 {
-    return unit->gpu_trace ? unit->type->mark(unit) : -1;
+    return executor->gpu_trace ? executor->type->mark(executor) : -1;
 }
 
-int ls_gpu_trace_note(ls_unit *unit, int from, ls_span_kind kind, int number, double *seconds)
+int ls_gpu_trace_note(ls_executor *executor, int from, ls_span_kind kind, int number, double *seconds)
 {
-    ls_gpu_trace *gpu_trace = unit->gpu_trace;
-    int to = from < 0 || gpu_trace->n == LS_MOST_MARKS ? -1 : unit->type->mark(unit);
+    ls_gpu_trace *gpu_trace = executor->gpu_trace;
+    int to = from < 0 || gpu_trace->n == LS_MOST_MARKS ? -1 : executor->type->mark(executor);
     if (to < 0)
         return -1;
     gpu_trace->noted[gpu_trace->n++] = (ls_noted){.of = gpu_trace->of,

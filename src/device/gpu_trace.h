@@ -1,13 +1,13 @@
-/* Times of what a unit does later than it is handed it: a mark in front of each piece and behind it, and when the unit
- * came to them once it has finished. Units that are done when the call returns have none; what they do is timed by
- * whoever calls.
+/* Times of what an executor does later than it is handed it: a mark in front of each piece and behind it, and when the
+ * executor came to them once it has finished. Executors that are done when the call returns have none; what they do is
+ * timed by whoever calls.
  *
- * One thread at a time, as for the unit. */
+ * One thread at a time, as for the executor. */
 #ifndef LS_DEVICE_GPU_TRACE_H
 #define LS_DEVICE_GPU_TRACE_H
 
 #include "base/spans.h"
-#include "device/unit.h"
+#include "device/executor.h"
 
 /* What was handed in for one device, so far. */
 typedef struct ls_gpu_traced {
@@ -29,15 +29,16 @@ typedef struct ls_gpu_trace {
     int n;
 } ls_gpu_trace;
 
-/* Begins to trace a unit that is at rest; NULL after a failure, and for a unit that is done when the call returns. */
-ls_gpu_trace *ls_gpu_trace_begin(ls_unit *unit);
-void ls_gpu_trace_end(ls_unit *unit); /* at rest */
+/* Begins to trace an executor that is at rest; NULL after a failure, and for an executor that is done when the call
+ * returns. */
+ls_gpu_trace *ls_gpu_trace_begin(ls_executor *executor);
+void ls_gpu_trace_end(ls_executor *executor); /* at rest */
 
-/* A mark; -1 where nobody traces, or there is no room for one more until the unit has finished. */
-int ls_gpu_trace_mark(ls_unit *unit);
+/* A mark; -1 where nobody traces, or there is no room for one more until the executor has finished. */
+int ls_gpu_trace_mark(ls_executor *executor);
 
 /* Notes what was handed in since the mark `from`, with -1 nothing. Its seconds are added to *seconds (may be NULL) once
- * the unit has finished. Returns the mark behind it. */
-int ls_gpu_trace_note(ls_unit *unit, int from, ls_span_kind kind, int number, double *seconds);
+ * the executor has finished. Returns the mark behind it. */
+int ls_gpu_trace_note(ls_executor *executor, int from, ls_span_kind kind, int number, double *seconds);
 
 #endif

@@ -1,6 +1,6 @@
-/* Units of several processes that are connected, one of each: numbers go from the memory of one to that of another. A
- * plugin, lockstep-nccl, that is loaded when ranks have cards to join; this is all that library, the cards' plugin and
- * this one know of each other. */
+/* Executors of several processes that are connected, one of each: numbers go from the memory of one to that of another.
+ * A plugin, lockstep-nccl, that is loaded when ranks have cards to join; this is all that library, the cards' plugin
+ * and this one know of each other. */
 #ifndef LS_DEVICE_LINK_H
 #define LS_DEVICE_LINK_H
 

@@ -245,8 +245,8 @@ typedef struct ls_op_call {
     const ls_samples *samples; /* never NULL; count is the number of images */
     int groups;                /* (count + 15) / 16 */
     ls_operand in[LS_MAX_IN], out[LS_MAX_OUT];
-    struct ls_unit *unit; /* that computes; NULL where the backend asks for none */
-    void *scratch;        /* of the size that the backend asked for, aligned to 64, content undefined */
+    struct ls_executor *executor; /* that computes; NULL where the backend asks for none */
+    void *scratch;                /* of the size that the backend asked for, aligned to 64, content undefined */
     /* Where parts > 1: only part number `part` is wanted. All parts together, each with scratch of its own and in any
      * order or at once, write what the whole call writes. */
     int part, parts;

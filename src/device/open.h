@@ -1,13 +1,13 @@
-/* Which unit a device has: a core's or a card's. */
+/* Which executor a device has: a core's or a card's. */
 #ifndef LS_DEVICE_OPEN_H
 #define LS_DEVICE_OPEN_H
 
-#include "device/unit.h"
+#include "device/executor.h"
 
-/* The unit of a device, by options->isa and dtype. NULL after a failure. */
-ls_unit *ls_unit_open(ls_context *context, const ls_options *options, ls_device device);
+/* The executor of a device, by options->isa and dtype. NULL after a failure. */
+ls_executor *ls_executor_open(ls_context *context, const ls_options *options, ls_device device);
 
-/* Equal for devices that have one unit between them: those of one core, or of one card. */
-int ls_unit_number(ls_device device);
+/* Equal for devices that have one executor between them: those of one core, or of one card. */
+int ls_executor_number(ls_device device);
 
 #endif

@@ -11,11 +11,11 @@ static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
     size_t bytes = 0;
     for (int i = 0, cores = 0; i < engine->n_workers; i++) {
         const ls_core *core = engine->workers[i].core;
-        const ls_plan *plan = ls_plan_for(newest, core->unit->backend);
+        const ls_plan *plan = ls_plan_for(newest, core->executor->backend);
         if (engine->workers[i].place < cores)
             continue;
         cores++;
-        bytes += core->unit->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
+        bytes += core->executor->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
         bytes += (size_t)plan->capacity * (sizeof *core->index + sizeof *core->changes + sizeof *core->labels) +
                  core->host->held;
     }

@@ -34,7 +34,7 @@ static void turn_meters(ls_profile *profile, bool on)
 static void untrace_cards(ls_engine *engine)
 {
     for (int i = 0; i < engine->n_workers; i++)
-        ls_gpu_trace_end(engine->workers[i].core->unit);
+        ls_gpu_trace_end(engine->workers[i].core->executor);
 }
 
 /* Cards do later what they are handed. */
@@ -46,14 +46,14 @@ static ls_status trace_cards(ls_profile *profile, ls_network *network)
     profile->traced =
         ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->traced, "a profile");
     for (int i = 0; profile->traced && i < profile->n_workers; i++) {
-        ls_unit *unit = engine->workers[i].core->unit;
-        if (unit->memory == 0)
+        ls_executor *executor = engine->workers[i].core->executor;
+        if (executor->memory == 0)
             continue;
-        if (!unit->gpu_trace && !ls_gpu_trace_begin(unit)) {
+        if (!executor->gpu_trace && !ls_gpu_trace_begin(executor)) {
             untrace_cards(engine);
             return LS_OUT_OF_MEMORY;
         }
-        unit->gpu_trace->of = &profile->traced[i];
+        executor->gpu_trace->of = &profile->traced[i];
         profile->traced[i].later = true;
         if (profile->spans)
             profile->traced[i].spans = &profile->spans[profile->n_workers + 2 + i];

@@ -52,10 +52,10 @@ static ls_data *images(ls_session *s)
 }
 
 /* Devices may share a core, or a card. */
-static bool is_tried(const int tried[], int n, int unit)
+static bool is_tried(const int tried[], int n, int executor)
 {
     for (int i = 0; i < n; i++)
-        if (tried[i] == unit)
+        if (tried[i] == executor)
             return true;
     return false;
 }
@@ -84,10 +84,10 @@ ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum)
     } kinds[LS_CUDA + 1] = {{.there = false}};
     *sum = 0;
     for (int d = 0; d < devices.n && !ls_failed(own); d++) {
-        const int unit = ls_unit_number(devices.at[d]);
-        if (is_tried(tried, n_tried, unit))
+        const int executor = ls_executor_number(devices.at[d]);
+        if (is_tried(tried, n_tried, executor))
             continue;
-        tried[n_tried++] = unit;
+        tried[n_tried++] = executor;
         const uint64_t found = train_on(own, data, devices.at[d]);
         if (ls_failed(own)) /* also of a type that is none */
             break;

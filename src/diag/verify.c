@@ -66,18 +66,19 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
 {
     ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
-    ls_unit *unit = core->unit;
+    ls_executor *executor = core->executor;
     const ls_replica *replica = ls_replica_of(network, core);
     int buffer = take_buffer(v);
     float *computed = replica ? replica->gradient : v->trainer->pool[buffer];
-    float *gradient = unit->memory ? row + flat->state + METRICS : computed;
-    ls_bindings bindings = {.base = {[LS_IN_METRICS] = unit->type->stage_result(unit, row + flat->state, LS_METRICS),
-                                     [LS_IN_STATISTICS] = unit->type->stage_result(unit, row, flat->state),
-                                     [LS_IN_GRADIENTS] = computed}};
+    float *gradient = executor->memory ? row + flat->state + METRICS : computed;
+    ls_bindings bindings = {
+        .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, row + flat->state, LS_METRICS),
+                 [LS_IN_STATISTICS] = executor->type->stage_result(executor, row, flat->state),
+                 [LS_IN_GRADIENTS] = computed}};
     ls_replica_bind(network, core, &bindings);
     ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
-    unit->type->get(unit, gradient, computed, flat->trainable * sizeof *gradient);
-    if (ls_unit_finish(unit, NULL) != LS_OK)
+    executor->type->get(executor, gradient, computed, flat->trainable * sizeof *gradient);
+    if (ls_executor_finish(executor, NULL) != LS_OK)
         atomic_store(&network->session->broken, true);
     ls_count_work(&network->session->context);
     for (int i = 0; i < flat->n_views; i++) {

@@ -12,49 +12,49 @@ typedef struct pile {
     int level[LS_TREE_LEVELS + 1], n;
 } pile;
 
-static void fold_top(ls_device_run *r, pile *p, size_t n, ls_unit *unit)
+static void fold_top(ls_device_run *r, pile *p, size_t n, ls_executor *executor)
 {
     float *left = r->partial[p->n - 2]->data;
     const ls_terms terms = {3, {left, r->partial[p->n - 1]->data, NULL}};
-    unit->type->sum(unit, &terms, left, n);
+    executor->type->sum(executor, &terms, left, n);
     p->n--;
     p->level[p->n - 1]++;
 }
 
-static void clear(const ls_array *partial, size_t n, ls_unit *unit)
+static void clear(const ls_array *partial, size_t n, ls_executor *executor)
 {
-    unit->type->zero(unit, partial->data, n * sizeof(float));
+    executor->type->zero(executor, partial->data, n * sizeof(float));
 }
 
-/* Where a unit writes results that go into an array, from number `at` on: there, or, where it has another memory, where
- * it keeps them until it has finished. */
-static float *room_in(const ls_array *array, size_t at, size_t n, ls_unit *unit)
+/* Where an executor writes results that go into an array, from number `at` on: there, or, where it has another memory,
+ * where it keeps them until it has finished. */
+static float *room_in(const ls_array *array, size_t at, size_t n, ls_executor *executor)
 {
     float *data = array->data + at;
-    return ls_array_is_in(array, unit) ? data : unit->type->stage_result(unit, data, n);
+    return ls_array_is_in(array, executor) ? data : executor->type->stage_result(executor, data, n);
 }
 
 /* The places of shard j's results. */
-static void bind_results(const ls_device_run *r, int j, ls_bindings *bindings, float *outputs[], ls_unit *unit)
+static void bind_results(const ls_device_run *r, int j, ls_bindings *bindings, float *outputs[], ls_executor *executor)
 {
     size_t first = (size_t)j * (size_t)r->feed->shard, images = (size_t)ls_feed_count(r->feed, j);
     size_t row = (size_t)r->feed->program->output_numbers;
     if (r->rows)
-        outputs[0] = room_in(r->rows, first * row, images * row, unit);
+        outputs[0] = room_in(r->rows, first * row, images * row, executor);
     for (int k = 0; k < LS_MAX_INPUTS; k++) {
         row = r->feed->input_numbers[k];
         if (r->inputs[k].fresh)
-            outputs[k] = room_in(r->inputs[k].fresh, first * row, images * row, unit);
+            outputs[k] = room_in(r->inputs[k].fresh, first * row, images * row, executor);
     }
     if (r->metrics)
-        bindings->base[LS_IN_METRICS] = room_in(r->metrics, (size_t)j * LS_METRICS, LS_METRICS, unit);
+        bindings->base[LS_IN_METRICS] = room_in(r->metrics, (size_t)j * LS_METRICS, LS_METRICS, executor);
     if (r->statistics)
-        bindings->base[LS_IN_STATISTICS] = room_in(r->statistics, 0, r->statistics->n, unit);
+        bindings->base[LS_IN_STATISTICS] = room_in(r->statistics, 0, r->statistics->n, executor);
 }
 
 static void run_shards(ls_device_run *r, ls_core *core, ls_sharing *sharing)
 {
-    ls_unit *unit = core->unit;
+    ls_executor *executor = core->executor;
     const ls_program *program = r->feed->program;
     struct ls_network *network = program->network;
     size_t trainable = program->own_flat.trainable;
@@ -64,23 +64,23 @@ static void run_shards(ls_device_run *r, ls_core *core, ls_sharing *sharing)
     pile p = {.n = 0};
     for (int j = 0; j < r->feed->shards; j++) {
         float *outputs[LS_MAX_INPUTS] = {NULL};
-        bind_results(r, j, &bindings, outputs, unit);
+        bind_results(r, j, &bindings, outputs, executor);
         if (r->n_partial) {
             p.level[p.n++] = 0;
             bindings.base[LS_IN_GRADIENTS] = r->partial[p.n - 1]->data;
-            clear(r->partial[p.n - 1], trainable, unit);
+            clear(r->partial[p.n - 1], trainable, executor);
         }
         bindings.outputs = outputs;
         bindings.helpers = ls_sharing_begin(sharing, NULL);
         ls_feed_run(r->feed, j, core, &bindings, r->step, NULL, NULL);
         ls_sharing_end(sharing);
         while (p.n > 1 && p.level[p.n - 1] == p.level[p.n - 2])
-            fold_top(r, &p, trainable, unit);
+            fold_top(r, &p, trainable, executor);
     }
     while (p.n > 1)
-        fold_top(r, &p, trainable, unit);
+        fold_top(r, &p, trainable, executor);
     if (r->n_partial && !p.n) /* the sum over an empty part of a batch */
-        clear(r->partial[0], trainable, unit);
+        clear(r->partial[0], trainable, executor);
 }
 
 /* The losses as doubles lie behind the metrics. */
@@ -98,25 +98,25 @@ static void sum_metrics(const ls_device_run *r)
     r->summary->data[1] = (float)correct;
 }
 
-static void add_or_put(const ls_target *t, const float *from, size_t n, ls_unit *unit)
+static void add_or_put(const ls_target *t, const float *from, size_t n, ls_executor *executor)
 {
     float *to = t->gradient->data;
     const ls_terms sum = {3, {to, from, NULL}}, copy = {1, {from}};
-    unit->type->sum(unit, t->add ? &sum : &copy, to, n);
+    executor->type->sum(executor, t->add ? &sum : &copy, to, n);
 }
 
-static void put_gradients(const ls_device_run *r, ls_unit *unit)
+static void put_gradients(const ls_device_run *r, ls_executor *executor)
 {
     const ls_flat *flat = &r->feed->program->own_flat;
     int view = 0;
     for (int k = 0; k < r->feed->n_arrays; k++)
         if (r->weights[k].gradient) {
             const ls_view *place = &flat->views[view++];
-            add_or_put(&r->weights[k], r->partial[0]->data + place->offset, place->numbers, unit);
+            add_or_put(&r->weights[k], r->partial[0]->data + place->offset, place->numbers, executor);
         }
     for (int k = 0; k < LS_MAX_INPUTS; k++)
         if (r->inputs[k].gradient)
-            add_or_put(&r->inputs[k], r->inputs[k].fresh->data, r->inputs[k].gradient->n, unit);
+            add_or_put(&r->inputs[k], r->inputs[k].fresh->data, r->inputs[k].gradient->n, executor);
 }
 
 static void work(ls_task *task, ls_core *core)
@@ -124,7 +124,7 @@ static void work(ls_task *task, ls_core *core)
     ls_device_run *r = task->payload;
     ls_feed_locate(r->feed);
     run_shards(r, core, &task->stream->sharing);
-    put_gradients(r, core->unit);
+    put_gradients(r, core->executor);
 }
 
 static void check(ls_task *task, bool finite)
@@ -168,7 +168,7 @@ static void finish(ls_task *task)
 static ls_feed *feed_for(ls_trace *trace, ls_wanted wanted, const ls_tensor *root, ls_tensor *dy, ls_stream *stream)
 {
     ls_session *session = trace->session;
-    const ls_backend *backend = stream->core->unit->backend;
+    const ls_backend *backend = stream->core->executor->backend;
     int64_t rows = (root->fold ? root->in[0] : root)->shape.dim[0];
     const int images = images_of(session, rows);
     ls_program *program = trace->call ? ls_network_program(trace, wanted, dy != NULL, images)

@@ -85,12 +85,12 @@ typedef struct updating {
     } at[];
 } updating;
 
-/* Makes the new numbers of one parameter. False where one is not finite; it may be the unit's finish that tells. */
-static bool update_one(const updating *u, int i, ls_unit *unit)
+/* Makes the new numbers of one parameter. False where one is not finite; it may be the executor's finish that tells. */
+static bool update_one(const updating *u, int i, ls_executor *executor)
 {
     const ls_array *w = u->at[i].weight;
     const ls_terms terms = {1, {u->at[i].gradient->data}};
-    return unit->type->update(unit, &terms, u->at[i].next->data, w->data, NULL, w->n, &u->how);
+    return executor->type->update(executor, &terms, u->at[i].next->data, w->data, NULL, w->n, &u->how);
 }
 
 static void update(ls_task *task, ls_core *core)
@@ -99,17 +99,17 @@ static void update(ls_task *task, ls_core *core)
     updating *u = task->payload;
     u->finite = true;
     for (int i = 0; i < u->n; i++)
-        u->finite &= update_one(u, i, task->unit);
+        u->finite &= update_one(u, i, task->executor);
 }
 
-/* The first parameter whose new numbers are not finite: each is made once more, as the unit may know only that there is
- * one. */
-static const char *not_finite(const updating *u, ls_unit *unit)
+/* The first parameter whose new numbers are not finite: each is made once more, as the executor may know only that
+ * there is one. */
+static const char *not_finite(const updating *u, ls_executor *executor)
 {
     const char *name = "";
     for (int i = 0, found = 0; i < u->n && !found; i++) {
-        bool finite = update_one(u, i, unit);
-        ls_unit_finish(unit, &finite);
+        bool finite = update_one(u, i, executor);
+        ls_executor_finish(executor, &finite);
         found = !finite;
         name = u->at[i].name;
     }
@@ -124,7 +124,7 @@ static void check(ls_task *task, bool finite)
         ls_raise(&task->session->context, LS_NOT_FINITE,
                  "ls_sgd_step: the update of %s is not finite; the parameters keep their values; a lower learning "
                  "rate may help",
-                 not_finite(u, task->unit));
+                 not_finite(u, task->executor));
         atomic_store(&task->session->broken, true);
         return;
     }

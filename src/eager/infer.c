@@ -31,20 +31,21 @@ typedef struct pass {
 static void run_shard(pass *p, int j, ls_worker *worker)
 {
     ls_network *network = p->network;
-    ls_unit *unit = worker->core->unit;
+    ls_executor *executor = worker->core->executor;
     float *outputs[LS_MAX_INPUTS] = {NULL};
     const size_t row = (size_t)p->feed->program->output_numbers;
-    unit->strand = ls_core_strand(worker->core, ls_feed_plan(p->feed, worker->core), j, p->feed->shards);
+    executor->strand = ls_core_strand(worker->core, ls_feed_plan(p->feed, worker->core), j, p->feed->shards);
     if (p->rows)
-        outputs[0] = unit->type->stage_result(unit, p->rows + (size_t)j * (size_t)p->feed->shard * row,
-                                              (size_t)ls_feed_count(p->feed, j) * row);
+        outputs[0] = executor->type->stage_result(executor, p->rows + (size_t)j * (size_t)p->feed->shard * row,
+                                                  (size_t)ls_feed_count(p->feed, j) * row);
     float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
     ls_bindings bindings = {
-        .base = {[LS_IN_STATISTICS] = unit->type->stage_result(unit, statistics, network->flat.state)},
+        .base = {[LS_IN_STATISTICS] = executor->type->stage_result(executor, statistics, network->flat.state)},
         .outputs = outputs};
     ls_replica_bind(network, worker->core, &bindings);
     if (p->metrics)
-        bindings.base[LS_IN_METRICS] = unit->type->stage_result(unit, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
+        bindings.base[LS_IN_METRICS] =
+            executor->type->stage_result(executor, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
     bindings.helpers = ls_sharing_begin(&worker->sharing, NULL);
     ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
@@ -72,7 +73,7 @@ static void work(ls_job *job, ls_worker *worker)
         j = atomic_fetch_add(&p->next, 1);
         if (j < p->end)
             run_shard(p, j, worker);
-        else if (ls_unit_finish(worker->core->unit, NULL) != LS_OK)
+        else if (ls_executor_finish(worker->core->executor, NULL) != LS_OK)
             atomic_store(&p->network->session->broken, true);
         ls_core_leave(worker->core);
     } while (j < p->end);

@@ -8,9 +8,11 @@ static void copy(ls_task *task, ls_core *core)
     const ls_copying *c = task->payload;
     float *to = c->to->data + c->to_offset;
     const float *from = c->from->data + c->from_offset;
-    const ls_unit *its = c->from->pool->unit, *others = c->to->pool->unit; /* NULL: the host's memory */
-    ls_unit *unit = task->unit;
-    (!its ? unit->type->put : !others ? unit->type->get : unit->type->copy)(unit, to, from, c->n * sizeof *to);
+    const ls_executor *its = c->from->pool->executor, *others = c->to->pool->executor; /* NULL: the host's memory */
+    ls_executor *executor = task->executor;
+    (!its      ? executor->type->put
+     : !others ? executor->type->get
+               : executor->type->copy)(executor, to, from, c->n * sizeof *to);
     if (!c->within && !ls_same_device(c->from->device, c->to->device))
         task->session->streams->moved += c->n * sizeof *to;
 }
@@ -21,14 +23,14 @@ static void add(ls_task *task, ls_core *core)
     const ls_copying *c = task->payload;
     float *to = c->to->data + c->to_offset;
     const ls_terms terms = {3, {to, c->from->data + c->from_offset, NULL}};
-    task->unit->type->sum(task->unit, &terms, to, c->n);
+    task->executor->type->sum(task->executor, &terms, to, c->n);
 }
 
 /* The task runs where its result lies; a result on the host is made by the device it comes from, and one in the host's
  * memory by the card it comes from, where alone it can be read. */
 static ls_status hand_in(ls_session *session, ls_task_work *work, const ls_copying *c)
 {
-    bool from_there = c->to->device.type == LS_HOST || (c->from->pool->unit && !c->to->pool->unit);
+    bool from_there = c->to->device.type == LS_HOST || (c->from->pool->executor && !c->to->pool->executor);
     ls_task *task = ls_task_new(session, from_there ? c->from->device : c->to->device, work, sizeof *c);
     if (!task)
         return ls_status_of(session);

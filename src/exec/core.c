@@ -5,25 +5,29 @@
 
 ls_core *ls_core_of(ls_session *session, ls_device device)
 {
-    const int number = ls_unit_number(device);
+    const int number = ls_executor_number(device);
     for (ls_core *core = session->cores; core; core = core->next_core)
         if (core->number == number)
             return core;
     ls_core *core = ls_alloc(&session->context, 1, sizeof *core, "a core");
-    ls_unit *unit = core ? ls_unit_open(&session->context, &session->options, device) : NULL;
-    ls_unit *host = unit && unit->memory ? ls_unit_open(&session->context, &session->options, ls_cpu(0)) : unit;
+    ls_executor *executor = core ? ls_executor_open(&session->context, &session->options, device) : NULL;
+    ls_executor *host =
+        executor && executor->memory ? ls_executor_open(&session->context, &session->options, ls_cpu(0)) : executor;
     if (!host) {
-        ls_unit_close(unit);
+        ls_executor_close(executor);
         ls_release(&session->context, core);
         return NULL;
     }
-    *core = (ls_core){
-        .context = &session->context, .number = number, .unit = unit, .host = host, .next_core = session->cores};
+    *core = (ls_core){.context = &session->context,
+                      .number = number,
+                      .executor = executor,
+                      .host = host,
+                      .next_core = session->cores};
     const int most = session->options.in_flight;
-    core->strands = most && most < unit->strands ? most : unit->strands;
+    core->strands = most && most < executor->strands ? most : executor->strands;
     for (int i = 0; i < core->strands; i++)
         core->rooms[i].refused = SIZE_MAX;
-    ls_arrays_init(&core->arrays, &session->context, unit);
+    ls_arrays_init(&core->arrays, &session->context, executor);
     pthread_mutex_init(&core->lock, NULL);
     for (int i = 0; i < LS_TURNS; i++)
         pthread_cond_init(&core->turn[i], NULL);
@@ -32,8 +36,8 @@ ls_core *ls_core_of(ls_session *session, ls_device device)
 
 static void empty(ls_core *core, ls_room *room)
 {
-    ls_unit_release(core->unit, room->arena);
-    ls_unit_release(core->unit, room->scratch);
+    ls_executor_release(core->executor, room->arena);
+    ls_executor_release(core->executor, room->scratch);
     room->arena = NULL;
     room->scratch = NULL;
     room->arena_floats = room->scratch_bytes = 0;
@@ -47,9 +51,9 @@ void ls_cores_free(ls_session *session)
         ls_arrays_destroy(&core->arrays);
         for (int i = 0; i < LS_MOST_STRANDS; i++)
             empty(core, &core->rooms[i]);
-        if (core->host != core->unit)
-            ls_unit_close(core->host);
-        ls_unit_close(core->unit);
+        if (core->host != core->executor)
+            ls_executor_close(core->host);
+        ls_executor_close(core->executor);
         ls_release(core->context, core->index);
         ls_release(core->context, core->changes);
         ls_release(core->context, core->labels);
@@ -66,7 +70,7 @@ ls_arrays *ls_arrays_of(ls_session *session, ls_device device)
     ls_core *core = tensors && device.type != LS_HOST ? ls_core_of(session, device) : NULL;
     if (!tensors || (device.type != LS_HOST && !core))
         return NULL;
-    return core && core->unit->memory ? &core->arrays : &session->tensors->arrays;
+    return core && core->executor->memory ? &core->arrays : &session->tensors->arrays;
 }
 
 ls_array *ls_array_on(ls_session *session, ls_device device, size_t n)
@@ -99,11 +103,11 @@ bool ls_core_taken(const ls_core *core)
            atomic_load_explicit(&core->serving, memory_order_relaxed);
 }
 
-/* Replace a block by a larger one, the unit's and the host's; the content need not survive. */
+/* Replace a block by a larger one, the executor's and the host's; the content need not survive. */
 static void *enlarge(ls_core *core, void *block, size_t count, size_t size)
 {
-    ls_unit_release(core->unit, block);
-    return ls_unit_alloc(core->unit, count, size, "an arena");
+    ls_executor_release(core->executor, block);
+    return ls_executor_alloc(core->executor, count, size, "an arena");
 }
 
 static void *enlarge_host(ls_core *core, void *block, size_t count, size_t size)
@@ -153,7 +157,7 @@ static size_t larger(size_t a, size_t b)
 /* Opens a strand, and makes its room as large as this plan asks and those before did; the first one's is there. */
 static void make_strand(ls_core *core, int number, const ls_plan *plan)
 {
-    const ls_unit_type *type = core->unit->type;
+    const ls_executor_type *type = core->executor->type;
     ls_room *room = &core->rooms[number];
     const bool there = is_room_for(room, plan);
     const size_t floats = larger(plan->arena_floats, room->arena_floats),
@@ -163,10 +167,10 @@ static void make_strand(ls_core *core, int number, const ls_plan *plan)
         return;
     if (!there)
         empty(core, room);
-    room->open = type->open_strand(core->unit, 1 + number, bytes);
+    room->open = type->open_strand(core->executor, 1 + number, bytes);
     if (room->open && !there) {
-        room->arena = type->allocate(core->unit, floats * sizeof(float));
-        room->scratch = type->allocate(core->unit, scratch);
+        room->arena = type->allocate(core->executor, floats * sizeof(float));
+        room->scratch = type->allocate(core->executor, scratch);
         room->arena_floats = floats;
         room->scratch_bytes = scratch;
     }
@@ -179,7 +183,7 @@ static void make_strand(ls_core *core, int number, const ls_plan *plan)
 int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs)
 {
     const int strands = runs < core->strands ? runs : core->strands;
-    if (strands < 2 || core->unit->gpu_trace)
+    if (strands < 2 || core->executor->gpu_trace)
         return 0;
     const int number = run % strands;
     const ls_room *room = &core->rooms[number];
@@ -190,7 +194,7 @@ int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs)
 
 const ls_room *ls_core_room(const ls_core *core)
 {
-    return &core->rooms[core->unit->strand ? core->unit->strand - 1 : 0];
+    return &core->rooms[core->executor->strand ? core->executor->strand - 1 : 0];
 }
 
 /* Only the session's caller changes the first room, so it may look at it without the core's turn, which a device that

@@ -1,17 +1,17 @@
-/* Units as places to take turns at: devices that share a core, or a card, do so by whole pieces of work, and share its
- * arena, so that their number costs no memory. */
+/* Executors as places to take turns at: devices that share a core, or a card, do so by whole pieces of work, and share
+ * its arena, so that their number costs no memory. */
 #ifndef LS_EXEC_CORE_H
 #define LS_EXEC_CORE_H
 
 #include <stdatomic.h>
 
-#include "device/unit.h"
+#include "device/executor.h"
 #include "graph/plan.h"
 #include "tensor/array.h"
 
 enum { LS_TURNS = 16 };
 
-/* For one shard of a plan, in the unit's memory. */
+/* For one shard of a plan, in the executor's memory. */
 typedef struct ls_room {
     float *arena;
     void *scratch;
@@ -23,10 +23,10 @@ typedef struct ls_room {
 typedef struct ls_core {
     ls_context *context;
     struct ls_core *next_core;
-    int number; /* ls_unit_number */
-    ls_unit *unit;
-    ls_unit *host;    /* sums of what lies in the host's memory: the same one, or of a card one beside it */
-    ls_arrays arrays; /* of a memory that is not the host's; else none */
+    int number; /* ls_executor_number */
+    ls_executor *executor;
+    ls_executor *host; /* sums of what lies in the host's memory: the same one, or of a card one beside it */
+    ls_arrays arrays;  /* of a memory that is not the host's; else none */
     pthread_mutex_t lock;
     pthread_cond_t turn[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
     atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */

@@ -88,8 +88,8 @@ static void *worker_main(void *argument)
 {
     ls_worker *worker = argument;
     ls_engine *engine = worker->engine;
-    if (worker->core->unit->core >= 0)
-        ls_pin_to_core(worker->core->unit->core);
+    if (worker->core->executor->core >= 0)
+        ls_pin_to_core(worker->core->executor->core);
     LS_OWN_ENVIRONMENT;
     pthread_mutex_lock(&engine->lock);
     for (;;) {
@@ -142,7 +142,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
                               .throughput = {.step = -1}};
         if (!worker->core)
             return ls_status_of(session);
-        add_backend(engine, worker->core->unit->backend);
+        add_backend(engine, worker->core->executor->backend);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
         worker->sharing.own = worker;
@@ -153,7 +153,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         ls_meter_start(&worker->meter);
         if (!ls_thread_start(&worker->thread, worker_main, worker))
             return ls_raise(engine->context, LS_OUT_OF_MEMORY,
-                            "no thread for %s; the system's limit on threads is reached", worker->core->unit->name);
+                            "no thread for %s; the system's limit on threads is reached", worker->core->executor->name);
         engine->n_workers++;
     }
     return LS_OK;
@@ -198,7 +198,7 @@ ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest)
 {
     for (int i = 0; i < engine->n_workers; i++) {
         ls_core *core = engine->workers[i].core;
-        if (ls_core_reserve(core, ls_plan_for(newest, core->unit->backend)) != LS_OK)
+        if (ls_core_reserve(core, ls_plan_for(newest, core->executor->backend)) != LS_OK)
             return LS_OUT_OF_MEMORY;
     }
     return LS_OK;

@@ -37,8 +37,9 @@ typedef struct ls_worker {
 
 typedef struct ls_job {
     void (*work)(struct ls_job *job, ls_worker *worker);
-    /* Of a job whose work may return before all that it has handed to the worker's unit is known, and then leaves the
-     * job as worker->open: looks at what came of it, in its core's turn. False where nothing may go on from there. */
+    /* Of a job whose work may return before all that it has handed to the worker's executor is known, and then leaves
+     * the job as worker->open: looks at what came of it, in its core's turn. False where nothing may go on from there.
+     */
     bool (*wait)(struct ls_job *job, ls_worker *worker);
     bool (*is_ready)(struct ls_job *job,
                      ls_worker *worker); /* does of that what need not be waited for: it would not wait */

@@ -102,7 +102,7 @@ void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_core *core)
 /* Cards compute alone, and help nobody. */
 static bool has_parts(const ls_sharing *sharing)
 {
-    return sharing->core->unit->backend->parts != NULL;
+    return sharing->core->executor->backend->parts != NULL;
 }
 
 ls_helpers *ls_sharing_begin(ls_sharing *sharing, const ls_measuring *measuring)

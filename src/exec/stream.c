@@ -99,7 +99,7 @@ static void compute(ls_task *task, ls_core *core)
 {
     bool finite = true;
     task->work(task, core);
-    if (ls_unit_finish(task->unit, &finite) != LS_OK)
+    if (ls_executor_finish(task->executor, &finite) != LS_OK)
         atomic_store(&task->session->broken, true);
     else if (task->check)
         task->check(task, finite);
@@ -129,8 +129,8 @@ static void *stream_main(void *argument)
 {
     ls_stream *stream = argument;
     ls_streams *streams = stream->streams;
-    if (stream->core->unit->core >= 0)
-        ls_pin_to_core(stream->core->unit->core);
+    if (stream->core->executor->core >= 0)
+        ls_pin_to_core(stream->core->executor->core);
     LS_OWN_ENVIRONMENT;
     pthread_mutex_lock(&streams->lock);
     for (;;) {
@@ -205,7 +205,7 @@ void ls_streams_free(ls_session *session)
         ls_release(context, task->payload);
         ls_release(context, task);
     }
-    ls_unit_close(streams->host);
+    ls_executor_close(streams->host);
     pthread_cond_destroy(&streams->changed);
     pthread_mutex_destroy(&streams->lock);
     ls_release(context, streams);
@@ -215,13 +215,13 @@ void ls_streams_free(ls_session *session)
 /* Copies between cards are to go by the shortest way. */
 static void reach_others(const ls_stream *stream)
 {
-    ls_unit *unit = stream->core->unit;
-    if (!unit->memory)
+    ls_executor *executor = stream->core->executor;
+    if (!executor->memory)
         return;
     ls_core_enter(stream->core);
     for (const ls_stream *other = stream->streams->list; other; other = other->next_stream)
-        if (other->core->unit->memory && other->core->unit != unit)
-            unit->type->reach(unit, other->core->unit);
+        if (other->core->executor->memory && other->core->executor != executor)
+            executor->type->reach(executor, other->core->executor);
     ls_core_leave(stream->core);
 }
 
@@ -246,7 +246,7 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
     if (!ls_thread_start(&stream->thread, stream_main, stream)) {
         pthread_mutex_unlock(&streams->lock);
         ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for %s; the system's limit on threads is reached",
-                 core->unit->name);
+                 core->executor->name);
         pthread_cond_destroy(&stream->handed);
         ls_release(&session->context, stream);
         return NULL;
@@ -272,10 +272,10 @@ static ls_task *take_task(ls_streams *streams)
     return task ? task : ls_alloc(&streams->session->context, 1, sizeof *task, "a task");
 }
 
-static ls_unit *host_unit(ls_streams *streams)
+static ls_executor *host_unit(ls_streams *streams)
 {
     if (!streams->host)
-        streams->host = ls_unit_open(&streams->session->context, &streams->session->options, ls_cpu(0));
+        streams->host = ls_executor_open(&streams->session->context, &streams->session->options, ls_cpu(0));
     return streams->host;
 }
 
@@ -283,8 +283,10 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
 {
     ls_streams *streams = ls_failed(session) ? NULL : ls_streams_of(session);
     ls_stream *stream = streams && device.type != LS_HOST ? ls_stream_for(session, device) : NULL;
-    ls_unit *unit = stream ? stream->core->unit : streams && device.type == LS_HOST ? host_unit(streams) : NULL;
-    if (!unit)
+    ls_executor *executor = stream                              ? stream->core->executor
+                            : streams && device.type == LS_HOST ? host_unit(streams)
+                                                                : NULL;
+    if (!executor)
         return NULL;
     ls_task *task = take_task(streams);
     if (!task)
@@ -298,7 +300,7 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     }
     task->next = NULL;
     task->session = session;
-    task->unit = unit;
+    task->executor = executor;
     task->work = work;
     task->check = NULL;
     task->finish = NULL;

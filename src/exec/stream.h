@@ -1,7 +1,7 @@
 /* Work handed to devices one by one: each device has a thread that does its tasks in the order handed in. A task says
  * which arrays it reads and writes, and starts when what came before it on other devices is done with them. It is done
- * when its unit has finished what it handed in, so that nobody who waits for a task need know whether it ran on a core
- * or a card. */
+ * when its executor has finished what it handed in, so that nobody who waits for a task need know whether it ran on a
+ * core or a card. */
 #ifndef LS_EXEC_STREAM_H
 #define LS_EXEC_STREAM_H
 
@@ -38,7 +38,7 @@ typedef struct ls_streams {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an awaited task is done */
     ls_task *free;          /* guarded */
-    ls_unit *host;          /* of tasks that the caller's thread does; NULL: there was none yet */
+    ls_executor *host;      /* of tasks that the caller's thread does; NULL: there was none yet */
     bool stopping;
     _Atomic uint64_t moved; /* bytes copied from one device to another */
 } ls_streams;
@@ -54,9 +54,9 @@ struct ls_task {
     ls_task *next;
     ls_stream *stream; /* NULL: done by the thread that hands it in */
     ls_session *session;
-    ls_unit *unit; /* the stream's, or the host's; whoever does the task has its turn */
+    ls_executor *executor; /* the stream's, or the host's; whoever does the task has its turn */
     ls_task_work *work;
-    /* Once the unit has finished: looks at what came of it. `finite` as ls_unit_finish has it. May be NULL. */
+    /* Once the executor has finished: looks at what came of it. `finite` as ls_executor_finish has it. May be NULL. */
     void (*check)(ls_task *task, bool finite);
     void (*finish)(ls_task *task); /* when the task is over, done or dropped; may be NULL */
     ls_mark mark;

@@ -350,13 +350,13 @@ static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const l
     return form;
 }
 
-/* Hands a call in to a unit that does it later; returns the mark behind it. */
+/* Hands a call in to an executor that does it later; returns the mark behind it. */
 static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *call, const ls_bindings *bindings,
                               int mark)
 {
     ls_tally *tally = &bindings->probe.tally[step];
     plan->steps[step].kernel(call);
-    int behind = ls_gpu_trace_note(bindings->unit, mark, LS_SPAN_OPERATION, step, &tally->seconds);
+    int behind = ls_gpu_trace_note(bindings->executor, mark, LS_SPAN_OPERATION, step, &tally->seconds);
     if (behind >= 0)
         count_call(tally, call);
     return behind;
@@ -365,17 +365,17 @@ static int call_between_marks(const ls_plan *plan, int step, const ls_op_call *c
 bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples,
                  void (*whole)(void *user, int bucket), void *user)
 {
-    ls_unit *unit = bindings->unit;
+    ls_executor *executor = bindings->executor;
     ls_samples there = *samples;
     bool kept = false;
-    int mark = bindings->probe.tally ? ls_gpu_trace_mark(unit) : -1;
-    if (unit->type->begin) {
+    int mark = bindings->probe.tally ? ls_gpu_trace_mark(executor) : -1;
+    if (executor->type->begin) {
         ls_form form = form_of(plan, bindings, samples);
-        kept = unit->type->begin(unit, &form, samples, &there);
-        mark = ls_gpu_trace_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
+        kept = executor->type->begin(executor, &form, samples, &there);
+        mark = ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
     }
     ls_op_call call = {
-        .samples = &there, .groups = groups_of(samples->count), .unit = unit, .scratch = bindings->scratch};
+        .samples = &there, .groups = groups_of(samples->count), .executor = executor, .scratch = bindings->scratch};
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
         if (bindings->goes_on && !bindings->goes_on(user, i))
@@ -390,14 +390,14 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
             else
                 ls_plan_call(plan, i, &call, &bindings->probe);
         }
-        if (!unit->type->begin)
+        if (!executor->type->begin)
             complete(plan, step, whole, user);
     }
-    if (!unit->type->begin)
+    if (!executor->type->begin)
         return true;
-    unit->type->end(unit);
-    unit->strand = 0;
-    ls_gpu_trace_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
+    executor->type->end(executor);
+    executor->strand = 0;
+    ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
     for (int i = 0; i < plan->n_steps; i++)
         complete(plan, &plan->steps[i], whole, user);
     return true;

@@ -4,7 +4,7 @@
 #define LS_GRAPH_PLAN_H
 
 #include "base/spans.h"
-#include "device/unit.h"
+#include "device/executor.h"
 #include "graph/graph.h"
 
 typedef struct ls_argument {
@@ -67,7 +67,7 @@ typedef struct ls_helpers {
 
 /* Where a run's numbers lie, and who computes. */
 typedef struct ls_bindings {
-    ls_unit *unit;
+    ls_executor *executor;
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */
@@ -75,7 +75,7 @@ typedef struct ls_bindings {
     void *scratch;
     ls_probe probe;                        /* where its operations are measured */
     ls_helpers *helpers;                   /* NULL: none */
-    bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always, as for units that keep runs */
+    bool (*goes_on)(void *user, int step); /* asked before each step; NULL: always, as for executors that keep runs */
 } ls_bindings;
 
 /* Hands one shard in. `whole` (may be NULL) is called once the step that completes a bucket of gradients was handed in.

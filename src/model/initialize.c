@@ -17,9 +17,9 @@ static void release_values(ls_network *network)
     ls_replicas_release(network);
     for (int i = 0; i < 2; i++) { /* without a master copy there are none */
         if (network->master_weights[i] != network->weights[i])
-            ls_unit_release(network->master, network->master_weights[i]);
+            ls_executor_release(network->master, network->master_weights[i]);
         if (network->master_state[i] != network->state[i])
-            ls_unit_release(network->master, network->master_state[i]);
+            ls_executor_release(network->master, network->master_state[i]);
         ls_release(context, network->weights[i]);
         ls_release(context, network->state[i]);
         network->weights[i] = network->state[i] = network->master_weights[i] = network->master_state[i] = NULL;
@@ -34,7 +34,7 @@ static void free_network(void *object)
     if (network->engine)
         ls_engine_wait(network->engine);
     ls_streams_wait(session);
-    ls_engine_free(network->engine); /* its cores, and with them the unit, are the session's */
+    ls_engine_free(network->engine); /* its cores, and with them the executor, are the session's */
     for (int i = 0; i < network->n_pending; i++)
         ls_microbatch_drop(&network->pending[i]);
     ls_release(context, network->pending);
@@ -60,9 +60,10 @@ static ls_status take_master(ls_network *network)
     const bool apart = ls_network_on_gpu(network);
     for (int i = 0; i < 2; i++) {
         network->master_weights[i] =
-            apart ? ls_unit_alloc(network->master, trainable, sizeof(float), "the weights") : network->weights[i];
+            apart ? ls_executor_alloc(network->master, trainable, sizeof(float), "the weights") : network->weights[i];
         network->master_state[i] =
-            apart ? ls_unit_alloc(network->master, state, sizeof(float), "the running statistics") : network->state[i];
+            apart ? ls_executor_alloc(network->master, state, sizeof(float), "the running statistics")
+                  : network->state[i];
         if (!network->master_weights[i] || !network->master_state[i])
             return LS_OUT_OF_MEMORY;
     }
@@ -200,10 +201,10 @@ static void choose_master(ls_network *network)
 {
     const ls_options *options = &network->session->options;
     const ls_engine *engine = network->engine;
-    ls_unit *card = ls_cluster_ranks(options->cluster) == 1 ? ls_network_card(network) : NULL;
+    ls_executor *card = ls_cluster_ranks(options->cluster) == 1 ? ls_network_card(network) : NULL;
     network->master = card ? card : engine->workers[0].core->host;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->unit->memory == 0 && options->dtype != LS_F32)
+        if (engine->workers[i].core->executor->memory == 0 && options->dtype != LS_F32)
             ls_raise(&network->session->context, LS_UNSUPPORTED,
                      "ls_initialize: %s computes in f32; other dtypes are for GPUs",
                      ls_device_str(network->session, engine->workers[i].device));

@@ -25,7 +25,7 @@ bool ls_network_on_cards(const ls_network *network)
 {
     const ls_engine *engine = network->engine;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->unit->memory != 0)
+        if (engine->workers[i].core->executor->memory != 0)
             return true;
     return false;
 }
@@ -40,7 +40,7 @@ bool ls_network_mixed(const ls_network *network)
     return network->engine->n_backends > 1;
 }
 
-ls_unit *ls_network_adder(const ls_network *network, const ls_core *core)
+ls_executor *ls_network_adder(const ls_network *network, const ls_core *core)
 {
     return ls_network_on_gpu(network) ? network->master : core->host;
 }
@@ -75,7 +75,7 @@ bool ls_network_has(const ls_network *network, ls_device device)
     return false;
 }
 
-/* A device that shares the unit may be at something else there. */
+/* A device that shares the executor may be at something else there. */
 void ls_network_enter(const ls_network *network)
 {
     if (ls_network_on_gpu(network))
@@ -93,7 +93,7 @@ static void get(ls_network *network, float *to, const float *from, size_t n)
 {
     ls_network_enter(network);
     network->master->type->get(network->master, to, from, n * sizeof *to);
-    if (ls_unit_check(network->master) != LS_OK)
+    if (ls_executor_check(network->master) != LS_OK)
         atomic_store(&network->session->broken, true);
     ls_network_leave(network);
 }
@@ -212,11 +212,11 @@ ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t 
         function, (long long)rows, network->shard, plan->min_layer);
 }
 
-ls_unit *ls_network_card(const ls_network *network)
+ls_executor *ls_network_card(const ls_network *network)
 {
     const ls_engine *engine = network->engine;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->unit->memory == 0)
+        if (engine->workers[i].core->executor->memory == 0)
             return NULL;
-    return engine->workers[0].core->unit;
+    return engine->workers[0].core->executor;
 }

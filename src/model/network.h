@@ -28,7 +28,7 @@ typedef struct ls_network {
     ls_devices devices;
     ls_init init;
     ls_engine *engine;
-    ls_unit *master; /* by which the master copy's memory is taken, copied and waited for */
+    ls_executor *master; /* by which the master copy's memory is taken, copied and waited for */
     ls_flat flat;
     float *weights[2], *state[2];               /* the host's */
     float *master_weights[2], *master_state[2]; /* the master copy's: the same ones where that is the host's memory */
@@ -72,7 +72,7 @@ float *ls_network_values(ls_network *network, const ls_view *view); /* of the cu
 void ls_network_state_moved(ls_network *network, int number);
 
 /* The first device's card, where all devices are on cards; else NULL. */
-ls_unit *ls_network_card(const ls_network *network);
+ls_executor *ls_network_card(const ls_network *network);
 bool ls_network_on_gpu(const ls_network *network);   /* the master copy's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);  /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the master copy is */
@@ -83,7 +83,7 @@ bool ls_network_goes_ahead(
 void ls_network_enter(const ls_network *network);
 void ls_network_leave(const ls_network *network);
 /* That makes sums in the master copy in a core's turn. */
-ls_unit *ls_network_adder(const ls_network *network, const ls_core *core);
+ls_executor *ls_network_adder(const ls_network *network, const ls_core *core);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */
 /* Sends values that were changed on the host, before work that reads them is handed in. */
 void ls_network_publish(ls_network *network);

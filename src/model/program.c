@@ -387,7 +387,7 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *binding
                           .one = feed->one};
     for (int k = 0; k < feed->n_inputs; k++)
         samples.rows[k] = feed->inputs[k]->data + feed->input_offset[k] + (size_t)first * feed->input_numbers[k];
-    bindings->unit = core->unit;
+    bindings->executor = core->executor;
     bindings->base[LS_IN_ARENA] = room->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = room->scratch;

@@ -66,7 +66,7 @@ void ls_feed_locate(ls_feed *feed);
 /* By which a core runs the feed's shards. */
 static inline const ls_plan *ls_feed_plan(const ls_feed *feed, const ls_core *core)
 {
-    return ls_plan_for(feed->plan, core->unit->backend);
+    return ls_plan_for(feed->plan, core->executor->backend);
 }
 
 static inline int ls_feed_count(const ls_feed *feed, int j)

@@ -5,21 +5,22 @@
 ls_status ls_replicas_make(ls_network *network)
 {
     ls_engine *engine = network->engine;
-    ls_unit *master = network->master;
+    ls_executor *master = network->master;
     if (!ls_network_on_cards(network))
         return LS_OK;
     network->replicas =
         ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->replicas, "copies of a network");
     for (int i = 0; i < engine->n_workers && network->replicas; i++) {
         ls_core *core = engine->workers[i].core;
-        if (core->unit->memory == 0 || core->unit == master || ls_replica_of(network, core))
+        if (core->executor->memory == 0 || core->executor == master || ls_replica_of(network, core))
             continue;
         if (master->memory)
-            master->type->reach(master, core->unit);
+            master->type->reach(master, core->executor);
         ls_replica *replica = &network->replicas[network->n_replicas++];
         replica->core = core;
-        replica->weights = ls_unit_alloc(core->unit, network->flat.trainable, sizeof(float), "the weights");
-        replica->state = ls_unit_alloc(core->unit, network->flat.state, sizeof(float), "the running statistics");
+        replica->weights = ls_executor_alloc(core->executor, network->flat.trainable, sizeof(float), "the weights");
+        replica->state =
+            ls_executor_alloc(core->executor, network->flat.state, sizeof(float), "the running statistics");
     }
     return ls_status_of(network->session);
 }
@@ -29,8 +30,8 @@ ls_status ls_replicas_take_gradients(ls_network *network)
     for (int i = 0; i < network->n_replicas; i++) {
         ls_replica *replica = &network->replicas[i];
         if (!replica->gradient)
-            replica->gradient =
-                ls_unit_alloc(replica->core->unit, network->flat.trainable, sizeof(float), "a partial gradient");
+            replica->gradient = ls_executor_alloc(replica->core->executor, network->flat.trainable, sizeof(float),
+                                                  "a partial gradient");
     }
     return ls_status_of(network->session);
 }
@@ -39,9 +40,9 @@ void ls_replicas_release(ls_network *network)
 {
     for (int i = 0; i < network->n_replicas; i++) {
         ls_replica *replica = &network->replicas[i];
-        ls_unit_release(replica->core->unit, replica->weights);
-        ls_unit_release(replica->core->unit, replica->state);
-        ls_unit_release(replica->core->unit, replica->gradient);
+        ls_executor_release(replica->core->executor, replica->weights);
+        ls_executor_release(replica->core->executor, replica->state);
+        ls_executor_release(replica->core->executor, replica->gradient);
     }
     ls_release(&network->session->context, network->replicas);
     network->replicas = NULL;
@@ -60,27 +61,27 @@ static void refresh(ls_replica *replica, const ls_network *network)
 {
     const uint64_t changes = atomic_load(&network->changes);
     const int current = atomic_load(&network->current);
-    ls_unit *unit = replica->core->unit;
+    ls_executor *executor = replica->core->executor;
     if (replica->changes == changes)
         return;
-    int mark = ls_gpu_trace_mark(unit);
-    void (*bring)(ls_unit *, void *, const void *, size_t) =
-        ls_network_on_gpu(network) ? unit->type->copy : unit->type->put;
-    bring(unit, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
-    bring(unit, replica->state, network->master_state[current], network->flat.state * sizeof(float));
-    ls_gpu_trace_note(unit, mark, LS_SPAN_TO_CARD, -1, NULL);
+    int mark = ls_gpu_trace_mark(executor);
+    void (*bring)(ls_executor *, void *, const void *, size_t) =
+        ls_network_on_gpu(network) ? executor->type->copy : executor->type->put;
+    bring(executor, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
+    bring(executor, replica->state, network->master_state[current], network->flat.state * sizeof(float));
+    ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
     replica->changes = changes;
 }
 
 ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
 {
-    ls_unit *unit = replica->core->unit;
-    int mark = ls_gpu_trace_mark(unit);
-    void (*bring)(ls_unit *, void *, const void *, size_t) =
-        ls_network_on_gpu(network) ? unit->type->copy : unit->type->get;
-    bring(unit, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
-    ls_gpu_trace_note(unit, mark, LS_SPAN_FROM_CARD, -1, NULL);
-    return ls_unit_finish(unit, NULL);
+    ls_executor *executor = replica->core->executor;
+    int mark = ls_gpu_trace_mark(executor);
+    void (*bring)(ls_executor *, void *, const void *, size_t) =
+        ls_network_on_gpu(network) ? executor->type->copy : executor->type->get;
+    bring(executor, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
+    ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
+    return ls_executor_finish(executor, NULL);
 }
 
 void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bindings)

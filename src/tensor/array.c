@@ -5,23 +5,23 @@
 enum { SMALLEST_CLASS = 4, CLASSES = 48 }; /* 2^4 floats are one line of the cache */
 enum { LEAST_READERS = 4 };
 
-void ls_arrays_init(ls_arrays *pool, ls_context *context, ls_unit *unit)
+void ls_arrays_init(ls_arrays *pool, ls_context *context, ls_executor *executor)
 {
-    *pool = (ls_arrays){.context = context, .unit = unit};
+    *pool = (ls_arrays){.context = context, .executor = executor};
     pthread_mutex_init(&pool->lock, NULL);
 }
 
 static float *take_memory(ls_arrays *pool, size_t n)
 {
     static const char what[] = "a tensor";
-    return pool->unit ? ls_unit_alloc(pool->unit, n, sizeof(float), what)
-                      : ls_alloc(pool->context, n, sizeof(float), what);
+    return pool->executor ? ls_executor_alloc(pool->executor, n, sizeof(float), what)
+                          : ls_alloc(pool->context, n, sizeof(float), what);
 }
 
 static void give_memory(ls_arrays *pool, float *data)
 {
-    if (pool->unit)
-        ls_unit_release(pool->unit, data);
+    if (pool->executor)
+        ls_executor_release(pool->executor, data);
     else
         ls_release(pool->context, data);
 }

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "device/unit.h"
+#include "device/executor.h"
 
 /* A piece of work: the `ticket`-th that was handed to `stream`. Ticket 0: nothing to wait for. */
 typedef struct ls_mark {
@@ -35,13 +35,13 @@ typedef struct ls_array {
  * none. */
 typedef struct ls_arrays {
     ls_context *context;
-    ls_unit *unit; /* whose memory it is; NULL: the host's */
+    ls_executor *executor; /* whose memory it is; NULL: the host's */
     pthread_mutex_t lock;
     ls_array *free[48];
     _Atomic uint64_t allocated; /* arrays made anew, for tests */
 } ls_arrays;
 
-void ls_arrays_init(ls_arrays *pool, ls_context *context, ls_unit *unit);
+void ls_arrays_init(ls_arrays *pool, ls_context *context, ls_executor *executor);
 void ls_arrays_destroy(ls_arrays *pool); /* every array must be free */
 
 /* `n` floats of undefined content, held once. NULL with the context's error when memory runs out. */
@@ -50,10 +50,10 @@ ls_array *ls_array_hold(ls_array *array);
 
 void ls_array_drop(ls_array *array); /* from any thread; NULL is fine */
 
-/* Whether the unit computes in the memory that the array lies in. */
-static inline bool ls_array_is_in(const ls_array *array, const ls_unit *unit)
+/* Whether the executor computes in the memory that the array lies in. */
+static inline bool ls_array_is_in(const ls_array *array, const ls_executor *executor)
 {
-    return (array->pool->unit ? array->pool->unit->memory : 0) == unit->memory;
+    return (array->pool->executor ? array->pool->executor->memory : 0) == executor->memory;
 }
 
 /* Notes that `mark` reads or writes the array. */

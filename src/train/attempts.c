@@ -63,8 +63,8 @@ static int take_spare(ls_step_job *step)
         return -1;
     float **spare = &trainer->pool[trainer->pool_capacity + i];
     if (!*spare)
-        *spare = ls_unit_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof **spare,
-                               "a partial gradient");
+        *spare = ls_executor_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof **spare,
+                                   "a partial gradient");
     if (!*spare)
         return -1;
     attempts->spares[i] = step->turn;

@@ -21,7 +21,7 @@ ls_status ls_clip_init(struct ls_trainer *trainer)
 static double norm_of(const struct ls_trainer *trainer)
 {
     const ls_flat *flat = &trainer->network->flat;
-    ls_unit *master = trainer->network->master;
+    ls_executor *master = trainer->network->master;
     master->type->square(master, trainer->gradient, flat->trainable, trainer->squares);
     ls_tree_sum_doubles(trainer->squares, (int)blocks_of(flat));
     return sqrt(trainer->squares[0]);
@@ -38,11 +38,11 @@ bool ls_clip_update(ls_step_job *step)
     if (!(shrink <= 1)) /* also where it is no number, which the update then shows */
         ls_update_divide(&step->how, (float)(divisor * shrink));
     const ls_terms terms = {.n = 1, .at = {trainer->gradient}};
-    ls_unit *master = network->master;
+    ls_executor *master = network->master;
     bool finite =
         master->type->update(master, &terms, network->master_weights[1 - current], network->master_weights[current],
                              trainer->moments, network->flat.trainable, &step->how);
-    if (ls_unit_finish(master, &finite) != LS_OK)
+    if (ls_executor_finish(master, &finite) != LS_OK)
         atomic_store(&network->session->broken, true);
     return finite;
 }

@@ -192,7 +192,7 @@ bool ls_step_advance(ls_step_job *step)
     return advance != LS_STILL;
 }
 
-/* The end of this rank's part, once what was handed in to units is known. */
+/* The end of this rank's part, once what was handed in to executors is known. */
 static void end_part(ls_step_job *step, ls_status status, bool finite)
 {
     ls_session *session = step->trainer->session;
@@ -210,12 +210,12 @@ static void end_part(ls_step_job *step, ls_status status, bool finite)
     ls_step_end(step);
 }
 
-/* Where all that a step needs is one unit that is far from done when everything is handed in, the next step's shards
- * are handed in behind it before anybody looks at what came of it, so that the unit never waits for the host. They read
- * the new weights, and write nothing that is still wanted if those turn out to be none: then the next step is dropped.
- * Only a step that is measured, and one that clips, which the host decides on halfway, end by themselves. Connected
- * cards do the same: a rank hears what the others say of a step when it waits for it, while its card is at the next
- * one. */
+/* Where all that a step needs is one executor that is far from done when everything is handed in, the next step's
+ * shards are handed in behind it before anybody looks at what came of it, so that the executor never waits for the
+ * host. They read the new weights, and write nothing that is still wanted if those turn out to be none: then the next
+ * step is dropped. Only a step that is measured, and one that clips, which the host decides on halfway, end by
+ * themselves. Connected cards do the same: a rank hears what the others say of a step when it waits for it, while its
+ * card is at the next one. */
 static bool goes_ahead(const ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
@@ -233,7 +233,7 @@ static void record(ls_step_job *step, ls_worker *worker)
     worker->open = &step->job;
 }
 
-/* This rank's part of it, once the unit is done. */
+/* This rank's part of it, once the executor is done. */
 static void wait_part(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
@@ -241,7 +241,7 @@ static void wait_part(ls_step_job *step)
         return;
     step->waited = true;
     network->master->type->wait(network->master);
-    end_part(step, ls_unit_check(network->master), step->finite);
+    end_part(step, ls_executor_check(network->master), step->finite);
 }
 
 bool ls_step_wait(ls_job *job, ls_worker *worker)
@@ -260,8 +260,8 @@ bool ls_step_wait(ls_job *job, ls_worker *worker)
 bool ls_step_is_ready(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
-    ls_unit *unit = worker->core->unit;
-    if (!step->waited && !unit->type->is_done(unit))
+    ls_executor *executor = worker->core->executor;
+    if (!step->waited && !executor->type->is_done(executor))
         return false;
     wait_part(step);
     ls_step_advance(step);
@@ -281,6 +281,6 @@ void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
         return;
     }
     bool finite = true;
-    const ls_status status = ls_unit_finish(step->trainer->network->master, &finite);
+    const ls_status status = ls_executor_finish(step->trainer->network->master, &finite);
     end_part(step, status, finite);
 }

@@ -112,8 +112,9 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     ls_exchange_take_wire(trainer);
     if (floats > trainer->rows_floats) {
         ls_engine_wait(network->engine);
-        ls_unit_release(network->master, trainer->rows);
-        trainer->rows = ls_unit_alloc(network->master, floats, sizeof *trainer->rows, "other ranks' partial gradients");
+        ls_executor_release(network->master, trainer->rows);
+        trainer->rows =
+            ls_executor_alloc(network->master, floats, sizeof *trainer->rows, "other ranks' partial gradients");
         trainer->rows_floats = trainer->rows ? floats : 0;
         if (!trainer->rows)
             return LS_OUT_OF_MEMORY;
@@ -396,7 +397,7 @@ void ls_exchange_look(ls_step_job *step)
     if (!trainer->network->connected)
         return;
     trainer->network->master->type->look(trainer->network->master);
-    if (ls_unit_check(trainer->network->master) != LS_OK)
+    if (ls_executor_check(trainer->network->master) != LS_OK)
         ls_exchange_give_up(step);
 }
 
@@ -453,11 +454,11 @@ bool ls_exchange_under_way(const ls_step_job *step)
 /* All buckets' transfers at once: the card does nothing else meanwhile. */
 static void transfer_all(const ls_step_job *step, ls_stage stage)
 {
-    ls_unit *master = step->trainer->network->master;
+    ls_executor *master = step->trainer->network->master;
     const int mark = ls_gpu_trace_mark(master);
     master->type->begin_group(master);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
-        begin_transfers(step, b, stage, (ls_posting){.unit = master});
+        begin_transfers(step, b, stage, (ls_posting){.executor = master});
     master->type->end_group(master);
     ls_gpu_trace_note(master, mark, LS_SPAN_LINK, -1, NULL);
 }

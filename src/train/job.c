@@ -121,7 +121,7 @@ void ls_step_drop(ls_step_job *step)
 bool ls_step_goes_on(ls_step_job *step, ls_worker *worker)
 {
     if (!step->dropped && !ls_engine_wait_recorded(worker)) {
-        ls_unit_finish(step->trainer->network->master, NULL); /* its results have nowhere to go later */
+        ls_executor_finish(step->trainer->network->master, NULL); /* its results have nowhere to go later */
         ls_step_drop(step);
     }
     return !step->dropped;

@@ -102,7 +102,7 @@ typedef struct ls_step_job {
     atomic_int complete, broken;     /* broken: a number was not finite */
     bool dropped;                    /* what came before it has failed */
     bool recorded, waited; /* all is handed in, and left to be waited for; this rank's part is. The worker's own */
-    bool finite;           /* what its unit will have said then */
+    bool finite;           /* what its executor will have said then */
     float *statistics;     /* [shards][state] */
     float *metrics;        /* [shards][LS_METRICS] */
     double *losses;        /* [shards] */
@@ -113,7 +113,7 @@ struct ls_trainer {
     ls_network *network;
     ls_optimizer kind;
     ls_optim options;
-    /* In the memory of the network's unit: */
+    /* In the memory of the network's executor: */
     float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
     float *gradient; /* when it was read, or is clipped; NULL before */
     float *

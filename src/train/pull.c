@@ -15,7 +15,7 @@ static double faster(const ls_worker *worker)
     double rate = 0;
     for (const ls_worker *other = engine->workers; other < engine->workers + engine->n_workers; other++) {
         const double seconds = atomic_load(&other->throughput.seconds);
-        if (other->core->unit->backend == worker->core->unit->backend || counted[other->place] ||
+        if (other->core->executor->backend == worker->core->executor->backend || counted[other->place] ||
             atomic_load(&other->lost))
             continue;
         counted[other->place] = true;

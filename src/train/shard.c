@@ -26,17 +26,17 @@ bool ls_shards_begin(ls_step_job *step)
 }
 
 /* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
-static void fold(ls_step_job *step, int node, ls_unit *unit)
+static void fold(ls_step_job *step, int node, ls_executor *executor)
 {
     struct ls_trainer *trainer = step->trainer;
     const size_t n = trainer->network->flat.trainable;
     int into = ls_tree_begin_fold(&step->tree, node);
     pthread_mutex_unlock(&step->lock);
     ls_partials from = {.buffers = trainer->pool};
-    ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, unit);
-    int mark = ls_gpu_trace_mark(unit);
-    unit->type->sum(unit, &terms, trainer->pool[into], n);
-    ls_gpu_trace_note(unit, mark, LS_SPAN_CARD_SUM, -1, NULL);
+    ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, executor);
+    int mark = ls_gpu_trace_mark(executor);
+    executor->type->sum(executor, &terms, trainer->pool[into], n);
+    ls_gpu_trace_note(executor, mark, LS_SPAN_CARD_SUM, -1, NULL);
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
     pthread_cond_broadcast(&step->changed);
@@ -148,7 +148,7 @@ static void give_up(ls_step_job *step, int shard, ls_device device)
     ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
              (long long)step->number + 1, name, shard);
     if (!ls_network_gathers(trainer->network)) /* there every worker has waited for its own */
-        ls_unit_finish(trainer->network->master, NULL);
+        ls_executor_finish(trainer->network->master, NULL);
     if (step->update)
         atomic_store(&trainer->upset, 1);
     ls_step_lose_summaries(step);
@@ -180,20 +180,20 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     const ls_microbatch *microbatch = ls_step_microbatch(step, t->shard, &local);
     const ls_plan *plan = ls_feed_plan(microbatch->feed, worker->core);
     running r = {step, worker, t, false};
-    const bool whole = worker->core->unit->memory != 0;
+    const bool whole = worker->core->executor->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
      * is in the master copy. */
     const bool at_once = network->n_replicas > 0 || (network->connected && ls_exchange_measures(step));
     const ls_replica *replica = ls_replica_of(network, worker->core);
     if (!whole || may_hand_in(&r, plan)) {
         ls_attempt_rows rows = ls_attempt_rows_of(step, t);
-        ls_unit *unit = worker->core->unit;
+        ls_executor *executor = worker->core->executor;
         if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
-            unit->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
+            executor->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
         float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
-            .base = {[LS_IN_METRICS] = unit->type->stage_result(unit, rows.metrics, LS_METRICS),
-                     [LS_IN_STATISTICS] = unit->type->stage_result(unit, rows.statistics, network->flat.state),
+            .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, rows.metrics, LS_METRICS),
+                     [LS_IN_STATISTICS] = executor->type->stage_result(executor, rows.statistics, network->flat.state),
                      [LS_IN_GRADIENTS] = replica ? replica->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)
@@ -205,8 +205,8 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
                     at_once ? NULL : bucket_is_whole, &r);
         ls_sharing_end(&worker->sharing);
         bool finite = true;
-        if (at_once &&
-            (replica ? ls_replica_bring_to_master(replica, network, gradient) : ls_unit_finish(unit, &finite)) != LS_OK)
+        if (at_once && (replica ? ls_replica_bring_to_master(replica, network, gradient)
+                                : ls_executor_finish(executor, &finite)) != LS_OK)
             atomic_store(&network->session->broken, true);
         if (!finite)
             atomic_store(&step->broken, 1);

@@ -4,7 +4,7 @@
 #include "train/ending.h"
 #include "train/exchange.h"
 
-/* A slice is as long as one thread of a unit is to be given at once. */
+/* A slice is as long as one thread of an executor is to be given at once. */
 static size_t slice_floats(const ls_step_job *step)
 {
     return step->trainer->network->master->slice;
@@ -31,7 +31,7 @@ int ls_slices_to_finish(const ls_step_job *step)
 }
 
 /* Sums one slice of this rank's piece over all shards and updates its weights. */
-static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit *unit)
+static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_executor *executor)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
@@ -39,11 +39,11 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_unit
     const float *weights = network->master_weights[atomic_load(&network->current)] + at;
     float *target = ls_step_target(step) + at;
     ls_partials from = ls_allreduce_partials(&step->allreduces[bucket], at);
-    ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, unit);
+    ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, executor);
     if (!step->update || ls_clips(trainer))
-        unit->type->sum(unit, &terms, target, n);
-    else if (!unit->type->update(unit, &terms, target, weights, trainer->moments ? trainer->moments + at : NULL, n,
-                                 &step->how))
+        executor->type->sum(executor, &terms, target, n);
+    else if (!executor->type->update(executor, &terms, target, weights, trainer->moments ? trainer->moments + at : NULL,
+                                     n, &step->how))
         atomic_store(&step->broken, 1);
 }
 
@@ -66,15 +66,15 @@ static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_buck
     }
 }
 
-static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_unit *unit)
+static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_executor *executor)
 {
     const ls_allreduce *allreduce = &step->allreduces[bucket];
     if (stage == LS_LOCAL_SUM)
-        ls_allreduce_local_sum(allreduce, slice, unit);
+        ls_allreduce_local_sum(allreduce, slice, executor);
     else if (stage == LS_GROUP_SUM)
-        ls_allreduce_group_sum(allreduce, slice, unit);
+        ls_allreduce_group_sum(allreduce, slice, executor);
     else
-        reduce_slice(step, bucket, slice, unit);
+        reduce_slice(step, bucket, slice, executor);
 }
 
 /* Takes slices at a bucket's stage until none is left; returns how many, and whether the last one was among them. */
@@ -83,7 +83,7 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     ls_bucket run;
     ls_slices *slices = summed(step, bucket, stage, &run);
     int n = slices ? slices_of(step, run) : 0, taken = 0;
-    ls_unit *adder = ls_network_adder(step->trainer->network, worker->core);
+    ls_executor *adder = ls_network_adder(step->trainer->network, worker->core);
     *last = false;
     while (n && atomic_load(&slices->next) < n && ls_step_goes_on(step, worker)) {
         int slice = atomic_fetch_add(&slices->next, 1);
@@ -106,10 +106,10 @@ static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **ins
     const ls_network *network = step->trainer->network;
     const ls_engine *engine = worker->engine;
     *instead = NULL;
-    if (!ls_network_gathers(network) || worker->core->unit == network->master)
+    if (!ls_network_gathers(network) || worker->core->executor == network->master)
         return true;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->unit == network->master) {
+        if (engine->workers[i].core->executor == network->master) {
             *instead = engine->workers[i].core;
             if (!atomic_load(&engine->workers[i].lost))
                 return false;

@@ -30,15 +30,15 @@ static void free_trainer(void *object)
     trainer->network->gradient_is_there = false;
     for (int i = 0; i < LS_DEPTH; i++)
         ls_step_destroy(&trainer->steps[i]);
-    ls_unit *unit = trainer->network->master;
+    ls_executor *executor = trainer->network->master;
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->attempts.n; i++)
-        ls_unit_release(unit, trainer->pool[i]);
+        ls_executor_release(executor, trainer->pool[i]);
     ls_attempts_destroy(trainer);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
-    ls_unit_release(unit, trainer->rows);
-    ls_unit_release(unit, trainer->moments);
-    ls_unit_release(unit, trainer->gradient);
+    ls_executor_release(executor, trainer->rows);
+    ls_executor_release(executor, trainer->moments);
+    ls_executor_release(executor, trainer->gradient);
     ls_release(context, trainer->squares);
     ls_release(context, trainer->remembered);
     ls_release(context, trainer->seen_moments);
@@ -51,16 +51,16 @@ static void free_trainer(void *object)
 static ls_status move_master(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    ls_unit *before = network->master;
+    ls_executor *before = network->master;
     float *moments = trainer->moments;
     const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
-    ls_unit_release(before, trainer->gradient);
+    ls_executor_release(before, trainer->gradient);
     trainer->gradient = trainer->moments = NULL;
     if (ls_network_move_master(network) == LS_OK && moments)
-        trainer->moments = ls_unit_alloc(network->master, n, sizeof *moments, "the optimizer's moments");
+        trainer->moments = ls_executor_alloc(network->master, n, sizeof *moments, "the optimizer's moments");
     if (trainer->moments)
         ls_network_put(network, trainer->moments, moments, n);
-    ls_unit_release(before, moments);
+    ls_executor_release(before, moments);
     return ls_status_of(network->session);
 }
 
@@ -73,7 +73,7 @@ static ls_status meet(ls_trainer *trainer)
     char how[LS_WHY] = "";
     if (trainer->meeting || ls_cluster_ranks(cluster) == 1)
         return LS_OK;
-    ls_unit *card = session->options.host_sums ? NULL : ls_network_card(network);
+    ls_executor *card = session->options.host_sums ? NULL : ls_network_card(network);
     if (!card && ls_network_on_cards(network))
         snprintf(how, sizeof how, "%s", session->options.host_sums ? "as it was asked for" : "a core computes too");
     ls_core *core = network->engine->workers[0].core;
@@ -99,8 +99,8 @@ const char *ls_meeting(ls_trainer *trainer, bool *direct)
 static ls_status reserve_gradient(ls_trainer *trainer)
 {
     if (!trainer->gradient)
-        trainer->gradient =
-            ls_unit_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof(float), "the gradient");
+        trainer->gradient = ls_executor_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof(float),
+                                              "the gradient");
     return trainer->gradient ? LS_OK : ls_status_of(trainer->session);
 }
 
@@ -114,8 +114,8 @@ static ls_status prepare(ls_trainer *trainer)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_attempts_init(trainer) == LS_OK;
     if (good && trainer->n_moments && !trainer->moments)
-        trainer->moments = ls_unit_alloc(network->master, (size_t)trainer->n_moments * network->flat.trainable,
-                                         sizeof(float), "the optimizer's moments");
+        trainer->moments = ls_executor_alloc(network->master, (size_t)trainer->n_moments * network->flat.trainable,
+                                             sizeof(float), "the optimizer's moments");
     if (good && ls_clips(trainer))
         good = reserve_gradient(trainer) == LS_OK && ls_clip_init(trainer) == LS_OK;
     if (good)
@@ -202,7 +202,7 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
     }
     for (; trainer->n_pool < wanted; trainer->n_pool++) {
         trainer->pool[trainer->n_pool] =
-            ls_unit_alloc(network->master, network->flat.trainable, sizeof(float), "a partial gradient");
+            ls_executor_alloc(network->master, network->flat.trainable, sizeof(float), "a partial gradient");
         if (!trainer->pool[trainer->n_pool])
             return LS_OUT_OF_MEMORY;
     }

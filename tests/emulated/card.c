@@ -23,18 +23,18 @@ bool ls_card_good(ls_card *card, cudaError_t error, const char *what)
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why)
 {
     snprintf(card->message, sizeof card->message, "%s failed: %s", what, why);
-    card->unit.status = status;
+    card->executor.status = status;
     return false;
 }
 
-ls_card *ls_card_of(ls_unit *unit)
+ls_card *ls_card_of(ls_executor *executor)
 {
-    return (ls_card *)unit;
+    return (ls_card *)executor;
 }
 
-ls_card *ls_card_in_line(ls_unit *unit)
+ls_card *ls_card_in_line(ls_executor *executor)
 {
-    return ls_card_of(unit);
+    return ls_card_of(executor);
 }
 
 /* A card's memory, -1 the host's, is where this has to lie. */
@@ -88,7 +88,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 enum { CARDS = 3 };
 
-/* ---- The unit: a memory apart from the host's, and work that is done when somebody waits for it ---- */
+/* ---- The executor: a memory apart from the host's, and work that is done when somebody waits for it ---- */
 
 typedef struct emulated {
     ls_card card; /* first */
@@ -112,20 +112,20 @@ typedef struct emulated {
     size_t n_released;
 } emulated;
 
-static int number_of(const ls_unit *unit)
+static int number_of(const ls_executor *executor)
 {
-    return unit->memory - 1;
+    return executor->memory - 1;
 }
 
-static void *allocate(ls_unit *unit, size_t bytes)
+static void *allocate(ls_executor *executor, size_t bytes)
 {
-    return emulated_allocate(number_of(unit), bytes);
+    return emulated_allocate(number_of(executor), bytes);
 }
 
 /* By any thread, at any time. */
-static void release(ls_unit *unit, void *memory)
+static void release(ls_executor *executor, void *memory)
 {
-    emulated *e = (emulated *)unit;
+    emulated *e = (emulated *)executor;
     pthread_mutex_lock(&e->lock);
     e->released = realloc(e->released, (e->n_released + 1) * sizeof *e->released);
     e->released[e->n_released++] = memory;
@@ -133,14 +133,14 @@ static void release(ls_unit *unit, void *memory)
 }
 
 /* Waits, as far as there is something to wait for. */
-static void flush(ls_unit *unit)
+static void flush(ls_executor *executor)
 {
-    emulated *e = (emulated *)unit;
-    if (unit->waits)
-        unit->waits(unit->waits_user, true);
+    emulated *e = (emulated *)executor;
+    if (executor->waits)
+        executor->waits(executor->waits_user, true);
     later_flush(e->queue);
-    if (unit->waits)
-        unit->waits(unit->waits_user, false);
+    if (executor->waits)
+        executor->waits(executor->waits_user, false);
     ls_card_look_at_link(&e->card);
     pthread_mutex_lock(&e->lock);
     while (e->n_released > 0)
@@ -148,11 +148,11 @@ static void flush(ls_unit *unit)
     pthread_mutex_unlock(&e->lock);
 }
 
-static const char *try_group(ls_unit *unit, double seconds)
+static const char *try_group(ls_executor *executor, double seconds)
 {
-    const ls_card *card = (ls_card *)unit;
+    const ls_card *card = (ls_card *)executor;
     (void)seconds; /* emulated NCCL gives up by itself */
-    flush(unit);
+    flush(executor);
     return card->links->failure(card->link);
 }
 
@@ -164,19 +164,19 @@ static void move(void *to, const void *from, size_t bytes)
     emulated_leave();
 }
 
-static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void put(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    expect(number_of(unit), to, "what a copy writes");
+    expect(number_of(executor), to, "what a copy writes");
     expect(-1, from, "what is put");
-    flush(unit);
+    flush(executor);
     move(to, from, bytes);
 }
 
-static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void get(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
     expect(-1, to, "what is gotten");
-    expect(number_of(unit), from, "what a copy reads");
-    flush(unit);
+    expect(number_of(executor), from, "what a copy reads");
+    flush(executor);
     move(to, from, bytes);
 }
 
@@ -192,9 +192,9 @@ typedef struct piece {
     int mark, *broken;
 } piece;
 
-static void do_later(ls_unit *unit, void (*work)(void *payload), piece p)
+static void do_later(ls_executor *executor, void (*work)(void *payload), piece p)
 {
-    p.e = (emulated *)unit;
+    p.e = (emulated *)executor;
     later_do(p.e->queue, work, &p, sizeof p);
 }
 
@@ -236,34 +236,34 @@ static void mark_now(void *payload)
     p->e->marks[p->mark] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Between cards, of which the unit's is one. */
-static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+/* Between cards, of which the executor's is one. */
+static void copy(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    if (emulated_owner(to) != number_of(unit))
-        expect(number_of(unit), from, "a copy between cards");
+    if (emulated_owner(to) != number_of(executor))
+        expect(number_of(executor), from, "a copy between cards");
     if (emulated_owner(to) < 0)
-        expect(number_of(unit), to, "a copy between cards");
+        expect(number_of(executor), to, "a copy between cards");
     if (emulated_owner(from) < 0)
-        expect(number_of(unit), from, "a copy between cards");
-    do_later(unit, move_now, (piece){.to = to, .from = from, .n = bytes});
+        expect(number_of(executor), from, "a copy between cards");
+    do_later(executor, move_now, (piece){.to = to, .from = from, .n = bytes});
 }
 
-static void zero(ls_unit *unit, void *to, size_t bytes)
+static void zero(ls_executor *executor, void *to, size_t bytes)
 {
-    expect(number_of(unit), to, "zeros");
-    do_later(unit, zero_now, (piece){.to = to, .n = bytes});
+    expect(number_of(executor), to, "zeros");
+    do_later(executor, zero_now, (piece){.to = to, .n = bytes});
 }
 
-static void reach(ls_unit *unit, ls_unit *other)
+static void reach(ls_executor *executor, ls_executor *other)
 {
-    (void)unit;
+    (void)executor;
     (void)other;
 }
 
-static float *stage_result(ls_unit *unit, float *host, size_t n)
+static float *stage_result(ls_executor *executor, float *host, size_t n)
 {
-    emulated *e = (emulated *)unit;
-    float *there = allocate(unit, n * sizeof *there);
+    emulated *e = (emulated *)executor;
+    float *there = allocate(executor, n * sizeof *there);
     const int i = e->results[e->open].n_pending++;
     e->results[e->open].pending[i].host = host;
     e->results[e->open].pending[i].there = there;
@@ -271,11 +271,11 @@ static float *stage_result(ls_unit *unit, float *host, size_t n)
     return there;
 }
 
-static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there)
+static bool begin(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there)
 {
-    emulated *e = (emulated *)unit;
+    emulated *e = (emulated *)executor;
     (void)form;
-    later_strand(e->queue, unit->strand);
+    later_strand(e->queue, executor->strand);
     const size_t n = (size_t)samples->count;
     const ls_card_now now = {samples->one, samples->step};
     *there = *samples;
@@ -286,39 +286,39 @@ static bool begin(ls_unit *unit, const ls_form *form, const ls_samples *samples,
     return false;
 }
 
-static bool open_strand(ls_unit *unit, int strand, size_t bytes)
+static bool open_strand(ls_executor *executor, int strand, size_t bytes)
 {
-    (void)unit, (void)strand, (void)bytes;
+    (void)executor, (void)strand, (void)bytes;
     return true;
 }
 
-static void end(ls_unit *unit)
+static void end(ls_executor *executor)
 {
-    later_strand(((emulated *)unit)->queue, 0);
+    later_strand(((emulated *)executor)->queue, 0);
 }
 
-static void expect_terms(const ls_unit *unit, const ls_terms *terms)
+static void expect_terms(const ls_executor *executor, const ls_terms *terms)
 {
     for (int i = 0; i < terms->n; i++)
-        expect(number_of(unit), terms->at[i], "a sum");
+        expect(number_of(executor), terms->at[i], "a sum");
 }
 
-static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
+static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t n)
 {
-    expect_terms(unit, terms);
-    expect(number_of(unit), out, "a sum");
-    do_later(unit, sum_now, (piece){.terms = *terms, .to = out, .n = n});
+    expect_terms(executor, terms);
+    expect(number_of(executor), out, "a sum");
+    do_later(executor, sum_now, (piece){.terms = *terms, .to = out, .n = n});
 }
 
-static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+static bool update(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    expect_terms(unit, terms);
-    expect(number_of(unit), out, "an update");
-    expect(number_of(unit), w, "an update");
-    expect(number_of(unit), moments, "an update");
-    emulated *e = (emulated *)unit;
-    do_later(unit, update_now,
+    expect_terms(executor, terms);
+    expect(number_of(executor), out, "an update");
+    expect(number_of(executor), w, "an update");
+    expect(number_of(executor), moments, "an update");
+    emulated *e = (emulated *)executor;
+    do_later(executor, update_now,
              (piece){.terms = *terms,
                      .to = out,
                      .from = w,
@@ -329,21 +329,21 @@ static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float
     return true;
 }
 
-static void square(ls_unit *unit, const float *x, size_t n, double *sums)
+static void square(ls_executor *executor, const float *x, size_t n, double *sums)
 {
-    expect(number_of(unit), x, "a norm");
-    flush(unit);
+    expect(number_of(executor), x, "a norm");
+    flush(executor);
     ls_cuda_square(NULL, x, n, sums);
 }
 
 /* What is done goes to where it belongs. */
-static bool deliver(ls_unit *unit, int number)
+static bool deliver(ls_executor *executor, int number)
 {
-    emulated *e = (emulated *)unit;
+    emulated *e = (emulated *)executor;
     for (int i = 0; i < e->results[number].n_pending; i++) {
         move(e->results[number].pending[i].host, e->results[number].pending[i].there,
              e->results[number].pending[i].n * sizeof(float));
-        release(unit, e->results[number].pending[i].there);
+        release(executor, e->results[number].pending[i].there);
     }
     e->results[number].n_pending = 0;
     const bool finite = !e->results[number].broken;
@@ -351,96 +351,96 @@ static bool deliver(ls_unit *unit, int number)
     return finite;
 }
 
-static void wait_recorded(ls_unit *unit)
+static void wait_recorded(ls_executor *executor)
 {
-    emulated *e = (emulated *)unit;
+    emulated *e = (emulated *)executor;
     if (!e->recorded_finite)
         return;
     later_flush_to(e->queue, e->recorded);
-    *e->recorded_finite = deliver(unit, 1 - e->open);
+    *e->recorded_finite = deliver(executor, 1 - e->open);
     e->recorded_finite = NULL;
 }
 
 /* It is asked some times before it has done anything. */
-static bool is_done(ls_unit *unit)
+static bool is_done(ls_executor *executor)
 {
-    emulated *e = (emulated *)unit;
+    emulated *e = (emulated *)executor;
     return !e->recorded_finite || e->asked++ > 20;
 }
 
-static void record(ls_unit *unit, bool *finite)
+static void record(ls_executor *executor, bool *finite)
 {
-    emulated *e = (emulated *)unit;
-    wait_recorded(unit);
+    emulated *e = (emulated *)executor;
+    wait_recorded(executor);
     e->recorded = later_count(e->queue);
     e->asked = 0;
     e->recorded_finite = finite;
     e->open = 1 - e->open;
 }
 
-static bool finish(ls_unit *unit)
+static bool finish(ls_executor *executor)
 {
-    emulated *e = (emulated *)unit;
-    wait_recorded(unit);
-    flush(unit);
+    emulated *e = (emulated *)executor;
+    wait_recorded(executor);
+    flush(executor);
     e->n_marks = 0;
-    return deliver(unit, e->open);
+    return deliver(executor, e->open);
 }
 
-static int mark(ls_unit *unit)
+static int mark(ls_executor *executor)
 {
-    emulated *e = (emulated *)unit;
+    emulated *e = (emulated *)executor;
     if (e->n_marks == LS_MOST_MARKS)
         return -1;
-    do_later(unit, mark_now, (piece){.mark = e->n_marks});
+    do_later(executor, mark_now, (piece){.mark = e->n_marks});
     return e->n_marks++;
 }
 
-static double reached(ls_unit *unit, int mark)
+static double reached(ls_executor *executor, int mark)
 {
-    return ((emulated *)unit)->marks[mark];
+    return ((emulated *)executor)->marks[mark];
 }
 
-static void close_unit(ls_unit *unit)
+static void close_unit(ls_executor *executor)
 {
-    emulated *e = (emulated *)unit;
-    finish(unit);
-    ls_card_leave(unit, unit->status == LS_OK);
+    emulated *e = (emulated *)executor;
+    finish(executor);
+    ls_card_leave(executor, executor->status == LS_OK);
     later_free(e->queue);
     pthread_mutex_destroy(&e->lock);
     free(e->released);
     free(e);
 }
 
-static const ls_unit_type type = {.allocate = allocate,
-                                  .release = release,
-                                  .put = put,
-                                  .get = get,
-                                  .zero = zero,
-                                  .copy = copy,
-                                  .reach = reach,
-                                  .join = ls_card_join,
-                                  .part = ls_card_leave,
-                                  .begin_group = ls_card_begin_group,
-                                  .send = ls_card_send,
-                                  .receive = ls_card_receive,
-                                  .end_group = ls_card_end_group,
-                                  .try_group = try_group,
-                                  .look = ls_card_look,
-                                  .stage_result = stage_result,
-                                  .begin = begin,
-                                  .end = end,
-                                  .open_strand = open_strand,
-                                  .sum = sum,
-                                  .update = update,
-                                  .square = square,
-                                  .finish = finish,
-                                  .record = record,
-                                  .wait = wait_recorded,
-                                  .is_done = is_done,
-                                  .mark = mark,
-                                  .reached = reached,
-                                  .close = close_unit};
+static const ls_executor_type type = {.allocate = allocate,
+                                      .release = release,
+                                      .put = put,
+                                      .get = get,
+                                      .zero = zero,
+                                      .copy = copy,
+                                      .reach = reach,
+                                      .join = ls_card_join,
+                                      .part = ls_card_leave,
+                                      .begin_group = ls_card_begin_group,
+                                      .send = ls_card_send,
+                                      .receive = ls_card_receive,
+                                      .end_group = ls_card_end_group,
+                                      .try_group = try_group,
+                                      .look = ls_card_look,
+                                      .stage_result = stage_result,
+                                      .begin = begin,
+                                      .end = end,
+                                      .open_strand = open_strand,
+                                      .sum = sum,
+                                      .update = update,
+                                      .square = square,
+                                      .finish = finish,
+                                      .record = record,
+                                      .wait = wait_recorded,
+                                      .is_done = is_done,
+                                      .mark = mark,
+                                      .reached = reached,
+                                      .close = close_unit};
 
 /* ---- The operations: all that they read and write lies on the card, but rows that are handed in ---- */
 
@@ -454,7 +454,7 @@ typedef struct operation {
 static void operate(void *payload)
 {
     operation *o = payload;
-    ls_card *card = (ls_card *)o->call.unit;
+    ls_card *card = (ls_card *)o->call.executor;
     card->now = o->now;
     o->call.samples = &o->samples;
     o->call.attributes = &o->attributes;
@@ -463,8 +463,8 @@ static void operate(void *payload)
 
 static void checked(const ls_op_call *call)
 {
-    emulated *e = (emulated *)call->unit;
-    const int card = number_of(call->unit);
+    emulated *e = (emulated *)call->executor;
+    const int card = number_of(call->executor);
     const char *what = "an operation";
     for (int k = 0; k < LS_MAX_IN; k++)
         expect(card, call->in[k].data, what);
@@ -492,8 +492,8 @@ static const ls_backend *backend_of(ls_dtype dtype)
     return &checking[dtype];
 }
 
-static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
-                          size_t size)
+static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status,
+                              char *why, size_t size)
 {
     (void)callbacks, (void)status, (void)why, (void)size;
     static const char *const names[CARDS] = {"cuda:0", "cuda:1", "cuda:2"};
@@ -501,18 +501,18 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
     e->queue = later_new();
     pthread_mutex_init(&e->lock, NULL);
     e->card.dtype = dtype;
-    e->card.unit = (ls_unit){.type = &type,
-                             .backend = backend_of(dtype),
-                             .name = names[number],
-                             .memory = 1 + number,
-                             .core = -1,
-                             .slice = (size_t)1 << 40,
-                             .strands = LS_MOST_STRANDS,
-                             .message = e->card.message,
-                             .identity = {(unsigned char)(1 + number)}};
+    e->card.executor = (ls_executor){.type = &type,
+                                     .backend = backend_of(dtype),
+                                     .name = names[number],
+                                     .memory = 1 + number,
+                                     .core = -1,
+                                     .slice = (size_t)1 << 40,
+                                     .strands = LS_MOST_STRANDS,
+                                     .message = e->card.message,
+                                     .identity = {(unsigned char)(1 + number)}};
     e->stream = (emulated_stream){number, do_for_stream, emulated_owner, emulated_enter, emulated_leave};
     e->card.line = e->card.stream = (cudaStream_t)(void *)&e->stream;
-    return &e->card.unit;
+    return &e->card.executor;
 }
 
 static int count(char *why, size_t size)

@@ -1,9 +1,9 @@
 /* What an emulated card was handed and has not done yet. It does nothing before somebody waits for it, as late as a
- * card may, so that whoever looks too early sees that nothing is there. One thread at a time, as for the unit. */
+ * card may, so that whoever looks too early sees that nothing is there. One thread at a time, as for the executor. */
 #ifndef TESTS_EMULATED_LATER_H
 #define TESTS_EMULATED_LATER_H
 
-#include "device/unit.h"
+#include "device/executor.h"
 
 typedef struct later later;
 

@@ -12,7 +12,7 @@ static ls_cuda_shape shape_of(const ls_op_call *call, const ls_operand *t)
 
 static ls_card *card_of(const ls_op_call *call)
 {
-    return (ls_card *)call->unit;
+    return (ls_card *)call->executor;
 }
 
 static int half_of(const ls_op_call *call)

@@ -22,9 +22,9 @@ static bool is_lost(cudaError_t error)
 
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why)
 {
-    if (card->unit.status == LS_OK) {
+    if (card->executor.status == LS_OK) {
         snprintf(card->message, sizeof card->message, "%s failed: %s", what, why);
-        card->unit.status = status;
+        card->executor.status = status;
     }
     return false;
 }
@@ -32,7 +32,7 @@ bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char 
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
-        return card->unit.status == LS_OK;
+        return card->executor.status == LS_OK;
     cudaGetLastError(); /* it would be reported again */
     char why[160];
     snprintf(why, sizeof why, "%s%s", is_lost(error) ? "the card is lost: " : "", cudaGetErrorString(error));
@@ -55,9 +55,9 @@ void ls_card_unlock(void)
     pthread_mutex_unlock(&capturing);
 }
 
-ls_card *ls_card_of(ls_unit *unit)
+ls_card *ls_card_of(ls_executor *executor)
 {
-    ls_card *card = (ls_card *)unit;
+    ls_card *card = (ls_card *)executor;
     cudaError_t error = cudaSetDevice(card->number);
     ls_card_good(card, error, "choosing the card");
     return card;
@@ -79,8 +79,8 @@ static cudaError_t ask(const ls_card *card, cudaEvent_t event)
 
 static void say_waiting(const ls_card *card, bool waits)
 {
-    if (card->unit.waits)
-        card->unit.waits(card->unit.waits_user, waits);
+    if (card->executor.waits)
+        card->executor.waits(card->executor.waits_user, waits);
 }
 
 /* Awake for as long as a step may take, as the driver's own waiting is; then a moment is not missed. */
@@ -115,9 +115,9 @@ cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
     return error;
 }
 
-static const char *try_group(ls_unit *unit, double seconds)
+static const char *try_group(ls_executor *executor, double seconds)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     const struct timespec moment = {0, 100000};
     const double end = ls_card_seconds() + seconds;
     const char *failure;
@@ -133,9 +133,9 @@ static const char *try_group(ls_unit *unit, double seconds)
 /* ---- Memory ---- */
 
 /* This and the next are for any thread, and leave the card's status alone. */
-static void *allocate(ls_unit *unit, size_t bytes)
+static void *allocate(ls_executor *executor, size_t bytes)
 {
-    const ls_card *card = (const ls_card *)unit;
+    const ls_card *card = (const ls_card *)executor;
     void *memory = NULL;
     if (cudaSetDevice(card->number) != cudaSuccess || cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
         cudaGetLastError();
@@ -149,47 +149,47 @@ static void *allocate(ls_unit *unit, size_t bytes)
     return NULL;
 }
 
-static void release(ls_unit *unit, void *memory)
+static void release(ls_executor *executor, void *memory)
 {
-    cudaSetDevice(((const ls_card *)unit)->number);
+    cudaSetDevice(((const ls_card *)executor)->number);
     cudaFree(memory); /* waits for what is under way */
     cudaGetLastError();
 }
 
 /* The host's memory is not pinned, and may be changed at once: a driver that reads it where it lies is waited for. */
-static void put(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void put(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(unit);
-    if (bytes && card->unit.status == LS_OK &&
+    ls_card *card = ls_card_in_line(executor);
+    if (bytes && card->executor.status == LS_OK &&
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->line), "a copy to the card"))
         ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
 }
 
-static void get(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void get(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(unit);
-    if (card->unit.status == LS_OK && bytes)
+    ls_card *card = ls_card_in_line(executor);
+    if (card->executor.status == LS_OK && bytes)
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->line),
                      "a copy from the card");
-    if (card->unit.status == LS_OK)
+    if (card->executor.status == LS_OK)
         ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
-    if (card->unit.status != LS_OK)
+    if (card->executor.status != LS_OK)
         memset(to, 0, bytes);
 }
 
-static void zero(ls_unit *unit, void *to, size_t bytes)
+static void zero(ls_executor *executor, void *to, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(unit);
-    if (bytes && card->unit.status == LS_OK)
+    ls_card *card = ls_card_in_line(executor);
+    if (bytes && card->executor.status == LS_OK)
         ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->line), "zeros");
 }
 
 /* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each
  * other. */
-static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void copy(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(unit);
-    if (bytes && card->unit.status == LS_OK)
+    ls_card *card = ls_card_in_line(executor);
+    if (bytes && card->executor.status == LS_OK)
         ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->line), "a copy between cards");
 }
 
@@ -226,9 +226,9 @@ static void open_way(const ls_card *from, const ls_card *to)
 }
 
 /* A card can be asked this again, and may be unable: then copies take the longer way. */
-static void reach(ls_unit *unit, ls_unit *other)
+static void reach(ls_executor *executor, ls_executor *other)
 {
-    const ls_card *card = ls_card_of(unit), *there = (const ls_card *)other;
+    const ls_card *card = ls_card_of(executor), *there = (const ls_card *)other;
     ls_card_lock();
     open_way(card, there);
     open_way(there, card);
@@ -238,52 +238,52 @@ static void reach(ls_unit *unit, ls_unit *other)
 
 /* ---- Sums and updates ---- */
 
-static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
+static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t n)
 {
-    ls_card *card = ls_card_in_line(unit);
-    if (card->unit.status != LS_OK || !n || (terms->n == 1 && terms->at[0] == out))
+    ls_card *card = ls_card_in_line(executor);
+    if (card->executor.status != LS_OK || !n || (terms->n == 1 && terms->at[0] == out))
         return;
     ls_cuda_sum(card->line, terms, out, n);
     ls_card_good(card, cudaPeekAtLastError(), "a sum of gradients");
 }
 
-static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+static bool update(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    ls_card *card = ls_card_in_line(unit);
-    if (card->unit.status == LS_OK && n) {
+    ls_card *card = ls_card_in_line(executor);
+    if (card->executor.status == LS_OK && n) {
         ls_cuda_update(card->line, terms, out, w, moments, n, how, card->broken + card->open);
         ls_card_good(card, cudaPeekAtLastError(), "an update of weights");
     }
     return true; /* `finish` tells */
 }
 
-static void square(ls_unit *unit, const float *x, size_t n, double *sums)
+static void square(ls_executor *executor, const float *x, size_t n, double *sums)
 {
-    ls_card *card = ls_card_in_line(unit);
+    ls_card *card = ls_card_in_line(executor);
     const size_t blocks = (n + LS_SQUARED - 1) / LS_SQUARED;
-    if (blocks > card->n_squares && card->unit.status == LS_OK) {
+    if (blocks > card->n_squares && card->executor.status == LS_OK) {
         cudaFree(card->squares);
         card->squares = NULL;
         card->n_squares = 0;
         if (ls_card_good(card, cudaMalloc((void **)&card->squares, blocks * sizeof *sums), "memory for a norm"))
             card->n_squares = blocks;
     }
-    if (card->unit.status == LS_OK && n) {
+    if (card->executor.status == LS_OK && n) {
         ls_cuda_square(card->line, x, n, card->squares);
         ls_card_good(card, cudaPeekAtLastError(), "the norm of a gradient");
     }
-    get(unit, sums, card->squares, blocks * sizeof *sums);
+    get(executor, sums, card->squares, blocks * sizeof *sums);
 }
 
 /* ---- Opening and closing ---- */
 
-static void close_card(ls_unit *unit)
+static void close_card(ls_executor *executor)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     if (card->line)
         ls_card_await(card, NULL);
-    ls_card_leave(unit, card->unit.status == LS_OK);
+    ls_card_leave(executor, card->executor.status == LS_OK);
     ls_card_close_runs(card);
     ls_card_close_marks(card);
     ls_card_close_convs(card);
@@ -304,35 +304,35 @@ static void close_card(ls_unit *unit)
     free(card);
 }
 
-static const ls_unit_type type = {.allocate = allocate,
-                                  .release = release,
-                                  .put = put,
-                                  .get = get,
-                                  .zero = zero,
-                                  .copy = copy,
-                                  .reach = reach,
-                                  .join = ls_card_join,
-                                  .part = ls_card_leave,
-                                  .begin_group = ls_card_begin_group,
-                                  .send = ls_card_send,
-                                  .receive = ls_card_receive,
-                                  .end_group = ls_card_end_group,
-                                  .try_group = try_group,
-                                  .look = ls_card_look,
-                                  .stage_result = ls_card_stage_result,
-                                  .begin = ls_card_begin,
-                                  .end = ls_card_end,
-                                  .open_strand = ls_card_open_strand,
-                                  .sum = sum,
-                                  .update = update,
-                                  .square = square,
-                                  .finish = ls_card_finish,
-                                  .record = ls_card_record,
-                                  .wait = ls_card_wait,
-                                  .is_done = ls_card_is_done,
-                                  .mark = ls_card_mark,
-                                  .reached = ls_card_reached,
-                                  .close = close_card};
+static const ls_executor_type type = {.allocate = allocate,
+                                      .release = release,
+                                      .put = put,
+                                      .get = get,
+                                      .zero = zero,
+                                      .copy = copy,
+                                      .reach = reach,
+                                      .join = ls_card_join,
+                                      .part = ls_card_leave,
+                                      .begin_group = ls_card_begin_group,
+                                      .send = ls_card_send,
+                                      .receive = ls_card_receive,
+                                      .end_group = ls_card_end_group,
+                                      .try_group = try_group,
+                                      .look = ls_card_look,
+                                      .stage_result = ls_card_stage_result,
+                                      .begin = ls_card_begin,
+                                      .end = ls_card_end,
+                                      .open_strand = ls_card_open_strand,
+                                      .sum = sum,
+                                      .update = update,
+                                      .square = square,
+                                      .finish = ls_card_finish,
+                                      .record = ls_card_record,
+                                      .wait = ls_card_wait,
+                                      .is_done = ls_card_is_done,
+                                      .mark = ls_card_mark,
+                                      .reached = ls_card_reached,
+                                      .close = close_card};
 
 /* cuDNN and cuBLAS of today need these; older cards are left out. */
 static bool is_able(const struct cudaDeviceProp *properties)
@@ -388,7 +388,7 @@ static bool open_card(ls_card *card)
     const char *changed = overriding(card->dtype);
     if (changed)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card", changed);
-    memcpy(card->unit.identity, properties.uuid.bytes, sizeof card->unit.identity);
+    memcpy(card->executor.identity, properties.uuid.bytes, sizeof card->executor.identity);
     return ls_card_open_line(card) &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaMalloc((void **)&card->broken, 2 * sizeof *card->broken), "taking memory") &&
@@ -398,8 +398,8 @@ static bool open_card(ls_card *card)
            open_libraries(card);
 }
 
-static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status, char *why,
-                          size_t size)
+static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status,
+                              char *why, size_t size)
 {
     ls_card *card = calloc(1, sizeof *card);
     if (!card) {
@@ -412,19 +412,19 @@ static ls_unit *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *c
     card->dtype = dtype;
     card->callbacks = *callbacks;
     snprintf(card->name, sizeof card->name, "cuda:%d", number);
-    card->unit = (ls_unit){.type = &type,
-                           .backend = ls_card_backend(dtype),
-                           .name = card->name,
-                           .memory = 1 + number,
-                           .core = -1,
-                           .slice = (size_t)1 << 40,
-                           .strands = LS_MOST_STRANDS,
-                           .message = card->message};
+    card->executor = (ls_executor){.type = &type,
+                                   .backend = ls_card_backend(dtype),
+                                   .name = card->name,
+                                   .memory = 1 + number,
+                                   .core = -1,
+                                   .slice = (size_t)1 << 40,
+                                   .strands = LS_MOST_STRANDS,
+                                   .message = card->message};
     if (open_card(card))
-        return &card->unit;
-    *status = card->unit.status;
+        return &card->executor;
+    *status = card->executor.status;
     snprintf(why, size, "%s", card->message);
-    close_card(&card->unit);
+    close_card(&card->executor);
     return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* A card as a unit: a stream that everything goes through in the order handed in but runs in strands, and what is kept
- * beside it. For this folder.
+/* A card as an executor: a stream that everything goes through in the order handed in but runs in strands, and what is
+ * kept beside it. For this folder.
  *
  * Nothing here calls the library: the plugin stands alone, and says what went wrong in `status` and `message`. */
 #ifndef LS_DEVICE_CUDA_CARD_H
@@ -84,7 +84,7 @@ typedef struct ls_card_kept {
 } ls_card_kept;
 
 typedef struct ls_card {
-    ls_unit unit; /* first */
+    ls_executor executor; /* first */
     char name[16], message[256];
     ls_card_callbacks callbacks;
     int number;
@@ -137,10 +137,10 @@ typedef struct ls_card {
 } ls_card;
 
 /* The card that a call is for, made the thread's current one. */
-ls_card *ls_card_of(ls_unit *unit);
+ls_card *ls_card_of(ls_executor *executor);
 
 /* The same for what is handed in to the line: behind all runs in front of it, and in front of all behind it. */
-ls_card *ls_card_in_line(ls_unit *unit);
+ls_card *ls_card_in_line(ls_executor *executor);
 
 /* Notes what went wrong first; true where nothing did. */
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
@@ -171,20 +171,20 @@ static inline size_t ls_card_number_bytes(const ls_card *card)
 }
 
 /* ---- link.c ---- */
-bool ls_card_join(ls_unit *unit, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
-                  size_t why_size);
-void ls_card_leave(ls_unit *unit, bool good);
-void ls_card_begin_group(ls_unit *unit);
-void ls_card_send(ls_unit *unit, int rank, const void *data, size_t bytes);
-void ls_card_receive(ls_unit *unit, int rank, void *data, size_t bytes);
-void ls_card_end_group(ls_unit *unit);
-void ls_card_look(ls_unit *unit);
+bool ls_card_join(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
+                  char *why, size_t why_size);
+void ls_card_leave(ls_executor *executor, bool good);
+void ls_card_begin_group(ls_executor *executor);
+void ls_card_send(ls_executor *executor, int rank, const void *data, size_t bytes);
+void ls_card_receive(ls_executor *executor, int rank, void *data, size_t bytes);
+void ls_card_end_group(ls_executor *executor);
+void ls_card_look(ls_executor *executor);
 /* The same for this folder: false where a transfer has failed, and with it the card. */
 bool ls_card_look_at_link(ls_card *card);
 
 /* ---- strands.c ---- */
 bool ls_card_open_line(ls_card *card);
-bool ls_card_open_strand(ls_unit *unit, int strand, size_t bytes);
+bool ls_card_open_strand(ls_executor *executor, int strand, size_t bytes);
 /* What operations are handed in goes to that strand from here on, until it is left. False after a failure. */
 bool ls_card_enter_strand(ls_card *card, int strand);
 void ls_card_leave_strand(ls_card *card);
@@ -195,19 +195,19 @@ void ls_card_close_strands(ls_card *card);
 bool ls_card_take_libraries(ls_card *card, int strand);
 
 /* ---- run.c ---- */
-bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);
-void ls_card_end(ls_unit *unit);
-float *ls_card_stage_result(ls_unit *unit, float *host, size_t n);
-bool ls_card_finish(ls_unit *unit);
-void ls_card_record(ls_unit *unit, bool *finite);
-void ls_card_wait(ls_unit *unit);
-bool ls_card_is_done(ls_unit *unit);
+bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there);
+void ls_card_end(ls_executor *executor);
+float *ls_card_stage_result(ls_executor *executor, float *host, size_t n);
+bool ls_card_finish(ls_executor *executor);
+void ls_card_record(ls_executor *executor, bool *finite);
+void ls_card_wait(ls_executor *executor);
+bool ls_card_is_done(ls_executor *executor);
 bool ls_card_open_runs(ls_card *card);
 void ls_card_close_runs(ls_card *card);
 
 /* ---- marks.c ---- */
-int ls_card_mark(ls_unit *unit);
-double ls_card_reached(ls_unit *unit, int mark);
+int ls_card_mark(ls_executor *executor);
+double ls_card_reached(ls_executor *executor, int mark);
 void ls_card_end_marks(ls_card *card); /* waits for the card where there are any */
 void ls_card_close_marks(ls_card *card);
 

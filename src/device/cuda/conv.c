@@ -279,7 +279,7 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
                                             CONFIGS, &n, configs);
     for (int wanted = wants_tensor_cores(made, card->dtype); wanted >= 0 && !plan; wanted--)
         for (int64_t i = 0;
-             m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->unit.status == LS_OK; i++) {
+             m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->executor.status == LS_OK; i++) {
             const character of = character_of(configs[i], made);
             if (of.same && !of.late && (of.exact || card->dtype != LS_F32) && (of.tensors || !wanted))
                 plan = plan_of(card, configs[i], &made->bytes);

@@ -7,7 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-#include "device/unit.h"
+#include "device/executor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -175,7 +175,7 @@ void ls_cuda_product_weight(cudaStream_t stream, float *dw, const float *x, cons
 
 /* ---- flat.cu ---- */
 void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t n);
-/* Sums of the squares of LS_SQUARED floats each, see ls_unit_type; all of the card's. */
+/* Sums of the squares of LS_SQUARED floats each, see ls_executor_type; all of the card's. */
 void ls_cuda_square(cudaStream_t stream, const float *x, size_t n, double *sums);
 /* *broken, the card's, becomes 1 where a new number is not finite. */
 void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,

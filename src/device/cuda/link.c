@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 
-bool ls_card_join(ls_unit *unit, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
-                  size_t why_size)
+bool ls_card_join(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
+                  char *why, size_t why_size)
 {
-    ls_card *card = ls_card_of(unit);
-    if (card->unit.status != LS_OK) {
+    ls_card *card = ls_card_of(executor);
+    if (card->executor.status != LS_OK) {
         snprintf(why, why_size, "%s", card->message);
         return false;
     }
@@ -22,18 +22,18 @@ bool ls_card_join(ls_unit *unit, const ls_links *links, const ls_link_name *name
     return card->link != NULL;
 }
 
-void ls_card_leave(ls_unit *unit, bool good)
+void ls_card_leave(ls_executor *executor, bool good)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     if (card->link)
         card->links->part(card->link, good);
     card->link = NULL;
     card->own_is_there = false;
 }
 
-void ls_card_begin_group(ls_unit *unit)
+void ls_card_begin_group(ls_executor *executor)
 {
-    ls_card *card = ls_card_in_line(unit);
+    ls_card *card = ls_card_in_line(executor);
     if (!card->link)
         return;
     if (!card->own_is_there)
@@ -41,36 +41,36 @@ void ls_card_begin_group(ls_unit *unit)
     card->links->begin(card->link);
 }
 
-void ls_card_send(ls_unit *unit, int rank, const void *data, size_t bytes)
+void ls_card_send(ls_executor *executor, int rank, const void *data, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
-    if (card->unit.status == LS_OK)
+    ls_card *card = ls_card_of(executor);
+    if (card->executor.status == LS_OK)
         card->links->send(card->link, rank, data, bytes);
 }
 
-void ls_card_receive(ls_unit *unit, int rank, void *data, size_t bytes)
+void ls_card_receive(ls_executor *executor, int rank, void *data, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
-    if (card->unit.status == LS_OK)
+    ls_card *card = ls_card_of(executor);
+    if (card->executor.status == LS_OK)
         card->links->receive(card->link, rank, data, bytes);
 }
 
-void ls_card_end_group(ls_unit *unit)
+void ls_card_end_group(ls_executor *executor)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     if (card->link && !card->links->end(card->link))
         ls_card_look_at_link(card);
 }
 
-void ls_card_look(ls_unit *unit)
+void ls_card_look(ls_executor *executor)
 {
-    ls_card_look_at_link(ls_card_of(unit));
+    ls_card_look_at_link(ls_card_of(executor));
 }
 
 bool ls_card_look_at_link(ls_card *card)
 {
     /* Until all have connected, whoever connects looks for himself, and there is another way. */
-    const char *failure = card->link && card->unit.connected ? card->links->failure(card->link) : NULL;
+    const char *failure = card->link && card->executor.connected ? card->links->failure(card->link) : NULL;
     if (!failure)
         return true;
     ls_card_fail(card, LS_IO, "a transfer between ranks' cards", failure);

@@ -9,7 +9,7 @@ static cudaEvent_t next_event(ls_card *card)
 {
     if (!card->marks)
         card->marks = calloc(LS_MOST_MARKS + 1, sizeof *card->marks);
-    if (!card->marks || card->unit.status != LS_OK)
+    if (!card->marks || card->executor.status != LS_OK)
         return NULL;
     if (card->n_marks == card->n_made &&
         ls_card_good(card, cudaEventCreate(&card->marks[card->n_made]), "making an event"))
@@ -17,9 +17,9 @@ static cudaEvent_t next_event(ls_card *card)
     return card->n_marks < card->n_made ? card->marks[card->n_marks] : NULL;
 }
 
-int ls_card_mark(ls_unit *unit)
+int ls_card_mark(ls_executor *executor)
 {
-    ls_card *card = ls_card_in_line(unit);
+    ls_card *card = ls_card_in_line(executor);
     cudaEvent_t event = card->n_marks < LS_MOST_MARKS ? next_event(card) : NULL;
     card->last = NULL;
     if (!event || !ls_card_good(card, cudaEventRecord(event, card->line), "an event"))
@@ -37,9 +37,9 @@ void ls_card_end_marks(ls_card *card)
     card->n_marks = 0;
 }
 
-double ls_card_reached(ls_unit *unit, int mark)
+double ls_card_reached(ls_executor *executor, int mark)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     float before = 0; /* milliseconds */
     if (card->last)
         ls_card_good(card, cudaEventElapsedTime(&before, card->marks[mark], card->last), "reading an event");

@@ -6,14 +6,14 @@
 
 /* ---- Results ---- */
 
-float *ls_card_stage_result(ls_unit *unit, float *host, size_t n)
+float *ls_card_stage_result(ls_executor *executor, float *host, size_t n)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     if (card->n_lent == LS_CARD_STAGED) {
         ls_card_fail(card, LS_INTERNAL, "lending memory", "a run has too many results");
         return NULL;
     }
-    ls_card_staged *staged = &card->strands[unit->strand].staged[card->n_lent++];
+    ls_card_staged *staged = &card->strands[executor->strand].staged[card->n_lent++];
     if (n > staged->capacity || !staged->device) {
         ls_card_await(card, NULL);
         cudaFree(staged->device);
@@ -45,7 +45,7 @@ static void deliver(ls_card_results *results, bool good)
 /* Waits for everything. */
 static void bring_home(ls_card *card)
 {
-    ls_card_wait(&card->unit);
+    ls_card_wait(&card->executor);
     deliver(&card->results[card->open], ls_card_good(card, ls_card_await(card, NULL), "waiting for the card"));
 }
 
@@ -74,7 +74,7 @@ static float *pinned_room(ls_card *card, size_t n)
 static void send_results(ls_card *card)
 {
     ls_card_results *results = &card->results[card->open];
-    for (int i = 0; i < card->n_lent && card->unit.status == LS_OK; i++) {
+    for (int i = 0; i < card->n_lent && card->executor.status == LS_OK; i++) {
         const ls_card_staged *staged = &card->strands[card->strand].staged[i];
         if (!staged->n)
             continue;
@@ -91,7 +91,7 @@ static void send_results(ls_card *card)
 /* Has the card say whether an update of the open results made a number that is not finite. */
 static void ask_finite(ls_card *card)
 {
-    if (card->unit.status == LS_OK)
+    if (card->executor.status == LS_OK)
         ls_card_good(card,
                      cudaMemcpyAsync(card->results[card->open].broken, card->broken + card->open, sizeof *card->broken,
                                      cudaMemcpyDeviceToHost, card->line),
@@ -101,7 +101,7 @@ static void ask_finite(ls_card *card)
 /* What it said; its own note is taken back. */
 static bool was_finite(ls_card *card, int number)
 {
-    if (card->unit.status != LS_OK)
+    if (card->executor.status != LS_OK)
         return true; /* that is said otherwise */
     const bool finite = *card->results[number].broken == 0;
     if (!finite)
@@ -110,29 +110,29 @@ static bool was_finite(ls_card *card, int number)
     return finite;
 }
 
-bool ls_card_finish(ls_unit *unit)
+bool ls_card_finish(ls_executor *executor)
 {
-    ls_card *card = ls_card_in_line(unit);
+    ls_card *card = ls_card_in_line(executor);
     ask_finite(card);
     ls_card_end_marks(card);
     bring_home(card);
     return was_finite(card, card->open);
 }
 
-void ls_card_record(ls_unit *unit, bool *finite)
+void ls_card_record(ls_executor *executor, bool *finite)
 {
-    ls_card *card = ls_card_in_line(unit);
-    ls_card_wait(unit);
+    ls_card *card = ls_card_in_line(executor);
+    ls_card_wait(executor);
     ask_finite(card);
-    if (card->unit.status == LS_OK)
+    if (card->executor.status == LS_OK)
         ls_card_good(card, cudaEventRecord(card->recorded, card->line), "an event");
     card->recorded_finite = finite;
     card->open = 1 - card->open;
 }
 
-void ls_card_wait(ls_unit *unit)
+void ls_card_wait(ls_executor *executor)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     const int recorded = 1 - card->open;
     if (!card->recorded_finite)
         return;
@@ -142,9 +142,9 @@ void ls_card_wait(ls_unit *unit)
 }
 
 /* What failed is done: `wait` says so. */
-bool ls_card_is_done(ls_unit *unit)
+bool ls_card_is_done(ls_executor *executor)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     const bool done = !card->recorded_finite || cudaEventQuery(card->recorded) != cudaErrorNotReady;
     if (!done)
         cudaGetLastError(); /* that was no error, but would be reported as one */
@@ -303,7 +303,7 @@ static ls_card_kept *place_to_keep(ls_card *card)
 static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *there, bool *first)
 {
     *first = false;
-    if (card->unit.plain || card->unit.gpu_trace || form->passing)
+    if (card->executor.plain || card->executor.gpu_trace || form->passing)
         return NULL;
     for (int k = 0; k < LS_MAX_INPUTS; k++)
         if (there->rows[k]) /* these lie elsewhere each time */
@@ -323,15 +323,15 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
     return kept;
 }
 
-bool ls_card_begin(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there)
+bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     bool first = false;
     card->capturing = NULL;
-    if (card->unit.status != LS_OK || !reserve(card, samples->count))
+    if (card->executor.status != LS_OK || !reserve(card, samples->count))
         return true; /* nothing is handed in any more */
     there->images = resident(card, samples);
-    if (!ls_card_enter_strand(card, unit->strand) || !send_samples(card, samples))
+    if (!ls_card_enter_strand(card, executor->strand) || !send_samples(card, samples))
         return true;
     unsigned char *const at = samples_there(card);
     there->index = (const uint32_t *)(const void *)at;
@@ -368,9 +368,9 @@ static void end_capture(ls_card *card)
         cudaGraphDestroy(graph);
 }
 
-void ls_card_end(ls_unit *unit)
+void ls_card_end(ls_executor *executor)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     if (card->capturing)
         end_capture(card);
     ls_card_good(card, cudaPeekAtLastError(), "a kernel");

@@ -3,9 +3,9 @@
  * what was done. */
 #include "device/cuda/card.h"
 
-ls_card *ls_card_in_line(ls_unit *unit)
+ls_card *ls_card_in_line(ls_executor *executor)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     ls_card_line_up(card);
     return card;
 }
@@ -57,13 +57,13 @@ bool ls_card_open_line(ls_card *card)
 }
 
 /* Three quarters of what is free stay so: images, a larger evaluation and other programs come after. */
-bool ls_card_open_strand(ls_unit *unit, int number, size_t bytes)
+bool ls_card_open_strand(ls_executor *executor, int number, size_t bytes)
 {
-    ls_card *card = ls_card_of(unit);
+    ls_card *card = ls_card_of(executor);
     ls_card_strand *strand = &card->strands[number];
     size_t spare = 0, all = 0;
     const size_t more = bytes + (strand->stream ? 0 : LS_CARD_BLAS);
-    if (card->unit.status != LS_OK)
+    if (card->executor.status != LS_OK)
         return false;
     cudaError_t error = more ? cudaMemGetInfo(&spare, &all) : cudaSuccess;
     if (error == cudaSuccess && more > spare / 4)
@@ -85,7 +85,7 @@ static bool wait_for_line(ls_card *card, ls_card_strand *strand)
     if (strand->turn != card->turn &&
         ls_card_good(card, cudaStreamWaitEvent(strand->stream, card->turned, 0), "waiting for the card's turn"))
         strand->turn = card->turn;
-    return card->unit.status == LS_OK;
+    return card->executor.status == LS_OK;
 }
 
 /* The libraries' handles have a stream, and cuBLAS's a workspace, which it forgets with the stream. Each strand has its

@@ -1,11 +1,11 @@
-/* A place that computes, a core of the CPU or a card: its memory, and what can be done there. What a unit is handed
- * happens in the order handed in. A core has done it when the call returns; a card does it later, and the host may look
- * at nothing of it before `finish`. Whoever uses units is written for the card, and loses nothing on a core. Runs of
- * plans alone may happen beside one another, each in a *strand*: see `strand`.
+/* A place that computes, a core of the CPU or a card: its memory, and what can be done there. What an executor is
+ * handed happens in the order handed in. A core has done it when the call returns; a card does it later, and the host
+ * may look at nothing of it before `finish`. Whoever uses executors is written for the card, and loses nothing on a
+ * core. Runs of plans alone may happen beside one another, each in a *strand*: see `strand`.
  *
- * One thread at a time uses a unit. */
-#ifndef LS_DEVICE_UNIT_H
-#define LS_DEVICE_UNIT_H
+ * One thread at a time uses an executor. */
+#ifndef LS_DEVICE_EXECUTOR_H
+#define LS_DEVICE_EXECUTOR_H
 
 #include "base/context.h"
 #include "device/backend.h"
@@ -30,86 +30,87 @@ typedef struct ls_form {
     const void *at[LS_FORM_PLACES], *scratch;
 } ls_form;
 
-typedef struct ls_unit ls_unit;
-typedef struct ls_unit_type {
+typedef struct ls_executor ls_executor;
+typedef struct ls_executor_type {
     /* Zeroed memory, aligned to 64 bytes; NULL where there is none. These two may be called by any thread at any
      * time. */
-    void *(*allocate)(ls_unit *unit, size_t bytes);
-    void (*release)(ls_unit *unit, void *memory);
-    /* From the host's memory to the unit's and back. What was put may be changed at once; what was gotten is there at
-     * once. */
-    void (*put)(ls_unit *unit, void *to, const void *from, size_t bytes);
-    void (*get)(ls_unit *unit, void *to, const void *from, size_t bytes);
-    void (*zero)(ls_unit *unit, void *to, size_t bytes); /* of the unit's memory */
+    void *(*allocate)(ls_executor *executor, size_t bytes);
+    void (*release)(ls_executor *executor, void *memory);
+    /* From the host's memory to the executor's and back. What was put may be changed at once; what was gotten is there
+     * at once. */
+    void (*put)(ls_executor *executor, void *to, const void *from, size_t bytes);
+    void (*get)(ls_executor *executor, void *to, const void *from, size_t bytes);
+    void (*zero)(ls_executor *executor, void *to, size_t bytes); /* of the executor's memory */
 
-    /* Between the memories of this unit and of another of its type, which has finished what writes or reads there; done
-     * in the order handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one memory. */
-    void (*copy)(ls_unit *unit, void *to, const void *from, size_t bytes);
-    void (*reach)(ls_unit *unit, ls_unit *other);
+    /* Between the memories of this executor and of another of its type, which has finished what writes or reads there;
+     * done in the order handed in. `reach`: that is to be done by the shortest way. Both NULL where there is one
+     * memory. */
+    void (*copy)(ls_executor *executor, void *to, const void *from, size_t bytes);
+    void (*reach)(ls_executor *executor, ls_executor *other);
 
-    /* Joins units of several ranks, one of each, whose `identity` differ; each waits for the others. False, and nothing
-     * has changed, where that cannot be done, with why. The transfers between their memories come in groups, see
-     * link.h, and in each unit in the order handed in, beside its other work. NULL: never. */
-    bool (*join)(ls_unit *unit, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
+    /* Joins executors of several ranks, one of each, whose `identity` differ; each waits for the others. False, and
+     * nothing has changed, where that cannot be done, with why. The transfers between their memories come in groups,
+     * see link.h, and in each executor in the order handed in, beside its other work. NULL: never. */
+    bool (*join)(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
                  size_t why_size);
-    void (*part)(ls_unit *unit,
+    void (*part)(ls_executor *executor,
                  bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
-    void (*begin_group)(ls_unit *unit);
-    void (*send)(ls_unit *unit, int rank, const void *data, size_t bytes);
-    void (*receive)(ls_unit *unit, int rank, void *data, size_t bytes);
-    void (*end_group)(ls_unit *unit);
+    void (*begin_group)(ls_executor *executor);
+    void (*send)(ls_executor *executor, int rank, const void *data, size_t bytes);
+    void (*receive)(ls_executor *executor, int rank, void *data, size_t bytes);
+    void (*end_group)(ls_executor *executor);
     /* Waits for transfers of one that has been connected just now, at most so many seconds. What comes of it is no
-     * failure of the unit: NULL, or why they are not done. */
-    const char *(*try_group)(ls_unit *unit, double seconds);
-    void (*look)(ls_unit *unit); /* fails the unit where a transfer has failed; does not wait */
+     * failure of the executor: NULL, or why they are not done. */
+    const char *(*try_group)(ls_executor *executor, double seconds);
+    void (*look)(ls_executor *executor); /* fails the executor where a transfer has failed; does not wait */
 
     /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan
      * that they are of has to come, and nobody may free or use them. */
-    float *(*stage_result)(ls_unit *unit, float *host, size_t n);
+    float *(*stage_result)(ls_executor *executor, float *host, size_t n);
     /* Begins a run of a plan. True: one of this form was kept, and has been handed in again, with these samples. False:
      * the operations are to be handed in now, with `there` as the samples. `end` ends it in both cases. `begin` is NULL
      * where samples are read as they are, and nothing is kept. */
-    bool (*begin)(ls_unit *unit, const ls_form *form, const ls_samples *samples, ls_samples *there);
-    void (*end)(ls_unit *unit);
+    bool (*begin)(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there);
+    void (*end)(ls_executor *executor);
     /* Has a strand, from 1 to `strands`, ready for runs that take so many bytes of memory which are not allocated yet.
      * False where there is not enough of it, or would not be left enough for others; nothing is wrong then. NULL where
      * there are no strands. */
-    bool (*open_strand)(ls_unit *unit, int strand, size_t bytes);
+    bool (*open_strand)(ls_executor *executor, int strand, size_t bytes);
 
     /* n floats of the sum. `out` may be one of the vectors. */
-    void (*sum)(ls_unit *unit, const ls_terms *terms, float *out, size_t n);
+    void (*sum)(ls_executor *executor, const ls_terms *terms, float *out, size_t n);
     /* The sum as the gradient of an update, see ls_update; `moments` are those of its first weight, NULL where
      * none are kept. False: a new number is not finite; it may be `finish` that tells. */
-    bool (*update)(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+    bool (*update)(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how);
 
     /* To the host's memory: the squares of LS_SQUARED floats at a time, in double, added one after another, from the
      * first to the last; (n + LS_SQUARED - 1) / LS_SQUARED sums. Waits. */
-    void (*square)(ls_unit *unit, const float *x, size_t n, double *sums);
+    void (*square)(ls_executor *executor, const float *x, size_t n, double *sums);
 
     /* Waits until everything is done. False where an update since the last time made a number that is not finite, and
      * `update` has not said so. */
-    bool (*finish)(ls_unit *unit);
+    bool (*finish)(ls_executor *executor);
     /* Ends a piece of work, whose results `wait` waits for, and for nothing that was handed in behind it. *finite
      * becomes what `finish` would have returned, at `wait`, or earlier where the next `record` or `finish` comes first.
      * NULL: work is done when the call returns. */
-    void (*record)(ls_unit *unit, bool *finite);
-    void (*wait)(ls_unit *unit);
-    bool (*is_done)(ls_unit *unit); /* whether `wait` would not wait */
+    void (*record)(ls_executor *executor, bool *finite);
+    void (*wait)(ls_executor *executor);
+    bool (*is_done)(ls_executor *executor); /* whether `wait` would not wait */
     /* Hands in a mark and returns its number, from 0 behind each `finish`; -1 where there are LS_MOST_MARKS. `reached`,
-     * between `finish` and the next mark, says when the unit came to it, by ls_seconds. NULL: work is done when the
+     * between `finish` and the next mark, says when the executor came to it, by ls_seconds. NULL: work is done when the
      * call returns. */
-    int (*mark)(ls_unit *unit);
-    double (*reached)(ls_unit *unit, int mark);
-    void (*close)(ls_unit *unit);
-} ls_unit_type;
+    int (*mark)(ls_executor *executor);
+    double (*reached)(ls_executor *executor, int mark);
+    void (*close)(ls_executor *executor);
+} ls_executor_type;
 
-struct ls_unit {
-    const ls_unit_type *type;
+struct ls_executor {
+    const ls_executor_type *type;
     const ls_backend *backend;
     ls_context *context;
     const char *name; /* "cpu:0", "cuda:0" */
-    int memory;       /* units of equal numbers compute in one memory; 0 is the host's */
+    int memory;       /* executors of equal numbers compute in one memory; 0 is the host's */
     int core;         /* that its threads are to be pinned to; -1: none */
     size_t slice;     /* floats that are summed and updated at once, by one thread */
     size_t held;      /* bytes of the host's memory that it takes for itself */
@@ -124,21 +125,21 @@ struct ls_unit {
     /* Of a connected one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;
-    struct ls_gpu_trace *gpu_trace; /* gpu_trace.h; while there is one no run is kept. NULL: nobody measures */
-    void (*traced)(ls_unit *unit);  /* while there is a trace: the unit has finished */
-    ls_status status;               /* what went wrong there, and stays so */
+    struct ls_gpu_trace *gpu_trace;        /* gpu_trace.h; while there is one no run is kept. NULL: nobody measures */
+    void (*traced)(ls_executor *executor); /* while there is a trace: the executor has finished */
+    ls_status status;                      /* what went wrong there, and stays so */
     const char *message;
 };
 
 /* Opened by open.h. */
-void ls_unit_close(ls_unit *unit); /* NULL is fine */
+void ls_executor_close(ls_executor *executor); /* NULL is fine */
 
-/* As ls_alloc, in the unit's memory. */
-void *ls_unit_alloc(ls_unit *unit, size_t count, size_t size, const char *what);
-void ls_unit_release(ls_unit *unit, void *memory); /* NULL is fine */
+/* As ls_alloc, in the executor's memory. */
+void *ls_executor_alloc(ls_executor *executor, size_t count, size_t size, const char *what);
+void ls_executor_release(ls_executor *executor, void *memory); /* NULL is fine */
 
 /* Waits, and raises what went wrong. *finite (may be NULL) becomes false where an update made a number that is not. */
-ls_status ls_unit_finish(ls_unit *unit, bool *finite);
-ls_status ls_unit_check(const ls_unit *unit); /* raises what is known to have gone wrong */
+ls_status ls_executor_finish(ls_executor *executor, bool *finite);
+ls_status ls_executor_check(const ls_executor *executor); /* raises what is known to have gone wrong */
 
 #endif

@@ -1,4 +1,4 @@
-#include "device/cpu/unit.h"
+#include "device/cpu/executor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,41 +16,41 @@ enum {
 };
 
 typedef struct cpu_unit {
-    ls_unit unit;
+    ls_executor executor;
     float *sums; /* [LS_TERMS_DEPTH][BLOCK], FLOATS in all */
     char name[16];
 } cpu_unit;
 
-static void *allocate(ls_unit *unit, size_t bytes)
+static void *allocate(ls_executor *executor, size_t bytes)
 {
-    const ls_allocator *allocator = &unit->context->allocator;
+    const ls_allocator *allocator = &executor->context->allocator;
     size_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
     void *memory = bytes > PTRDIFF_MAX - ALIGNMENT ? NULL : allocator->allocate(rounded, ALIGNMENT, allocator->user);
     return memory ? memset(memory, 0, rounded) : NULL;
 }
 
-static void release(ls_unit *unit, void *memory)
+static void release(ls_executor *executor, void *memory)
 {
-    ls_release(unit->context, memory);
+    ls_release(executor->context, memory);
 }
 
 /* A network's values have one place only where the host computes: copying them is copying to themselves. */
-static void copy(ls_unit *unit, void *to, const void *from, size_t bytes)
+static void copy(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    (void)unit;
+    (void)executor;
     if (to != from && bytes)
         memcpy(to, from, bytes);
 }
 
-static void zero(ls_unit *unit, void *to, size_t bytes)
+static void zero(ls_executor *executor, void *to, size_t bytes)
 {
-    (void)unit;
+    (void)executor;
     memset(to, 0, bytes);
 }
 
-static float *stage_result(ls_unit *unit, float *host, size_t n)
+static float *stage_result(ls_executor *executor, float *host, size_t n)
 {
-    (void)unit;
+    (void)executor;
     (void)n;
     return host;
 }
@@ -81,39 +81,39 @@ static const float *sum_block(cpu_unit *u, const ls_terms *terms, size_t at, flo
         }
         depth--;
         float *to = i == terms->n - 1 ? out : u->sums + (size_t)(depth - 1) * BLOCK;
-        u->unit.backend->add(to, stack[depth - 1], stack[depth], n);
+        u->executor.backend->add(to, stack[depth - 1], stack[depth], n);
         stack[depth - 1] = to;
     }
     return stack[0];
 }
 
-static void sum(ls_unit *unit, const ls_terms *terms, float *out, size_t n)
+static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t n)
 {
     for (size_t at = 0; at < n; at += BLOCK) {
         const size_t floats = block(at, n), next = at + floats;
         ask(terms, next, block(next, n));
-        copy(unit, out + at, sum_block((cpu_unit *)unit, terms, at, out + at, floats), floats * sizeof *out);
+        copy(executor, out + at, sum_block((cpu_unit *)executor, terms, at, out + at, floats), floats * sizeof *out);
     }
 }
 
-static bool update(ls_unit *unit, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
+static bool update(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    cpu_unit *u = (cpu_unit *)unit;
+    cpu_unit *u = (cpu_unit *)executor;
     bool finite = true;
     for (size_t at = 0; at < n; at += BLOCK) {
         const size_t floats = block(at, n), next = at + floats;
         ask(terms, next, block(next, n));
         const float *g = sum_block(u, terms, at, u->sums, floats);
         finite &=
-            ls_backend_update(unit->backend, out + at, w + at, moments ? moments + at : NULL, g, floats, how) != 0;
+            ls_backend_update(executor->backend, out + at, w + at, moments ? moments + at : NULL, g, floats, how) != 0;
     }
     return finite;
 }
 
-static void square(ls_unit *unit, const float *x, size_t n, double *sums)
+static void square(ls_executor *executor, const float *x, size_t n, double *sums)
 {
-    (void)unit;
+    (void)executor;
     for (size_t at = 0; at < n; at += LS_SQUARED) {
         const size_t end = n - at < LS_SQUARED ? n : at + LS_SQUARED;
         double sum = 0;
@@ -123,32 +123,32 @@ static void square(ls_unit *unit, const float *x, size_t n, double *sums)
     }
 }
 
-static bool finish(ls_unit *unit)
+static bool finish(ls_executor *executor)
 {
-    (void)unit;
+    (void)executor;
     return true;
 }
 
-static void close_unit(ls_unit *unit)
+static void close_unit(ls_executor *executor)
 {
-    cpu_unit *u = (cpu_unit *)unit;
-    ls_release(unit->context, u->sums);
-    ls_release(unit->context, u);
+    cpu_unit *u = (cpu_unit *)executor;
+    ls_release(executor->context, u->sums);
+    ls_release(executor->context, u);
 }
 
-static const ls_unit_type type = {.allocate = allocate,
-                                  .release = release,
-                                  .put = copy,
-                                  .get = copy,
-                                  .zero = zero,
-                                  .stage_result = stage_result,
-                                  .sum = sum,
-                                  .update = update,
-                                  .square = square,
-                                  .finish = finish,
-                                  .close = close_unit};
+static const ls_executor_type type = {.allocate = allocate,
+                                      .release = release,
+                                      .put = copy,
+                                      .get = copy,
+                                      .zero = zero,
+                                      .stage_result = stage_result,
+                                      .sum = sum,
+                                      .update = update,
+                                      .square = square,
+                                      .finish = finish,
+                                      .close = close_unit};
 
-ls_unit *ls_cpu_unit_open(ls_context *context, ls_isa isa, int core)
+ls_executor *ls_cpu_unit_open(ls_context *context, ls_isa isa, int core)
 {
     cpu_unit *u = ls_alloc(context, 1, sizeof *u, "a core");
     float *sums = u ? ls_alloc(context, FLOATS, sizeof *sums, "a core's sums") : NULL;
@@ -158,12 +158,12 @@ ls_unit *ls_cpu_unit_open(ls_context *context, ls_isa isa, int core)
     }
     snprintf(u->name, sizeof u->name, "cpu:%d", core);
     u->sums = sums;
-    u->unit = (ls_unit){.type = &type,
-                        .backend = ls_cpu_backend(isa),
-                        .context = context,
-                        .name = u->name,
-                        .core = core,
-                        .slice = SLICE,
-                        .held = FLOATS * sizeof *sums};
-    return &u->unit;
+    u->executor = (ls_executor){.type = &type,
+                                .backend = ls_cpu_backend(isa),
+                                .context = context,
+                                .name = u->name,
+                                .core = core,
+                                .slice = SLICE,
+                                .held = FLOATS * sizeof *sums};
+    return &u->executor;
 }

@@ -1,0 +1,41 @@
+#include "device/executor.h"
+
+void ls_executor_close(ls_executor *executor)
+{
+    if (executor)
+        executor->type->close(executor);
+}
+
+void *ls_executor_alloc(ls_executor *executor, size_t count, size_t size, const char *what)
+{
+    size_t bytes;
+    void *memory = NULL;
+    if (!__builtin_mul_overflow(count, size, &bytes))
+        memory = executor->type->allocate(executor, bytes);
+    if (!memory)
+        ls_raise(executor->context, LS_OUT_OF_MEMORY, "no memory for %s (%zu x %zu bytes) on %s", what, count, size,
+                 executor->name);
+    return memory;
+}
+
+void ls_executor_release(ls_executor *executor, void *memory)
+{
+    if (memory)
+        executor->type->release(executor, memory);
+}
+
+ls_status ls_executor_check(const ls_executor *executor)
+{
+    if (executor->status == LS_OK)
+        return LS_OK;
+    return ls_raise(executor->context, executor->status, "%s: %s", executor->name, executor->message);
+}
+
+ls_status ls_executor_finish(ls_executor *executor, bool *finite)
+{
+    if (!executor->type->finish(executor) && finite)
+        *finite = false;
+    if (executor->gpu_trace)
+        executor->traced(executor);
+    return ls_executor_check(executor);
+}
