@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "device/cards.h"
-#include "exec/core.h"
+#include "exec/turn.h"
 #include "model/network.h"
 #include "training.h"
 
@@ -386,7 +386,7 @@ static void numbers_are_lost_by_name(void **state)
 
 static ls_executor *unit_of(ls_session *s, ls_device device)
 {
-    return ls_core_of(s, device)->executor;
+    return ls_turn_of(s, device)->executor;
 }
 
 /* After a card has failed everything that it has to do fails by its name, for good; other devices go on. */
@@ -501,7 +501,7 @@ static void nothing_is_allocated_while_running(void **state)
            replicas[2] = {replica_on(&initial, devices.at[0]), replica_on(&initial, devices.at[1])};
     long before = 0;
     uint64_t arrays = 0;
-    const ls_core *core = ls_core_of(s, devices.at[0]);
+    const ls_turn *core = ls_turn_of(s, devices.at[0]);
     for (int epoch = 0; epoch < 12; epoch++) {
         for (ls_batch b; ls_next(data, &b); ls_wait(s))
             train_batch(b, replicas, devices);

@@ -98,7 +98,7 @@ static result train(how h)
     ls_data *data = images(s, BATCH);
     ls_module *net = network_of(s, h.model);
     ls_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
-    for (ls_core *core = s->cores; core; core = core->next_core)
+    for (ls_turn *core = s->turns; core; core = core->next_turn)
         core->executor->plain = h.plain;
     s->fault_user = &h.lost;
     s->fault = h.lost ? fails : NULL;

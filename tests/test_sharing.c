@@ -35,7 +35,7 @@ static const ls_backend with_parts = {.parts = parts}, without = {.parts = NULL}
 static ls_executor core_unit = {.backend = &with_parts}, card_unit = {.backend = &without};
 static ls_team team;
 static ls_sharing sharings[WORKERS];
-static ls_core cores[WORKERS];
+static ls_turn cores[WORKERS];
 static char scratch[WORKERS];
 static atomic_bool ended;
 
@@ -55,7 +55,7 @@ static void make_team(int n_cores)
     memset(&team, 0, sizeof team);
     memset(sharings, 0, sizeof sharings);
     for (int i = 0; i < WORKERS; i++) {
-        cores[i] = (ls_core){.executor = &core_unit, .rooms = {{.scratch = &scratch[i]}}};
+        cores[i] = (ls_turn){.executor = &core_unit, .rooms = {{.scratch = &scratch[i]}}};
         ls_sharing_join(&sharings[i], &team, &cores[i % n_cores]);
     }
     atomic_store(&ended, false);

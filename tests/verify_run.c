@@ -52,11 +52,11 @@ static float *number_of(const verify_member *m, const ls_flat *flat, const ls_bi
 }
 
 /* In place of the library's. What is compared is computed by a call that does not tell when a bucket is whole. */
-bool __real_ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+bool __real_ls_feed_run(const ls_feed *feed, int j, ls_turn *core, ls_bindings *bindings, uint64_t step,
                         void (*whole)(void *user, int bucket), void *user);
-bool __wrap_ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+bool __wrap_ls_feed_run(const ls_feed *feed, int j, ls_turn *core, ls_bindings *bindings, uint64_t step,
                         void (*whole)(void *user, int bucket), void *user);
-bool __wrap_ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+bool __wrap_ls_feed_run(const ls_feed *feed, int j, ls_turn *core, ls_bindings *bindings, uint64_t step,
                         void (*whole)(void *user, int bucket), void *user)
 {
     bool good = __real_ls_feed_run(feed, j, core, bindings, step, whole, user);

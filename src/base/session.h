@@ -27,7 +27,7 @@ struct ls_session {
     struct ls_recording *recording; /* the forward being recorded, NULL between recordings (graph/record.h) */
     struct ls_tensors *tensors;     /* handles, scopes and arrays (graph/tensor.h) */
     struct kept_custom *customs;    /* the user's own operations (graph/record_elementwise.c) */
-    struct ls_core *cores;          /* where devices compute (exec/core.h) */
+    struct ls_turn *turns;          /* where devices compute (exec/turn.h) */
     struct ls_streams *streams;     /* what the devices have been handed (exec/stream.h) */
     struct ls_trace *trace;         /* of the computation being handed in (graph/lower.h) */
     struct ls_program *programs;    /* computations met before (model/program.h) */

@@ -5,19 +5,19 @@
 #include "train/job.h"
 #include "train/trainer.h"
 
-/* The cores' room for one shard each, as ls_core_reserve makes it; a card's own memory is not the host's. */
+/* The cores' room for one shard each, as ls_turn_reserve makes it; a card's own memory is not the host's. */
 static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
 {
     size_t bytes = 0;
     for (int i = 0, cores = 0; i < engine->n_workers; i++) {
-        const ls_core *core = engine->workers[i].core;
-        const ls_plan *plan = ls_plan_for(newest, core->executor->backend);
+        const ls_turn *turn = engine->workers[i].turn;
+        const ls_plan *plan = ls_plan_for(newest, turn->executor->backend);
         if (engine->workers[i].place < cores)
             continue;
         cores++;
-        bytes += core->executor->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
-        bytes += (size_t)plan->capacity * (sizeof *core->index + sizeof *core->changes + sizeof *core->labels) +
-                 core->host->held;
+        bytes += turn->executor->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
+        bytes += (size_t)plan->capacity * (sizeof *turn->index + sizeof *turn->changes + sizeof *turn->labels) +
+                 turn->host->held;
     }
     return bytes;
 }

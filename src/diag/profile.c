@@ -34,7 +34,7 @@ static void turn_meters(ls_profile *profile, bool on)
 static void untrace_cards(ls_engine *engine)
 {
     for (int i = 0; i < engine->n_workers; i++)
-        ls_gpu_trace_end(engine->workers[i].core->executor);
+        ls_gpu_trace_end(engine->workers[i].turn->executor);
 }
 
 /* Cards do later what they are handed. */
@@ -46,7 +46,7 @@ static ls_status trace_cards(ls_profile *profile, ls_network *network)
     profile->traced =
         ls_alloc(&profile->session->context, (size_t)profile->n_workers, sizeof *profile->traced, "a profile");
     for (int i = 0; profile->traced && i < profile->n_workers; i++) {
-        ls_executor *executor = engine->workers[i].core->executor;
+        ls_executor *executor = engine->workers[i].turn->executor;
         if (executor->memory == 0)
             continue;
         if (!executor->gpu_trace && !ls_gpu_trace_begin(executor)) {

@@ -62,12 +62,12 @@ static void give_buffer(verifying *v, int buffer)
     pthread_mutex_unlock(&v->lock);
 }
 
-static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
+static void run_once(verifying *v, ls_turn *turn, float *row, uint64_t *sums)
 {
     ls_network *network = v->trainer->network;
     const ls_flat *flat = &network->flat;
-    ls_executor *executor = core->executor;
-    const ls_replica *replica = ls_replica_of(network, core);
+    ls_executor *executor = turn->executor;
+    const ls_replica *replica = ls_replica_of(network, turn);
     int buffer = take_buffer(v);
     float *computed = replica ? replica->gradient : v->trainer->pool[buffer];
     float *gradient = executor->memory ? row + flat->state + METRICS : computed;
@@ -75,8 +75,8 @@ static void run_once(verifying *v, ls_core *core, float *row, uint64_t *sums)
         .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, row + flat->state, LS_METRICS),
                  [LS_IN_STATISTICS] = executor->type->stage_result(executor, row, flat->state),
                  [LS_IN_GRADIENTS] = computed}};
-    ls_replica_bind(network, core, &bindings);
-    ls_feed_run(v->feed, v->shard, core, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
+    ls_replica_bind(network, turn, &bindings);
+    ls_feed_run(v->feed, v->shard, turn, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
     executor->type->get(executor, gradient, computed, flat->trainable * sizeof *gradient);
     if (ls_executor_finish(executor, NULL) != LS_OK)
         atomic_store(&network->session->broken, true);
@@ -95,10 +95,10 @@ static void work(ls_job *job, ls_worker *worker)
     size_t i = (size_t)(worker - worker->engine->workers);
     int rank = ls_cluster_rank(v->trainer->session->options.cluster);
     uint64_t *mine = v->sums + v->begin[rank] / sizeof *v->sums;
-    ls_core_enter(worker->core);
+    ls_turn_enter(worker->turn);
     for (int round = 0; round < v->rounds; round++)
-        run_once(v, worker->core, v->rows + i * v->row, mine + (i * (size_t)v->rounds + (size_t)round) * v->width);
-    ls_core_leave(worker->core);
+        run_once(v, worker->turn, v->rows + i * v->row, mine + (i * (size_t)v->rounds + (size_t)round) * v->width);
+    ls_turn_leave(worker->turn);
 }
 
 /* ---- The verdict ---- */

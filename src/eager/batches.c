@@ -4,7 +4,7 @@
 
 #include "base/environment.h"
 #include "data/augment.h"
-#include "exec/core.h"
+#include "exec/turn.h"
 
 static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, const ls_sample_list *list)
 {

@@ -52,15 +52,15 @@ static void bind_results(const ls_device_run *r, int j, ls_bindings *bindings, f
         bindings->base[LS_IN_STATISTICS] = room_in(r->statistics, 0, r->statistics->n, executor);
 }
 
-static void run_shards(ls_device_run *r, ls_core *core, ls_sharing *sharing)
+static void run_shards(ls_device_run *r, ls_turn *turn, ls_sharing *sharing)
 {
-    ls_executor *executor = core->executor;
+    ls_executor *executor = turn->executor;
     const ls_program *program = r->feed->program;
     struct ls_network *network = program->network;
     size_t trainable = program->own_flat.trainable;
     ls_bindings bindings = {.passing = !network || r->rows};
     if (network)
-        ls_replica_bind(network, core, &bindings);
+        ls_replica_bind(network, turn, &bindings);
     pile p = {.n = 0};
     for (int j = 0; j < r->feed->shards; j++) {
         float *outputs[LS_MAX_INPUTS] = {NULL};
@@ -72,7 +72,7 @@ static void run_shards(ls_device_run *r, ls_core *core, ls_sharing *sharing)
         }
         bindings.outputs = outputs;
         bindings.helpers = ls_sharing_begin(sharing, NULL);
-        ls_feed_run(r->feed, j, core, &bindings, r->step, NULL, NULL);
+        ls_feed_run(r->feed, j, turn, &bindings, r->step, NULL, NULL);
         ls_sharing_end(sharing);
         while (p.n > 1 && p.level[p.n - 1] == p.level[p.n - 2])
             fold_top(r, &p, trainable, executor);
@@ -119,12 +119,12 @@ static void put_gradients(const ls_device_run *r, ls_executor *executor)
             add_or_put(&r->inputs[k], r->inputs[k].fresh->data, r->inputs[k].gradient->n, executor);
 }
 
-static void work(ls_task *task, ls_core *core)
+static void work(ls_task *task, ls_turn *turn)
 {
     ls_device_run *r = task->payload;
     ls_feed_locate(r->feed);
-    run_shards(r, core, &task->stream->sharing);
-    put_gradients(r, core->executor);
+    run_shards(r, turn, &task->stream->sharing);
+    put_gradients(r, turn->executor);
 }
 
 static void check(ls_task *task, bool finite)
@@ -168,12 +168,12 @@ static void finish(ls_task *task)
 static ls_feed *feed_for(ls_trace *trace, ls_wanted wanted, const ls_tensor *root, ls_tensor *dy, ls_stream *stream)
 {
     ls_session *session = trace->session;
-    const ls_backend *backend = stream->core->executor->backend;
+    const ls_backend *backend = stream->turn->executor->backend;
     int64_t rows = (root->fold ? root->in[0] : root)->shape.dim[0];
     const int images = images_of(session, rows);
     ls_program *program = trace->call ? ls_network_program(trace, wanted, dy != NULL, images)
                                       : ls_program_of(trace, wanted, dy != NULL, images, &backend, 1);
-    if (!program || ls_core_reserve(stream->core, ls_plan_for(program->plan, backend)) != LS_OK)
+    if (!program || ls_turn_reserve(stream->turn, ls_plan_for(program->plan, backend)) != LS_OK)
         return NULL;
     if (program->network)
         ls_network_publish(program->network);

@@ -93,9 +93,9 @@ static bool update_one(const updating *u, int i, ls_executor *executor)
     return executor->type->update(executor, &terms, u->at[i].next->data, w->data, NULL, w->n, &u->how);
 }
 
-static void update(ls_task *task, ls_core *core)
+static void update(ls_task *task, ls_turn *turn)
 {
-    (void)core;
+    (void)turn;
     updating *u = task->payload;
     u->finite = true;
     for (int i = 0; i < u->n; i++)

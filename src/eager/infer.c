@@ -31,10 +31,10 @@ typedef struct pass {
 static void run_shard(pass *p, int j, ls_worker *worker)
 {
     ls_network *network = p->network;
-    ls_executor *executor = worker->core->executor;
+    ls_executor *executor = worker->turn->executor;
     float *outputs[LS_MAX_INPUTS] = {NULL};
     const size_t row = (size_t)p->feed->program->output_numbers;
-    executor->strand = ls_core_strand(worker->core, ls_feed_plan(p->feed, worker->core), j, p->feed->shards);
+    executor->strand = ls_turn_strand(worker->turn, ls_feed_plan(p->feed, worker->turn), j, p->feed->shards);
     if (p->rows)
         outputs[0] = executor->type->stage_result(executor, p->rows + (size_t)j * (size_t)p->feed->shard * row,
                                                   (size_t)ls_feed_count(p->feed, j) * row);
@@ -42,13 +42,13 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_bindings bindings = {
         .base = {[LS_IN_STATISTICS] = executor->type->stage_result(executor, statistics, network->flat.state)},
         .outputs = outputs};
-    ls_replica_bind(network, worker->core, &bindings);
+    ls_replica_bind(network, worker->turn, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] =
             executor->type->stage_result(executor, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
     bindings.helpers = ls_sharing_begin(&worker->sharing, NULL);
-    ls_feed_run(p->feed, j, worker->core, &bindings, p->step, NULL, NULL);
+    ls_feed_run(p->feed, j, worker->turn, &bindings, p->step, NULL, NULL);
     ls_sharing_end(&worker->sharing);
     ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, j, ls_feed_count(p->feed, j), begun);
     atomic_fetch_sub(&p->left, 1);
@@ -67,22 +67,22 @@ static void work(ls_job *job, ls_worker *worker)
     int j;
     ls_meter_enter(&worker->meter, 0);
     do {
-        if (ls_core_taken(worker->core))
+        if (ls_turn_taken(worker->turn))
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
-        ls_core_enter(worker->core);
+        ls_turn_enter(worker->turn);
         j = atomic_fetch_add(&p->next, 1);
         if (j < p->end)
             run_shard(p, j, worker);
-        else if (ls_executor_finish(worker->core->executor, NULL) != LS_OK)
+        else if (ls_executor_finish(worker->turn->executor, NULL) != LS_OK)
             atomic_store(&p->network->session->broken, true);
-        ls_core_leave(worker->core);
+        ls_turn_leave(worker->turn);
     } while (j < p->end);
     ls_sharing_enter(&worker->sharing);
     while (ls_sharing_await(&worker->sharing, LS_MOMENT, is_done, p) && !is_done(p)) {
         double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
-        ls_core_enter(worker->core);
+        ls_turn_enter(worker->turn);
         ls_sharing_take(&worker->sharing);
-        ls_core_leave(worker->core);
+        ls_turn_leave(worker->turn);
         ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
     }
     ls_sharing_leave(&worker->sharing);

@@ -25,9 +25,9 @@ static void unpack_image(const ls_sample_list *list, uint32_t sample, int64_t pl
 }
 
 /* A batch as floats. */
-static void unpack(ls_task *task, ls_core *core)
+static void unpack(ls_task *task, ls_turn *turn)
 {
-    (void)core;
+    (void)turn;
     const ls_tensor *t = task->payload; /* a copy of the tensor's fields, not a tensor to be held */
     int c, h, w;
     size_t numbers = (size_t)ls_shape_image(&t->shape, &c, &h, &w);

@@ -102,7 +102,7 @@ ls_status ls_close(ls_session *session)
         ls_trace_free(session->trace);
     ls_release(&session->context, session->trace);
     ls_tensors_free(session);
-    ls_cores_free(session);
+    ls_turns_free(session);
     ls_release_kept(session);
     ls_names_free(&session->context, &session->names);
     pthread_mutex_destroy(&session->feeds_lock);

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-static void copy(ls_task *task, ls_core *core)
+static void copy(ls_task *task, ls_turn *turn)
 {
-    (void)core;
+    (void)turn;
     const ls_copying *c = task->payload;
     float *to = c->to->data + c->to_offset;
     const float *from = c->from->data + c->from_offset;
@@ -17,9 +17,9 @@ static void copy(ls_task *task, ls_core *core)
         task->session->streams->moved += c->n * sizeof *to;
 }
 
-static void add(ls_task *task, ls_core *core)
+static void add(ls_task *task, ls_turn *turn)
 {
-    (void)core;
+    (void)turn;
     const ls_copying *c = task->payload;
     float *to = c->to->data + c->to_offset;
     const ls_terms terms = {3, {to, c->from->data + c->from_offset, NULL}};

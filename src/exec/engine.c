@@ -15,9 +15,9 @@ void ls_slow_down(const ls_worker *worker)
         return;
     struct timespec time = {(time_t)options->slow_seconds,
                             (long)((options->slow_seconds - (double)(time_t)options->slow_seconds) * 1e9)};
-    ls_core_leave(worker->core); /* others on its core are not slow */
+    ls_turn_leave(worker->turn); /* others on its core are not slow */
     nanosleep(&time, NULL);
-    ls_core_enter(worker->core);
+    ls_turn_enter(worker->turn);
 }
 
 /* One worker more has done the job. The lock is held. */
@@ -49,9 +49,9 @@ static void wait_in_turn(ls_worker *worker)
 {
     if (!worker->open)
         return;
-    ls_core_enter(worker->core);
+    ls_turn_enter(worker->turn);
     ls_engine_wait_recorded(worker);
-    ls_core_leave(worker->core);
+    ls_turn_leave(worker->turn);
 }
 
 /* Without a job to begin behind it: what is open is waited for once it is done, or somebody waits for it. The lock is
@@ -61,11 +61,11 @@ static void look_after_open(ls_worker *worker)
     ls_engine *engine = worker->engine;
     bool now = worker->open->awaited;
     pthread_mutex_unlock(&engine->lock);
-    ls_core_enter(worker->core);
+    ls_turn_enter(worker->turn);
     now = now || worker->open->is_ready(worker->open, worker);
     if (now)
         ls_engine_wait_recorded(worker);
-    ls_core_leave(worker->core);
+    ls_turn_leave(worker->turn);
     pthread_mutex_lock(&engine->lock);
     if (!now && !worker->open->awaited && worker->seen == engine->handed_in)
         ls_timed_cond_wait(&engine->submitted, &engine->lock, LS_MOMENT);
@@ -88,8 +88,8 @@ static void *worker_main(void *argument)
 {
     ls_worker *worker = argument;
     ls_engine *engine = worker->engine;
-    if (worker->core->executor->core >= 0)
-        ls_pin_to_core(worker->core->executor->core);
+    if (worker->turn->executor->core >= 0)
+        ls_pin_to_core(worker->turn->executor->core);
     LS_OWN_ENVIRONMENT;
     pthread_mutex_lock(&engine->lock);
     for (;;) {
@@ -116,7 +116,7 @@ static void *worker_main(void *argument)
 static int first_on_core(const ls_engine *engine, int i)
 {
     int first = 0;
-    while (engine->workers[first].core != engine->workers[i].core)
+    while (engine->workers[first].turn != engine->workers[i].turn)
         first++;
     return first;
 }
@@ -137,23 +137,23 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
         *worker = (ls_worker){.engine = engine,
-                              .core = ls_core_of(session, devices->at[i]),
+                              .turn = ls_turn_of(session, devices->at[i]),
                               .device = devices->at[i],
                               .throughput = {.step = -1}};
-        if (!worker->core)
+        if (!worker->turn)
             return ls_status_of(session);
-        add_backend(engine, worker->core->executor->backend);
+        add_backend(engine, worker->turn->executor->backend);
         int first = first_on_core(engine, i);
         worker->place = first < i ? engine->workers[first].place : engine->n_cores++;
         worker->sharing.own = worker;
-        ls_sharing_join(&worker->sharing, &engine->team, worker->core);
+        ls_sharing_join(&worker->sharing, &engine->team, worker->turn);
     }
     for (int i = 0; i < devices->n; i++) {
         ls_worker *worker = &engine->workers[i];
         ls_meter_start(&worker->meter);
         if (!ls_thread_start(&worker->thread, worker_main, worker))
             return ls_raise(engine->context, LS_OUT_OF_MEMORY,
-                            "no thread for %s; the system's limit on threads is reached", worker->core->executor->name);
+                            "no thread for %s; the system's limit on threads is reached", worker->turn->executor->name);
         engine->n_workers++;
     }
     return LS_OK;
@@ -197,8 +197,8 @@ void ls_engine_free(ls_engine *engine)
 ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest)
 {
     for (int i = 0; i < engine->n_workers; i++) {
-        ls_core *core = engine->workers[i].core;
-        if (ls_core_reserve(core, ls_plan_for(newest, core->executor->backend)) != LS_OK)
+        ls_turn *turn = engine->workers[i].turn;
+        if (ls_turn_reserve(turn, ls_plan_for(newest, turn->executor->backend)) != LS_OK)
             return LS_OUT_OF_MEMORY;
     }
     return LS_OK;

@@ -1,5 +1,5 @@
 /* The workers of a list of devices, and the jobs they run. A device is one thread: on a CPU that of its core, of a card
- * one that hands work in. Devices that share a core or a card take turns by whole pieces of work (core.h).
+ * one that hands work in. Devices that share a core or a card take turns by whole pieces of work (turn.h).
  *
  * Every worker runs every job, in the order handed in; a job's `work` returns when the whole job needs this worker no
  * more, but for what is left to be waited for. */
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "exec/core.h"
+#include "exec/turn.h"
 #include "exec/meter.h"
 #include "exec/sharing.h"
 
@@ -23,7 +23,7 @@ typedef struct ls_device_throughput {
 
 typedef struct ls_worker {
     struct ls_engine *engine;
-    ls_core *core;
+    ls_turn *turn;
     int place; /* of its core among those of the engine's workers */
     ls_device device;
     pthread_t thread;

@@ -83,11 +83,11 @@ static void share(ls_helpers *helpers, const ls_plan *plan, int step, const ls_o
     enter_account(sharing, own ? (alone - begin) * (parts - own) / own : 0, ls_seconds() - alone);
 }
 
-void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_core *core)
+void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_turn *turn)
 {
     sharing->helpers = (ls_helpers){ready, share};
     sharing->team = team;
-    sharing->core = core;
+    sharing->turn = turn;
     sharing->pause = FIRST_PAUSE;
     ls_sharing *last = NULL;
     for (ls_sharing *other = team->first; other && !(last && other == team->first); other = atomic_load(&other->next))
@@ -102,7 +102,7 @@ void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_core *core)
 /* Cards compute alone, and help nobody. */
 static bool has_parts(const ls_sharing *sharing)
 {
-    return sharing->core->executor->backend->parts != NULL;
+    return sharing->turn->executor->backend->parts != NULL;
 }
 
 ls_helpers *ls_sharing_begin(ls_sharing *sharing, const ls_measuring *measuring)
@@ -122,7 +122,7 @@ void ls_sharing_end(ls_sharing *sharing)
 
 void ls_sharing_enter(ls_sharing *sharing)
 {
-    sharing->idle = !atomic_load(&sharing->team->crowded) && !atomic_exchange(&sharing->core->helped, true);
+    sharing->idle = !atomic_load(&sharing->team->crowded) && !atomic_exchange(&sharing->turn->helped, true);
     if (sharing->idle && has_parts(sharing))
         atomic_fetch_add(&sharing->team->idle, 1);
 }
@@ -134,7 +134,7 @@ void ls_sharing_leave(ls_sharing *sharing)
     sharing->idle = false;
     if (has_parts(sharing))
         atomic_fetch_sub(&sharing->team->idle, 1);
-    atomic_store(&sharing->core->helped, false);
+    atomic_store(&sharing->turn->helped, false);
 }
 
 bool ls_sharing_open(const ls_sharing *sharing)
@@ -143,7 +143,7 @@ bool ls_sharing_open(const ls_sharing *sharing)
          other = atomic_load(&other->next))
         if (is_open(atomic_load_explicit(&other->state, memory_order_relaxed)) &&
             atomic_load_explicit(&other->scratch_bytes, memory_order_relaxed) <=
-                atomic_load(&sharing->core->scratch_bytes))
+                atomic_load(&sharing->turn->scratch_bytes))
             return true;
     return false;
 }
@@ -169,14 +169,14 @@ typedef struct look {
 static bool is_found(void *user)
 {
     const look *l = user;
-    return ls_core_taken(l->sharing->core) || ls_sharing_open(l->sharing) || l->found(l->user);
+    return ls_turn_taken(l->sharing->turn) || ls_sharing_open(l->sharing) || l->found(l->user);
 }
 
 bool ls_sharing_await(const ls_sharing *sharing, double seconds, bool (*found)(void *user), void *user)
 {
     look l = {sharing, found, user};
     return sharing->idle && ls_spin(would_share(sharing) ? LONG : seconds, is_found, &l) &&
-           !ls_core_taken(sharing->core);
+           !ls_turn_taken(sharing->turn);
 }
 
 bool ls_sharing_take(ls_sharing *sharing)
@@ -184,7 +184,7 @@ bool ls_sharing_take(ls_sharing *sharing)
     /* Beginning with the neighbour, so that helpers spread over the owners. */
     for (ls_sharing *other = atomic_load(&sharing->next); has_parts(sharing) && other != sharing;
          other = atomic_load(&other->next)) {
-        int part = claim(other, atomic_load(&sharing->core->scratch_bytes));
+        int part = claim(other, atomic_load(&sharing->turn->scratch_bytes));
         if (part < 0)
             continue;
         ls_probe probe = {.tally = NULL};
@@ -192,7 +192,7 @@ bool ls_sharing_take(ls_sharing *sharing)
             other->measuring.note(other->measuring.by, other->plan, sharing->own, &probe);
         ls_op_call call = *other->call;
         call.part = part;
-        call.scratch = sharing->core->rooms[0].scratch;
+        call.scratch = sharing->turn->rooms[0].scratch;
         ls_plan_call(other->plan, other->step, &call, &probe);
         atomic_fetch_add_explicit(&other->done, 1, memory_order_release);
         return true;

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include "exec/core.h"
+#include "exec/turn.h"
 
 typedef struct ls_sharing ls_sharing;
 
@@ -32,7 +32,7 @@ struct ls_sharing {
     ls_helpers helpers; /* first */
     ls_team *team;
     _Atomic(ls_sharing *) next; /* member of the team, in a ring */
-    ls_core *core;
+    ls_turn *turn;
     void *own;              /* what those who measure know the member by */
     ls_measuring measuring; /* the shard that the owner is at; `note` NULL: nobody measures */
     bool idle;              /* would help: its core's only one */
@@ -52,7 +52,7 @@ struct ls_sharing {
 };
 
 /* Makes the one whose offer it is, who computes on `core`, a member; one thread does so at a time. */
-void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_core *core);
+void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_turn *turn);
 
 /* A member that begins to compute offers its parts from here on, measured by `measuring` (NULL: by nobody);
  * NULL where the team is crowded. */

@@ -61,9 +61,9 @@ static void await_awake(ls_stream *stream, bool (*found)(void *user), void *user
 {
     ls_sharing_enter(&stream->sharing);
     while (ls_sharing_await(&stream->sharing, PATIENCE, found, user) && !found(user)) {
-        ls_core_enter(stream->core);
+        ls_turn_enter(stream->turn);
         ls_sharing_take(&stream->sharing);
-        ls_core_leave(stream->core);
+        ls_turn_leave(stream->turn);
     }
     ls_sharing_leave(&stream->sharing);
 }
@@ -95,27 +95,27 @@ static void lose(ls_task *task)
             atomic_store(&task->held[i].array->lost, true);
 }
 
-static void compute(ls_task *task, ls_core *core)
+static void compute(ls_task *task, ls_turn *turn)
 {
     bool finite = true;
-    task->work(task, core);
+    task->work(task, turn);
     if (ls_executor_finish(task->executor, &finite) != LS_OK)
         atomic_store(&task->session->broken, true);
     else if (task->check)
         task->check(task, finite);
 }
 
-static void do_task(ls_streams *streams, ls_task *task, ls_core *core)
+static void do_task(ls_streams *streams, ls_task *task, ls_turn *turn)
 {
     await_others(streams, task);
-    if (core)
-        ls_core_enter(core);
+    if (turn)
+        ls_turn_enter(turn);
     if (!task->dropped && !atomic_load(&streams->session->broken))
-        compute(task, core);
+        compute(task, turn);
     if (task->dropped || atomic_load(&streams->session->broken))
         lose(task);
-    if (core)
-        ls_core_leave(core);
+    if (turn)
+        ls_turn_leave(turn);
     recycle(streams, task);
 }
 
@@ -129,8 +129,8 @@ static void *stream_main(void *argument)
 {
     ls_stream *stream = argument;
     ls_streams *streams = stream->streams;
-    if (stream->core->executor->core >= 0)
-        ls_pin_to_core(stream->core->executor->core);
+    if (stream->turn->executor->core >= 0)
+        ls_pin_to_core(stream->turn->executor->core);
     LS_OWN_ENVIRONMENT;
     pthread_mutex_lock(&streams->lock);
     for (;;) {
@@ -146,7 +146,7 @@ static void *stream_main(void *argument)
             break;
         stream->first = task->next;
         pthread_mutex_unlock(&streams->lock);
-        do_task(streams, task, stream->core);
+        do_task(streams, task, stream->turn);
         pthread_mutex_lock(&streams->lock);
     }
     pthread_mutex_unlock(&streams->lock);
@@ -215,14 +215,14 @@ void ls_streams_free(ls_session *session)
 /* Copies between cards are to go by the shortest way. */
 static void reach_others(const ls_stream *stream)
 {
-    ls_executor *executor = stream->core->executor;
+    ls_executor *executor = stream->turn->executor;
     if (!executor->memory)
         return;
-    ls_core_enter(stream->core);
+    ls_turn_enter(stream->turn);
     for (const ls_stream *other = stream->streams->list; other; other = other->next_stream)
-        if (other->core->executor->memory && other->core->executor != executor)
-            executor->type->reach(executor, other->core->executor);
-    ls_core_leave(stream->core);
+        if (other->turn->executor->memory && other->turn->executor != executor)
+            executor->type->reach(executor, other->turn->executor);
+    ls_turn_leave(stream->turn);
 }
 
 ls_stream *ls_stream_for(ls_session *session, ls_device device)
@@ -234,24 +234,24 @@ ls_stream *ls_stream_for(ls_session *session, ls_device device)
         if (ls_same_device(stream->device, device))
             return stream;
     ls_stream *stream = ls_alloc(&session->context, 1, sizeof *stream, "a device's queue");
-    ls_core *core = stream ? ls_core_of(session, device) : NULL;
-    if (!core) {
+    ls_turn *turn = stream ? ls_turn_of(session, device) : NULL;
+    if (!turn) {
         ls_release(&session->context, stream);
         return NULL;
     }
     *stream =
-        (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .core = core, .awaited = NOBODY};
+        (ls_stream){.streams = streams, .device = device, .number = streams->n + 1, .turn = turn, .awaited = NOBODY};
     pthread_cond_init(&stream->handed, NULL);
     pthread_mutex_lock(&streams->lock); /* which the thread waits for */
     if (!ls_thread_start(&stream->thread, stream_main, stream)) {
         pthread_mutex_unlock(&streams->lock);
         ls_raise(&session->context, LS_OUT_OF_MEMORY, "no thread for %s; the system's limit on threads is reached",
-                 core->executor->name);
+                 turn->executor->name);
         pthread_cond_destroy(&stream->handed);
         ls_release(&session->context, stream);
         return NULL;
     }
-    ls_sharing_join(&stream->sharing, &streams->team, core);
+    ls_sharing_join(&stream->sharing, &streams->team, turn);
     streams->n++;
     stream->next_stream = streams->list;
     streams->list = stream;
@@ -283,7 +283,7 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
 {
     ls_streams *streams = ls_failed(session) ? NULL : ls_streams_of(session);
     ls_stream *stream = streams && device.type != LS_HOST ? ls_stream_for(session, device) : NULL;
-    ls_executor *executor = stream                              ? stream->core->executor
+    ls_executor *executor = stream                              ? stream->turn->executor
                             : streams && device.type == LS_HOST ? host_unit(streams)
                                                                 : NULL;
     if (!executor)

@@ -9,7 +9,7 @@
 #include "graph/tensor.h"
 
 typedef struct ls_task ls_task;
-typedef void ls_task_work(ls_task *task, ls_core *core);
+typedef void ls_task_work(ls_task *task, ls_turn *turn);
 
 enum { LS_IN_FLIGHT = 256 }; /* tasks of one device at most; handing in more waits */
 
@@ -18,7 +18,7 @@ typedef struct ls_stream {
     struct ls_stream *next_stream;
     ls_device device;
     int number; /* from 1 */
-    ls_core *core;
+    ls_turn *turn;
     ls_sharing sharing;
     pthread_t thread;
     /* Written under the streams' lock: */

@@ -202,9 +202,9 @@ static void choose_master(ls_network *network)
     const ls_options *options = &network->session->options;
     const ls_engine *engine = network->engine;
     ls_executor *card = ls_cluster_ranks(options->cluster) == 1 ? ls_network_card(network) : NULL;
-    network->master = card ? card : engine->workers[0].core->host;
+    network->master = card ? card : engine->workers[0].turn->host;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->executor->memory == 0 && options->dtype != LS_F32)
+        if (engine->workers[i].turn->executor->memory == 0 && options->dtype != LS_F32)
             ls_raise(&network->session->context, LS_UNSUPPORTED,
                      "ls_initialize: %s computes in f32; other dtypes are for GPUs",
                      ls_device_str(network->session, engine->workers[i].device));

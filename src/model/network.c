@@ -25,7 +25,7 @@ bool ls_network_on_cards(const ls_network *network)
 {
     const ls_engine *engine = network->engine;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->executor->memory != 0)
+        if (engine->workers[i].turn->executor->memory != 0)
             return true;
     return false;
 }
@@ -40,9 +40,9 @@ bool ls_network_mixed(const ls_network *network)
     return network->engine->n_backends > 1;
 }
 
-ls_executor *ls_network_adder(const ls_network *network, const ls_core *core)
+ls_executor *ls_network_adder(const ls_network *network, const ls_turn *turn)
 {
-    return ls_network_on_gpu(network) ? network->master : core->host;
+    return ls_network_on_gpu(network) ? network->master : turn->host;
 }
 
 ls_network *ls_network_of(ls_module *net, const char *function)
@@ -79,13 +79,13 @@ bool ls_network_has(const ls_network *network, ls_device device)
 void ls_network_enter(const ls_network *network)
 {
     if (ls_network_on_gpu(network))
-        ls_core_enter(network->engine->workers[0].core);
+        ls_turn_enter(network->engine->workers[0].turn);
 }
 
 void ls_network_leave(const ls_network *network)
 {
     if (ls_network_on_gpu(network))
-        ls_core_leave(network->engine->workers[0].core);
+        ls_turn_leave(network->engine->workers[0].turn);
 }
 
 /* The home's numbers to the host. */
@@ -216,7 +216,7 @@ ls_executor *ls_network_card(const ls_network *network)
 {
     const ls_engine *engine = network->engine;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->executor->memory == 0)
+        if (engine->workers[i].turn->executor->memory == 0)
             return NULL;
-    return engine->workers[0].core->executor;
+    return engine->workers[0].turn->executor;
 }

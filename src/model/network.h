@@ -83,7 +83,7 @@ bool ls_network_goes_ahead(
 void ls_network_enter(const ls_network *network);
 void ls_network_leave(const ls_network *network);
 /* That makes sums in the master copy in a core's turn. */
-ls_executor *ls_network_adder(const ls_network *network, const ls_core *core);
+ls_executor *ls_network_adder(const ls_network *network, const ls_turn *turn);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */
 /* Sends values that were changed on the host, before work that reads them is handed in. */
 void ls_network_publish(ls_network *network);

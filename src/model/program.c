@@ -347,49 +347,49 @@ static int32_t checked(const ls_feed *feed, uint8_t label)
     return 0;
 }
 
-static void gather(const ls_feed *feed, int64_t first, int count, ls_core *core)
+static void gather(const ls_feed *feed, int64_t first, int count, ls_turn *turn)
 {
     /* Dropout asks for the number of each image. Where the images come from no data set it is their place in the
      * batch. */
     for (int i = 0; i < count; i++) {
         const int64_t row = first + i;
-        core->index[i] = feed->images.images ? ls_sample_at(&feed->images, feed->first_image + row) : (uint32_t)row;
+        turn->index[i] = feed->images.images ? ls_sample_at(&feed->images, feed->first_image + row) : (uint32_t)row;
     }
     for (int i = 0; i < count && feed->images.changes; i++)
-        core->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
+        turn->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
     if (feed->labels.labels)
         for (int i = 0; i < count; i++)
-            core->labels[i] =
+            turn->labels[i] =
                 checked(feed, feed->labels.labels[ls_sample_at(&feed->labels, feed->first_label + first + i)]);
     else if (feed->label_array)
         for (int i = 0; i < count; i++)
-            core->labels[i] = label_of(feed, first + i);
+            turn->labels[i] = label_of(feed, first + i);
 }
 
-bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+bool ls_feed_run(const ls_feed *feed, int j, ls_turn *turn, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user)
 {
     const ls_program *program = feed->program;
     int64_t first = (int64_t)j * feed->shard;
     int count = ls_feed_count(feed, j);
-    const ls_room *room = ls_core_room(core);
-    gather(feed, first, count, core);
+    const ls_room *room = ls_turn_room(turn);
+    gather(feed, first, count, turn);
     ls_samples samples = {.images = feed->images.images,
                           .floats = feed->images.floats,
                           .image_bytes = feed->images.image_bytes,
                           .owner = feed->images.owner,
-                          .index = core->index,
-                          .changes = feed->images.changes ? core->changes : NULL,
-                          .labels = core->labels,
+                          .index = turn->index,
+                          .changes = feed->images.changes ? turn->changes : NULL,
+                          .labels = turn->labels,
                           .count = count,
                           .seed = program->session->options.seed,
                           .step = step,
                           .one = feed->one};
     for (int k = 0; k < feed->n_inputs; k++)
         samples.rows[k] = feed->inputs[k]->data + feed->input_offset[k] + (size_t)first * feed->input_numbers[k];
-    bindings->executor = core->executor;
+    bindings->executor = turn->executor;
     bindings->base[LS_IN_ARENA] = room->arena;
     bindings->arrays = feed->pointers;
     bindings->scratch = room->scratch;
-    return ls_plan_run(ls_feed_plan(feed, core), bindings, &samples, whole, user);
+    return ls_plan_run(ls_feed_plan(feed, turn), bindings, &samples, whole, user);
 }

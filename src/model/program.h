@@ -3,7 +3,7 @@
 #ifndef LS_MODEL_PROGRAM_H
 #define LS_MODEL_PROGRAM_H
 
-#include "exec/core.h"
+#include "exec/turn.h"
 #include "graph/lower.h"
 
 typedef struct ls_program {
@@ -64,9 +64,9 @@ bool ls_feed_changes(ls_feed *feed, bool in_step, uint64_t *changes);
 void ls_feed_locate(ls_feed *feed);
 
 /* By which a core runs the feed's shards. */
-static inline const ls_plan *ls_feed_plan(const ls_feed *feed, const ls_core *core)
+static inline const ls_plan *ls_feed_plan(const ls_feed *feed, const ls_turn *turn)
 {
-    return ls_plan_for(feed->plan, core->executor->backend);
+    return ls_plan_for(feed->plan, turn->executor->backend);
 }
 
 static inline int ls_feed_count(const ls_feed *feed, int j)
@@ -77,7 +77,7 @@ static inline int ls_feed_count(const ls_feed *feed, int j)
 
 /* Hands shard j in at a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients,
  * statistics, metrics and outputs of `bindings`. */
-bool ls_feed_run(const ls_feed *feed, int j, ls_core *core, ls_bindings *bindings, uint64_t step,
+bool ls_feed_run(const ls_feed *feed, int j, ls_turn *turn, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user);
 
 #endif

@@ -11,16 +11,16 @@ ls_status ls_replicas_make(ls_network *network)
     network->replicas =
         ls_alloc(&network->session->context, (size_t)engine->n_cores, sizeof *network->replicas, "copies of a network");
     for (int i = 0; i < engine->n_workers && network->replicas; i++) {
-        ls_core *core = engine->workers[i].core;
-        if (core->executor->memory == 0 || core->executor == master || ls_replica_of(network, core))
+        ls_turn *turn = engine->workers[i].turn;
+        if (turn->executor->memory == 0 || turn->executor == master || ls_replica_of(network, turn))
             continue;
         if (master->memory)
-            master->type->reach(master, core->executor);
+            master->type->reach(master, turn->executor);
         ls_replica *replica = &network->replicas[network->n_replicas++];
-        replica->core = core;
-        replica->weights = ls_executor_alloc(core->executor, network->flat.trainable, sizeof(float), "the weights");
+        replica->turn = turn;
+        replica->weights = ls_executor_alloc(turn->executor, network->flat.trainable, sizeof(float), "the weights");
         replica->state =
-            ls_executor_alloc(core->executor, network->flat.state, sizeof(float), "the running statistics");
+            ls_executor_alloc(turn->executor, network->flat.state, sizeof(float), "the running statistics");
     }
     return ls_status_of(network->session);
 }
@@ -30,7 +30,7 @@ ls_status ls_replicas_take_gradients(ls_network *network)
     for (int i = 0; i < network->n_replicas; i++) {
         ls_replica *replica = &network->replicas[i];
         if (!replica->gradient)
-            replica->gradient = ls_executor_alloc(replica->core->executor, network->flat.trainable, sizeof(float),
+            replica->gradient = ls_executor_alloc(replica->turn->executor, network->flat.trainable, sizeof(float),
                                                   "a partial gradient");
     }
     return ls_status_of(network->session);
@@ -40,19 +40,19 @@ void ls_replicas_release(ls_network *network)
 {
     for (int i = 0; i < network->n_replicas; i++) {
         ls_replica *replica = &network->replicas[i];
-        ls_executor_release(replica->core->executor, replica->weights);
-        ls_executor_release(replica->core->executor, replica->state);
-        ls_executor_release(replica->core->executor, replica->gradient);
+        ls_executor_release(replica->turn->executor, replica->weights);
+        ls_executor_release(replica->turn->executor, replica->state);
+        ls_executor_release(replica->turn->executor, replica->gradient);
     }
     ls_release(&network->session->context, network->replicas);
     network->replicas = NULL;
     network->n_replicas = 0;
 }
 
-ls_replica *ls_replica_of(const ls_network *network, const ls_core *core)
+ls_replica *ls_replica_of(const ls_network *network, const ls_turn *turn)
 {
     for (int i = 0; i < network->n_replicas; i++)
-        if (network->replicas[i].core == core)
+        if (network->replicas[i].turn == turn)
             return &network->replicas[i];
     return NULL;
 }
@@ -61,7 +61,7 @@ static void refresh(ls_replica *replica, const ls_network *network)
 {
     const uint64_t changes = atomic_load(&network->changes);
     const int current = atomic_load(&network->current);
-    ls_executor *executor = replica->core->executor;
+    ls_executor *executor = replica->turn->executor;
     if (replica->changes == changes)
         return;
     int mark = ls_gpu_trace_mark(executor);
@@ -75,7 +75,7 @@ static void refresh(ls_replica *replica, const ls_network *network)
 
 ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
 {
-    ls_executor *executor = replica->core->executor;
+    ls_executor *executor = replica->turn->executor;
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
         ls_network_on_gpu(network) ? executor->type->copy : executor->type->get;
@@ -84,19 +84,19 @@ ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network
     return ls_executor_finish(executor, NULL);
 }
 
-void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bindings)
+void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bindings)
 {
     const int current = atomic_load(&network->current);
     if (atomic_exchange(&network->state_moved, false))
         network->master->type->put(network->master, network->master_state[current], network->state[current],
                                    network->flat.state * sizeof(float));
-    ls_replica_bind_training(network, core, bindings);
+    ls_replica_bind_training(network, turn, bindings);
 }
 
-void ls_replica_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings)
+void ls_replica_bind_training(const ls_network *network, const ls_turn *turn, ls_bindings *bindings)
 {
     int current = atomic_load(&network->current);
-    ls_replica *replica = ls_replica_of(network, core);
+    ls_replica *replica = ls_replica_of(network, turn);
     if (replica)
         refresh(replica, network);
     bindings->base[LS_IN_WEIGHTS] = replica ? replica->weights : network->master_weights[current];

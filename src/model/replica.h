@@ -8,7 +8,7 @@
 #include "model/network.h"
 
 typedef struct ls_replica {
-    const ls_core *core;
+    const ls_turn *turn;
     float *weights, *state;
     float *gradient;  /* of the shard at hand; NULL before a trainer asked for it */
     uint64_t changes; /* of the network's values that these are */
@@ -20,14 +20,14 @@ ls_status ls_replicas_take_gradients(ls_network *network);
 void ls_replicas_release(ls_network *network);
 
 /* NULL where the core computes at the network's home. */
-ls_replica *ls_replica_of(const ls_network *network, const ls_core *core);
+ls_replica *ls_replica_of(const ls_network *network, const ls_turn *turn);
 
 /* The rest by whoever has the core's turn. */
 
 /* The current weights and state, where the core computes: those in the master copy, or its replica's. */
-void ls_replica_bind(ls_network *network, const ls_core *core, ls_bindings *bindings);
+void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bindings);
 /* The same for training, which reads no state: that need not be as the host has it. */
-void ls_replica_bind_training(const ls_network *network, const ls_core *core, ls_bindings *bindings);
+void ls_replica_bind_training(const ls_network *network, const ls_turn *turn, ls_bindings *bindings);
 
 /* Waits for all that the core was handed in, and puts the shard's gradient into the master copy's memory. */
 ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient);

@@ -57,7 +57,7 @@ static int take_spare(ls_step_job *step)
     struct ls_trainer *trainer = step->trainer;
     ls_attempts *attempts = &trainer->attempts;
     int i = 0;
-    while (i < attempts->n && (attempts->spares[i] == step->turn || held(attempts, trainer->pool_capacity + i)))
+    while (i < attempts->n && (attempts->spares[i] == step->before || held(attempts, trainer->pool_capacity + i)))
         i++;
     if (i == attempts->n)
         return -1;
@@ -67,7 +67,7 @@ static int take_spare(ls_step_job *step)
                                    "a partial gradient");
     if (!*spare)
         return -1;
-    attempts->spares[i] = step->turn;
+    attempts->spares[i] = step->before;
     return trainer->pool_capacity + i;
 }
 

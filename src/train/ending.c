@@ -260,7 +260,7 @@ bool ls_step_wait(ls_job *job, ls_worker *worker)
 bool ls_step_is_ready(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
-    ls_executor *executor = worker->core->executor;
+    ls_executor *executor = worker->turn->executor;
     if (!step->waited && !executor->type->is_done(executor))
         return false;
     wait_part(step);

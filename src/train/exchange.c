@@ -98,7 +98,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     const size_t buckets = (size_t)network->flat.n_buckets;
     if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
         return LS_OUT_OF_MEMORY;
-    step->turn = trainer->handed_in;
+    step->before = trainer->handed_in;
     if (!step->statuses)
         step->statuses =
             ls_alloc(context, (size_t)step->partition.parts, sizeof *step->statuses, "what the ranks tell");
@@ -180,13 +180,13 @@ bool ls_exchange_end(ls_step_job *step)
 
 bool ls_exchange_measures(const ls_step_job *step)
 {
-    return step->trainer->throughputs && step->turn <= LAST_MEASURED;
+    return step->trainer->throughputs && step->before <= LAST_MEASURED;
 }
 
 void ls_exchange_learn(ls_step_job *step)
 {
     ls_throughput *throughputs = step->trainer->throughputs;
-    if (!ls_exchange_measures(step) || step->turn < FIRST_MEASURED)
+    if (!ls_exchange_measures(step) || step->before < FIRST_MEASURED)
         return;
     for (int p = 0; p < step->partition.parts; p++) {
         const ls_throughput *throughput = &step->statuses[p].throughput;

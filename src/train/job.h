@@ -67,7 +67,7 @@ typedef struct ls_step_job {
     int64_t rows;
     int shards;
     ls_partition partition, hosts; /* of places, and of groups of them */
-    int64_t turn;                  /* steps of the trainer before this one */
+    int64_t before;                /* steps of the trainer before this one */
     bool balanced;                 /* cut by what the ranks compute */
     ls_allreduce *allreduces;      /* [buckets] */
     int first, mine;               /* this rank's shards are [first, first + mine) */

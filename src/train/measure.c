@@ -65,7 +65,7 @@ void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *
     ls_gpu_traced *traced = ls_measure_traced(profile, (int)(worker - worker->engine->workers));
     if (!traced)
         return;
-    worker->core->executor->gpu_trace->of = traced;
+    worker->turn->executor->gpu_trace->of = traced;
     if (traced->spans) {
         traced->spans->step = probe->spans->step;
         traced->spans->plan = m->number;

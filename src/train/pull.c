@@ -15,7 +15,7 @@ static double faster(const ls_worker *worker)
     double rate = 0;
     for (const ls_worker *other = engine->workers; other < engine->workers + engine->n_workers; other++) {
         const double seconds = atomic_load(&other->throughput.seconds);
-        if (other->core->executor->backend == worker->core->executor->backend || counted[other->place] ||
+        if (other->turn->executor->backend == worker->turn->executor->backend || counted[other->place] ||
             atomic_load(&other->lost))
             continue;
         counted[other->place] = true;
@@ -36,8 +36,8 @@ static bool leaves(const ls_step_job *step, ls_worker *worker)
     if (own == 0 || left <= 0 || (double)left >= own * faster(worker))
         return false;
     const double now = ls_seconds();
-    if (throughput->step != step->turn) {
-        throughput->step = step->turn;
+    if (throughput->step != step->before) {
+        throughput->step = step->before;
         throughput->since = now;
         if (!throughput->took)
             atomic_store(&throughput->seconds, forgets * own);

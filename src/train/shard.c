@@ -62,8 +62,8 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
         ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
         if (node) { /* where shards happen beside one another, all of it, so that many of them can */
             do
-                fold(step, node, ls_network_adder(trainer->network, worker->core));
-            while (worker->core->strands > 1 && !trainer->network->n_replicas &&
+                fold(step, node, ls_network_adder(trainer->network, worker->turn));
+            while (worker->turn->strands > 1 && !trainer->network->n_replicas &&
                    (node = ls_tree_foldable(&step->tree)));
         } else if (!stand_in(step, worker))
             ls_shard_wait(step);
@@ -178,18 +178,18 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     ls_network *network = step->trainer->network;
     int local, bucket;
     const ls_microbatch *microbatch = ls_step_microbatch(step, t->shard, &local);
-    const ls_plan *plan = ls_feed_plan(microbatch->feed, worker->core);
+    const ls_plan *plan = ls_feed_plan(microbatch->feed, worker->turn);
     running r = {step, worker, t, false};
-    const bool whole = worker->core->executor->memory != 0;
+    const bool whole = worker->turn->executor->memory != 0;
     /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
      * is in the master copy. */
     const bool at_once = network->n_replicas > 0 || (network->connected && ls_exchange_measures(step));
-    const ls_replica *replica = ls_replica_of(network, worker->core);
+    const ls_replica *replica = ls_replica_of(network, worker->turn);
     if (!whole || may_hand_in(&r, plan)) {
         ls_attempt_rows rows = ls_attempt_rows_of(step, t);
-        ls_executor *executor = worker->core->executor;
+        ls_executor *executor = worker->turn->executor;
         if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
-            executor->strand = ls_core_strand(worker->core, plan, t->buffer, step->mine);
+            executor->strand = ls_turn_strand(worker->turn, plan, t->buffer, step->mine);
         float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
             .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, rows.metrics, LS_METRICS),
@@ -198,10 +198,10 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)
             ls_measure_bind(step->profile, plan, worker, &bindings.probe);
-        ls_replica_bind_training(network, worker->core, &bindings);
+        ls_replica_bind_training(network, worker->turn, &bindings);
         const ls_measuring measuring = ls_measure_by(step->profile);
         bindings.helpers = ls_sharing_begin(&worker->sharing, &measuring);
-        ls_feed_run(microbatch->feed, local, worker->core, &bindings, (uint64_t)step->number,
+        ls_feed_run(microbatch->feed, local, worker->turn, &bindings, (uint64_t)step->number,
                     at_once ? NULL : bucket_is_whole, &r);
         ls_sharing_end(&worker->sharing);
         bool finite = true;

@@ -83,7 +83,7 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     ls_bucket run;
     ls_slices *slices = summed(step, bucket, stage, &run);
     int n = slices ? slices_of(step, run) : 0, taken = 0;
-    ls_executor *adder = ls_network_adder(step->trainer->network, worker->core);
+    ls_executor *adder = ls_network_adder(step->trainer->network, worker->turn);
     *last = false;
     while (n && atomic_load(&slices->next) < n && ls_step_goes_on(step, worker)) {
         int slice = atomic_fetch_add(&slices->next, 1);
@@ -101,16 +101,16 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
 
 /* Whether the worker is to sum. Where cards bring their gradients to one of them, that one's workers do; if they have
  * all failed another takes its turn there. */
-static bool sums(const ls_step_job *step, const ls_worker *worker, ls_core **instead)
+static bool sums(const ls_step_job *step, const ls_worker *worker, ls_turn **instead)
 {
     const ls_network *network = step->trainer->network;
     const ls_engine *engine = worker->engine;
     *instead = NULL;
-    if (!ls_network_gathers(network) || worker->core->executor == network->master)
+    if (!ls_network_gathers(network) || worker->turn->executor == network->master)
         return true;
     for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].core->executor == network->master) {
-            *instead = engine->workers[i].core;
+        if (engine->workers[i].turn->executor == network->master) {
+            *instead = engine->workers[i].turn;
             if (!atomic_load(&engine->workers[i].lost))
                 return false;
         }
@@ -167,20 +167,20 @@ static bool take(ls_step_job *step, ls_worker *worker)
 
 bool ls_slices_take(ls_step_job *step, ls_worker *worker)
 {
-    ls_core *instead;
+    ls_turn *instead;
     if (!sums(step, worker, &instead))
         return false;
     if (!instead)
         return take(step, worker);
-    ls_core_enter(instead);
+    ls_turn_enter(instead);
     const bool any = take(step, worker);
-    ls_core_leave(instead);
+    ls_turn_leave(instead);
     return any;
 }
 
 bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
 {
-    ls_core *instead;
+    ls_turn *instead;
     if (!sums(step, worker, &instead))
         return false;
     if (step->trainer->network->connected)

@@ -83,20 +83,20 @@ static void work(ls_job *job, ls_worker *worker)
     ls_meter_enter(&worker->meter, step->number + 1);
     while (!atomic_load(&step->complete) && !step->recorded && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
-        if (ls_core_taken(worker->core)) {
+        if (ls_turn_taken(worker->turn)) {
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
             if (helps)
                 ls_sharing_leave(&worker->sharing);
             helps = false;
         }
-        ls_core_enter(worker->core);
+        ls_turn_enter(worker->turn);
         int j = ls_pull(step, worker);
         bool worked = j >= 0;
         if (worked)
             ls_shard_compute(step, j, worker);
         else
             worked = help(step, worker, &helps);
-        ls_core_leave(worker->core);
+        ls_turn_leave(worker->turn);
         worked |= ls_step_advance(step);
         atomic_fetch_sub(&step->busy, 1);
         if (!worked)

@@ -76,11 +76,11 @@ static ls_status meet(ls_trainer *trainer)
     ls_executor *card = session->options.host_sums ? NULL : ls_network_card(network);
     if (!card && ls_network_on_cards(network))
         snprintf(how, sizeof how, "%s", session->options.host_sums ? "as it was asked for" : "a core computes too");
-    ls_core *core = network->engine->workers[0].core;
+    ls_turn *turn = network->engine->workers[0].turn;
     ls_exchange_take_wire(trainer); /* whose steps may need the card's turn to come to their end */
-    ls_core_enter(core);
+    ls_turn_enter(turn);
     const bool connected = ls_link_connect(cluster, &session->context, card, how);
-    ls_core_leave(core);
+    ls_turn_leave(turn);
     trainer->meeting = ls_intern(session, how);
     return connected ? move_master(trainer) : ls_status_of(session);
 }

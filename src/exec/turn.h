@@ -1,7 +1,7 @@
 /* Executors as places to take turns at: devices that share a core, or a card, do so by whole pieces of work, and share
  * its arena, so that their number costs no memory. */
-#ifndef LS_EXEC_CORE_H
-#define LS_EXEC_CORE_H
+#ifndef LS_EXEC_TURN_H
+#define LS_EXEC_TURN_H
 
 #include <stdatomic.h>
 
@@ -20,15 +20,15 @@ typedef struct ls_room {
     size_t refused; /* so many bytes there was no memory for */
 } ls_room;
 
-typedef struct ls_core {
+typedef struct ls_turn {
     ls_context *context;
-    struct ls_core *next_core;
+    struct ls_turn *next_turn;
     int number; /* ls_executor_number */
     ls_executor *executor;
     ls_executor *host; /* sums of what lies in the host's memory: the same one, or of a card one beside it */
     ls_arrays arrays;  /* of a memory that is not the host's; else none */
     pthread_mutex_t lock;
-    pthread_cond_t turn[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
+    pthread_cond_t woken[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
     atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */
     /* Used by whoever has the turn; the first room is for the largest plan, and of runs in no strand, the others are
      * those of the second strand and on, made where there is a use for them. */
@@ -40,11 +40,11 @@ typedef struct ls_core {
     size_t shard_images;
     atomic_size_t scratch_bytes; /* of the first room; looked at by those who would help others, without the turn */
     atomic_bool helped;          /* one of those who share the core would help others with it */
-} ls_core;
+} ls_turn;
 
 /* Where a device computes, made at the first call; NULL after a failure. */
-ls_core *ls_core_of(ls_session *session, ls_device device);
-void ls_cores_free(ls_session *session);
+ls_turn *ls_turn_of(ls_session *session, ls_device device);
+void ls_turns_free(ls_session *session);
 
 /* The arrays of the memory that a device computes in; NULL after a failure. The first call of a device makes its
  * place. */
@@ -53,18 +53,18 @@ ls_arrays *ls_arrays_of(ls_session *session, ls_device device);
 ls_array *ls_array_on(ls_session *session, ls_device device, size_t n);
 
 /* Waits for the core's turn, then gives it room for `plan`. */
-ls_status ls_core_reserve(ls_core *core, const ls_plan *plan);
+ls_status ls_turn_reserve(ls_turn *turn, const ls_plan *plan);
 
 /* The strand for a run of a plan that is one of so many that have nothing to do with each other, with room for it;
  * without it the run has to wait for its turn: 0. By whoever has the turn. */
-int ls_core_strand(ls_core *core, const ls_plan *plan, int run, int runs);
+int ls_turn_strand(ls_turn *turn, const ls_plan *plan, int run, int runs);
 /* The room of the run that comes next. */
-const ls_room *ls_core_room(const ls_core *core);
+const ls_room *ls_turn_room(const ls_turn *turn);
 
-void ls_core_enter(ls_core *core);
-void ls_core_leave(ls_core *core);
+void ls_turn_enter(ls_turn *turn);
+void ls_turn_leave(ls_turn *turn);
 
 /* Whether somebody has the turn or waits for it; asked by those who do neither. */
-bool ls_core_taken(const ls_core *core);
+bool ls_turn_taken(const ls_turn *turn);
 
 #endif
