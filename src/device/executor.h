@@ -1,7 +1,7 @@
 /* A place that computes, a core of the CPU or a card: its memory, and what can be done there. What an executor is
  * handed happens in the order handed in. A core has done it when the call returns; a card does it later, and the host
  * may look at nothing of it before `finish`. Whoever uses executors is written for the card, and loses nothing on a
- * core. Runs of plans alone may happen beside one another, each in a *strand*: see `strand`.
+ * core. Runs of plans alone may happen beside one another, each in a *side stream*: see `side_stream`.
  *
  * One thread at a time uses an executor. */
 #ifndef LS_DEVICE_EXECUTOR_H
@@ -11,7 +11,7 @@
 #include "device/backend.h"
 #include "device/link.h"
 
-enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16, LS_SQUARED = 2048, LS_MOST_STRANDS = 4 };
+enum { LS_MOST_TERMS = 64, LS_TERMS_DEPTH = 16, LS_MOST_MARKS = 1 << 16, LS_SQUARED = 2048, LS_MOST_SIDE_STREAMS = 4 };
 
 /* A sum of vectors in a fixed order, worked off from the left on a stack that is never deeper than LS_TERMS_DEPTH: an
  * address puts the vector there on it; NULL puts the sum of the two upper ones in their place, the lower one being the
@@ -72,10 +72,10 @@ typedef struct ls_executor_type {
      * where samples are read as they are, and nothing is kept. */
     bool (*begin)(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there);
     void (*end)(ls_executor *executor);
-    /* Has a strand, from 1 to `strands`, ready for runs that take so many bytes of memory which are not allocated yet.
-     * False where there is not enough of it, or would not be left enough for others; nothing is wrong then. NULL where
-     * there are no strands. */
-    bool (*open_strand)(ls_executor *executor, int strand, size_t bytes);
+    /* Has a side stream, from 1 to `side_streams`, ready for runs that take so many bytes of memory which are not
+     * allocated yet. False where there is not enough of it, or would not be left enough for others; nothing is wrong
+     * then. NULL where there are no side streams. */
+    bool (*open_side_stream)(ls_executor *executor, int side_stream, size_t bytes);
 
     /* n floats of the sum. `out` may be one of the vectors. */
     void (*sum)(ls_executor *executor, const ls_terms *terms, float *out, size_t n);
@@ -115,10 +115,10 @@ struct ls_executor {
     size_t slice;     /* floats that are summed and updated at once, by one thread */
     size_t held;      /* bytes of the host's memory that it takes for itself */
     /* Of the next run, set before its results are staged; 0 again behind it. 0: it happens in its turn, as everything
-     * else does. From 1 to `strands`: it may happen beside runs of other strands, with which it must share nothing that
-     * either of them writes; what else is handed in happens behind all runs in front of it, and in front of all behind
-     * it. */
-    int strand, strands;
+     * else does. From 1 to `side_streams`: it may happen beside runs of other side streams, with which it must share
+     * nothing that either of them writes; what else is handed in happens behind all runs in front of it, and in front
+     * of all behind it. */
+    int side_stream, side_streams;
     bool plain;                 /* for tests: no run is kept */
     int connected;              /* with those of other ranks, by that number of the cluster's; 0: not */
     unsigned char identity[16]; /* of a card, in all the world; else 0 */

@@ -34,7 +34,7 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_executor *executor = worker->turn->executor;
     float *outputs[LS_MAX_INPUTS] = {NULL};
     const size_t row = (size_t)p->feed->program->output_numbers;
-    executor->strand = ls_turn_strand(worker->turn, ls_feed_plan(p->feed, worker->turn), j, p->feed->shards);
+    executor->side_stream = ls_turn_side_stream(worker->turn, ls_feed_plan(p->feed, worker->turn), j, p->feed->shards);
     if (p->rows)
         outputs[0] = executor->type->stage_result(executor, p->rows + (size_t)j * (size_t)p->feed->shard * row,
                                                   (size_t)ls_feed_count(p->feed, j) * row);

@@ -24,8 +24,8 @@ ls_turn *ls_turn_of(ls_session *session, ls_device device)
                       .host = host,
                       .next_turn = session->turns};
     const int most = session->options.in_flight;
-    turn->strands = most && most < executor->strands ? most : executor->strands;
-    for (int i = 0; i < turn->strands; i++)
+    turn->side_streams = most && most < executor->side_streams ? most : executor->side_streams;
+    for (int i = 0; i < turn->side_streams; i++)
         turn->rooms[i].refused = SIZE_MAX;
     ls_arrays_init(&turn->arrays, &session->context, executor);
     pthread_mutex_init(&turn->lock, NULL);
@@ -49,7 +49,7 @@ void ls_turns_free(ls_session *session)
         ls_turn *turn = session->turns;
         session->turns = turn->next_turn;
         ls_arrays_destroy(&turn->arrays);
-        for (int i = 0; i < LS_MOST_STRANDS; i++)
+        for (int i = 0; i < LS_MOST_SIDE_STREAMS; i++)
             empty(turn, &turn->rooms[i]);
         if (turn->host != turn->executor)
             ls_executor_close(turn->host);
@@ -154,8 +154,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Opens a strand, and makes its room as large as this plan asks and those before did; the first one's is there. */
-static void make_strand(ls_turn *turn, int number, const ls_plan *plan)
+/* Opens a side stream, and makes its room as large as this plan asks and those before did; the first one's is there. */
+static void make_side_stream(ls_turn *turn, int number, const ls_plan *plan)
 {
     const ls_executor_type *type = turn->executor->type;
     ls_room *room = &turn->rooms[number];
@@ -167,7 +167,7 @@ static void make_strand(ls_turn *turn, int number, const ls_plan *plan)
         return;
     if (!there)
         empty(turn, room);
-    room->open = type->open_strand(turn->executor, 1 + number, bytes);
+    room->open = type->open_side_stream(turn->executor, 1 + number, bytes);
     if (room->open && !there) {
         room->arena = type->allocate(turn->executor, floats * sizeof(float));
         room->scratch = type->allocate(turn->executor, scratch);
@@ -180,21 +180,21 @@ static void make_strand(ls_turn *turn, int number, const ls_plan *plan)
         empty(turn, room);
 }
 
-int ls_turn_strand(ls_turn *turn, const ls_plan *plan, int run, int runs)
+int ls_turn_side_stream(ls_turn *turn, const ls_plan *plan, int run, int runs)
 {
-    const int strands = runs < turn->strands ? runs : turn->strands;
-    if (strands < 2 || turn->executor->gpu_trace)
+    const int side_streams = runs < turn->side_streams ? runs : turn->side_streams;
+    if (side_streams < 2 || turn->executor->gpu_trace)
         return 0;
-    const int number = run % strands;
+    const int number = run % side_streams;
     const ls_room *room = &turn->rooms[number];
     if (!room->open || !is_room_for(room, plan))
-        make_strand(turn, number, plan);
+        make_side_stream(turn, number, plan);
     return room->open && is_room_for(room, plan) ? 1 + number : 0;
 }
 
 const ls_room *ls_turn_room(const ls_turn *turn)
 {
-    return &turn->rooms[turn->executor->strand ? turn->executor->strand - 1 : 0];
+    return &turn->rooms[turn->executor->side_stream ? turn->executor->side_stream - 1 : 0];
 }
 
 /* Only the session's caller changes the first room, so it may look at it without the core's turn, which a device that

@@ -16,7 +16,7 @@ typedef struct ls_room {
     float *arena;
     void *scratch;
     size_t arena_floats, scratch_bytes;
-    bool open;      /* its strand */
+    bool open;      /* its side stream */
     size_t refused; /* so many bytes there was no memory for */
 } ls_room;
 
@@ -30,11 +30,11 @@ typedef struct ls_turn {
     pthread_mutex_t lock;
     pthread_cond_t woken[LS_TURNS]; /* ticket t waits at t mod LS_TURNS, so that mostly the next one alone is woken */
     atomic_uint next, serving; /* tickets: turns are taken in the order asked for; the lock is held to change them */
-    /* Used by whoever has the turn; the first room is for the largest plan, and of runs in no strand, the others are
-     * those of the second strand and on, made where there is a use for them. */
-    ls_room rooms[LS_MOST_STRANDS];
-    int strands;     /* that may be used */
-    uint32_t *index; /* sample numbers, changes and labels of the shard */
+    /* Used by whoever has the turn; the first room is for the largest plan, and of runs in no side stream, the others
+     * are those of the second side stream and on, made where there is a use for them. */
+    ls_room rooms[LS_MOST_SIDE_STREAMS];
+    int side_streams; /* that may be used */
+    uint32_t *index;  /* sample numbers, changes and labels of the shard */
     ls_change *changes;
     int32_t *labels;
     size_t shard_images;
@@ -55,9 +55,9 @@ ls_array *ls_array_on(ls_session *session, ls_device device, size_t n);
 /* Waits for the core's turn, then gives it room for `plan`. */
 ls_status ls_turn_reserve(ls_turn *turn, const ls_plan *plan);
 
-/* The strand for a run of a plan that is one of so many that have nothing to do with each other, with room for it;
+/* The side stream for a run of a plan that is one of so many that have nothing to do with each other, with room for it;
  * without it the run has to wait for its turn: 0. By whoever has the turn. */
-int ls_turn_strand(ls_turn *turn, const ls_plan *plan, int run, int runs);
+int ls_turn_side_stream(ls_turn *turn, const ls_plan *plan, int run, int runs);
 /* The room of the run that comes next. */
 const ls_room *ls_turn_room(const ls_turn *turn);
 

@@ -396,7 +396,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     if (!executor->type->begin)
         return true;
     executor->type->end(executor);
-    executor->strand = 0;
+    executor->side_stream = 0;
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
     for (int i = 0; i < plan->n_steps; i++)
         complete(plan, &plan->steps[i], whole, user);

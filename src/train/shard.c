@@ -63,7 +63,7 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
         if (node) { /* where shards happen beside one another, all of it, so that many of them can */
             do
                 fold(step, node, ls_network_adder(trainer->network, worker->turn));
-            while (worker->turn->strands > 1 && !trainer->network->n_replicas &&
+            while (worker->turn->side_streams > 1 && !trainer->network->n_replicas &&
                    (node = ls_tree_foldable(&step->tree)));
         } else if (!stand_in(step, worker))
             ls_shard_wait(step);
@@ -189,7 +189,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
         ls_attempt_rows rows = ls_attempt_rows_of(step, t);
         ls_executor *executor = worker->turn->executor;
         if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
-            executor->strand = ls_turn_strand(worker->turn, plan, t->buffer, step->mine);
+            executor->side_stream = ls_turn_side_stream(worker->turn, plan, t->buffer, step->mine);
         float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
             .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, rows.metrics, LS_METRICS),

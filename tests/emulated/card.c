@@ -32,7 +32,7 @@ ls_card *ls_card_of(ls_executor *executor)
     return (ls_card *)executor;
 }
 
-ls_card *ls_card_in_line(ls_executor *executor)
+ls_card *ls_card_in_main(ls_executor *executor)
 {
     return ls_card_of(executor);
 }
@@ -275,7 +275,7 @@ static bool begin(ls_executor *executor, const ls_form *form, const ls_samples *
 {
     emulated *e = (emulated *)executor;
     (void)form;
-    later_strand(e->queue, executor->strand);
+    later_side_stream(e->queue, executor->side_stream);
     const size_t n = (size_t)samples->count;
     const ls_card_now now = {samples->one, samples->step};
     *there = *samples;
@@ -286,15 +286,15 @@ static bool begin(ls_executor *executor, const ls_form *form, const ls_samples *
     return false;
 }
 
-static bool open_strand(ls_executor *executor, int strand, size_t bytes)
+static bool open_side_stream(ls_executor *executor, int side_stream, size_t bytes)
 {
-    (void)executor, (void)strand, (void)bytes;
+    (void)executor, (void)side_stream, (void)bytes;
     return true;
 }
 
 static void end(ls_executor *executor)
 {
-    later_strand(((emulated *)executor)->queue, 0);
+    later_side_stream(((emulated *)executor)->queue, 0);
 }
 
 static void expect_terms(const ls_executor *executor, const ls_terms *terms)
@@ -430,7 +430,7 @@ static const ls_executor_type type = {.allocate = allocate,
                                       .stage_result = stage_result,
                                       .begin = begin,
                                       .end = end,
-                                      .open_strand = open_strand,
+                                      .open_side_stream = open_side_stream,
                                       .sum = sum,
                                       .update = update,
                                       .square = square,
@@ -507,11 +507,11 @@ static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callback
                                      .memory = 1 + number,
                                      .core = -1,
                                      .slice = (size_t)1 << 40,
-                                     .strands = LS_MOST_STRANDS,
+                                     .side_streams = LS_MOST_SIDE_STREAMS,
                                      .message = e->card.message,
                                      .identity = {(unsigned char)(1 + number)}};
     e->stream = (emulated_stream){number, do_for_stream, emulated_owner, emulated_enter, emulated_leave};
-    e->card.line = e->card.stream = (cudaStream_t)(void *)&e->stream;
+    e->card.main = e->card.stream = (cudaStream_t)(void *)&e->stream;
     return &e->card.executor;
 }
 

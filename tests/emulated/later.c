@@ -6,14 +6,14 @@
 typedef struct piece {
     struct piece *next;
     void (*work)(void *payload); /* NULL: it only keeps the payload */
-    int strand;
+    int side_stream;
     _Alignas(64) unsigned char payload[];
 } piece;
 
 struct later {
     piece *first, **end;
     size_t count, done;
-    int strand;
+    int side_stream;
 };
 
 later *later_new(void)
@@ -28,7 +28,7 @@ static void *add(later *queue, void (*work)(void *payload), const void *payload,
     piece *p = aligned_alloc(64, (sizeof *p + size + 63) / 64 * 64);
     p->next = NULL;
     p->work = work;
-    p->strand = queue->strand;
+    p->side_stream = queue->side_stream;
     if (size)
         memcpy(p->payload, payload, size);
     *queue->end = p;
@@ -60,9 +60,9 @@ static void empty_to(later *queue, size_t count)
         queue->end = &queue->first;
 }
 
-void later_strand(later *queue, int strand)
+void later_side_stream(later *queue, int side_stream)
 {
-    queue->strand = strand;
+    queue->side_stream = side_stream;
 }
 
 size_t later_count(const later *queue)
@@ -70,24 +70,25 @@ size_t later_count(const later *queue)
     return queue->count;
 }
 
-/* What lies between two pieces that are in no strand: a piece of each strand in turn, the last strand's first. */
-static void work_off_strands(piece *from, const piece *end)
+/* What lies between two pieces that are in no side stream: a piece of each side stream in turn, the last side stream's
+ * first. */
+static void work_off_side_streams(piece *from, const piece *end)
 {
-    piece *next[LS_MOST_STRANDS + 1];
-    for (int strand = 1; strand <= LS_MOST_STRANDS; strand++)
-        next[strand] = from;
+    piece *next[LS_MOST_SIDE_STREAMS + 1];
+    for (int side_stream = 1; side_stream <= LS_MOST_SIDE_STREAMS; side_stream++)
+        next[side_stream] = from;
     for (bool left = from != end; left;) {
         left = false;
-        for (int strand = LS_MOST_STRANDS; strand > 0; strand--) {
-            piece *p = next[strand];
-            while (p != end && (p->strand != strand || !p->work))
+        for (int side_stream = LS_MOST_SIDE_STREAMS; side_stream > 0; side_stream--) {
+            piece *p = next[side_stream];
+            while (p != end && (p->side_stream != side_stream || !p->work))
                 p = p->next;
             if (p != end) {
                 p->work(p->payload);
                 p = p->next;
                 left = true;
             }
-            next[strand] = p;
+            next[side_stream] = p;
         }
     }
 }
@@ -97,17 +98,17 @@ void later_flush_to(later *queue, size_t count)
     size_t number = queue->done;
     piece *from = NULL, *p = queue->first;
     for (; p && number < count; p = p->next, number++)
-        if (p->strand > 0) {
+        if (p->side_stream > 0) {
             from = from ? from : p;
         } else {
             if (from)
-                work_off_strands(from, p);
+                work_off_side_streams(from, p);
             from = NULL;
             if (p->work)
                 p->work(p->payload);
         }
     if (from)
-        work_off_strands(from, p);
+        work_off_side_streams(from, p);
     empty_to(queue, count);
 }
 

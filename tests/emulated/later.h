@@ -16,9 +16,9 @@ void later_do(later *queue, void (*work)(void *payload), const void *payload, si
 /* A copy of so many bytes that stays until what is handed in next is done. */
 void *later_keep(later *queue, const void *bytes, size_t size);
 
-/* What is handed in from here on is in that strand: pieces of several strands are done in turn, whoever came first; 0:
- * behind all in front of it. */
-void later_strand(later *queue, int strand);
+/* What is handed in from here on is in that side stream: pieces of several side streams are done in turn, whoever came
+ * first; 0: behind all in front of it. */
+void later_side_stream(later *queue, int side_stream);
 
 /* Pieces of work, and copies, so far. */
 size_t later_count(const later *queue);

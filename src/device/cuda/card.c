@@ -74,7 +74,7 @@ double ls_card_seconds(void)
 
 static cudaError_t ask(const ls_card *card, cudaEvent_t event)
 {
-    return event ? cudaEventQuery(event) : cudaStreamQuery(card->line);
+    return event ? cudaEventQuery(event) : cudaStreamQuery(card->main);
 }
 
 static void say_waiting(const ls_card *card, bool waits)
@@ -91,7 +91,7 @@ cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
     cudaError_t error = cudaErrorNotReady;
     bool said = false;
     if (!event)
-        ls_card_line_up(card);
+        ls_card_main_waits(card);
     for (int times = 0; card->link && (error = ask(card, event)) == cudaErrorNotReady && ls_card_look_at_link(card);
          times++) {
         if (!said && card->own_is_there && cudaEventQuery(card->own) == cudaSuccess) {
@@ -108,7 +108,7 @@ cudaError_t ls_card_await(ls_card *card, cudaEvent_t event)
         say_waiting(card, false);
     if (error == cudaErrorNotReady) {
         cudaGetLastError();
-        error = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(card->line);
+        error = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(card->main);
     }
     if (!event || event == card->recorded) /* the transfers in front of that are done */
         card->own_is_there = false;
@@ -121,7 +121,7 @@ static const char *try_group(ls_executor *executor, double seconds)
     const struct timespec moment = {0, 100000};
     const double end = ls_card_seconds() + seconds;
     const char *failure;
-    while (!(failure = card->links->failure(card->link)) && cudaStreamQuery(card->line) == cudaErrorNotReady) {
+    while (!(failure = card->links->failure(card->link)) && cudaStreamQuery(card->main) == cudaErrorNotReady) {
         cudaGetLastError(); /* what is not ready is no error, but would be reported as one */
         if (ls_card_seconds() > end)
             return "it takes too long";
@@ -159,17 +159,17 @@ static void release(ls_executor *executor, void *memory)
 /* The host's memory is not pinned, and may be changed at once: a driver that reads it where it lies is waited for. */
 static void put(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (bytes && card->executor.status == LS_OK &&
-        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->line), "a copy to the card"))
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, card->main), "a copy to the card"))
         ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
 }
 
 static void get(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (card->executor.status == LS_OK && bytes)
-        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->line),
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, card->main),
                      "a copy from the card");
     if (card->executor.status == LS_OK)
         ls_card_good(card, ls_card_await(card, NULL), "waiting for the card");
@@ -179,18 +179,18 @@ static void get(ls_executor *executor, void *to, const void *from, size_t bytes)
 
 static void zero(ls_executor *executor, void *to, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (bytes && card->executor.status == LS_OK)
-        ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->line), "zeros");
+        ls_card_good(card, cudaMemsetAsync(to, 0, bytes, card->main), "zeros");
 }
 
 /* The driver knows from the addresses which cards these are, and goes by the host where they do not reach each
  * other. */
 static void copy(ls_executor *executor, void *to, const void *from, size_t bytes)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (bytes && card->executor.status == LS_OK)
-        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->line), "a copy between cards");
+        ls_card_good(card, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, card->main), "a copy between cards");
 }
 
 /* Whether bytes that are written from one card to the other arrive there: behind some IOMMUs they do not, though the
@@ -240,19 +240,19 @@ static void reach(ls_executor *executor, ls_executor *other)
 
 static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t n)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (card->executor.status != LS_OK || !n || (terms->n == 1 && terms->at[0] == out))
         return;
-    ls_cuda_sum(card->line, terms, out, n);
+    ls_cuda_sum(card->main, terms, out, n);
     ls_card_good(card, cudaPeekAtLastError(), "a sum of gradients");
 }
 
 static bool update(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (card->executor.status == LS_OK && n) {
-        ls_cuda_update(card->line, terms, out, w, moments, n, how, card->broken + card->open);
+        ls_cuda_update(card->main, terms, out, w, moments, n, how, card->broken + card->open);
         ls_card_good(card, cudaPeekAtLastError(), "an update of weights");
     }
     return true; /* `finish` tells */
@@ -260,7 +260,7 @@ static bool update(ls_executor *executor, const ls_terms *terms, float *out, con
 
 static void square(ls_executor *executor, const float *x, size_t n, double *sums)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     const size_t blocks = (n + LS_SQUARED - 1) / LS_SQUARED;
     if (blocks > card->n_squares && card->executor.status == LS_OK) {
         cudaFree(card->squares);
@@ -270,7 +270,7 @@ static void square(ls_executor *executor, const float *x, size_t n, double *sums
             card->n_squares = blocks;
     }
     if (card->executor.status == LS_OK && n) {
-        ls_cuda_square(card->line, x, n, card->squares);
+        ls_cuda_square(card->main, x, n, card->squares);
         ls_card_good(card, cudaPeekAtLastError(), "the norm of a gradient");
     }
     get(executor, sums, card->squares, blocks * sizeof *sums);
@@ -281,7 +281,7 @@ static void square(ls_executor *executor, const float *x, size_t n, double *sums
 static void close_card(ls_executor *executor)
 {
     ls_card *card = ls_card_of(executor);
-    if (card->line)
+    if (card->main)
         ls_card_await(card, NULL);
     ls_card_leave(executor, card->executor.status == LS_OK);
     ls_card_close_runs(card);
@@ -293,7 +293,7 @@ static void close_card(ls_executor *executor)
     if (card->dnn)
         cudnnDestroy(card->dnn);
     ls_card_unlock();
-    ls_card_close_strands(card);
+    ls_card_close_sides(card);
     cudaFree(card->squares);
     cudaFree(card->broken);
     if (card->side)
@@ -322,7 +322,7 @@ static const ls_executor_type type = {.allocate = allocate,
                                       .stage_result = ls_card_stage_result,
                                       .begin = ls_card_begin,
                                       .end = ls_card_end,
-                                      .open_strand = ls_card_open_strand,
+                                      .open_side_stream = ls_card_open_side,
                                       .sum = sum,
                                       .update = update,
                                       .square = square,
@@ -389,12 +389,12 @@ static bool open_card(ls_card *card)
     if (changed)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card", changed);
     memcpy(card->executor.identity, properties.uuid.bytes, sizeof card->executor.identity);
-    return ls_card_open_line(card) &&
+    return ls_card_open_main(card) &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaMalloc((void **)&card->broken, 2 * sizeof *card->broken), "taking memory") &&
-           ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->line),
+           ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->main),
                         "taking memory") &&
-           ls_card_open_runs(card) && ls_card_good(card, cudaStreamSynchronize(card->line), "starting the card") &&
+           ls_card_open_runs(card) && ls_card_good(card, cudaStreamSynchronize(card->main), "starting the card") &&
            open_libraries(card);
 }
 
@@ -418,7 +418,7 @@ static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callback
                                    .memory = 1 + number,
                                    .core = -1,
                                    .slice = (size_t)1 << 40,
-                                   .strands = LS_MOST_STRANDS,
+                                   .side_streams = LS_MOST_SIDE_STREAMS,
                                    .message = card->message};
     if (open_card(card))
         return &card->executor;

@@ -1,5 +1,5 @@
-/* A card as an executor: a stream that everything goes through in the order handed in but runs in strands, and what is
- * kept beside it. For this folder.
+/* A card as an executor: a stream that everything goes through in the order handed in but runs in side streams, and
+ * what is kept beside it. For this folder.
  *
  * Nothing here calls the library: the plugin stands alone, and says what went wrong in `status` and `message`. */
 #ifndef LS_DEVICE_CUDA_CARD_H
@@ -14,14 +14,14 @@
 #include "device/cuda/kernels.h"
 
 enum {
-    LS_CARD_STRANDS = 1 + LS_MOST_STRANDS, /* the first one is the line */
-    LS_CARD_STAGED = 8,                    /* results of one run */
-    LS_CARD_RESIDENTS = 4,                 /* data sets on the card */
-    LS_CARD_STAGES = 8,                    /* runs whose samples may be on their way: no more are in flight */
-    LS_CARD_KEPT = 128,                    /* runs kept as graphs, the ones that were used last */
-    LS_CARD_PENDING = 4096,                /* results on their way to the host */
-    LS_CARD_BLAS = 32 << 20,               /* bytes of cuBLAS's workspace */
-    LS_CARD_DNN = 384 << 20                /* the largest workspace of cuDNN's engines that is taken */
+    LS_CARD_STREAMS = 1 + LS_MOST_SIDE_STREAMS, /* the first one is the main stream */
+    LS_CARD_STAGED = 8,                         /* results of one run */
+    LS_CARD_RESIDENTS = 4,                      /* data sets on the card */
+    LS_CARD_STAGES = 8,                         /* runs whose samples may be on their way: no more are in flight */
+    LS_CARD_KEPT = 128,                         /* runs kept as graphs, the ones that were used last */
+    LS_CARD_PENDING = 4096,                     /* results on their way to the host */
+    LS_CARD_BLAS = 32 << 20,                    /* bytes of cuBLAS's workspace */
+    LS_CARD_DNN = 384 << 20                     /* the largest workspace of cuDNN's engines that is taken */
 };
 
 /* Results of one run: `host` stands for this memory of the card's. */
@@ -31,14 +31,14 @@ typedef struct ls_card_staged {
 } ls_card_staged;
 
 /* Where runs take turns, and what one of them has for itself besides what it is handed. */
-typedef struct ls_card_strand {
+typedef struct ls_card_stream {
     cudaStream_t stream;
     void *blas_workspace;
     ls_card_staged staged[LS_CARD_STAGED];
-    bool used;           /* by runs that the line has not waited for, */
+    bool used;           /* by runs that the main stream has not waited for, */
     cudaEvent_t reached; /* which is for that */
-    unsigned turn;       /* that the stream has waited for, of the line's */
-} ls_card_strand;
+    unsigned turn;       /* that the stream has waited for, of the main stream's */
+} ls_card_stream;
 
 /* On their way: in pinned memory once the stream is there. */
 typedef struct ls_card_pending {
@@ -77,7 +77,7 @@ typedef struct ls_card_now {
 
 typedef struct ls_card_kept {
     ls_form form;
-    int strand;
+    int side_stream;
     const void *images, *changes;
     cudaGraphExec_t graph; /* NULL: it was run once, kernel by kernel, which has everything loaded and chosen */
     uint64_t used;         /* the number of the last run that was of this form */
@@ -89,14 +89,14 @@ typedef struct ls_card {
     ls_card_callbacks callbacks;
     int number;
     ls_dtype dtype;
-    cudaStream_t line;   /* where all goes that is handed in, but for runs in strands */
-    cudaStream_t stream; /* where operations go: that one, or a strand's */
+    cudaStream_t main;   /* where all goes that is handed in, but for runs in side streams */
+    cudaStream_t stream; /* where operations go: that one, or a side stream's */
     cudaStream_t side;   /* memory is zeroed there, from any thread */
-    ls_card_strand strands[LS_CARD_STRANDS];
-    int strand, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for, -1: none yet */
-    cudaEvent_t turned;    /* in the line, in front of the strands' next runs; */
-    unsigned turn;         /* how many there were */
-    bool moved;            /* the line has gone on since the last one */
+    ls_card_stream side_streams[LS_CARD_STREAMS];
+    int side_stream, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for, -1: none yet */
+    cudaEvent_t turned;         /* in the main stream, in front of the side streams' next runs; */
+    unsigned turn;              /* how many there were */
+    bool moved;                 /* the main stream has gone on since the last one */
     cudnnHandle_t dnn;
     cudnnBackendDescriptor_t
         elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
@@ -116,7 +116,7 @@ typedef struct ls_card {
     ls_card_stage stages[LS_CARD_STAGES];
     uint64_t runs;
     int images;             /* that the samples' memory has room for */
-    unsigned char *samples; /* the card's, for each strand: index, changes, labels, and what follows */
+    unsigned char *samples; /* the card's, for each side stream: index, changes, labels, and what follows */
     struct ls_card_now *now;
 
     ls_card_kept kept[LS_CARD_KEPT];
@@ -139,8 +139,8 @@ typedef struct ls_card {
 /* The card that a call is for, made the thread's current one. */
 ls_card *ls_card_of(ls_executor *executor);
 
-/* The same for what is handed in to the line: behind all runs in front of it, and in front of all behind it. */
-ls_card *ls_card_in_line(ls_executor *executor);
+/* The same for what is handed in to the main stream: behind all runs in front of it, and in front of all behind it. */
+ls_card *ls_card_in_main(ls_executor *executor);
 
 /* Notes what went wrong first; true where nothing did. */
 bool ls_card_good(ls_card *card, cudaError_t error, const char *what);
@@ -182,17 +182,17 @@ void ls_card_look(ls_executor *executor);
 /* The same for this folder: false where a transfer has failed, and with it the card. */
 bool ls_card_look_at_link(ls_card *card);
 
-/* ---- strands.c ---- */
-bool ls_card_open_line(ls_card *card);
-bool ls_card_open_strand(ls_executor *executor, int strand, size_t bytes);
-/* What operations are handed in goes to that strand from here on, until it is left. False after a failure. */
-bool ls_card_enter_strand(ls_card *card, int strand);
-void ls_card_leave_strand(ls_card *card);
-/* Has the line wait for the strands. */
-void ls_card_line_up(ls_card *card);
-void ls_card_close_strands(ls_card *card);
-/* Has cuDNN and cuBLAS work for that strand. */
-bool ls_card_take_libraries(ls_card *card, int strand);
+/* ---- side_streams.c ---- */
+bool ls_card_open_main(ls_card *card);
+bool ls_card_open_side(ls_executor *executor, int side_stream, size_t bytes);
+/* What operations are handed in goes to that side stream from here on, until it is left. False after a failure. */
+bool ls_card_enter_side(ls_card *card, int side_stream);
+void ls_card_leave_side(ls_card *card);
+/* Has the main stream wait for the side streams. */
+void ls_card_main_waits(ls_card *card);
+void ls_card_close_sides(ls_card *card);
+/* Has cuDNN and cuBLAS work for that side stream. */
+bool ls_card_take_libraries(ls_card *card, int side_stream);
 
 /* ---- run.c ---- */
 bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there);

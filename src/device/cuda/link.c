@@ -18,7 +18,7 @@ bool ls_card_join(ls_executor *executor, const ls_links *links, const ls_link_na
         return false;
     }
     card->links = links;
-    card->link = links->join(name, rank, ranks, card->line, why, why_size);
+    card->link = links->join(name, rank, ranks, card->main, why, why_size);
     return card->link != NULL;
 }
 
@@ -33,11 +33,11 @@ void ls_card_leave(ls_executor *executor, bool good)
 
 void ls_card_begin_group(ls_executor *executor)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     if (!card->link)
         return;
     if (!card->own_is_there)
-        card->own_is_there = ls_card_good(card, cudaEventRecord(card->own, card->line), "an event");
+        card->own_is_there = ls_card_good(card, cudaEventRecord(card->own, card->main), "an event");
     card->links->begin(card->link);
 }
 

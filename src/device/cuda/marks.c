@@ -19,10 +19,10 @@ static cudaEvent_t next_event(ls_card *card)
 
 int ls_card_mark(ls_executor *executor)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     cudaEvent_t event = card->n_marks < LS_MOST_MARKS ? next_event(card) : NULL;
     card->last = NULL;
-    if (!event || !ls_card_good(card, cudaEventRecord(event, card->line), "an event"))
+    if (!event || !ls_card_good(card, cudaEventRecord(event, card->main), "an event"))
         return -1;
     return card->n_marks++;
 }
@@ -30,7 +30,7 @@ int ls_card_mark(ls_executor *executor)
 void ls_card_end_marks(ls_card *card)
 {
     cudaEvent_t event = card->n_marks ? next_event(card) : NULL;
-    if (event && ls_card_good(card, cudaEventRecord(event, card->line), "an event") &&
+    if (event && ls_card_good(card, cudaEventRecord(event, card->main), "an event") &&
         ls_card_good(card, ls_card_await(card, event), "waiting for the card"))
         card->last = event;
     card->last_is_at = ls_card_seconds();

@@ -13,7 +13,7 @@ float *ls_card_stage_result(ls_executor *executor, float *host, size_t n)
         ls_card_fail(card, LS_INTERNAL, "lending memory", "a run has too many results");
         return NULL;
     }
-    ls_card_staged *staged = &card->strands[executor->strand].staged[card->n_lent++];
+    ls_card_staged *staged = &card->side_streams[executor->side_stream].staged[card->n_lent++];
     if (n > staged->capacity || !staged->device) {
         ls_card_await(card, NULL);
         cudaFree(staged->device);
@@ -75,7 +75,7 @@ static void send_results(ls_card *card)
 {
     ls_card_results *results = &card->results[card->open];
     for (int i = 0; i < card->n_lent && card->executor.status == LS_OK; i++) {
-        const ls_card_staged *staged = &card->strands[card->strand].staged[i];
+        const ls_card_staged *staged = &card->side_streams[card->side_stream].staged[i];
         if (!staged->n)
             continue;
         float *pinned = pinned_room(card, staged->n);
@@ -94,7 +94,7 @@ static void ask_finite(ls_card *card)
     if (card->executor.status == LS_OK)
         ls_card_good(card,
                      cudaMemcpyAsync(card->results[card->open].broken, card->broken + card->open, sizeof *card->broken,
-                                     cudaMemcpyDeviceToHost, card->line),
+                                     cudaMemcpyDeviceToHost, card->main),
                      "a copy from the card");
 }
 
@@ -105,14 +105,14 @@ static bool was_finite(ls_card *card, int number)
         return true; /* that is said otherwise */
     const bool finite = *card->results[number].broken == 0;
     if (!finite)
-        ls_card_good(card, cudaMemsetAsync(card->broken + number, 0, sizeof *card->broken, card->line),
+        ls_card_good(card, cudaMemsetAsync(card->broken + number, 0, sizeof *card->broken, card->main),
                      "a copy to the card");
     return finite;
 }
 
 bool ls_card_finish(ls_executor *executor)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     ask_finite(card);
     ls_card_end_marks(card);
     bring_home(card);
@@ -121,11 +121,11 @@ bool ls_card_finish(ls_executor *executor)
 
 void ls_card_record(ls_executor *executor, bool *finite)
 {
-    ls_card *card = ls_card_in_line(executor);
+    ls_card *card = ls_card_in_main(executor);
     ls_card_wait(executor);
     ask_finite(card);
     if (card->executor.status == LS_OK)
-        ls_card_good(card, cudaEventRecord(card->recorded, card->line), "an event");
+        ls_card_good(card, cudaEventRecord(card->recorded, card->main), "an event");
     card->recorded_finite = finite;
     card->open = 1 - card->open;
 }
@@ -198,7 +198,7 @@ static bool reserve(ls_card *card, int images)
     cudaFree(card->samples);
     card->samples = NULL;
     card->images = 0;
-    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, LS_CARD_STRANDS * stage_bytes(images)),
+    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, LS_CARD_STREAMS * stage_bytes(images)),
                              "memory for samples");
     for (int i = 0; i < LS_CARD_STAGES && good; i++) {
         ls_card_stage *stage = &card->stages[i];
@@ -237,7 +237,7 @@ static const void *resident(ls_card *card, const ls_samples *samples)
     void *device = NULL;
     if (!ls_card_good(card, cudaMalloc(&device, samples->image_bytes), "memory for the images") ||
         !ls_card_good(
-            card, cudaMemcpyAsync(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice, card->line),
+            card, cudaMemcpyAsync(device, samples->images, samples->image_bytes, cudaMemcpyHostToDevice, card->main),
             "a copy to the card") ||
         !ls_card_good(card, ls_card_await(card, NULL), "a copy to the card")) {
         cudaFree(device);
@@ -248,10 +248,10 @@ static const void *resident(ls_card *card, const ls_samples *samples)
     return device;
 }
 
-/* Those of the strand that was entered. */
+/* Those of the side stream that was entered. */
 static unsigned char *samples_there(const ls_card *card)
 {
-    return card->samples + (size_t)card->strand * stage_bytes(card->images);
+    return card->samples + (size_t)card->side_stream * stage_bytes(card->images);
 }
 
 /* Sends a run's samples, and waits where too many runs are in hand. */
@@ -310,7 +310,7 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
             return NULL;
     for (int i = 0; i < card->n_kept; i++) {
         ls_card_kept *kept = &card->kept[i];
-        if (same_form(&kept->form, form) && kept->strand == card->strand && kept->images == there->images &&
+        if (same_form(&kept->form, form) && kept->side_stream == card->side_stream && kept->images == there->images &&
             kept->changes == there->changes) {
             kept->used = card->runs;
             return kept;
@@ -318,8 +318,11 @@ static ls_card_kept *find(ls_card *card, const ls_form *form, const ls_samples *
     }
     ls_card_kept *kept = place_to_keep(card);
     *first = true;
-    *kept = (ls_card_kept){
-        .form = *form, .strand = card->strand, .images = there->images, .changes = there->changes, .used = card->runs};
+    *kept = (ls_card_kept){.form = *form,
+                           .side_stream = card->side_stream,
+                           .images = there->images,
+                           .changes = there->changes,
+                           .used = card->runs};
     return kept;
 }
 
@@ -331,7 +334,7 @@ bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples 
     if (card->executor.status != LS_OK || !reserve(card, samples->count))
         return true; /* nothing is handed in any more */
     there->images = resident(card, samples);
-    if (!ls_card_enter_strand(card, executor->strand) || !send_samples(card, samples))
+    if (!ls_card_enter_side(card, executor->side_stream) || !send_samples(card, samples))
         return true;
     unsigned char *const at = samples_there(card);
     there->index = (const uint32_t *)(const void *)at;
@@ -375,7 +378,7 @@ void ls_card_end(ls_executor *executor)
         end_capture(card);
     ls_card_good(card, cudaPeekAtLastError(), "a kernel");
     send_results(card);
-    ls_card_leave_strand(card);
+    ls_card_leave_side(card);
 }
 
 bool ls_card_open_runs(ls_card *card)
