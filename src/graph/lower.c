@@ -120,7 +120,7 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
     if (trace->failure)
         return;
     if (t->trace == trace->number) {
-        if (is_leaf(t, fresh) && as != (ls_role)t->traced_as)
+        if (is_leaf(t, fresh) && as != (ls_role)t->trace_role)
             trace->failure = "it uses one array both as images and as a weight";
         return;
     }
@@ -158,7 +158,7 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
         return;
     t->trace = trace->number;
     t->traced = trace->n;
-    t->traced_as = (int)as;
+    t->trace_role = (int)as;
     put_tensor(trace, t, as, is_leaf(t, fresh));
     trace->order[trace->n++] = t;
 }
@@ -273,9 +273,9 @@ static ls_value *lower_leaf(lowering *l, const ls_tensor *t)
         return keep(l, ls_graph_view(l->graph, t->view));
     if (t->kind == LS_TENSOR_INPUT)
         return l->trace->call->in[0]->value;
-    if (t->traced_as == LS_ROLE_WEIGHT)
+    if (t->trace_role == LS_ROLE_WEIGHT)
         return lower_array(l, t);
-    if (t->traced_as == LS_ROLE_LABELS)
+    if (t->trace_role == LS_ROLE_LABELS)
         return NULL; /* they come with the samples */
     if (t != l->trace->images)
         return lower_input(l, t);

@@ -82,8 +82,8 @@ struct ls_tensor {
 
     char *text; /* of ls_str */
 
-    uint64_t trace;        /* the tracing that saw this tensor last, and what became of it there */
-    int traced, traced_as; /* its place in the order; how it is used */
+    uint64_t trace;         /* the tracing that saw this tensor last, and what became of it there */
+    int traced, trace_role; /* its place in the order; how it is used */
     struct ls_value *value;
 };
 

@@ -18,7 +18,7 @@ typedef struct writer {
 /* A weight that is no parameter of the network, but numbers of its program's. */
 static char *constant(writer *w, const ls_tensor *t)
 {
-    if (t->traced_as != LS_ROLE_WEIGHT)
+    if (t->trace_role != LS_ROLE_WEIGHT)
         return NULL; /* the images that the call was recorded with */
     char *name = ls_onnx_name(&w->graph, "/constant_%d", t->traced);
     return ls_onnx_floats(&w->graph, name, ls_array_of(t)->data + t->offset, t->shape.dim, t->shape.rank);

@@ -118,16 +118,16 @@ const float *ls_network_seen(ls_network *network, const float *memory, size_t n,
 
 void ls_network_changed(ls_network *network)
 {
-    network->changed = true;
+    network->host_dirty = true;
     atomic_fetch_add(&network->changes, 1);
 }
 
 void ls_network_publish(ls_network *network)
 {
     int current = atomic_load(&network->current);
-    if (!network->changed)
+    if (!network->host_dirty)
         return;
-    network->changed = false;
+    network->host_dirty = false;
     ls_network_put(network, network->master_weights[current], network->weights[current], network->flat.trainable);
     ls_network_put(network, network->master_state[current], network->state[current], network->flat.state);
 }
@@ -136,9 +136,9 @@ void ls_network_publish(ls_network *network)
 static void fetch(ls_network *network)
 {
     int current = atomic_load(&network->current);
-    if (!network->behind)
+    if (!network->host_stale)
         return;
-    network->behind = false;
+    network->host_stale = false;
     get(network, network->weights[current], network->master_weights[current], network->flat.trainable);
 }
 

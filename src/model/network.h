@@ -32,7 +32,7 @@ typedef struct ls_network {
     ls_flat flat;
     float *weights[2], *state[2];               /* the host's */
     float *master_weights[2], *master_state[2]; /* the master copy's: the same ones where that is the host's memory */
-    bool behind, changed;                       /* the host's weights are older than the master copy's; newer */
+    bool host_stale, host_dirty;                /* the host's weights are older than the master copy's; newer */
     bool connected;                             /* the master copy is a card, and connected with the other ranks' */
     atomic_bool state_moved;                    /* the master copy's current state is older than the host's */
     struct ls_replica *replicas;

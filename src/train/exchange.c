@@ -199,7 +199,7 @@ void ls_exchange_learn(ls_step_job *step)
 
 typedef void mover(ls_posting *posting, int peer, void *data, size_t bytes);
 
-static void give(ls_posting *posting, int peer, void *data, size_t bytes)
+static void send(ls_posting *posting, int peer, void *data, size_t bytes)
 {
     ls_post_send(posting, peer, data, bytes);
 }
@@ -233,8 +233,8 @@ static bool scatter_end_locally(const ls_step_job *step, ls_posting posting)
         move_nodes(step, &posting, groups->rank[p], &step->partition, p, ls_post_receive);
     }
     if (!leads(groups)) {
-        move_statuses(step, &posting, groups->rank[first], groups->place, groups->place + 1, give);
-        move_nodes(step, &posting, groups->rank[first], &step->partition, groups->place, give);
+        move_statuses(step, &posting, groups->rank[first], groups->place, groups->place + 1, send);
+        move_nodes(step, &posting, groups->rank[first], &step->partition, groups->place, send);
     }
     return posting.good;
 }
@@ -249,8 +249,8 @@ static bool scatter_end(const ls_step_job *step, ls_posting posting)
             continue;
         move_statuses(step, &posting, groups->rank[first[g]], first[g], first[g + 1], ls_post_receive);
         move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, g, ls_post_receive);
-        move_statuses(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], give);
-        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, mine, give);
+        move_statuses(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], send);
+        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, mine, send);
     }
     return posting.good;
 }
@@ -262,8 +262,8 @@ static bool gather_end_locally(const ls_step_job *step, ls_posting posting)
     const size_t state = step->trainer->network->flat.state * sizeof(float);
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
     for (int p = first + 1; leads(groups) && p < end; p++) {
-        move_statuses(step, &posting, groups->rank[p], 0, groups->ranks, give);
-        give(&posting, groups->rank[p], step->statistics, state);
+        move_statuses(step, &posting, groups->rank[p], 0, groups->ranks, send);
+        send(&posting, groups->rank[p], step->statistics, state);
     }
     if (!leads(groups)) {
         move_statuses(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);

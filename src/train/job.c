@@ -7,15 +7,15 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
     size_t buckets = (size_t)network->flat.n_buckets + 1;
-    atomic_int *owed = ls_alloc(context, 2 * buckets, sizeof *owed, "a step");
-    ls_slices *slices = owed ? ls_alloc(context, 3 * buckets, sizeof *slices, "a step") : NULL;
+    atomic_int *shards_pending = ls_alloc(context, 2 * buckets, sizeof *shards_pending, "a step");
+    ls_slices *slices = shards_pending ? ls_alloc(context, 3 * buckets, sizeof *slices, "a step") : NULL;
     if (!slices) {
-        ls_release(context, owed);
+        ls_release(context, shards_pending);
         return LS_OUT_OF_MEMORY;
     }
     step->trainer = trainer;
-    step->owed = owed;
-    step->stage = owed + buckets;
+    step->shards_pending = shards_pending;
+    step->stage = shards_pending + buckets;
     step->local = slices;
     step->group = slices + buckets;
     step->last = slices + 2 * buckets;
@@ -35,7 +35,7 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->order);
     ls_release(context, step->pulled);
     ls_release(context, step->filled);
-    ls_release(context, step->owed);
+    ls_release(context, step->shards_pending);
     ls_release(context, step->local);
     ls_release(context, step->statistics);
     ls_release(context, step->metrics);

@@ -88,7 +88,7 @@ typedef struct ls_step_job {
     atomic_int next;                 /* how many were pulled: the next place in `order`, unless some are placed */
     atomic_char *pulled;             /* [shards] of placed ones */
     int *filled;                     /* [shards] how many buckets it has filled, in the order they become whole */
-    atomic_int *owed;                /* [buckets] this rank's shards that have not yet filled it */
+    atomic_int *shards_pending;      /* [buckets] this rank's shards that have not yet filled it */
     atomic_int *stage;               /* [buckets] ls_stage */
     ls_slices *local, *group, *last; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
     atomic_int left;                 /* this rank's shards and slices, or their whole way, to finish */

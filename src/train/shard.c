@@ -96,7 +96,7 @@ typedef struct running {
 /* One shard more has filled a bucket. The lock is held. */
 static void fill(ls_step_job *step, int bucket)
 {
-    if (atomic_fetch_sub(&step->owed[bucket], 1) == 1) {
+    if (atomic_fetch_sub(&step->shards_pending[bucket], 1) == 1) {
         atomic_store(&step->stage[bucket], ls_exchange_filled(step));
         pthread_cond_broadcast(&step->changed);
     }

@@ -112,7 +112,7 @@ void ls_step_submit(ls_step_job *step)
     const ls_flat *flat = &step->trainer->network->flat;
     const int parts = step->mine + ls_slices_to_finish(step);
     for (int b = 0; b < flat->n_buckets; b++) {
-        atomic_store(&step->owed[b], step->mine);
+        atomic_store(&step->shards_pending[b], step->mine);
         atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
         step->local[b] = step->group[b] = step->last[b] = (ls_slices){0};
     }

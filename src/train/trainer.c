@@ -110,7 +110,7 @@ static ls_status prepare(ls_trainer *trainer)
     ls_network *network = trainer->network;
     bool good = true;
     for (int i = 0; i < LS_DEPTH && good; i++)
-        if (!trainer->steps[i].owed)
+        if (!trainer->steps[i].shards_pending)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_attempts_init(trainer) == LS_OK;
     if (good && trainer->n_moments && !trainer->moments)
@@ -410,7 +410,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     network->updates += update;
     network->version += update;
     ls_network_publish(network);
-    network->behind |= update && ls_network_on_gpu(network);
+    network->host_stale |= update && ls_network_on_gpu(network);
     ls_step_submit(step);
     return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
 }

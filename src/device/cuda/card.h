@@ -96,7 +96,7 @@ typedef struct ls_card {
     int side_stream, libraries; /* of the run that is handed in; that cuDNN and cuBLAS work for, -1: none yet */
     cudaEvent_t turned;         /* in the main stream, in front of the side streams' next runs; */
     unsigned turn;              /* how many there were */
-    bool moved;                 /* the main stream has gone on since the last one */
+    bool main_advanced;         /* the main stream has gone on since the last one */
     cudnnHandle_t dnn;
     cudnnBackendDescriptor_t
         elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */

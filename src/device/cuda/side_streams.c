@@ -23,7 +23,7 @@ void ls_card_main_waits(ls_card *card)
         ls_card_good(card, error, "waiting for a side stream");
         side_stream->used = false;
     }
-    card->moved = true;
+    card->main_advanced = true;
 }
 
 static void close_side_stream(ls_card_stream *side_stream)
@@ -79,8 +79,8 @@ bool ls_card_open_side(ls_executor *executor, int number, size_t bytes)
 /* Has the side stream's next run happen behind what is in the main stream. */
 static bool wait_for_line(ls_card *card, ls_card_stream *side_stream)
 {
-    if (card->moved && ls_card_good(card, cudaEventRecord(card->turned, card->main), "an event")) {
-        card->moved = false;
+    if (card->main_advanced && ls_card_good(card, cudaEventRecord(card->turned, card->main), "an event")) {
+        card->main_advanced = false;
         card->turn++;
     }
     if (side_stream->turn != card->turn &&
