@@ -37,9 +37,9 @@ static void check(const training *t)
 static training begin(const char *model, const char *list, ls_isa isa)
 {
     training t = {.session = ls_open(&(ls_options){.isa = isa})};
-    t.data = ls_fashion_mnist(t.session, LS_TRAIN, &(ls_loader){.batch = BATCH, .shuffle = true});
+    t.data = ls_data_fashion_mnist(t.session, LS_TRAIN, &(ls_loader){.batch = BATCH, .shuffle = true});
     t.net = ls_model(t.session, model);
-    ls_initialize(t.net, ls_parse_devices(t.session, list), &(ls_init){.kind = LS_XAVIER, .like = t.data});
+    ls_module_initialize(t.net, ls_parse_devices(t.session, list), &(ls_init){.kind = LS_XAVIER, .like = t.data});
     t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.01});
     check(&t);
     return t;
@@ -50,9 +50,9 @@ static void *go_on(void *argument)
     training *t = argument;
     ls_batch batch;
     for (int done = 0; done < steps && !ls_failed(t->session);)
-        if (ls_next(t->data, &batch)) { /* false where an epoch is over; the next begins */
-            ls_backward(ls_cross_entropy(ls_train(t->net, batch.X), batch.y));
-            ls_step(t->trainer);
+        if (ls_data_next(t->data, &batch)) { /* false where an epoch is over; the next begins */
+            ls_backward(ls_cross_entropy(ls_module_forward(t->net, batch.X), batch.y));
+            ls_trainer_step(t->trainer);
             done++;
         }
     ls_wait(t->session);

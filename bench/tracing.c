@@ -28,9 +28,9 @@ static seconds take(ls_session *s, ls_data *data, ls_module *net, ls_trainer *tr
 {
     ls_batch batch;
     seconds start = {now(CLOCK_MONOTONIC), now(CLOCK_PROCESS_CPUTIME_ID)};
-    while (ls_next(data, &batch)) {
-        ls_backward(ls_cross_entropy(ls_train(net, batch.X), batch.y));
-        ls_step(trainer);
+    while (ls_data_next(data, &batch)) {
+        ls_backward(ls_cross_entropy(ls_module_forward(net, batch.X), batch.y));
+        ls_trainer_step(trainer);
     }
     ls_wait(s);
     return (seconds){now(CLOCK_MONOTONIC) - start.clock, now(CLOCK_PROCESS_CPUTIME_ID) - start.processor};
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     ls_session *s = ls_open(NULL);
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = BATCH});
     ls_module *net = ls_model(s, "lenet");
-    ls_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
     take(s, data, net, trainer);
     for (int i = 0; i < pairs && !ls_failed(s); i++) {

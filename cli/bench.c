@@ -67,10 +67,10 @@ static int take_steps(bench *b, const trained *these, int n, int64_t steps)
 {
     ls_batch batch;
     for (int64_t i = 0; i < steps * n && !ls_failed(b->run.session);) {
-        if (!ls_next(b->data, &batch))
+        if (!ls_data_next(b->data, &batch))
             continue; /* the end of an epoch */
-        ls_backward(ls_cross_entropy(ls_train(these[i % n].net, batch.X), batch.y));
-        ls_step(these[i % n].trainer);
+        ls_backward(ls_cross_entropy(ls_module_forward(these[i % n].net, batch.X), batch.y));
+        ls_trainer_step(these[i % n].trainer);
         i++;
     }
     return ls_wait(b->run.session) == LS_OK ? 0 : session_failed(b->run.session, b->run.model);
@@ -111,7 +111,7 @@ static int begin(bench *b, const ls_devices *devices, trained *it)
         return status;
     it->net = b->run.net;
     it->trainer = ls_trainer_new(it->net, LS_SGD, &(ls_optim){.lr = 0.01});
-    if (!it->trainer || ls_check_batches(it->trainer, b->data) != LS_OK)
+    if (!it->trainer || ls_trainer_check_batches(it->trainer, b->data) != LS_OK)
         return session_failed(b->run.session, b->run.model);
     return take_steps(b, it, 1, UNMEASURED);
 }
@@ -140,14 +140,14 @@ static int measure_round(bench *b, const trained *these, int n, rounds *taken)
     double computing = 0, reducing = 0, start = steady_seconds();
     ls_device_times times;
     for (int i = 0; i < n; i++) {
-        ls_device_times_at(these[i].trainer, 0, &times);
+        ls_trainer_device_times(these[i].trainer, 0, &times);
         computing -= times.computing;
         reducing -= times.reducing;
     }
     int status = take_steps(b, these, n, steps);
     taken->step[round] = (steady_seconds() - start) / (double)steps;
     for (int i = 0; i < n; i++) {
-        ls_device_times_at(these[i].trainer, 0, &times);
+        ls_trainer_device_times(these[i].trainer, 0, &times);
         computing += times.computing;
         reducing += times.reducing;
     }

@@ -220,7 +220,7 @@ static bool make_network(doctor *d)
     d->run.net = d->like ? ls_model_for(d->run.session, d->run.model, of->classes) : NULL;
     if (!d->run.net)
         return false;
-    ls_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
+    ls_module_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
     d->trainer =
         ls_trainer_new(d->run.net, (ls_optimizer)c->optimizer, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
     return d->trainer && !ls_failed(d->run.session);
@@ -238,7 +238,7 @@ static void look_at_memory(doctor *d)
         without(d, "what is needed depends on the data, which cannot be read");
         return;
     }
-    if (!make_network(d) || ls_memory_needed(d->trainer, d->like, &bytes) != LS_OK) {
+    if (!make_network(d) || ls_trainer_memory_needed(d->trainer, d->like, &bytes) != LS_OK) {
         found(d, "%s: %s; %s is to be had (%s)", d->run.model, session_words(d->run.session, why, sizeof why), left,
               limited_by);
         return;
@@ -397,9 +397,9 @@ static void look_at_checkpoints(doctor *d)
         return;
     }
     const int moments = c->optimizer == LS_SGD ? c->momentum > 0 : 2;
-    for (int i = 0; i < ls_parameter_count(d->run.net); i++) {
+    for (int i = 0; i < ls_module_parameter_count(d->run.net); i++) {
         ls_parameter_info info;
-        if (ls_parameter_at(d->run.net, i, &info) == LS_OK)
+        if (ls_module_parameter_at(d->run.net, i, &info) == LS_OK)
             numbers += info.numbers * (info.trainable ? 1 + moments : 1);
     }
     int64_t bytes = KEPT * numbers * (int64_t)sizeof(float);

@@ -81,7 +81,7 @@ int command_eval(int argc, char **argv)
         status = check_needs(COMMAND_EVAL, &chosen, 0);
     if ((status = begin(COMMAND_EVAL, &r, &chosen, &test, status)) != 0)
         return ranks_close(&r, status);
-    if (ls_evaluate(r.net, test, &metrics) != LS_OK)
+    if (ls_module_evaluate(r.net, test, &metrics) != LS_OK)
         return ranks_close(&r, session_failed(r.session, "eval"));
     ranks_parted();
     run_describe(&r, test);
@@ -98,7 +98,7 @@ static int write_logits(run *r, ls_data *test)
     int status = 0;
     if (!logits)
         return failed("predict", "no memory for %lld rows of logits", (long long)rows);
-    if (ls_predict(r->net, test, logits, classes) != LS_OK)
+    if (ls_module_predict(r->net, test, logits, classes) != LS_OK)
         status = session_failed(r->session, "predict");
     else
         ranks_parted();

@@ -14,7 +14,7 @@ static int export_network(run *r)
     int status = run_network_of_weights(r, &usual);
     if (status)
         return status;
-    if (ls_export_onnx(r->net, r->chosen->onnx) != LS_OK)
+    if (ls_module_export_onnx(r->net, r->chosen->onnx) != LS_OK)
         return session_failed(r->session, "--onnx");
     if (!r->chosen->quiet)
         note("%s as an ONNX model in %s", r->model, r->chosen->onnx);

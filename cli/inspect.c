@@ -48,7 +48,7 @@ int command_fingerprint(int argc, char **argv)
     if (operands != 1)
         return wrong_usage("fingerprint", "takes one weights file");
     ls_session *session = ls_open(NULL);
-    if (ls_fingerprint_file(session, argv[first], digits) != LS_OK)
+    if (ls_file_fingerprint(session, argv[first], digits) != LS_OK)
         status = session_failed(session, "fingerprint");
     ls_close(session);
     if (status)

@@ -31,19 +31,19 @@ static void tree(ls_tensor *data[], int n) /* neighbours, then pairs of neighbou
             ls_assign(data[i + gap], data[i]);
 }
 
-/* The rest cut each tensor into K pieces of rows: ls_at shares the numbers of a row, so rows are pieces here. */
+/* The rest cut each tensor into K pieces of rows: ls_row shares the numbers of a row, so rows are pieces here. */
 static void ring(ls_tensor *data[], int n)
 {
     for (int step = 0; step < n - 1; step++) /* piece p goes around, from p to p - 1, and is whole there */
         for (int p = 0; p < n; p++) {
             int from = (p + step) % n, to = (from + 1) % n;
-            ls_tensor *sum = ls_at(data[to], p);
-            ls_add_to(sum, here(ls_at(data[from], p), sum));
+            ls_tensor *sum = ls_row(data[to], p);
+            ls_add_to(sum, here(ls_row(data[from], p), sum));
         }
     for (int step = 0; step < n - 1; step++)
         for (int p = 0; p < n; p++) {
             int from = (p + n - 1 + step) % n, to = (from + 1) % n;
-            ls_assign(ls_at(data[to], p), ls_at(data[from], p));
+            ls_assign(ls_row(data[to], p), ls_row(data[from], p));
         }
 }
 
@@ -55,12 +55,12 @@ static void halving_doubling(ls_tensor *data[], int n)
         for (int i = 0; i < n; i++)
             for (int p = 0; p < n; p++) /* i keeps the pieces that agree with it in this bit and those above */
                 if ((p & ~(gap - 1)) == (i & ~(gap - 1)))
-                    ls_add_to(ls_at(data[i], p), here(ls_at(data[i ^ gap], p), data[i]));
+                    ls_add_to(ls_row(data[i], p), here(ls_row(data[i ^ gap], p), data[i]));
     for (int gap = 1; gap < n; gap *= 2)
         for (int i = 0; i < n; i++)
             for (int p = 0; p < n; p++) /* and gets those that its partner has whole */
                 if ((p & ~(gap - 1)) == ((i ^ gap) & ~(gap - 1)))
-                    ls_assign(ls_at(data[i], p), ls_at(data[i ^ gap], p));
+                    ls_assign(ls_row(data[i], p), ls_row(data[i ^ gap], p));
 }
 
 typedef void algorithm(ls_tensor *data[], int n);

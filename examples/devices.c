@@ -22,14 +22,14 @@ static void divided(ls_module *net, ls_batch b, ls_devices devices)
     ls_scatter(b.X, devices, X);
     ls_scatter(b.y, devices, y);
     for (int d = 0; d < devices.n; d++)
-        ls_backward(ls_cross_entropy(ls_train(net, X[d]), y[d]));
+        ls_backward(ls_cross_entropy(ls_module_forward(net, X[d]), y[d]));
 }
 
 /* The batch stays on the host; devices take its shards one by one. */
 static void pulled(ls_module *net, ls_batch b, ls_devices devices)
 {
     (void)devices;
-    ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
+    ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
 }
 
 typedef void hand_out(ls_module *net, ls_batch b, ls_devices devices);
@@ -42,22 +42,22 @@ static outcome train(const char *list, hand_out *how, int steps, double slow)
     ls_data *data = ls_data_from_memory(s, images[0], labels, IMAGES, 1, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = BATCH, .shuffle = true});
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_timer timer = {0};
     ls_batch b;
     for (int step = 0; step < steps && !ls_failed(s);) {
-        if (!ls_next(data, &b))
+        if (!ls_data_next(data, &b))
             continue; /* the epoch is over, the next one begins */
         ls_timer_start(&timer);
         how(net, b, devices);
-        ls_step(trainer);
+        ls_trainer_step(trainer);
         ls_wait(s);
         ls_timer_stop(&timer);
         step++;
     }
     o.seconds = ls_timer_avg(&timer);
-    ls_fingerprint(net, o.fingerprint);
+    ls_module_fingerprint(net, o.fingerprint);
     if (ls_failed(s))
         fprintf(stderr, "devices: %s\n", ls_message(s));
     ls_close(s);

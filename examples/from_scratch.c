@@ -80,8 +80,8 @@ static void train(ls_session *s, const params *initial, int num_devices, ls_load
 {
     int scope = ls_enter(s); /* what is made below goes with ls_leave */
     loader.shuffle = true;
-    ls_data *train_iter = ls_fashion_mnist(s, LS_TRAIN, &loader);
-    ls_data *test_iter = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.batch = loader.batch, .limit = loader.limit});
+    ls_data *train_iter = ls_data_fashion_mnist(s, LS_TRAIN, &loader);
+    ls_data *test_iter = ls_data_fashion_mnist(s, LS_TEST, &(ls_loader){.batch = loader.batch, .limit = loader.limit});
     ls_devices devices = ls_try_devices(s, num_devices);
     fprintf(stderr, "%s%s", ls_notice(s), *ls_notice(s) ? "\n" : ""); /* where there are too few GPUs */
     params device_params[LS_MAX_DEVICES];
@@ -94,7 +94,7 @@ static void train(ls_session *s, const params *initial, int num_devices, ls_load
     double acc = 0;
     for (int epoch = 0; epoch < epochs && !ls_failed(s); epoch++) {
         ls_timer_start(&timer);
-        for (ls_batch b; ls_next(train_iter, &b);) /* a batch's temporaries go with the batch */
+        for (ls_batch b; ls_data_next(train_iter, &b);) /* a batch's temporaries go with the batch */
             train_batch(b, device_params, devices, lr);
         ls_wait(s);
         ls_timer_stop(&timer);

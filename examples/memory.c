@@ -20,12 +20,12 @@ static void draw(uint8_t *image, uint8_t *label, unsigned i) /* noise, and a bri
 static ls_module *network(ls_session *s)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, "conv", ls_nn_conv2d(s, 8, 3, &(ls_conv){.padding = 1}));
-    ls_append(net, "norm", ls_nn_batch_norm(s));
-    ls_append(net, "relu", ls_nn_fn(s, ls_relu));
-    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 3}));
-    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "out", ls_nn_linear(s, CLASSES));
+    ls_module_append(net, "conv", ls_nn_conv2d(s, 8, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(net, "norm", ls_nn_batch_norm(s));
+    ls_module_append(net, "relu", ls_nn_fn(s, ls_relu));
+    ls_module_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 3}));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "out", ls_nn_linear(s, CLASSES));
     return net;
 }
 
@@ -47,15 +47,15 @@ int main(int argc, char **argv)
     ls_data *test =
         ls_data_from_memory(s, images + (size_t)rows * SIZE * SIZE, labels + rows, TEST, 1, SIZE, SIZE, CLASSES, NULL);
     ls_module *net = network(s);
-    ls_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_HE});
+    ls_module_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_HE});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
     for (int epoch = 0; epoch < epochs; epoch++)
-        for (ls_batch b; ls_next(train, &b);) {
-            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-            ls_step(trainer);
+        for (ls_batch b; ls_data_next(train, &b);) {
+            ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+            ls_trainer_step(trainer);
         }
-    printf("test acc: %.2f\n", ls_accuracy(net, test));
-    if (ls_save(net, path) == LS_OK)
+    printf("test acc: %.2f\n", ls_module_accuracy(net, test));
+    if (ls_module_save(net, path) == LS_OK)
         fprintf(stderr, "wrote %s: the weights\n", path);
     if (ls_failed(s)) /* the first failure, wherever it was */
         fprintf(stderr, "memory: %s\n", ls_message(s));

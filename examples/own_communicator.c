@@ -10,16 +10,16 @@ static int train(ls_cluster *cluster, const char *directory, int64_t limit)
 {
     ls_session *s = ls_open(&(ls_options){.shard = 32, .cluster = cluster});
     ls_loader loader = {.directory = directory, .shuffle = true, .limit = limit};
-    ls_data *data = ls_fashion_mnist(s, LS_TRAIN, &loader);
+    ls_data *data = ls_data_fashion_mnist(s, LS_TRAIN, &loader);
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.2, .momentum = 0.5});
-    for (ls_batch b; ls_next(data, &b);) {
-        ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-        ls_step(trainer);
+    for (ls_batch b; ls_data_next(data, &b);) {
+        ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+        ls_trainer_step(trainer);
     }
     char digits[65] = "";
-    if (ls_fingerprint(net, digits) == LS_OK && ls_cluster_rank(cluster) == 0)
+    if (ls_module_fingerprint(net, digits) == LS_OK && ls_cluster_rank(cluster) == 0)
         printf("%d ranks: %s\n", ls_cluster_ranks(cluster), digits);
     if (ls_failed(s)) {
         fprintf(stderr, "rank %d: %s\n", ls_cluster_rank(cluster), ls_message(s));

@@ -46,7 +46,7 @@ static const ls_custom bending = {.name = "bend",
 
 static ls_tensor *bend_forward(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *a = ls_parameter(self, "a", LS_SHAPE(ls_dim(x, 1)));
+    ls_tensor *a = ls_module_parameter(self, "a", LS_SHAPE(ls_dim(x, 1)));
     return ls_custom_op(&bending, (ls_tensor *[]){x, a});
 }
 
@@ -64,21 +64,21 @@ int main(int argc, char **argv)
         "An operation of one's own: EPOCHS (2) over the first IMAGES (10000). It prints, and writes no file.",
         (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}}, 2);
     ls_session *s = ls_open(NULL);
-    double error = ls_check_custom(s, &bending, (const int[][3]){{3, 4, 5}, {3, 1, 1}}, 7);
+    double error = ls_custom_check(s, &bending, (const int[][3]){{3, 4, 5}, {3, 1, 1}}, 7);
     printf("bend: backward against finite differences: %.1e\n", error);
 
-    ls_data *train = ls_fashion_mnist(s, LS_TRAIN, &(ls_loader){.shuffle = true, .limit = images});
-    ls_data *test = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.limit = images});
+    ls_data *train = ls_data_fashion_mnist(s, LS_TRAIN, &(ls_loader){.shuffle = true, .limit = images});
+    ls_data *test = ls_data_fashion_mnist(s, LS_TEST, &(ls_loader){.limit = images});
     ls_module *net = network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_XAVIER});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_XAVIER});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     for (int epoch = 0; epoch < epochs; epoch++)
-        for (ls_batch b; ls_next(train, &b);) {
-            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-            ls_step(trainer);
+        for (ls_batch b; ls_data_next(train, &b);) {
+            ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+            ls_trainer_step(trainer);
         }
-    printf("test acc: %.2f\n", ls_accuracy(net, test));
-    printf("a of each channel: %s\n", ls_str(ls_param(net, "1.a", ls_cpu(0))));
+    printf("test acc: %.2f\n", ls_module_accuracy(net, test));
+    printf("a of each channel: %s\n", ls_str(ls_module_param(net, "1.a", ls_cpu(0))));
     if (ls_failed(s))
         fprintf(stderr, "own_operation: %s\n", ls_message(s));
     return ls_close(s) == LS_OK && error < 1e-3 ? 0 : 1;

@@ -18,17 +18,18 @@ static run runs[RUNS] = {{64, 0.01, "#1b9e77", {0}}, {64, 0.05, "#d95f02", {0}},
 
 static void train(ls_session *s, run *r, int epochs, int images)
 {
-    ls_data *train = ls_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = r->batch, .shuffle = true, .limit = images});
-    ls_data *test = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.limit = images});
+    ls_data *train =
+        ls_data_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = r->batch, .shuffle = true, .limit = images});
+    ls_data *test = ls_data_fashion_mnist(s, LS_TEST, &(ls_loader){.limit = images});
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_XAVIER, .like = train});
+    ls_module_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_XAVIER, .like = train});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = r->lr});
     for (int epoch = 0; epoch < epochs; epoch++) {
-        for (ls_batch b; ls_next(train, &b);) {
-            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-            ls_step(trainer);
+        for (ls_batch b; ls_data_next(train, &b);) {
+            ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+            ls_trainer_step(trainer);
         }
-        r->acc[epoch] = ls_accuracy(net, test);
+        r->acc[epoch] = ls_module_accuracy(net, test);
     }
 }
 

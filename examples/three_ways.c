@@ -132,13 +132,13 @@ static double difference(ls_tensor *a, ls_tensor *b) /* the largest of their num
 static params train(ls_session *s, int w, const params *initial, const ls_loader *loader, int epochs)
 {
     ls_devices devices = ls_try_devices(s, ways[w].devices);
-    ls_data *data = ls_fashion_mnist(s, LS_TRAIN, loader);
+    ls_data *data = ls_data_fashion_mnist(s, LS_TRAIN, loader);
     params p[2], trained;
     place(initial, w, devices, p);
     ls_wait(s);
     uint64_t before = ls_bytes_moved(s);
     for (int epoch = 0; epoch < epochs; epoch++)
-        for (ls_batch b; ls_next(data, &b);)
+        for (ls_batch b; ls_data_next(data, &b);)
             ways[w].step(b, p, devices);
     double steps = (double)epochs * ls_data_batches(data);
     printf("%-12s %8.0f bytes moved a step\n", ways[w].name, (double)(ls_bytes_moved(s) - before) / steps);

@@ -11,17 +11,17 @@ static const char *const name[WAYS] = {"per batch", "per epoch", "not at all"};
 
 static void train(ls_session *s, int how, int epochs, int images, char fingerprint[65])
 {
-    ls_data *data = ls_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = 128, .shuffle = true, .limit = images});
+    ls_data *data = ls_data_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = 128, .shuffle = true, .limit = images});
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_try_devices(s, 2), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_timer calls = {0}, whole = {0};
     ls_timer_start(&whole);
     for (int epoch = 0; epoch < epochs; epoch++) {
-        for (ls_batch b; ls_next(data, &b);) {
+        for (ls_batch b; ls_data_next(data, &b);) {
             ls_timer_start(&calls);
-            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-            ls_step(trainer); /* returns before the step is done; at most two are in flight */
+            ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+            ls_trainer_step(trainer); /* returns before the step is done; at most two are in flight */
             ls_timer_stop(&calls);
             if (how == PER_BATCH)
                 ls_wait(s);
@@ -29,7 +29,7 @@ static void train(ls_session *s, int how, int epochs, int images, char fingerpri
         if (how == PER_EPOCH)
             ls_wait(s);
     }
-    ls_fingerprint(net, fingerprint); /* waits: it returns numbers */
+    ls_module_fingerprint(net, fingerprint); /* waits: it returns numbers */
     ls_timer_stop(&whole);
     printf("waiting %-10s %8.0f images/s, %4.0f%% of the time in the calls, fingerprint %.16s\n", name[how],
            (double)epochs * (double)ls_data_rows(data) / whole.total, 100 * calls.total / whole.total, fingerprint);

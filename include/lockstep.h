@@ -8,11 +8,12 @@
  *            object, NULL or the sticky status, so a program may check once, at the end. The message names the
  *            function, the argument and the shapes. Nothing here prints, exits, aborts or catches a signal.
  * Ownership. Tensors, data, networks' values and trainers live until the innermost scope that was open when they were
- *            made is left (ls_enter, ls_leave; a batch of ls_next is a scope for tensors); the session itself is the
- *            outermost. Modules live until ls_close. Strings returned live as long as their object.
- * Waiting.   Operations record; ls_backward, ls_step and reading a value hand work in; they return before it is done.
- *            ls_wait waits, and so does whatever returns numbers: ls_read, ls_item, ls_str, ls_evaluate, ls_predict,
- *            ls_save, ls_load, ls_fingerprint. When and how often one waits changes no bit.
+ *            made is left (ls_enter, ls_leave; a batch of ls_data_next is a scope for tensors); the session itself is
+ *            the outermost. Modules live until ls_close. Strings returned live as long as their object.
+ * Waiting.   Operations record; ls_backward, ls_trainer_step and reading a value hand work in; they return before it is
+ *            done. ls_wait waits, and so does whatever returns numbers: ls_read, ls_item, ls_str, ls_module_evaluate,
+ *            ls_module_predict, ls_module_save, ls_module_load, ls_module_fingerprint. When and how often one waits
+ *            changes no bit.
  * Threads.   One thread at a time may use a session and what was made from it. Different sessions are independent.
  * Processes. After fork() a session is its parent's alone: in the child calls on it are LS_BAD_ARGUMENT, and ls_close
  *            frees and ends nothing. The child may open sessions of its own.
@@ -215,8 +216,8 @@ const char *ls_str(ls_tensor *tensor);
 
 ls_tensor *ls_to(ls_tensor *tensor, ls_device device);    /* itself where it lies there, else a copy */
 ls_tensor *ls_clone(ls_tensor *tensor, ls_device device); /* always a copy */
-uint64_t ls_bytes_moved(ls_session *session);   /* between host and devices by ls_to, ls_assign and the like */
-ls_tensor *ls_at(ls_tensor *tensor, int64_t i); /* row i, sharing its numbers */
+uint64_t ls_bytes_moved(ls_session *session);    /* between host and devices by ls_to, ls_assign and the like */
+ls_tensor *ls_row(ls_tensor *tensor, int64_t i); /* row i, sharing its numbers */
 /* Cuts rows into one part for each device, in order, sizes differing by at most one, the larger ones first. */
 ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[]);
 ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device); /* the parts' rows, one after another */
@@ -230,8 +231,8 @@ ls_tensor *ls_grad(ls_tensor *tensor);
 /* Empties the gradient; of a network's parameter those of the whole network. */
 ls_status ls_clear_grad(ls_tensor *tensor);
 /* Backward from a loss: one number, or one for each image, which stands for their sum. A part of a batch on a device is
- * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_train) the pass waits
- * for ls_step, which divides by the number of images; a mean is refused there. */
+ * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_module_forward) the
+ * pass waits for ls_trainer_step, which divides by the number of images; a mean is refused there. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
 /* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they
@@ -243,9 +244,9 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
 typedef struct ls_data ls_data;
 typedef enum ls_part { LS_TRAIN, LS_TEST } ls_part;
 
-/* What changes the images of ls_next's batches, in each epoch anew: they are shifted, then mirrored, then erased. Each
- * draw is a function of the session's seed, the image's number in file order and the epoch alone; docs/data.md has the
- * formulas. Zeros change nothing. ls_evaluate and ls_predict take the images as they are. */
+/* What changes the images of ls_data_next's batches, in each epoch anew: they are shifted, then mirrored, then erased.
+ * Each draw is a function of the session's seed, the image's number in file order and the epoch alone; docs/data.md has
+ * the formulas. Zeros change nothing. ls_module_evaluate and ls_module_predict take the images as they are. */
 typedef struct ls_augment {
     bool flip;    /* mirrored left to right, with probability 1/2 */
     int crop;     /* shifted by up to so many pixels, up or down and sideways; zeros come in. Below height and width */
@@ -264,7 +265,7 @@ typedef struct ls_loader {
 } ls_loader;
 
 /* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next
- * ls_next on the same data. */
+ * ls_data_next on the same data. */
 typedef struct ls_batch {
     ls_tensor *X;  /* (rows, channels, height, width), of bytes from 0 to 1 */
     ls_tensor *y;  /* (rows), labels */
@@ -283,7 +284,7 @@ typedef struct ls_batch {
  * built without what reads it. The message names the file. */
 ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const ls_loader *loader);
 
-ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader); /* "fashion-mnist" */
+ls_data *ls_data_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader); /* "fashion-mnist" */
 
 /* Data from memory: images[rows][channels][height][width] as bytes (used as value/255), labels[rows] below `classes`.
  * Both are copied. `loader->directory` is not used. */
@@ -294,10 +295,10 @@ int64_t ls_data_rows(const ls_data *data);
 int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one included */
 
 /* The next batch of the epoch; false at its end (the call after that begins the next epoch) and after a failure. */
-bool ls_next(ls_data *data, ls_batch *batch);
+bool ls_data_next(ls_data *data, ls_batch *batch);
 
 /* Continue at batch `batch` of epoch `epoch`, both from 0. */
-ls_status ls_seek(ls_data *data, int64_t epoch, int batch);
+ls_status ls_data_seek(ls_data *data, int64_t epoch, int batch);
 
 /* ---- Networks ---------------------------------------------------------------------------------------------------- */
 
@@ -315,9 +316,9 @@ ls_module *ls_resnet18(ls_session *session, int classes);
 /* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again;
  * images on a device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what
  * dropout drops, by seed, step and an image's number in its data set, or its row in X; inference takes the running
- * ones. A gradient through ls_train is computed by ls_step, or when it is read. */
-ls_tensor *ls_train(ls_module *net, ls_tensor *X);
-ls_tensor *ls_infer(ls_module *net, ls_tensor *X);
+ * ones. A gradient through ls_module_forward is computed by ls_trainer_step, or when it is read. */
+ls_tensor *ls_module_forward(ls_module *net, ls_tensor *X);
+ls_tensor *ls_module_infer(ls_module *net, ls_tensor *X);
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 
@@ -331,12 +332,12 @@ typedef struct ls_init {
 
 /* Gives the network, which is no part of another, its values on a list of devices, equal on all of them. Biases 0,
  * BatchNorm 1 and 0, running statistics 0 and 1. `init` may be NULL. */
-ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init);
+ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init *init);
 
 /* A parameter as it is on one of the network's devices, or on the host: to be read, printed, and for ls_grad. */
-ls_tensor *ls_param(ls_module *net, const char *name, ls_device device);
+ls_tensor *ls_module_param(ls_module *net, const char *name, ls_device device);
 
-int ls_parameter_count(ls_module *net); /* tensors that ls_save writes, running statistics included */
+int ls_module_parameter_count(ls_module *net); /* tensors that ls_module_save writes, running statistics included */
 typedef struct ls_parameter_info {
     const char *name;
     int rank;
@@ -344,46 +345,48 @@ typedef struct ls_parameter_info {
     int64_t numbers;
     bool trainable;
 } ls_parameter_info;
-ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info);
-ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers); /* C order */
-ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
-/* Calls fn for every parameter, in the order of ls_parameter_at; fn may write the values, in C order. */
-ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user);
+ls_status ls_module_parameter_at(ls_module *net, int i, ls_parameter_info *info);
+ls_status ls_module_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers); /* C order */
+ls_status ls_module_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
+/* Calls fn for every parameter, in the order of ls_module_parameter_at; fn may write the values, in C order. */
+ls_status ls_module_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user),
+                          void *user);
 /* A sum over names and values, equal for equal ones; 0 after a failure. Waits. */
-uint64_t ls_checksum(ls_module *net);
+uint64_t ls_module_checksum(ls_module *net);
 /* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
-const char *ls_summary(ls_module *net);
+const char *ls_module_summary(ls_module *net);
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing
  * or extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file
- * that ls_save wrote knows the shape of the network's images, and loading it tells them to a network that has seen
- * none. */
-ls_status ls_load(ls_module *net, const char *path);
+ * that ls_module_save wrote knows the shape of the network's images, and loading it tells them to a network that has
+ * seen none. */
+ls_status ls_module_load(ls_module *net, const char *path);
 /* The same of a file whose names all begin with `prefix`, which is left out of them: "module." or "_orig_mod." of
  * PyTorch's wrappers. */
-ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix);
-ls_status ls_save(ls_module *net, const char *path);
-/* Whether ls_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing. */
-ls_status ls_check_save(ls_module *net, const char *path);
+ls_status ls_module_load_prefixed(ls_module *net, const char *path, const char *prefix);
+ls_status ls_module_save(ls_module *net, const char *path);
+/* Whether ls_module_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing.
+ */
+ls_status ls_module_check_save(ls_module *net, const char *path);
 /* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any
  * number of images as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for
  * an own operation, by name, and where the library was built without it. Waits. */
-ls_status ls_export_onnx(ls_module *net, const char *path);
+ls_status ls_module_export_onnx(ls_module *net, const char *path);
 /* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied;
  * 0: none any more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is
  * LS_CHANGED. NULL: none. */
-ls_status ls_name_classes(ls_module *net, const char *const names[], int n);
-const char *ls_class_name(const ls_module *net, int label); /* lives until the names are others */
+ls_status ls_module_name_classes(ls_module *net, const char *const names[], int n);
+const char *ls_module_class_name(const ls_module *net, int label); /* lives until the names are others */
 /* (-1, channels, height, width) or (-1, features) of the images that the network takes; rank 0 while nothing told
  * it. */
-ls_shape ls_images_shape(const ls_module *net);
+ls_shape ls_module_images_shape(const ls_module *net);
 /* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
-ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size);
+ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size);
 
-/* SHA-256 over the tensors that ls_save writes, in byte order of their names: name, a zero byte, the values as
+/* SHA-256 over the tensors that ls_module_save writes, in byte order of their names: name, a zero byte, the values as
  * little-endian float32 in C order. 64 lowercase digits and a zero byte. */
-ls_status ls_fingerprint(ls_module *net, char digits[65]);
-ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits[65]);
+ls_status ls_module_fingerprint(ls_module *net, char digits[65]);
+ls_status ls_file_fingerprint(ls_session *session, const char *path, char digits[65]);
 
 /* ---- Training ---------------------------------------------------------------------------------------------------- */
 
@@ -417,17 +420,17 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
 
 /* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
  * value. */
-ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data);
+ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data);
 
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing.
  * Returns at once; at most two steps are in flight. */
-ls_status ls_step(ls_trainer *trainer);
+ls_status ls_trainer_step(ls_trainer *trainer);
 
 /* Remembers the network's values as they are, in place of what it remembered; goes back to these values (LS_STALE
  * without any), but not to moments or steps. Checkpoints keep them too: the best weights so far, say. Both wait; all
  * ranks make these calls. */
-ls_status ls_remember(ls_trainer *trainer);
-ls_status ls_recall(ls_trainer *trainer);
+ls_status ls_trainer_remember(ls_trainer *trainer);
+ls_status ls_trainer_recall(ls_trainer *trainer);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */
@@ -438,14 +441,14 @@ typedef struct ls_report {
 } ls_report;
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait; then the oldest
  * are dropped. */
-bool ls_next_report(ls_trainer *trainer, ls_report *report);
+bool ls_trainer_next_report(ls_trainer *trainer, ls_report *report);
 
-/* Between ls_backward and ls_step: computes one shard, at each call another, on every device of the network (on a
- * single one twice) and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device
+/* Between ls_backward and ls_trainer_step: computes one shard, at each call another, on every device of the network (on
+ * a single one twice) and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device
  * that is not with the majority and the first tensor. Over ranks, all of which make this call, the devices are those of
  * all ranks, and before they compute, the ranks' copies of the weights and statistics are compared too. Waits; changes
  * nothing. It costs each device one shard. */
-ls_status ls_verify(ls_trainer *trainer);
+ls_status ls_trainer_verify(ls_trainer *trainer);
 
 /* ---- Evaluation -------------------------------------------------------------------------------------------------- */
 
@@ -454,16 +457,16 @@ typedef struct ls_metrics {
     int64_t correct, rows;
 } ls_metrics;
 /* Every image of `data` once, in inference mode, on all devices. A loss that is not finite is LS_NOT_FINITE. */
-ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
+ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
 /* The share of right images; a loss that is not finite is LS_NOT_FINITE. The second is over a function of explicit
- * parameters: replica[d] are those on device d, and each batch is split over the devices; ls_next then goes on where it
- * stood in the data. */
-double ls_accuracy(ls_module *net, const ls_data *data);
+ * parameters: replica[d] are those on device d, and each batch is split over the devices; ls_data_next then goes on
+ * where it stood in the data. */
+double ls_module_accuracy(ls_module *net, const ls_data *data);
 typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
 double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);
 /* logits[rows][classes] in the data's file order. LS_NOT_FINITE names the first image with one that is NaN or
  * infinity. */
-ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes);
+ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes);
 
 /* A stopwatch: laps of start and stop. */
 typedef struct ls_timer {

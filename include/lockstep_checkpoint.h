@@ -13,9 +13,9 @@ extern "C" {
 #endif
 
 /* A folder of checkpoints of a run. Each is checkpoint-NUMBER.safetensors (weights, running statistics, the optimizer's
- * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`; what ls_remember keeps: `remembered:NAME`) and
- * checkpoint-NUMBER.json: the step, the data's position, the settings that define the result, the caller's notes and a
- * SHA-256 of everything. A checkpoint appears whole or not at all.
+ * moments: `velocity:NAME`, or `exp_avg:NAME` and `exp_avg_sq:NAME`; what ls_trainer_remember keeps: `remembered:NAME`)
+ * and checkpoint-NUMBER.json: the step, the data's position, the settings that define the result, the caller's notes
+ * and a SHA-256 of everything. A checkpoint appears whole or not at all.
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set.
  * Settings that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype,

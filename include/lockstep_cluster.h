@@ -69,24 +69,24 @@ int64_t ls_cluster_process(const ls_cluster *cluster, int rank);
 ls_status ls_cluster_devices(ls_session *session, const ls_devices *mine, ls_devices all[]);
 /* Waits until all ranks have come here, after their sessions. A rank that fails alone (ls_failed_together) must not
  * come: it ends its process, and its launcher or a watchdog the others. */
-void ls_cluster_part(ls_cluster *cluster);
+void ls_cluster_barrier(ls_cluster *cluster);
 void ls_cluster_end(ls_cluster *cluster); /* parts from the others, and ends an MPI that ls_cluster_start started */
 
 /* ---- Training over ranks ----------------------------------------------------------------------------------------- */
 
-/* Stopping at one step on all ranks: what the ranks ask for travels with the steps, and ls_asked is the largest number
- * any of them had asked for when the step before the last was done, for which it waits. All ranks get the same at the
- * same place. */
-void ls_ask(ls_trainer *trainer, int number);
-int ls_asked(ls_trainer *trainer);
+/* Stopping at one step on all ranks: what the ranks ask for travels with the steps, and ls_trainer_voted is the largest
+ * number any of them had asked for when the step before the last was done, for which it waits. All ranks get the same
+ * at the same place. */
+void ls_trainer_vote(ls_trainer *trainer, int number);
+int ls_trainer_voted(ls_trainer *trainer);
 
 /* Whether the last step's shards went by speed (ls_options.balance); shards[r] (may be NULL) gets how many of them rank
  * r has. */
-bool ls_balanced(ls_trainer *trainer, int shards[]);
+bool ls_trainer_balanced(ls_trainer *trainer, int shards[]);
 
 /* How ranks' GPUs exchange gradients: by "NCCL 2.28.9" (*direct), or why by way of the hosts; "" without. All ranks
  * call it, or step. */
-const char *ls_meeting(ls_trainer *trainer, bool *direct);
+const char *ls_trainer_transport(ls_trainer *trainer, bool *direct);
 
 /* ---- Watchdogs --------------------------------------------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ typedef struct ls_heartbeat {
     char phase[40];
 } ls_heartbeat;
 /* Sends this rank's heartbeat and shows what came: rank 0 hears from all, the others from rank 0. seen[r] is rank r's
- * last heartbeat, times[r] how many came, -1 once r has come to ls_cluster_part. Returns soon: all is left as it was
+ * last heartbeat, times[r] how many came, -1 once r has come to ls_cluster_barrier. Returns soon: all is left as it was
  * where the wire is in use for more than some 20 milliseconds. */
 void ls_cluster_tell(ls_cluster *cluster, ls_heartbeat *mine, ls_heartbeat seen[], int64_t times[]);
 /* How many pieces of work a session has done: shards, slices, transfers, reads of files. Any thread may ask. */

@@ -15,7 +15,7 @@ extern "C" {
 /* Takes so many images out of the data, for validation, and returns them as data of their own, in file order. Which
  * ones is a function of the session's seed and the number of images; docs/data.md has the formula. The others stay, and
  * count anew from 0. Before the first batch; the same on all ranks. */
-ls_data *ls_hold_out(ls_data *data, int64_t images);
+ls_data *ls_data_hold_out(ls_data *data, int64_t images);
 
 /* Reads a picture's file, PNG or JPEG, as pixels[channels][height][width], channels 1 or 3. One in colour becomes grey
  * by its luma, a grey one three equal channels; of one of another size each pixel is the mean of the area that it
@@ -43,7 +43,7 @@ typedef struct ls_data_counts {
 } ls_data_counts;
 ls_status ls_data_count(ls_data *data, ls_data_counts *counts);
 /* "60000 images 1x28x28, values 0 to 1, 10 classes (T-shirt ... Boot), 6,000 each", living as long as the data, or
- * until ls_hold_out. */
+ * until ls_data_hold_out. */
 const char *ls_data_summary(ls_data *data);
 /* Tells, a line each, what looks like a mistake in them: the order of an array's dimensions, numbers far from 0 to 1,
  * images of one number, or that a camera asks to turn; in what is trained on a single class, one without images, labels
@@ -53,7 +53,7 @@ ls_status ls_data_doubts(ls_data *train, ls_data *test, void (*told)(const char 
 /* A sum over the images and labels that are kept, equal for equal ones. */
 uint64_t ls_data_checksum(const ls_data *data);
 
-/* Reads the four files, wherever ls_fashion_mnist would find them, and compares their content with the data set's
+/* Reads the four files, wherever ls_data_fashion_mnist would find them, and compares their content with the data set's
  * SHA-256 sums. LS_BAD_FILE names the first that differs. */
 ls_status ls_data_verify(ls_session *session, const char *directory);
 

@@ -9,8 +9,8 @@
  *     ls_cluster_end(cluster);
  *     MPI_Finalize();
  *
- * Work runs on the library's threads, which call MPI one at a time; a caller that calls MPI itself between ls_step and
- * ls_wait needs MPI_THREAD_MULTIPLE.
+ * Work runs on the library's threads, which call MPI one at a time; a caller that calls MPI itself between
+ * ls_trainer_step and ls_wait needs MPI_THREAD_MULTIPLE.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef LOCKSTEP_MPI_H

@@ -23,10 +23,10 @@ ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
 /* name NULL: the child's number. LS_BAD_ARGUMENT, by name: a module that has a place already (two places share no
  * weights so far), a parent that calls no children (a layer, LeNet), and a child that comes when the images' shape is
  * known and the parameters are made. */
-ls_status ls_append(ls_module *parent, const char *name, ls_module *child);
-ls_module *ls_child(ls_module *parent, const char *name);              /* NULL where there is none */
-ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */
-void *ls_user(ls_module *block);
+ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child);
+ls_module *ls_module_child(ls_module *parent, const char *name);              /* NULL where there is none */
+ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */
+void *ls_module_user(ls_module *block);
 
 /* ---- Layers ------------------------------------------------------------------------------------------------------ */
 
@@ -47,7 +47,7 @@ ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_r
 
 /* A parameter of the block itself, made at the first call with this name. Of rank 1 it starts at zero, else as ls_init
  * says. */
-ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape);
+ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shape);
 
 /* ---- Operations -------------------------------------------------------------------------------------------------- */
 
@@ -129,7 +129,7 @@ ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
  * channels, height and width, of a parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED),
  * numbers that are not finite, a function that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the
  * functions at once, on the caller's thread. */
-double ls_check_custom(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
+double ls_custom_check(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
 
 #ifdef __cplusplus
 }

@@ -24,11 +24,11 @@ typedef struct ls_device_times {
     int64_t shards, images;
     double elsewhere; /* of computing and reducing: other programs had its core. Of ls_profile_device, else 0 */
 } ls_device_times;
-ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
+ls_status ls_trainer_device_times(ls_trainer *trainer, int i, ls_device_times *times);
 
 /* Bytes of the host's memory that training over `data` on the network's devices holds at once, besides the data set; of
  * GPUs, which have most in their own memory, what the host keeps. Nothing is allocated for it but a plan. */
-ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
+ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes);
 
 /* ---- Profile ----------------------------------------------------------------------------------------------------- */
 

@@ -27,12 +27,13 @@ ls_status begin(run *r, const how *h)
     r->data = ls_data_from_memory(r->s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES,
                                   &(ls_loader){.batch = h->batch ? h->batch : BATCH, .shuffle = true});
     r->net = ls_sequential(r->s, NULL);
-    ls_append(r->net, NULL, ls_nn_conv2d(r->s, h->outputs ? h->outputs : 4, 3, NULL));
-    ls_append(r->net, NULL, ls_nn_batch_norm(r->s));
-    ls_append(r->net, NULL, ls_nn_fn(r->s, ls_relu));
-    ls_append(r->net, NULL, ls_nn_fn(r->s, ls_flatten));
-    ls_append(r->net, NULL, ls_nn_linear(r->s, CLASSES));
-    ls_initialize(r->net, ls_parse_devices(r->s, h->devices ? h->devices : "cpu:0"), &(ls_init){.like = r->data});
+    ls_module_append(r->net, NULL, ls_nn_conv2d(r->s, h->outputs ? h->outputs : 4, 3, NULL));
+    ls_module_append(r->net, NULL, ls_nn_batch_norm(r->s));
+    ls_module_append(r->net, NULL, ls_nn_fn(r->s, ls_relu));
+    ls_module_append(r->net, NULL, ls_nn_fn(r->s, ls_flatten));
+    ls_module_append(r->net, NULL, ls_nn_linear(r->s, CLASSES));
+    ls_module_initialize(r->net, ls_parse_devices(r->s, h->devices ? h->devices : "cpu:0"),
+                         &(ls_init){.like = r->data});
     r->trainer = ls_trainer_new(r->net, h->optimizer,
                                 &(ls_optim){.lr = h->lr ? h->lr : 0.1,
                                             .momentum = h->momentum,
@@ -82,7 +83,7 @@ const char *reference(const how *h)
         whole.folder = "reference";
         begin(&r, &whole);
         train(&r, STEPS);
-        ls_fingerprint(r.net, to);
+        ls_module_fingerprint(r.net, to);
         assert_ok(&r);
         end(&r);
     }
@@ -98,7 +99,7 @@ int assert_goes_on(const how *h)
     load(&r);
     int from = r.steps;
     train(&r, STEPS);
-    ls_fingerprint(r.net, digits);
+    ls_module_fingerprint(r.net, digits);
     assert_ok(&r);
     assert_string_equal(digits, reference(h));
     assert_int_equal(end(&r), LS_OK);

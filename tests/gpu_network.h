@@ -12,9 +12,9 @@ static inline ls_module *network_of(ls_session *s)
 {
     ls_module *net = ls_sequential(
         s, LS_LIST(ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu)));
-    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
-    ls_append(net, "drop", ls_nn_dropout(s, 0.25));
-    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
+    ls_module_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_module_append(net, "drop", ls_nn_dropout(s, 0.25));
+    ls_module_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
     return net;
 }
 

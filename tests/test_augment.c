@@ -88,11 +88,11 @@ static void images_are_as_drawn(void **state)
         ls_session *s = ls_open(&(ls_options){.seed = SEED});
         ls_data *data = open_data(s, images, &(ls_loader){.batch = k % 4 ? 16 : 70, .shuffle = k >= 4, .augment = how});
         for (ls_batch batch; data->epoch < 2;)
-            while (ls_next(data, &batch)) {
+            while (ls_data_next(data, &batch)) {
                 static float pixels[ROWS * IMAGE], numbers[ROWS];
                 const int64_t n = ls_rows(batch.X);
                 ls_tensor *X = k % 2 ? ls_to(batch.X, ls_cpu(1)) : batch.X;
-                ls_tensor *part = n > 2 ? ls_at(X, 1) : NULL;
+                ls_tensor *part = n > 2 ? ls_row(X, 1) : NULL;
                 float second[IMAGE];
                 assert_int_equal(ls_read(X, pixels, n * IMAGE), LS_OK);
                 assert_int_equal(ls_read(batch.y, numbers, n), LS_OK);
@@ -111,7 +111,7 @@ static void images_are_as_drawn(void **state)
     }
 }
 
-/* An epoch that was reached by ls_seek has the images of one that was walked to. */
+/* An epoch that was reached by ls_data_seek has the images of one that was walked to. */
 static void an_epoch_by_itself(void **state)
 {
     (void)state;
@@ -120,11 +120,11 @@ static void an_epoch_by_itself(void **state)
     ls_data *data = open_data(s, images, &(ls_loader){.batch = 20, .shuffle = true, .augment = everything});
     ls_batch batch;
     while (data->epoch < 3)
-        ls_next(data, &batch);
-    assert_true(ls_next(data, &batch) && ls_next(data, &batch));
+        ls_data_next(data, &batch);
+    assert_true(ls_data_next(data, &batch) && ls_data_next(data, &batch));
     assert_int_equal(ls_read(batch.X, walked, 20 * IMAGE), LS_OK);
-    assert_int_equal(ls_seek(data, 3, 1), LS_OK);
-    assert_true(ls_next(data, &batch));
+    assert_int_equal(ls_data_seek(data, 3, 1), LS_OK);
+    assert_true(ls_data_next(data, &batch));
     assert_int_equal(ls_read(batch.X, sought, 20 * IMAGE), LS_OK);
     assert_memory_equal(walked, sought, sizeof walked);
     assert_int_equal(ls_close(s), LS_OK);
@@ -147,14 +147,14 @@ static void train(const how *h, int epochs, char fingerprint[65])
     ls_session *s = ls_open(&(ls_options){.seed = SEED, .shard = 6, .isa = h->isa, .shuffle_pulls = h->shuffle_pulls});
     ls_data *data = open_data(s, h->pixels ? h->pixels : images, &(ls_loader){.batch = 32, .augment = h->augment});
     ls_module *net = ls_model_for(s, "lenet", CLASSES);
-    ls_initialize(net, ls_parse_devices(s, h->devices), &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, h->devices), &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     for (ls_batch batch; epochs > 0; epochs--)
-        while (ls_next(data, &batch))
+        while (ls_data_next(data, &batch))
             test_step(net, trainer, &batch);
     if (h->metrics)
-        ls_evaluate(net, data, h->metrics);
-    if (ls_fingerprint(net, fingerprint) != LS_OK)
+        ls_module_evaluate(net, data, h->metrics);
+    if (ls_module_fingerprint(net, fingerprint) != LS_OK)
         fail_msg("%s", ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
 }

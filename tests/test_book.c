@@ -64,8 +64,8 @@ static void the_two_networks(void **state)
     ls_data *data = ls_data_from_memory(s, image, label, 1, 1, 28, 28, 10, NULL);
     for (int i = 0; i < 2; i++) {
         ls_module *net = ls_model(s, expected[i].model);
-        ls_initialize(net, test_cpus(1), &(ls_init){.like = data});
-        const char *summary = ls_summary(net);
+        ls_module_initialize(net, test_cpus(1), &(ls_init){.like = data});
+        const char *summary = ls_module_summary(net);
         assert_non_null(strstr(summary, expected[i].row));
         assert_non_null(strstr(summary, expected[i].numbers));
     }
@@ -84,7 +84,7 @@ static void steps_of_an_epoch(void **state)
             ls_data_from_memory(s, one, one, ALL, 1, 1, 1, 1, &(ls_loader){.batch = batch, .shuffle = true});
         int steps = 0;
         int64_t last = 0, all = 0;
-        for (ls_batch b; ls_next(data, &b); steps++) {
+        for (ls_batch b; ls_data_next(data, &b); steps++) {
             last = ls_rows(b.X);
             all += last;
         }
@@ -133,14 +133,14 @@ static void forward_on_parts(void **state)
     ls_session *s = ls_open(NULL);
     ls_devices devices = test_cpus(4);
     ls_module *net = network(s);
-    ls_initialize(net, devices, NULL);
+    ls_module_initialize(net, devices, NULL);
     ls_tensor *x = ls_uniform(s, "x", LS_SHAPE(4, 1, SIZE, SIZE)), *parts[4];
     float whole[4 * CLASSES], row[2 * CLASSES];
-    ls_read(ls_infer(net, x), whole, 4 * CLASSES);
+    ls_read(ls_module_infer(net, x), whole, 4 * CLASSES);
     for (int n = 2; n <= 4; n += 2) {
         ls_scatter(x, test_cpus(n), parts);
         for (int d = 0; d < n; d++) {
-            ls_tensor *y = ls_infer(net, parts[d]);
+            ls_tensor *y = ls_module_infer(net, parts[d]);
             assert_int_equal(ls_rows(y), 4 / n);
             assert_int_equal(ls_device_of(y).index, d);
             ls_read(y, row, ls_rows(y) * CLASSES);
@@ -148,7 +148,7 @@ static void forward_on_parts(void **state)
         }
     }
     assert_int_equal(ls_status_of(s), LS_OK);
-    ls_infer(net, ls_to(x, ls_cpu(7)));
+    ls_module_infer(net, ls_to(x, ls_cpu(7)));
     assert_true(ls_catch(s, LS_NOT_INITIALIZED));
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -159,26 +159,26 @@ static void values_on_devices(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_module *net = network(s);
-    ls_param(net, "0.weight", ls_cpu(0));
+    ls_module_param(net, "0.weight", ls_cpu(0));
     assert_true(ls_catch(s, LS_NOT_INITIALIZED));
-    ls_initialize(net, test_cpus(2), NULL);
-    ls_param(net, "0.weight", ls_cpu(0));
+    ls_module_initialize(net, test_cpus(2), NULL);
+    ls_module_param(net, "0.weight", ls_cpu(0));
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
     ls_wait(s);
-    ls_str(ls_infer(net, ls_uniform(s, "x", LS_SHAPE(1, 1, SIZE, SIZE))));
+    ls_str(ls_module_infer(net, ls_uniform(s, "x", LS_SHAPE(1, 1, SIZE, SIZE))));
     float first[36], second[36];
-    ls_read(ls_param(net, "0.weight", ls_cpu(0)), first, 36);
-    ls_read(ls_param(net, "0.weight", ls_cpu(1)), second, 36);
+    ls_read(ls_module_param(net, "0.weight", ls_cpu(0)), first, 36);
+    ls_read(ls_module_param(net, "0.weight", ls_cpu(1)), second, 36);
     assert_int_equal(ls_status_of(s), LS_OK);
     assert_memory_equal(first, second, sizeof first);
-    ls_param(net, "0.weight", ls_cpu(2));
+    ls_module_param(net, "0.weight", ls_cpu(2));
     assert_non_null(strstr(ls_message(s), "0.weight"));
     assert_non_null(strstr(ls_message(s), "not initialized on cpu(2)"));
     assert_true(ls_catch(s, LS_NOT_INITIALIZED));
-    ls_initialize(net, test_cpus(2), NULL);
+    ls_module_initialize(net, test_cpus(2), NULL);
     assert_non_null(strstr(ls_message(s), "force"));
     assert_true(ls_catch(s, ls_status_of(s)));
-    ls_initialize(net, test_cpus(3), &(ls_init){.force = true});
+    ls_module_initialize(net, test_cpus(3), &(ls_init){.force = true});
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -192,22 +192,22 @@ static void the_same_loop(void **state)
         ls_session *s = ls_open(&(ls_options){.shard = 8});
         ls_data *data = data_of(s, 32);
         ls_module *net = network(s);
-        ls_initialize(net, test_cpus(n), &(ls_init){.kind = LS_HE});
+        ls_module_initialize(net, test_cpus(n), &(ls_init){.kind = LS_HE});
         ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-        for (ls_batch b; ls_next(data, &b);) {
-            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-            ls_step(trainer);
+        for (ls_batch b; ls_data_next(data, &b);) {
+            ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+            ls_trainer_step(trainer);
         }
         ls_metrics metrics = {0};
-        ls_evaluate(net, data, &metrics);
+        ls_module_evaluate(net, data, &metrics);
         assert_int_equal(metrics.rows, IMAGES);
-        ls_fingerprint(net, n == 1 ? first : other);
+        ls_module_fingerprint(net, n == 1 ? first : other);
         one = n == 1 ? metrics : one;
         assert_int_equal(metrics.correct, one.correct);
-        assert_true(ls_accuracy(net, data) == (double)one.correct / IMAGES);
+        assert_true(ls_module_accuracy(net, data) == (double)one.correct / IMAGES);
         assert_true(n == 1 || strcmp(first, other) == 0);
         assert_int_equal(ls_status_of(s), LS_OK);
-        assert_int_equal(ls_step(trainer), LS_STALE);
+        assert_int_equal(ls_trainer_step(trainer), LS_STALE);
         ls_close(s);
     }
 }
@@ -226,7 +226,7 @@ static void a_step_on_replicas(void **state)
         }
         ls_data *data = data_of(s, 64);
         ls_batch b;
-        assert_true(ls_next(data, &b));
+        assert_true(ls_data_next(data, &b));
         ls_tensor *X[3], *y[3];
         ls_scatter(b.X, devices, X);
         ls_scatter(b.y, devices, y);

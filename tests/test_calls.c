@@ -33,16 +33,16 @@ static setup open_setup(int devices, int batch, const ls_allocator *allocator)
     t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = batch});
     t.net = ls_lenet(t.s);
     t.devices = test_cpus(devices);
-    ls_initialize(t.net, t.devices, &(ls_init){.kind = LS_XAVIER, .like = t.data});
+    ls_module_initialize(t.net, t.devices, &(ls_init){.kind = LS_XAVIER, .like = t.data});
     t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.1});
-    ls_next(t.data, &t.b);
+    ls_data_next(t.data, &t.b);
     return t;
 }
 
 static const char *name_of(ls_module *net, int i)
 {
     ls_parameter_info info = {.name = ""};
-    assert_int_equal(ls_parameter_at(net, i, &info), LS_OK);
+    assert_int_equal(ls_module_parameter_at(net, i, &info), LS_OK);
     return info.name;
 }
 
@@ -82,18 +82,18 @@ static void from_scratch_and_concise_agree(void **state)
     (void)state;
     for (int n = 1; n <= 4; n++) {
         setup t = open_setup(n, BATCH, NULL);
-        assert_int_equal(ls_parameter_count(t.net), WHOLE_LENET);
+        assert_int_equal(ls_module_parameter_count(t.net), WHOLE_LENET);
         ls_tensor *replicas[4][WHOLE_LENET];
         for (int d = 0; d < n; d++)
             for (int i = 0; i < WHOLE_LENET; i++)
-                replicas[d][i] =
-                    ls_keep(ls_track(ls_clone(ls_param(t.net, name_of(t.net, i), t.devices.at[d]), t.devices.at[d])));
-        ls_seek(t.data, 0, 0);
-        for (ls_batch b; ls_next(t.data, &b);) {
+                replicas[d][i] = ls_keep(
+                    ls_track(ls_clone(ls_module_param(t.net, name_of(t.net, i), t.devices.at[d]), t.devices.at[d])));
+        ls_data_seek(t.data, 0, 0);
+        for (ls_batch b; ls_data_next(t.data, &b);) {
             assert_int_equal(test_step(t.net, t.trainer, &b), LS_OK);
             step_by_hand(b, replicas, t.devices);
             for (int i = 0; i < WHOLE_LENET; i++) {
-                ls_tensor *concise = ls_param(t.net, name_of(t.net, i), ls_host());
+                ls_tensor *concise = ls_module_param(t.net, name_of(t.net, i), ls_host());
                 for (int d = 1; d < n; d++)
                     assert_same_bits(replicas[d][i], replicas[0][i]);
                 if (n == 3) /* parts are no whole runs of shards */
@@ -113,21 +113,21 @@ typedef enum manner { WHOLE, WAITING, READ_BEFORE, READ_AFTER, PARTS, HALVES, QU
 static void train(setup *t, manner how)
 {
     ls_tensor *X[16], *y[16];
-    ls_seek(t->data, 0, 0);
-    for (ls_batch b, next; ls_next(t->data, &b);) {
+    ls_data_seek(t->data, 0, 0);
+    for (ls_batch b, next; ls_data_next(t->data, &b);) {
         if (how == PARTS) {
             ls_scatter(b.X, t->devices, X);
             ls_scatter(b.y, t->devices, y);
             for (int d = 0; d < t->devices.n; d++)
-                ls_backward(ls_sum(ls_cross_entropy(ls_train(t->net, X[d]), y[d])));
+                ls_backward(ls_sum(ls_cross_entropy(ls_module_forward(t->net, X[d]), y[d])));
         } else if (how == HALVES) {
             ls_tensor *first = ls_keep(b.X), *labels = ls_keep(b.y);
-            ls_backward(ls_cross_entropy(ls_train(t->net, first), labels));
-            assert_true(ls_next(t->data, &next));
+            ls_backward(ls_cross_entropy(ls_module_forward(t->net, first), labels));
+            assert_true(ls_data_next(t->data, &next));
             ls_backward(test_losses(t->net, &next));
         } else if (how == QUARTERS) { /* nothing of a batch is kept when the next one comes */
             ls_backward(test_losses(t->net, &b));
-            for (int i = 1; i < 4 && ls_next(t->data, &next); i++)
+            for (int i = 1; i < 4 && ls_data_next(t->data, &next); i++)
                 ls_backward(test_losses(t->net, &next));
         } else {
             ls_tensor *loss = ls_mean(test_losses(t->net, &b));
@@ -136,14 +136,14 @@ static void train(setup *t, manner how)
             ls_backward(sum);
             if (how == READ_BEFORE)
                 assert_true(fabs(ls_item(loss) * (double)ls_rows(b.X) - before) < 1e-3);
-            ls_step(t->trainer);
+            ls_trainer_step(t->trainer);
             if (how == READ_BEFORE || how == READ_AFTER)
                 assert_true(ls_item(sum) > 0 && (how == READ_AFTER || ls_item(sum) == before));
             if (how == WAITING)
                 ls_wait(t->s);
             continue;
         }
-        ls_step(t->trainer);
+        ls_trainer_step(t->trainer);
     }
     ls_wait(t->s);
 }
@@ -154,7 +154,7 @@ static void the_same_bits_in_any_manner(void **state)
     char one[65], other[65];
     setup t = open_setup(1, BATCH, NULL);
     train(&t, WHOLE);
-    assert_int_equal(ls_fingerprint(t.net, one), LS_OK);
+    assert_int_equal(ls_module_fingerprint(t.net, one), LS_OK);
     assert_int_equal(ls_close(t.s), LS_OK);
     for (manner how = WHOLE; how <= QUARTERS; how++)
         for (int n = 1; n <= 16; n *= how >= HALVES ? 16 : 4) {
@@ -162,7 +162,7 @@ static void the_same_bits_in_any_manner(void **state)
                 continue;
             t = open_setup(n, how == HALVES ? BATCH / 2 : how == QUARTERS ? BATCH / 4 : BATCH, NULL);
             train(&t, how);
-            assert_int_equal(ls_fingerprint(t.net, other), LS_OK);
+            assert_int_equal(ls_module_fingerprint(t.net, other), LS_OK);
             assert_string_equal(one, other);
             assert_int_equal(ls_close(t.s), LS_OK);
         }
@@ -174,10 +174,10 @@ static void dropout_before_a_step(void **state)
     (void)state;
     setup t = open_setup(2, BATCH, NULL);
     ls_module *net = ls_sequential(t.s, NULL);
-    ls_append(net, NULL, ls_nn_dropout(t.s, 0.5));
-    ls_append(net, NULL, ls_nn_fn(t.s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(t.s, CLASSES));
-    ls_initialize(net, t.devices, &(ls_init){.kind = LS_XAVIER, .like = t.data});
+    ls_module_append(net, NULL, ls_nn_dropout(t.s, 0.5));
+    ls_module_append(net, NULL, ls_nn_fn(t.s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(t.s, CLASSES));
+    ls_module_initialize(net, t.devices, &(ls_init){.kind = LS_XAVIER, .like = t.data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     for (int i = 0; i < 3; i++) {
         ls_tensor *X[2], *y[2];
@@ -185,11 +185,11 @@ static void dropout_before_a_step(void **state)
         ls_scatter(t.b.y, t.devices, y);
         double parts = 0;
         for (int d = 0; d < 2; d++)
-            parts += ls_item(ls_sum(ls_cross_entropy(ls_train(net, X[d]), y[d])));
+            parts += ls_item(ls_sum(ls_cross_entropy(ls_module_forward(net, X[d]), y[d])));
         double before = ls_item(ls_sum(test_losses(net, &t.b)));
         ls_tensor *loss = ls_sum(test_losses(net, &t.b));
         assert_int_equal(ls_backward(loss), LS_OK);
-        assert_int_equal(ls_step(trainer), LS_OK);
+        assert_int_equal(ls_trainer_step(trainer), LS_OK);
         assert_true(ls_item(loss) == before && fabs(parts - before) < 1e-3);
     }
     assert_int_equal(ls_close(t.s), LS_OK);
@@ -203,7 +203,7 @@ static void losses_for_each_image(void **state)
     float *before = test_read(each);
     assert_int_equal(ls_backward(each), LS_OK);
     assert_int_equal(ls_backward(never), LS_OK);
-    assert_int_equal(ls_step(t.trainer), LS_OK);
+    assert_int_equal(ls_trainer_step(t.trainer), LS_OK);
     assert_values(each, before);
     free(before);
     ls_item(ls_sum(never));
@@ -218,10 +218,10 @@ static void gradients(void **state)
     (void)state;
     setup t = open_setup(2, BATCH, NULL);
     const char *name = name_of(t.net, 0);
-    ls_tensor *w = ls_param(t.net, name, ls_cpu(1)), *g = ls_grad(w);
+    ls_tensor *w = ls_module_param(t.net, name, ls_cpu(1)), *g = ls_grad(w);
     assert_string_equal(ls_str(g), "empty on cpu(1)");
-    ls_step(t.trainer);
-    assert_caught(t.s, LS_STALE, "ls_step: there is no fresh gradient");
+    ls_trainer_step(t.trainer);
+    assert_caught(t.s, LS_STALE, "ls_trainer_step: there is no fresh gradient");
     ls_backward(ls_mean(test_losses(t.net, &t.b)));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_backward: of a network's losses take the sum");
     ls_backward(test_losses(t.net, &t.b));
@@ -229,18 +229,18 @@ static void gradients(void **state)
     ls_backward(test_losses(t.net, &t.b));
     assert_true(test_difference(ls_scale(once, 2), ls_to(g, ls_host())) < 1e-5);
     float *values = test_read(w);
-    ls_write_parameter(t.net, name, values, test_numbers_of(w));
-    assert_caught(t.s, LS_STALE, "ls_write_parameter: the network has gradients that no update has used");
+    ls_module_write_parameter(t.net, name, values, test_numbers_of(w));
+    assert_caught(t.s, LS_STALE, "ls_module_write_parameter: the network has gradients that no update has used");
     assert_int_equal(ls_clear_grad(w), LS_OK);
-    assert_int_equal(ls_write_parameter(t.net, name, values, test_numbers_of(w)), LS_OK);
+    assert_int_equal(ls_module_write_parameter(t.net, name, values, test_numbers_of(w)), LS_OK);
     free(values);
     ls_backward(test_losses(t.net, &t.b));
     assert_same_bits(g, once);
-    ls_backward(ls_sum(ls_cross_entropy(ls_infer(t.net, t.b.X), t.b.y)));
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_backward: the network was called by ls_infer");
-    ls_backward_from(ls_relu(ls_train(t.net, t.b.X)), ls_zeros(t.s, LS_SHAPE(BATCH, CLASSES)));
+    ls_backward(ls_sum(ls_cross_entropy(ls_module_infer(t.net, t.b.X), t.b.y)));
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_backward: the network was called by ls_module_infer");
+    ls_backward_from(ls_relu(ls_module_forward(t.net, t.b.X)), ls_zeros(t.s, LS_SHAPE(BATCH, CLASSES)));
     assert_caught(t.s, LS_UNSUPPORTED, "ls_backward_from: a network's backward pass starts from a loss");
-    assert_int_equal(ls_step(t.trainer), LS_OK); /* the one before is pending still */
+    assert_int_equal(ls_trainer_step(t.trainer), LS_OK); /* the one before is pending still */
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
@@ -256,19 +256,19 @@ static void steps_and_copies_keep_their_order(void **state)
             ls_scatter(X, t.devices, part);
             ls_scatter(ls_clone(t.b.y, ls_host()), t.devices, y);
             for (int d = 0; d < 2; d++)
-                ls_backward(loss[d] = ls_sum(ls_cross_entropy(ls_train(t.net, part[d]), y[d])));
-            assert_int_equal(ls_step(t.trainer), LS_OK);
+                ls_backward(loss[d] = ls_sum(ls_cross_entropy(ls_module_forward(t.net, part[d]), y[d])));
+            assert_int_equal(ls_trainer_step(t.trainer), LS_OK);
             ls_tensor *copy = ls_clone(loss[1], ls_cpu(0));
             if (round)
                 ls_wait(t.s);
             ls_assign(part[0], ls_to(ls_zeros(t.s, LS_SHAPE(BATCH / 2, 1, SIZE, SIZE)), ls_cpu(0)));
             assert_true(ls_item(copy) == ls_item(loss[1]));
         }
-        ls_fingerprint(t.net, digits[round]);
-        ls_backward(ls_sum(ls_cross_entropy(ls_train(t.net, part[1]), y[1])));
+        ls_module_fingerprint(t.net, digits[round]);
+        ls_backward(ls_sum(ls_cross_entropy(ls_module_forward(t.net, part[1]), y[1])));
         ls_assign(part[1], part[0]);
-        ls_step(t.trainer);
-        assert_caught(t.s, LS_STALE, "ls_step: what a backward pass reads was changed after ls_backward");
+        ls_trainer_step(t.trainer);
+        assert_caught(t.s, LS_STALE, "ls_trainer_step: what a backward pass reads was changed after ls_backward");
         assert_int_equal(ls_close(t.s), LS_OK);
     }
     assert_string_equal(digits[0], digits[1]);
@@ -281,7 +281,7 @@ static void a_gradient_that_is_not_finite(void **state)
     setup t = open_setup(1, BATCH, NULL);
     float bad[CLASSES] = {NAN};
     const char *bias = name_of(t.net, WHOLE_LENET - 1);
-    assert_int_equal(ls_write_parameter(t.net, bias, bad, CLASSES), LS_OK);
+    assert_int_equal(ls_module_write_parameter(t.net, bias, bad, CLASSES), LS_OK);
     ls_backward(test_losses(t.net, &t.b));
     assert_int_equal(test_read_gradient(t.net, bias, bad, CLASSES), LS_NOT_FINITE);
     assert_int_equal(ls_close(t.s), LS_NOT_FINITE);
@@ -295,19 +295,19 @@ static void inference_on_parts(void **state)
     for (int n = 2; n <= 16; n *= 2) {
         setup t = open_setup(n, BATCH, NULL);
         ls_tensor *x = ls_uniform(t.s, "x", LS_SHAPE(4, 1, SIZE, SIZE)), *X[16], *Y[16];
-        ls_tensor *whole = ls_infer(t.net, x);
+        ls_tensor *whole = ls_module_infer(t.net, x);
         assert_int_equal(ls_device_of(whole).type, LS_HOST);
         assert_int_equal(ls_scatter(x, t.devices, X), LS_OK);
         for (int d = 0; d < n; d++) {
-            Y[d] = ls_infer(t.net, X[d]);
+            Y[d] = ls_module_infer(t.net, X[d]);
             assert_int_equal(ls_device_of(Y[d]).index, d);
             assert_int_equal(ls_rows(Y[d]), ls_rows(X[d]));
             assert_int_equal(ls_dim(Y[d], 1), CLASSES);
         }
         assert_same_bits(ls_gather(Y, n, ls_host()), whole);
         for (int d = 1; d < n; d++)
-            assert_same_bits(ls_param(t.net, name_of(t.net, 0), ls_cpu(d)),
-                             ls_param(t.net, name_of(t.net, 0), ls_cpu(0)));
+            assert_same_bits(ls_module_param(t.net, name_of(t.net, 0), ls_cpu(d)),
+                             ls_module_param(t.net, name_of(t.net, 0), ls_cpu(0)));
         assert_int_equal(ls_close(t.s), LS_OK);
     }
 }
@@ -318,38 +318,39 @@ static void what_is_not_there_is_named(void **state)
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_lenet(s);
     ls_tensor *x = ls_uniform(s, "x", LS_SHAPE(4, 1, SIZE, SIZE));
-    assert_null(ls_infer(net, x));
-    assert_caught(s, LS_NOT_INITIALIZED, "ls_infer: the network has no values yet");
-    assert_null(ls_param(net, "W1", ls_cpu(0)));
-    assert_caught(s, LS_NOT_INITIALIZED, "ls_param: the network has no values yet");
-    assert_int_equal(ls_initialize(net, test_cpus(2), NULL), LS_OK);
-    ls_initialize(net, test_cpus(2), NULL);
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_initialize: the network has values already");
-    ls_param(net, "W1", ls_cpu(0));
-    assert_caught(s, LS_SHAPE_UNKNOWN, "ls_param: the shapes of the network's parameters are not known");
-    assert_int_equal(ls_parameter_count(net), 0);
+    assert_null(ls_module_infer(net, x));
+    assert_caught(s, LS_NOT_INITIALIZED, "ls_module_infer: the network has no values yet");
+    assert_null(ls_module_param(net, "W1", ls_cpu(0)));
+    assert_caught(s, LS_NOT_INITIALIZED, "ls_module_param: the network has no values yet");
+    assert_int_equal(ls_module_initialize(net, test_cpus(2), NULL), LS_OK);
+    ls_module_initialize(net, test_cpus(2), NULL);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_module_initialize: the network has values already");
+    ls_module_param(net, "W1", ls_cpu(0));
+    assert_caught(s, LS_SHAPE_UNKNOWN, "ls_module_param: the shapes of the network's parameters are not known");
+    assert_int_equal(ls_module_parameter_count(net), 0);
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
-    ls_train(net, ls_zeros(s, LS_SHAPE(4)));
-    assert_caught(s, LS_BAD_SHAPE, "ls_train: the images must be");
-    ls_infer(net, ls_to(x, ls_cpu(7)));
+    ls_module_forward(net, ls_zeros(s, LS_SHAPE(4)));
+    assert_caught(s, LS_BAD_SHAPE, "ls_module_forward: the images must be");
+    ls_module_infer(net, ls_to(x, ls_cpu(7)));
     assert_caught(s, LS_NOT_INITIALIZED,
-                  "ls_infer: the network was not initialized on cpu(7), only on [cpu(0), cpu(1)]");
-    ls_infer(net, ls_zeros(s, LS_SHAPE(2, 3, 4, 4))); /* before any good one: nothing of it may stay */
+                  "ls_module_infer: the network was not initialized on cpu(7), only on [cpu(0), cpu(1)]");
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(2, 3, 4, 4))); /* before any good one: nothing of it may stay */
     assert_caught(s, LS_BAD_SHAPE, "images of 4 x 4 are too small for lenet, which takes 14 x 14");
-    ls_tensor *y = ls_infer(net, x);
+    ls_tensor *y = ls_module_infer(net, x);
     assert_int_equal(ls_rows(y), 4);
     const char *name = name_of(net, 0);
-    ls_param(net, name, ls_cpu(7));
+    ls_module_param(net, name, ls_cpu(7));
     assert_caught(s, LS_NOT_INITIALIZED, "was not initialized on cpu(7)");
-    ls_param(net, "nobody", ls_cpu(0));
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_param: there is no parameter \"nobody\"");
-    ls_param(net, NULL, ls_host());
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_param: there is no parameter \"(null)\"");
-    ls_infer(net, ls_zeros(s, LS_SHAPE(2, 3, SIZE, SIZE)));
-    assert_caught(s, LS_BAD_SHAPE, "ls_infer: images are (images, 3, 28, 28), the network takes (images, 1, 28, 28)");
+    ls_module_param(net, "nobody", ls_cpu(0));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_module_param: there is no parameter \"nobody\"");
+    ls_module_param(net, NULL, ls_host());
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_module_param: there is no parameter \"(null)\"");
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(2, 3, SIZE, SIZE)));
+    assert_caught(s, LS_BAD_SHAPE,
+                  "ls_module_infer: images are (images, 3, 28, 28), the network takes (images, 1, 28, 28)");
     assert_true(isfinite(ls_item(ls_sum(y))));
-    assert_null(ls_infer(net, NULL));
-    assert_null(ls_train(NULL, x));
+    assert_null(ls_module_infer(net, NULL));
+    assert_null(ls_module_forward(NULL, x));
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -357,8 +358,8 @@ static ls_tensor *stolen;
 
 static ls_tensor *steal(ls_module *self, ls_tensor *x)
 {
-    stolen = ls_parameter(self, "bias", LS_SHAPE(CLASSES));
-    return ls_add(ls_call(self, "output", ls_flatten(x)), stolen);
+    stolen = ls_module_parameter(self, "bias", LS_SHAPE(CLASSES));
+    return ls_add(ls_module_call(self, "output", ls_flatten(x)), stolen);
 }
 
 /* A computation takes one network, once, and no tensor of another one's forward. */
@@ -366,19 +367,19 @@ static void misuse_is_told_as_what_it_is(void **state)
 {
     (void)state;
     setup t = open_setup(1, BATCH, NULL);
-    ls_tensor *x = ls_uniform(t.s, "x", LS_SHAPE(4, 1, SIZE, SIZE)), *y = ls_infer(t.net, x);
+    ls_tensor *x = ls_uniform(t.s, "x", LS_SHAPE(4, 1, SIZE, SIZE)), *y = ls_module_infer(t.net, x);
     ls_module *other = ls_sequential(t.s, LS_LIST(ls_nn_linear(t.s, CLASSES)));
-    ls_initialize(other, t.devices, NULL);
-    ls_item(ls_sum(ls_infer(other, y)));
+    ls_module_initialize(other, t.devices, NULL);
+    ls_item(ls_sum(ls_module_infer(other, y)));
     assert_caught(t.s, LS_UNSUPPORTED, "it calls two networks; make them children of one, or copy the first one's");
-    assert_true(isfinite(ls_item(ls_sum(ls_infer(other, ls_clone(y, ls_host()))))));
-    ls_item(ls_sum(ls_add(ls_infer(t.net, x), ls_infer(t.net, ls_clone(x, ls_host())))));
+    assert_true(isfinite(ls_item(ls_sum(ls_module_infer(other, ls_clone(y, ls_host()))))));
+    ls_item(ls_sum(ls_add(ls_module_infer(t.net, x), ls_module_infer(t.net, ls_clone(x, ls_host())))));
     assert_caught(t.s, LS_UNSUPPORTED, "it calls a network twice; call it once, over all images");
     ls_module *thief = ls_block(t.s, steal, NULL);
-    ls_append(thief, "output", ls_nn_linear(t.s, CLASSES));
-    ls_initialize(thief, t.devices, NULL);
-    assert_true(isfinite(ls_item(ls_sum(ls_infer(thief, x)))));
-    ls_item(ls_sum(ls_add(ls_infer(t.net, x), stolen)));
+    ls_module_append(thief, "output", ls_nn_linear(t.s, CLASSES));
+    ls_module_initialize(thief, t.devices, NULL);
+    assert_true(isfinite(ls_item(ls_sum(ls_module_infer(thief, x)))));
+    ls_item(ls_sum(ls_add(ls_module_infer(t.net, x), stolen)));
     assert_caught(t.s, LS_UNSUPPORTED, "it was recorded in a module's forward, which has no values");
     assert_int_equal(ls_close(t.s), LS_OK);
 }
@@ -388,9 +389,9 @@ static ls_status infer_shortly(const ls_allocator *allocator)
     setup t = open_setup(2, BATCH, allocator);
     ls_tensor *X[2] = {NULL};
     ls_scatter(ls_uniform(t.s, "x", LS_SHAPE(3, 1, SIZE, SIZE)), t.devices, X);
-    ls_str(ls_infer(t.net, X[0]));
-    ls_item(ls_sum(ls_cross_entropy(ls_infer(t.net, t.b.X), t.b.y)));
-    ls_str(ls_param(t.net, "W1", ls_cpu(1)));
+    ls_str(ls_module_infer(t.net, X[0]));
+    ls_item(ls_sum(ls_cross_entropy(ls_module_infer(t.net, t.b.X), t.b.y)));
+    ls_str(ls_module_param(t.net, "W1", ls_cpu(1)));
     return ls_close(t.s);
 }
 
@@ -407,13 +408,13 @@ static void a_caught_failure_loses_no_step(void **state)
     setup t = open_setup(1, BATCH, NULL);
     for (int round = 0; round < 10; round++) {
         assert_int_equal(test_step(t.net, t.trainer, &t.b), LS_OK);
-        ls_param(t.net, "nobody", ls_cpu(0));
+        ls_module_param(t.net, "nobody", ls_cpu(0));
         assert_true(ls_catch(t.s, LS_BAD_ARGUMENT));
     }
     assert_int_equal(ls_wait(t.s), LS_OK);
     ls_report report;
     int reports = 0;
-    while (ls_next_report(t.trainer, &report))
+    while (ls_trainer_next_report(t.trainer, &report))
         reports++;
     assert_int_equal(reports, 10);
     assert_int_equal(ls_close(t.s), LS_OK);
@@ -426,7 +427,7 @@ static void predictions_and_accuracy(void **state)
     (void)state;
     setup t = open_setup(3, BATCH, NULL);
     float *logits = calloc((size_t)ROWS * CLASSES, sizeof *logits);
-    assert_int_equal(ls_predict(t.net, t.data, logits, CLASSES), LS_OK);
+    assert_int_equal(ls_module_predict(t.net, t.data, logits, CLASSES), LS_OK);
     double right = 0;
     for (int i = 0; i < ROWS; i++) {
         const float *row = logits + (size_t)i * CLASSES;
@@ -435,13 +436,13 @@ static void predictions_and_accuracy(void **state)
             best = row[k] > row[best] ? k : best;
         right += best == classes_of[i];
     }
-    assert_true(ls_accuracy(t.net, t.data) == right / ROWS);
-    ls_predict(t.net, t.data, logits, 3);
-    assert_caught(t.s, LS_BAD_SHAPE, "ls_predict: the network has 10 classes, the caller's rows 3");
-    ls_predict(t.net, t.data, NULL, CLASSES);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_predict: an argument is NULL");
-    assert_true(ls_accuracy(t.net, NULL) == 0);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_evaluate: an argument is NULL");
+    assert_true(ls_module_accuracy(t.net, t.data) == right / ROWS);
+    ls_module_predict(t.net, t.data, logits, 3);
+    assert_caught(t.s, LS_BAD_SHAPE, "ls_module_predict: the network has 10 classes, the caller's rows 3");
+    ls_module_predict(t.net, t.data, NULL, CLASSES);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_predict: an argument is NULL");
+    assert_true(ls_module_accuracy(t.net, NULL) == 0);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_evaluate: an argument is NULL");
     free(logits);
     assert_int_equal(ls_close(t.s), LS_OK);
 }
@@ -457,21 +458,21 @@ static void tables(void **state)
 {
     (void)state;
     setup t = open_setup(1, BATCH, NULL);
-    assert_non_null(strstr(ls_summary(t.net), "129068 trainable numbers"));
+    assert_non_null(strstr(ls_module_summary(t.net), "129068 trainable numbers"));
     int64_t numbers = 0;
-    assert_int_equal(ls_apply(t.net, fill, &numbers), LS_OK);
+    assert_int_equal(ls_module_apply(t.net, fill, &numbers), LS_OK);
     assert_int_equal(numbers, 129068);
-    assert_string_equal(ls_str(ls_at(ls_param(t.net, "b2", ls_cpu(0)), 49)), "0.5 on cpu(0)");
-    ls_apply(t.net, NULL, NULL);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_apply: fn is NULL");
+    assert_string_equal(ls_str(ls_row(ls_module_param(t.net, "b2", ls_cpu(0)), 49)), "0.5 on cpu(0)");
+    ls_module_apply(t.net, NULL, NULL);
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_apply: fn is NULL");
     int user;
     ls_module *block = ls_block(t.s, NULL, &user);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_block: forward is NULL");
-    assert_null(ls_user(block));
+    assert_null(ls_module_user(block));
     ls_module *net = ls_sequential(t.s, LS_LIST(ls_nn_fn(t.s, ls_relu)));
-    assert_non_null(ls_child(net, "0"));
-    assert_null(ls_child(net, "1"));
-    assert_null(ls_child(net, NULL));
+    assert_non_null(ls_module_child(net, "0"));
+    assert_null(ls_module_child(net, "1"));
+    assert_null(ls_module_child(net, NULL));
     ls_tensor *x = ls_arange(t.s, 0, LS_SHAPE(1, 1, 2, 2));
     assert_true(ls_item(ls_sum(ls_max_pool2d(x, &(ls_pool){.kernel = 2}))) == 3);
     ls_max_pool2d(x, NULL);
@@ -499,10 +500,10 @@ static void devices_fall_back(void **state)
     assert_true(timer.laps == 1 && ls_timer_avg(&timer) >= 0);
     char text[65];
     float number = 1;
-    assert_int_not_equal(ls_model_of_file(s, NULL, text, sizeof text), LS_OK);
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_model_of_file: path or name is NULL");
-    assert_int_not_equal(ls_fingerprint_file(s, NULL, text), LS_OK);
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_fingerprint_file: path or digits is NULL");
+    assert_int_not_equal(ls_file_model(s, NULL, text, sizeof text), LS_OK);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_file_model: path or name is NULL");
+    assert_int_not_equal(ls_file_fingerprint(s, NULL, text), LS_OK);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_file_fingerprint: path or digits is NULL");
     assert_int_equal(ls_save_npy(s, "/nowhere/at/all.npy", &number, 1, 1), LS_IO);
     assert_true(ls_catch(s, LS_IO));
     assert_int_not_equal(ls_data_fetch(NULL, NULL, NULL, NULL, NULL), LS_OK);

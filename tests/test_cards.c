@@ -105,9 +105,9 @@ static ls_plan *plan_for(ls_session *s, const char *model, const ls_backend *bac
 {
     ls_data *data = images(s, count);
     ls_module *net = ls_model(s, model);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     ls_tensor *loss = test_losses(net, &b);
     ls_trace *trace = ls_session_trace(s);
     assert_int_equal(ls_trace_run(trace, loss, true), LS_OK);
@@ -250,13 +250,13 @@ static void what_a_card_lacks_is_refused(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = 16});
     ls_data *data = images(s, 16);
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, "conv", ls_nn_conv2d(s, 4, 3, NULL));
-    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "own", ls_nn_fn(s, own));
-    ls_append(net, "linear", ls_nn_linear(s, CLASSES));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_append(net, "conv", ls_nn_conv2d(s, 4, 3, NULL));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "own", ls_nn_fn(s, own));
+    ls_module_append(net, "linear", ls_nn_linear(s, CLASSES));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     ls_trace *trace = ls_session_trace(s);
     assert_int_equal(ls_trace_run(trace, test_losses(net, &b), true), LS_OK);
     ls_request request = {
@@ -340,7 +340,7 @@ static void a_cpu_computes_in_f32(void **state)
 {
     (void)state;
     ls_session *s = ls_open(&(ls_options){.dtype = LS_BF16});
-    ls_initialize(ls_model(s, "lenet"), ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(ls_model(s, "lenet"), ls_parse_devices(s, "cpu:0"), NULL);
     assert_caught(s, LS_UNSUPPORTED, "cpu(0) computes in f32");
     assert_int_equal(ls_close(s), LS_OK);
 }

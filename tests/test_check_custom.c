@@ -1,4 +1,4 @@
-/* ls_check_custom: right backwards pass, and each way to be wrong is seen; what is refused, by name. */
+/* ls_custom_check: right backwards pass, and each way to be wrong is seen; what is refused, by name. */
 #include "support.h"
 
 #include <lockstep.h>
@@ -96,11 +96,11 @@ static double check(fault wrong, uint64_t seed, ls_status expected)
 {
     ls_session *session = ls_open(&(ls_options){.seed = seed});
     ls_custom op = squaring(&wrong);
-    double error = ls_check_custom(session, &op, shapes, 6);
+    double error = ls_custom_check(session, &op, shapes, 6);
     assert_int_equal(ls_status_of(session), expected);
     if (expected != LS_OK) {
         assert_true(isnan(error));
-        assert_non_null(strstr(ls_message(session), "ls_check_custom: square"));
+        assert_non_null(strstr(ls_message(session), "ls_custom_check: square"));
     }
     ls_close(session);
     return error;
@@ -133,10 +133,10 @@ static void what_is_not_a_slope_is_said(void **state)
 static void refused(const ls_custom *op, const int sizes[][3], int rows, ls_status status, const char *message)
 {
     ls_session *session = ls_open(NULL);
-    assert_true(isnan(ls_check_custom(session, op, sizes, rows)));
+    assert_true(isnan(ls_custom_check(session, op, sizes, rows)));
     assert_int_equal(ls_status_of(session), status);
     assert_non_null(strstr(ls_message(session), message));
-    assert_true(isnan(ls_check_custom(session, op, sizes, rows)));
+    assert_true(isnan(ls_custom_check(session, op, sizes, rows)));
     ls_close(session);
 }
 
@@ -146,10 +146,10 @@ static void misuse_is_refused(void **state)
     fault none = NONE;
     const ls_custom good = squaring(&none);
     ls_custom op = good;
-    assert_true(isnan(ls_check_custom(NULL, &good, shapes, 6)));
-    refused(NULL, shapes, 6, LS_BAD_ARGUMENT, "ls_check_custom: an operation has a name");
-    refused(&good, NULL, 6, LS_BAD_ARGUMENT, "ls_check_custom: needs the inputs' shapes");
-    refused(&good, shapes, 0, LS_BAD_ARGUMENT, "ls_check_custom: needs the inputs' shapes");
+    assert_true(isnan(ls_custom_check(NULL, &good, shapes, 6)));
+    refused(NULL, shapes, 6, LS_BAD_ARGUMENT, "ls_custom_check: an operation has a name");
+    refused(&good, NULL, 6, LS_BAD_ARGUMENT, "ls_custom_check: needs the inputs' shapes");
+    refused(&good, shapes, 0, LS_BAD_ARGUMENT, "ls_custom_check: needs the inputs' shapes");
     refused(&good, (const int[][3]){{3, 0, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE, "shapes[0] is {3, 0, 5}");
     refused(&good, (const int[][3]){{3, 2, 5}, {3, 2, 1}}, 6, LS_BAD_SHAPE, "a parameter is {numbers, 1, 1}");
     refused(&good, (const int[][3]){{1 << 20, 1 << 20, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE, "not too large");
@@ -184,7 +184,7 @@ static void every_allocation_may_fail(void **state)
     for (fail_at = 1;; fail_at++) {
         made = 0;
         ls_session *session = ls_open(&(ls_options){.allocator = &(ls_allocator){allocate, release, NULL}});
-        double error = ls_check_custom(session, &op, shapes, 6);
+        double error = ls_custom_check(session, &op, shapes, 6);
         if (ls_close(session) == LS_OK) {
             assert_true(error < 1e-4);
             break;

@@ -120,12 +120,12 @@ static void wrong_calls(void **state)
     begin(&r, &(how){.own = (ls_note[]){{"lr", "1"}, {NULL, NULL}}});
     assert_fails(&r, LS_BAD_ARGUMENT, "'lr' is given twice");
     begin(&r, &(how){0});
-    ls_next(r.data, &batch);
+    ls_data_next(r.data, &batch);
     ls_backward(test_losses(r.net, &batch));
     ls_checkpoint_save(r.kept, NULL);
     assert_fails(&r, LS_STALE, "ls_checkpoint_save: the network has gradients");
     begin(&r, &(how){0});
-    ls_next(r.data, &batch);
+    ls_data_next(r.data, &batch);
     ls_backward(test_losses(r.net, &batch));
     ls_checkpoint_load(r.kept, NULL);
     assert_fails(&r, LS_STALE, "ls_checkpoint_load: the network has gradients");
@@ -145,23 +145,23 @@ static void begun_anew(void **state)
     run r;
     begin(&r, &rules[2]);
     train(&r, 3);
-    ls_read_parameter(r.net, "0.bias", good, 4);
-    ls_write_parameter(r.net, "0.bias", bad, 4);
+    ls_module_read_parameter(r.net, "0.bias", good, 4);
+    ls_module_write_parameter(r.net, "0.bias", bad, 4);
     train(&r, 4);
     assert_int_equal(ls_wait(r.s), LS_NOT_FINITE);
     assert_true(ls_catch(r.s, LS_NOT_FINITE));
-    ls_write_parameter(r.net, "0.bias", good, 4);
+    ls_module_write_parameter(r.net, "0.bias", good, 4);
     train(&r, 6);
     ls_checkpoint_save(r.kept, NULL);
     train(&r, 10);
-    ls_fingerprint(r.net, going_on);
+    ls_module_fingerprint(r.net, going_on);
     assert_ok(&r);
     assert_int_equal(end(&r), LS_OK);
     begin(&r, &rules[2]);
     assert_true(load(&r));
     assert_int_equal(r.steps, 5);
     train(&r, 9);
-    ls_fingerprint(r.net, resumed);
+    ls_module_fingerprint(r.net, resumed);
     assert_ok(&r);
     assert_int_equal(end(&r), LS_OK);
     assert_string_equal(resumed, going_on);
@@ -187,11 +187,11 @@ static void after_a_failed_step(void **state)
     assert_int_equal(ls_checkpoint_save(r.kept, NULL), LS_OK); /* the last good weights, and no half-made momentum */
     assert_int_equal(ls_checkpoint_wait(r.kept), LS_OK);
     char before[65], after[65];
-    ls_fingerprint(r.net, before);
+    ls_module_fingerprint(r.net, before);
     assert_int_equal(end(&r), LS_OK);
     begin(&r, &h);
     assert_true(load(&r));
-    ls_fingerprint(r.net, after);
+    ls_module_fingerprint(r.net, after);
     assert_string_equal(after, before);
     assert_int_equal(end(&r), LS_OK);
 }
@@ -214,13 +214,13 @@ static void other_settings(void **state)
         run r;
         begin(&r, &cases[i].h);
         char before[65], after[65];
-        ls_fingerprint(r.net, before);
+        ls_module_fingerprint(r.net, before);
         assert_false(load(&r));
         assert_int_equal(r.lines, 0);
         assert_non_null(strstr(ls_message(r.s), "checkpoint-000002.json"));
         assert_non_null(strstr(ls_message(r.s), cases[i].words));
         assert_true(ls_catch(r.s, LS_CHANGED));
-        ls_fingerprint(r.net, after);
+        ls_module_fingerprint(r.net, after);
         assert_string_equal(before, after);
         assert_int_equal(end(&r), LS_OK);
     }
@@ -746,7 +746,7 @@ static void not_built_in(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     assert_null(ls_checkpoints_open(trainer, NULL, test_path("kept"), NULL));
     assert_non_null(strstr(ls_message(s), "has no checkpoints"));

@@ -74,7 +74,7 @@ static void run_rank(ls_cluster *cluster, int rank, void *user)
         ls_checkpoint_wait(p->r.kept);
     note_failure(p);
     p->lines = p->r.lines;
-    ls_fingerprint(p->r.net, p->digits);
+    ls_module_fingerprint(p->r.net, p->digits);
     ls_close(p->r.s);
 }
 
@@ -356,18 +356,18 @@ static void compare_rank(ls_cluster *cluster, int rank, void *user)
     verify_run v = verify_begin(rank == 1 ? "cpu:0-1" : "cpu:0", cluster);
     ls_batch batch;
     while (c->of[rank].steps < 6 && !ls_failed(v.s))
-        if (ls_next(v.data, &batch)) {
+        if (ls_data_next(v.data, &batch)) {
             if (rank == c->flipped && c->of[rank].steps == 3)
                 flip(v.net, verify_members[c->member].tensor);
             ls_backward(test_losses(v.net, &batch));
-            ls_verify(v.trainer);
-            if (ls_step(v.trainer) == LS_OK)
+            ls_trainer_verify(v.trainer);
+            if (ls_trainer_step(v.trainer) == LS_OK)
                 c->of[rank].steps++;
         }
     c->of[rank].status = ls_status_of(v.s);
     c->of[rank].together = ls_failed_together(v.s);
     snprintf(c->of[rank].message, sizeof c->of[rank].message, "%s", ls_message(v.s));
-    ls_fingerprint(v.net, c->of[rank].digits);
+    ls_module_fingerprint(v.net, c->of[rank].digits);
     ls_close(v.s);
 }
 
@@ -420,13 +420,14 @@ static void a_rank_that_computes_wrongly_is_named(void **state)
     for (int m = 0; m < VERIFY_MEMBERS; m++) {
         char rank[64];
         compared c = {.ranks = 4, .wrong = m % 2 ? 0 : 2 + m / 2 % 2, .flipped = -1, .member = m};
-        snprintf(rank, sizeof rank, "ls_verify: step 1, shard 0: rank %d on host ", c.wrong);
+        snprintf(rank, sizeof rank, "ls_trainer_verify: step 1, shard 0: rank %d on host ", c.wrong);
         assert_named(&c, 0, rank, ", cpu(0) computes other bits than 4 of the 5 devices");
     }
     compared c = {.ranks = 2, .wrong = 0, .flipped = -1};
-    assert_named(&c, 0, "ls_verify: step 1, shard 0: rank 0 on host ", " computes other bits than 2 of the 3 devices");
+    assert_named(&c, 0, "ls_trainer_verify: step 1, shard 0: rank 0 on host ",
+                 " computes other bits than 2 of the 3 devices");
     c = (compared){.ranks = 3, .wrong = 1, .flipped = -1}; /* its two devices are as many as the others' */
-    assert_named(&c, 0, "ls_verify: step 1, shard 0: rank 0 on host ", ", cpu(0) compute different bits");
+    assert_named(&c, 0, "ls_trainer_verify: step 1, shard 0: rank 0 on host ", ", cpu(0) compute different bits");
 }
 
 static void a_replica_that_differs_is_named(void **state)
@@ -435,11 +436,11 @@ static void a_replica_that_differs_is_named(void **state)
     for (int m = 0; m < VERIFY_TENSORS; m++) {
         char rank[64];
         compared c = {.ranks = 3, .wrong = -1, .flipped = m % 3, .member = m};
-        snprintf(rank, sizeof rank, "ls_verify: step 4: rank %d on host ", m % 3);
+        snprintf(rank, sizeof rank, "ls_trainer_verify: step 4: rank %d on host ", m % 3);
         assert_named(&c, 3, rank, " has other values than 2 of the 3 ranks");
     }
     compared c = {.ranks = 2, .wrong = -1, .flipped = 1};
-    assert_named(&c, 3, "ls_verify: step 4: rank 0 on host ", " have different values");
+    assert_named(&c, 3, "ls_trainer_verify: step 4: rank 0 on host ", " have different values");
 }
 
 /* ---- What ranks know of each other ---- */

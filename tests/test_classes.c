@@ -14,9 +14,9 @@ static void save_named(const char *file, const char *const as[], int n, char dig
 {
     run r;
     begin(&r, &usual);
-    ls_name_classes(r.net, as, n);
-    ls_save(r.net, test_path(file));
-    ls_fingerprint(r.net, digits);
+    ls_module_name_classes(r.net, as, n);
+    ls_module_save(r.net, test_path(file));
+    ls_module_fingerprint(r.net, digits);
     ls_checkpoint_save(r.kept, NULL);
     ls_checkpoint_wait(r.kept);
     assert_ok(&r);
@@ -58,16 +58,16 @@ static void loading_tells_them(void **state)
     save_named("named", names, 3, digits);
     save_named("swapped", swapped, 3, digits);
     begin(&r, &usual);
-    assert_int_equal(ls_images_shape(NULL).rank, 0);
-    assert_int_equal(ls_images_shape(r.net).rank, 4); /* the data have told */
-    assert_null(ls_class_name(r.net, 0));
-    ls_load(r.net, test_path("named"));
+    assert_int_equal(ls_module_images_shape(NULL).rank, 0);
+    assert_int_equal(ls_module_images_shape(r.net).rank, 4); /* the data have told */
+    assert_null(ls_module_class_name(r.net, 0));
+    ls_module_load(r.net, test_path("named"));
     for (int i = 0; i < 3; i++)
-        assert_string_equal(ls_class_name(r.net, i), names[i]);
-    assert_null(ls_class_name(r.net, 3));
-    assert_null(ls_class_name(r.net, -1));
-    assert_int_equal(ls_load(r.net, test_path("swapped")), LS_OK); /* no one but a file gave the others */
-    assert_string_equal(ls_class_name(r.net, 1), swapped[1]);
+        assert_string_equal(ls_module_class_name(r.net, i), names[i]);
+    assert_null(ls_module_class_name(r.net, 3));
+    assert_null(ls_module_class_name(r.net, -1));
+    assert_int_equal(ls_module_load(r.net, test_path("swapped")), LS_OK); /* no one but a file gave the others */
+    assert_string_equal(ls_module_class_name(r.net, 1), swapped[1]);
     assert_ok(&r);
     end(&r);
 }
@@ -80,20 +80,20 @@ static void others_are_refused(void **state)
     save_named("swapped", swapped, 3, digits);
     save_named("nameless", NULL, 0, digits);
     begin(&r, &usual);
-    ls_name_classes(r.net, names, 3);
+    ls_module_name_classes(r.net, names, 3);
     train(&r, 1);
-    ls_fingerprint(r.net, before);
-    assert_int_equal(ls_load(r.net, test_path("swapped")), LS_CHANGED);
+    ls_module_fingerprint(r.net, before);
+    assert_int_equal(ls_module_load(r.net, test_path("swapped")), LS_CHANGED);
     assert_non_null(
         strstr(ls_message(r.s), "swapped: class 1 is 'a \"b\"\\?' in the weights, but 'sac ?? dos' in the data"));
     assert_true(ls_catch(r.s, LS_CHANGED));
-    ls_fingerprint(r.net, after);
+    ls_module_fingerprint(r.net, after);
     assert_string_equal(before, after);
-    assert_int_equal(ls_load(r.net, test_path("nameless")), LS_OK);
-    assert_string_equal(ls_class_name(r.net, 1), names[1]);
-    ls_name_classes(r.net, NULL, 0); /* they are taken as they are */
-    assert_int_equal(ls_load(r.net, test_path("swapped")), LS_OK);
-    assert_string_equal(ls_class_name(r.net, 1), swapped[1]);
+    assert_int_equal(ls_module_load(r.net, test_path("nameless")), LS_OK);
+    assert_string_equal(ls_module_class_name(r.net, 1), names[1]);
+    ls_module_name_classes(r.net, NULL, 0); /* they are taken as they are */
+    assert_int_equal(ls_module_load(r.net, test_path("swapped")), LS_OK);
+    assert_string_equal(ls_module_class_name(r.net, 1), swapped[1]);
     assert_ok(&r);
     end(&r);
 }
@@ -105,13 +105,13 @@ static void refuse(const char *file, int classes, int channels, const char *word
     ls_session *s = ls_open(NULL);
     ls_data *data = ls_data_from_memory(s, pixels, labels, 1, channels, 6, 6, classes, NULL);
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_conv2d(s, 4, 3, NULL));
-    ls_append(net, NULL, ls_nn_batch_norm(s));
-    ls_append(net, NULL, ls_nn_fn(s, ls_relu));
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, classes));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
-    assert_int_equal(ls_load(net, test_path(file)), LS_BAD_FILE);
+    ls_module_append(net, NULL, ls_nn_conv2d(s, 4, 3, NULL));
+    ls_module_append(net, NULL, ls_nn_batch_norm(s));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_relu));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(s, classes));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    assert_int_equal(ls_module_load(net, test_path(file)), LS_BAD_FILE);
     if (!strstr(ls_message(s), words))
         fail_msg("%s", ls_message(s));
     ls_close(s);
@@ -151,16 +151,16 @@ static void wrong_calls(void **state)
 {
     (void)state;
     run r;
-    assert_int_equal(ls_name_classes(NULL, names, 3), LS_BAD_ARGUMENT);
-    assert_null(ls_class_name(NULL, 0));
+    assert_int_equal(ls_module_name_classes(NULL, names, 3), LS_BAD_ARGUMENT);
+    assert_null(ls_module_class_name(NULL, 0));
     begin(&r, &usual);
-    ls_name_classes(r.net, names, 2);
+    ls_module_name_classes(r.net, names, 2);
     assert_fails(&r, LS_BAD_ARGUMENT, "2 names, but the network has 3 classes");
     begin(&r, &usual);
-    ls_name_classes(r.net, (const char *const[]){"a", NULL, "b"}, 3);
-    assert_fails(&r, LS_BAD_ARGUMENT, "ls_name_classes: 3 names, one of which is NULL");
+    ls_module_name_classes(r.net, (const char *const[]){"a", NULL, "b"}, 3);
+    assert_fails(&r, LS_BAD_ARGUMENT, "ls_module_name_classes: 3 names, one of which is NULL");
     ls_session *s = ls_open(NULL);
-    assert_int_equal(ls_name_classes(ls_lenet(s), names, 3), LS_NOT_INITIALIZED);
+    assert_int_equal(ls_module_name_classes(ls_lenet(s), names, 3), LS_NOT_INITIALIZED);
     ls_close(s);
 }
 
@@ -177,9 +177,9 @@ static void without_memory(void **state)
         run r;
         begin(&r, &h);
         test_allocations.fail_at = test_allocations.count + fail_at;
-        ls_name_classes(r.net, names, 3);
-        ls_load(r.net, test_path("named"));
-        ls_save(r.net, test_path("again"));
+        ls_module_name_classes(r.net, names, 3);
+        ls_module_load(r.net, test_path("named"));
+        ls_module_save(r.net, test_path("again"));
         done = test_allocations.count < test_allocations.fail_at;
         test_allocations.fail_at = 0;
         assert_int_equal(end(&r), done ? LS_OK : LS_OUT_OF_MEMORY);

@@ -497,13 +497,13 @@ static void file_order(void **state)
     assert_int_equal(ls_data_batches(data), 3);
     for (int epoch = 0; epoch < 3; epoch++) {
         for (int i = 0; i < 3; i++) {
-            assert_true(ls_data_next(data, &index, &rows));
+            assert_true(ls_data_take(data, &index, &rows));
             assert_int_equal(rows, i < 2 ? 4 : 2);
             assert_int_equal(data->epoch, epoch);
             assert_int_equal(index[0], i * 4);
             assert_int_equal(index[rows - 1], i * 4 + rows - 1);
         }
-        assert_false(ls_data_next(data, &index, &rows));
+        assert_false(ls_data_take(data, &index, &rows));
     }
     ls_data_free(data);
     test_context_done();
@@ -521,7 +521,7 @@ static void shuffled_order(void **state)
     int rows;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         int n = 0;
-        while (ls_data_next(data, &index, &rows)) {
+        while (ls_data_take(data, &index, &rows)) {
             memcpy(order + n, index, (size_t)rows * sizeof *order);
             n += rows;
         }
@@ -532,19 +532,19 @@ static void shuffled_order(void **state)
         memcpy(first, order, sizeof first);
     }
     /* A run that goes on in the middle sees what the other saw, also backwards. */
-    assert_int_equal(ls_seek(again, 2, 15), LS_OK);
-    assert_true(ls_data_next(again, &index, &rows));
+    assert_int_equal(ls_data_seek(again, 2, 15), LS_OK);
+    assert_true(ls_data_take(again, &index, &rows));
     assert_int_equal(again->epoch, 2);
     assert_int_equal(rows, ROWS % 64);
     assert_memory_equal(index, order + 15 * 64, (size_t)rows * sizeof *order);
-    assert_int_equal(ls_seek(again, 0, 16), LS_OK); /* the end of epoch 0 */
-    assert_false(ls_data_next(again, &index, &rows));
-    assert_true(ls_data_next(again, &index, &rows));
+    assert_int_equal(ls_data_seek(again, 0, 16), LS_OK); /* the end of epoch 0 */
+    assert_false(ls_data_take(again, &index, &rows));
+    assert_true(ls_data_take(again, &index, &rows));
     assert_int_equal(again->epoch, 1);
-    assert_int_equal(ls_seek(again, 0, 17), LS_BAD_ARGUMENT);
-    test_expect(LS_BAD_ARGUMENT, "ls_seek: batch 17 of epoch 0");
-    assert_int_equal(ls_seek(again, -1, 0), LS_BAD_ARGUMENT);
-    assert_false(ls_data_next(again, &index, &rows)); /* after a failure */
+    assert_int_equal(ls_data_seek(again, 0, 17), LS_BAD_ARGUMENT);
+    test_expect(LS_BAD_ARGUMENT, "ls_data_seek: batch 17 of epoch 0");
+    assert_int_equal(ls_data_seek(again, -1, 0), LS_BAD_ARGUMENT);
+    assert_false(ls_data_take(again, &index, &rows)); /* after a failure */
     ls_data_free(data);
     ls_data_free(again);
     test_context_done();
@@ -560,7 +560,7 @@ static void limits_and_batches(void **state)
     int rows;
     assert_int_equal(ls_data_rows(data), 7);
     assert_int_equal(ls_data_batches(data), 1);
-    assert_true(ls_data_next(data, &index, &rows));
+    assert_true(ls_data_take(data, &index, &rows));
     assert_int_equal(rows, 7);
     for (int i = 0; i < 7; i++) {
         assert_true(index[i] < 7);

@@ -37,7 +37,7 @@ static void data_are_counted(void **state)
     assert_string_equal(ls_data_summary(data), "6 images 1x1x4, values 0 to 1, 3 classes, 2 each");
     assert_ptr_equal(ls_data_summary(data), ls_data_summary(data));
     doubted(data, NULL, "1 of 6 images is of one value all over, the first is image 2: were they saved right?\n");
-    ls_data *held = ls_hold_out(data, 2);
+    ls_data *held = ls_data_hold_out(data, 2);
     assert_string_equal(ls_data_summary(held), "2 images 1x1x4, values 0 to 0.2, 3 classes, 0 to 2 each");
     assert_memory_equal(ls_data_summary(data), "4 images", 8);
     ls_data *other = small_data(s, 6, 4, pixels, uneven, 5, 5);

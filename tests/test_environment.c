@@ -132,26 +132,26 @@ static const ls_custom roomy_thirds = {
 /* Every layer there is, and own operations where ONNX need not know them. */
 static ls_tensor *layers(ls_module *self, ls_tensor *x)
 {
-    x = ls_relu(ls_call(self, "norm", ls_call(self, "conv", x)));
-    ls_tensor *wide = ls_call(self, "second", x);
+    x = ls_relu(ls_module_call(self, "norm", ls_module_call(self, "conv", x)));
+    ls_tensor *wide = ls_module_call(self, "second", x);
     x = ls_add(ls_multiply(wide, ls_sigmoid(x)), ls_scale(x, 0.1));
     x = ls_concat((ls_tensor *[]){ls_max_pool2d(x, &(ls_pool){.kernel = 2}), ls_avg_pool2d(x, &(ls_pool){.kernel = 2})},
                   2);
-    x = ls_tanh(ls_call(self, "linear", ls_call(self, "dropout", ls_flatten(x))));
-    if (!ls_user(self))
+    x = ls_tanh(ls_module_call(self, "linear", ls_module_call(self, "dropout", ls_flatten(x))));
+    if (!ls_module_user(self))
         return x;
-    ls_tensor *w = ls_parameter(self, "w", LS_SHAPE(1));
+    ls_tensor *w = ls_module_parameter(self, "w", LS_SHAPE(1));
     return ls_add(x, ls_custom_op(&roomy_thirds, (ls_tensor *[]){x, w}));
 }
 
 static ls_module *network(ls_session *s, bool custom)
 {
     ls_module *net = ls_block(s, layers, custom ? pixels : NULL);
-    ls_append(net, "conv", ls_nn_conv2d(s, 4, 5, &(ls_conv){.padding = 2}));
-    ls_append(net, "norm", ls_nn_batch_norm(s));
-    ls_append(net, "second", ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}));
-    ls_append(net, "dropout", ls_nn_dropout(s, 0.3));
-    ls_append(net, "linear", ls_nn_linear(s, CLASSES));
+    ls_module_append(net, "conv", ls_nn_conv2d(s, 4, 5, &(ls_conv){.padding = 2}));
+    ls_module_append(net, "norm", ls_nn_batch_norm(s));
+    ls_module_append(net, "second", ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(net, "dropout", ls_nn_dropout(s, 0.3));
+    ls_module_append(net, "linear", ls_nn_linear(s, CLASSES));
     return net;
 }
 
@@ -196,7 +196,7 @@ static void train(run *r, const way *w, int from, int to)
     init.like = data;
     ls_optim how = w->how;
     how.total = STEPS;
-    ls_initialize(net, ls_parse_devices(s, "cpu:0,cpu:1"), &init);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0,cpu:1"), &init);
     ls_trainer *trainer = ls_trainer_new(net, w->kind, &how);
     const ls_note own[] = {{"ours", "0.5"}, {NULL, NULL}};
     ls_checkpoints *kept =
@@ -206,35 +206,35 @@ static void train(run *r, const way *w, int from, int to)
         strcpy(r->wrong, "the checkpoint was not found");
     int done = from;
     for (ls_batch b; done < to && !ls_failed(s);)
-        if (ls_next(data, &b)) {
-            ls_backward(ls_cross_entropy_smooth(ls_train(net, b.X), b.y, w->smoothing));
-            ls_step(trainer);
+        if (ls_data_next(data, &b)) {
+            ls_backward(ls_cross_entropy_smooth(ls_module_forward(net, b.X), b.y, w->smoothing));
+            ls_trainer_step(trainer);
             done++;
         }
     ls_checkpoint_save(kept, own);
     ls_checkpoint_wait(kept);
-    for (ls_report report; ls_next_report(trainer, &report);) {
+    for (ls_report report; ls_trainer_next_report(trainer, &report);) {
         note(r, report.loss);
         note(r, report.norm);
     }
     ls_metrics metrics = {0};
-    ls_evaluate(net, data, &metrics);
+    ls_module_evaluate(net, data, &metrics);
     note(r, metrics.loss);
-    note(r, ls_accuracy(net, data));
+    note(r, ls_module_accuracy(net, data));
     char digits[65] = "", name[64];
-    ls_fingerprint(net, digits);
+    ls_module_fingerprint(net, digits);
     tell(r, digits);
-    tell(r, ls_summary(net));
+    tell(r, ls_module_summary(net));
     snprintf(name, sizeof name, "%s-%d.safetensors", w->name, to);
-    ls_save(net, in_folder(r, name));
-    ls_load(net, in_folder(r, name));
-    ls_fingerprint_file(s, in_folder(r, name), digits);
+    ls_module_save(net, in_folder(r, name));
+    ls_module_load(net, in_folder(r, name));
+    ls_file_fingerprint(s, in_folder(r, name), digits);
     tell(r, digits);
-    ls_predict(net, data, logits, CLASSES);
+    ls_module_predict(net, data, logits, CLASSES);
     snprintf(name, sizeof name, "%s-%d.npy", w->name, to);
     ls_save_npy(s, in_folder(r, name), logits, IMAGES, CLASSES);
     snprintf(name, sizeof name, "%s-%d.onnx", w->name, to);
-    if (!w->custom && ls_export_onnx(net, in_folder(r, name)) != LS_OK)
+    if (!w->custom && ls_module_export_onnx(net, in_folder(r, name)) != LS_OK)
         ls_catch(s, LS_UNSUPPORTED); /* built without it */
     end(r, s);
 }
@@ -261,7 +261,7 @@ static void compute(run *r)
     note_values(r, sum);
     note_values(r, ls_scale(ls_full(s, 0x1p-126, LS_SHAPE(2)), 0.25)); /* a denormal */
     note(r, ls_item(ls_mean(ls_arange(s, 1.0 / 3, LS_SHAPE(7)))));
-    note(r, ls_check_custom(s, &thirds, (const int[][3]){{3, 1, 1}, {1, 1, 1}}, 4));
+    note(r, ls_custom_check(s, &thirds, (const int[][3]){{3, 1, 1}, {1, 1, 1}}, 4));
     ls_data *data = ls_data_from_memory(s, pixels, labels, IMAGES, CHANNELS, SIDE, SIDE, CLASSES, NULL);
     ls_tensor *replica = ls_clone(ls_randn(s, "r", 0.1, LS_SHAPE(CHANNELS * SIDE * SIDE, CLASSES)), ls_cpu(0));
     note(r, ls_accuracy_fn(explicit_net, (void *[]){replica}, data, ls_parse_devices(s, "cpu:0")));
@@ -285,7 +285,7 @@ static void read_arrays(run *r)
     ls_session *s = ls_open(NULL);
     ls_data *data = ls_data_open(s, "npy", LS_TRAIN, &(ls_loader){.directory = test_path("arrays"), .batch = 2});
     ls_batch b;
-    if (ls_next(data, &b))
+    if (ls_data_next(data, &b))
         note_values(r, b.X);
     end(r, s);
 }

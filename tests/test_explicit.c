@@ -60,7 +60,7 @@ static ls_status train(int n, waiting wait, int epochs, float *result, const ls_
         replica[d] = &replicas[d];
     }
     for (int epoch = 0; epoch < epochs && !ls_failed(s); epoch++) {
-        for (ls_batch b; ls_next(data, &b);) {
+        for (ls_batch b; ls_data_next(data, &b);) {
             train_batch(b, replicas, devices, wait);
             for (int i = 0; i < N && wait == EACH_BATCH && !ls_failed(s); i++)
                 for (int d = 1; d < n; d++)
@@ -154,7 +154,7 @@ static void nothing_is_allocated_while_running(void **state)
     long before = 0;
     for (int epoch = 0; epoch < 24;
          epoch++) { /* arrays and tasks go round: each must have played its largest part once */
-        for (ls_batch b; ls_next(data, &b);)
+        for (ls_batch b; ls_data_next(data, &b);)
             train_batch(b, replicas, devices, EACH_BATCH);
         before = epoch == 11 ? test_made(&c) : before;
     }
@@ -179,7 +179,7 @@ static setup open_setup(ls_device device)
     t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = BATCH});
     params initial = draw(t.s, MAPS, POOLED);
     t.p = replica_on(&initial, device);
-    assert_true(ls_next(t.data, &t.b));
+    assert_true(ls_data_next(t.data, &t.b));
     t.b.X = ls_to(t.b.X, device);
     t.b.y = ls_to(t.b.y, device);
     return t;
@@ -346,7 +346,7 @@ static void misuse_is_named(void **state)
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_clear_grad: plain on the host has no gradient");
     ls_track(ls_relu(plain));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_track: only a tensor with numbers of its own");
-    ls_track(ls_at(plain, 1));
+    ls_track(ls_row(plain, 1));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_track: only a tensor with numbers of its own");
     ls_backward(plain);
     assert_caught(t.s, LS_BAD_SHAPE, "ls_backward: the loss must be computed");
@@ -397,7 +397,7 @@ static void accuracy(void **state)
     ls_data *data =
         ls_data_from_memory(t.s, pixels, classes_of, ROWS - 7, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = BATCH});
     double right = 0;
-    for (ls_batch b; ls_next(data, &b);) {
+    for (ls_batch b; ls_data_next(data, &b);) {
         float *rows = test_read(net(b.X, &t.p)), *y = test_read(b.y);
         for (int i = 0; i < ls_rows(b.X); i++) {
             const float *r = rows + (size_t)i * CLASSES;
@@ -414,10 +414,10 @@ static void accuracy(void **state)
         replica[d] = &replicas[d];
     }
     ls_batch b;
-    ls_seek(data, 3, 1);
+    ls_data_seek(data, 3, 1);
     for (int n = 1; n <= 16; n *= 2)
         assert_true(ls_accuracy_fn(net, replica, data, test_cpus(n)) == right / (ROWS - 7));
-    assert_true(ls_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
+    assert_true(ls_data_next(data, &b) && b.epoch == 3); /* the place in the data is kept */
     ls_data *augmented =
         ls_data_from_memory(t.s, pixels, classes_of, ROWS - 7, 1, SIZE, SIZE, CLASSES,
                             &(ls_loader){.batch = BATCH, .augment = {.flip = true, .crop = 3, .erase = 1}});
@@ -441,7 +441,7 @@ static void a_caught_failure_loses_no_work(void **state)
         ls_tensor *g = ls_grad(t.p.at[W1]), *once = ls_clone(g, ls_cpu(1));
         ls_clear_grad(t.p.at[W1]);
         assert_int_equal(ls_backward(loss_of(t.b.X, t.b.y, &t.p)), LS_OK);
-        ls_at(g, -1);
+        ls_row(g, -1);
         assert_true(ls_catch(t.s, LS_BAD_SHAPE));
         assert_same_bits(g, once);
         assert_int_equal(ls_close(t.s), LS_OK);
@@ -455,7 +455,7 @@ static void an_update_that_is_not_finite(void **state)
     params before = replica_on(&t.p, ls_host());
     for (int i = 0; i < 3; i++) {
         ls_backward(loss_of(t.b.X, t.b.y, &t.p));
-        ls_assign(ls_at(ls_grad(t.p.at[W3]), 0), ls_full(t.s, INFINITY, LS_SHAPE(HIDDEN)));
+        ls_assign(ls_row(ls_grad(t.p.at[W3]), 0), ls_full(t.s, INFINITY, LS_SHAPE(HIDDEN)));
         ls_sgd_step(t.p.at, N, 0.1, BATCH);
     }
     ls_wait(t.s);

@@ -101,8 +101,8 @@ static void as_many_devices_are_recommended_as_pay(void **state)
 
 static ls_device_times told[2];
 
-ls_status __wrap_ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times);
-ls_status __wrap_ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
+ls_status __wrap_ls_trainer_device_times(ls_trainer *trainer, int i, ls_device_times *times);
+ls_status __wrap_ls_trainer_device_times(ls_trainer *trainer, int i, ls_device_times *times)
 {
     (void)trainer;
     *times = told[i];

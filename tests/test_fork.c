@@ -38,7 +38,7 @@ static void begin(run *r, const char *folder)
                                   &(ls_loader){.batch = 5, .shuffle = true});
     r->net = ls_sequential(
         r->s, LS_LIST(ls_nn_conv2d(r->s, 4, 3, NULL), ls_nn_fn(r->s, ls_flatten), ls_nn_linear(r->s, CLASSES)));
-    ls_initialize(r->net, ls_parse_devices(r->s, "cpu:0,cpu:1"), &(ls_init){.like = r->data});
+    ls_module_initialize(r->net, ls_parse_devices(r->s, "cpu:0,cpu:1"), &(ls_init){.like = r->data});
     r->trainer = ls_trainer_new(r->net, LS_ADAM, &(ls_optim){.lr = 0.01});
     r->kept = ls_checkpoints_open(r->trainer, r->data, test_path(folder), NULL);
     r->profile = ls_profile_start(r->trainer, 0);
@@ -49,7 +49,7 @@ static void train(run *r, int steps, char digits[65])
 {
     test_train(r->s, r->net, r->trainer, r->data, &r->steps, steps);
     if (digits)
-        ls_fingerprint(r->net, digits);
+        ls_module_fingerprint(r->net, digits);
 }
 
 /* As a child finds it whose parent's threads were at work. */
@@ -84,16 +84,16 @@ static void use_parents(run *r, int number)
     REFUSED(ls_fail(r->s, LS_IO, "no"));
     NOTHING(ls_enter(r->s) != -1);
     ls_leave(r->s, 1);
-    NOTHING(ls_next(r->data, &b));
-    NOTHING(ls_train(r->net, NULL));
-    REFUSED(ls_step(r->trainer));
-    NOTHING(ls_next_report(r->trainer, &report));
-    NOTHING(ls_asked(r->trainer));
-    ls_balanced(r->trainer, NULL);
-    REFUSED(ls_device_times_at(r->trainer, 0, &times));
-    REFUSED(ls_check_batches(r->trainer, r->data));
-    REFUSED(ls_memory_needed(r->trainer, r->data, &bytes));
-    REFUSED(ls_verify(r->trainer));
+    NOTHING(ls_data_next(r->data, &b));
+    NOTHING(ls_module_forward(r->net, NULL));
+    REFUSED(ls_trainer_step(r->trainer));
+    NOTHING(ls_trainer_next_report(r->trainer, &report));
+    NOTHING(ls_trainer_voted(r->trainer));
+    ls_trainer_balanced(r->trainer, NULL);
+    REFUSED(ls_trainer_device_times(r->trainer, 0, &times));
+    REFUSED(ls_trainer_check_batches(r->trainer, r->data));
+    REFUSED(ls_trainer_memory_needed(r->trainer, r->data, &bytes));
+    REFUSED(ls_trainer_verify(r->trainer));
     NOTHING(ls_trainer_new(r->net, LS_SGD, NULL));
     REFUSED(ls_profile_stop(r->profile));
     NOTHING(ls_profile_start(r->trainer, 0));
@@ -102,18 +102,18 @@ static void use_parents(run *r, int number)
     REFUSED(ls_checkpoint_wait(r->kept));
     NOTHING(ls_checkpoint_load(r->kept, &loaded));
     NOTHING(ls_checkpoints_open(r->trainer, r->data, test_folder, NULL));
-    REFUSED(ls_evaluate(r->net, r->data, &metrics));
-    NOTHING(ls_accuracy(r->net, r->data) > 0);
-    REFUSED(ls_predict(r->net, r->data, values, CLASSES));
-    REFUSED(ls_save(r->net, test_path("child.safetensors")));
-    REFUSED(ls_load(r->net, test_path("child.safetensors")));
-    REFUSED(ls_export_onnx(r->net, test_path("child.onnx")));
-    REFUSED(ls_fingerprint(r->net, digits));
-    NOTHING(ls_checksum(r->net));
-    NOTHING(ls_param(r->net, "0.weight", ls_cpu(0)));
-    REFUSED(ls_read_parameter(r->net, "0.bias", values, 4));
-    REFUSED(ls_write_parameter(r->net, "0.bias", values, 4));
-    REFUSED(ls_initialize(r->net, (ls_devices){.n = 1, .at = {{LS_CPU, 0}}}, NULL));
+    REFUSED(ls_module_evaluate(r->net, r->data, &metrics));
+    NOTHING(ls_module_accuracy(r->net, r->data) > 0);
+    REFUSED(ls_module_predict(r->net, r->data, values, CLASSES));
+    REFUSED(ls_module_save(r->net, test_path("child.safetensors")));
+    REFUSED(ls_module_load(r->net, test_path("child.safetensors")));
+    REFUSED(ls_module_export_onnx(r->net, test_path("child.onnx")));
+    REFUSED(ls_module_fingerprint(r->net, digits));
+    NOTHING(ls_module_checksum(r->net));
+    NOTHING(ls_module_param(r->net, "0.weight", ls_cpu(0)));
+    REFUSED(ls_module_read_parameter(r->net, "0.bias", values, 4));
+    REFUSED(ls_module_write_parameter(r->net, "0.bias", values, 4));
+    REFUSED(ls_module_initialize(r->net, (ls_devices){.n = 1, .at = {{LS_CPU, 0}}}, NULL));
     REFUSED(ls_read(r->w, values, 12));
     ls_item(r->w);
     ls_str(r->w);
@@ -129,7 +129,7 @@ static void use_parents(run *r, int number)
     NOTHING(ls_device_count(r->s, LS_CPU));
     NOTHING(ls_all_devices(r->s).n);
     ls_devices_str(r->s, r->trainer->network->devices);
-    ls_summary(r->net);
+    ls_module_summary(r->net);
     REFUSED(ls_close(r->s));
 }
 

@@ -73,7 +73,7 @@ static result train(const char *list, ls_dtype dtype)
         replica[d] = &replicas[d];
     }
     for (int epoch = 0; epoch < EPOCHS && !ls_failed(s); epoch++)
-        for (ls_batch b; ls_next(data, &b);) {
+        for (ls_batch b; ls_data_next(data, &b);) {
             train_batch(b, replicas, devices);
             r.loss = ls_item(loss_of(ls_to(b.X, devices.at[0]), ls_to(b.y, devices.at[0]), &replicas[0]));
         }
@@ -145,7 +145,7 @@ static setup open_setup(void)
     t.at = parts.at[0];
     t.beside = parts.at[1];
     t.away = ls_gpu(cards > 1 ? 1 : 0);
-    assert_true(ls_next(t.data, &t.b));
+    assert_true(ls_data_next(t.data, &t.b));
     return t;
 }
 
@@ -160,14 +160,14 @@ static void numbers_go_everywhere(void **state)
         for (int k = 0; k < PLACES; k++) {
             ls_tensor *from = ls_clone(first, places[i]), *to = ls_clone(from, places[k]);
             assert_same_bits(to, first);
-            assert_same_bits(ls_at(to, 4), ls_at(first, 4));
-            ls_assign(ls_at(to, 1), ls_at(from, 5)); /* a row in the midst */
-            assert_same_bits(ls_at(to, 1), ls_at(first, 5));
-            assert_same_bits(ls_at(to, 2), ls_at(first, 2));
-            ls_add_to(ls_at(to, 0), ls_at(to, 5));
-            ls_tensor *sum = ls_clone(ls_at(first, 0), ls_host());
-            ls_add_to(sum, ls_at(first, 5));
-            assert_same_bits(ls_at(to, 0), sum);
+            assert_same_bits(ls_row(to, 4), ls_row(first, 4));
+            ls_assign(ls_row(to, 1), ls_row(from, 5)); /* a row in the midst */
+            assert_same_bits(ls_row(to, 1), ls_row(first, 5));
+            assert_same_bits(ls_row(to, 2), ls_row(first, 2));
+            ls_add_to(ls_row(to, 0), ls_row(to, 5));
+            ls_tensor *sum = ls_clone(ls_row(first, 0), ls_host());
+            ls_add_to(sum, ls_row(first, 5));
+            assert_same_bits(ls_row(to, 0), sum);
         }
     ls_tensor *parts[PLACES];
     assert_int_equal(
@@ -176,7 +176,7 @@ static void numbers_go_everywhere(void **state)
         LS_OK);
     for (int i = 0; i < PLACES; i++) {
         assert_same_bits(ls_gather(parts, PLACES, places[i]), first);
-        assert_same_bits(parts[i], ls_at(first, i));
+        assert_same_bits(parts[i], ls_row(first, i));
     }
     assert_int_equal(ls_close(t.s), LS_OK);
 }
@@ -354,7 +354,7 @@ static void an_update_that_is_not_finite(void **state)
     params initial = draw(t.s, MAPS, POOLED), p = replica_on(&initial, t.at);
     ls_tensor *X = ls_to(t.b.X, t.at), *y = ls_to(t.b.y, t.at);
     ls_backward(loss_of(X, y, &p));
-    ls_assign(ls_at(ls_grad(p.at[W3]), 0), ls_full(t.s, INFINITY, LS_SHAPE(HIDDEN)));
+    ls_assign(ls_row(ls_grad(p.at[W3]), 0), ls_full(t.s, INFINITY, LS_SHAPE(HIDDEN)));
     ls_sgd_step(p.at, N, 0.1, BATCH);
     ls_wait(t.s);
     assert_caught(t.s, LS_NOT_FINITE, "ls_sgd_step: the update of W3 is not finite");
@@ -441,23 +441,23 @@ static void a_network_takes_numbers_from_a_card(void **state)
         ls_session *s = ls_open(&(ls_options){.shard = SHARD});
         ls_module *module =
             ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 4, 3, NULL), ls_nn_fn(s, ls_relu), ls_nn_fn(s, ls_flatten)));
-        ls_append(module, "fc", ls_nn_linear(s, CLASSES));
-        ls_initialize(module, ls_parse_devices(s, "cuda:0x2"), &(ls_init){.kind = LS_XAVIER});
+        ls_module_append(module, "fc", ls_nn_linear(s, CLASSES));
+        ls_module_initialize(module, ls_parse_devices(s, "cuda:0x2"), &(ls_init){.kind = LS_XAVIER});
         const ls_device place = there ? ls_parse_devices(s, "cuda:0x2").at[1] : ls_host();
         ls_trainer *trainer = ls_trainer_new(module, LS_SGD, &(ls_optim){.lr = 0.1});
         ls_tensor *X = ls_to(ls_randn(s, "X", 1, LS_SHAPE(BATCH, 1, SIZE, SIZE)), place),
                   *y = ls_to(ls_full(s, 1, LS_SHAPE(BATCH)), place);
-        ls_tensor *out = ls_infer(module, X);
+        ls_tensor *out = ls_module_infer(module, X);
         assert_true(ls_device_of(out).type == place.type);
         ls_read(out, rows[there], BATCH * CLASSES);
         ls_tensor *own =
             ls_relu(ls_add(out, ls_to(ls_full(s, 100, LS_SHAPE(CLASSES)), place))); /* goes on from there */
         assert_true(
             test_difference(own, ls_add(ls_clone(out, place), ls_to(ls_full(s, 100, LS_SHAPE(CLASSES)), place))) == 0);
-        ls_backward(ls_cross_entropy(ls_train(module, X), y));
-        ls_step(trainer);
-        ls_read_parameter(module, "fc.bias", weights[there], CLASSES);
-        ls_tensor *bias = ls_param(module, "fc.bias", ls_parse_devices(s, "cuda:0x2").at[0]);
+        ls_backward(ls_cross_entropy(ls_module_forward(module, X), y));
+        ls_trainer_step(trainer);
+        ls_module_read_parameter(module, "fc.bias", weights[there], CLASSES);
+        ls_tensor *bias = ls_module_param(module, "fc.bias", ls_parse_devices(s, "cuda:0x2").at[0]);
         assert_values(bias, weights[there]);
         if (ls_close(s) != LS_OK)
             fail_msg("a network's images on %s", there ? "a card" : "the host");
@@ -503,7 +503,7 @@ static void nothing_is_allocated_while_running(void **state)
     uint64_t arrays = 0;
     const ls_turn *core = ls_turn_of(s, devices.at[0]);
     for (int epoch = 0; epoch < 12; epoch++) {
-        for (ls_batch b; ls_next(data, &b); ls_wait(s))
+        for (ls_batch b; ls_data_next(data, &b); ls_wait(s))
             train_batch(b, replicas, devices);
         before = epoch == 5 ? test_made(&c) : before;
         arrays = epoch == 5 ? atomic_load(&core->arrays.allocated) : arrays;
@@ -526,7 +526,7 @@ static ls_status train_shortly(const ls_allocator *allocator)
     params initial = draw(s, MAPS, POOLED),
            replicas[2] = {replica_on(&initial, devices.at[0]), replica_on(&initial, devices.at[1])};
     ls_batch b;
-    if (ls_next(data, &b)) {
+    if (ls_data_next(data, &b)) {
         train_batch(b, replicas, devices);
         ls_tensor *X = ls_clone(b.X, devices.at[1]), *y = ls_clone(b.y, devices.at[1]);
         ls_item(loss_of(X, y, &replicas[1]));

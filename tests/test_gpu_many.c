@@ -77,7 +77,7 @@ static void assert_meeting(ls_trainer *trainer, how h, const ls_cluster *cluster
 {
     bool direct;
     const int ranks = ls_cluster_ranks(cluster);
-    const char *meeting = ls_meeting(trainer, &direct);
+    const char *meeting = ls_trainer_transport(trainer, &direct);
     const bool can = ranks > 1 && cards >= ranks && !h.host_sums && strstr(ls_features(), "a plugin for NCCL");
     if (direct != can || (ranks > 1) != (*meeting != '\0'))
         fail_msg("%d ranks: cards are %sjoined: %s", ranks, direct ? "" : "not ", meeting);
@@ -89,7 +89,7 @@ static void assert_exchanges(ls_profile *profile, ls_trainer *trainer)
     bool direct;
     int transfers = 0, sums = 0;
     ls_span span, shard = {.end = 0};
-    ls_meeting(trainer, &direct);
+    ls_trainer_transport(trainer, &direct);
     assert_int_equal(ls_profile_stop(profile), LS_OK);
     for (int64_t i = 0; i < ls_profile_spans(profile); i++) {
         assert_int_equal(ls_profile_span_at(profile, i, &span), LS_OK);
@@ -116,8 +116,8 @@ static result train(how h, ls_cluster *cluster)
                                           .host_ranks = h.host_ranks});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
-    ls_initialize(net, h.devices ? ls_parse_devices(s, h.devices) : ls_all_devices(s),
-                  &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, h.devices ? ls_parse_devices(s, h.devices) : ls_all_devices(s),
+                         &(ls_init){.kind = LS_XAVIER, .like = data});
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
     assert_int_equal(net->network->n_replicas, h.replicas);
@@ -135,15 +135,15 @@ static result train(how h, ls_cluster *cluster)
     ls_profile *profile = h.measured ? ls_profile_start(trainer, 1 << 14) : NULL;
     for (int step = (int)from.step; step < until && !ls_failed(s);) {
         ls_batch b;
-        while (step < until && ls_next(data, &b)) {
+        while (step < until && ls_data_next(data, &b)) {
             if (step == 2) /* values that somebody writes reach every memory */
-                ls_write_parameter(net, "fc.1.bias", bias, CLASSES);
+                ls_module_write_parameter(net, "fc.1.bias", bias, CLASSES);
             ls_backward(test_losses(net, &b));
             if ((step == 3 && !h.lost && !h.mix) || (step == 0 && h.verify))
-                ls_verify(trainer);
+                ls_trainer_verify(trainer);
             if (step == STEPS - 1)
                 test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
-            ls_step(trainer);
+            ls_trainer_step(trainer);
             step++;
         }
     }
@@ -151,19 +151,19 @@ static result train(how h, ls_cluster *cluster)
         ls_checkpoint_save(kept, NULL);
     ls_wait(s);
     ls_report report;
-    while (ls_next_report(trainer, &report))
+    while (ls_trainer_next_report(trainer, &report))
         r.losses[report.step - 1] = report.loss;
     assert_meeting(trainer, h, cluster);
     if (profile)
         assert_exchanges(profile, trainer);
     for (int i = 0; h.mix && i < 2; i++) {
         ls_device_times times;
-        assert_int_equal(ls_device_times_at(trainer, i, &times), LS_OK);
+        assert_int_equal(ls_trainer_device_times(trainer, i, &times), LS_OK);
         h.mix->shards[i] = times.shards;
     }
-    ls_evaluate(net, data, &r.metrics);
-    ls_predict(net, data, r.logits, CLASSES);
-    r.sum = ls_checksum(net);
+    ls_module_evaluate(net, data, &r.metrics);
+    ls_module_predict(net, data, r.logits, CLASSES);
+    r.sum = ls_module_checksum(net);
     if (ls_failed(s))
         fail_msg("%s: %s", h.devices ? h.devices : "all", ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
@@ -214,7 +214,7 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
 {
     rank *me = (rank *)user + number;
     me->result = train(me->h, cluster);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 /* Over NCCL and by way of the hosts, in one level and in two, the gradient clipped or not. */
@@ -285,13 +285,13 @@ static void every_device_fails(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
-    ls_initialize(net, ls_parse_devices(s, "cuda:0-1"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0-1"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
     const int all = 100;
     s->fault_user = (void *)&all;
     s->fault = fails;
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     test_step(net, trainer, &b);
     ls_wait(s);
     assert_caught(s, LS_NO_DEVICE, "no other can go on");
@@ -350,7 +350,7 @@ static void slow_devices_leave_shards(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
     ls_batch b;
     mix m = {.lost = 0};
@@ -358,7 +358,7 @@ static void slow_devices_leave_shards(void **state)
     s->fault_user = &m;
     s->fault = mixed_fault;
     for (int step = 0; step < 3; step++) {
-        assert_true(ls_next(data, &b) || ls_next(data, &b));
+        assert_true(ls_data_next(data, &b) || ls_data_next(data, &b));
         atomic_store(&workers[0].throughput.seconds, step < 2 ? 1e6 : 1.0);
         atomic_store(&workers[1].throughput.seconds, 1e-6);
         if (step == 2)
@@ -375,7 +375,7 @@ static void what_cpus_and_cards_cannot_do_is_refused(void **state)
 {
     (void)state;
     ls_session *s = ls_open(&(ls_options){.shard = SHARD, .dtype = LS_BF16});
-    ls_initialize(network_of(s), ls_parse_devices(s, "cuda:0,cpu:0"), NULL);
+    ls_module_initialize(network_of(s), ls_parse_devices(s, "cuda:0,cpu:0"), NULL);
     assert_caught(s, LS_UNSUPPORTED, "cpu");
     assert_int_equal(ls_close(s), LS_OK);
     s = ls_open(&(ls_options){.shard = SHARD});
@@ -383,12 +383,12 @@ static void what_cpus_and_cards_cannot_do_is_refused(void **state)
     ls_module *net = network_of(s);
     uint64_t sum = 0;
     assert_int_equal(ls_self_test(s, ls_parse_devices(s, "cpu:0,cuda:0"), &sum), LS_OK);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     ls_backward(test_losses(net, &b));
-    ls_verify(trainer);
+    ls_trainer_verify(trainer);
     assert_caught(s, LS_UNSUPPORTED, "round differently");
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -421,12 +421,12 @@ static void own_numbers_in_a_loss_are_refused(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
-    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
     ls_tensor *own = ls_zeros(s, LS_SHAPE(CLASSES));
     ls_track(own);
     ls_batch b;
-    assert_true(ls_next(data, &b));
-    ls_tensor *logits = ls_add(ls_infer(net, b.X), own);
+    assert_true(ls_data_next(data, &b));
+    ls_tensor *logits = ls_add(ls_module_infer(net, b.X), own);
     float values[BATCH * CLASSES];
     ls_read(logits, values, BATCH * CLASSES);
     assert_caught(s, LS_UNSUPPORTED, "one's own");

@@ -60,13 +60,13 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD, .cluster = cluster});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
-    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
     a->trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     a->first = -1;
     s->fault = note_ahead;
     s->fault_user = a;
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     for (int step = 1; step <= (a->spoiled && !a->at_once ? a->spoiled - 1 : MANY); step++) {
         if (a->late && step == a->spoiled + 1)
             nanosleep(&(struct timespec){0, 1000000L * a->late}, NULL);
@@ -81,12 +81,12 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
         assert_true(ls_failed_together(s));
         assert_true(ls_catch(s, LS_NOT_FINITE));
     }
-    a->sum = ls_checksum(net);
-    ls_evaluate(net, data, &a->metrics);
+    a->sum = ls_module_checksum(net);
+    ls_module_evaluate(net, data, &a->metrics);
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 /* A step is handed in behind one that other ranks are not done with; where that one is not finite it is dropped, by all
@@ -133,14 +133,14 @@ static void pair_main(ls_cluster *cluster, int number, void *user)
     ls_module *net[2] = {network_of(s), network_of(s)};
     ls_trainer *trainers[2];
     for (int i = 0; i < 2; i++) {
-        ls_initialize(net[i], ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+        ls_module_initialize(net[i], ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
         trainers[i] = ls_trainer_new(net[i], LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     }
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     ls_backward(test_losses(net[0], &b));
     test_read_gradient(net[0], "fc.1.bias", p->gradient, CLASSES);
-    ls_step(trainers[0]);
+    ls_trainer_step(trainers[0]);
     for (int step = 0; step < 3; step++) {
         test_step(net[0], trainers[0], &b);
         if (p->late && number > 0) /* while the others begin with the other network */
@@ -148,11 +148,11 @@ static void pair_main(ls_cluster *cluster, int number, void *user)
         test_step(net[1], trainers[1], &b);
     }
     for (int i = 0; i < 2; i++)
-        p->sums[i] = ls_checksum(net[i]);
+        p->sums[i] = ls_module_checksum(net[i]);
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void two_networks_take_turns(void **state)
@@ -181,17 +181,17 @@ static void failing_main(ls_cluster *cluster, int number, void *user)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD, .cluster = cluster});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
-    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     int done = 0;
     test_train(s, net, trainer, data, &done, STEPS);
     ls_wait(s);
     if (*first_word) {
         bool direct;
-        assert_non_null(strstr(ls_meeting(trainer, &direct), "the first transfers from cuda:"));
+        assert_non_null(strstr(ls_trainer_transport(trainer, &direct), "the first transfers from cuda:"));
         assert_false(direct);
         assert_int_equal(ls_close(s), LS_OK);
-        ls_cluster_part(cluster);
+        ls_cluster_barrier(cluster);
         return;
     }
     if (ls_status_of(s) != LS_IO || !strstr(ls_message(s), "a transfer between ranks' cards failed"))

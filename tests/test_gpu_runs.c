@@ -26,20 +26,20 @@ static bool small; /* TF32 is then as exact as f32 */
 /* What ResNet-18 consists of, with few channels, and a max pool besides. */
 static ls_tensor *residual(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *y = ls_relu(ls_call(self, "bn1", ls_call(self, "conv1", x)));
-    y = ls_call(self, "bn2", ls_call(self, "conv2", y));
-    return ls_relu(ls_add(y, ls_child(self, "conv3") ? ls_call(self, "conv3", x) : x));
+    ls_tensor *y = ls_relu(ls_module_call(self, "bn1", ls_module_call(self, "conv1", x)));
+    y = ls_module_call(self, "bn2", ls_module_call(self, "conv2", y));
+    return ls_relu(ls_add(y, ls_module_child(self, "conv3") ? ls_module_call(self, "conv3", x) : x));
 }
 
 static ls_module *residual_block(ls_session *s, int channels, int strides)
 {
     ls_module *block = ls_block(s, residual, NULL);
-    ls_append(block, "conv1", ls_nn_conv2d(s, channels, 3, &(ls_conv){.padding = 1, .stride = strides}));
-    ls_append(block, "bn1", ls_nn_batch_norm(s));
-    ls_append(block, "conv2", ls_nn_conv2d(s, channels, 3, &(ls_conv){.padding = 1}));
-    ls_append(block, "bn2", ls_nn_batch_norm(s));
+    ls_module_append(block, "conv1", ls_nn_conv2d(s, channels, 3, &(ls_conv){.padding = 1, .stride = strides}));
+    ls_module_append(block, "bn1", ls_nn_batch_norm(s));
+    ls_module_append(block, "conv2", ls_nn_conv2d(s, channels, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(block, "bn2", ls_nn_batch_norm(s));
     if (strides > 1)
-        ls_append(block, "conv3", ls_nn_conv2d(s, channels, 1, &(ls_conv){.stride = strides}));
+        ls_module_append(block, "conv3", ls_nn_conv2d(s, channels, 1, &(ls_conv){.stride = strides}));
     return block;
 }
 
@@ -49,11 +49,11 @@ static ls_module *network_of(ls_session *s, const char *name)
         return ls_model(s, name);
     ls_module *net = ls_sequential(
         s, LS_LIST(ls_nn_conv2d(s, 8, 3, &(ls_conv){.padding = 1}), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu)));
-    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
-    ls_append(net, "block1", residual_block(s, 8, 1));
-    ls_append(net, "block2", residual_block(s, 12, 2));
-    ls_append(net, "average", ls_nn_fn(s, ls_global_avg_pool2d));
-    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
+    ls_module_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_module_append(net, "block1", residual_block(s, 8, 1));
+    ls_module_append(net, "block2", residual_block(s, 12, 2));
+    ls_module_append(net, "average", ls_nn_fn(s, ls_global_avg_pool2d));
+    ls_module_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES))));
     return net;
 }
 
@@ -97,7 +97,7 @@ static result train(how h)
                                           .conv = LS_CONV_DIRECT});
     ls_data *data = images(s, BATCH);
     ls_module *net = network_of(s, h.model);
-    ls_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
     for (ls_turn *core = s->turns; core; core = core->next_turn)
         core->executor->plain = h.plain;
     s->fault_user = &h.lost;
@@ -106,18 +106,18 @@ static result train(how h)
         net, LS_SGD, &(ls_optim){.lr = h.gently ? 0.001f : 0.05f, .momentum = 0.9, .weight_decay = 1e-4});
     for (int step = 0; step < STEPS && !ls_failed(s);) {
         ls_batch b; /* the last of an epoch is smaller, and so is its last shard */
-        while (step < STEPS && ls_next(data, &b)) {
+        while (step < STEPS && ls_data_next(data, &b)) {
             test_step(net, trainer, &b);
             step++;
         }
     }
     ls_wait(s);
     ls_report report;
-    while (ls_next_report(trainer, &report))
+    while (ls_trainer_next_report(trainer, &report))
         r.losses[report.step - 1] = report.loss;
-    r.sum = ls_checksum(net);
+    r.sum = ls_module_checksum(net);
     r.logits = calloc(ROWS * CLASSES, sizeof *r.logits);
-    ls_predict(net, data, r.logits, CLASSES);
+    ls_module_predict(net, data, r.logits, CLASSES);
     if (ls_failed(s))
         fail_msg("%s on %s: %s", h.model, h.devices, ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
@@ -204,28 +204,28 @@ static void values_go_there_and_back(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD});
     ls_data *data = images(s, BATCH);
     ls_module *net = ls_model(s, "lenet");
-    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     static float bias[10], seen[10];
     for (int i = 0; i < 10; i++)
         bias[i] = (float)i;
-    ls_write_parameter(net, "b4", bias, 10);
-    ls_read_parameter(net, "b4", seen, 10);
+    ls_module_write_parameter(net, "b4", bias, 10);
+    ls_module_read_parameter(net, "b4", seen, 10);
     assert_memory_equal(bias, seen, sizeof bias);
     ls_metrics before, after;
-    ls_evaluate(net, data, &before);
+    ls_module_evaluate(net, data, &before);
     assert_true(before.loss > 4); /* the bias counts: most images are taken for the last class */
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     ls_backward(test_losses(net, &b));
-    assert_int_equal(ls_verify(trainer), LS_OK);
+    assert_int_equal(ls_trainer_verify(trainer), LS_OK);
     static float gradient[10];
     assert_int_equal(test_read_gradient(net, "b4", gradient, 10), LS_OK);
-    ls_step(trainer);
-    ls_read_parameter(net, "b4", seen, 10);
+    ls_trainer_step(trainer);
+    ls_module_read_parameter(net, "b4", seen, 10);
     for (int i = 0; i < 10; i++)
         assert_true(fabs(seen[i] - (bias[i] - 0.05 * gradient[i] / BATCH)) < 1e-3);
-    ls_evaluate(net, data, &after);
+    ls_module_evaluate(net, data, &after);
     assert_true(after.loss < before.loss);
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
@@ -239,20 +239,20 @@ static void what_is_not_finite_is_an_error(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD});
     ls_data *data = images(s, BATCH);
     ls_module *net = ls_model(s, "lenet");
-    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1e29});
-    uint64_t before = ls_checksum(net);
+    uint64_t before = ls_module_checksum(net);
     ls_batch b;
-    for (int i = 0; i < 4 && !ls_failed(s) && ls_next(data, &b); i++) {
+    for (int i = 0; i < 4 && !ls_failed(s) && ls_data_next(data, &b); i++) {
         test_step(net, trainer, &b);
         ls_wait(s);
         if (!ls_failed(s))
-            before = ls_checksum(net);
+            before = ls_module_checksum(net);
     }
     assert_true(ls_failed(s));
     print_message("%s\n", ls_message(s));
     assert_true(ls_catch(s, LS_NOT_FINITE));
-    assert_int_equal(ls_checksum(net), before);
+    assert_int_equal(ls_module_checksum(net), before);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -286,27 +286,27 @@ static uint64_t follow(bool at_once, int steps, int spoiled, ls_metrics *metrics
     ls_session *s = ls_open(&(ls_options){.shard = SHARD, .conv = LS_CONV_DIRECT});
     ls_data *data = images(s, BATCH);
     ls_module *net = network_of(s, models[1]);
-    ls_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
     ahead a = {.trainer = trainer};
     s->fault = note_ahead;
     s->fault_user = &a;
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     for (int step = 1; step <= steps; step++) {
         trainer->options.lr = step == spoiled ? HUGE_VAL : 0.01;
         test_step(net, trainer, &b);
         if (!at_once)
             ls_wait(s);
         if (step == steps / 2 && !spoiled) /* the running statistics are read between two steps */
-            ls_evaluate(net, data, metrics);
+            ls_module_evaluate(net, data, metrics);
     }
     ls_wait(s);
     s->fault = NULL;
     if (spoiled)
         assert_true(ls_catch(s, LS_NOT_FINITE));
-    uint64_t sum = ls_checksum(net);
-    ls_evaluate(net, data, metrics + 1);
+    uint64_t sum = ls_module_checksum(net);
+    ls_module_evaluate(net, data, metrics + 1);
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
@@ -442,11 +442,12 @@ static void a_profile_shows_what_the_card_does(void **state)
             ls_session *s = ls_open(&(ls_options){.shard = SHARD, .conv = LS_CONV_DIRECT});
             ls_data *data = images(s, BATCH);
             ls_module *net = network_of(s, models[0]);
-            ls_initialize(net, ls_parse_devices(s, devices[i].list), &(ls_init){.kind = LS_XAVIER, .like = data});
+            ls_module_initialize(net, ls_parse_devices(s, devices[i].list),
+                                 &(ls_init){.kind = LS_XAVIER, .like = data});
             ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
             ls_batch b;
             ls_profile *profile = NULL;
-            assert_true(ls_next(data, &b)); /* the same images each time */
+            assert_true(ls_data_next(data, &b)); /* the same images each time */
             for (int step = 0; step < 2 + MEASURED + 2; step++) {
                 if (measured && step == 2)
                     profile = ls_profile_start(trainer, SPANS);
@@ -455,7 +456,7 @@ static void a_profile_shows_what_the_card_does(void **state)
                 test_step(net, trainer, &b);
             }
             assert_int_equal(ls_wait(s), LS_OK);
-            checksums[i][measured] = ls_checksum(net);
+            checksums[i][measured] = ls_module_checksum(net);
             if (measured)
                 check_profile(profile, devices[i].n);
             assert_int_equal(ls_close(s), LS_OK);

@@ -17,11 +17,11 @@ static ls_data *some_data(ls_session *s)
 static ls_module *some_net(ls_session *s, int classes)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_conv2d(s, 2, 3, NULL));
-    ls_append(net, NULL, ls_nn_batch_norm(s));
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, classes));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_append(net, NULL, ls_nn_conv2d(s, 2, 3, NULL));
+    ls_module_append(net, NULL, ls_nn_batch_norm(s));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(s, classes));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     return net;
 }
 
@@ -32,7 +32,7 @@ static ls_trainer *some_trainer(ls_module *net)
 
 static ls_tensor *loss_of(ls_module *net, ls_tensor *X, ls_tensor *y)
 {
-    return ls_sum(ls_cross_entropy(ls_train(net, X), y));
+    return ls_sum(ls_cross_entropy(ls_module_forward(net, X), y));
 }
 
 static void assert_numbers(ls_tensor *t, float a, float b, float c, float d)
@@ -113,7 +113,7 @@ static void a_gradient_that_is_not_finite(void **state)
     ls_module *net = some_net(s, 3);
     some_trainer(net);
     ls_backward(loss_of(net, ls_full(s, INFINITY, LS_SHAPE(8, 1, 4, 4)), ls_zeros(s, LS_SHAPE(8))));
-    assert_string_equal(ls_str(ls_grad(ls_param(net, "0.weight", ls_cpu(0)))), "");
+    assert_string_equal(ls_str(ls_grad(ls_module_param(net, "0.weight", ls_cpu(0)))), "");
     assert_failed(s, LS_NOT_FINITE, "not finite");
 }
 
@@ -126,10 +126,10 @@ static void a_gradient_of_two_trainers(void **state)
     some_trainer(net);
     ls_backward(loss_of(net, ls_full(s, 1, LS_SHAPE(8, 1, 4, 4)), ls_zeros(s, LS_SHAPE(8))));
     float first[3], second[3] = {0};
-    ls_read(ls_grad(ls_param(net, "3.bias", ls_cpu(0))), first, 3);
+    ls_read(ls_grad(ls_module_param(net, "3.bias", ls_cpu(0))), first, 3);
     ls_leave(s, scope);
     some_trainer(net);
-    ls_read(ls_grad(ls_param(net, "3.bias", ls_cpu(0))), second, 3);
+    ls_read(ls_grad(ls_module_param(net, "3.bias", ls_cpu(0))), second, 3);
     assert_memory_equal(first, second, sizeof first);
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -139,9 +139,9 @@ static void statistics_on_a_device(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_batch b;
-    assert_true(ls_next(some_data(s), &b));
+    assert_true(ls_data_next(some_data(s), &b));
     float values[24];
-    assert_int_equal(ls_read(ls_train(some_net(s, 3), ls_to(b.X, ls_cpu(0))), values, 24), LS_OK);
+    assert_int_equal(ls_read(ls_module_forward(some_net(s, 3), ls_to(b.X, ls_cpu(0))), values, 24), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -150,18 +150,18 @@ static void train(bool again, char digits[65])
 {
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0,cpu:1"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0,cpu:1"), NULL);
     ls_trainer *trainer = some_trainer(net);
     ls_tensor *from[] = {ls_full(s, 1, LS_SHAPE(6400, 100)), ls_full(s, 2, LS_SHAPE(6400, 100))};
     ls_tensor *y = ls_clone(ls_zeros(s, LS_SHAPE(6400)), ls_cpu(1));
     for (int i = 0; i < 10; i++) {
         ls_tensor *X = ls_clone(from[i % 2], ls_cpu(1));
         ls_backward(loss_of(net, X, y));
-        ls_step(trainer);
+        ls_trainer_step(trainer);
         if (again)
             ls_assign(X, from[1 - i % 2]);
     }
-    assert_int_equal(ls_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -183,7 +183,7 @@ static void an_operand_changed_before_its_step(void **state)
     ls_tensor *X = ls_full(s, 1, LS_SHAPE(8, 1, 4, 4));
     ls_backward(loss_of(net, X, ls_zeros(s, LS_SHAPE(8))));
     ls_assign(X, ls_full(s, 2, LS_SHAPE(8, 1, 4, 4)));
-    assert_int_equal(ls_step(trainer), LS_STALE);
+    assert_int_equal(ls_trainer_step(trainer), LS_STALE);
     assert_failed(s, LS_STALE, "changed after ls_backward");
 }
 
@@ -195,11 +195,11 @@ static void data_that_a_step_outlives(void **state)
     ls_trainer *trainer = some_trainer(net);
     int scope = ls_enter(s);
     ls_batch b;
-    assert_true(ls_next(some_data(s), &b));
+    assert_true(ls_data_next(some_data(s), &b));
     ls_backward(loss_of(net, b.X, b.y));
     ls_tensor *X = ls_keep(ls_keep(b.X));
     ls_leave(s, scope);
-    assert_int_equal(ls_step(trainer), LS_OK);
+    assert_int_equal(ls_trainer_step(trainer), LS_OK);
     float values[8 * 16];
     assert_int_equal(ls_read(X, values, 8 * 16), LS_OK);
     assert_float_equal(values[3], 200.0f / 255.0f, 0);
@@ -214,8 +214,8 @@ static void tensors_that_outlive_their_network(void **state)
         ls_tensor *X = ls_full(s, 1, LS_SHAPE(8, 1, 4, 4));
         int scope = ls_enter(s);
         ls_module *net = some_net(s, 3);
-        ls_tensor *call = ls_keep(ls_infer(net, X)), *sum = ls_keep(ls_sum(call));
-        ls_tensor *weight = ls_keep(ls_param(net, "0.weight", ls_cpu(0)));
+        ls_tensor *call = ls_keep(ls_module_infer(net, X)), *sum = ls_keep(ls_sum(call));
+        ls_tensor *weight = ls_keep(ls_module_param(net, "0.weight", ls_cpu(0)));
         ls_leave(s, scope);
         ls_tensor *all[] = {call, sum, weight};
         assert_string_equal(ls_str(all[which]), "");
@@ -236,8 +236,8 @@ static void a_tensor_of_a_forward(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_block(s, leaking, NULL);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
-    ls_infer(net, ls_full(s, 1, LS_SHAPE(8, 1, 4, 4)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_infer(net, ls_full(s, 1, LS_SHAPE(8, 1, 4, 4)));
     assert_string_equal(ls_str(leaked), "");
     assert_failed(s, LS_UNSUPPORTED, "forward");
 }
@@ -247,10 +247,10 @@ static void images_that_do_not_fit_and_others_that_do(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s, 3);
-    assert_null(ls_infer(net, ls_full(s, 1, LS_SHAPE(2, 3, 2, 2))));
+    assert_null(ls_module_infer(net, ls_full(s, 1, LS_SHAPE(2, 3, 2, 2))));
     assert_true(ls_catch(s, LS_BAD_SHAPE));
     float values[6];
-    assert_int_equal(ls_read(ls_infer(net, ls_full(s, 1, LS_SHAPE(2, 1, 4, 4))), values, 6), LS_OK);
+    assert_int_equal(ls_read(ls_module_infer(net, ls_full(s, 1, LS_SHAPE(2, 1, 4, 4))), values, 6), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -304,8 +304,8 @@ static void labels_beyond_the_logits(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_batch b;
-    assert_true(ls_next(some_data(s), &b));
-    ls_item(ls_sum(ls_cross_entropy(ls_infer(some_net(s, 2), b.X), b.y)));
+    assert_true(ls_data_next(some_data(s), &b));
+    ls_item(ls_sum(ls_cross_entropy(ls_module_infer(some_net(s, 2), b.X), b.y)));
     assert_failed(s, LS_BAD_ARGUMENT, "a label is 2");
 }
 
@@ -316,16 +316,16 @@ static void labels_beyond_the_logits_in_a_step(void **state)
     ls_session *s = ls_open(NULL);
     ls_batch b;
     char before[65], after[65];
-    assert_true(ls_next(some_data(s), &b));
+    assert_true(ls_data_next(some_data(s), &b));
     ls_module *net = some_net(s, 2);
     ls_trainer *trainer = some_trainer(net);
-    ls_item(ls_sum(ls_infer(net, b.X))); /* it learns its shapes */
-    assert_int_equal(ls_fingerprint(net, before), LS_OK);
+    ls_item(ls_sum(ls_module_infer(net, b.X))); /* it learns its shapes */
+    assert_int_equal(ls_module_fingerprint(net, before), LS_OK);
     ls_backward(loss_of(net, b.X, b.y));
-    ls_step(trainer);
+    ls_trainer_step(trainer);
     ls_wait(s);
     assert_caught(s, LS_BAD_ARGUMENT, "a label is 2");
-    assert_int_equal(ls_fingerprint(net, after), LS_OK);
+    assert_int_equal(ls_module_fingerprint(net, after), LS_OK);
     assert_string_equal(before, after);
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -357,14 +357,14 @@ static void devices_that_do_not_compute(void **state)
     ls_session *s = ls_open(NULL);
     ls_batch b;
     ls_tensor *parts[1];
-    assert_true(ls_next(some_data(s), &b));
+    assert_true(ls_data_next(some_data(s), &b));
     assert_int_equal(ls_scatter(b.X, (ls_devices){1, {{LS_CPU, -3}}}, parts), LS_NO_DEVICE);
     assert_failed(s, LS_NO_DEVICE, "cpu(-3)");
     s = ls_open(NULL);
     assert_null(ls_to(ls_values(s, numbers, LS_SHAPE(2, 2)), ls_cpu(65536)));
     assert_failed(s, LS_NO_DEVICE, "there is no cpu(-1)");
     s = ls_open(NULL);
-    assert_int_equal(ls_initialize(ls_lenet(s), (ls_devices){1, {ls_host()}}, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_initialize(ls_lenet(s), (ls_devices){1, {ls_host()}}, NULL), LS_BAD_ARGUMENT);
     assert_failed(s, LS_BAD_ARGUMENT, "host");
 }
 
@@ -385,19 +385,19 @@ static void a_networks_parameter_as_an_operand(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_tensor *X = ls_full(s, 1, LS_SHAPE(2, 4)), *y = ls_zeros(s, LS_SHAPE(2));
     ls_backward(loss_of(net, X, y));
-    ls_tensor *before = ls_scale(ls_param(net, "0.weight", ls_host()), 1), *late = ls_scale(before, 2);
+    ls_tensor *before = ls_scale(ls_module_param(net, "0.weight", ls_host()), 1), *late = ls_scale(before, 2);
     assert_string_not_equal(ls_str(before), "");
-    assert_int_equal(ls_step(trainer), LS_OK);
-    ls_tensor *after = ls_scale(ls_param(net, "0.weight", ls_host()), 1);
+    assert_int_equal(ls_trainer_step(trainer), LS_OK);
+    ls_tensor *after = ls_scale(ls_module_param(net, "0.weight", ls_host()), 1);
     assert_true(ls_item(ls_sum(after)) != ls_item(ls_sum(before))); /* which was computed in time */
     assert_true(ls_item(ls_sum(late)) == 2 * ls_item(ls_sum(before)));
-    ls_tensor *never = ls_scale(ls_param(net, "0.weight", ls_host()), 3);
+    ls_tensor *never = ls_scale(ls_module_param(net, "0.weight", ls_host()), 3);
     ls_backward(loss_of(net, X, y));
-    ls_step(trainer);
+    ls_trainer_step(trainer);
     ls_item(ls_sum(never));
     assert_failed(s, LS_STALE, "changed");
 }
@@ -407,7 +407,7 @@ static void train_on(bool wait, char digits[65])
 {
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_trainer *trainer =
         ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9, .schedule = LS_STEP_SCHEDULE, .total = 4});
     ls_tensor *X = ls_full(s, 1, LS_SHAPE(640, 200)), *y = ls_zeros(s, LS_SHAPE(640));
@@ -416,14 +416,14 @@ static void train_on(bool wait, char digits[65])
         if (i == 3) {
             ls_wait(s);
             assert_true(ls_catch(s, LS_NOT_FINITE));
-            ls_clear_grad(ls_param(net, "0.weight", ls_cpu(0)));
+            ls_clear_grad(ls_module_param(net, "0.weight", ls_cpu(0)));
         }
         ls_backward(loss_of(net, in_turn[i], y));
-        ls_step(trainer);
+        ls_trainer_step(trainer);
         if (wait)
             ls_wait(s);
     }
-    assert_int_equal(ls_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
 }
 

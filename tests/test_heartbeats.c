@@ -37,7 +37,7 @@ static void telling_rank(ls_cluster *cluster, int number, void *user)
         assert_string_equal(seen[r].phase, times[r] > 0 ? "data" : "");
     }
     meet_others(cluster);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
@@ -61,7 +61,7 @@ static void often_telling_rank(ls_cluster *cluster, int number, void *user)
         assert_int_equal(times[1], 20);
     }
     meet_others(cluster);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void the_latest_heartbeat_is_heard(void **state)
@@ -97,7 +97,7 @@ static void early_telling_rank(ls_cluster *cluster, int number, void *user)
             listen(cluster, step - 2, step == 3 ? 1 : step);
         meet_others(cluster);
     }
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void no_heartbeat_is_changed_under_way(void **state)
@@ -142,7 +142,7 @@ static void waiting_rank(ls_cluster *cluster, int number, void *user)
         while (!atomic_load(&came[1])) /* its heartbeat before may be under way */
             ls_cluster_tell(cluster, &(ls_heartbeat){.step = 1, .phase = "step"}, seen, times);
     }
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void who_waits_for_others_is_told(void **state)
@@ -184,7 +184,7 @@ static void busy_rank(ls_cluster *cluster, int number, void *user)
         assert_true(times[1] > 0 && seen[1].step == 1);
     }
     meet_others(cluster);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void heartbeats_travel_while_the_wire_is_in_use(void **state)
@@ -214,7 +214,7 @@ static void torn_rank(ls_cluster *cluster, int number, void *user)
         sched_yield();
     if (number == 1)
         wire_break(cluster);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void a_broken_wire_lets_ranks_part(void **state)

@@ -50,12 +50,12 @@ typedef struct rank {
 static ls_module *small_net(ls_session *s, int width)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, "conv", ls_nn_conv2d(s, 5, 3, &(ls_conv){.padding = 1}));
-    ls_append(net, "bn", ls_nn_batch_norm(s));
-    ls_append(net, "relu", ls_nn_fn(s, ls_relu));
-    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "fc", ls_nn_linear(s, width));
-    ls_append(net, "fc2", ls_nn_linear(s, CLASSES));
+    ls_module_append(net, "conv", ls_nn_conv2d(s, 5, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(net, "bn", ls_nn_batch_norm(s));
+    ls_module_append(net, "relu", ls_nn_fn(s, ls_relu));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "fc", ls_nn_linear(s, width));
+    ls_module_append(net, "fc2", ls_nn_linear(s, CLASSES));
     return net;
 }
 
@@ -86,30 +86,30 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_devices devices = {.n = p->devices};
     for (int d = 0; d < p->devices; d++)
         devices.at[d] = ls_cpu(d);
-    ls_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_module_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer =
         ls_trainer_new(net, p->optimizer, &(ls_optim){.lr = p->lr, .momentum = p->momentum, .clip_norm = p->clip});
     ls_module *other = small_net(s, NARROW); /* a second network, whose steps come between */
-    ls_initialize(other, devices, &(ls_init){.like = data});
+    ls_module_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_report report;
     for (int epoch = 0; epoch < (p->epochs ? p->epochs : 2); epoch++)
-        for (ls_batch b; !r->asked && ls_next(data, &b);) {
+        for (ls_batch b; !r->asked && ls_data_next(data, &b);) {
             test_step(net, trainer, &b);
             test_step(other, second, &b);
-            ls_ask(trainer, p->ask_rank == number ? 5 : 0);
-            r->asked = ls_asked(trainer);
-            if (!r->balanced_from && ls_balanced(trainer, NULL))
+            ls_trainer_vote(trainer, p->ask_rank == number ? 5 : 0);
+            r->asked = ls_trainer_voted(trainer);
+            if (!r->balanced_from && ls_trainer_balanced(trainer, NULL))
                 r->balanced_from = (int)trainer->handed_in;
         }
     ls_wait(s);
-    while (ls_next_report(trainer, &report))
+    while (ls_trainer_next_report(trainer, &report))
         if (report.step <= 16)
             r->losses[report.step - 1] = report.loss;
-    ls_evaluate(net, data, &r->metrics);
-    ls_predict(net, data, r->logits, CLASSES);
-    r->sum = ls_checksum(net);
-    r->balanced = ls_balanced(trainer, r->shares);
+    ls_module_evaluate(net, data, &r->metrics);
+    ls_module_predict(net, data, r->logits, CLASSES);
+    r->sum = ls_module_checksum(net);
+    r->balanced = ls_trainer_balanced(trainer, r->shares);
     for (int place = 0; trainer->throughputs && place < p->ranks; place++)
         r->measured += trainer->throughputs[place].shards;
     assert_true(net->network->flat.n_buckets == (p->wide ? 2 : 1));
@@ -128,7 +128,7 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
         memcpy(&bits, &trainer->moments[i], sizeof bits);
         r->moments = 31 * r->moments + bits;
     }
-    r->other = ls_checksum(other);
+    r->other = ls_module_checksum(other);
     r->together = ls_failed_together(s);
     assert_true(ls_failed(s) || ls_work_done(s) > 0);
     snprintf(r->message, sizeof r->message, "%s", ls_message(s));
@@ -149,7 +149,7 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
         snprintf(cluster->boots[r], LS_HOST_BOOT, "boot%d", r % me->plan->hosts % 2);
     }
     train_small(me->plan, cluster, number, &me->result);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void on_ranks(const plan *p, rank ranks[], void (*run)(ls_cluster *cluster, int number, void *user))
@@ -166,9 +166,9 @@ static void broken_rank(ls_cluster *cluster, int number, void *user)
     ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster, .host_ranks = me->plan->host_ranks});
     ls_data *data = small_data(s, &p);
     ls_module *net = small_net(s, NARROW);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    for (ls_batch b; ls_next(data, &b);)
+    for (ls_batch b; ls_data_next(data, &b);)
         test_step(net, trainer, &b);
     assert_int_equal(ls_wait(s), LS_IO);
     assert_non_null(strstr(ls_message(s), "a transfer between ranks failed"));
@@ -346,26 +346,26 @@ static void mislabelled_rank(ls_cluster *cluster, int number, void *user)
     ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, 6, 6, CLASSES, &(ls_loader){.batch = ROWS});
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, 2));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(s, 2));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_batch b;
-    r->sum = ls_checksum(net);
+    r->sum = ls_module_checksum(net);
     r->metrics.loss = -1;
-    assert_int_equal(ls_evaluate(net, data, &r->metrics), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_evaluate(net, data, &r->metrics), LS_BAD_ARGUMENT);
     assert_true(r->metrics.loss == -1 && ls_failed_together(s));
     assert_non_null(strstr(ls_message(s), "a label is 2; the logits have the classes 0 to 1"));
-    assert_true(ls_catch(s, LS_BAD_ARGUMENT) && ls_next(data, &b));
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT) && ls_data_next(data, &b));
     test_step(net, trainer, &b);
     ls_wait(s);
     snprintf(r->message, sizeof r->message, "%s", ls_message(s));
     r->status = ls_status_of(s);
     r->together = ls_failed_together(s);
     assert_true(ls_catch(s, r->status));
-    assert_int_equal(r->sum, ls_checksum(net)); /* no rank made the step */
+    assert_int_equal(r->sum, ls_module_checksum(net)); /* no rank made the step */
     ls_close(s);
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
 }
 
 static void what_one_rank_meets_ends_the_work_of_all(void **state)

@@ -33,14 +33,14 @@ static run begin(const char *devices, const ls_options *options)
     r.data = ls_data_from_memory(r.s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES,
                                  &(ls_loader){.batch = BATCH, .shuffle = true});
     r.net = ls_sequential(r.s, NULL);
-    ls_append(r.net, "conv", ls_nn_conv2d(r.s, 4, 3, NULL));
-    ls_append(r.net, "norm", ls_nn_batch_norm(r.s));
-    ls_append(r.net, "relu", ls_nn_fn(r.s, ls_relu));
-    ls_append(r.net, "flat", ls_nn_fn(r.s, ls_flatten));
-    ls_append(r.net, "wide", ls_nn_linear(r.s, WIDE));
-    ls_append(r.net, "drop", ls_nn_dropout(r.s, 0.2));
-    ls_append(r.net, "last", ls_nn_linear(r.s, CLASSES));
-    ls_initialize(r.net, ls_parse_devices(r.s, devices), &(ls_init){.kind = LS_HE, .like = r.data});
+    ls_module_append(r.net, "conv", ls_nn_conv2d(r.s, 4, 3, NULL));
+    ls_module_append(r.net, "norm", ls_nn_batch_norm(r.s));
+    ls_module_append(r.net, "relu", ls_nn_fn(r.s, ls_relu));
+    ls_module_append(r.net, "flat", ls_nn_fn(r.s, ls_flatten));
+    ls_module_append(r.net, "wide", ls_nn_linear(r.s, WIDE));
+    ls_module_append(r.net, "drop", ls_nn_dropout(r.s, 0.2));
+    ls_module_append(r.net, "last", ls_nn_linear(r.s, CLASSES));
+    ls_module_initialize(r.net, ls_parse_devices(r.s, devices), &(ls_init){.kind = LS_HE, .like = r.data});
     r.trainer = ls_trainer_new(r.net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     return r;
 }
@@ -61,17 +61,17 @@ static void assert_goes_on(run *r)
     if (!*reference) {
         run whole = begin("cpu:0", &options);
         train(&whole, STEPS);
-        ls_fingerprint(whole.net, reference);
+        ls_module_fingerprint(whole.net, reference);
         assert_int_equal(ls_close(whole.s), LS_OK);
     }
     train(r, STEPS);
-    ls_evaluate(r->net, r->data, &metrics);
-    ls_fingerprint(r->net, digits);
+    ls_module_evaluate(r->net, r->data, &metrics);
+    ls_module_fingerprint(r->net, digits);
     if (ls_failed(r->s))
         fail_msg("%s", ls_message(r->s));
     assert_int_equal(metrics.rows, ROWS);
     assert_string_equal(digits, reference);
-    while (ls_next_report(r->trainer, &report))
+    while (ls_trainer_next_report(r->trainer, &report))
         assert_true(isfinite(report.loss) && report.step <= STEPS);
     assert_int_equal(ls_close(r->s), LS_OK);
 }
@@ -143,7 +143,7 @@ static void every_device_fails(void **state)
     assert_non_null(strstr(ls_message(r.s), "and no other can go on with it"));
     assert_true(ls_catch(r.s, LS_NO_DEVICE));
     ls_metrics metrics;
-    ls_evaluate(r.net, r.data, &metrics);
+    ls_module_evaluate(r.net, r.data, &metrics);
     assert_true(ls_catch(r.s, LS_NO_DEVICE));
     train(&r, 5);
     assert_int_equal(ls_status_of(r.s), LS_NO_DEVICE);
@@ -159,12 +159,12 @@ static void lost_devices_are_not_verified(void **state)
     run r = begin_failing("cpu:0-2", &f);
     for (int step = 0; step < 2; step++) {
         ls_batch batch;
-        while (!ls_next(r.data, &batch))
+        while (!ls_data_next(r.data, &batch))
             ;
         ls_backward(test_losses(r.net, &batch));
-        if (ls_verify(r.trainer) != LS_OK)
+        if (ls_trainer_verify(r.trainer) != LS_OK)
             fail_msg("%s", ls_message(r.s));
-        ls_step(r.trainer);
+        ls_trainer_step(r.trainer);
         r.steps++;
     }
     assert_goes_on(&r);
@@ -185,16 +185,16 @@ static void parts_of_a_lost_device(void **state)
         }
         for (int step = 0; step < 4; step++) {
             ls_batch b;
-            while (!ls_next(r.data, &b))
+            while (!ls_data_next(r.data, &b))
                 ;
             ls_tensor *X[2], *y[2];
             ls_scatter(b.X, devices, X);
             ls_scatter(b.y, devices, y);
             for (int i = 0; i < 2; i++)
-                ls_backward(ls_cross_entropy(ls_train(r.net, X[i]), y[i]));
-            ls_step(r.trainer);
+                ls_backward(ls_cross_entropy(ls_module_forward(r.net, X[i]), y[i]));
+            ls_trainer_step(r.trainer);
         }
-        ls_fingerprint(r.net, digits[lost]);
+        ls_module_fingerprint(r.net, digits[lost]);
         if (ls_failed(r.s))
             fail_msg("%s", ls_message(r.s));
         assert_int_equal(ls_close(r.s), LS_OK);
@@ -243,11 +243,11 @@ static bool step_is_reported(run *r)
     ls_report report;
     struct timespec moment = {0, 1000000};
     int before = r->steps;
-    while (ls_next_report(r->trainer, &report))
+    while (ls_trainer_next_report(r->trainer, &report))
         ;
     train(r, before + 1);
     for (int i = 0; i < 60000; i++) {
-        if (ls_next_report(r->trainer, &report))
+        if (ls_trainer_next_report(r->trainer, &report))
             return report.step == before + 1;
         nanosleep(&moment, NULL);
     }
@@ -324,7 +324,7 @@ static double seconds_of(const char *devices, double slow, char digits[65])
     train(&r, STEPS);
     ls_wait(r.s);
     clock_gettime(CLOCK_MONOTONIC, &to);
-    ls_fingerprint(r.net, digits);
+    ls_module_fingerprint(r.net, digits);
     if (ls_failed(r.s))
         fail_msg("%s", ls_message(r.s));
     assert_int_equal(ls_close(r.s), LS_OK);

@@ -53,14 +53,14 @@ static void check(const char *model, const char *devices, int batch, int shard, 
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = batch});
     long long before = c.held;
     ls_module *net = ls_model(s, model);
-    ls_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, kind, &how);
     int64_t needed = 0;
-    assert_int_equal(ls_memory_needed(trainer, data, &needed), LS_OK);
+    assert_int_equal(ls_trainer_memory_needed(trainer, data, &needed), LS_OK);
     atomic_store(&c.most, 0);
     ls_batch batch_of;
     for (int epoch = 0; epoch < 2; epoch++)
-        while (ls_next(data, &batch_of))
+        while (ls_data_next(data, &batch_of))
             test_step(net, trainer, &batch_of);
     ls_wait(s);
     assert_string_equal(ls_message(s), "");
@@ -92,12 +92,12 @@ static void measure_tiny(int images, int64_t *said, int64_t *held)
     ls_session *s = ls_open(&(ls_options){.shard = images, .allocator = &allocator});
     ls_data *data = ls_data_from_memory(s, bytes, bytes, images, 1, 1, 1, 2, &(ls_loader){.batch = images});
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
-    ls_initialize(net, test_cpus(1), &(ls_init){.like = data});
+    ls_module_initialize(net, test_cpus(1), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
     ls_batch batch;
-    ls_next(data, &batch);
+    ls_data_next(data, &batch);
     *held = -c.held;
-    assert_int_equal(ls_memory_needed(trainer, data, said), LS_OK);
+    assert_int_equal(ls_trainer_memory_needed(trainer, data, said), LS_OK);
     test_step(net, trainer, &batch);
     ls_wait(s);
     *held += c.held;
@@ -127,14 +127,14 @@ static void a_gradient_lies_in_one_place(void **state)
     ls_session *s = ls_open(&(ls_options){.allocator = &allocator});
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, 1, 1, 2, &(ls_loader){.batch = ROWS});
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
-    ls_initialize(net, test_cpus(1), &(ls_init){.like = data});
+    ls_module_initialize(net, test_cpus(1), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .clip_norm = 0.1});
     ls_batch batch;
     float bias[2];
-    ls_next(data, &batch);
+    ls_data_next(data, &batch);
     ls_backward(test_losses(net, &batch));
     assert_int_equal(test_read_gradient(net, "1.bias", bias, 2), LS_OK);
-    ls_step(trainer);
+    ls_trainer_step(trainer);
     assert_int_equal(ls_close(s), LS_OK);
     assert_int_equal(c.held, 0);
 }
@@ -143,12 +143,12 @@ static void wrong_calls(void **state)
 {
     (void)state;
     int64_t bytes;
-    assert_int_equal(ls_memory_needed(NULL, NULL, &bytes), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_memory_needed(NULL, NULL, &bytes), LS_BAD_ARGUMENT);
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    assert_int_equal(ls_memory_needed(trainer, NULL, &bytes), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_memory_needed(trainer, NULL, &bytes), LS_BAD_ARGUMENT);
     assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
 }
 

@@ -15,9 +15,9 @@ static float turning[FEATURES * FEATURES];
 
 static ls_tensor *maps(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *kernel = ls_parameter(self, "input", LS_SHAPE(FEATURES, CHANNELS, 3, 3));
+    ls_tensor *kernel = ls_module_parameter(self, "input", LS_SHAPE(FEATURES, CHANNELS, 3, 3));
     ls_tensor *y = ls_conv2d(x, kernel, NULL, &(ls_conv){.padding = 1});
-    y = ls_relu(ls_call(self, "norm", ls_add(y, ls_parameter(self, "bias", LS_SHAPE(FEATURES)))));
+    y = ls_relu(ls_module_call(self, "norm", ls_add(y, ls_module_parameter(self, "bias", LS_SHAPE(FEATURES)))));
     ls_tensor *gate = ls_sigmoid(ls_scale(y, -1.5));
     ls_tensor *bent = ls_multiply(ls_tanh(y), gate);
     ls_tensor *turned = ls_reshape(ls_tanh(ls_reshape(gate, SIZE, FEATURES, SIZE)), FEATURES, SIZE, SIZE);
@@ -30,26 +30,26 @@ static ls_tensor *maps(ls_module *self, ls_tensor *x)
 
 static ls_tensor *everything(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *y = ls_call(self, "drop", ls_call(self, "strided", maps(self, x)));
+    ls_tensor *y = ls_module_call(self, "drop", ls_module_call(self, "strided", maps(self, x)));
     ls_tensor *flat = ls_flatten(ls_global_avg_pool2d(y));
-    ls_tensor *w = ls_parameter(self, "output", LS_SHAPE(FEATURES, FEATURES));
-    ls_tensor *b = ls_parameter(self, "b", LS_SHAPE(FEATURES));
-    ls_tensor *h = ls_call(self, "features", ls_add(ls_matmul(flat, w), b));
+    ls_tensor *w = ls_module_parameter(self, "output", LS_SHAPE(FEATURES, FEATURES));
+    ls_tensor *b = ls_module_parameter(self, "b", LS_SHAPE(FEATURES));
+    ls_tensor *h = ls_module_call(self, "features", ls_add(ls_matmul(flat, w), b));
     h = ls_linear(h, w, b); /* the same parameters again, the weight the other way round */
     h = ls_matmul(h, ls_named(ls_values(ls_session_of(self), turning, LS_SHAPE(FEATURES, FEATURES)), "turning"));
     ls_tensor *error = ls_mse(h, ls_softmax(h));
     ls_tensor *each[] = {h, ls_flatten(error), ls_flatten(ls_sum_each(y)), ls_flatten(ls_mean_each(ls_sum_each(x)))};
-    return ls_call(self, "last", ls_concat(each, 4));
+    return ls_module_call(self, "last", ls_concat(each, 4));
 }
 
 static ls_module *module_of_everything(ls_session *s)
 {
     ls_module *net = ls_block(s, everything, NULL);
-    ls_append(net, "norm", ls_nn_batch_norm(s));
-    ls_append(net, "strided", ls_nn_conv2d(s, FEATURES, 2, &(ls_conv){.stride = 2}));
-    ls_append(net, "drop", ls_nn_dropout(s, 0.5));
-    ls_append(net, "features", ls_nn_batch_norm(s));
-    ls_append(net, "last", ls_nn_linear(s, CLASSES));
+    ls_module_append(net, "norm", ls_nn_batch_norm(s));
+    ls_module_append(net, "strided", ls_nn_conv2d(s, FEATURES, 2, &(ls_conv){.stride = 2}));
+    ls_module_append(net, "drop", ls_nn_dropout(s, 0.5));
+    ls_module_append(net, "features", ls_nn_batch_norm(s));
+    ls_module_append(net, "last", ls_nn_linear(s, CLASSES));
     return net;
 }
 
@@ -73,10 +73,10 @@ static setup open_setup(const ls_allocator *allocator)
     for (int i = 0; i < FEATURES * FEATURES; i++)
         turning[i] = (float)(i % 5) - 2;
     t.net = module_of_everything(t.s);
-    ls_initialize(t.net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.scale = 0.5});
+    ls_module_initialize(t.net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.scale = 0.5});
     t.x = ls_uniform(t.s, "images", LS_SHAPE(ROWS, CHANNELS, SIZE, SIZE));
-    ls_infer(t.net, t.x);
-    ls_apply(t.net, unlike, NULL);
+    ls_module_infer(t.net, t.x);
+    ls_module_apply(t.net, unlike, NULL);
     return t;
 }
 
@@ -88,9 +88,9 @@ static int write_for_others(const char *folder)
     for (int i = 0; i < 3; i++)
         snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
     setup t = open_setup(NULL);
-    ls_export_onnx(t.net, path[0]);
+    ls_module_export_onnx(t.net, path[0]);
     ls_read(t.x, in, sizeof in / sizeof *in);
-    ls_read(ls_infer(t.net, t.x), out, sizeof out / sizeof *out);
+    ls_read(ls_module_infer(t.net, t.x), out, sizeof out / sizeof *out);
     ls_save_npy(t.s, path[1], in, ROWS, CHANNELS * SIZE * SIZE);
     ls_save_npy(t.s, path[2], out, ROWS, CLASSES);
     if (ls_failed(t.s))
@@ -121,12 +121,12 @@ static void an_own_operation_is_refused_by_name(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_module *inner = ls_block(s, with_own, NULL), *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_relu), inner));
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL), LS_OK);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL), LS_OK);
     test_write_file("kept.onnx", "before", 6);
-    ls_export_onnx(net, test_path("kept.onnx"));
-    assert_caught(s, LS_SHAPE_UNKNOWN, "ls_export_onnx: ");
-    ls_infer(net, ls_zeros(s, LS_SHAPE(1, 4)));
-    ls_export_onnx(net, test_path("kept.onnx"));
+    ls_module_export_onnx(net, test_path("kept.onnx"));
+    assert_caught(s, LS_SHAPE_UNKNOWN, "ls_module_export_onnx: ");
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 4)));
+    ls_module_export_onnx(net, test_path("kept.onnx"));
     assert_caught(s, LS_UNSUPPORTED, "the own operation swish at \"1\" has no operator in ONNX");
     size_t n;
     unsigned char *file = test_read_file("kept.onnx", &n);
@@ -134,9 +134,9 @@ static void an_own_operation_is_refused_by_name(void **state)
     assert_memory_equal(file, "before", 6);
     free(file);
     assert_int_equal(test_files_in_folder(), 1);
-    ls_export_onnx(net, NULL);
+    ls_module_export_onnx(net, NULL);
     assert_caught(s, LS_BAD_ARGUMENT, "path is NULL");
-    assert_int_equal(ls_export_onnx(NULL, "x"), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_export_onnx(NULL, "x"), LS_BAD_ARGUMENT);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -144,9 +144,9 @@ static void a_folder_that_is_not_there(void **state)
 {
     (void)state;
     setup t = open_setup(NULL);
-    ls_export_onnx(t.net, test_path("nowhere/x.onnx"));
+    ls_module_export_onnx(t.net, test_path("nowhere/x.onnx"));
     assert_caught(t.s, LS_IO, "nowhere/x.onnx: cannot be written");
-    assert_int_equal(ls_export_onnx(t.net, "/dev/full"), LS_BAD_FILE); /* what is there must be a file */
+    assert_int_equal(ls_module_export_onnx(t.net, "/dev/full"), LS_BAD_FILE); /* what is there must be a file */
     assert_true(ls_catch(t.s, LS_BAD_FILE));
     assert_int_equal(ls_close(t.s), LS_OK);
 }
@@ -213,9 +213,9 @@ static void check_shape(const Ls__ValueInfoProto *value, const char *batch, int 
 /* Every parameter of the network is in the model, bit for bit. */
 static void check_parameters(const Ls__GraphProto *g, ls_module *net)
 {
-    for (int i = 0; i < ls_parameter_count(net); i++) {
+    for (int i = 0; i < ls_module_parameter_count(net); i++) {
         ls_parameter_info info;
-        ls_parameter_at(net, i, &info);
+        ls_module_parameter_at(net, i, &info);
         const Ls__TensorProto *tensor = find_initializer(g, info.name);
         assert_non_null(tensor);
         assert_int_equal(tensor->data_type, LS__TENSOR_PROTO__DATA_TYPE__FLOAT);
@@ -223,7 +223,7 @@ static void check_parameters(const Ls__GraphProto *g, ls_module *net)
         assert_memory_equal(tensor->dims, info.shape, (size_t)info.rank * sizeof *info.shape);
         assert_int_equal(tensor->raw_data.len, (size_t)info.numbers * sizeof(float));
         float *values = calloc((size_t)info.numbers, sizeof *values);
-        assert_int_equal(ls_read_parameter(net, info.name, values, info.numbers), LS_OK);
+        assert_int_equal(ls_module_read_parameter(net, info.name, values, info.numbers), LS_OK);
         assert_memory_equal(tensor->raw_data.data, values, tensor->raw_data.len);
         free(values);
     }
@@ -266,8 +266,8 @@ static void check_ints(const Ls__NodeProto *node, const char *name, size_t n, in
 
 static ls_module *defined(ls_session *s, ls_module *net, int channels)
 {
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), NULL), LS_OK);
-    ls_infer(net, ls_zeros(s, LS_SHAPE(1, channels, 28, 28)));
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), NULL), LS_OK);
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, channels, 28, 28)));
     return net;
 }
 
@@ -278,7 +278,7 @@ static void lenet(void **state)
                                             "Flatten", "Gemm", "Add",         "Relu", "Gemm", "Add"};
     ls_session *s = ls_open(NULL);
     ls_module *net = defined(s, ls_model(s, "lenet"), 1);
-    assert_int_equal(ls_export_onnx(net, test_path("x.onnx")), LS_OK);
+    assert_int_equal(ls_module_export_onnx(net, test_path("x.onnx")), LS_OK);
     Ls__ModelProto *model = read_model("x.onnx");
     const Ls__GraphProto *g = model->graph;
     assert_int_equal(model->ir_version, 7);
@@ -313,7 +313,7 @@ static void resnet18(void **state)
                   {"Gemm", 1}};
     ls_session *s = ls_open(NULL);
     ls_module *net = defined(s, ls_resnet18(s, 10), 3);
-    assert_int_equal(ls_export_onnx(net, test_path("x.onnx")), LS_OK);
+    assert_int_equal(ls_module_export_onnx(net, test_path("x.onnx")), LS_OK);
     Ls__ModelProto *model = read_model("x.onnx");
     const Ls__GraphProto *g = model->graph;
     size_t all = 0;
@@ -343,7 +343,7 @@ static void every_operation(void **state)
 {
     (void)state;
     setup t = open_setup(NULL);
-    assert_int_equal(ls_export_onnx(t.net, test_path("x.onnx")), LS_OK);
+    assert_int_equal(ls_module_export_onnx(t.net, test_path("x.onnx")), LS_OK);
     Ls__ModelProto *model = read_model("x.onnx");
     check_names(model->graph);
     check_parameters(model->graph, t.net);
@@ -361,7 +361,7 @@ static void every_operation(void **state)
 static ls_status export_once(const ls_allocator *allocator)
 {
     setup t = open_setup(allocator);
-    ls_export_onnx(t.net, test_path("x.onnx"));
+    ls_module_export_onnx(t.net, test_path("x.onnx"));
     return ls_close(t.s);
 }
 
@@ -378,7 +378,7 @@ static void it_is_not_built_in(void **state)
 {
     (void)state;
     setup t = open_setup(NULL);
-    assert_int_equal(ls_export_onnx(t.net, test_path("x.onnx")), LS_UNSUPPORTED);
+    assert_int_equal(ls_module_export_onnx(t.net, test_path("x.onnx")), LS_UNSUPPORTED);
     assert_non_null(strstr(ls_message(t.s), "built without protobuf-c"));
     assert_int_equal(test_files_in_folder(), 0);
     ls_close(t.s);

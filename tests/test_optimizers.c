@@ -56,7 +56,7 @@ static void start_at(ls_module *net, const char *name, const json_t *list)
     size_t n = json_array_size(list);
     for (size_t i = 0; i < n; i++)
         values[i] = (float)json_number_value(json_array_get(list, i));
-    assert_int_equal(ls_write_parameter(net, name, values, (int64_t)n), LS_OK);
+    assert_int_equal(ls_module_write_parameter(net, name, values, (int64_t)n), LS_OK);
 }
 
 /* The largest difference, and the largest number that was to be there. */
@@ -64,7 +64,7 @@ static void compare(ls_module *net, const char *name, const json_t *list, double
 {
     float values[INPUTS * CLASSES];
     size_t n = json_array_size(list);
-    assert_int_equal(ls_read_parameter(net, name, values, (int64_t)n), LS_OK);
+    assert_int_equal(ls_module_read_parameter(net, name, values, (int64_t)n), LS_OK);
     for (size_t i = 0; i < n; i++) {
         double wanted = json_number_value(json_array_get(list, i));
         *off = fmax(*off, fabs(values[i] - wanted));
@@ -82,7 +82,7 @@ static void run_case(const json_t *start, const json_t *figures)
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES,
                                         &(ls_loader){.batch = batch_given ? batch_given : BATCH});
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
     start_at(net, "1.weight", json_object_get(start, "weight"));
     start_at(net, "1.bias", json_object_get(start, "bias"));
     ls_optim optim = optim_of(figures);
@@ -92,14 +92,14 @@ static void run_case(const json_t *start, const json_t *figures)
     ls_batch batch;
     ls_report report;
     for (int k = 0; k < STEPS;)
-        if (ls_next(data, &batch)) {
-            ls_backward(ls_cross_entropy_smooth(ls_train(net, batch.X), batch.y, smoothing));
-            assert_int_equal(ls_step(trainer), LS_OK);
+        if (ls_data_next(data, &batch)) {
+            ls_backward(ls_cross_entropy_smooth(ls_module_forward(net, batch.X), batch.y, smoothing));
+            assert_int_equal(ls_trainer_step(trainer), LS_OK);
             k++;
         }
     assert_int_equal(ls_wait(s), LS_OK);
     for (size_t k = 0; k < STEPS; k++) {
-        assert_true(ls_next_report(trainer, &report));
+        assert_true(ls_trainer_next_report(trainer, &report));
         worst = fmax(worst, fabs(report.loss - json_number_value(json_array_get(losses, k))));
         if (norms)
             worst = fmax(worst, fabs(report.norm - json_number_value(json_array_get(norms, k))));
@@ -178,8 +178,8 @@ static void read_both(ls_module *net, double numbers[], bool gradient)
         assert_int_equal(test_read_gradient(net, "1.weight", weight, WEIGHTS), LS_OK);
         assert_int_equal(test_read_gradient(net, "1.bias", bias, CLASSES), LS_OK);
     } else {
-        assert_int_equal(ls_read_parameter(net, "1.weight", weight, WEIGHTS), LS_OK);
-        assert_int_equal(ls_read_parameter(net, "1.bias", bias, CLASSES), LS_OK);
+        assert_int_equal(ls_module_read_parameter(net, "1.weight", weight, WEIGHTS), LS_OK);
+        assert_int_equal(ls_module_read_parameter(net, "1.bias", bias, CLASSES), LS_OK);
     }
     for (int i = 0; i < NUMBERS; i++)
         numbers[i] = i < WEIGHTS ? weight[i] : bias[i - WEIGHTS];
@@ -235,21 +235,21 @@ static void run_formula(int number)
     ls_session *s = ls_open(&(ls_options){.shard = 8});
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = 24});
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, f->kind, &f->o);
     read_both(net, now.w, false);
     ls_batch batch;
     ls_report report;
     for (int k = 0; k < SHORT;)
-        if (ls_next(data, &batch)) {
+        if (ls_data_next(data, &batch)) {
             ls_backward(test_losses(net, &batch));
             read_both(net, g, true);
             const double norm = take_mean(g, &f->o, (int)ls_rows(batch.y));
             kept before = now;
             update(&now, f->kind, &f->o, k, g);
-            assert_int_equal(ls_step(trainer), LS_OK);
+            assert_int_equal(ls_trainer_step(trainer), LS_OK);
             read_both(net, got, false);
-            assert_true(ls_next_report(trainer, &report) && fabs(report.norm - norm) <= 1e-12 * norm);
+            assert_true(ls_trainer_next_report(trainer, &report) && fabs(report.norm - norm) <= 1e-12 * norm);
             for (int i = 0; i < NUMBERS; i++) {
                 if (fabs(got[i] - now.w[i]) > 2e-6 * fabs(now.w[i] - before.w[i]) + 1.2e-7 * fabs(now.w[i]))
                     fail_msg("formula %d, step %d, number %d: from %.9g to %.9g, wanted %.9g", number, k, i,

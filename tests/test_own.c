@@ -59,13 +59,13 @@ static const ls_custom weighing = {
 
 static ls_tensor *parameter(ls_module *self, const char *name, int64_t outputs, int64_t inputs)
 {
-    return ls_parameter(self, name, LS_SHAPE(outputs, inputs));
+    return ls_module_parameter(self, name, LS_SHAPE(outputs, inputs));
 }
 
 static ls_tensor *everything(ls_module *self, ls_tensor *x)
 {
     enum { MAPS = 6, JOINED = 2 * MAPS + CHANNELS, NUMBERS = JOINED * SIZE * SIZE };
-    ls_tensor *kernel = ls_parameter(self, "kernel", LS_SHAPE(MAPS, CHANNELS, 3, 3));
+    ls_tensor *kernel = ls_module_parameter(self, "kernel", LS_SHAPE(MAPS, CHANNELS, 3, 3));
     ls_tensor *y = ls_conv2d(x, kernel, NULL, &(ls_conv){.padding = 1});
     ls_tensor *bent = ls_tanh(y), *gate = ls_sigmoid(ls_scale(y, -1.5));
     ls_tensor *product = ls_multiply(bent, gate);
@@ -98,7 +98,7 @@ static setup open_setup(ls_isa isa, ls_forward *forward)
     s.data = ls_data_from_memory(s.session, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
                                  &(ls_loader){.batch = ROWS});
     s.net = ls_block(s.session, forward, NULL);
-    ls_initialize(s.net, ls_parse_devices(s.session, "cpu:0"), &(ls_init){.scale = 0.3, .like = s.data});
+    ls_module_initialize(s.net, ls_parse_devices(s.session, "cpu:0"), &(ls_init){.scale = 0.3, .like = s.data});
     s.trainer = ls_trainer_new(s.net, LS_SGD, &(ls_optim){.lr = 0.05});
     return s;
 }
@@ -106,7 +106,7 @@ static setup open_setup(ls_isa isa, ls_forward *forward)
 static double loss_of(const setup *s)
 {
     ls_metrics metrics = {0};
-    assert_int_equal(ls_evaluate(s->net, s->data, &metrics), LS_OK);
+    assert_int_equal(ls_module_evaluate(s->net, s->data, &metrics), LS_OK);
     return metrics.loss * ROWS;
 }
 
@@ -117,7 +117,7 @@ static double slope_error(const setup *s, const ls_parameter_info *info, const f
     size_t n = (size_t)info->numbers;
     float *values = test_floats(n), *moved = test_floats(n), *direction = test_floats(n);
     double length = 0, product = 0, step = 0.03 / sqrt((double)n), difference = 0;
-    assert_int_equal(ls_read_parameter(s->net, info->name, values, info->numbers), LS_OK);
+    assert_int_equal(ls_module_read_parameter(s->net, info->name, values, info->numbers), LS_OK);
     for (size_t i = 0; i < n; i++) {
         length += (double)slope[i] * slope[i];
     }
@@ -134,10 +134,10 @@ static double slope_error(const setup *s, const ls_parameter_info *info, const f
         for (size_t i = 0; i < n; i++) {
             moved[i] = (float)(values[i] + side * step * direction[i]);
         }
-        assert_int_equal(ls_write_parameter(s->net, info->name, moved, info->numbers), LS_OK);
+        assert_int_equal(ls_module_write_parameter(s->net, info->name, moved, info->numbers), LS_OK);
         difference += side * loss_of(s);
     }
-    assert_int_equal(ls_write_parameter(s->net, info->name, values, info->numbers), LS_OK);
+    assert_int_equal(ls_module_write_parameter(s->net, info->name, values, info->numbers), LS_OK);
     free(values);
     free(moved);
     free(direction);
@@ -149,15 +149,15 @@ static void gradients_are_slopes(void **state)
     (void)state;
     test_random random = {.state = 8};
     setup s = open_setup(LS_ISA_AUTO, everything);
-    assert_true(ls_next(s.data, &s.batch));
+    assert_true(ls_data_next(s.data, &s.batch));
 
-    for (int i = 0; i < ls_parameter_count(s.net); i++) {
+    for (int i = 0; i < ls_module_parameter_count(s.net); i++) {
         ls_parameter_info info;
-        assert_int_equal(ls_parameter_at(s.net, i, &info), LS_OK);
+        assert_int_equal(ls_module_parameter_at(s.net, i, &info), LS_OK);
         float *slope = test_floats((size_t)info.numbers);
         ls_backward(test_losses(s.net, &s.batch));
         assert_int_equal(test_read_gradient(s.net, info.name, slope, info.numbers), LS_OK);
-        ls_clear_grad(ls_param(s.net, info.name, ls_host()));
+        ls_clear_grad(ls_module_param(s.net, info.name, ls_host()));
         double error = slope_error(&s, &info, slope, &random);
         print_message("%-8s off by %.1e of the gradient's length\n", info.name, error);
         assert_true(error < 2e-2);
@@ -174,11 +174,11 @@ static void bits_do_not_depend_on_the_backend(void **state)
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         char digits[65];
         setup s = open_setup(isas[i], everything);
-        assert_true(ls_next(s.data, &s.batch));
+        assert_true(ls_data_next(s.data, &s.batch));
         for (int step = 0; step < 3; step++) {
             assert_int_equal(test_step(s.net, s.trainer, &s.batch), LS_OK);
         }
-        assert_int_equal(ls_fingerprint(s.net, digits), LS_OK);
+        assert_int_equal(ls_module_fingerprint(s.net, digits), LS_OK);
         memcpy(first, *first ? first : digits, sizeof first);
         assert_string_equal(digits, first);
         assert_int_equal(ls_close(s.session), LS_OK);
@@ -316,7 +316,7 @@ static void wrong_operands_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setup s = open_setup(LS_ISA_AUTO, cases[i].forward);
-        ls_next(s.data, &s.batch);
+        ls_data_next(s.data, &s.batch);
         test_step(s.net, s.trainer, &s.batch);
         if (!strstr(ls_message(s.session), cases[i].said)) {
             fail_msg("it says \"%s\", not \"%s ...\"", ls_message(s.session), cases[i].said);
@@ -353,7 +353,7 @@ static void count_release(void *memory, void *user)
 static ls_status step_once(void)
 {
     setup s = open_setup(LS_ISA_AUTO, everything);
-    ls_next(s.data, &s.batch);
+    ls_data_next(s.data, &s.batch);
     test_step(s.net, s.trainer, &s.batch);
     return ls_close(s.session);
 }

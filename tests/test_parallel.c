@@ -12,27 +12,27 @@ enum { ROWS = 90, CHANNELS = 3, SIZE = 9, CLASSES = 5 };
 
 static ls_tensor *residual(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *y = ls_call(self, "bn", ls_call(self, "conv", x));
+    ls_tensor *y = ls_module_call(self, "bn", ls_module_call(self, "conv", x));
     return ls_relu(ls_add(y, x));
 }
 
 static ls_module *small_network(ls_session *s)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
-    ls_append(net, NULL, ls_nn_batch_norm(s));
-    ls_append(net, NULL, ls_nn_fn(s, ls_relu));
+    ls_module_append(net, NULL, ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(net, NULL, ls_nn_batch_norm(s));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_relu));
     ls_module *block = ls_block(s, residual, NULL);
-    ls_append(block, "conv", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
-    ls_append(block, "bn", ls_nn_batch_norm(s));
-    ls_append(net, "block", block);
-    ls_append(net, NULL, ls_nn_max_pool2d(s, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1}));
-    ls_append(net, NULL, ls_nn_conv2d(s, 7, 3, &(ls_conv){.stride = 2, .padding = 1}));
-    ls_append(net, NULL, ls_nn_fn(s, ls_relu));
-    ls_append(net, NULL, ls_nn_dropout(s, 0.25));
-    ls_append(net, NULL, ls_nn_avg_pool2d(s, &(ls_pool){.kernel = 2, .stride = 1}));
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, CLASSES));
+    ls_module_append(block, "conv", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(block, "bn", ls_nn_batch_norm(s));
+    ls_module_append(net, "block", block);
+    ls_module_append(net, NULL, ls_nn_max_pool2d(s, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1}));
+    ls_module_append(net, NULL, ls_nn_conv2d(s, 7, 3, &(ls_conv){.stride = 2, .padding = 1}));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_relu));
+    ls_module_append(net, NULL, ls_nn_dropout(s, 0.25));
+    ls_module_append(net, NULL, ls_nn_avg_pool2d(s, &(ls_pool){.kernel = 2, .stride = 1}));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(s, CLASSES));
     return net;
 }
 
@@ -73,25 +73,25 @@ static outcome train(setup how)
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = how.batch, .shuffle = true});
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, how.devices), &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, how.devices), &(ls_init){.kind = LS_HE, .like = data});
     double momentum = how.optimizer == LS_SGD ? 0.9 : 0;
     ls_trainer *trainer =
         ls_trainer_new(net, how.optimizer,
                        &(ls_optim){.lr = how.lr, .momentum = momentum, .weight_decay = 1e-3, .clip_norm = how.clip});
-    ls_check_batches(trainer, data);
+    ls_trainer_check_batches(trainer, data);
     ls_batch batch;
     ls_report report;
     for (int epoch = 0; epoch < how.epochs && s; epoch++)
-        while (ls_next(data, &batch)) {
+        while (ls_data_next(data, &batch)) {
             test_step(net, trainer, &batch);
             if (how.wait)
                 ls_wait(s);
         }
     ls_wait(s);
-    while (ls_next_report(trainer, &report))
+    while (ls_trainer_next_report(trainer, &report))
         out.losses[out.steps++ % 64] = report.loss;
-    ls_evaluate(net, data, &out.metrics);
-    ls_fingerprint(net, out.fingerprint);
+    ls_module_evaluate(net, data, &out.metrics);
+    ls_module_fingerprint(net, out.fingerprint);
     snprintf(out.message, sizeof out.message, "%s", ls_message(s));
     out.status = ls_close(s);
     return out;
@@ -154,17 +154,17 @@ static void same_bits_of_images_that_are_numbers(void **state)
         ls_data *data =
             ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 40});
         ls_module *net = small_network(s);
-        ls_initialize(net, ls_parse_devices(s, lists[i % 3]), &(ls_init){.kind = LS_HE, .like = data});
+        ls_module_initialize(net, ls_parse_devices(s, lists[i % 3]), &(ls_init){.kind = LS_HE, .like = data});
         ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.02});
         ls_batch batch = {.X = ls_values(s, rows, LS_SHAPE(ROWS, CHANNELS, SIZE, SIZE)),
                           .y = ls_values(s, classes, LS_SHAPE(ROWS))};
         for (int step = 0; step < 3; step++) {
             ls_metrics metrics;
             if (i > 2)
-                ls_evaluate(net, data, &metrics);
+                ls_module_evaluate(net, data, &metrics);
             test_step(net, trainer, &batch);
         }
-        ls_fingerprint(net, i ? other : one);
+        ls_module_fingerprint(net, i ? other : one);
         assert_int_equal(ls_close(s), LS_OK);
         if (i)
             assert_string_equal(one, other);
@@ -259,11 +259,11 @@ static void a_bias_in_front_of_a_norm_stays_zero(void **state)
     ls_data *data =
         ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 40});
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
     float values[16], zeros[16] = {0};
     ls_batch batch;
-    ls_next(data, &batch);
+    ls_data_next(data, &batch);
     ls_backward(test_losses(net, &batch));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(test_read_gradient(net, i ? "block.conv.bias" : "0.bias", values, 16), LS_OK);
@@ -271,10 +271,10 @@ static void a_bias_in_front_of_a_norm_stays_zero(void **state)
     }
     assert_int_equal(test_read_gradient(net, "5.bias", values, 7), LS_OK); /* in front of none */
     assert_true(values[0] != 0);
-    assert_int_equal(ls_step(trainer), LS_OK);
-    while (ls_next(data, &batch))
+    assert_int_equal(ls_trainer_step(trainer), LS_OK);
+    while (ls_data_next(data, &batch))
         test_step(net, trainer, &batch);
-    assert_int_equal(ls_read_parameter(net, "0.bias", values, 16), LS_OK);
+    assert_int_equal(ls_module_read_parameter(net, "0.bias", values, 16), LS_OK);
     assert_memory_equal(values, zeros, sizeof zeros);
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -286,22 +286,22 @@ static void one_bit_changes_the_fingerprint(void **state)
     ls_session *s = ls_open(NULL);
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     char before[65], after[65];
-    ls_fingerprint(net, before);
-    const uint64_t sum = ls_checksum(net);
-    for (int k = 0; k < ls_parameter_count(net); k++) {
+    ls_module_fingerprint(net, before);
+    const uint64_t sum = ls_module_checksum(net);
+    for (int k = 0; k < ls_module_parameter_count(net); k++) {
         ls_parameter_info info;
-        assert_int_equal(ls_parameter_at(net, k, &info), LS_OK);
+        assert_int_equal(ls_module_parameter_at(net, k, &info), LS_OK);
         float *values = calloc((size_t)info.numbers, sizeof *values);
         unsigned char *bits = (unsigned char *)(values + info.numbers - 1);
-        assert_int_equal(ls_read_parameter(net, info.name, values, info.numbers), LS_OK);
+        assert_int_equal(ls_module_read_parameter(net, info.name, values, info.numbers), LS_OK);
         for (int changed = 1; changed >= 0; changed--) {
             *bits ^= 1;
-            assert_int_equal(ls_write_parameter(net, info.name, values, info.numbers), LS_OK);
-            ls_fingerprint(net, after);
+            assert_int_equal(ls_module_write_parameter(net, info.name, values, info.numbers), LS_OK);
+            ls_module_fingerprint(net, after);
             assert_int_equal(strcmp(before, after) != 0, changed);
-            assert_int_equal(ls_checksum(net) != sum, changed);
+            assert_int_equal(ls_module_checksum(net) != sum, changed);
         }
         free(values);
     }
@@ -319,20 +319,20 @@ static void bits_of_losses_and_norms_are_frozen(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = 5});
     ls_data *data = ls_data_from_memory(s, pictures, classes, IMAGES, 1, 28, 28, 10, &(ls_loader){.batch = 24});
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .clip_norm = 1});
     ls_report reports[2];
     ls_metrics metrics;
     ls_batch batch;
     float summary = 0;
-    for (int k = 0; k < 2 && ls_next(data, &batch); k++) {
+    for (int k = 0; k < 2 && ls_data_next(data, &batch); k++) {
         ls_tensor *sum = ls_sum(test_losses(net, &batch));
         ls_backward(sum);
-        ls_step(trainer);
+        ls_trainer_step(trainer);
         summary = (float)ls_item(sum);
-        assert_true(ls_next_report(trainer, &reports[k]));
+        assert_true(ls_trainer_next_report(trainer, &reports[k]));
     }
-    assert_int_equal(ls_evaluate(net, data, &metrics), LS_OK);
+    assert_int_equal(ls_module_evaluate(net, data, &metrics), LS_OK);
     print_message("losses %a %a, norms %a %a, sum %a, evaluated %a %d\n", reports[0].loss, reports[1].loss,
                   reports[0].norm, reports[1].norm, summary, metrics.loss, (int)metrics.correct);
     assert_true(reports[0].loss == 0x1.fb64395555555p+1 && reports[1].loss == 0x1.46ba7e4p+1);
@@ -352,11 +352,11 @@ static void a_name_changes_the_fingerprint(void **state)
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
     for (int i = 0; i < 2; i++) {
         ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten)));
-        ls_append(net, i ? "b" : "a", ls_nn_linear(s, 2));
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
-        ls_write_parameter(net, i ? "b.weight" : "a.weight", zeros, sizeof zeros / sizeof *zeros);
-        sums[i] = ls_checksum(net);
-        ls_fingerprint(net, digits[i]);
+        ls_module_append(net, i ? "b" : "a", ls_nn_linear(s, 2));
+        ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+        ls_module_write_parameter(net, i ? "b.weight" : "a.weight", zeros, sizeof zeros / sizeof *zeros);
+        sums[i] = ls_module_checksum(net);
+        ls_module_fingerprint(net, digits[i]);
     }
     assert_string_equal(ls_message(s), "");
     assert_true(sums[0] != sums[1]);
@@ -375,15 +375,15 @@ static void nothing_is_allocated_while_running(void **state)
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = 40, .shuffle = true});
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01, .momentum = 0.9});
     ls_batch batch;
-    while (ls_next(data, &batch)) /* batches of all sizes, and as many in flight as there can be */
+    while (ls_data_next(data, &batch)) /* batches of all sizes, and as many in flight as there can be */
         test_step(net, trainer, &batch);
     ls_wait(s);
     long before = c.made;
     for (int epoch = 0; epoch < 4; epoch++)
-        while (ls_next(data, &batch))
+        while (ls_data_next(data, &batch))
             test_step(net, trainer, &batch);
     assert_int_equal(ls_wait(s), LS_OK);
     assert_int_equal(c.made, before);
@@ -428,14 +428,14 @@ static void an_overflow_is_named_and_keeps_the_weights(void **state)
     ls_session *s = ls_open(NULL);
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     float bad[CLASSES] = {NAN};
     ls_parameter_info info;
-    ls_parameter_at(net, ls_parameter_count(net) - 1, &info);
-    ls_write_parameter(net, info.name, bad, CLASSES);
+    ls_module_parameter_at(net, ls_module_parameter_count(net) - 1, &info);
+    ls_module_write_parameter(net, info.name, bad, CLASSES);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_batch batch;
-    ls_next(data, &batch);
+    ls_data_next(data, &batch);
     assert_int_equal(test_step(net, trainer, &batch), LS_OK);
     assert_int_equal(ls_wait(s), LS_NOT_FINITE);
     assert_non_null(strstr(ls_message(s), "step 1: the loss of shard 0"));
@@ -450,24 +450,24 @@ static void what_is_inferred_is_finite(void **state)
     ls_session *s = ls_open(NULL);
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
     ls_parameter_info info;
-    ls_parameter_at(net, ls_parameter_count(net) - 1, &info);
+    ls_module_parameter_at(net, ls_module_parameter_count(net) - 1, &info);
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         float numbers[CLASSES] = {bad[i]}, logits[ROWS][CLASSES];
         ls_metrics metrics;
-        ls_write_parameter(net, info.name, numbers, CLASSES);
-        assert_int_equal(ls_evaluate(net, data, &metrics), LS_NOT_FINITE);
-        assert_non_null(strstr(ls_message(s), "ls_evaluate: the loss over "));
+        ls_module_write_parameter(net, info.name, numbers, CLASSES);
+        assert_int_equal(ls_module_evaluate(net, data, &metrics), LS_NOT_FINITE);
+        assert_non_null(strstr(ls_message(s), "ls_module_evaluate: the loss over "));
         assert_true(ls_catch(s, LS_NOT_FINITE));
-        assert_int_equal(ls_predict(net, data, *logits, CLASSES), LS_NOT_FINITE);
-        assert_non_null(strstr(ls_message(s), "ls_predict: what the network makes of image 0 is not finite"));
+        assert_int_equal(ls_module_predict(net, data, *logits, CLASSES), LS_NOT_FINITE);
+        assert_non_null(strstr(ls_message(s), "ls_module_predict: what the network makes of image 0 is not finite"));
         assert_true(ls_catch(s, LS_NOT_FINITE));
     }
     float numbers[CLASSES] = {1}, logits[ROWS][CLASSES];
-    ls_write_parameter(net, info.name, numbers, CLASSES);
-    assert_int_equal(ls_predict(net, data, *logits, CLASSES), LS_OK);
+    ls_module_write_parameter(net, info.name, numbers, CLASSES);
+    assert_int_equal(ls_module_predict(net, data, *logits, CLASSES), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -484,15 +484,15 @@ static void a_norm_is_the_headers_formula(void **state)
         x[i] = 0.002f * (float)(i * 7 % 11);
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_batch_norm(s)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_tensor *X = ls_values(s, x, LS_SHAPE(IMAGES, MAPS, 1, PLACES));
-    ls_infer(net, X); /* tells the shapes */
-    ls_write_parameter(net, "0.weight", weight, MAPS);
-    ls_write_parameter(net, "0.bias", bias, MAPS);
-    ls_write_parameter(net, "0.running_mean", mean, MAPS);
-    ls_write_parameter(net, "0.running_var", variance, MAPS);
-    ls_read(ls_train(net, X), y[0], ALL);
-    ls_read(ls_infer(net, X), y[1], ALL);
+    ls_module_infer(net, X); /* tells the shapes */
+    ls_module_write_parameter(net, "0.weight", weight, MAPS);
+    ls_module_write_parameter(net, "0.bias", bias, MAPS);
+    ls_module_write_parameter(net, "0.running_mean", mean, MAPS);
+    ls_module_write_parameter(net, "0.running_var", variance, MAPS);
+    ls_read(ls_module_forward(net, X), y[0], ALL);
+    ls_read(ls_module_infer(net, X), y[1], ALL);
     assert_string_equal(ls_message(s), "");
     for (int c = 0; c < MAPS; c++) {
         double sum = 0, squares = 0;
@@ -523,13 +523,13 @@ static void a_norm_of_one_value_is_refused(void **state)
         ls_session *s = ls_open(&(ls_options){.shard = shard});
         ls_data *data = ls_data_from_memory(s, dots, zeros, 65, 1, 1, 1, 2, &(ls_loader){.batch = 64});
         ls_module *net = ls_sequential(s, NULL);
-        ls_append(net, "first", ls_nn_conv2d(s, 4, 1, NULL));
-        ls_append(net, "norm", ls_nn_batch_norm(s));
-        ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-        ls_append(net, "last", ls_nn_linear(s, 2));
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+        ls_module_append(net, "first", ls_nn_conv2d(s, 4, 1, NULL));
+        ls_module_append(net, "norm", ls_nn_batch_norm(s));
+        ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+        ls_module_append(net, "last", ls_nn_linear(s, 2));
+        ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
         ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-        assert_int_equal(ls_check_batches(trainer, data), LS_BAD_SHAPE);
+        assert_int_equal(ls_trainer_check_batches(trainer, data), LS_BAD_SHAPE);
         assert_non_null(strstr(ls_message(s), "BatchNorm norm"));
         ls_close(s);
     }
@@ -543,15 +543,15 @@ static void the_gradient_is_the_losses_slope(void **state)
     ls_data *data =
         ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 20});
     ls_module *net = small_network(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_batch batch;
-    ls_next(data, &batch);
+    ls_data_next(data, &batch);
     assert_non_null(trainer);
     int sloping = 0, flat = 0;
-    for (int k = 0; k < ls_parameter_count(net); k++) {
+    for (int k = 0; k < ls_module_parameter_count(net); k++) {
         ls_parameter_info info;
-        ls_parameter_at(net, k, &info);
+        ls_module_parameter_at(net, k, &info);
         if (!info.trainable)
             continue;
         const bool in_front = strcmp(info.name, "0.bias") == 0 || strcmp(info.name, "block.conv.bias") == 0;
@@ -559,8 +559,8 @@ static void the_gradient_is_the_losses_slope(void **state)
         float *moved = calloc((size_t)info.numbers, sizeof *moved);
         ls_backward(test_losses(net, &batch));
         assert_int_equal(test_read_gradient(net, info.name, g, info.numbers), LS_OK);
-        ls_clear_grad(ls_param(net, info.name, ls_host()));
-        ls_read_parameter(net, info.name, w, info.numbers);
+        ls_clear_grad(ls_module_param(net, info.name, ls_host()));
+        ls_module_read_parameter(net, info.name, w, info.numbers);
         double square = 0, loss[2];
         for (int64_t i = 0; i < info.numbers; i++)
             square += (double)g[i] * g[i];
@@ -568,10 +568,10 @@ static void the_gradient_is_the_losses_slope(void **state)
         for (int side = 0; side < 2; side++) { /* along the gradient itself, so that sign and factor both show */
             for (int64_t i = 0; i < info.numbers; i++)
                 moved[i] = w[i] + (float)((side ? -step : step) * g[i]);
-            ls_write_parameter(net, info.name, moved, info.numbers);
+            ls_module_write_parameter(net, info.name, moved, info.numbers);
             loss[side] = ls_item(ls_sum(test_losses(net, &batch)));
         }
-        ls_write_parameter(net, info.name, w, info.numbers);
+        ls_module_write_parameter(net, info.name, w, info.numbers);
         double slope = (loss[0] - loss[1]) / (2 * step);
         if (in_front ? square != 0 : !(square > 1e-6 && fabs(slope - square) <= 0.01 * square))
             fail_msg("%s: slope %.6g, gradient's square %.6g", info.name, slope, square);

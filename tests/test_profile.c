@@ -39,7 +39,7 @@ static setup open_setup(const char *devices, const ls_allocator *allocator)
                                        ls_nn_fn(t.s, ls_relu), ls_nn_conv2d(t.s, CHANNELS, 3, &(ls_conv){.padding = 1}),
                                        ls_nn_avg_pool2d(t.s, &(ls_pool){.kernel = 2}), ls_nn_fn(t.s, ls_flatten),
                                        ls_nn_linear(t.s, CLASSES)));
-    ls_initialize(t.net, ls_parse_devices(t.s, devices), &(ls_init){.kind = LS_HE, .like = t.data});
+    ls_module_initialize(t.net, ls_parse_devices(t.s, devices), &(ls_init){.kind = LS_HE, .like = t.data});
     t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     return t;
 }
@@ -48,7 +48,7 @@ static void take_steps(setup *t, int steps)
 {
     ls_batch batch;
     while (steps > 0 && !ls_failed(t->s))
-        if (ls_next(t->data, &batch)) {
+        if (ls_data_next(t->data, &batch)) {
             test_step(t->net, t->trainer, &batch);
             steps--;
         }
@@ -58,7 +58,7 @@ static void take_steps(setup *t, int steps)
 static void take_epoch(setup *t)
 {
     ls_batch batch;
-    while (ls_next(t->data, &batch))
+    while (ls_data_next(t->data, &batch))
         test_step(t->net, t->trainer, &batch);
 }
 
@@ -244,7 +244,7 @@ static void spans_nest_and_fill_the_steps(void **state)
         take_steps(&t, 1);
         ls_profile *profile = ls_profile_start(t.trainer, 10000);
         take_steps(&t, STEPS);
-        ls_evaluate(t.net, t.data, &metrics);
+        ls_module_evaluate(t.net, t.data, &metrics);
         take_steps(&t, 1);
         assert_int_equal(ls_profile_spans(profile), 0);
         assert_int_equal(ls_profile_stop(profile), LS_OK);
@@ -337,16 +337,16 @@ static void plans_are_told_apart(void **state)
     static blocks all = {.lock = PTHREAD_MUTEX_INITIALIZER};
     setup t = open_setup("cpu:0", &(ls_allocator){allocate_again, release_to, &all});
     ls_module *net = ls_sequential(t.s, LS_LIST(ls_nn_fn(t.s, ls_flatten), ls_nn_linear(t.s, CLASSES)));
-    ls_initialize(net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.kind = LS_HE, .like = t.data});
+    ls_module_initialize(net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.kind = LS_HE, .like = t.data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
     ls_profile *profile = ls_profile_start(trainer, 100000);
     ls_batch batch;
     for (int i = 0; i < PLANS && !ls_failed(t.s);) {
-        if (!ls_next(t.data, &batch))
+        if (!ls_data_next(t.data, &batch))
             continue;
         ls_tensor *losses = ls_scale(test_losses(net, &batch), 1 + i++ / 1024.0);
         ls_backward(i % 2 ? losses : ls_scale(losses, 0.5));
-        ls_step(trainer);
+        ls_trainer_step(trainer);
     }
     assert_int_equal(ls_profile_stop(profile), LS_OK);
     assert_string_equal(ls_message(t.s), "");
@@ -399,21 +399,21 @@ static void devices_tell_their_times(void **state)
     (void)state;
     setup t = open_setup("cpu:0-1", NULL);
     ls_device_times before, after;
-    assert_int_equal(ls_device_times_at(t.trainer, 1, &before), LS_OK);
+    assert_int_equal(ls_trainer_device_times(t.trainer, 1, &before), LS_OK);
     assert_int_equal(before.device.index, 1);
     assert_true(before.shards == 0 && before.computing == 0);
     take_steps(&t, 4);
     int64_t shards = 0;
     for (int i = 0; i < 2; i++) {
         ls_wait(t.s);
-        assert_int_equal(ls_device_times_at(t.trainer, i, &after), LS_OK);
+        assert_int_equal(ls_trainer_device_times(t.trainer, i, &after), LS_OK);
         shards += after.shards;
         assert_true(after.computing + after.reducing + after.waiting > 0 && after.idle > 0);
     }
     assert_int_equal(shards, 4 * SHARDS);
-    assert_int_equal(ls_device_times_at(t.trainer, 2, &after), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_device_times(t.trainer, 2, &after), LS_BAD_ARGUMENT);
     assert_int_equal(ls_close(t.s), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_device_times_at(NULL, 0, &after), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_device_times(NULL, 0, &after), LS_BAD_ARGUMENT);
 }
 
 static void train_in_turns(bool measured, char digits[65])
@@ -429,7 +429,7 @@ static void train_in_turns(bool measured, char digits[65])
         ls_leave(t.s, scope);
         take_epoch(&t);
     }
-    ls_fingerprint(t.net, digits);
+    ls_module_fingerprint(t.net, digits);
     assert_string_equal(ls_message(t.s), "");
     assert_int_equal(ls_close(t.s), LS_OK);
 }

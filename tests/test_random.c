@@ -170,7 +170,7 @@ static void permutations_are_fair(void **state)
 
 static ls_tensor *product(ls_module *self, ls_tensor *x)
 {
-    return ls_matmul(x, ls_parameter(self, "weight", LS_SHAPE(11, 6)));
+    return ls_matmul(x, ls_module_parameter(self, "weight", LS_SHAPE(11, 6)));
 }
 
 /* What a network starts with: its own products too, whose weights lie the other way. */
@@ -196,7 +196,7 @@ static ls_module *start_network(ls_session *s, const ls_init *how)
     init.like = ls_data_from_memory(s, image, label, 1, 2, 4, 4, 2, NULL);
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 7, 3, NULL), ls_nn_batch_norm(s), ls_nn_fn(s, ls_flatten),
                                               ls_nn_linear(s, 11), ls_block(s, product, NULL)));
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &init);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &init);
     return net;
 }
 
@@ -218,11 +218,11 @@ static void first_weights_are_as_said(void **state)
         ls_session *s = ls_open(&(ls_options){.seed = k});
         ls_module *net = start_network(s, &kinds[k]);
         assert_string_equal(ls_message(s), "");
-        assert_int_equal(ls_parameter_count(net), STARTS);
+        assert_int_equal(ls_module_parameter_count(net), STARTS);
         for (const struct start *p = starts; p < starts + STARTS; p++) {
             float values[11 * 28];
             const ls_random_stream stream = {k, LS_FOR_WEIGHTS, ls_hash_name(p->name), 0};
-            assert_int_equal(ls_read_parameter(net, p->name, values, p->numbers), LS_OK);
+            assert_int_equal(ls_module_read_parameter(net, p->name, values, p->numbers), LS_OK);
             for (int i = 0; i < p->numbers; i++) {
                 double wanted = p->in ? drawn(&kinds[k], p, &stream, (uint64_t)i) : p->fill;
                 if (fabs(values[i] - wanted) > 1e-7 * fabs(wanted))
@@ -250,12 +250,12 @@ static void dropout_keeps_the_mean(void **state)
         ls_module *nets[] = {ls_sequential(s, LS_LIST(first, ls_nn_fn(s, ls_relu))),
                              ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_relu), second))};
         for (int i = 0; i < 2; i++) {
-            ls_initialize(nets[i], ls_parse_devices(s, "cpu:0-1"), NULL);
-            ls_read(ls_infer(nets[i], X), kept + i * ALL, ALL);
+            ls_module_initialize(nets[i], ls_parse_devices(s, "cpu:0-1"), NULL);
+            ls_read(ls_module_infer(nets[i], X), kept + i * ALL, ALL);
             assert_string_equal(ls_message(s), "");
             for (int j = 0; j < ALL; j++)
                 assert_true(kept[i * ALL + j] == 1);
-            assert_int_equal(ls_read(ls_train(nets[i], X), kept + i * ALL, ALL), LS_OK);
+            assert_int_equal(ls_read(ls_module_forward(nets[i], X), kept + i * ALL, ALL), LS_OK);
         }
         int dropped = 0, as_before = 0, as_below = 0;
         for (int j = 0; j < ALL; j++) {

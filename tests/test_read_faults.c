@@ -88,7 +88,7 @@ static ls_status load_data(const ls_allocator *allocator)
 {
     char about[64];
     ls_session *s = ls_open(&(ls_options){.allocator = allocator});
-    ls_data *data = ls_fashion_mnist(s, LS_TEST, &(ls_loader){.directory = test_folder});
+    ls_data *data = ls_data_fashion_mnist(s, LS_TEST, &(ls_loader){.directory = test_folder});
     if (data && ls_data_describe(data, about) == LS_OK)
         strcpy(loaded, about);
     return ls_close(s);
@@ -97,10 +97,10 @@ static ls_status load_data(const ls_allocator *allocator)
 static ls_module *small_net(ls_session *s)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_conv2d(s, 4, 3, NULL));
-    ls_append(net, NULL, ls_nn_batch_norm(s));
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, 3));
+    ls_module_append(net, NULL, ls_nn_conv2d(s, 4, 3, NULL));
+    ls_module_append(net, NULL, ls_nn_batch_norm(s));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(s, 3));
     return net;
 }
 
@@ -109,17 +109,17 @@ static void with_net(ls_session *s, ls_status (*use)(ls_module *net, const char 
     static const uint8_t image[36], label[1];
     ls_data *data = ls_data_from_memory(s, image, label, 1, 1, 6, 6, 3, NULL);
     ls_module *net = small_net(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     use(net, test_path("w"));
     char digits[65];
-    if (ls_fingerprint(net, digits) == LS_OK)
+    if (ls_module_fingerprint(net, digits) == LS_OK)
         strcpy(loaded, digits);
 }
 
 static ls_status load_weights(const ls_allocator *allocator)
 {
     ls_session *s = ls_open(&(ls_options){.allocator = allocator});
-    with_net(s, ls_load);
+    with_net(s, ls_module_load);
     return ls_close(s);
 }
 
@@ -130,7 +130,7 @@ static ls_status load_checkpoint(const ls_allocator *allocator)
     run r = {.s = NULL};
     begin(&r, &h);
     if (r.s && !ls_failed(r.s) && load(&r) && r.steps == 6)
-        ls_fingerprint(r.net, loaded);
+        ls_module_fingerprint(r.net, loaded);
     else if (r.s && !ls_failed(r.s)) /* passed over, which is told */
         ls_fail(r.s, LS_BAD_FILE, "%s", r.told);
     return r.s ? ls_close(r.s) : LS_OUT_OF_MEMORY;
@@ -143,7 +143,7 @@ static void write_all(void)
 {
     write_data();
     ls_session *s = ls_open(NULL);
-    with_net(s, ls_save);
+    with_net(s, ls_module_save);
     assert_int_equal(ls_close(s), LS_OK);
     save_at(&usual, 6, 0);
 }
@@ -195,14 +195,14 @@ static void weights_that_do_not_fit(void **state)
         ls_session *s = ls_open(NULL);
         ls_data *data = ls_data_from_memory(s, image, label, 1, 1, 6, 6, 3, NULL);
         ls_module *net = small_net(s);
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+        ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
         char before[65], after[65];
-        ls_fingerprint(net, before);
-        assert_int_equal(ls_load(net, test_path("w")), good ? LS_OK : LS_BAD_FILE);
+        ls_module_fingerprint(net, before);
+        assert_int_equal(ls_module_load(net, test_path("w")), good ? LS_OK : LS_BAD_FILE);
         if (!strstr(ls_message(s), cases[i][1]))
             fail_msg("%s: %s", cases[i][0], ls_message(s));
         ls_catch(s, LS_BAD_FILE);
-        assert_int_equal(ls_fingerprint(net, after), LS_OK);
+        assert_int_equal(ls_module_fingerprint(net, after), LS_OK);
         assert_int_equal(strcmp(before, after) == 0, !good);
         assert_int_equal(ls_close(s), LS_OK);
     }
@@ -220,18 +220,18 @@ static void classes_of_a_file(void **state)
         ls_session *s = ls_open(NULL);
         ls_data *data = ls_data_from_memory(s, image, label, 1, 1, SIDE, SIDE, 1, NULL);
         ls_module *net = ls_model_for(s, models[k], 23);
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
-        assert_int_equal(ls_save(net, test_path("classes")), LS_OK);
+        ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+        assert_int_equal(ls_module_save(net, test_path("classes")), LS_OK);
         ls_module *again = ls_model_for_file(s, models[k], test_path("classes")),
                   *other = ls_model_for_file(s, models[1 - k], test_path("classes"));
-        ls_initialize(again, ls_parse_devices(s, "cpu:0"), NULL);
-        ls_initialize(other, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_module_initialize(again, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_module_initialize(other, ls_parse_devices(s, "cpu:0"), NULL);
         char digits[2][65];
-        assert_int_equal(ls_load(again, test_path("classes")), LS_OK);
-        assert_int_equal(ls_fingerprint(net, digits[0]), LS_OK);
-        assert_int_equal(ls_fingerprint(again, digits[1]), LS_OK);
+        assert_int_equal(ls_module_load(again, test_path("classes")), LS_OK);
+        assert_int_equal(ls_module_fingerprint(net, digits[0]), LS_OK);
+        assert_int_equal(ls_module_fingerprint(again, digits[1]), LS_OK);
         assert_string_equal(digits[0], digits[1]);
-        assert_int_equal(ls_load(other, test_path("classes")), LS_BAD_FILE);
+        assert_int_equal(ls_module_load(other, test_path("classes")), LS_BAD_FILE);
         assert_true(ls_catch(s, LS_BAD_FILE));
         assert_null(ls_model_for_file(s, models[k], test_path("nowhere")));
         assert_true(ls_catch(s, LS_IO));

@@ -68,13 +68,13 @@ static float start_of(const ls_parameter_info *info, int64_t i)
 
 static void set_start(ls_module *net)
 {
-    for (int k = 0; k < ls_parameter_count(net); k++) {
+    for (int k = 0; k < ls_module_parameter_count(net); k++) {
         ls_parameter_info info;
-        assert_int_equal(ls_parameter_at(net, k, &info), LS_OK);
+        assert_int_equal(ls_module_parameter_at(net, k, &info), LS_OK);
         float *values = calloc((size_t)info.numbers, sizeof *values);
         for (int64_t i = 0; i < info.numbers; i++)
             values[i] = start_of(&info, i);
-        assert_int_equal(ls_write_parameter(net, info.name, values, info.numbers), LS_OK);
+        assert_int_equal(ls_module_write_parameter(net, info.name, values, info.numbers), LS_OK);
         free(values);
     }
 }
@@ -149,7 +149,7 @@ static int check_losses(ls_trainer *trainer, json_t *figures, double *worst)
     qsort(median, n, sizeof *median, compare_doubles);
     for (size_t k = 0; k < n; k++) {
         ls_report report;
-        assert_true(ls_next_report(trainer, &report));
+        assert_true(ls_trainer_next_report(trainer, &report));
         double loss = json_number_value(json_array_get(losses, k)), off = fabs(report.loss - loss);
         double yardstick = fmax(json_number_value(json_array_get(yardsticks, k)), median[n / 2]);
         double allowed = lenience * fmax(8 * yardstick, 4e-6 * loss);
@@ -172,9 +172,9 @@ static void run_case(const char *file, ls_algorithm conv)
     assert_non_null(figures);
     ls_session *session = ls_open(&(ls_options){.shard = (int)number_at(figures, "shard"), .conv = conv});
     ls_loader loader = {.batch = (int)number_at(figures, "batch")};
-    ls_data *data = ls_fashion_mnist(session, LS_TRAIN, &loader);
+    ls_data *data = ls_data_fashion_mnist(session, LS_TRAIN, &loader);
     ls_module *net = ls_model(session, json_string_value(json_object_get(figures, "model")));
-    ls_initialize(net, ls_all_devices(session), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_all_devices(session), &(ls_init){.like = data});
     set_start(net);
     ls_optim optim = {.lr = number_at(figures, "lr"),
                       .momentum = number_at(figures, "momentum"),
@@ -185,19 +185,19 @@ static void run_case(const char *file, ls_algorithm conv)
     int misses = 0, steps = (int)number_at(figures, "steps");
     for (int k = 0; k < steps; k++) {
         ls_batch batch;
-        assert_true(ls_next(data, &batch));
+        assert_true(ls_data_next(data, &batch));
         if (k == 0) {
             ls_backward(test_losses(net, &batch));
             misses += compare(net, json_object_get(figures, "gradient_step0"), test_read_gradient, "gradient", &worst);
             ls_parameter_info any;
-            ls_parameter_at(net, 0, &any);
-            ls_clear_grad(ls_param(net, any.name, ls_host()));
+            ls_module_parameter_at(net, 0, &any);
+            ls_clear_grad(ls_module_param(net, any.name, ls_host()));
         }
         assert_int_equal(test_step(net, trainer, &batch), LS_OK);
     }
     assert_int_equal(ls_wait(session), LS_OK);
     misses += check_losses(trainer, figures, &worst);
-    misses += compare(net, json_object_get(figures, "weights_final"), ls_read_parameter, "weight", &worst);
+    misses += compare(net, json_object_get(figures, "weights_final"), ls_module_read_parameter, "weight", &worst);
     print_message("%s%s: %d misses, the worst at %.2f of what is allowed\n", file,
                   conv == LS_CONV_DIRECT ? "" : " (winograd)", misses, worst);
     assert_string_equal(ls_message(session), "");

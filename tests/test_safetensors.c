@@ -119,7 +119,7 @@ static void numbers_of_shapes(void **state)
 static ls_module *unseen(ls_session *s, const char *model)
 {
     ls_module *net = ls_model(s, model);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER}), LS_OK);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER}), LS_OK);
     return net;
 }
 
@@ -128,24 +128,24 @@ static void images_told_by_a_file(void **state)
     (void)state;
     ls_session *s = ls_open(&(ls_options){.seed = 3});
     ls_module *saved = unseen(s, "lenet"), *loaded = unseen(s, "lenet"), *other = unseen(s, "resnet18");
-    ls_infer(saved, ls_zeros(s, LS_SHAPE(1, 3, 28, 28)));
-    assert_int_equal(ls_check_save(saved, test_path("w")), LS_OK); /* leaves nothing */
+    ls_module_infer(saved, ls_zeros(s, LS_SHAPE(1, 3, 28, 28)));
+    assert_int_equal(ls_module_check_save(saved, test_path("w")), LS_OK); /* leaves nothing */
     assert_int_equal(test_files_in_folder(), 0);
-    assert_int_equal(ls_check_save(saved, test_path("none/w")), LS_IO);
+    assert_int_equal(ls_module_check_save(saved, test_path("none/w")), LS_IO);
     assert_non_null(strstr(ls_message(s), "none/w: cannot be written: No such file or directory"));
     assert_true(ls_catch(s, LS_IO));
-    assert_int_equal(ls_check_save(saved, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_check_save(saved, NULL), LS_BAD_ARGUMENT);
     assert_true(ls_catch(s, LS_BAD_ARGUMENT));
-    assert_int_equal(ls_save(saved, test_path("w")), LS_OK);
-    assert_int_equal(ls_load(loaded, test_path("w")), LS_OK);
-    assert_int_equal(ls_checksum(loaded), ls_checksum(saved));
-    assert_non_null(ls_infer(loaded, ls_zeros(s, LS_SHAPE(2, 3, 28, 28))));
-    ls_infer(loaded, ls_zeros(s, LS_SHAPE(2, 1, 28, 28)));
+    assert_int_equal(ls_module_save(saved, test_path("w")), LS_OK);
+    assert_int_equal(ls_module_load(loaded, test_path("w")), LS_OK);
+    assert_int_equal(ls_module_checksum(loaded), ls_module_checksum(saved));
+    assert_non_null(ls_module_infer(loaded, ls_zeros(s, LS_SHAPE(2, 3, 28, 28))));
+    ls_module_infer(loaded, ls_zeros(s, LS_SHAPE(2, 1, 28, 28)));
     assert_true(ls_catch(s, LS_BAD_SHAPE));
     /* Another network's file leaves nothing behind: images of any shape may come. */
-    assert_int_equal(ls_load(other, test_path("w")), LS_BAD_FILE);
+    assert_int_equal(ls_module_load(other, test_path("w")), LS_BAD_FILE);
     assert_true(ls_catch(s, LS_BAD_FILE));
-    assert_int_equal(ls_parameter_count(other), 0);
+    assert_int_equal(ls_module_parameter_count(other), 0);
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
     static const char *const wrong[] = {
         "28", "1x28", "0x28x28", "1x28x", "x1x28x28", "1x28x28x1", "-1x28x28", "1x28x28 ", "1x28x99999999999999999999"};
@@ -154,15 +154,15 @@ static void images_told_by_a_file(void **state)
         const char *const metadata[][2] = {{"images", wrong[i]}};
         assert_int_equal(ls_safetensors_save(test_context(), test_path("w"), &one, 1, metadata, 1), LS_OK);
         bool flat = strcmp(wrong[i], "28") == 0; /* features, which are no images of ResNet's */
-        assert_int_equal(ls_load(other, test_path("w")), flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN);
+        assert_int_equal(ls_module_load(other, test_path("w")), flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN);
         assert_true(ls_catch(s, flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN));
     }
     /* 7 GB of weights, of which the file has none: no memory is asked for. */
     const char *const vast[][2] = {{"images", "3000000x1x1"}};
     assert_int_equal(ls_safetensors_save(test_context(), test_path("w"), &one, 1, vast, 1), LS_OK);
-    assert_int_equal(ls_load(other, test_path("w")), LS_BAD_FILE);
+    assert_int_equal(ls_module_load(other, test_path("w")), LS_BAD_FILE);
     assert_true(ls_catch(s, LS_BAD_FILE));
-    assert_non_null(ls_infer(other, ls_zeros(s, LS_SHAPE(2, 1, 32, 32))));
+    assert_non_null(ls_module_infer(other, ls_zeros(s, LS_SHAPE(2, 1, 32, 32))));
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -197,32 +197,32 @@ static void names_with_a_prefix(void **state)
     static const char *const prefixes[] = {"module.", "_orig_mod.", "module._orig_mod."};
     ls_session *s = ls_open(&(ls_options){.seed = 3});
     ls_module *saved = unseen(s, "lenet");
-    ls_infer(saved, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
-    assert_int_equal(ls_save(saved, test_path("w")), LS_OK);
+    ls_module_infer(saved, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
+    assert_int_equal(ls_module_save(saved, test_path("w")), LS_OK);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         char expected[64];
         save_prefixed(prefixes[i], NULL);
         ls_module *net = ls_model_for_file(s, "lenet", test_path("prefixed"));
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
-        ls_infer(net, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
-        assert_int_equal(ls_load(net, test_path("prefixed")), LS_BAD_FILE);
-        snprintf(expected, sizeof expected, "all names begin with '%s'; ls_load_prefixed", prefixes[i]);
+        ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
+        assert_int_equal(ls_module_load(net, test_path("prefixed")), LS_BAD_FILE);
+        snprintf(expected, sizeof expected, "all names begin with '%s'; ls_module_load_prefixed", prefixes[i]);
         assert_non_null(strstr(ls_message(s), expected));
         assert_true(ls_catch(s, LS_BAD_FILE));
-        assert_int_equal(ls_load_prefixed(net, test_path("prefixed"), prefixes[i]), LS_OK);
-        assert_int_equal(ls_checksum(net), ls_checksum(saved));
-        assert_int_equal(ls_load_prefixed(net, test_path("prefixed"), "model."), LS_BAD_FILE);
+        assert_int_equal(ls_module_load_prefixed(net, test_path("prefixed"), prefixes[i]), LS_OK);
+        assert_int_equal(ls_module_checksum(net), ls_module_checksum(saved));
+        assert_int_equal(ls_module_load_prefixed(net, test_path("prefixed"), "model."), LS_BAD_FILE);
         assert_true(ls_catch(s, LS_BAD_FILE));
     }
     save_prefixed("module.", "b4"); /* not all of them */
-    assert_int_equal(ls_load(saved, test_path("prefixed")), LS_BAD_FILE);
+    assert_int_equal(ls_module_load(saved, test_path("prefixed")), LS_BAD_FILE);
     assert_non_null(strstr(ls_message(s), "parameter W1 is missing"));
     assert_true(ls_catch(s, LS_BAD_FILE));
-    assert_int_equal(ls_load_prefixed(saved, test_path("prefixed"), "module."), LS_BAD_FILE);
+    assert_int_equal(ls_module_load_prefixed(saved, test_path("prefixed"), "module."), LS_BAD_FILE);
     assert_non_null(strstr(ls_message(s), "'b4' does not begin with"));
     assert_true(ls_catch(s, LS_BAD_FILE));
     save_prefixed("a.", NULL);
-    assert_int_equal(ls_load_prefixed(saved, test_path("prefixed"), "a.W1"), LS_BAD_FILE);
+    assert_int_equal(ls_module_load_prefixed(saved, test_path("prefixed"), "a.W1"), LS_BAD_FILE);
     assert_int_equal(ls_close(s), LS_BAD_FILE);
 }
 

@@ -21,9 +21,9 @@ static ls_data *some_data(ls_session *s)
 static ls_module *some_net(ls_session *s)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, NULL, ls_nn_conv2d(s, 2, 3, NULL));
-    ls_append(net, NULL, ls_nn_fn(s, ls_flatten));
-    ls_append(net, NULL, ls_nn_linear(s, 3));
+    ls_module_append(net, NULL, ls_nn_conv2d(s, 2, 3, NULL));
+    ls_module_append(net, NULL, ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, NULL, ls_nn_linear(s, 3));
     return net;
 }
 
@@ -47,7 +47,7 @@ static void the_first_error_sticks(void **state)
     assert_null(ls_model(s, "alexnet"));
     assert_null(ls_lenet(s));
     assert_int_equal(ls_parse_devices(s, "cpu:0").n, 0);
-    assert_int_equal(ls_append(NULL, NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_append(NULL, NULL, NULL), LS_BAD_ARGUMENT);
     assert_failed(s, LS_BAD_ARGUMENT, "model \"alexnet\" is not known");
 }
 
@@ -56,7 +56,7 @@ static void appended(ls_status (*wrongly)(ls_module *net, ls_session *s), const 
 {
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
-    ls_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_linear(s, 3))));
+    ls_module_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_linear(s, 3))));
     assert_int_equal(ls_status_of(s), LS_OK);
     assert_int_equal(wrongly(net, s), LS_BAD_ARGUMENT);
     assert_failed(s, LS_BAD_ARGUMENT, words);
@@ -65,12 +65,12 @@ static void appended(ls_status (*wrongly)(ls_module *net, ls_session *s), const 
 static ls_status twice(ls_module *net, ls_session *s)
 {
     (void)s;
-    return ls_append(net, "again", ls_child(net, "2"));
+    return ls_module_append(net, "again", ls_module_child(net, "2"));
 }
 
 static ls_status under_two_parents(ls_module *net, ls_session *s)
 {
-    return ls_append(ls_sequential(s, NULL), "other", ls_child(ls_child(net, "fc"), "0"));
+    return ls_module_append(ls_sequential(s, NULL), "other", ls_module_child(ls_module_child(net, "fc"), "0"));
 }
 
 static ls_status twice_in_a_list(ls_module *net, ls_session *s)
@@ -84,53 +84,53 @@ static ls_status twice_in_a_list(ls_module *net, ls_session *s)
 static ls_status in_itself(ls_module *net, ls_session *s)
 {
     (void)s;
-    return ls_append(net, "self", net);
+    return ls_module_append(net, "self", net);
 }
 
 static ls_status in_a_circle(ls_module *net, ls_session *s)
 {
     (void)s;
-    return ls_append(ls_child(net, "fc"), "round", net);
+    return ls_module_append(ls_module_child(net, "fc"), "round", net);
 }
 
 static ls_status to_a_layer(ls_module *net, ls_session *s)
 {
-    return ls_append(ls_child(net, "2"), "drop", ls_nn_dropout(s, 0.5));
+    return ls_module_append(ls_module_child(net, "2"), "drop", ls_nn_dropout(s, 0.5));
 }
 
 static ls_status to_lenet(ls_module *net, ls_session *s)
 {
     (void)net;
-    return ls_append(ls_lenet(s), "drop", ls_nn_dropout(s, 0.5));
+    return ls_module_append(ls_lenet(s), "drop", ls_nn_dropout(s, 0.5));
 }
 
 static ls_status after_like(ls_module *net, ls_session *s)
 {
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
     assert_int_equal(ls_status_of(s), LS_OK);
-    return ls_append(ls_child(net, "fc"), NULL, ls_nn_linear(s, 3));
+    return ls_module_append(ls_module_child(net, "fc"), NULL, ls_nn_linear(s, 3));
 }
 
 static ls_status after_a_call(ls_module *net, ls_session *s)
 {
     ls_batch batch;
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
-    ls_append(net, "in time", ls_nn_linear(s, 3));
-    assert_true(ls_next(some_data(s), &batch));
-    ls_infer(net, batch.X);
-    assert_int_equal(ls_parameter_count(net), 8);
-    return ls_append(net, "late", ls_nn_linear(s, 3));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_append(net, "in time", ls_nn_linear(s, 3));
+    assert_true(ls_data_next(some_data(s), &batch));
+    ls_module_infer(net, batch.X);
+    assert_int_equal(ls_module_parameter_count(net), 8);
+    return ls_module_append(net, "late", ls_nn_linear(s, 3));
 }
 
 static ls_status with_values(ls_module *net, ls_session *s)
 {
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
-    return ls_append(ls_sequential(s, NULL), "net", net);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    return ls_module_append(ls_sequential(s, NULL), "net", net);
 }
 
 static ls_status a_part_alone(ls_module *net, ls_session *s)
 {
-    return ls_initialize(ls_child(ls_child(net, "fc"), "0"), ls_parse_devices(s, "cpu:0"), NULL);
+    return ls_module_initialize(ls_module_child(ls_module_child(net, "fc"), "0"), ls_parse_devices(s, "cpu:0"), NULL);
 }
 
 static void a_module_has_one_place_in_time(void **state)
@@ -251,8 +251,8 @@ static void images_may_be_too_small(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_session *s = ls_open(NULL);
         ls_module *net = ls_model(s, rows[i].model);
-        ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
-        ls_infer(net, ls_zeros(s, LS_SHAPE(1, 1, rows[i].height, rows[i].width)));
+        ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+        ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 1, rows[i].height, rows[i].width)));
         if (rows[i].words)
             assert_failed(s, LS_BAD_SHAPE, rows[i].words);
         else
@@ -272,27 +272,28 @@ static void networks_need_values(void **state)
     s = ls_open(NULL);
     data = some_data(s);
     net = some_net(s);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.force = true, .like = data}),
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.force = true, .like = data}),
                      LS_OK);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}),
+                     LS_BAD_ARGUMENT);
     assert_failed(s, LS_BAD_ARGUMENT, "has values already");
 }
 
 static ls_tensor *misfit(ls_module *self, ls_tensor *x)
 {
-    return ls_matmul(ls_flatten(x), ls_parameter(self, "W", LS_SHAPE(7, 3)));
+    return ls_matmul(ls_flatten(x), ls_module_parameter(self, "W", LS_SHAPE(7, 3)));
 }
 
 static ls_tensor *shared_weight(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *w = ls_parameter(self, "W", LS_SHAPE(16, 16));
+    ls_tensor *w = ls_module_parameter(self, "W", LS_SHAPE(16, 16));
     return ls_matmul(ls_matmul(ls_flatten(x), w), w);
 }
 
 static ls_tensor *too_many_numbers(ls_module *self, ls_tensor *x)
 {
-    return ls_matmul(ls_flatten(x), ls_parameter(self, "W", LS_SHAPE(1 << 24, 256)));
+    return ls_matmul(ls_flatten(x), ls_module_parameter(self, "W", LS_SHAPE(1 << 24, 256)));
 }
 
 static ls_tensor *nothing(ls_module *self, ls_tensor *x)
@@ -314,15 +315,15 @@ static void graphs_are_checked(void **state)
                {nothing, LS_BAD_SHAPE, "must return what it made of its input"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
-        ls_initialize(ls_block(s, bad[i].forward, NULL), ls_parse_devices(s, "cpu:0"),
-                      &(ls_init){.like = some_data(s)});
+        ls_module_initialize(ls_block(s, bad[i].forward, NULL), ls_parse_devices(s, "cpu:0"),
+                             &(ls_init){.like = some_data(s)});
         assert_failed(s, bad[i].status, bad[i].words);
     }
     ls_session *s = ls_open(NULL);
     ls_data *data = some_data(s);
     ls_module *net = ls_block(s, shared_weight, NULL);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
-    ls_check_batches(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}), data);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
+    ls_trainer_check_batches(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}), data);
     assert_failed(s, LS_UNSUPPORTED, "parameter W is used by two operations");
 }
 
@@ -330,7 +331,7 @@ static void assert_refused(ls_optimizer kind, const ls_optim *optim, const char 
 {
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = some_data(s)});
     assert_null(ls_trainer_new(net, kind, optim));
     assert_failed(s, LS_BAD_ARGUMENT, words);
 }
@@ -366,10 +367,10 @@ static void trainers_are_checked(void **state)
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
     ls_data *data = some_data(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    assert_int_equal(ls_step(trainer), LS_STALE);
-    assert_failed(s, LS_STALE, "ls_step: there is no fresh gradient");
+    assert_int_equal(ls_trainer_step(trainer), LS_STALE);
+    assert_failed(s, LS_STALE, "ls_trainer_step: there is no fresh gradient");
 }
 
 static void a_trainer_does_not_outlive_its_values(void **state)
@@ -378,12 +379,13 @@ static void a_trainer_does_not_outlive_its_values(void **state)
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
     ls_data *data = some_data(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_batch batch;
-    assert_true(ls_next(data, &batch));
+    assert_true(ls_data_next(data, &batch));
     assert_int_equal(test_step(net, trainer, &batch), LS_OK);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.force = true, .like = data}), LS_OK);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.force = true, .like = data}),
+                     LS_OK);
     assert_int_equal(test_step(net, trainer, &batch), LS_NOT_INITIALIZED);
     assert_failed(s, LS_NOT_INITIALIZED, "initialized again");
 }
@@ -397,11 +399,11 @@ static void data_from_memory(void **state)
     assert_int_equal(ls_data_batches(data), 3);
     ls_batch batch;
     int rows[4] = {0};
-    for (int i = 0; ls_next(data, &batch); i++)
+    for (int i = 0; ls_data_next(data, &batch); i++)
         rows[i] = (int)ls_rows(batch.X);
     assert_int_equal(rows[0], 3);
     assert_int_equal(rows[2], 2);
-    assert_true(ls_next(data, &batch));
+    assert_true(ls_data_next(data, &batch));
     assert_int_equal(batch.epoch, 1);
     assert_null(ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 2, NULL));
     assert_failed(s, LS_BAD_ARGUMENT, "label 2 is 2, there are 2 classes");
@@ -414,12 +416,12 @@ static void parameters_by_name(void **state)
     ls_module *net = ls_resnet18(s, 10);
     uint8_t *image = calloc(28 * 28, 1);
     ls_data *data = ls_data_from_memory(s, image, image, 1, 1, 28, 28, 10, NULL);
-    assert_int_equal(ls_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
     int64_t numbers = 0;
     bool found = false;
-    for (int i = 0; i < ls_parameter_count(net); i++) {
+    for (int i = 0; i < ls_module_parameter_count(net); i++) {
         ls_parameter_info info;
-        assert_int_equal(ls_parameter_at(net, i, &info), LS_OK);
+        assert_int_equal(ls_module_parameter_at(net, i, &info), LS_OK);
         numbers += info.trainable ? info.numbers : 0;
         if (strcmp(info.name, "resnet_block2.0.conv3.weight") == 0)
             found = info.rank == 4 && info.shape[0] == 128 && info.shape[1] == 64 && info.shape[2] == 1;
@@ -427,7 +429,7 @@ static void parameters_by_name(void **state)
     assert_int_equal(numbers, 11175818);
     assert_true(found);
     float one[1];
-    assert_int_equal(ls_read_parameter(net, "fc.1.bias", one, 1), LS_BAD_SHAPE);
+    assert_int_equal(ls_module_read_parameter(net, "fc.1.bias", one, 1), LS_BAD_SHAPE);
     free(image);
     assert_failed(s, LS_BAD_SHAPE, "fc.1.bias has 10 numbers, not 1");
 }
@@ -455,20 +457,20 @@ static void null_is_survived(void **state)
     ls_cluster_launched(NULL, NULL, NULL);
     assert_true(ls_failed(NULL));
     assert_null(ls_lenet(NULL));
-    assert_null(ls_fashion_mnist(NULL, LS_TRAIN, NULL));
-    assert_int_equal(ls_initialize(NULL, (ls_devices){.n = 0}, NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_step(NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_save(NULL, NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_check_save(NULL, NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_load(NULL, NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_fingerprint(NULL, NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_evaluate(NULL, NULL, NULL), LS_BAD_ARGUMENT);
+    assert_null(ls_data_fashion_mnist(NULL, LS_TRAIN, NULL));
+    assert_int_equal(ls_module_initialize(NULL, (ls_devices){.n = 0}, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_step(NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_save(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_check_save(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_load(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_fingerprint(NULL, NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_module_evaluate(NULL, NULL, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_wait(NULL), LS_BAD_ARGUMENT);
-    assert_false(ls_next(NULL, NULL));
-    assert_false(ls_next_report(NULL, NULL));
+    assert_false(ls_data_next(NULL, NULL));
+    assert_false(ls_trainer_next_report(NULL, NULL));
     assert_null(ls_relu(NULL));
     assert_null(ls_conv2d(NULL, NULL, NULL, NULL));
-    assert_null(ls_call(NULL, NULL, NULL));
+    assert_null(ls_module_call(NULL, NULL, NULL));
 }
 
 int main(void)

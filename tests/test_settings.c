@@ -40,7 +40,7 @@ static taken take(const plan *p)
                               : ls_sequential(t.s, LS_LIST(ls_nn_fn(t.s, ls_flatten), ls_nn_linear(t.s, CLASSES)));
     ls_init init = p->init;
     init.like = data;
-    ls_initialize(net, ls_parse_devices(t.s, "cpu:0"), &init);
+    ls_module_initialize(net, ls_parse_devices(t.s, "cpu:0"), &init);
     ls_trainer *trainer = ls_trainer_new(net, p->kind, &p->optim);
     assert_string_equal(ls_message(t.s), "");
     t.s->options.dtype = p->dtype;

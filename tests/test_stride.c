@@ -33,16 +33,16 @@ static setup open_setup(const char *model, const ls_options *options)
     setup t = {.s = ls_open(options)};
     t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = BATCH});
     t.net = ls_model(t.s, model);
-    ls_initialize(t.net, ls_parse_devices(t.s, "cpu:0-1"), &(ls_init){.like = t.data});
+    ls_module_initialize(t.net, ls_parse_devices(t.s, "cpu:0-1"), &(ls_init){.like = t.data});
     t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.01, .momentum = 0.9});
-    assert_int_equal(ls_check_batches(t.trainer, t.data), LS_OK);
+    assert_int_equal(ls_trainer_check_batches(t.trainer, t.data), LS_OK);
     return t;
 }
 
 static void take_epoch(setup *t)
 {
     ls_batch batch;
-    while (ls_next(t->data, &batch)) /* batches of both sizes, as many in flight as there can be */
+    while (ls_data_next(t->data, &batch)) /* batches of both sizes, as many in flight as there can be */
         test_step(t->net, t->trainer, &batch);
 }
 

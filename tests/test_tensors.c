@@ -95,7 +95,7 @@ static void null_and_failed_sessions_are_inert(void **state)
         assert_null(ls_grad(t));
         assert_null(ls_to(t, ls_cpu(0)));
         assert_null(ls_clone(t, ls_cpu(0)));
-        assert_null(ls_at(t, 0));
+        assert_null(ls_row(t, 0));
         assert_true(ls_named(t, "x") == t);
         assert_true(ls_keep(t) == t);
         assert_int_not_equal(ls_scatter(t, two, parts), LS_OK);
@@ -140,15 +140,15 @@ static void copying(void **state)
     ls_assign(there, ls_to(ls_full(s, 5, LS_SHAPE(2, 3)), ls_cpu(0)));
     assert_same_bits(copy, x);
     assert_same_bits(there, ls_full(s, 5, LS_SHAPE(2, 3)));
-    ls_tensor *row = ls_at(copy, 1);
+    ls_tensor *row = ls_row(copy, 1);
     assert_int_equal(ls_rank(row), 1);
     assert_values(row, (float[]){3, 4, 5});
     ls_assign(row, ls_zeros(s, LS_SHAPE(3))); /* it shares its tensor's numbers */
     assert_values(copy, (float[]){0, 1, 2, 0, 0, 0});
-    assert_true(ls_item(ls_at(ls_at(copy, 0), 2)) == 2);
+    assert_true(ls_item(ls_row(ls_row(copy, 0), 2)) == 2);
     ls_add_to(copy, copy);
     assert_values(copy, (float[]){0, 2, 4, 0, 0, 0});
-    ls_add_to(ls_at(copy, 1), ls_at(copy, 0));
+    ls_add_to(ls_row(copy, 1), ls_row(copy, 0));
     assert_values(copy, (float[]){0, 2, 4, 0, 2, 4});
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -166,10 +166,10 @@ static void copying_refuses(void **state)
         assert_null(ls_gather(&x, 1, wrong_devices[i]));
         assert_caught(s, wrong_status[i], "ls_gather: ");
     }
-    assert_null(ls_at(x, 2));
-    assert_caught(s, LS_BAD_SHAPE, "ls_at: there is no row 2 in a tensor of shape (2, 3)");
-    assert_null(ls_at(x, -1));
-    assert_caught(s, LS_BAD_SHAPE, "ls_at: there is no row -1");
+    assert_null(ls_row(x, 2));
+    assert_caught(s, LS_BAD_SHAPE, "ls_row: there is no row 2 in a tensor of shape (2, 3)");
+    assert_null(ls_row(x, -1));
+    assert_caught(s, LS_BAD_SHAPE, "ls_row: there is no row -1");
     ls_assign(x, ls_zeros(s, LS_SHAPE(3, 2)));
     assert_caught(s, LS_BAD_SHAPE, "ls_assign: x on the host has shape (2, 3), the other tensor (3, 2)");
     ls_assign(x, NULL);
@@ -233,9 +233,9 @@ static void cutting_batches(void **state)
     ls_session *s = ls_open(NULL);
     ls_data *data = some_data(s, 3);
     ls_batch b;
-    assert_true(ls_next(data, &b));
+    assert_true(ls_data_next(data, &b));
     ls_tensor *X[3], *y[3], *whole = ls_clone(b.X, ls_host());
-    assert_true(ls_item(ls_at(ls_at(ls_at(ls_at(b.X, 0), 0), 0), 3)) == 1);
+    assert_true(ls_item(ls_row(ls_row(ls_row(ls_row(b.X, 0), 0), 0), 3)) == 1);
     assert_int_equal(ls_scatter(b.X, test_cpus(3), X), LS_OK);
     assert_int_equal(ls_scatter(b.y, test_cpus(3), y), LS_OK);
     assert_same_bits(ls_gather(X, 3, ls_host()), whole);
@@ -307,7 +307,7 @@ static void changed_operands_are_stale(void **state)
     assert_caught(s, LS_STALE, "x on the host was changed after a computation with it was recorded");
     assert_values(ls_relu(x), (float[]){4, 4, 4});
     before = ls_relu(x);
-    ls_assign(ls_at(x, 0), ls_at(x, 1)); /* through a row as well */
+    ls_assign(ls_row(x, 0), ls_row(x, 1)); /* through a row as well */
     ls_sum(before);
     ls_item(ls_sum(before));
     assert_caught(s, LS_STALE, "x on the host was changed");
@@ -336,9 +336,9 @@ static void scopes(void **state)
         twice = ls_keep(ls_keep(ls_full(s, round, LS_SHAPE(3))));
         ls_full(s, 9, LS_SHAPE(3));
         ls_leave(s, two);
-        assert_true(ls_item(ls_at(kept, 2)) == round);
+        assert_true(ls_item(ls_row(kept, 2)) == round);
         ls_leave(s, one);
-        assert_true(ls_item(ls_at(twice, 1)) == round);
+        assert_true(ls_item(ls_row(twice, 1)) == round);
     }
     assert_same_bits(outer, ls_arange(s, 0, LS_SHAPE(3)));
     int one = ls_enter(s);
@@ -364,7 +364,7 @@ static void data_goes_with_its_scope(void **state)
         int scope = ls_enter(s);
         ls_data *data = some_data(s, 3);
         assert_true(ls_session_of(data) == s);
-        for (ls_batch b; ls_next(data, &b);) { /* left early: the batch goes with the next one, or the scope */
+        for (ls_batch b; ls_data_next(data, &b);) { /* left early: the batch goes with the next one, or the scope */
             ls_scatter(b.X, test_cpus(2), X);
             assert_true(ls_item(ls_sum(ls_relu(X[0]))) >= 0);
             if (round % 2)
@@ -372,7 +372,7 @@ static void data_goes_with_its_scope(void **state)
         }
         if (round % 2) {
             ls_batch b;
-            assert_true(ls_next(data, &b));
+            assert_true(ls_data_next(data, &b));
         }
         ls_leave(s, scope);
         if (round == 1)
@@ -390,14 +390,14 @@ static void batches_are_scopes(void **state)
     ls_data *data = some_data(s, 3), *inner = some_data(s, 4);
     ls_tensor *kept[8];
     int n = 0;
-    for (ls_batch a; ls_next(data, &a);)
-        for (ls_batch b; ls_next(inner, &b);) {
+    for (ls_batch a; ls_data_next(data, &a);)
+        for (ls_batch b; ls_data_next(inner, &b);) {
             assert_int_equal(b.epoch, n / 2);
             kept[n++] = ls_keep(ls_keep(ls_clone(b.y, ls_cpu(1))));
         }
     assert_int_equal(n, 6);
     for (int i = 0; i < n; i++)
-        assert_true(ls_item(ls_at(kept[i], 1)) == classes_of[4 * (i % 2) + 1]);
+        assert_true(ls_item(ls_row(kept[i], 1)) == classes_of[4 * (i % 2) + 1]);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -419,7 +419,7 @@ static void names_go_with_their_tensors(void **state)
         ls_tensor *noise = ls_randn(s, key, 1, LS_SHAPE(2)), *again = ls_uniform(s, key, LS_SHAPE(2));
         ls_tensor *copy = ls_clone(noise, ls_cpu(0));
         snprintf(key, sizeof key, "a part %d", i);
-        ls_named(ls_at(noise, 1), key);
+        ls_named(ls_row(noise, 1), key);
         ls_named(again, "the same");
         assert_null(ls_grad(copy));
         snprintf(key, sizeof key, "ls_grad: noise %d on cpu(0)", i);

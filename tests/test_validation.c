@@ -57,14 +57,14 @@ static void images_are_as_drawn(void **state)
         const int rows = sizes[i][0], n = sizes[i][1];
         bool out[ROWS];
         ls_session *s = ls_open(&(ls_options){.seed = SEED});
-        ls_data *data = make_data(s, rows), *held = ls_hold_out(data, n);
+        ls_data *data = make_data(s, rows), *held = ls_data_hold_out(data, n);
         draw(rows, n, out);
         assert_non_null(held);
         assert_rows(held, out, rows, true);
         assert_rows(data, out, rows, false);
         assert_int_equal(ls_data_batches(data), (rows - n + 7) / 8);
         int seen = 0;
-        for (ls_batch batch; ls_next(data, &batch);)
+        for (ls_batch batch; ls_data_next(data, &batch);)
             seen += (int)ls_rows(batch.X);
         assert_int_equal(seen, rows - n);
         assert_int_equal(ls_close(s), LS_OK);
@@ -76,20 +76,20 @@ static void wrong_calls(void **state)
     (void)state;
     static const int64_t counts[] = {0, -1, ROWS, ROWS + 1, INT64_MAX};
     ls_batch batch;
-    assert_null(ls_hold_out(NULL, 1));
-    assert_int_equal(ls_remember(NULL), LS_BAD_ARGUMENT);
-    assert_int_equal(ls_recall(NULL), LS_BAD_ARGUMENT);
+    assert_null(ls_data_hold_out(NULL, 1));
+    assert_int_equal(ls_trainer_remember(NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_recall(NULL), LS_BAD_ARGUMENT);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         ls_session *s = ls_open(NULL);
-        assert_null(ls_hold_out(make_data(s, 0), counts[i]));
+        assert_null(ls_data_hold_out(make_data(s, 0), counts[i]));
         assert_non_null(strstr(ls_message(s), "of 70 images; needs at least 1, and as many left"));
         assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
     }
     ls_session *s = ls_open(NULL);
     ls_data *data = make_data(s, 0);
-    ls_next(data, &batch);
-    assert_null(ls_hold_out(data, 7));
-    assert_non_null(strstr(ls_message(s), "ls_hold_out: the data are in use"));
+    ls_data_next(data, &batch);
+    assert_null(ls_data_hold_out(data, 7));
+    assert_non_null(strstr(ls_message(s), "ls_data_hold_out: the data are in use"));
     assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
 }
 
@@ -101,7 +101,7 @@ static void without_memory(void **state)
         ls_session *s = ls_open(&(ls_options){.allocator = &allocator});
         ls_data *data = make_data(s, 0);
         test_allocations.fail_at = test_allocations.count + fail_at;
-        ls_data *held = ls_hold_out(data, 7);
+        ls_data *held = ls_data_hold_out(data, 7);
         done = test_allocations.count < test_allocations.fail_at;
         test_allocations.fail_at = 0;
         assert_int_equal(held != NULL, done);
@@ -119,22 +119,22 @@ static void values_come_back(void **state)
     run r;
     begin(&r, &usual);
     train(&r, 3);
-    ls_remember(r.trainer);
-    ls_fingerprint(r.net, then);
+    ls_trainer_remember(r.trainer);
+    ls_module_fingerprint(r.net, then);
     train(&r, 6);
-    ls_fingerprint(r.net, whole);
-    ls_recall(r.trainer);
-    ls_fingerprint(r.net, back);
+    ls_module_fingerprint(r.net, whole);
+    ls_trainer_recall(r.trainer);
+    ls_module_fingerprint(r.net, back);
     assert_string_equal(back, then);
     assert_string_not_equal(whole, then);
     train(&r, 7); /* and it goes on from there */
-    ls_fingerprint(r.net, after);
+    ls_module_fingerprint(r.net, after);
     assert_string_not_equal(after, then);
     assert_ok(&r);
     end(&r);
     begin(&r, &usual);
-    ls_recall(r.trainer);
-    assert_fails(&r, LS_STALE, "ls_recall: nothing was remembered");
+    ls_trainer_recall(r.trainer);
+    assert_fails(&r, LS_STALE, "ls_trainer_recall: nothing was remembered");
 }
 
 /* By each rule, remembered before a checkpoint, between two, or not at all. */
@@ -150,8 +150,8 @@ static void checkpoints_keep_them(void **state)
             for (int k = 1; k <= 8; k++) {
                 train(&r, k);
                 if (k == at) {
-                    ls_remember(r.trainer);
-                    ls_fingerprint(r.net, then);
+                    ls_trainer_remember(r.trainer);
+                    ls_module_fingerprint(r.net, then);
                 }
                 if (k == 4 || k == 6)
                     ls_checkpoint_save(r.kept, NULL);
@@ -160,20 +160,20 @@ static void checkpoints_keep_them(void **state)
             assert_ok(&r);
             end(&r);
             begin(&r, &rules[rule]);
-            ls_remember(r.trainer); /* gives way to what the checkpoint has */
+            ls_trainer_remember(r.trainer); /* gives way to what the checkpoint has */
             assert_true(load(&r));
             assert_int_equal(r.steps, 6);
             train(&r, STEPS);
-            ls_fingerprint(r.net, last);
+            ls_module_fingerprint(r.net, last);
             assert_string_equal(last, reference(&rules[rule]));
             if (at < 6) {
-                assert_int_equal(ls_recall(r.trainer), LS_OK);
-                ls_fingerprint(r.net, back);
+                assert_int_equal(ls_trainer_recall(r.trainer), LS_OK);
+                ls_module_fingerprint(r.net, back);
                 assert_string_equal(back, then);
                 assert_ok(&r);
                 end(&r);
             } else {
-                ls_recall(r.trainer);
+                ls_trainer_recall(r.trainer);
                 assert_fails(&r, LS_STALE, "nothing was remembered");
             }
         }

@@ -34,16 +34,16 @@ static ls_session *run(const char *devices, int kind, bool verify, char digits[6
     verify_run r = verify_begin(devices, NULL);
     ls_batch batch;
     for (int step = 0; step < 6 && !ls_failed(r.s);)
-        if (ls_next(r.data, &batch)) {
+        if (ls_data_next(r.data, &batch)) {
             ls_backward(test_losses(r.net, &batch));
             if (verify)
-                ls_verify(r.trainer);
-            ls_step(r.trainer);
+                ls_trainer_verify(r.trainer);
+            ls_trainer_step(r.trainer);
             step++;
         }
     if (!ls_failed(r.s))
-        assert_int_equal(ls_parameter_count(r.net), VERIFY_TENSORS); /* each is one of the members */
-    ls_fingerprint(r.net, digits);
+        assert_int_equal(ls_module_parameter_count(r.net), VERIFY_TENSORS); /* each is one of the members */
+    ls_module_fingerprint(r.net, digits);
     return r.s;
 }
 
@@ -67,7 +67,7 @@ static void assert_named(const char *devices, int kind, const char *words)
     char digits[65], first[64];
     ls_session *s = run(devices, kind, true, digits);
     snprintf(first, sizeof first, ", first in %s; ", verify_members[member].words);
-    if (!strstr(ls_message(s), "ls_verify: step 1, shard 0: cpu(") || !strstr(ls_message(s), words) ||
+    if (!strstr(ls_message(s), "ls_trainer_verify: step 1, shard 0: cpu(") || !strstr(ls_message(s), words) ||
         !strstr(ls_message(s), first))
         fail_msg("on %s, wrong in %s: %s", devices, verify_members[member].words, ls_message(s));
     assert_int_equal(ls_close(s), LS_DIFFERS);
@@ -88,13 +88,13 @@ static void one_is_wrong(void **state)
 static void wrong_calls(void **state)
 {
     (void)state;
-    assert_int_equal(ls_verify(NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_verify(NULL), LS_BAD_ARGUMENT);
     ls_session *s = ls_open(NULL);
     ls_module *net = ls_lenet(s);
-    ls_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    assert_int_equal(ls_verify(trainer), LS_STALE);
-    assert_non_null(strstr(ls_message(s), "ls_verify: there is no fresh gradient"));
+    assert_int_equal(ls_trainer_verify(trainer), LS_STALE);
+    assert_non_null(strstr(ls_message(s), "ls_trainer_verify: there is no fresh gradient"));
     assert_int_equal(ls_close(s), LS_STALE);
 }
 

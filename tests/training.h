@@ -18,13 +18,13 @@ static inline void test_make_images(uint8_t *pixels, size_t numbers, uint8_t *la
 
 static inline ls_tensor *test_losses(ls_module *net, const ls_batch *batch)
 {
-    return ls_cross_entropy(ls_train(net, batch->X), batch->y);
+    return ls_cross_entropy(ls_module_forward(net, batch->X), batch->y);
 }
 
 static inline ls_status test_step(ls_module *net, ls_trainer *trainer, const ls_batch *batch)
 {
     ls_backward(test_losses(net, batch));
-    return ls_step(trainer);
+    return ls_trainer_step(trainer);
 }
 
 /* Steps until so many are done, counted in *done. */
@@ -33,7 +33,7 @@ static inline ls_status test_train(ls_session *session, ls_module *net, ls_train
 {
     ls_batch batch;
     while (*done < steps && !ls_failed(session))
-        if (ls_next(data, &batch)) {
+        if (ls_data_next(data, &batch)) {
             test_step(net, trainer, &batch);
             ++*done;
         }
@@ -43,7 +43,7 @@ static inline ls_status test_train(ls_session *session, ls_module *net, ls_train
 /* Of the backward passes since the last step. */
 static inline ls_status test_read_gradient(ls_module *net, const char *name, float *values, int64_t numbers)
 {
-    return ls_read(ls_grad(ls_param(net, name, ls_host())), values, numbers);
+    return ls_read(ls_grad(ls_module_param(net, name, ls_host())), values, numbers);
 }
 
 #endif

@@ -74,13 +74,14 @@ verify_run verify_begin(const char *devices, ls_cluster *cluster)
     verify_run r = {.s = ls_open(&(ls_options){.shard = 4, .cluster = cluster})};
     r.data = ls_data_from_memory(r.s, images, labels, IMAGES, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 10});
     r.net = ls_sequential(r.s, NULL);
-    ls_append(r.net, NULL, ls_nn_conv2d(r.s, 4, 3, NULL));
-    ls_append(r.net, NULL, ls_nn_fn(r.s, ls_relu)); /* else the bias in front of the norm would have no gradient */
-    ls_append(r.net, NULL, ls_nn_batch_norm(r.s));
-    ls_append(r.net, NULL, ls_nn_dropout(r.s, 0.2));
-    ls_append(r.net, NULL, ls_nn_fn(r.s, ls_flatten));
-    ls_append(r.net, "last", ls_nn_linear(r.s, CLASSES));
-    ls_initialize(r.net, ls_parse_devices(r.s, devices), &(ls_init){.like = r.data});
+    ls_module_append(r.net, NULL, ls_nn_conv2d(r.s, 4, 3, NULL));
+    ls_module_append(r.net, NULL,
+                     ls_nn_fn(r.s, ls_relu)); /* else the bias in front of the norm would have no gradient */
+    ls_module_append(r.net, NULL, ls_nn_batch_norm(r.s));
+    ls_module_append(r.net, NULL, ls_nn_dropout(r.s, 0.2));
+    ls_module_append(r.net, NULL, ls_nn_fn(r.s, ls_flatten));
+    ls_module_append(r.net, "last", ls_nn_linear(r.s, CLASSES));
+    ls_module_initialize(r.net, ls_parse_devices(r.s, devices), &(ls_init){.like = r.data});
     r.trainer = ls_trainer_new(r.net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
     return r;
 }

@@ -5,7 +5,7 @@
 
 #include <lockstep.h>
 
-/* All that is compared, one member a tensor or metric, and how ls_verify calls it. */
+/* All that is compared, one member a tensor or metric, and how ls_trainer_verify calls it. */
 enum { VERIFY_MEMBERS = 10, VERIFY_TENSORS = 8 };
 typedef struct verify_member {
     const char *tensor; /* NULL of the last ones, which are metrics */

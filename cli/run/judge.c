@@ -81,9 +81,9 @@ int judge_network(judge *j, ls_module *net, ls_data *test)
     j->taken = calloc(classes * classes, sizeof *j->taken);
     bool memory = logits && j->taken;
     if (memory)
-        ls_predict(net, test, logits, j->about.classes);
-    ls_seek(test, 0, 0);
-    for (ls_batch batch; memory && ls_next(test, &batch);) {
+        ls_module_predict(net, test, logits, j->about.classes);
+    ls_data_seek(test, 0, 0);
+    for (ls_batch batch; memory && ls_data_next(test, &batch);) {
         int64_t n = ls_rows(batch.X), numbers = ls_dim(batch.X, 1) * ls_dim(batch.X, 2) * ls_dim(batch.X, 3);
         if (!images) { /* the first batch is the largest */
             images = malloc((size_t)(n * numbers) * sizeof *images);

@@ -46,7 +46,7 @@ static void print_line(const heap *h, char *path, const float *logits)
     printf("%s: ", path);
     for (int i = 0; i < LIKELIEST && i < h->classes; i++) {
         told[i] = next_likely(logits, h->classes, told, i);
-        const char *name = ls_class_name(h->run->net, told[i]);
+        const char *name = ls_module_class_name(h->run->net, told[i]);
         const double percent = round(100 * judge_probability(logits, h->classes, told[i]));
         if (i > 0 && percent < 1)
             break;
@@ -65,7 +65,7 @@ static int predict(heap *h)
     int status = 0, scope = ls_enter(session);
     const ls_data *data =
         ls_data_from_memory(session, h->pixels, h->labels, h->n, h->channels, h->height, h->width, h->classes, NULL);
-    if (ls_predict(h->run->net, data, h->logits, h->classes) != LS_OK)
+    if (ls_module_predict(h->run->net, data, h->logits, h->classes) != LS_OK)
         status = session_failed(session, "predict");
     ls_leave(session, scope);
     for (int i = 0; i < h->n && !status; i++)
@@ -113,7 +113,7 @@ static int make_room(heap *h, int pictures)
 static int look_at_network(heap *h)
 {
     const run *r = h->run;
-    ls_shape none = ls_images_shape(r->net);
+    ls_shape none = ls_module_images_shape(r->net);
     if (none.rank != 4 || (none.dim[1] != 1 && none.dim[1] != 3))
         return failed("--weights", "%s: of images with %lld channels; pictures have 1 or 3", r->chosen->weights,
                       (long long)none.dim[1]);
@@ -121,7 +121,7 @@ static int look_at_network(heap *h)
     h->height = (int)none.dim[2];
     h->width = (int)none.dim[3];
     none.dim[0] = 0;
-    const ls_tensor *y = ls_infer(r->net, ls_zeros(r->session, none));
+    const ls_tensor *y = ls_module_infer(r->net, ls_zeros(r->session, none));
     if (!y)
         return session_failed(r->session, "predict");
     h->classes = (int)ls_dim(y, 1);

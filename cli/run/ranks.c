@@ -75,7 +75,7 @@ int ranks_agree(int command, run *r, const ls_data *train, const ls_data *valida
     if (!status) {
         snprintf(sums[0], sizeof sums[0], "%016" PRIx64, train ? ls_data_checksum(train) : 0);
         snprintf(sums[1], sizeof sums[1], "%016" PRIx64, test ? ls_data_checksum(test) : 0);
-        snprintf(sums[2], sizeof sums[2], "%016" PRIx64, r->net ? ls_checksum(r->net) : 0);
+        snprintf(sums[2], sizeof sums[2], "%016" PRIx64, r->net ? ls_module_checksum(r->net) : 0);
         snprintf(sums[3], sizeof sums[3], "%016" PRIx64, r->canary);
         snprintf(sums[4], sizeof sums[4], "%016" PRIx64, validation ? ls_data_checksum(validation) : 0);
         list[n++] = (ls_setting){"what a canary step computes", sums[3]};
@@ -112,11 +112,11 @@ static void list_shares(const int *shards, int ranks, char *text, size_t size)
 void ranks_say_balance(ls_trainer *trainer)
 {
     int ranks = ls_cluster_ranks(state.cluster);
-    if (ranks == 1 || state.balance_said || !ls_balanced(trainer, NULL))
+    if (ranks == 1 || state.balance_said || !ls_trainer_balanced(trainer, NULL))
         return;
     int *shards = calloc((size_t)ranks, sizeof *shards);
     char text[256];
-    if (shards && ls_balanced(trainer, shards)) {
+    if (shards && ls_trainer_balanced(trainer, shards)) {
         list_shares(shards, ranks, text, sizeof text);
         note("note: a step's shards by the ranks' measured speed: %s", text);
     }
@@ -127,7 +127,7 @@ void ranks_say_balance(ls_trainer *trainer)
 void ranks_meet(ls_trainer *trainer, bool quiet)
 {
     bool direct;
-    const char *how = ls_meeting(trainer, &direct);
+    const char *how = ls_trainer_transport(trainer, &direct);
     if (*how && !quiet)
         note("note: the ranks' GPUs exchange gradients by %s%s", direct ? "" : "way of the hosts: ", how);
 }
@@ -154,7 +154,7 @@ int ranks_close(run *r, int status)
     watch_session(NULL);
     watch_phase("the end");
     status = run_close(r, status);
-    ls_cluster_part(state.cluster);
+    ls_cluster_barrier(state.cluster);
     watch_cluster(NULL);
     watch_phase("the end of MPI");
     ls_cluster_end(state.cluster);

@@ -156,7 +156,7 @@ int run_model_of_weights(run *r)
 {
     if (r->chosen->model)
         return 0;
-    if (ls_model_of_file(r->session, r->chosen->weights, r->model, sizeof r->model) != LS_OK)
+    if (ls_file_model(r->session, r->chosen->weights, r->model, sizeof r->model) != LS_OK)
         return session_failed(r->session, "--weights");
     if (!*r->model)
         return wrong_usage("--weights", "%s does not name its model: say it with --model", r->chosen->weights);
@@ -196,7 +196,7 @@ static int name_classes(const run *r, const ls_data *like)
     const int n = ls_data_class(like, 0) ? r->about.classes : 0;
     for (int i = 0; i < n; i++)
         names[i] = ls_data_class(like, i);
-    return ls_name_classes(r->net, names, n) == LS_OK ? 0 : session_failed(r->session, "data");
+    return ls_module_name_classes(r->net, names, n) == LS_OK ? 0 : session_failed(r->session, "data");
 }
 
 /* Weights whose classes the data call otherwise are refused, unless the user says that they mean the same. */
@@ -205,8 +205,8 @@ static int load_weights(const run *r, const ls_data *like)
     const settings *c = r->chosen;
     char why[MOST_WORDS];
     if (c->allow_classes)
-        ls_name_classes(r->net, NULL, 0);
-    if (ls_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_OK)
+        ls_module_name_classes(r->net, NULL, 0);
+    if (ls_module_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_OK)
         return c->allow_classes ? name_classes(r, like) : 0;
     if (ls_status_of(r->session) != LS_CHANGED)
         return session_failed(r->session, "--weights");
@@ -242,7 +242,7 @@ int run_network(run *r, const ls_data *like)
     r->net = ls_model_for(r->session, r->model, r->about.classes);
     ls_init init = r->chosen->init;
     init.like = like;
-    if (ls_initialize(r->net, r->devices, &init) != LS_OK)
+    if (ls_module_initialize(r->net, r->devices, &init) != LS_OK)
         return session_failed(r->session, r->model);
     return r->chosen->weights ? load_weights(r, like) : 0;
 }
@@ -253,15 +253,15 @@ static int load_alone(const run *r, const ls_shape *usual)
     const settings *c = r->chosen;
     ls_shape images = c->input; /* none of them: what counts is their size */
     images.dim[0] = 0;
-    if (images.rank && !ls_infer(r->net, ls_zeros(r->session, images)))
+    if (images.rank && !ls_module_infer(r->net, ls_zeros(r->session, images)))
         return session_failed(r->session, "--input");
-    if (ls_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_SHAPE_UNKNOWN &&
+    if (ls_module_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_SHAPE_UNKNOWN &&
         ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
         if (!usual)
             return failed("--weights", "%s does not say the size of its images: say it with --input, such as 1x28x28",
                           c->weights);
-        ls_infer(r->net, ls_zeros(r->session, *usual));
-        ls_load_prefixed(r->net, c->weights, c->strip_prefix);
+        ls_module_infer(r->net, ls_zeros(r->session, *usual));
+        ls_module_load_prefixed(r->net, c->weights, c->strip_prefix);
     }
     return ls_failed(r->session) ? session_failed(r->session, "--weights") : 0;
 }
@@ -274,7 +274,7 @@ int run_network_of_weights(run *r, const ls_shape *usual)
     r->net = ls_model_for_file(r->session, r->model, r->chosen->weights);
     if (!r->net)
         return session_failed(r->session, "--weights");
-    if (ls_initialize(r->net, r->devices, NULL) != LS_OK)
+    if (ls_module_initialize(r->net, r->devices, NULL) != LS_OK)
         return session_failed(r->session, r->model);
     return load_alone(r, usual);
 }

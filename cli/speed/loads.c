@@ -27,7 +27,7 @@ bool loads_look(loads_watch *w, ls_session *session, ls_trainer *trainer, ls_dev
     for (int i = 0; i < devices.n && first; i++)
         w->now.names[i] = ls_device_str(session, devices.at[i]);
     for (int i = 0; i < devices.n; i++)
-        if (ls_device_times_at(trainer, i, &times[i]) != LS_OK)
+        if (ls_trainer_device_times(trainer, i, &times[i]) != LS_OK)
             return false;
     if (!first)
         compare(w, times);

@@ -15,7 +15,7 @@ int best_hold_out(training *t)
     if (images >= rows)
         return failed("--validate", "%lld of %lld training images leave none to train on; hold fewer out",
                       (long long)images, (long long)rows);
-    t->validation = ls_hold_out(t->train, images);
+    t->validation = ls_data_hold_out(t->train, images);
     return t->validation ? 0 : session_failed(t->run.session, "--validate");
 }
 
@@ -37,7 +37,7 @@ bool best_look(training *t)
         t->best_test_acc = t->test_acc;
         t->best_epoch = t->epoch;
         t->best_step = t->begun;
-        if (keeps_best(t) && ls_remember(t->trainer) != LS_OK)
+        if (keeps_best(t) && ls_trainer_remember(t->trainer) != LS_OK)
             return false;
     }
     if (!c->patience || t->epoch - t->best_epoch < c->patience || t->begun == t->steps)
@@ -67,7 +67,7 @@ bool best_take(training *t)
             note("note: no epoch came to its end: the weights are the last ones, as with --keep last");
         return true;
     }
-    if (ls_recall(t->trainer) != LS_OK)
+    if (ls_trainer_recall(t->trainer) != LS_OK)
         return false;
     t->taken = t->best_step;
     if (!quiet)

@@ -115,7 +115,7 @@ static void told(const char *line, void *user)
 static int describe_weights(const training *t, char digits[65])
 {
     strcpy(digits, "none");
-    if (!t->run.chosen->weights || ls_fingerprint_file(t->run.session, t->run.chosen->weights, digits) == LS_OK)
+    if (!t->run.chosen->weights || ls_file_fingerprint(t->run.session, t->run.chosen->weights, digits) == LS_OK)
         return 0;
     return session_failed(t->run.session, "--weights");
 }

@@ -10,8 +10,8 @@ enum { ASK_SAVE = 1, ASK_STOP = 1 };
 int ending_signal(training *t)
 {
     int signal_number = stop_signal();
-    ls_ask(t->trainer, signal_number ? ASK_STOP + signal_number : checkpoint_wanted(t) ? ASK_SAVE : 0);
-    int asked = ls_asked(t->trainer);
+    ls_trainer_vote(t->trainer, signal_number ? ASK_STOP + signal_number : checkpoint_wanted(t) ? ASK_SAVE : 0);
+    int asked = ls_trainer_voted(t->trainer);
     t->save_now = asked == ASK_SAVE && t->begun - 1 > t->saved_step;
     return asked > ASK_STOP ? asked - ASK_STOP : 0;
 }

@@ -21,16 +21,17 @@ static int run_steps(training *t)
     ls_batch batch;
     while (!ending_signal(t)) {
         watch_phase("data");
-        if (t->begun >= t->steps || t->done >= t->batches || !ls_next(t->train, &batch))
+        if (t->begun >= t->steps || t->done >= t->batches || !ls_data_next(t->train, &batch))
             break;
         watch_phase("step");
-        ls_backward(ls_cross_entropy_smooth(ls_train(t->run.net, batch.X), batch.y, t->run.chosen->label_smoothing));
+        ls_backward(
+            ls_cross_entropy_smooth(ls_module_forward(t->run.net, batch.X), batch.y, t->run.chosen->label_smoothing));
         if (t->run.chosen->verify && t->begun % t->run.chosen->verify == 0) {
             watch_phase("verify");
-            ls_verify(t->trainer);
+            ls_trainer_verify(t->trainer);
             watch_phase("step");
         }
-        if (ls_step(t->trainer) != LS_OK)
+        if (ls_trainer_step(t->trainer) != LS_OK)
             break;
         t->begun++;
         t->done++;
@@ -160,7 +161,7 @@ int epoch_run(training *t)
         return ending_failed(t, "--keep", false);
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;
-        if (ls_seek(t->train, t->epoch, 0) != LS_OK)
+        if (ls_data_seek(t->train, t->epoch, 0) != LS_OK)
             return ending_failed(t, "train", false);
     }
     return ending_stopped(t);

@@ -9,7 +9,7 @@
 static bool measure(const training *t, const ls_data *data, double *loss, double *acc)
 {
     ls_metrics metrics;
-    if (ls_evaluate(t->run.net, data, &metrics) != LS_OK)
+    if (ls_module_evaluate(t->run.net, data, &metrics) != LS_OK)
         return false;
     *loss = metrics.loss;
     *acc = (double)metrics.correct / (double)metrics.rows;

@@ -10,7 +10,7 @@ int keep_check(const training *t)
 {
     char why[MOST_WORDS];
     const char *path = t->run.chosen->save;
-    if (!path || ls_check_save(t->run.net, path) == LS_OK)
+    if (!path || ls_module_check_save(t->run.net, path) == LS_OK)
         return 0;
     return failed("--save", "%s; make room there, or name another place",
                   session_words(t->run.session, why, sizeof why));
@@ -25,7 +25,7 @@ static long long step_of(const training *t)
 /* A failure to save is told in `why` and is none of the session's. */
 static bool save(const training *t, const char *path, char why[MOST_WORDS])
 {
-    if (ls_save(t->run.net, path) == LS_OK)
+    if (ls_module_save(t->run.net, path) == LS_OK)
         return true;
     session_words(t->run.session, why, MOST_WORDS);
     ls_catch(t->run.session, ls_status_of(t->run.session));

@@ -26,7 +26,7 @@ typedef struct outcome {
 static int keep_outcome(training *t, outcome *o)
 {
     snprintf(o->fingerprint, sizeof o->fingerprint, "not built in");
-    if (run_has("fingerprints") && ls_fingerprint(t->run.net, o->fingerprint) != LS_OK)
+    if (run_has("fingerprints") && ls_module_fingerprint(t->run.net, o->fingerprint) != LS_OK)
         return ending_failed(t, "fingerprint", false);
     keep_weights(t, &o->kept);
     return 0;

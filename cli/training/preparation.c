@@ -136,7 +136,7 @@ int preparation_make(training *t)
     t->last_loss = t->val_acc = t->val_loss = NAN;
     t->optim = optim_of(c, t->run.model, t->steps);
     t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
-    if (!t->trainer || ls_check_batches(t->trainer, t->train) != LS_OK)
+    if (!t->trainer || ls_trainer_check_batches(t->trainer, t->train) != LS_OK)
         return session_failed(t->run.session, "train");
     return keep_check(t);
 }

@@ -21,7 +21,7 @@ void training_end_line(training *t)
 void take_reports(training *t)
 {
     ls_report report;
-    while (ls_next_report(t->trainer, &report)) {
+    while (ls_trainer_next_report(t->trainer, &report)) {
         t->loss_sum += report.loss * report.rows;
         t->correct += report.correct;
         t->reported += report.rows;

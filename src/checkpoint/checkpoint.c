@@ -473,7 +473,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
     to->remembers = values != NULL;
     const float *moments = to->moments ? c->copy + moments_place(c) : NULL;
     if (ls_trainer_restore(c->trainer, m->step, moments, to->age) == LS_OK && c->data)
-        ls_seek(c->data, m->epoch, batch_now(c, m));
+        ls_data_seek(c->data, m->epoch, batch_now(c, m));
     to->step = m->step;
     to->epoch = c->data ? c->data->epoch : m->epoch;
     to->batch = c->data ? c->data->position : m->batch;
@@ -590,7 +590,7 @@ static ls_status follow(ls_checkpoints *c, point *to)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&
         ls_trainer_restore(c->trainer, to->step, moments, to->age) == LS_OK && c->data)
-        ls_seek(c->data, to->epoch, (int)to->batch);
+        ls_data_seek(c->data, to->epoch, (int)to->batch);
     return ls_status_of(c->session);
 }
 

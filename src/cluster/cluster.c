@@ -283,7 +283,7 @@ void ls_cluster_launched(int *rank, int *ranks, int *local)
         *local = found ? launch.local : 0;
 }
 
-void ls_cluster_part(ls_cluster *cluster)
+void ls_cluster_barrier(ls_cluster *cluster)
 {
     LS_OWN_ENVIRONMENT;
     if (!cluster || cluster->ranks == 1 || ls_cluster_status(cluster) == LS_IO ||
@@ -301,7 +301,7 @@ void ls_cluster_end(ls_cluster *cluster)
     LS_OWN_ENVIRONMENT;
     if (!cluster || ls_context_is_parents(&cluster->context))
         return;
-    ls_cluster_part(cluster);
+    ls_cluster_barrier(cluster);
     ls_cluster_cancel(cluster, 0, cluster->slots); /* heartbeats that nobody sends any more */
     if (cluster->wire.end)
         cluster->wire.end(cluster->wire.user);

@@ -213,7 +213,7 @@ static void order_epoch(ls_data *data)
     data->ordered = data->epoch;
 }
 
-bool ls_data_next(ls_data *data, const uint32_t **index, int *rows)
+bool ls_data_take(ls_data *data, const uint32_t **index, int *rows)
 {
     if (ls_context_status(data->context) != LS_OK)
         return false;
@@ -229,7 +229,7 @@ bool ls_data_next(ls_data *data, const uint32_t **index, int *rows)
     return true;
 }
 
-ls_status ls_seek(ls_data *data, int64_t epoch, int batch)
+ls_status ls_data_seek(ls_data *data, int64_t epoch, int batch)
 {
     LS_OWN_ENVIRONMENT;
     if (!data)
@@ -239,7 +239,7 @@ ls_status ls_seek(ls_data *data, int64_t epoch, int batch)
         return status;
     if (epoch < 0 || epoch == INT64_MAX || batch < 0 || batch > ls_data_batches(data))
         return ls_raise(data->context, LS_BAD_ARGUMENT,
-                        "ls_seek: batch %d of epoch %lld; an epoch has the batches 0 to %d (its end)", batch,
+                        "ls_data_seek: batch %d of epoch %lld; an epoch has the batches 0 to %d (its end)", batch,
                         (long long)epoch, ls_data_batches(data));
     data->epoch = epoch;
     data->position = batch;

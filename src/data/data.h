@@ -65,7 +65,7 @@ struct ls_data {
 ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images, const ls_loader *loader);
 /* The next batch's sample numbers, valid until the next call; false at the epoch's end (the call after that begins the
  * next epoch) and after a failure. */
-bool ls_data_next(ls_data *data, const uint32_t **index, int *rows);
+bool ls_data_take(ls_data *data, const uint32_t **index, int *rows);
 
 /* Bytes of the images that are used. */
 size_t ls_data_bytes(const ls_data *data);

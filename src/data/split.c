@@ -50,7 +50,7 @@ static ls_data *copy_out(const ls_data *data, const bool *out, int64_t n)
                       .width = of->width,
                       .classes = of->classes,
                       .floats = of->floats};
-    ls_status status = ls_images_reserve(data->context, &held, LS_BAD_SHAPE, "ls_hold_out");
+    ls_status status = ls_images_reserve(data->context, &held, LS_BAD_SHAPE, "ls_data_hold_out");
     if (status == LS_OK && of->names && !(held.names = copy_names(data)))
         status = LS_OUT_OF_MEMORY;
     if (status != LS_OK) {
@@ -66,13 +66,14 @@ static ls_data *copy_out(const ls_data *data, const bool *out, int64_t n)
 ls_data *ls_data_split(ls_data *data, int64_t n)
 {
     if (n < 1 || n >= data->rows) {
-        ls_raise(data->context, LS_BAD_ARGUMENT, "ls_hold_out: %lld of %lld images; needs at least 1, and as many left",
-                 (long long)n, (long long)data->rows);
+        ls_raise(data->context, LS_BAD_ARGUMENT,
+                 "ls_data_hold_out: %lld of %lld images; needs at least 1, and as many left", (long long)n,
+                 (long long)data->rows);
         return NULL;
     }
     if (data->counted.holders > 1 || data->epoch || data->position) {
         ls_raise(data->context, LS_BAD_ARGUMENT,
-                 "ls_hold_out: the data are in use; hold images out before the first batch");
+                 "ls_data_hold_out: the data are in use; hold images out before the first batch");
         return NULL;
     }
     bool *out = draw(data, n);

@@ -23,7 +23,7 @@ static ls_random_stream stream_for(const checking *c, int k, uint64_t what)
 {
     return (ls_random_stream){.seed = c->session->options.seed,
                               .purpose = LS_FOR_WEIGHTS,
-                              .name = ls_hash_name(c->op->name) ^ ls_hash_name("ls_check_custom"),
+                              .name = ls_hash_name(c->op->name) ^ ls_hash_name("ls_custom_check"),
                               .epoch = what << 8 | (uint64_t)k};
 }
 
@@ -61,7 +61,7 @@ static ls_status prepare(checking *c, const int shapes[][3], int rows)
         memcpy(c->call.in[k], shapes[k], sizeof c->call.in[k]);
         c->n[k] = numbers(shapes[k], parameter ? 1 : rows);
         if (!c->n[k] || (parameter && (shapes[k][1] != 1 || shapes[k][2] != 1)))
-            return ls_raise(context, LS_BAD_SHAPE, "ls_check_custom: shapes[%d] is {%d, %d, %d} with %d rows: %s", k,
+            return ls_raise(context, LS_BAD_SHAPE, "ls_custom_check: shapes[%d] is {%d, %d, %d} with %d rows: %s", k,
                             shapes[k][0], shapes[k][1], shapes[k][2], rows,
                             parameter ? "a parameter is {numbers, 1, 1}" : "all must be at least 1, and not too large");
         largest = c->n[k] > largest ? c->n[k] : largest;
@@ -70,7 +70,7 @@ static ls_status prepare(checking *c, const int shapes[][3], int rows)
     bool fits = !op->shape || op->shape(&c->call);
     c->n_out = fits ? numbers(c->call.out, rows) : 0;
     if (!c->n_out)
-        return ls_raise(context, LS_BAD_SHAPE, "ls_check_custom: %s: its shape rule refuses the inputs", op->name);
+        return ls_raise(context, LS_BAD_SHAPE, "ls_custom_check: %s: its shape rule refuses the inputs", op->name);
     c->call.rows = rows;
     for (int k = 0; k < op->inputs; k++) {
         c->in[k] = room(c, c->n[k]);
@@ -177,7 +177,7 @@ static bool repeats(checking *c)
             restless = "'s backward";
     if (restless)
         ls_raise(&c->session->context, LS_BAD_ARGUMENT,
-                 "ls_check_custom: %s%s gives different bits for equal arguments", c->op->name, restless);
+                 "ls_custom_check: %s%s gives different bits for equal arguments", c->op->name, restless);
     return !restless;
 }
 
@@ -192,7 +192,7 @@ static double check(checking *c)
         double error = error_of(c, k);
         if (isnan(error)) {
             ls_raise(context, LS_NOT_FINITE,
-                     "ls_check_custom: %s: its output or its gradient of input %d is not finite", op->name, k);
+                     "ls_custom_check: %s: its output or its gradient of input %d is not finite", op->name, k);
             return NAN;
         }
         largest = fmax(largest, error);
@@ -200,19 +200,19 @@ static double check(checking *c)
     return largest;
 }
 
-double ls_check_custom(ls_session *session, const ls_custom *op, const int shapes[][3], int rows)
+double ls_custom_check(ls_session *session, const ls_custom *op, const int shapes[][3], int rows)
 {
     LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return NAN;
     const char *wrong = ls_wrong_custom(op);
     if (wrong || !shapes || rows < 1) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_check_custom: %s",
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_custom_check: %s",
                  wrong ? wrong : "needs the inputs' shapes and at least one row");
         return NAN;
     }
     if (!op->backward) {
-        ls_raise(&session->context, LS_UNSUPPORTED, "ls_check_custom: %s has no backward", op->name);
+        ls_raise(&session->context, LS_UNSUPPORTED, "ls_custom_check: %s has no backward", op->name);
         return NAN;
     }
     checking c = {.session = session, .op = op, .call = {.user = op->user}};

@@ -22,7 +22,7 @@ static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
     return bytes;
 }
 
-ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
+ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer)
@@ -30,8 +30,9 @@ ls_status ls_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *by
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     if (ls_failed(session) || !data || !bytes)
-        return data && bytes ? ls_status_of(session)
-                             : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_memory_needed: an argument is NULL");
+        return data && bytes
+                   ? ls_status_of(session)
+                   : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_trainer_memory_needed: an argument is NULL");
     int64_t rows = data->rows < data->batch ? data->rows : data->batch;
     int shard = rows < network->shard ? (int)rows : network->shard;
     const ls_plan *plan = ls_trainer_plan(trainer, data, shard);

@@ -353,7 +353,7 @@ ls_status ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span
     return LS_OK;
 }
 
-ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
+ls_status ls_trainer_device_times(ls_trainer *trainer, int i, ls_device_times *times)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer)
@@ -362,7 +362,7 @@ ls_status ls_device_times_at(ls_trainer *trainer, int i, ls_device_times *times)
     if (ls_context_is_parents(&trainer->session->context))
         return ls_status_of(trainer->session);
     if (!times || i < 0 || i >= network->engine->n_workers)
-        return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT, "ls_device_times_at: %s",
+        return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT, "ls_trainer_device_times: %s",
                         times ? "there is no such device" : "times is NULL");
     ls_meter_reading r = ls_meter_read(&network->engine->workers[i].meter);
     *times = times_of(&r, network->devices.at[i]);

@@ -12,28 +12,28 @@ enum { IMAGES = 32, CHANNELS = 3, SIDE = 12, CLASSES = 10 };
 static ls_module *network(ls_session *s)
 {
     ls_module *net = ls_sequential(s, NULL);
-    ls_append(net, "conv1", ls_nn_conv2d(s, 16, 5, &(ls_conv){.padding = 2}));
-    ls_append(net, "norm", ls_nn_batch_norm(s));
-    ls_append(net, "relu1", ls_nn_fn(s, ls_relu));
-    ls_append(net, "conv2", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
-    ls_append(net, "relu2", ls_nn_fn(s, ls_relu));
-    ls_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
-    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "linear", ls_nn_linear(s, CLASSES));
+    ls_module_append(net, "conv1", ls_nn_conv2d(s, 16, 5, &(ls_conv){.padding = 2}));
+    ls_module_append(net, "norm", ls_nn_batch_norm(s));
+    ls_module_append(net, "relu1", ls_nn_fn(s, ls_relu));
+    ls_module_append(net, "conv2", ls_nn_conv2d(s, 16, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(net, "relu2", ls_nn_fn(s, ls_relu));
+    ls_module_append(net, "pool", ls_nn_max_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "linear", ls_nn_linear(s, CLASSES));
     return net;
 }
 
 static uint64_t train_on(ls_session *s, ls_data *data, ls_device device)
 {
     ls_module *net = network(s);
-    ls_initialize(net, (ls_devices){.n = 1, .at = {device}}, &(ls_init){.kind = LS_HE, .like = data});
+    ls_module_initialize(net, (ls_devices){.n = 1, .at = {device}}, &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
-    ls_seek(data, 0, 0);
-    for (ls_batch b; ls_next(data, &b);) {
-        ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-        ls_step(trainer);
+    ls_data_seek(data, 0, 0);
+    for (ls_batch b; ls_data_next(data, &b);) {
+        ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+        ls_trainer_step(trainer);
     }
-    return ls_checksum(net);
+    return ls_module_checksum(net);
 }
 
 static ls_data *images(ls_session *s)

@@ -157,8 +157,8 @@ static ls_status raise_together(struct ls_trainer *trainer, const char *format, 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    ls_raise(&trainer->session->context, LS_DIFFERS, "ls_verify: step %lld%s", (long long)trainer->network->updates + 1,
-             text);
+    ls_raise(&trainer->session->context, LS_DIFFERS, "ls_trainer_verify: step %lld%s",
+             (long long)trainer->network->updates + 1, text);
     atomic_store(&trainer->session->together, ls_cluster_ranks(trainer->session->options.cluster) > 1);
     return ls_status_of(trainer->session);
 }
@@ -295,7 +295,7 @@ static void run_on_all(verifying *v)
     pthread_mutex_destroy(&v->lock);
 }
 
-ls_status ls_verify(ls_trainer *trainer)
+ls_status ls_trainer_verify(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer || ls_failed(trainer->session))
@@ -306,9 +306,9 @@ ls_status ls_verify(ls_trainer *trainer)
     if (ls_network_mixed(network))
         return ls_raise(
             &session->context, LS_UNSUPPORTED,
-            "ls_verify: CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; "
+            "ls_trainer_verify: CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; "
             "verify a run on devices of one kind");
-    if (ls_trainer_idle(trainer, "ls_verify") != LS_OK || compare_replicas(trainer) != LS_OK)
+    if (ls_trainer_idle(trainer, "ls_trainer_verify") != LS_OK || compare_replicas(trainer) != LS_OK)
         return ls_status_of(session);
     verifying v = {.job = {.work = work},
                    .trainer = trainer,

@@ -37,7 +37,7 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
     if (!root->needs_gradient)
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "%s: nothing tracked leads to this tensor, so there is nothing to differentiate for; see "
-                        "ls_track and ls_train",
+                        "ls_track and ls_module_forward",
                         function);
     ls_task *task = ls_run_task(trace, LS_WANT_GRADIENT, root, dy);
     if (!task)

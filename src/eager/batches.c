@@ -71,7 +71,7 @@ ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_bat
     return ls_status_of(session);
 }
 
-bool ls_next(ls_data *data, ls_batch *batch)
+bool ls_data_next(ls_data *data, ls_batch *batch)
 {
     LS_OWN_ENVIRONMENT;
     if (!data || !batch || !data->session || ls_failed(data->session))
@@ -81,7 +81,7 @@ bool ls_next(ls_data *data, ls_batch *batch)
     ls_scope_close(session, ls_scope_of_batch(session, data)); /* of the batch before */
     const uint32_t *index;
     int n;
-    if (!ls_data_next(data, &index, &n) || ls_scope_open(session, data) < 0)
+    if (!ls_data_take(data, &index, &n) || ls_scope_open(session, data) < 0)
         return false;
     return ls_data_tensors(session, data, &(ls_batch_rows){index, n, batch->epoch}, &batch->X, &batch->y) == LS_OK;
 }

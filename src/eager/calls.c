@@ -46,16 +46,16 @@ static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *
     return y;
 }
 
-ls_tensor *ls_train(ls_module *net, ls_tensor *X)
+ls_tensor *ls_module_forward(ls_module *net, ls_tensor *X)
 {
     LS_OWN_ENVIRONMENT;
-    return call(net, X, true, "ls_train");
+    return call(net, X, true, "ls_module_forward");
 }
 
-ls_tensor *ls_infer(ls_module *net, ls_tensor *X)
+ls_tensor *ls_module_infer(ls_module *net, ls_tensor *X)
 {
     LS_OWN_ENVIRONMENT;
-    return call(net, X, false, "ls_infer");
+    return call(net, X, false, "ls_module_infer");
 }
 
 /* Weights that were updated since a call was recorded are gone. */
@@ -63,8 +63,9 @@ static ls_status check_version(const ls_tensor *t)
 {
     if (t->network_version == t->network->version)
         return LS_OK;
-    return ls_raise(&t->session->context, LS_STALE,
-                    "the network was updated after this call of it was recorded; read the result before ls_step");
+    return ls_raise(
+        &t->session->context, LS_STALE,
+        "the network was updated after this call of it was recorded; read the result before ls_trainer_step");
 }
 
 ls_status ls_network_read(const ls_tensor *t)
@@ -98,8 +99,8 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
     if (!trace->call->training)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_backward: the network was called by ls_infer, which keeps nothing to differentiate; call it "
-            "by ls_train");
+            "ls_backward: the network was called by ls_module_infer, which keeps nothing to differentiate; call it "
+            "by ls_module_forward");
     if (tracks(trace))
         return ls_raise(context, LS_UNSUPPORTED,
                         "ls_backward: a network's images and what follows it cannot be tracked; make it a parameter of "
@@ -107,7 +108,7 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
     if (loss->fold == LS_FOLD_MEAN)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_backward: of a network's losses take the sum, or the losses as they are: ls_step divides by "
+            "ls_backward: of a network's losses take the sum, or the losses as they are: ls_trainer_step divides by "
             "the number of images, and a mean would be divided twice");
     if (check_version(trace->call) != LS_OK)
         return ls_status_of(session);
@@ -145,24 +146,24 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
 
 /* ---- Parameters as tensors ---- */
 
-ls_tensor *ls_param(ls_module *net, const char *name, ls_device device)
+ls_tensor *ls_module_param(ls_module *net, const char *name, ls_device device)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_network_of(net, "ls_param");
+    ls_network *network = ls_network_of(net, "ls_module_param");
     if (!network)
         return NULL;
     ls_session *session = net->session;
     ls_context *context = &session->context;
     if (device.type != LS_HOST && !ls_network_has(network, device)) {
-        ls_raise(context, LS_NOT_INITIALIZED, "ls_param: parameter %s was not initialized on %s, only on %s",
+        ls_raise(context, LS_NOT_INITIALIZED, "ls_module_param: parameter %s was not initialized on %s, only on %s",
                  name ? name : "(null)", ls_device_str(session, device), ls_devices_str(session, network->devices));
         return NULL;
     }
-    if (!ls_defined_network_of(net, "ls_param"))
+    if (!ls_defined_network_of(net, "ls_module_param"))
         return NULL;
     int view = name ? ls_flat_find(&network->flat, name) : -1;
     if (view < 0) {
-        ls_raise(context, LS_BAD_ARGUMENT, "ls_param: there is no parameter \"%s\"", name ? name : "(null)");
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_module_param: there is no parameter \"%s\"", name ? name : "(null)");
         return NULL;
     }
     const ls_view *found = &network->flat.views[view];

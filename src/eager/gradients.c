@@ -249,8 +249,8 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
     const ls_augment augment = data->augment;
     ls_tensor **parts = ls_alloc(&session->context, 2 * (size_t)devices.n, sizeof(ls_tensor *), "the parts of a batch");
     data->augment = (ls_augment){.flip = false}; /* it is for training */
-    ls_seek(data, 0, 0);
-    for (ls_batch b; parts && ls_next(data, &b) && count_right(fn, replica, &b, &devices, parts, &right);)
+    ls_data_seek(data, 0, 0);
+    for (ls_batch b; parts && ls_data_next(data, &b) && count_right(fn, replica, &b, &devices, parts, &right);)
         rows += ls_rows(b.X);
     ls_release(&session->context, parts);
     data->epoch = epoch;

@@ -216,21 +216,21 @@ static void raise_not_finite(ls_session *session, const char *function, const ch
     atomic_store(&session->together, ls_cluster_ranks(session->options.cluster) > 1);
 }
 
-ls_status ls_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
+ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
 {
     LS_OWN_ENVIRONMENT;
     if (!net || !data || !metrics || ls_failed(net->session))
-        return refuse(net, data && metrics ? net : NULL, "ls_evaluate");
+        return refuse(net, data && metrics ? net : NULL, "ls_module_evaluate");
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *y, *loss = NULL;
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
-        loss = ls_sum(ls_cross_entropy(ls_infer(net, X), y));
+        loss = ls_sum(ls_cross_entropy(ls_module_infer(net, X), y));
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_wait(net->network) == LS_OK &&
         run_all(trace, loss, NULL, metrics) == LS_OK) {
         if (!isfinite(metrics->loss))
-            raise_not_finite(session, "ls_evaluate", "the loss over images 0 to", metrics->rows - 1);
+            raise_not_finite(session, "ls_module_evaluate", "the loss over images 0 to", metrics->rows - 1);
         metrics->loss /= (double)metrics->rows;
     }
     ls_scope_close(session, scope);
@@ -246,35 +246,35 @@ static int64_t first_not_finite(const float *numbers, int64_t n)
     return -1;
 }
 
-ls_status ls_predict(ls_module *net, const ls_data *data, float *logits, int classes)
+ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes)
 {
     LS_OWN_ENVIRONMENT;
     if (!net || !data || !logits || ls_failed(net->session))
-        return refuse(net, data && logits ? net : NULL, "ls_predict");
+        return refuse(net, data && logits ? net : NULL, "ls_module_predict");
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *rows = NULL;
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, NULL) == LS_OK)
-        rows = ls_infer(net, X);
+        rows = ls_module_infer(net, X);
     if (rows && net->network->classes != classes)
-        ls_raise(&session->context, LS_BAD_SHAPE, "ls_predict: the network has %d classes, the caller's rows %d",
+        ls_raise(&session->context, LS_BAD_SHAPE, "ls_module_predict: the network has %d classes, the caller's rows %d",
                  net->network->classes, classes);
     ls_trace *trace = rows ? ls_session_trace(session) : NULL;
     if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
         ls_network_wait(net->network) == LS_OK && run_all(trace, rows, logits, NULL) == LS_OK) {
         const int64_t bad = first_not_finite(logits, data->rows * classes);
         if (bad >= 0)
-            raise_not_finite(session, "ls_predict", "what the network makes of image", bad / classes);
+            raise_not_finite(session, "ls_module_predict", "what the network makes of image", bad / classes);
     }
     ls_scope_close(session, scope);
     return ls_status_of(session);
 }
 
-double ls_accuracy(ls_module *net, const ls_data *data)
+double ls_module_accuracy(ls_module *net, const ls_data *data)
 {
     LS_OWN_ENVIRONMENT;
     ls_metrics metrics = {0};
-    if (ls_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
+    if (ls_module_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
         return 0;
     return (double)metrics.correct / (double)metrics.rows;
 }

@@ -169,7 +169,7 @@ ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const
     return own(session, ls_dataset_open(&session->context, session->options.seed, name, part, loader));
 }
 
-ls_data *ls_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
+ls_data *ls_data_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
 {
     LS_OWN_ENVIRONMENT;
     return ls_data_open(session, "fashion-mnist", part, loader);
@@ -206,7 +206,7 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
     return own(session, ls_data_new(context, session->options.seed, &copied, loader));
 }
 
-ls_data *ls_hold_out(ls_data *data, int64_t images)
+ls_data *ls_data_hold_out(ls_data *data, int64_t images)
 {
     LS_OWN_ENVIRONMENT;
     if (!data || !data->session || ls_failed(data->session))

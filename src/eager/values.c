@@ -194,20 +194,20 @@ static ls_tensor *rows_of(ls_tensor *tensor, int64_t first, int64_t rows, const 
     return part;
 }
 
-ls_tensor *ls_at(ls_tensor *tensor, int64_t i)
+ls_tensor *ls_row(ls_tensor *tensor, int64_t i)
 {
     LS_OWN_ENVIRONMENT;
-    ls_session *session = ls_value_session(tensor, "ls_at");
+    ls_session *session = ls_value_session(tensor, "ls_row");
     if (!session)
         return NULL;
     if (tensor->shape.rank < 1 || i < 0 || i >= tensor->shape.dim[0]) {
         char shape[128];
         ls_shape_text(shape, sizeof shape, &tensor->shape);
-        ls_raise(&session->context, LS_BAD_SHAPE, "ls_at: there is no row %lld in a tensor of shape %s", (long long)i,
+        ls_raise(&session->context, LS_BAD_SHAPE, "ls_row: there is no row %lld in a tensor of shape %s", (long long)i,
                  shape);
         return NULL;
     }
-    if (ls_realize(tensor, "ls_at") != LS_OK)
+    if (ls_realize(tensor, "ls_row") != LS_OK)
         return NULL;
     ls_shape shape = {.rank = tensor->shape.rank - 1};
     memcpy(shape.dim, tensor->shape.dim + 1, (size_t)shape.rank * sizeof *shape.dim);

@@ -34,10 +34,10 @@ uint64_t ls_data_checksum(const ls_data *data)
     return mix(sum, of->labels, (size_t)data->rows);
 }
 
-uint64_t ls_checksum(ls_module *net)
+uint64_t ls_module_checksum(ls_module *net)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_checksum");
+    ls_network *network = ls_defined_network_of(net, "ls_module_checksum");
     if (!network || ls_network_wait(network) != LS_OK)
         return 0;
     uint64_t sum = 2;

@@ -47,10 +47,10 @@ ls_status ls_network_learn_classes(ls_network *network, const ls_safetensors *fi
     return ls_classes_read(&network->session->context, &network->named, ls_safetensors_metadata(file, key));
 }
 
-ls_status ls_name_classes(ls_module *net, const char *const names[], int n)
+ls_status ls_module_name_classes(ls_module *net, const char *const names[], int n)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_network_of(net, "ls_name_classes");
+    ls_network *network = ls_network_of(net, "ls_module_name_classes");
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_context *context = &network->session->context;
@@ -58,14 +58,14 @@ ls_status ls_name_classes(ls_module *net, const char *const names[], int n)
     for (int i = 0; good && i < n; i++)
         good = names[i] != NULL;
     if (!good)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_name_classes: %d names, one of which is NULL", n);
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_name_classes: %d names, one of which is NULL", n);
     if (n && network->defined && n != network->classes)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_name_classes: %d names, but the network has %d classes", n,
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_name_classes: %d names, but the network has %d classes", n,
                         network->classes);
     return ls_classes_set(context, &network->named, names, n);
 }
 
-const char *ls_class_name(const ls_module *net, int label)
+const char *ls_module_class_name(const ls_module *net, int label)
 {
     return net && net->network ? ls_classes_at(&net->network->named, label) : NULL;
 }

@@ -10,20 +10,20 @@ static ls_trace *trace_call(ls_network *network)
     ls_session *session = network->session;
     ls_shape one = network->images;
     one.dim[0] = 1;
-    ls_tensor *y = ls_infer(network->root, ls_zeros(session, one));
+    ls_tensor *y = ls_module_infer(network->root, ls_zeros(session, one));
     ls_trace *trace = y ? ls_session_trace(session) : NULL;
     return trace && ls_trace_run(trace, y, true) == LS_OK ? trace : NULL;
 }
 
-ls_status ls_export_onnx(ls_module *net, const char *path)
+ls_status ls_module_export_onnx(ls_module *net, const char *path)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_export_onnx");
+    ls_network *network = ls_defined_network_of(net, "ls_module_export_onnx");
     if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     ls_session *session = network->session;
     if (!path)
-        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_export_onnx: path is NULL");
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_export_onnx: path is NULL");
     int scope = ls_scope_open(session, NULL);
     ls_trace *trace = trace_call(network);
     ls_named_array *parameters = trace ? ls_weights_list(network) : NULL;

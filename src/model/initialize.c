@@ -206,7 +206,7 @@ static void choose_master(ls_network *network)
     for (int i = 0; i < engine->n_workers; i++)
         if (engine->workers[i].turn->executor->memory == 0 && options->dtype != LS_F32)
             ls_raise(&network->session->context, LS_UNSUPPORTED,
-                     "ls_initialize: %s computes in f32; other dtypes are for GPUs",
+                     "ls_module_initialize: %s computes in f32; other dtypes are for GPUs",
                      ls_device_str(network->session, engine->workers[i].device));
 }
 
@@ -234,7 +234,7 @@ static const char *wrong_init(const ls_init *init)
     return NULL;
 }
 
-ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
+ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init *init)
 {
     LS_OWN_ENVIRONMENT;
     if (!net)
@@ -249,7 +249,7 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     if (net->parent)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_initialize: \"%s\" is a part of another module; initialize the outermost one, which has the "
+            "ls_module_initialize: \"%s\" is a part of another module; initialize the outermost one, which has the "
             "values",
             ls_module_path(net, path));
     if (devices.n < 1 || devices.n > LS_MAX_DEVICES)
@@ -257,11 +257,12 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     else if (net->network && !how.force)
         wrong = "the network has values already; set init.force to draw them again";
     if (wrong)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: %s", wrong);
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_initialize: %s", wrong);
     for (int d = 0; d < devices.n; d++)
         if (devices.at[d].type == LS_HOST)
-            return ls_raise(context, LS_BAD_ARGUMENT, "ls_initialize: the host is no device that computes; see ls_cpu");
-        else if (ls_check_device(session, devices.at[d], "ls_initialize") != LS_OK)
+            return ls_raise(context, LS_BAD_ARGUMENT,
+                            "ls_module_initialize: the host is no device that computes; see ls_cpu");
+        else if (ls_check_device(session, devices.at[d], "ls_module_initialize") != LS_OK)
             return ls_status_of(session);
     if (net->network)
         ls_engine_wait(net->network->engine);
@@ -273,7 +274,7 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
         network->init.scale = 0.01;
     if (how.like) {
         ls_shape images = {4, {-1, how.like->of.channels, how.like->of.height, how.like->of.width}};
-        if (ls_network_define(network, &images, "ls_initialize") != LS_OK ||
+        if (ls_network_define(network, &images, "ls_module_initialize") != LS_OK ||
             ls_network_take_classes(network, how.like) != LS_OK)
             return ls_status_of(session);
     }
@@ -282,7 +283,7 @@ ls_status ls_initialize(ls_module *net, ls_devices devices, const ls_init *init)
     return LS_OK;
 }
 
-ls_shape ls_images_shape(const ls_module *net)
+ls_shape ls_module_images_shape(const ls_module *net)
 {
     LS_OWN_ENVIRONMENT;
     return net && net->network && net->network->defined ? net->network->images : (ls_shape){.rank = 0};

@@ -1,4 +1,4 @@
-/* Shapes and first values of a network; ls_initialize gave it its devices before. */
+/* Shapes and first values of a network; ls_module_initialize gave it its devices before. */
 #ifndef LS_MODEL_INITIALIZE_H
 #define LS_MODEL_INITIALIZE_H
 

@@ -51,7 +51,7 @@ ls_network *ls_network_of(ls_module *net, const char *function)
         return NULL;
     if (!net->network)
         ls_raise(&net->session->context, LS_NOT_INITIALIZED,
-                 "%s: the network has no values yet; call ls_initialize first", function);
+                 "%s: the network has no values yet; call ls_module_initialize first", function);
     return net->network;
 }
 
@@ -167,9 +167,10 @@ ls_status ls_network_clear(ls_network *network)
 ls_status ls_network_change(ls_network *network, const char *function)
 {
     if (network->n_pending)
-        return ls_raise(&network->session->context, LS_STALE,
-                        "%s: the network has gradients that no update has used; call ls_step or ls_clear_grad first",
-                        function);
+        return ls_raise(
+            &network->session->context, LS_STALE,
+            "%s: the network has gradients that no update has used; call ls_trainer_step or ls_clear_grad first",
+            function);
     network->version++;
     ls_streams_wait(network->session);
     ls_network_wait(network);

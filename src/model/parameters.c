@@ -12,22 +12,22 @@ static void tell(const ls_view *view, ls_parameter_info *info)
     memcpy(info->shape, view->shape, sizeof info->shape);
 }
 
-int ls_parameter_count(ls_module *net)
+int ls_module_parameter_count(ls_module *net)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_parameter_count");
+    ls_network *network = ls_defined_network_of(net, "ls_module_parameter_count");
     return network ? network->flat.n_views : 0;
 }
 
-ls_status ls_parameter_at(ls_module *net, int i, ls_parameter_info *info)
+ls_status ls_module_parameter_at(ls_module *net, int i, ls_parameter_info *info)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_parameter_at");
+    ls_network *network = ls_defined_network_of(net, "ls_module_parameter_at");
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!info || i < 0 || i >= network->flat.n_views)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_parameter_at: there is no parameter %d of %d",
-                        i, network->flat.n_views);
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT,
+                        "ls_module_parameter_at: there is no parameter %d of %d", i, network->flat.n_views);
     tell(&network->flat.views[i], info);
     return LS_OK;
 }
@@ -58,35 +58,36 @@ static ls_status status_after(ls_module *net)
     return status == LS_OK ? LS_BAD_ARGUMENT : status;
 }
 
-ls_status ls_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers)
+ls_status ls_module_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers)
 {
     LS_OWN_ENVIRONMENT;
-    const ls_view *view = find(net, name, values, numbers, "ls_read_parameter");
+    const ls_view *view = find(net, name, values, numbers, "ls_module_read_parameter");
     if (!view)
         return status_after(net);
     memcpy(values, ls_network_values(net->network, view), view->numbers * sizeof *values);
     return LS_OK;
 }
 
-ls_status ls_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers)
+ls_status ls_module_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers)
 {
     LS_OWN_ENVIRONMENT;
-    const ls_view *view = find(net, name, values, numbers, "ls_write_parameter");
-    if (!view || ls_network_change(net->network, "ls_write_parameter") != LS_OK)
+    const ls_view *view = find(net, name, values, numbers, "ls_module_write_parameter");
+    if (!view || ls_network_change(net->network, "ls_module_write_parameter") != LS_OK)
         return status_after(net);
     memcpy(ls_network_values(net->network, view), values, view->numbers * sizeof *values);
     return LS_OK;
 }
 
-ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user), void *user)
+ls_status ls_module_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user),
+                          void *user)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_apply");
+    ls_network *network = ls_defined_network_of(net, "ls_module_apply");
     if (!network || ls_network_wait(network) != LS_OK)
         return status_after(net);
     if (!fn)
-        return ls_raise(&net->session->context, LS_BAD_ARGUMENT, "ls_apply: fn is NULL");
-    if (ls_network_change(network, "ls_apply") != LS_OK)
+        return ls_raise(&net->session->context, LS_BAD_ARGUMENT, "ls_module_apply: fn is NULL");
+    if (ls_network_change(network, "ls_module_apply") != LS_OK)
         return status_after(net);
     for (int i = 0; i < network->flat.n_views; i++) {
         ls_parameter_info info;
@@ -96,10 +97,10 @@ ls_status ls_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, flo
     return LS_OK;
 }
 
-const char *ls_summary(ls_module *net)
+const char *ls_module_summary(ls_module *net)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_summary");
+    ls_network *network = ls_defined_network_of(net, "ls_module_summary");
     if (!network)
         return "";
     if (network->summary)

@@ -70,7 +70,7 @@ void ls_weights_about_free(ls_context *context, ls_weights_about *about)
     about->classes = NULL;
 }
 
-/* What ls_save and ls_check_save do alike: `write` has the last word. */
+/* What ls_module_save and ls_module_check_save do alike: `write` has the last word. */
 static ls_status save(ls_module *net, const char *path, const char *function,
                       ls_status (*write)(ls_context *context, const char *path, const ls_named_array *arrays, int n,
                                          const char *const metadata[][2], int n_metadata))
@@ -91,16 +91,16 @@ static ls_status save(ls_module *net, const char *path, const char *function,
     return status == LS_OK ? ls_context_status(context) : status;
 }
 
-ls_status ls_save(ls_module *net, const char *path)
+ls_status ls_module_save(ls_module *net, const char *path)
 {
     LS_OWN_ENVIRONMENT;
-    return save(net, path, "ls_save", ls_safetensors_save);
+    return save(net, path, "ls_module_save", ls_safetensors_save);
 }
 
-ls_status ls_check_save(ls_module *net, const char *path)
+ls_status ls_module_check_save(ls_module *net, const char *path)
 {
     LS_OWN_ENVIRONMENT;
-    return save(net, path, "ls_check_save", ls_safetensors_try);
+    return save(net, path, "ls_module_check_save", ls_safetensors_try);
 }
 
 static bool same_shape(const ls_view *view, const ls_saved *saved)
@@ -180,8 +180,8 @@ static ls_status refuse_missing(const ls_safetensors *file, ls_context *context,
         return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
                         missing);
     snprintf(shown, sizeof shown, "%.*s", prefix, ls_safetensors_at(file, 0)->name);
-    return ls_raise(context, LS_BAD_FILE, "%s: all names begin with '%s'; ls_load_prefixed leaves that out", path,
-                    shown);
+    return ls_raise(context, LS_BAD_FILE, "%s: all names begin with '%s'; ls_module_load_prefixed leaves that out",
+                    path, shown);
 }
 
 ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
@@ -233,8 +233,8 @@ static ls_status load_first(ls_network *network, const ls_safetensors *file, con
 {
     ls_shape images;
     if (!read_images(ls_safetensors_metadata(file, "images"), &images))
-        return ls_defined_network_of(network->root, "ls_load") ? LS_OK : ls_status_of(network->session);
-    ls_status status = ls_network_record(network, &images, "ls_load");
+        return ls_defined_network_of(network->root, "ls_module_load") ? LS_OK : ls_status_of(network->session);
+    ls_status status = ls_network_record(network, &images, "ls_module_load");
     if (status != LS_OK)
         return status;
     status = ls_weights_check(network, file, &network->session->context, path, NULL);
@@ -249,21 +249,21 @@ static ls_status load_first(ls_network *network, const ls_safetensors *file, con
     return status;
 }
 
-ls_status ls_load(ls_module *net, const char *path)
+ls_status ls_module_load(ls_module *net, const char *path)
 {
     LS_OWN_ENVIRONMENT;
-    return ls_load_prefixed(net, path, NULL);
+    return ls_module_load_prefixed(net, path, NULL);
 }
 
-ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix)
+ls_status ls_module_load_prefixed(ls_module *net, const char *path, const char *prefix)
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_network_of(net, "ls_load");
+    ls_network *network = ls_network_of(net, "ls_module_load");
     if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!path)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_load: path is NULL");
-    if (ls_network_change(network, "ls_load") != LS_OK)
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_module_load: path is NULL");
+    if (ls_network_change(network, "ls_module_load") != LS_OK)
         return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
     ls_status status = file ? LS_OK : ls_status_of(network->session);
@@ -277,13 +277,13 @@ ls_status ls_load_prefixed(ls_module *net, const char *path, const char *prefix)
     return status;
 }
 
-ls_status ls_model_of_file(ls_session *session, const char *path, char *name, size_t size)
+ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size)
 {
     LS_OWN_ENVIRONMENT;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !name || size == 0)
-        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_model_of_file: path or name is NULL");
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_file_model: path or name is NULL");
     ls_safetensors *file = ls_safetensors_open(&session->context, path);
     const char *model = file ? ls_safetensors_metadata(file, "model") : NULL;
     snprintf(name, size, "%s", model ? model : "");
@@ -291,7 +291,7 @@ ls_status ls_model_of_file(ls_session *session, const char *path, char *name, si
     return ls_status_of(session);
 }
 
-/* Also with something in front of its name, which ls_load_prefixed may leave out. */
+/* Also with something in front of its name, which ls_module_load_prefixed may leave out. */
 static const ls_saved *find_last_bias(const ls_safetensors *file, const char *bias)
 {
     const size_t length = bias ? strlen(bias) : 0;
@@ -316,22 +316,22 @@ ls_module *ls_model_for_file(ls_session *session, const char *name, const char *
     }
     ls_safetensors *file = ls_safetensors_open(&session->context, path);
     const ls_saved *last = find_last_bias(file, ls_model_last_bias(name));
-    /* Where it is missing ls_load will say so. */
+    /* Where it is missing ls_module_load will say so. */
     int classes = last && last->rank == 1 && last->numbers > 0 && last->numbers <= INT32_MAX ? (int)last->numbers : 10;
     ls_safetensors_close(file);
     return ls_model_for(session, name, classes);
 }
 
-ls_status ls_fingerprint(ls_module *net, char digits[65])
+ls_status ls_module_fingerprint(ls_module *net, char digits[65])
 {
     LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_defined_network_of(net, "ls_fingerprint");
+    ls_network *network = ls_defined_network_of(net, "ls_module_fingerprint");
     if (digits)
         digits[0] = '\0';
     if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!digits)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_fingerprint: digits is NULL");
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_module_fingerprint: digits is NULL");
     ls_named_array *arrays = ls_weights_list(network);
     if (!arrays)
         return LS_OUT_OF_MEMORY;
@@ -340,7 +340,7 @@ ls_status ls_fingerprint(ls_module *net, char digits[65])
     return status;
 }
 
-ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits[65])
+ls_status ls_file_fingerprint(ls_session *session, const char *path, char digits[65])
 {
     LS_OWN_ENVIRONMENT;
     if (digits)
@@ -348,7 +348,7 @@ ls_status ls_fingerprint_file(ls_session *session, const char *path, char digits
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !digits)
-        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_fingerprint_file: path or digits is NULL");
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_file_fingerprint: path or digits is NULL");
     return ls_fingerprint_saved(&session->context, path, digits);
 }
 

@@ -15,7 +15,7 @@ static ls_tensor *own(ls_module *self, const char *name, ls_shape shape)
                                     : NULL;
 }
 
-ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape)
+ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shape)
 {
     LS_OWN_ENVIRONMENT;
     if (!block)
@@ -25,7 +25,7 @@ ls_tensor *ls_parameter(ls_module *block, const char *name, ls_shape shape)
         good = shape.dim[i] > 0 && shape.dim[i] <= INT32_MAX;
     if (!name || !*name || !good || !block->session->recording) {
         ls_raise(&block->session->context, LS_BAD_ARGUMENT,
-                 "ls_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
+                 "ls_module_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
         return NULL;
     }
     return own(block, name, shape);

@@ -27,7 +27,7 @@ ls_module *ls_block(ls_session *session, ls_forward *forward, void *user)
     return module;
 }
 
-void *ls_user(ls_module *block)
+void *ls_module_user(ls_module *block)
 {
     return block ? block->user : NULL;
 }
@@ -35,7 +35,7 @@ void *ls_user(ls_module *block)
 static ls_tensor *forward_in_turn(ls_module *self, ls_tensor *x)
 {
     for (int i = 0; i < self->n_children; i++)
-        x = ls_call(self, self->children[i].name, x);
+        x = ls_module_call(self, self->children[i].name, x);
     return x;
 }
 
@@ -80,41 +80,43 @@ static ls_status check_place(const ls_module *parent, const char *name, const ls
     if (!parent->calls_children)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_append: \"%s\": the parent, %s, is a layer or a whole network and calls no children; put both "
+            "ls_module_append: \"%s\": the parent, %s, is a layer or a whole network and calls no children; put both "
             "into ls_sequential",
             name, ls_module_path(parent, path));
     for (const ls_module *at = parent; at; at = at->parent)
         if (at == child)
-            return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: \"%s\" would be a part of itself", name);
+            return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: \"%s\" would be a part of itself", name);
     if (child->parent)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_append: \"%s\" is the module that is \"%s\" already; a module has one place, and two places "
+            "ls_module_append: \"%s\" is the module that is \"%s\" already; a module has one place, and two places "
             "cannot share weights: make a second module",
             name, ls_module_path(child, path));
     if (child->network)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_append: \"%s\" has values of its own; append it first, then initialize the outermost module", name);
+            "ls_module_append: \"%s\" has values of its own; append it first, then initialize the outermost module",
+            name);
     const ls_module *root = parent;
     while (root->parent)
         root = root->parent;
     if (root->defined && *root->defined)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
-            "ls_append: \"%s\" comes too late to %s: the parameters were made when the images' shape became "
-            "known; append before the first call, and before ls_initialize with init.like",
+            "ls_module_append: \"%s\" comes too late to %s: the parameters were made when the images' shape became "
+            "known; append before the first call, and before ls_module_initialize with init.like",
             name, ls_module_path(parent, path));
     return LS_OK;
 }
 
-ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
+ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child)
 {
     LS_OWN_ENVIRONMENT;
     if (!parent || !child) {
         ls_session *session = parent ? parent->session : child ? child->session : NULL;
         if (session)
-            return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_append: %s is NULL", parent ? "child" : "parent");
+            return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_append: %s is NULL",
+                            parent ? "child" : "parent");
         return LS_BAD_ARGUMENT;
     }
     ls_context *context = &parent->session->context;
@@ -123,9 +125,9 @@ ls_status ls_append(ls_module *parent, const char *name, ls_module *child)
     if (!name)
         name = number;
     if (strpbrk(name, "./") || !*name || strlen(name) > 64)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: \"%s\" is no name for a child", name);
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: \"%s\" is no name for a child", name);
     if (find_child(parent, name) >= 0)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_append: there is a child \"%s\" already", name);
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: there is a child \"%s\" already", name);
     if (check_place(parent, name, child) != LS_OK)
         return LS_BAD_ARGUMENT;
     if (parent->n_children == parent->capacity && grow(parent) != LS_OK)
@@ -144,18 +146,18 @@ ls_module *ls_sequential(ls_session *session, ls_module *const list[])
     LS_OWN_ENVIRONMENT;
     ls_module *module = session ? ls_block(session, forward_in_turn, NULL) : NULL;
     for (int i = 0; module && list && list[i]; i++)
-        if (ls_append(module, NULL, list[i]) != LS_OK)
+        if (ls_module_append(module, NULL, list[i]) != LS_OK)
             return NULL;
     return module;
 }
 
-ls_module *ls_child(ls_module *parent, const char *name)
+ls_module *ls_module_child(ls_module *parent, const char *name)
 {
     int i = parent && name ? find_child(parent, name) : -1;
     return i < 0 ? NULL : parent->children[i].module;
 }
 
-ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x)
+ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x)
 {
     LS_OWN_ENVIRONMENT;
     if (!parent || !x)
@@ -165,13 +167,13 @@ ls_tensor *ls_call(ls_module *parent, const char *name, ls_tensor *x)
     int i = name ? find_child(parent, name) : -1;
     if (i < 0 || !recording) {
         ls_raise(&session->context, LS_BAD_ARGUMENT,
-                 i < 0 ? "ls_call: there is no child \"%s\"" : "ls_call: \"%s\" called outside a forward",
+                 i < 0 ? "ls_module_call: there is no child \"%s\"" : "ls_module_call: \"%s\" called outside a forward",
                  name ? name : "(null)");
         return NULL;
     }
     size_t length = strlen(recording->path);
     if (length + strlen(name) + 2 > sizeof recording->path) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_call: modules are nested too deeply at \"%s\"",
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_call: modules are nested too deeply at \"%s\"",
                  recording->path);
         return NULL;
     }

@@ -7,20 +7,20 @@
 
 static ls_tensor *residual(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *y = ls_relu(ls_call(self, "bn1", ls_call(self, "conv1", x)));
-    y = ls_call(self, "bn2", ls_call(self, "conv2", y));
-    return ls_relu(ls_add(y, ls_child(self, "conv3") ? ls_call(self, "conv3", x) : x));
+    ls_tensor *y = ls_relu(ls_module_call(self, "bn1", ls_module_call(self, "conv1", x)));
+    y = ls_module_call(self, "bn2", ls_module_call(self, "conv2", y));
+    return ls_relu(ls_add(y, ls_module_child(self, "conv3") ? ls_module_call(self, "conv3", x) : x));
 }
 
 static ls_module *residual_block(ls_session *session, int channels, bool use_1x1conv, int strides)
 {
     ls_module *block = ls_block(session, residual, NULL);
-    ls_append(block, "conv1", ls_nn_conv2d(session, channels, 3, &(ls_conv){.padding = 1, .stride = strides}));
-    ls_append(block, "bn1", ls_nn_batch_norm(session));
-    ls_append(block, "conv2", ls_nn_conv2d(session, channels, 3, &(ls_conv){.padding = 1}));
-    ls_append(block, "bn2", ls_nn_batch_norm(session));
+    ls_module_append(block, "conv1", ls_nn_conv2d(session, channels, 3, &(ls_conv){.padding = 1, .stride = strides}));
+    ls_module_append(block, "bn1", ls_nn_batch_norm(session));
+    ls_module_append(block, "conv2", ls_nn_conv2d(session, channels, 3, &(ls_conv){.padding = 1}));
+    ls_module_append(block, "bn2", ls_nn_batch_norm(session));
     if (use_1x1conv)
-        ls_append(block, "conv3", ls_nn_conv2d(session, channels, 1, &(ls_conv){.stride = strides}));
+        ls_module_append(block, "conv3", ls_nn_conv2d(session, channels, 1, &(ls_conv){.stride = strides}));
     return block;
 }
 
@@ -31,12 +31,12 @@ ls_module *ls_resnet18(ls_session *session, int classes)
     ls_module *net = ls_sequential(session, LS_LIST(ls_nn_conv2d(session, 64, 3, &(ls_conv){.padding = 1}),
                                                     ls_nn_batch_norm(session), ls_nn_fn(session, ls_relu)));
     for (int i = 0; i < 4; i++) /* 64, 128, 256, 512 channels */
-        ls_append(net, names[i],
-                  ls_sequential(session, LS_LIST(residual_block(session, 64 << i, i > 0, i > 0 ? 2 : 1),
-                                                 residual_block(session, 64 << i, false, 1))));
-    ls_append(net, "global_avg_pool", ls_nn_fn(session, ls_global_avg_pool2d));
-    ls_append(net, "fc",
-              ls_sequential(session, LS_LIST(ls_nn_fn(session, ls_flatten), ls_nn_linear(session, classes))));
+        ls_module_append(net, names[i],
+                         ls_sequential(session, LS_LIST(residual_block(session, 64 << i, i > 0, i > 0 ? 2 : 1),
+                                                        residual_block(session, 64 << i, false, 1))));
+    ls_module_append(net, "global_avg_pool", ls_nn_fn(session, ls_global_avg_pool2d));
+    ls_module_append(net, "fc",
+                     ls_sequential(session, LS_LIST(ls_nn_fn(session, ls_flatten), ls_nn_linear(session, classes))));
     if (net)
         net->model = "resnet18";
     return ls_failed(session) ? NULL : net;

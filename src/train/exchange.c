@@ -496,7 +496,7 @@ ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begi
     return LS_OK;
 }
 
-bool ls_balanced(ls_trainer *trainer, int shards[])
+bool ls_trainer_balanced(ls_trainer *trainer, int shards[])
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer || !trainer->handed_in)

@@ -27,7 +27,7 @@ typedef enum ls_stage {
 } ls_stage;
 
 /* What a rank tells the others at a step's end. */
-enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_ask was given */ };
+enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_trainer_vote was given */ };
 typedef struct ls_rank_status {
     ls_throughput throughput; /* where somebody asked for balance */
     uint32_t flags, unused;
@@ -125,7 +125,7 @@ struct ls_trainer {
     float *remembered;                   /* weights and statistics, on the host; NULL: none */
     int n_pool, pool_capacity;
     ls_groups groups;
-    const char *meeting; /* how ranks' cards meet, see ls_meeting; NULL before they did */
+    const char *transport; /* how ranks' cards meet, see ls_trainer_transport; NULL before they did */
     ls_attempts attempts;
     size_t rows_floats;
     ls_throughput *throughputs; /* [places] of the steps that were measured; NULL where nobody asked for balance */

@@ -17,12 +17,12 @@ void ls_remembered_take(struct ls_trainer *trainer, float *values)
     trainer->remembered = values;
 }
 
-ls_status ls_remember(ls_trainer *trainer)
+ls_status ls_trainer_remember(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer)
         return LS_BAD_ARGUMENT;
-    ls_network *network = ls_defined_network_of(trainer->network->root, "ls_remember");
+    ls_network *network = ls_defined_network_of(trainer->network->root, "ls_trainer_remember");
     if (!network || ls_network_wait(network) != LS_OK)
         return ls_status_of(trainer->session);
     if (!trainer->remembered && !(trainer->remembered = ls_remembered_new(&trainer->session->context, network)))
@@ -34,7 +34,7 @@ ls_status ls_remember(ls_trainer *trainer)
     return LS_OK;
 }
 
-ls_status ls_recall(ls_trainer *trainer)
+ls_status ls_trainer_recall(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer)
@@ -44,8 +44,8 @@ ls_status ls_recall(ls_trainer *trainer)
         return ls_status_of(trainer->session);
     if (!trainer->remembered)
         return ls_raise(&trainer->session->context, LS_STALE,
-                        "ls_recall: nothing was remembered; call ls_remember first");
-    if (ls_network_change(network, "ls_recall") != LS_OK)
+                        "ls_trainer_recall: nothing was remembered; call ls_trainer_remember first");
+    if (ls_network_change(network, "ls_trainer_recall") != LS_OK)
         return ls_status_of(trainer->session);
     const ls_flat *flat = &network->flat;
     const int next = 1 - atomic_load(&network->current);

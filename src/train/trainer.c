@@ -71,7 +71,7 @@ static ls_status meet(ls_trainer *trainer)
     ls_session *session = network->session;
     ls_cluster *cluster = session->options.cluster;
     char how[LS_WHY] = "";
-    if (trainer->meeting || ls_cluster_ranks(cluster) == 1)
+    if (trainer->transport || ls_cluster_ranks(cluster) == 1)
         return LS_OK;
     ls_executor *card = session->options.host_sums ? NULL : ls_network_card(network);
     if (!card && ls_network_on_cards(network))
@@ -81,18 +81,18 @@ static ls_status meet(ls_trainer *trainer)
     ls_turn_enter(turn);
     const bool connected = ls_link_connect(cluster, &session->context, card, how);
     ls_turn_leave(turn);
-    trainer->meeting = ls_intern(session, how);
+    trainer->transport = ls_intern(session, how);
     return connected ? move_master(trainer) : ls_status_of(session);
 }
 
-const char *ls_meeting(ls_trainer *trainer, bool *direct)
+const char *ls_trainer_transport(ls_trainer *trainer, bool *direct)
 {
     LS_OWN_ENVIRONMENT;
     if (trainer && !ls_failed(trainer->session))
         meet(trainer);
     if (direct)
         *direct = trainer && trainer->network->connected;
-    return trainer && trainer->meeting ? trainer->meeting : "";
+    return trainer && trainer->transport ? trainer->transport : "";
 }
 
 /* The whole gradient, where it is read or clipped; once. */
@@ -132,7 +132,7 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *y, *loss = NULL;
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = rows}, &X, &y) == LS_OK)
-        loss = ls_cross_entropy(ls_train(network->root, X), y);
+        loss = ls_cross_entropy(ls_module_forward(network->root, X), y);
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     ls_program *program = trace && ls_trace_run(trace, loss, true) == LS_OK
                               ? ls_network_program(trace, LS_WANT_GRADIENT, false, rows)
@@ -141,7 +141,7 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
     return program ? program->plan : NULL;
 }
 
-ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
+ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer)
@@ -150,12 +150,12 @@ ls_status ls_check_batches(ls_trainer *trainer, const ls_data *data)
     ls_session *session = network->session;
     if (ls_failed(session) || !data)
         return data ? ls_status_of(session)
-                    : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_check_batches: data is NULL");
+                    : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_trainer_check_batches: data is NULL");
     int64_t rows = data->rows < data->batch ? data->rows : data->batch, last = data->rows % data->batch;
     const ls_plan *plan = ls_trainer_plan(trainer, data, (int)(rows < network->shard ? rows : network->shard));
-    if (!plan || ls_check_rows(network, plan, rows, "ls_check_batches") != LS_OK)
+    if (!plan || ls_check_rows(network, plan, rows, "ls_trainer_check_batches") != LS_OK)
         return ls_status_of(session);
-    return last ? ls_check_rows(network, plan, last, "ls_check_batches") : LS_OK;
+    return last ? ls_check_rows(network, plan, last, "ls_trainer_check_batches") : LS_OK;
 }
 
 static int ceil_log2(int n)
@@ -284,7 +284,7 @@ static ls_status check_operands(ls_network *network, const char *function)
         if (changes != network->pending[i].changes)
             return ls_raise(&network->session->context, LS_STALE,
                             "%s: what a backward pass reads was changed after ls_backward; call ls_clear_grad, and "
-                            "change it after ls_step",
+                            "change it after ls_trainer_step",
                             function);
     }
     if (arrays)
@@ -318,9 +318,10 @@ ls_status ls_trainer_wait(ls_trainer *trainer, const char *function)
     if (check_network(trainer, function) != LS_OK || ls_network_wait(network) != LS_OK)
         return ls_status_of(network->session);
     if (network->n_pending)
-        return ls_raise(&network->session->context, LS_STALE,
-                        "%s: the network has gradients that no update has used; call ls_step or ls_clear_grad first",
-                        function);
+        return ls_raise(
+            &network->session->context, LS_STALE,
+            "%s: the network has gradients that no update has used; call ls_trainer_step or ls_clear_grad first",
+            function);
     if (atomic_exchange(&trainer->upset, 0))
         go_back(trainer);
     return network->defined ? prepare(trainer) : LS_OK;
@@ -415,19 +416,19 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
 }
 
-ls_status ls_step(ls_trainer *trainer)
+ls_status ls_trainer_step(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
-    return trainer ? hand_in(trainer, true, "ls_step") : LS_BAD_ARGUMENT;
+    return trainer ? hand_in(trainer, true, "ls_trainer_step") : LS_BAD_ARGUMENT;
 }
 
-void ls_ask(ls_trainer *trainer, int number)
+void ls_trainer_vote(ls_trainer *trainer, int number)
 {
     if (trainer && number >= 0 && number < 1 << 23)
         atomic_store(&trainer->asked, number);
 }
 
-int ls_asked(ls_trainer *trainer)
+int ls_trainer_voted(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer || ls_context_is_parents(&trainer->session->context))
@@ -489,7 +490,7 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     return network->trainer;
 }
 
-bool ls_next_report(ls_trainer *trainer, ls_report *report)
+bool ls_trainer_next_report(ls_trainer *trainer, ls_report *report)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer || !report || ls_context_is_parents(&trainer->session->context))

@@ -16,7 +16,7 @@ static int by_name(const void *a, const void *b)
 static bool write_values(ls_module *net, const ls_parameter_info *info)
 {
     float *values = malloc((size_t)info->numbers * sizeof *values);
-    bool good = values && ls_read_parameter(net, info->name, values, info->numbers) == LS_OK &&
+    bool good = values && ls_module_read_parameter(net, info->name, values, info->numbers) == LS_OK &&
                 fwrite(info->name, 1, strlen(info->name) + 1, stdout) == strlen(info->name) + 1;
     for (int64_t i = 0; good && i < info->numbers; i++) {
         uint32_t bits;
@@ -30,11 +30,11 @@ static bool write_values(ls_module *net, const ls_parameter_info *info)
 
 static bool write_parameters(ls_module *net)
 {
-    int count = ls_parameter_count(net);
+    int count = ls_module_parameter_count(net);
     ls_parameter_info *infos = calloc((size_t)(count > 0 ? count : 1), sizeof *infos);
     bool good = infos && count > 0;
     for (int i = 0; good && i < count; i++)
-        good = ls_parameter_at(net, i, &infos[i]) == LS_OK;
+        good = ls_module_parameter_at(net, i, &infos[i]) == LS_OK;
     if (good)
         qsort(infos, (size_t)count, sizeof *infos, by_name);
     for (int i = 0; good && i < count; i++)
@@ -51,14 +51,14 @@ int main(int argc, char **argv)
     }
     ls_session *session = ls_open(&(ls_options){.shard = atoi(argv[4])});
     ls_loader loader = {.directory = argv[1], .limit = atoi(argv[2]), .batch = atoi(argv[3]), .shuffle = true};
-    ls_data *data = ls_fashion_mnist(session, LS_TRAIN, &loader);
+    ls_data *data = ls_data_fashion_mnist(session, LS_TRAIN, &loader);
     ls_module *net = ls_model(session, "lenet");
-    ls_initialize(net, ls_parse_devices(session, argv[6]), &(ls_init){.like = data});
+    ls_module_initialize(net, ls_parse_devices(session, argv[6]), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.2});
     ls_batch batch;
-    for (int step = 0; step < atoi(argv[5]) && ls_next(data, &batch); step++) {
-        ls_backward(ls_cross_entropy(ls_train(net, batch.X), batch.y));
-        ls_step(trainer);
+    for (int step = 0; step < atoi(argv[5]) && ls_data_next(data, &batch); step++) {
+        ls_backward(ls_cross_entropy(ls_module_forward(net, batch.X), batch.y));
+        ls_trainer_step(trainer);
     }
     ls_wait(session);
     bool good = !ls_failed(session) && write_parameters(net);

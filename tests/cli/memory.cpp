@@ -26,12 +26,12 @@ static ls_module *network(ls_session *s)
     ls_pool third = {};
     third.kernel = 3;
     ls_module *net = ls_sequential(s, nullptr);
-    ls_append(net, "conv", ls_nn_conv2d(s, 8, 3, &same));
-    ls_append(net, "norm", ls_nn_batch_norm(s));
-    ls_append(net, "relu", ls_nn_fn(s, ls_relu));
-    ls_append(net, "pool", ls_nn_max_pool2d(s, &third));
-    ls_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_append(net, "out", ls_nn_linear(s, CLASSES));
+    ls_module_append(net, "conv", ls_nn_conv2d(s, 8, 3, &same));
+    ls_module_append(net, "norm", ls_nn_batch_norm(s));
+    ls_module_append(net, "relu", ls_nn_fn(s, ls_relu));
+    ls_module_append(net, "pool", ls_nn_max_pool2d(s, &third));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "out", ls_nn_linear(s, CLASSES));
     return net;
 }
 
@@ -57,15 +57,15 @@ int main(int argc, char **argv)
                                         &labels[static_cast<std::size_t>(rows)], TEST, 1, SIZE, SIZE, CLASSES, nullptr);
     ls_tensor *shape = ls_zeros(s, LS_SHAPE(2, 3)); /* the macro is C++ too */
     ls_module *net = network(s);
-    ls_initialize(net, ls_try_devices(s, 2), &he);
+    ls_module_initialize(net, ls_try_devices(s, 2), &he);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &optim);
     for (int epoch = 0; epoch < epochs; epoch++)
-        for (ls_batch b; ls_next(train, &b);) {
-            ls_backward(ls_cross_entropy(ls_train(net, b.X), b.y));
-            ls_step(trainer);
+        for (ls_batch b; ls_data_next(train, &b);) {
+            ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+            ls_trainer_step(trainer);
         }
-    std::printf("test acc: %.2f, %d sizes\n", ls_accuracy(net, test), ls_rank(shape));
-    ls_save(net, argc > 3 ? argv[3] : "memory.safetensors");
+    std::printf("test acc: %.2f, %d sizes\n", ls_module_accuracy(net, test), ls_rank(shape));
+    ls_module_save(net, argc > 3 ? argv[3] : "memory.safetensors");
     if (ls_failed(s)) /* the first failure, wherever it was */
         std::fprintf(stderr, "memory: %s\n", ls_message(s));
     return ls_close(s) == LS_OK ? 0 : 1;

@@ -32,24 +32,24 @@ __attribute__((destructor)) static void end(void)
 
 double __real_steady_seconds(void);
 double __wrap_steady_seconds(void);
-bool __real_ls_next(ls_data *data, ls_batch *batch);
-bool __wrap_ls_next(ls_data *data, ls_batch *batch);
-ls_status __real_ls_evaluate(ls_module *net, ls_data *data, ls_metrics *metrics);
-ls_status __wrap_ls_evaluate(ls_module *net, ls_data *data, ls_metrics *metrics);
+bool __real_ls_data_next(ls_data *data, ls_batch *batch);
+bool __wrap_ls_data_next(ls_data *data, ls_batch *batch);
+ls_status __real_ls_module_evaluate(ls_module *net, ls_data *data, ls_metrics *metrics);
+ls_status __wrap_ls_module_evaluate(ls_module *net, ls_data *data, ls_metrics *metrics);
 
 double __wrap_steady_seconds(void)
 {
     return by_work ? (double)atomic_load(&seconds) : __real_steady_seconds();
 }
 
-bool __wrap_ls_next(ls_data *data, ls_batch *batch)
+bool __wrap_ls_data_next(ls_data *data, ls_batch *batch)
 {
     atomic_fetch_add(&seconds, 1);
-    return __real_ls_next(data, batch);
+    return __real_ls_data_next(data, batch);
 }
 
-ls_status __wrap_ls_evaluate(ls_module *net, ls_data *data, ls_metrics *metrics)
+ls_status __wrap_ls_module_evaluate(ls_module *net, ls_data *data, ls_metrics *metrics)
 {
     atomic_fetch_add(&seconds, 2);
-    return __real_ls_evaluate(net, data, metrics);
+    return __real_ls_module_evaluate(net, data, metrics);
 }
