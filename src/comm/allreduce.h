@@ -1,15 +1,17 @@
-/* The way of a bucket through an ordered all-reduce, as one rank sees it:
+/* An ordered all-reduce of one bucket, as one rank sees it, stage by stage:
  *
- *     give      sums over this rank's nodes of the tree, for the other members of its group
- *     join      those go to the stripes' members, theirs of this rank's stripe come in    reduce-scatter in the group
- *     combine   sums over the group's nodes, of this rank's stripe
- *     send      those go to the pieces' owners, theirs of this rank's piece come in       all-to-all across groups
- *               (the owner sums its piece over the whole tree, and makes new values of it)
- *     spread    the new values go to the other owners in the stripe                       all-gather across groups
- *     share     the stripe goes to all members                                            all-gather in the group
+ *     local_sum        sums over this rank's nodes of the tree, for the other members of its group
+ *     scatter_locally  those go to the stripes' members, theirs of this rank's stripe     reduce-scatter in the group
+ *                      come in
+ *     group_sum        sums over the group's nodes, of this rank's stripe
+ *     scatter          those go to the pieces' owners, theirs of this rank's piece        reduce-scatter across groups
+ *                      come in
+ *                      (the owner sums its piece over the whole tree, and makes new values of it)
+ *     gather           the new values go to the other owners in the stripe                all-gather across groups
+ *     gather_locally   the stripe goes to all members                                     all-gather in the group
  *
  * Sums are made in place, in the first of what is added, and in the tree's order. In a group of one rank the stripe is
- * the whole bucket, and give, join and share are nothing. */
+ * the whole bucket, and the three stages in the group are nothing. */
 #ifndef LS_COMM_ALLREDUCE_H
 #define LS_COMM_ALLREDUCE_H
 

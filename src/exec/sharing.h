@@ -51,7 +51,7 @@ struct ls_sharing {
     char padding[64]; /* from the next worker's */
 };
 
-/* Makes the one whose offer it is, who computes on `core`, a member; one thread does so at a time. */
+/* Makes whoever computes in that turn a member; one thread does so at a time. */
 void ls_sharing_join(ls_sharing *sharing, ls_team *team, ls_turn *turn);
 
 /* A member that begins to compute offers its parts from here on, measured by `measuring` (NULL: by nobody);

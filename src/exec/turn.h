@@ -1,5 +1,5 @@
-/* Executors as places to take turns at: devices that share a core, or a card, do so by whole pieces of work, and share
- * its arena, so that their number costs no memory. */
+/* Turns at an executor: devices that share a core, or a card, take them for whole pieces of work, and share its
+ * arena, so that their number costs no memory. */
 #ifndef LS_EXEC_TURN_H
 #define LS_EXEC_TURN_H
 

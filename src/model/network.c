@@ -88,7 +88,7 @@ void ls_network_leave(const ls_network *network)
         ls_turn_leave(network->engine->workers[0].turn);
 }
 
-/* The home's numbers to the host. */
+/* The master copy's numbers to the host. */
 static void get(ls_network *network, float *to, const float *from, size_t n)
 {
     ls_network_enter(network);

@@ -1,10 +1,10 @@
 /* A network with values: its parameters as flat vectors, twice, and its plans, on a list of devices.
  *
- * The values, gradients and their sums have a master copy: the memory of the first device's card where all devices are
- * on cards and no other rank trains the network, or the ranks' cards are connected (comm/link.h), else the host's. Step
- * k reads copy `current` there and writes the other, which becomes current when the whole step is finished and finite.
- * Of a master copy on a card the host has copies, which are brought up to date when somebody looks at them, and sent
- * when somebody changed them; cards that are not its master copy have theirs (replica.h). */
+ * The values, gradients and their sums have a master copy. It lies in the memory of the first device's card where all
+ * devices are on cards and no other rank trains the network, or the ranks' cards are connected (comm/link.h), else in
+ * the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
+ * finished and finite. Where the master copy is on a card, the host has copies of its own: they are brought up to date
+ * when somebody looks at them, and sent when somebody changed them. Other cards have replicas (replica.h). */
 #ifndef LS_MODEL_NETWORK_H
 #define LS_MODEL_NETWORK_H
 
@@ -13,12 +13,12 @@
 #include "model/program.h"
 #include "nn/module.h"
 
-/* A backward pass that was asked for and not run yet: a part of the next step. */
+/* A backward pass that was asked for and not run yet: it is run by the next step. */
 typedef struct ls_microbatch {
     ls_feed *feed;
     ls_device device;  /* that has to compute it; the host: any of the network's */
-    ls_array *summary; /* {loss, correct} of the part */
-    ls_tensor *loss;   /* that gets the summary when the part is handed in; held */
+    ls_array *summary; /* {loss, correct} of its images */
+    ls_tensor *loss;   /* that gets the summary when the step is handed in; held */
     uint64_t changes;  /* of the arrays it reads, when it was asked for */
 } ls_microbatch;
 
@@ -48,11 +48,11 @@ typedef struct ls_network {
     ls_microbatch *pending;
     int n_pending, pending_capacity;
     uint64_t version;       /* how often the values were changed */
-    bool gradient_is_there; /* the trainer has the gradient of the pending parts */
+    bool gradient_is_there; /* the trainer has the gradient of the pending microbatches */
     bool read_by_streams;
     struct ls_trainer *trainer;
     int64_t updates; /* that it was handed, 0 without one: chooses what dropout drops */
-    /* The trainer's: computes the gradient of the pending parts without an update; NULL after a failure. */
+    /* The trainer's: computes the gradient of the pending microbatches without an update; NULL after a failure. */
     const float *(*gradient)(struct ls_trainer *trainer);
     char *summary; /* once asked for */
 } ls_network;
@@ -92,10 +92,10 @@ void ls_network_publish(ls_network *network);
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
 
-ls_status ls_network_clear(ls_network *network); /* drops the pending parts */
+ls_status ls_network_clear(ls_network *network); /* drops the pending microbatches */
 /* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
 ls_status ls_network_change(ls_network *network, const char *function);
-void ls_microbatch_drop(ls_microbatch *part);
+void ls_microbatch_drop(ls_microbatch *microbatch);
 
 /* The program of a trace that calls a network, with plans for all kinds of its devices; see ls_program_of. */
 ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);

@@ -1,7 +1,7 @@
-/* What a card holds of a network whose home is elsewhere: another card, or, where cores train it too or other ranks
- * whose cards are not connected, the host's memory.
- * The values go there before the first shard that reads them, and a shard's gradient goes to the master copy behind it;
- * sums, updates and what goes to other ranks are made in the master copy. */
+/* What a card holds of a network whose master copy is elsewhere: another card, or, where cores train it too or other
+ * ranks whose cards are not connected, the host's memory. The values go there before the first shard that reads them,
+ * and a shard's gradient goes to the master copy behind it; sums, updates and what goes to other ranks are made in the
+ * master copy. */
 #ifndef LS_MODEL_REPLICA_H
 #define LS_MODEL_REPLICA_H
 
@@ -19,7 +19,7 @@ ls_status ls_replicas_make(ls_network *network);
 ls_status ls_replicas_take_gradients(ls_network *network);
 void ls_replicas_release(ls_network *network);
 
-/* NULL where the core computes at the network's home. */
+/* NULL where the core computes in the network's master copy. */
 ls_replica *ls_replica_of(const ls_network *network, const ls_turn *turn);
 
 /* The rest by whoever has the core's turn. */

@@ -50,7 +50,7 @@ static ls_report report_of(const ls_step_job *step)
     return report;
 }
 
-/* What the loss tensors of the parts will show. */
+/* What the loss tensors of the microbatches will show. */
 static void put_summaries(const ls_step_job *step)
 {
     int first = 0;

@@ -70,7 +70,8 @@ static ls_status cut(ls_step_job *step)
     return LS_OK;
 }
 
-/* The buckets' routes, with rows one behind the other, where there are any yet. Returns how many floats they take. */
+/* The buckets' all-reduces, with rows one behind the other, where there are any yet. Returns how many floats they take.
+ */
 static size_t lay_allreduces(ls_step_job *step, float *rows)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -103,7 +104,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
         step->statuses =
             ls_alloc(context, (size_t)step->partition.parts, sizeof *step->statuses, "what the ranks tell");
     if (!step->allreduces)
-        step->allreduces = ls_alloc(context, buckets, sizeof *step->allreduces, "the buckets' routes");
+        step->allreduces = ls_alloc(context, buckets, sizeof *step->allreduces, "the buckets' ways");
     if (!step->statuses || !step->allreduces)
         return LS_OUT_OF_MEMORY;
     size_t floats = lay_allreduces(step, NULL);

@@ -1,11 +1,12 @@
-/* What a step does among ranks. Each bucket goes through stages: its gradients fill; then it takes its route
- * (comm/allreduce.h), in which stages of sums that workers make (giving, combining, reducing) and of transfers (to join
- * and joining, to send and sending, to spread and spreading, to share and sharing) take turns. At the step's end the
- * ranks exchange metrics, statistics and whether all went well, so that all of them take the same decision: in a group
- * by way of its first member, across groups among these. Where each rank is a group of its own a bucket goes from
- * filling to combining, and from spreading to moved; with one rank from filling to reducing, and is done.
+/* What a step does among ranks. Each bucket goes through stages: its gradients fill; then it is all-reduced
+ * (comm/allreduce.h), in stages of sums that workers make (local, group, last) and of transfers (scattered and
+ * gathered, in the group and across groups), of which each has a stage before it begins and one while it is under way.
+ * At the step's end the ranks exchange metrics, statistics and whether all went well, so that all of them take the same
+ * decision: in a group by way of its first member, across groups among these. Where each rank is a group of its own a
+ * bucket goes from filling to the group's sum, and from the gathering across groups to moved; with one rank from
+ * filling to the last sum, and is done.
  *
- * Where the ranks' cards are connected (comm/link.h) the buckets take the same route from card to card, all together
+ * Where the ranks' cards are connected (comm/link.h) the buckets go the same way from card to card, all together
  * once the last is filled, and only the step's end goes by the hosts. */
 #ifndef LS_TRAIN_EXCHANGE_H
 #define LS_TRAIN_EXCHANGE_H
@@ -24,7 +25,7 @@ void ls_exchange_begin(ls_step_job *step); /* after the tree was reset */
 /* The stage of a bucket that all of this rank's shards have filled. */
 ls_stage ls_exchange_filled(const ls_step_job *step);
 
-/* Of connected cards: hands the whole route of all buckets in, sums and transfers, which the card then does in that
+/* Of connected cards: hands the whole way of all buckets in, sums and transfers, which the card then does in that
  * order and the host does not wait for. By a worker with the master copy's turn. */
 void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),
                       ls_worker *worker);
@@ -49,7 +50,7 @@ ls_advance ls_exchange_advance(ls_step_job *step);
 /* A moment, in which other ranks may go on; `idle`: this one has nothing to do meanwhile. */
 void ls_exchange_await(const ls_step_job *step, bool idle);
 /* Gives the step up where its end cannot come, because a transfer between connected cards has failed. By a worker with
- * the home's turn. */
+ * the master copy's turn. */
 void ls_exchange_look(ls_step_job *step);
 bool ls_exchange_under_way(const ls_step_job *step); /* looking again is worth the while */
 

@@ -1,6 +1,6 @@
-/* The sums of a step's buckets, in slices that any worker takes, or of several cards those of the one that is home:
- * those on a bucket's route (comm/allreduce.h), and the last one, of this rank's piece, with the update of its weights.
- * Connected cards are handed the whole route of all buckets at once. */
+/* The sums of a step's buckets, in slices that any worker takes, or of several cards those of the one that has the
+ * master copy: those on a bucket's way (comm/allreduce.h), and the last one, of this rank's piece, with the update of
+ * its weights. Connected cards are handed the whole way of all buckets at once. */
 #ifndef LS_TRAIN_SLICES_H
 #define LS_TRAIN_SLICES_H
 

@@ -221,7 +221,7 @@ static void order_pulls(ls_step_job *step, uint64_t seed)
     }
 }
 
-/* Takes the pending parts over, or shows them to a step that only computes their gradient. */
+/* Takes the pending microbatches over, or shows them to a step that only computes their gradient. */
 static ls_status take_parts(ls_step_job *step, ls_network *network)
 {
     ls_context *context = &network->session->context;
@@ -260,7 +260,7 @@ static ls_status measure(ls_step_job *step, const ls_network *network, ls_profil
     return LS_OK;
 }
 
-/* From now on the parts are the step's, and their losses will be known. */
+/* From now on the microbatches are the step's, and their losses will be known. */
 static void keep_parts(ls_step_job *step, ls_network *network)
 {
     network->n_pending = 0;
@@ -274,7 +274,7 @@ static void keep_parts(ls_step_job *step, ls_network *network)
     }
 }
 
-/* What the pending parts read must be what it was, and be there. */
+/* What the pending microbatches read must be what it was, and be there. */
 static ls_status check_operands(ls_network *network, const char *function)
 {
     bool arrays = false;
@@ -446,7 +446,7 @@ static const float *seen_gradient(ls_trainer *trainer)
     return ls_network_seen(network, trainer->gradient, network->flat.trainable, &trainer->seen_gradient);
 }
 
-/* Of the pending parts, without an update. */
+/* Of the pending microbatches, without an update. */
 static const float *gradient(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;

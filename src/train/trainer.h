@@ -11,7 +11,7 @@ const struct ls_plan *ls_trainer_plan(struct ls_trainer *trainer, const ls_data 
 /* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
 int ls_trainer_pool(const struct ls_trainer *trainer, int shards, int mine, bool any_order);
 
-/* Waits; then the pending parts can be run by the caller's own job, with the trainer's pool of gradients. */
+/* Waits; then the pending microbatches can be run by the caller's own job, with the trainer's pool of gradients. */
 ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 
 /* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has
