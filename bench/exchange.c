@@ -38,7 +38,7 @@ static void reduce(const bench *b, const ls_allreduce *allreduce)
         return;
     ls_partials from = ls_allreduce_partials(allreduce, at);
     ls_terms terms = ls_tree_terms(&b->tree, 1, &from, n, b->executor);
-    b->executor->type->sum(b->executor, &terms, b->out + at, n);
+    b->executor->type->compute.sum(b->executor, &terms, b->out + at, n);
 }
 
 static void begin(bench *b, int bucket, stage next)
@@ -100,7 +100,7 @@ static void prepare(bench *b, ls_context *context, ls_cluster *cluster, int shar
 {
     int ranks = ls_cluster_ranks(cluster), leaves = ranks * shards;
     b->wire = &cluster->wire;
-    b->executor = ls_cpu_unit_open(context, LS_ISA_AUTO, 0);
+    b->executor = ls_cpu_executor_open(context, LS_ISA_AUTO, 0);
     if (!b->executor) {
         fprintf(stderr, "bench_exchange: %s\n", context->message);
         MPI_Abort(MPI_COMM_WORLD, 1);

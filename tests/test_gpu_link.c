@@ -29,23 +29,23 @@ static void exchange(ls_executor *executor)
     float *a = random_floats(&random), *b = random_floats(&random), *got = test_floats(N);
     float *there[4];
     for (int i = 0; i < 4; i++)
-        there[i] = type->allocate(executor, N * sizeof(float));
-    type->put(executor, there[0], a, N * sizeof *a);
-    type->put(executor, there[1], b, N * sizeof *b);
+        there[i] = type->memory.allocate(executor, N * sizeof(float));
+    type->memory.put(executor, there[0], a, N * sizeof *a);
+    type->memory.put(executor, there[1], b, N * sizeof *b);
     for (int round = 0; round < ROUNDS; round++) {
         const ls_terms sum = {.n = 3, .at = {there[0], there[1], NULL}};
-        type->sum(executor, &sum, there[2], N);
-        type->begin_group(executor);
+        type->compute.sum(executor, &sum, there[2], N);
+        type->peers.begin_group(executor);
         for (int i = 0; i < GROUP; i++) { /* many at once, as a network's buckets are */
             const size_t begin = (size_t)N * i / GROUP, end = (size_t)N * (i + 1) / GROUP;
-            type->receive(executor, 0, there[3] + begin, (end - begin) * sizeof(float));
-            type->send(executor, 0, there[2] + begin, (end - begin) * sizeof(float));
+            type->peers.receive(executor, 0, there[3] + begin, (end - begin) * sizeof(float));
+            type->peers.send(executor, 0, there[2] + begin, (end - begin) * sizeof(float));
         }
-        type->end_group(executor);
+        type->peers.end_group(executor);
         const ls_terms again = {.n = 3, .at = {there[3], there[1], NULL}};
-        type->sum(executor, &again, there[0], N);
+        type->compute.sum(executor, &again, there[0], N);
     }
-    type->get(executor, got, there[0], N * sizeof *got);
+    type->memory.get(executor, got, there[0], N * sizeof *got);
     assert_int_equal(ls_executor_check(executor), LS_OK);
     for (int i = 0; i < N; i++) {
         float x = a[i];
@@ -57,10 +57,10 @@ static void exchange(ls_executor *executor)
     bool finite = true;
     double begun = ls_seconds();
     for (int round = 0; round < 10; round++) {
-        type->begin_group(executor);
-        type->receive(executor, 0, there[3], N * sizeof(float));
-        type->send(executor, 0, there[2], N * sizeof(float));
-        type->end_group(executor);
+        type->peers.begin_group(executor);
+        type->peers.receive(executor, 0, there[3], N * sizeof(float));
+        type->peers.send(executor, 0, there[2], N * sizeof(float));
+        type->peers.end_group(executor);
     }
     assert_int_equal(ls_executor_finish(executor, &finite), LS_OK);
     print_message("a transfer of %d MiB to itself: %.0f us\n", N >> 18, (ls_seconds() - begun) / 10 * 1e6);

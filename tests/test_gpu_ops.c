@@ -86,15 +86,15 @@ static void put(bench *b, const value *v)
         const float x = v->rows[v->activation ? turned(&v->shape, i) : i];
         memcpy(memory + i * v->bytes, (const unsigned char *)&x + 4 - v->bytes, v->bytes);
     }
-    b->executor->type->put(b->executor, v->card, memory, v->n * v->bytes);
-    assert_true(b->executor->type->finish(b->executor));
+    b->executor->type->memory.put(b->executor, v->card, memory, v->n * v->bytes);
+    assert_true(b->executor->type->completion.finish(b->executor));
     free(memory);
 }
 
 static void get(bench *b, const value *v)
 {
     unsigned char *memory = malloc(v->n * v->bytes + 1);
-    b->executor->type->get(b->executor, memory, v->card, v->n * v->bytes);
+    b->executor->type->memory.get(b->executor, memory, v->card, v->n * v->bytes);
     for (size_t i = 0; i < v->n; i++) {
         float x = 0;
         memcpy((unsigned char *)&x + 4 - v->bytes, memory + i * v->bytes, v->bytes);
@@ -183,12 +183,12 @@ static void hand_in(bench *b, const test_case *one, const ls_samples *samples, l
     call->executor = b->executor;
     const size_t bytes = backend->scratch(call);
     call->scratch = bytes ? ls_executor_alloc(b->executor, bytes, 1, "a test") : NULL;
-    if (b->executor->type->begin(b->executor, &form, samples, &there))
+    if (b->executor->type->compute.begin(b->executor, &form, samples, &there))
         fail_msg("%s", b->executor->message);
     call->samples = &there;
     backend->kernel[one->attributes.op](call);
-    b->executor->type->end(b->executor);
-    b->executor->type->finish(b->executor);
+    b->executor->type->compute.end(b->executor);
+    b->executor->type->completion.finish(b->executor);
     if (b->executor->status != LS_OK) {
         char text[256];
         describe(one, text, sizeof text);
@@ -450,32 +450,32 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
         for (int i = 0; i < VECTORS + 2; i++) {
             there[i] = ls_executor_alloc(executor, 2 * N, sizeof *host, "a test"); /* two moments are the longest */
             test_fill_normal(&random, host, 2 * N);
-            executor->type->put(executor, there[i], host, 2 * N * sizeof *host);
+            executor->type->memory.put(executor, there[i], host, 2 * N * sizeof *host);
         }
         /* ((0 + 1) + (2 + 3)) + 4, as five shards are summed */
         const ls_terms terms = {9, {there[0], there[1], NULL, there[2], there[3], NULL, NULL, there[4], NULL}};
         float *w = there[VECTORS], *moments = there[VECTORS + 1],
               *out = ls_executor_alloc(executor, N, sizeof *out, "a test");
         for (int r = 0; r < RULES; r++) {
-            assert_true(executor->type->update(executor, &terms, out, w, moments, N, &rules[r]));
+            assert_true(executor->type->compute.update(executor, &terms, out, w, moments, N, &rules[r]));
             const float *const seen[RESULTS] = {out, moments, moments + N};
             for (int i = 0; i < RESULTS; i++) {
                 results[u][r][i] = test_floats(N);
-                executor->type->get(executor, results[u][r][i], seen[i], N * sizeof *host);
+                executor->type->memory.get(executor, results[u][r][i], seen[i], N * sizeof *host);
             }
         }
         float *sum = test_floats(N);
-        executor->type->sum(executor, &terms, there[0], N);
-        executor->type->get(executor, sum, there[0], N * sizeof *sum);
+        executor->type->compute.sum(executor, &terms, there[0], N);
+        executor->type->memory.get(executor, sum, there[0], N * sizeof *sum);
         free(results[u][0][2]); /* SGD has one moment: the sum in its place */
         results[u][0][2] = sum;
         /* What is not finite is told, once. */
         host[17] = INFINITY;
-        executor->type->put(executor, there[2], host, N * sizeof *host);
-        bool told = !executor->type->update(executor, &terms, out, w, moments, N, &rules[0]);
-        told |= !executor->type->finish(executor);
+        executor->type->memory.put(executor, there[2], host, N * sizeof *host);
+        bool told = !executor->type->compute.update(executor, &terms, out, w, moments, N, &rules[0]);
+        told |= !executor->type->completion.finish(executor);
         assert_true(told);
-        assert_true(executor->type->finish(executor));
+        assert_true(executor->type->completion.finish(executor));
         for (int i = 0; i < VECTORS + 2; i++)
             ls_executor_release(executor, there[i]);
         ls_executor_release(executor, out);

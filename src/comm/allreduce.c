@@ -24,7 +24,7 @@ void ls_post_send(ls_posting *posting, int rank, const void *data, size_t bytes)
 {
     const ls_wire *wire = posting->wire;
     if (bytes && posting->executor)
-        posting->executor->type->send(posting->executor, rank, data, bytes);
+        posting->executor->type->peers.send(posting->executor, rank, data, bytes);
     else if (bytes && posting->good)
         posting->good = wire->send(wire->user, posting->slot++, rank, posting->tag, data, bytes);
 }
@@ -33,7 +33,7 @@ void ls_post_receive(ls_posting *posting, int rank, void *data, size_t bytes)
 {
     const ls_wire *wire = posting->wire;
     if (bytes && posting->executor)
-        posting->executor->type->receive(posting->executor, rank, data, bytes);
+        posting->executor->type->peers.receive(posting->executor, rank, data, bytes);
     else if (bytes && posting->good)
         posting->good = wire->receive(wire->user, posting->slot++, rank, posting->tag, data, bytes);
 }
@@ -112,7 +112,7 @@ static void sum_run(const ls_allreduce *allreduce, int node, size_t begin, size_
     float *into = floats_at(allreduce, ls_tree_first_buffer(allreduce->tree, node), begin);
     ls_partials from = ls_allreduce_partials(allreduce, begin);
     ls_terms terms = ls_tree_terms(allreduce->tree, node, &from, end - begin, executor);
-    executor->type->sum(executor, &terms, into, end - begin);
+    executor->type->compute.sum(executor, &terms, into, end - begin);
 }
 
 /* Over each node of a part, but for the run that a later sum takes in. */

@@ -72,34 +72,34 @@ static bool say_first_words(ls_executor *executor, int rank, int ranks, char *wh
     const size_t bytes = (size_t)ranks * WORD;
     unsigned char word[WORD];
     const ls_executor_type *type = executor->type;
-    unsigned char *there = type->allocate(executor, 2 * bytes);
+    unsigned char *there = type->memory.allocate(executor, 2 * bytes);
     if (!there) {
         snprintf(why, LS_WHY, "no memory on %s", executor->name);
         return false;
     }
     memset(word, 1 + rank % 255, WORD);
     for (int r = 0; r < ranks; r++)
-        type->put(executor, there + (size_t)r * WORD, word, WORD);
-    type->begin_group(executor);
+        type->memory.put(executor, there + (size_t)r * WORD, word, WORD);
+    type->peers.begin_group(executor);
     for (int r = 0; r < ranks; r++) {
-        type->receive(executor, r, there + bytes + (size_t)r * WORD, WORD);
-        type->send(executor, r, there + (size_t)r * WORD, WORD);
+        type->peers.receive(executor, r, there + bytes + (size_t)r * WORD, WORD);
+        type->peers.send(executor, r, there + (size_t)r * WORD, WORD);
     }
-    type->end_group(executor);
-    const char *failure = type->try_group(executor, SECONDS);
+    type->peers.end_group(executor);
+    const char *failure = type->peers.try_group(executor, SECONDS);
     if (failure) {
         snprintf(why, LS_WHY, "the first transfers from %s: %.*s", executor->name, LS_WHY - 64, failure);
-        type->part(executor, false); /* before anybody waits for them */
+        type->peers.disconnect(executor, false); /* before anybody waits for them */
     }
     bool good = !failure;
     for (int r = 0; r < ranks && good; r++) {
-        type->get(executor, word, there + bytes + (size_t)r * WORD, WORD);
+        type->memory.get(executor, word, there + bytes + (size_t)r * WORD, WORD);
         for (int i = 0; i < WORD && good; i++)
             good = word[i] == 1 + r % 255;
         if (!good)
             snprintf(why, LS_WHY, "what rank %d's card sent arrived as something else", r);
     }
-    type->release(executor, there);
+    type->memory.release(executor, there);
     return good;
 }
 
@@ -111,7 +111,7 @@ bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_executor *exec
     hello *all = ls_alloc(context, (size_t)ranks, sizeof *all, "what the ranks' cards are");
     if (!all)
         return false;
-    if (executor && !executor->type->join)
+    if (executor && !executor->type->peers.connect)
         snprintf(why, LS_WHY, "%s cannot be joined", executor->name);
     else if (executor)
         links = ls_links_load(why, LS_WHY);
@@ -127,11 +127,11 @@ bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_executor *exec
         good = all_good(cluster, context, all, good, why) &&
                ls_cluster_gather_from(cluster, context, 0, &name, sizeof name) == LS_OK;
         good = good && all_good(cluster, context, all,
-                                executor->type->join(executor, links, &name, rank, ranks, why, LS_WHY), why);
+                                executor->type->peers.connect(executor, links, &name, rank, ranks, why, LS_WHY), why);
         good = good && all_good(cluster, context, all, say_first_words(executor, rank, ranks, why), why);
         atomic_store(&cluster->waiting, 0);
         if (!good)
-            executor->type->part(executor, false);
+            executor->type->peers.disconnect(executor, false);
         if (good) {
             executor->connected = ++cluster->links;
             executor->waits = waits;

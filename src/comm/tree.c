@@ -145,7 +145,7 @@ static void list(const summing *s, int node, int levels, ls_terms *terms)
         float *place = place_of(s->from, ls_tree_first_buffer(tree, node));
         if (!whole) {
             ls_terms below = ls_tree_terms(tree, node, s->from, s->n, s->executor);
-            s->executor->type->sum(s->executor, &below, place, s->n);
+            s->executor->type->compute.sum(s->executor, &below, place, s->n);
         }
         terms->at[terms->n++] = place;
         return;

@@ -11,7 +11,7 @@ void *ls_executor_alloc(ls_executor *executor, size_t count, size_t size, const 
     size_t bytes;
     void *memory = NULL;
     if (!__builtin_mul_overflow(count, size, &bytes))
-        memory = executor->type->allocate(executor, bytes);
+        memory = executor->type->memory.allocate(executor, bytes);
     if (!memory)
         ls_raise(executor->context, LS_OUT_OF_MEMORY, "no memory for %s (%zu x %zu bytes) on %s", what, count, size,
                  executor->name);
@@ -21,7 +21,7 @@ void *ls_executor_alloc(ls_executor *executor, size_t count, size_t size, const 
 void ls_executor_release(ls_executor *executor, void *memory)
 {
     if (memory)
-        executor->type->release(executor, memory);
+        executor->type->memory.release(executor, memory);
 }
 
 ls_status ls_executor_check(const ls_executor *executor)
@@ -33,7 +33,7 @@ ls_status ls_executor_check(const ls_executor *executor)
 
 ls_status ls_executor_finish(ls_executor *executor, bool *finite)
 {
-    if (!executor->type->finish(executor) && finite)
+    if (!executor->type->completion.finish(executor) && finite)
         *finite = false;
     if (executor->gpu_trace)
         executor->traced(executor);

@@ -31,7 +31,8 @@ typedef struct ls_form {
 } ls_form;
 
 typedef struct ls_executor ls_executor;
-typedef struct ls_executor_type {
+/* What an executor can do, in four tables. Its memory: */
+typedef struct ls_executor_memory {
     /* Zeroed memory, aligned to 64 bytes; NULL where there is none. These two may be called by any thread at any
      * time. */
     void *(*allocate)(ls_executor *executor, size_t bytes);
@@ -47,23 +48,10 @@ typedef struct ls_executor_type {
      * memory. */
     void (*copy)(ls_executor *executor, void *to, const void *from, size_t bytes);
     void (*reach)(ls_executor *executor, ls_executor *other);
+} ls_executor_memory;
 
-    /* Joins executors of several ranks, one of each, whose `identity` differ; each waits for the others. False, and
-     * nothing has changed, where that cannot be done, with why. The transfers between their memories come in groups,
-     * see link.h, and in each executor in the order handed in, beside its other work. NULL: never. */
-    bool (*join)(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
-                 size_t why_size);
-    void (*part)(ls_executor *executor,
-                 bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
-    void (*begin_group)(ls_executor *executor);
-    void (*send)(ls_executor *executor, int rank, const void *data, size_t bytes);
-    void (*receive)(ls_executor *executor, int rank, void *data, size_t bytes);
-    void (*end_group)(ls_executor *executor);
-    /* Waits for transfers of one that has been connected just now, at most so many seconds. What comes of it is no
-     * failure of the executor: NULL, or why they are not done. */
-    const char *(*try_group)(ls_executor *executor, double seconds);
-    void (*look)(ls_executor *executor); /* fails the executor where a transfer has failed; does not wait */
-
+/* What it computes: */
+typedef struct ls_executor_compute {
     /* Memory for a run's results: n floats that are in `host` after the next `finish`. Before that the run of a plan
      * that they are of has to come, and nobody may free or use them. */
     float *(*stage_result)(ls_executor *executor, float *host, size_t n);
@@ -87,7 +75,10 @@ typedef struct ls_executor_type {
     /* To the host's memory: the squares of LS_SQUARED floats at a time, in double, added one after another, from the
      * first to the last; (n + LS_SQUARED - 1) / LS_SQUARED sums. Waits. */
     void (*square)(ls_executor *executor, const float *x, size_t n, double *sums);
+} ls_executor_compute;
 
+/* When that is done: */
+typedef struct ls_executor_completion {
     /* Waits until everything is done. False where an update since the last time made a number that is not finite, and
      * `update` has not said so. */
     bool (*finish)(ls_executor *executor);
@@ -102,6 +93,32 @@ typedef struct ls_executor_type {
      * call returns. */
     int (*mark)(ls_executor *executor);
     double (*reached)(ls_executor *executor, int mark);
+} ls_executor_completion;
+
+/* And transfers between executors of several processes: */
+typedef struct ls_executor_peers {
+    /* Connects executors of several ranks, one of each, whose `identity` differ; each waits for the others. False, and
+     * nothing has changed, where that cannot be done, with why. The transfers between their memories come in groups,
+     * see link.h, and in each executor in the order handed in, beside its other work. NULL: never. */
+    bool (*connect)(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
+                 size_t why_size);
+    void (*disconnect)(ls_executor *executor,
+                 bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
+    void (*begin_group)(ls_executor *executor);
+    void (*send)(ls_executor *executor, int rank, const void *data, size_t bytes);
+    void (*receive)(ls_executor *executor, int rank, void *data, size_t bytes);
+    void (*end_group)(ls_executor *executor);
+    /* Waits for transfers of one that has been connected just now, at most so many seconds. What comes of it is no
+     * failure of the executor: NULL, or why they are not done. */
+    const char *(*try_group)(ls_executor *executor, double seconds);
+    void (*look)(ls_executor *executor); /* fails the executor where a transfer has failed; does not wait */
+} ls_executor_peers;
+
+typedef struct ls_executor_type {
+    ls_executor_memory memory;
+    ls_executor_compute compute;
+    ls_executor_completion completion;
+    ls_executor_peers peers;
     void (*close)(ls_executor *executor);
 } ls_executor_type;
 

@@ -7,8 +7,8 @@ static void enter(ls_executor *executor)
     for (int i = 0; i < gpu_trace->n; i++) {
         ls_noted *one = &gpu_trace->noted[i];
         ls_gpu_traced *of = one->of;
-        one->span.begin = executor->type->reached(executor, one->from);
-        one->span.end = executor->type->reached(executor, one->to);
+        one->span.begin = executor->type->completion.reached(executor, one->from);
+        one->span.end = executor->type->completion.reached(executor, one->to);
         const double took = one->span.end - one->span.begin;
         if (one->seconds)
             *one->seconds += took;
@@ -24,7 +24,7 @@ static void enter(ls_executor *executor)
 ls_gpu_trace *ls_gpu_trace_begin(ls_executor *executor)
 {
     ls_context *context = executor->context;
-    if (!executor->type->mark)
+    if (!executor->type->completion.mark)
         return NULL;
     ls_gpu_trace *gpu_trace = ls_alloc(context, 1, sizeof *gpu_trace, "a profile");
     if (gpu_trace)
@@ -48,13 +48,13 @@ void ls_gpu_trace_end(ls_executor *executor)
 
 int ls_gpu_trace_mark(ls_executor *executor)
 {
-    return executor->gpu_trace ? executor->type->mark(executor) : -1;
+    return executor->gpu_trace ? executor->type->completion.mark(executor) : -1;
 }
 
 int ls_gpu_trace_note(ls_executor *executor, int from, ls_span_kind kind, int number, double *seconds)
 {
     ls_gpu_trace *gpu_trace = executor->gpu_trace;
-    int to = from < 0 || gpu_trace->n == LS_MOST_MARKS ? -1 : executor->type->mark(executor);
+    int to = from < 0 || gpu_trace->n == LS_MOST_MARKS ? -1 : executor->type->completion.mark(executor);
     if (to < 0)
         return -1;
     gpu_trace->noted[gpu_trace->n++] = (ls_noted){.of = gpu_trace->of,

@@ -13,5 +13,5 @@ ls_executor *ls_executor_open(ls_context *context, const ls_options *options, ls
 {
     if (device.type == LS_CUDA)
         return ls_card_open(context, options->dtype, ls_card_number(device));
-    return ls_cpu_unit_open(context, options->isa, ls_executor_number(device));
+    return ls_cpu_executor_open(context, options->isa, ls_executor_number(device));
 }

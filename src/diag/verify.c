@@ -72,12 +72,12 @@ static void run_once(verifying *v, ls_turn *turn, float *row, uint64_t *sums)
     float *computed = replica ? replica->gradient : v->trainer->pool[buffer];
     float *gradient = executor->memory ? row + flat->state + METRICS : computed;
     ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, row + flat->state, LS_METRICS),
-                 [LS_IN_STATISTICS] = executor->type->stage_result(executor, row, flat->state),
+        .base = {[LS_IN_METRICS] = executor->type->compute.stage_result(executor, row + flat->state, LS_METRICS),
+                 [LS_IN_STATISTICS] = executor->type->compute.stage_result(executor, row, flat->state),
                  [LS_IN_GRADIENTS] = computed}};
     ls_replica_bind(network, turn, &bindings);
     ls_feed_run(v->feed, v->shard, turn, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
-    executor->type->get(executor, gradient, computed, flat->trainable * sizeof *gradient);
+    executor->type->memory.get(executor, gradient, computed, flat->trainable * sizeof *gradient);
     if (ls_executor_finish(executor, NULL) != LS_OK)
         atomic_store(&network->session->broken, true);
     ls_count_work(&network->session->context);

@@ -16,14 +16,14 @@ static void fold_top(ls_device_run *r, pile *p, size_t n, ls_executor *executor)
 {
     float *left = r->partial[p->n - 2]->data;
     const ls_terms terms = {3, {left, r->partial[p->n - 1]->data, NULL}};
-    executor->type->sum(executor, &terms, left, n);
+    executor->type->compute.sum(executor, &terms, left, n);
     p->n--;
     p->level[p->n - 1]++;
 }
 
 static void clear(const ls_array *partial, size_t n, ls_executor *executor)
 {
-    executor->type->zero(executor, partial->data, n * sizeof(float));
+    executor->type->memory.zero(executor, partial->data, n * sizeof(float));
 }
 
 /* Where an executor writes results that go into an array, from number `at` on: there, or, where it has another memory,
@@ -31,7 +31,7 @@ static void clear(const ls_array *partial, size_t n, ls_executor *executor)
 static float *room_in(const ls_array *array, size_t at, size_t n, ls_executor *executor)
 {
     float *data = array->data + at;
-    return ls_array_is_in(array, executor) ? data : executor->type->stage_result(executor, data, n);
+    return ls_array_is_in(array, executor) ? data : executor->type->compute.stage_result(executor, data, n);
 }
 
 /* The places of shard j's results. */
@@ -102,7 +102,7 @@ static void add_or_put(const ls_target *t, const float *from, size_t n, ls_execu
 {
     float *to = t->gradient->data;
     const ls_terms sum = {3, {to, from, NULL}}, copy = {1, {from}};
-    executor->type->sum(executor, t->add ? &sum : &copy, to, n);
+    executor->type->compute.sum(executor, t->add ? &sum : &copy, to, n);
 }
 
 static void put_gradients(const ls_device_run *r, ls_executor *executor)

@@ -90,7 +90,7 @@ static bool update_one(const updating *u, int i, ls_executor *executor)
 {
     const ls_array *w = u->at[i].weight;
     const ls_terms terms = {1, {u->at[i].gradient->data}};
-    return executor->type->update(executor, &terms, u->at[i].next->data, w->data, NULL, w->n, &u->how);
+    return executor->type->compute.update(executor, &terms, u->at[i].next->data, w->data, NULL, w->n, &u->how);
 }
 
 static void update(ls_task *task, ls_turn *turn)

@@ -36,16 +36,16 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     const size_t row = (size_t)p->feed->program->output_numbers;
     executor->side_stream = ls_turn_side_stream(worker->turn, ls_feed_plan(p->feed, worker->turn), j, p->feed->shards);
     if (p->rows)
-        outputs[0] = executor->type->stage_result(executor, p->rows + (size_t)j * (size_t)p->feed->shard * row,
-                                                  (size_t)ls_feed_count(p->feed, j) * row);
+        outputs[0] = executor->type->compute.stage_result(executor, p->rows + (size_t)j * (size_t)p->feed->shard * row,
+                                                          (size_t)ls_feed_count(p->feed, j) * row);
     float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
     ls_bindings bindings = {
-        .base = {[LS_IN_STATISTICS] = executor->type->stage_result(executor, statistics, network->flat.state)},
+        .base = {[LS_IN_STATISTICS] = executor->type->compute.stage_result(executor, statistics, network->flat.state)},
         .outputs = outputs};
     ls_replica_bind(network, worker->turn, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] =
-            executor->type->stage_result(executor, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
+            executor->type->compute.stage_result(executor, p->metrics + (size_t)j * LS_METRICS, LS_METRICS);
     double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, j);
     bindings.helpers = ls_sharing_begin(&worker->sharing, NULL);
     ls_feed_run(p->feed, j, worker->turn, &bindings, p->step, NULL, NULL);

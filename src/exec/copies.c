@@ -10,9 +10,9 @@ static void copy(ls_task *task, ls_turn *turn)
     const float *from = c->from->data + c->from_offset;
     const ls_executor *its = c->from->pool->executor, *others = c->to->pool->executor; /* NULL: the host's memory */
     ls_executor *executor = task->executor;
-    (!its      ? executor->type->put
-     : !others ? executor->type->get
-               : executor->type->copy)(executor, to, from, c->n * sizeof *to);
+    (!its      ? executor->type->memory.put
+     : !others ? executor->type->memory.get
+               : executor->type->memory.copy)(executor, to, from, c->n * sizeof *to);
     if (!c->within && !ls_same_device(c->from->device, c->to->device))
         task->session->streams->moved += c->n * sizeof *to;
 }
@@ -23,7 +23,7 @@ static void add(ls_task *task, ls_turn *turn)
     const ls_copying *c = task->payload;
     float *to = c->to->data + c->to_offset;
     const ls_terms terms = {3, {to, c->from->data + c->from_offset, NULL}};
-    task->executor->type->sum(task->executor, &terms, to, c->n);
+    task->executor->type->compute.sum(task->executor, &terms, to, c->n);
 }
 
 /* The task runs where its result lies; a result on the host is made by the device it comes from, and one in the host's

@@ -221,7 +221,7 @@ static void reach_others(const ls_stream *stream)
     ls_turn_enter(stream->turn);
     for (const ls_stream *other = stream->streams->list; other; other = other->next_stream)
         if (other->turn->executor->memory && other->turn->executor != executor)
-            executor->type->reach(executor, other->turn->executor);
+            executor->type->memory.reach(executor, other->turn->executor);
     ls_turn_leave(stream->turn);
 }
 

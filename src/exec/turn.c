@@ -167,10 +167,10 @@ static void make_side_stream(ls_turn *turn, int number, const ls_plan *plan)
         return;
     if (!there)
         empty(turn, room);
-    room->open = type->open_side_stream(turn->executor, 1 + number, bytes);
+    room->open = type->compute.open_side_stream(turn->executor, 1 + number, bytes);
     if (room->open && !there) {
-        room->arena = type->allocate(turn->executor, floats * sizeof(float));
-        room->scratch = type->allocate(turn->executor, scratch);
+        room->arena = type->memory.allocate(turn->executor, floats * sizeof(float));
+        room->scratch = type->memory.allocate(turn->executor, scratch);
         room->arena_floats = floats;
         room->scratch_bytes = scratch;
     }

@@ -369,9 +369,9 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     ls_samples there = *samples;
     bool kept = false;
     int mark = bindings->probe.tally ? ls_gpu_trace_mark(executor) : -1;
-    if (executor->type->begin) {
+    if (executor->type->compute.begin) {
         ls_form form = form_of(plan, bindings, samples);
-        kept = executor->type->begin(executor, &form, samples, &there);
+        kept = executor->type->compute.begin(executor, &form, samples, &there);
         mark = ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
     }
     ls_op_call call = {
@@ -390,12 +390,12 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
             else
                 ls_plan_call(plan, i, &call, &bindings->probe);
         }
-        if (!executor->type->begin)
+        if (!executor->type->compute.begin)
             complete(plan, step, whole, user);
     }
-    if (!executor->type->begin)
+    if (!executor->type->compute.begin)
         return true;
-    executor->type->end(executor);
+    executor->type->compute.end(executor);
     executor->side_stream = 0;
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
     for (int i = 0; i < plan->n_steps; i++)

@@ -32,7 +32,7 @@ bool ls_network_on_cards(const ls_network *network)
 
 bool ls_network_goes_ahead(const ls_network *network)
 {
-    return ls_network_on_gpu(network) && network->engine->n_workers == 1 && network->master->type->record;
+    return ls_network_on_gpu(network) && network->engine->n_workers == 1 && network->master->type->completion.record;
 }
 
 bool ls_network_mixed(const ls_network *network)
@@ -92,7 +92,7 @@ void ls_network_leave(const ls_network *network)
 static void get(ls_network *network, float *to, const float *from, size_t n)
 {
     ls_network_enter(network);
-    network->master->type->get(network->master, to, from, n * sizeof *to);
+    network->master->type->memory.get(network->master, to, from, n * sizeof *to);
     if (ls_executor_check(network->master) != LS_OK)
         atomic_store(&network->session->broken, true);
     ls_network_leave(network);
@@ -101,7 +101,7 @@ static void get(ls_network *network, float *to, const float *from, size_t n)
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n)
 {
     ls_network_enter(network);
-    network->master->type->put(network->master, memory, from, n * sizeof *memory);
+    network->master->type->memory.put(network->master, memory, from, n * sizeof *memory);
     ls_network_leave(network);
 }
 
@@ -183,8 +183,8 @@ ls_status ls_network_change(ls_network *network, const char *function)
 void ls_network_state_moved(ls_network *network, int number)
 {
     if (ls_network_gathers(network))
-        network->master->type->put(network->master, network->master_state[number], network->state[number],
-                                   network->flat.state * sizeof(float));
+        network->master->type->memory.put(network->master, network->master_state[number], network->state[number],
+                                          network->flat.state * sizeof(float));
     else
         atomic_store(&network->state_moved, ls_network_on_gpu(network));
 }

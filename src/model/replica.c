@@ -15,7 +15,7 @@ ls_status ls_replicas_make(ls_network *network)
         if (turn->executor->memory == 0 || turn->executor == master || ls_replica_of(network, turn))
             continue;
         if (master->memory)
-            master->type->reach(master, turn->executor);
+            master->type->memory.reach(master, turn->executor);
         ls_replica *replica = &network->replicas[network->n_replicas++];
         replica->turn = turn;
         replica->weights = ls_executor_alloc(turn->executor, network->flat.trainable, sizeof(float), "the weights");
@@ -66,7 +66,7 @@ static void refresh(ls_replica *replica, const ls_network *network)
         return;
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
-        ls_network_on_gpu(network) ? executor->type->copy : executor->type->put;
+        ls_network_on_gpu(network) ? executor->type->memory.copy : executor->type->memory.put;
     bring(executor, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
     bring(executor, replica->state, network->master_state[current], network->flat.state * sizeof(float));
     ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
@@ -78,7 +78,7 @@ ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network
     ls_executor *executor = replica->turn->executor;
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
-        ls_network_on_gpu(network) ? executor->type->copy : executor->type->get;
+        ls_network_on_gpu(network) ? executor->type->memory.copy : executor->type->memory.get;
     bring(executor, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
     return ls_executor_finish(executor, NULL);
@@ -88,8 +88,8 @@ void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bind
 {
     const int current = atomic_load(&network->current);
     if (atomic_exchange(&network->state_moved, false))
-        network->master->type->put(network->master, network->master_state[current], network->state[current],
-                                   network->flat.state * sizeof(float));
+        network->master->type->memory.put(network->master, network->master_state[current], network->state[current],
+                                          network->flat.state * sizeof(float));
     ls_replica_bind_training(network, turn, bindings);
 }
 

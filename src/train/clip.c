@@ -22,7 +22,7 @@ static double norm_of(const struct ls_trainer *trainer)
 {
     const ls_flat *flat = &trainer->network->flat;
     ls_executor *master = trainer->network->master;
-    master->type->square(master, trainer->gradient, flat->trainable, trainer->squares);
+    master->type->compute.square(master, trainer->gradient, flat->trainable, trainer->squares);
     ls_tree_sum_doubles(trainer->squares, (int)blocks_of(flat));
     return sqrt(trainer->squares[0]);
 }
@@ -39,9 +39,9 @@ bool ls_clip_update(ls_step_job *step)
         ls_update_divide(&step->how, (float)(divisor * shrink));
     const ls_terms terms = {.n = 1, .at = {trainer->gradient}};
     ls_executor *master = network->master;
-    bool finite =
-        master->type->update(master, &terms, network->master_weights[1 - current], network->master_weights[current],
-                             trainer->moments, network->flat.trainable, &step->how);
+    bool finite = master->type->compute.update(master, &terms, network->master_weights[1 - current],
+                                               network->master_weights[current], trainer->moments,
+                                               network->flat.trainable, &step->how);
     if (ls_executor_finish(master, &finite) != LS_OK)
         atomic_store(&network->session->broken, true);
     return finite;

@@ -109,8 +109,8 @@ static void raise_broken(ls_step_job *step)
     const int other = 1 - atomic_load(&network->current);
     float *next = network->weights[other];
     if (step->update)
-        network->master->type->get(network->master, next, network->master_weights[other],
-                                   network->flat.trainable * sizeof *next);
+        network->master->type->memory.get(network->master, next, network->master_weights[other],
+                                          network->flat.trainable * sizeof *next);
     const char *name = "the gradient";
     for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
         const ls_view *view = &network->flat.views[i];
@@ -227,7 +227,7 @@ static bool goes_ahead(const ls_step_job *step)
 static void record(ls_step_job *step, ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
-    network->master->type->record(network->master, &step->finite);
+    network->master->type->completion.record(network->master, &step->finite);
     atomic_store(&network->current, 1 - atomic_load(&network->current));
     step->recorded = true;
     worker->open = &step->job;
@@ -240,7 +240,7 @@ static void wait_part(ls_step_job *step)
     if (step->waited)
         return;
     step->waited = true;
-    network->master->type->wait(network->master);
+    network->master->type->completion.wait(network->master);
     end_part(step, ls_executor_check(network->master), step->finite);
 }
 
@@ -261,7 +261,7 @@ bool ls_step_is_ready(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     ls_executor *executor = worker->turn->executor;
-    if (!step->waited && !executor->type->is_done(executor))
+    if (!step->waited && !executor->type->completion.is_done(executor))
         return false;
     wait_part(step);
     ls_step_advance(step);

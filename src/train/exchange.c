@@ -397,7 +397,7 @@ void ls_exchange_look(ls_step_job *step)
     const struct ls_trainer *trainer = step->trainer;
     if (!trainer->network->connected)
         return;
-    trainer->network->master->type->look(trainer->network->master);
+    trainer->network->master->type->peers.look(trainer->network->master);
     if (ls_executor_check(trainer->network->master) != LS_OK)
         ls_exchange_give_up(step);
 }
@@ -457,10 +457,10 @@ static void transfer_all(const ls_step_job *step, ls_stage stage)
 {
     ls_executor *master = step->trainer->network->master;
     const int mark = ls_gpu_trace_mark(master);
-    master->type->begin_group(master);
+    master->type->peers.begin_group(master);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++)
         begin_transfers(step, b, stage, (ls_posting){.executor = master});
-    master->type->end_group(master);
+    master->type->peers.end_group(master);
     ls_gpu_trace_note(master, mark, LS_SPAN_LINK, -1, NULL);
 }
 

@@ -35,7 +35,7 @@ static void fold(ls_step_job *step, int node, ls_executor *executor)
     ls_partials from = {.buffers = trainer->pool};
     ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, executor);
     int mark = ls_gpu_trace_mark(executor);
-    executor->type->sum(executor, &terms, trainer->pool[into], n);
+    executor->type->compute.sum(executor, &terms, trainer->pool[into], n);
     ls_gpu_trace_note(executor, mark, LS_SPAN_CARD_SUM, -1, NULL);
     pthread_mutex_lock(&step->lock);
     ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
@@ -192,8 +192,9 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
             executor->side_stream = ls_turn_side_stream(worker->turn, plan, t->buffer, step->mine);
         float *gradient = step->trainer->pool[t->buffer];
         ls_bindings bindings = {
-            .base = {[LS_IN_METRICS] = executor->type->stage_result(executor, rows.metrics, LS_METRICS),
-                     [LS_IN_STATISTICS] = executor->type->stage_result(executor, rows.statistics, network->flat.state),
+            .base = {[LS_IN_METRICS] = executor->type->compute.stage_result(executor, rows.metrics, LS_METRICS),
+                     [LS_IN_STATISTICS] =
+                         executor->type->compute.stage_result(executor, rows.statistics, network->flat.state),
                      [LS_IN_GRADIENTS] = replica ? replica->gradient : gradient},
             .goes_on = whole ? NULL : goes_on};
         if (step->profile)

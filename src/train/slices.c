@@ -41,9 +41,9 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_exec
     ls_partials from = ls_allreduce_partials(&step->allreduces[bucket], at);
     ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, executor);
     if (!step->update || ls_clips(trainer))
-        executor->type->sum(executor, &terms, target, n);
-    else if (!executor->type->update(executor, &terms, target, weights, trainer->moments ? trainer->moments + at : NULL,
-                                     n, &step->how))
+        executor->type->compute.sum(executor, &terms, target, n);
+    else if (!executor->type->compute.update(executor, &terms, target, weights,
+                                             trainer->moments ? trainer->moments + at : NULL, n, &step->how))
         atomic_store(&step->broken, 1);
 }
 

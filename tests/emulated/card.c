@@ -401,7 +401,7 @@ static double reached(ls_executor *executor, int mark)
     return ((emulated *)executor)->marks[mark];
 }
 
-static void close_unit(ls_executor *executor)
+static void close_executor(ls_executor *executor)
 {
     emulated *e = (emulated *)executor;
     finish(executor);
@@ -412,35 +412,32 @@ static void close_unit(ls_executor *executor)
     free(e);
 }
 
-static const ls_executor_type type = {.allocate = allocate,
-                                      .release = release,
-                                      .put = put,
-                                      .get = get,
-                                      .zero = zero,
-                                      .copy = copy,
-                                      .reach = reach,
-                                      .join = ls_card_join,
-                                      .part = ls_card_leave,
-                                      .begin_group = ls_card_begin_group,
-                                      .send = ls_card_send,
-                                      .receive = ls_card_receive,
-                                      .end_group = ls_card_end_group,
-                                      .try_group = try_group,
-                                      .look = ls_card_look,
-                                      .stage_result = stage_result,
-                                      .begin = begin,
-                                      .end = end,
-                                      .open_side_stream = open_side_stream,
-                                      .sum = sum,
-                                      .update = update,
-                                      .square = square,
-                                      .finish = finish,
-                                      .record = record,
-                                      .wait = wait_recorded,
-                                      .is_done = is_done,
-                                      .mark = mark,
-                                      .reached = reached,
-                                      .close = close_unit};
+static const ls_executor_type type = {
+    .memory =
+        {.allocate = allocate, .release = release, .put = put, .get = get, .zero = zero, .copy = copy, .reach = reach},
+    .compute = {.stage_result = stage_result,
+                .begin = begin,
+                .end = end,
+                .open_side_stream = open_side_stream,
+                .sum = sum,
+                .update = update,
+                .square = square},
+    .completion = {.finish = finish,
+                   .record = record,
+                   .wait = wait_recorded,
+                   .is_done = is_done,
+                   .mark = mark,
+                   .reached = reached},
+    .peers = {.connect = ls_card_join,
+              .disconnect = ls_card_leave,
+              .begin_group = ls_card_begin_group,
+              .send = ls_card_send,
+              .receive = ls_card_receive,
+              .end_group = ls_card_end_group,
+              .try_group = try_group,
+              .look = ls_card_look},
+    .close = close_executor,
+};
 
 /* ---- The operations: all that they read and write lies on the card, but rows that are handed in ---- */
 

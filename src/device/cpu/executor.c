@@ -15,11 +15,11 @@ enum {
     FLOATS = LS_TERMS_DEPTH * BLOCK
 };
 
-typedef struct cpu_unit {
+typedef struct cpu_executor {
     ls_executor executor;
     float *sums; /* [LS_TERMS_DEPTH][BLOCK], FLOATS in all */
     char name[16];
-} cpu_unit;
+} cpu_executor;
 
 static void *allocate(ls_executor *executor, size_t bytes)
 {
@@ -70,7 +70,7 @@ static void ask(const ls_terms *terms, size_t at, size_t n)
 }
 
 /* The sum of floats [at, at + n), n <= BLOCK: in `out`, or with a single vector where that lies. */
-static const float *sum_block(cpu_unit *u, const ls_terms *terms, size_t at, float *out, size_t n)
+static const float *sum_block(cpu_executor *u, const ls_terms *terms, size_t at, float *out, size_t n)
 {
     const float *stack[LS_TERMS_DEPTH];
     int depth = 0;
@@ -92,14 +92,14 @@ static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t
     for (size_t at = 0; at < n; at += BLOCK) {
         const size_t floats = block(at, n), next = at + floats;
         ask(terms, next, block(next, n));
-        copy(executor, out + at, sum_block((cpu_unit *)executor, terms, at, out + at, floats), floats * sizeof *out);
+        copy(executor, out + at, sum_block((cpu_executor *)executor, terms, at, out + at, floats), floats * sizeof *out);
     }
 }
 
 static bool update(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    cpu_unit *u = (cpu_unit *)executor;
+    cpu_executor *u = (cpu_executor *)executor;
     bool finite = true;
     for (size_t at = 0; at < n; at += BLOCK) {
         const size_t floats = block(at, n), next = at + floats;
@@ -129,28 +129,23 @@ static bool finish(ls_executor *executor)
     return true;
 }
 
-static void close_unit(ls_executor *executor)
+static void close_executor(ls_executor *executor)
 {
-    cpu_unit *u = (cpu_unit *)executor;
+    cpu_executor *u = (cpu_executor *)executor;
     ls_release(executor->context, u->sums);
     ls_release(executor->context, u);
 }
 
-static const ls_executor_type type = {.allocate = allocate,
-                                      .release = release,
-                                      .put = copy,
-                                      .get = copy,
-                                      .zero = zero,
-                                      .stage_result = stage_result,
-                                      .sum = sum,
-                                      .update = update,
-                                      .square = square,
-                                      .finish = finish,
-                                      .close = close_unit};
+static const ls_executor_type type = {
+    .memory = {.allocate = allocate, .release = release, .put = copy, .get = copy, .zero = zero},
+    .compute = {.stage_result = stage_result, .sum = sum, .update = update, .square = square},
+    .completion = {.finish = finish},
+    .close = close_executor,
+};
 
-ls_executor *ls_cpu_unit_open(ls_context *context, ls_isa isa, int core)
+ls_executor *ls_cpu_executor_open(ls_context *context, ls_isa isa, int core)
 {
-    cpu_unit *u = ls_alloc(context, 1, sizeof *u, "a core");
+    cpu_executor *u = ls_alloc(context, 1, sizeof *u, "a core");
     float *sums = u ? ls_alloc(context, FLOATS, sizeof *sums, "a core's sums") : NULL;
     if (!sums) {
         ls_release(context, u);

@@ -5,6 +5,6 @@
 #include "device/executor.h"
 
 /* `core` is its number in the affinity mask. NULL when memory runs out. */
-ls_executor *ls_cpu_unit_open(ls_context *context, ls_isa isa, int core);
+ls_executor *ls_cpu_executor_open(ls_context *context, ls_isa isa, int core);
 
 #endif
