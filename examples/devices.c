@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include <lockstep.h>
 #include <lockstep_nn.h>
+#include <lockstep_trial.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ typedef void hand_out(ls_module *net, ls_batch b, ls_devices devices);
 static outcome train(const char *list, hand_out *how, int steps, double slow)
 {
     outcome o = {0};
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .slow_cpu = 1, .slow_seconds = slow});
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .trial = &(ls_trial){.slow_cpu = 1, .slow_seconds = slow}});
     ls_devices devices = ls_parse_devices(s, list);
     ls_data *data = ls_data_from_memory(s, images[0], labels, IMAGES, 1, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = BATCH, .shuffle = true});

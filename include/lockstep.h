@@ -92,12 +92,9 @@ typedef struct ls_options {
     const ls_allocator *allocator; /* NULL: the C library's */
     ls_cluster *cluster;           /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its speed; all ranks alike, and the bits as they are */
-    int host_ranks; /* for trials: reduces as if so many ranks shared each host; 1: in one level; 0: as they are */
     int in_flight;  /* shards that a GPU computes side by side: changes speed, never bits; 0: up to 4, by its memory */
     bool host_sums; /* ranks' GPUs meet in the hosts' memory, also where NCCL could carry the numbers */
-    uint64_t shuffle_pulls; /* for tests: 0 hands shards out in index order, another value in an order drawn from it */
-    int slow_cpu;           /* for tests and trials: this device of a network waits */
-    double slow_seconds;    /* so many seconds before each shard */
+    const struct ls_trial *trial; /* lockstep_trial.h, copied; NULL: none */
 } ls_options;
 
 /* Opens a session; `options` may be NULL. Never NULL unless not even the session itself could be allocated. */

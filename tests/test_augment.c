@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <lockstep_data.h>
+#include <lockstep_trial.h>
 
 #include "base/math.h"
 #include "base/random.h"
@@ -144,7 +145,8 @@ typedef struct how {
 
 static void train(const how *h, int epochs, char fingerprint[65])
 {
-    ls_session *s = ls_open(&(ls_options){.seed = SEED, .shard = 6, .isa = h->isa, .shuffle_pulls = h->shuffle_pulls});
+    ls_session *s = ls_open(&(ls_options){
+        .seed = SEED, .shard = 6, .isa = h->isa, .trial = &(ls_trial){.shuffle_pulls = h->shuffle_pulls}});
     ls_data *data = open_data(s, h->pixels ? h->pixels : images, &(ls_loader){.batch = 32, .augment = h->augment});
     ls_module *net = ls_model_for(s, "lenet", CLASSES);
     ls_module_initialize(net, ls_parse_devices(s, h->devices), &(ls_init){.kind = LS_HE, .like = data});

@@ -4,6 +4,7 @@
 #include <lockstep_profile.h>
 #include <lockstep_cluster.h>
 #include <lockstep_checkpoint.h>
+#include <lockstep_trial.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -107,13 +108,13 @@ static void assert_exchanges(ls_profile *profile, ls_trainer *trainer)
 static result train(how h, ls_cluster *cluster)
 {
     result r = {.sum = 0};
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD,
-                                          .dtype = h.dtype,
-                                          .shuffle_pulls = h.shuffle,
-                                          .cluster = cluster,
-                                          .host_sums = h.host_sums,
-                                          .balance = h.balance,
-                                          .host_ranks = h.host_ranks});
+    ls_session *s =
+        ls_open(&(ls_options){.shard = SHARD,
+                              .dtype = h.dtype,
+                              .cluster = cluster,
+                              .host_sums = h.host_sums,
+                              .balance = h.balance,
+                              .trial = &(ls_trial){.shuffle_pulls = h.shuffle, .host_ranks = h.host_ranks}});
     ls_data *data = images(s);
     ls_module *net = network_of(s);
     ls_module_initialize(net, h.devices ? ls_parse_devices(s, h.devices) : ls_all_devices(s),

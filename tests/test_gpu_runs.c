@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <lockstep_profile.h>
+#include <lockstep_trial.h>
 
 #include "device/cards.h"
 #include "not_run.h"
@@ -93,7 +94,7 @@ static result train(how h)
     ls_session *s = ls_open(&(ls_options){.shard = SHARD,
                                           .dtype = h.dtype,
                                           .in_flight = h.in_flight,
-                                          .shuffle_pulls = h.shuffle,
+                                          .trial = &(ls_trial){.shuffle_pulls = h.shuffle},
                                           .conv = LS_CONV_DIRECT});
     ls_data *data = images(s, BATCH);
     ls_module *net = network_of(s, h.model);

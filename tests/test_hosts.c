@@ -1,4 +1,5 @@
 /* Ranks without an MPI: threads of this process, each with a session of its own. */
+#include <lockstep_trial.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,13 +75,14 @@ static ls_data *small_data(ls_session *s, const plan *p)
 
 static void train_small(const plan *p, ls_cluster *cluster, int number, result *r)
 {
-    ls_session *s = ls_open(&(ls_options){.seed = 7,
-                                          .shard = p->shard,
-                                          .cluster = cluster,
-                                          .shuffle_pulls = p->shuffle,
-                                          .host_ranks = p->host_ranks,
-                                          .balance = p->balance,
-                                          .slow_seconds = number == p->ranks - 1 ? p->slow_seconds : 0});
+    ls_session *s =
+        ls_open(&(ls_options){.seed = 7,
+                              .shard = p->shard,
+                              .cluster = cluster,
+                              .balance = p->balance,
+                              .trial = &(ls_trial){.shuffle_pulls = p->shuffle,
+                                                   .host_ranks = p->host_ranks,
+                                                   .slow_seconds = number == p->ranks - 1 ? p->slow_seconds : 0}});
     ls_data *data = small_data(s, p);
     ls_module *net = small_net(s, p->wide ? WIDE : NARROW);
     ls_devices devices = {.n = p->devices};
@@ -163,7 +165,8 @@ static void broken_rank(ls_cluster *cluster, int number, void *user)
 {
     const rank *me = (rank *)user + number;
     const plan p = {.batch = 24, .rows = 48};
-    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster, .host_ranks = me->plan->host_ranks});
+    ls_session *s = ls_open(
+        &(ls_options){.shard = 4, .cluster = cluster, .trial = &(ls_trial){.host_ranks = me->plan->host_ranks}});
     ls_data *data = small_data(s, &p);
     ls_module *net = small_net(s, NARROW);
     ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});

@@ -1,5 +1,6 @@
 /* Devices that fail in the middle of a shard, do not come back from it, or are slow: the others compute what they left,
  * and the bits are the same. */
+#include <lockstep_trial.h>
 #include "not_run.h"
 #include "tensors.h"
 
@@ -319,7 +320,7 @@ static void every_thread_fails(void **state)
 static double seconds_of(const char *devices, double slow, char digits[65])
 {
     struct timespec from, to;
-    run r = begin(devices, &(ls_options){.shard = 1, .slow_cpu = 1, .slow_seconds = slow});
+    run r = begin(devices, &(ls_options){.shard = 1, .trial = &(ls_trial){.slow_cpu = 1, .slow_seconds = slow}});
     clock_gettime(CLOCK_MONOTONIC, &from);
     train(&r, STEPS);
     ls_wait(r.s);

@@ -1,4 +1,5 @@
 /* Training as a whole: the same bits whoever computes, nothing allocated while running, every failure a status. */
+#include <lockstep_trial.h>
 #include "tensors.h"
 
 #include <math.h>
@@ -68,8 +69,11 @@ typedef struct outcome {
 static outcome train(setup how)
 {
     outcome out = {.steps = 0};
-    ls_session *s = ls_open(&(ls_options){
-        .seed = 5, .shard = how.shard, .isa = how.isa, .shuffle_pulls = how.shuffle_pulls, .allocator = how.allocator});
+    ls_session *s = ls_open(&(ls_options){.seed = 5,
+                                          .shard = how.shard,
+                                          .isa = how.isa,
+                                          .trial = &(ls_trial){.shuffle_pulls = how.shuffle_pulls},
+                                          .allocator = how.allocator});
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES,
                                         &(ls_loader){.batch = how.batch, .shuffle = true});
     ls_module *net = small_network(s);
@@ -150,7 +154,8 @@ static void same_bits_of_images_that_are_numbers(void **state)
     for (int i = 0; i < ROWS; i++)
         classes[i] = labels[i];
     for (int i = 0; i < 6; i++) {
-        ls_session *s = ls_open(&(ls_options){.seed = 5, .shard = 6, .shuffle_pulls = (uint64_t)i});
+        ls_session *s =
+            ls_open(&(ls_options){.seed = 5, .shard = 6, .trial = &(ls_trial){.shuffle_pulls = (uint64_t)i}});
         ls_data *data =
             ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, &(ls_loader){.batch = 40});
         ls_module *net = small_network(s);

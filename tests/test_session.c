@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <lockstep_cluster.h>
+#include <lockstep_trial.h>
 
 #include "training.h"
 
@@ -153,7 +154,7 @@ static void options_are_checked(void **state)
 {
     (void)state;
     assert_failed(ls_open(&(ls_options){.shard = -1}), LS_BAD_ARGUMENT, "shard is -1");
-    assert_failed(ls_open(&(ls_options){.host_ranks = -1}), LS_BAD_ARGUMENT, "host_ranks is -1");
+    assert_failed(ls_open(&(ls_options){.trial = &(ls_trial){.host_ranks = -1}}), LS_BAD_ARGUMENT, "host_ranks is -1");
     assert_failed(ls_open(&(ls_options){.allocator = &(ls_allocator){0}}), LS_BAD_ARGUMENT, "needs both functions");
     assert_failed(ls_open(&(ls_options){.isa = (ls_isa)99}), LS_BAD_ARGUMENT, "instruction set");
     assert_failed(ls_open(&(ls_options){.conv = (ls_algorithm)9}), LS_BAD_ARGUMENT, "algorithm");

@@ -1,4 +1,7 @@
 #include "run/run.h"
+
+#include <lockstep_trial.h>
+
 #include "options/choice.h"
 #include "text/say.h"
 
@@ -10,17 +13,17 @@ enum { CPU_SHARD = 64, GPU_SHARD = 256 };
 
 static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
 {
-    ls_options options = {.seed = chosen->seed,
-                          .shard = (int)chosen->shard,
-                          .isa = (ls_isa)chosen->isa,
-                          .conv = (ls_algorithm)chosen->conv,
-                          .dtype = (ls_dtype)chosen->dtype,
-                          .cluster = cluster,
-                          .balance = chosen->balance,
-                          .host_ranks = (int)chosen->host_ranks,
-                          .in_flight = (int)chosen->in_flight,
-                          .host_sums = chosen->host_sums,
-                          .shuffle_pulls = chosen->shuffle_pulls};
+    ls_options options = {
+        .seed = chosen->seed,
+        .shard = (int)chosen->shard,
+        .isa = (ls_isa)chosen->isa,
+        .conv = (ls_algorithm)chosen->conv,
+        .dtype = (ls_dtype)chosen->dtype,
+        .cluster = cluster,
+        .balance = chosen->balance,
+        .in_flight = (int)chosen->in_flight,
+        .host_sums = chosen->host_sums,
+        .trial = &(ls_trial){.host_ranks = (int)chosen->host_ranks, .shuffle_pulls = chosen->shuffle_pulls}};
     r->session = ls_open(&options);
     if (ls_failed(r->session))
         return session_failed(r->session, "start");

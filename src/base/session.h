@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include <lockstep_trial.h>
+
 #include "base/context.h"
 #include "base/names.h"
 
@@ -17,7 +19,8 @@ typedef struct ls_owned {
 
 struct ls_session {
     ls_context context;
-    ls_options options; /* defaults filled in */
+    ls_options options; /* defaults filled in; `trial` is copied: */
+    ls_trial trial;
     int place, sharers; /* this process among the ranks of its host, and how many they are */
     ls_names names;
     const char *notice; /* interned */

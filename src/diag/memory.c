@@ -41,7 +41,7 @@ ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int
     const ls_flat *flat = &network->flat;
     int ranks = ls_cluster_ranks(session->options.cluster), shards = (int)((rows - 1) / shard + 1);
     int mine = (shards - 1) / ranks + 1;
-    bool any_order = session->options.shuffle_pulls != 0;
+    bool any_order = session->trial.shuffle_pulls != 0;
     size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (size_t)trainer->n_moments +
                        ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
     size_t floats = 2 * (flat->trainable + flat->state) +

@@ -35,8 +35,9 @@ static ls_status check_options(ls_session *session)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such instruction set");
     if (o->in_flight < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: in_flight is %d; it must be at least 0", o->in_flight);
-    if (o->host_ranks < 0)
-        return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: host_ranks is %d; it must be at least 0", o->host_ranks);
+    if (session->trial.host_ranks < 0)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: host_ranks is %d; it must be at least 0",
+                        session->trial.host_ranks);
     if (o->cluster && ls_cluster_status(o->cluster) != LS_OK)
         return ls_raise(context, ls_cluster_status(o->cluster), "%s", ls_cluster_message(o->cluster));
 #if defined __x86_64__ /* what is capped at more than the machine has is as wide as the machine */
@@ -80,6 +81,8 @@ ls_session *ls_open(const ls_options *options)
     pthread_mutex_init(&session->feeds_lock, NULL);
     if (options)
         session->options = *options;
+    if (options && options->trial)
+        session->trial = *options->trial;
     session->patience = usual_patience;
     if (check_options(session) == LS_OK)
         find_place(session);

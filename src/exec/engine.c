@@ -10,11 +10,11 @@
 
 void ls_slow_down(const ls_worker *worker)
 {
-    const ls_options *options = &worker->engine->session->options;
-    if (options->slow_seconds <= 0 || worker->device.type != LS_CPU || worker->device.index != options->slow_cpu)
+    const ls_trial *trial = &worker->engine->session->trial;
+    if (trial->slow_seconds <= 0 || worker->device.type != LS_CPU || worker->device.index != trial->slow_cpu)
         return;
-    struct timespec time = {(time_t)options->slow_seconds,
-                            (long)((options->slow_seconds - (double)(time_t)options->slow_seconds) * 1e9)};
+    struct timespec time = {(time_t)trial->slow_seconds,
+                            (long)((trial->slow_seconds - (double)(time_t)trial->slow_seconds) * 1e9)};
     ls_turn_leave(worker->turn); /* others on its core are not slow */
     nanosleep(&time, NULL);
     ls_turn_enter(worker->turn);

@@ -272,7 +272,7 @@ static ls_task *take_task(ls_streams *streams)
     return task ? task : ls_alloc(&streams->session->context, 1, sizeof *task, "a task");
 }
 
-static ls_executor *host_unit(ls_streams *streams)
+static ls_executor *host_executor(ls_streams *streams)
 {
     if (!streams->host)
         streams->host = ls_executor_open(&streams->session->context, &streams->session->options, ls_cpu(0));
@@ -284,7 +284,7 @@ ls_task *ls_task_new(ls_session *session, ls_device device, ls_task_work *work, 
     ls_streams *streams = ls_failed(session) ? NULL : ls_streams_of(session);
     ls_stream *stream = streams && device.type != LS_HOST ? ls_stream_for(session, device) : NULL;
     ls_executor *executor = stream                              ? stream->turn->executor
-                            : streams && device.type == LS_HOST ? host_unit(streams)
+                            : streams && device.type == LS_HOST ? host_executor(streams)
                                                                 : NULL;
     if (!executor)
         return NULL;

@@ -48,7 +48,7 @@ static ls_status take_places(struct ls_trainer *trainer)
                                         sizeof *trainer->throughputs, "the ranks' throughputs");
     if (options->balance && !trainer->throughputs)
         return LS_OUT_OF_MEMORY;
-    return ls_groups_make(&trainer->groups, context, options->cluster, options->host_ranks);
+    return ls_groups_make(&trainer->groups, context, options->cluster, trainer->session->trial.host_ranks);
 }
 
 /* Two steps are under way at most: what was measured is known to all once the next one is handed in. */

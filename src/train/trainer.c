@@ -390,7 +390,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
         ls_exchange_reserve(step) != LS_OK ||
         reserve_pool(trainer, step->shards, step->mine,
-                     step->placed || session->options.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
+                     step->placed || session->trial.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
         measure(step, network, update ? trainer->profile : NULL) != LS_OK)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
@@ -403,7 +403,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     step->how =
         ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began, step->rows);
     step->how.stride = network->flat.trainable;
-    order_pulls(step, session->options.shuffle_pulls);
+    order_pulls(step, session->trial.shuffle_pulls);
     step->n_microbatches = network->n_pending;
     if (update)
         keep_parts(step, network);

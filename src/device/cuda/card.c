@@ -395,8 +395,8 @@ static bool open_card(ls_card *card)
            open_libraries(card);
 }
 
-static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status,
-                              char *why, size_t size)
+static ls_executor *open_executor(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status,
+                                  char *why, size_t size)
 {
     ls_card *card = calloc(1, sizeof *card);
     if (!card) {
@@ -480,7 +480,7 @@ const ls_plugin *lockstep_plugin(void)
                                    .count = count,
                                    .about = about,
                                    .backend = ls_card_backend,
-                                   .open = open_unit,
+                                   .open = open_executor,
                                    .versions = versions};
     return &cards.plugin;
 }
