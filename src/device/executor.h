@@ -100,10 +100,10 @@ typedef struct ls_executor_peers {
     /* Connects executors of several ranks, one of each, whose `identity` differ; each waits for the others. False, and
      * nothing has changed, where that cannot be done, with why. The transfers between their memories come in groups,
      * see link.h, and in each executor in the order handed in, beside its other work. NULL: never. */
-    bool (*connect)(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks, char *why,
-                 size_t why_size);
+    bool (*connect)(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
+                    char *why, size_t why_size);
     void (*disconnect)(ls_executor *executor,
-                 bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
+                       bool good); /* undoes it; `good`: with nothing under way, else that is cut off. Fine without */
     void (*begin_group)(ls_executor *executor);
     void (*send)(ls_executor *executor, int rank, const void *data, size_t bytes);
     void (*receive)(ls_executor *executor, int rank, void *data, size_t bytes);

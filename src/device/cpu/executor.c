@@ -92,7 +92,8 @@ static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t
     for (size_t at = 0; at < n; at += BLOCK) {
         const size_t floats = block(at, n), next = at + floats;
         ask(terms, next, block(next, n));
-        copy(executor, out + at, sum_block((cpu_executor *)executor, terms, at, out + at, floats), floats * sizeof *out);
+        copy(executor, out + at, sum_block((cpu_executor *)executor, terms, at, out + at, floats),
+             floats * sizeof *out);
     }
 }
 
