@@ -18,7 +18,7 @@ extern "C" {
  * and a SHA-256 of everything. A checkpoint appears whole or not at all.
  *
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set.
- * Settings that would change the bits are compared when one is loaded: version, model, init, seed, shard, conv, dtype,
+ * Settings that would change the bits are compared when one is loaded: numerics, model, init, seed, shard, conv, dtype,
  * data, batch, shuffle, optimizer, lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay,
  * clip_norm and full_batch (above 0), schedule, warmup, total (with the step and cosine schedules), flip, crop and
  * erase (each where it is on), and the caller's own.

@@ -219,6 +219,13 @@ static void npy(void **state)
     memcpy(&second, (unsigned char[]){4, 5, 6, 7}, 4);
     assert_true(((float *)data->of.values)[1] == second);
     done(data);
+    ls_session *s = ls_open(NULL);
+    ls_batch batch;
+    ls_tensor *part;
+    assert_true(ls_data_next(ls_data_open(s, "npy", LS_TEST, &(ls_loader){.directory = test_folder}), &batch));
+    assert_int_equal(ls_scatter(batch.X, ls_parse_devices(s, "cpu:0"), &part), LS_OK);
+    assert_true(ls_bytes_moved(s) == 2 * sizeof(float));
+    assert_int_equal(ls_close(s), LS_OK);
     data = open_part("npy", LS_TRAIN);
     expect_about(data, 2, 3, 4, 5, 7);
     done(data);

@@ -120,6 +120,12 @@ static void normal_inverts_the_distribution(void **state)
     assert_true(fabs(sum / N) < 0.015);
     assert_true(fabs(squares / N - 1) < 0.02);
     assert_true(fabs(fourth / N - 3) < 0.15);
+    /* Tails that are drawn once in 10^11 times and less. */
+    for (double p = 0.25; p >= 0x1p-53; p /= 2) {
+        double x = ls_normal_quantile(p);
+        assert_true(fabs(0.5 * erfc(-x / sqrt(2)) / p - 1) < 1e-14 * (1 + x * x));
+        assert_true(ls_normal_quantile(1 - p) == -x);
+    }
 }
 
 static void permutations(void **state)

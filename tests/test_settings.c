@@ -55,11 +55,11 @@ static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr
                           .optim = {.lr = 0.1, .schedule = LS_COSINE, .total = 9, .clip_norm = 2, .full_batch = 4}};
 
 /* The lists of the header, in order. */
-static const char *const of_sgd[] = {"version",  "model",     "init", "seed",     "shard",    "conv",
+static const char *const of_sgd[] = {"numerics", "model",     "init", "seed",     "shard",    "conv",
                                      "dtype",    "optimizer", "lr",   "momentum", "nesterov", "weight_decay",
                                      "schedule", "warmup",    "data", "batch",    "shuffle",  NULL},
                          *const of_adam[] = {
-                             "version",      "model",     "init",       "seed",     "shard",  "conv",  "dtype",
+                             "numerics",     "model",     "init",       "seed",     "shard",  "conv",  "dtype",
                              "optimizer",    "lr",        "momentum",   "nesterov", "beta1",  "beta2", "eps",
                              "weight_decay", "clip_norm", "full_batch", "schedule", "warmup", "total", "data",
                              "batch",        "shuffle",   "flip",       "crop",     "erase",  NULL};

@@ -36,11 +36,9 @@ static double horner(const double coefficients[8], double x)
     return sum;
 }
 
-/* The inverse of the normal distribution function, for 0 < p < 1: M. J. Wichura, "Algorithm AS 241: The percentage
- * points of the normal distribution", Applied Statistics 37 (1988), PPND16; relative error about 1e-16. Highest power
- * first. */
-static double normal_quantile(double p)
+double ls_normal_quantile(double p)
 {
+    /* The highest power first. */
     static const double a[8] = {2.50908092873012267270e+3, 3.34305755835881281050e+4, 6.72657709270087008530e+4,
                                 4.59219539315498714570e+4, 1.37316937655094611250e+4, 1.97159095030655144270e+3,
                                 1.33141667891784377450e+2, 3.38713287279636660800e+0};
@@ -72,7 +70,7 @@ static double normal_quantile(double p)
 /* p = (k + 1/2) / 2^52 is exact, never 0 or 1, and as likely as 1 - p. */
 double ls_derived_normal(const ls_derived *from, uint64_t i)
 {
-    return normal_quantile(((double)(ls_derived_bits(from, i) >> 12) + 0.5) * 0x1p-52);
+    return ls_normal_quantile(((double)(ls_derived_bits(from, i) >> 12) + 0.5) * 0x1p-52);
 }
 
 double ls_random_normal(const ls_random_stream *stream, uint64_t i)

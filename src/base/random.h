@@ -10,6 +10,10 @@
 double ls_derived_uniform(const ls_derived *from, uint64_t i);
 double ls_derived_normal(const ls_derived *from, uint64_t i);
 
+/* The inverse of the normal distribution function, for 0 < p < 1: M. J. Wichura, "Algorithm AS 241: The percentage
+ * points of the normal distribution", Applied Statistics 37 (1988), PPND16; relative error about 1e-16. */
+double ls_normal_quantile(double p);
+
 uint64_t ls_hash_name(const char *name); /* FNV-1a, 64 bits */
 
 uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i);                      /* the stream's i-th number */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/data.h"
+#include "device/op.h"
 #include "io/notes.h"
 #include "optim/optimizer.h"
 #include "train/job.h"
@@ -43,7 +44,7 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     const ls_network *network = trainer->network;
     const ls_options *options = &s->session->options;
     const ls_optim *o = &trainer->options;
-    set(s, "version", "%s", ls_version());
+    set(s, "numerics", "%d", LS_NUMERICS);
     set(s, "model", "%s", network->root->model ? network->root->model : "own");
     if (network->init.kind == LS_NORMAL)
         set(s, "init", "normal:%.9g", network->init.scale);
@@ -150,16 +151,30 @@ static const char *value_of(const ls_note *list, const char *name)
     return value ? value : "";
 }
 
+/* Release 0.1 wrote itself in place of its numerics. */
+static bool by_release(const ls_note *was, const char *release)
+{
+    const char *written = ls_note_find(was, "numerics") ? NULL : ls_note_find(was, "version");
+    return written && (!release || strcmp(written, release) == 0);
+}
+
+static const char *value_before(const ls_note *was, const char *name)
+{
+    return strcmp(name, "numerics") == 0 && by_release(was, "0.1.0") ? "1" : value_of(was, name);
+}
+
 ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path)
 {
     char text[768] = "";
+    const bool released = by_release(was, NULL);
     for (const ls_note *is = settings->list; is->name; is++) {
-        const char *before = value_of(was, is->name);
+        const char *before = value_before(was, is->name);
         if (!may_change(settings, is->name) && strcmp(before, is->value) != 0)
             add_difference(text, sizeof text, is->name, before, is->value);
     }
     for (; was->name; was++)
-        if (*was->value && !may_change(settings, was->name) && !ls_note_find(settings->list, was->name))
+        if (*was->value && !(released && strcmp(was->name, "version") == 0) && !may_change(settings, was->name) &&
+            !ls_note_find(settings->list, was->name))
             add_difference(text, sizeof text, was->name, was->value, "");
     return *text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, text) : LS_OK;
 }
