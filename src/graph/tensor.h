@@ -20,7 +20,7 @@ typedef enum ls_tensor_kind {
     LS_TENSOR_IMAGES,    /* of a batch of a data set; runs of its samples */
     LS_TENSOR_LABELS,
     LS_TENSOR_CALL,   /* what `network` makes of in[0] */
-    LS_TENSOR_NETWORK /* a parameter of `network` as it is on a device; its gradient where `gradient` is set */
+    LS_TENSOR_NETWORK /* a parameter of `network` as it is on a device; its gradient where `training` is set */
 } ls_tensor_kind;
 
 typedef enum ls_fold { LS_NOT_FOLDED, LS_FOLD_SUM, LS_FOLD_MEAN } ls_fold; /* of a computed scalar: over the images */

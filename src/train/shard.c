@@ -86,12 +86,32 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
 
 /* ---- Shards ---- */
 
+/* An attempt while it runs. */
 typedef struct running {
     ls_step_job *step;
     ls_worker *worker;
     ls_attempt *t;
+    const ls_microbatch *microbatch;
+    int local, images; /* the shard's number in the microbatch, and its images */
+    const ls_plan *plan;
+    const ls_replica *replica;
+    /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
+     * is in the master copy. */
+    bool at_once;
     bool failed; /* the device */
 } running;
+
+static running running_of(ls_step_job *step, ls_worker *worker, ls_attempt *t)
+{
+    const ls_network *network = step->trainer->network;
+    running r = {.step = step, .worker = worker, .t = t};
+    r.microbatch = ls_step_microbatch(step, t->shard, &r.local);
+    r.images = ls_feed_count(r.microbatch->feed, r.local);
+    r.plan = ls_feed_plan(r.microbatch->feed, worker->turn);
+    r.replica = ls_replica_of(network, worker->turn);
+    r.at_once = network->n_replicas > 0 || (network->connected && ls_exchange_measures(step));
+    return r;
+}
 
 /* One shard more has filled a bucket. The lock is held. */
 static void fill(ls_step_job *step, int bucket)
@@ -129,10 +149,10 @@ static bool goes_on(void *user, int operation)
 
 /* What a card is handed it computes: nothing ends a run there halfway, so that all its operations are asked for
  * before. */
-static bool may_hand_in(running *r, const ls_plan *plan)
+static bool may_hand_in(running *r)
 {
     bool may = true;
-    for (int i = 0; i < plan->n_steps && may; i++)
+    for (int i = 0; i < r->plan->n_steps && may; i++)
         may = goes_on(r, i);
     return may;
 }
@@ -171,70 +191,76 @@ static void lose_device(ls_step_job *step, ls_attempt *t, const ls_worker *worke
         give_up(step, t->shard, worker->device);
 }
 
-/* Runs the shard of an attempt that has begun, and takes what it computed as the shard's unless another was there
- * first. */
+/* Hands the shard in, and waits for it where its buckets count at once. */
+static void compute(running *r)
+{
+    ls_step_job *step = r->step;
+    ls_network *network = step->trainer->network;
+    ls_turn *turn = r->worker->turn;
+    ls_executor *executor = turn->executor;
+    const ls_executor_compute *table = &executor->type->compute;
+    float *gradient = step->trainer->pool[r->t->buffer];
+    ls_attempt_rows rows = ls_attempt_rows_of(step, r->t);
+    if (!r->at_once) /* by its buffer, so that what is kept of runs has few forms */
+        executor->side_stream = ls_turn_side_stream(turn, r->plan, r->t->buffer, step->mine);
+    ls_bindings bindings = {
+        .base = {[LS_IN_METRICS] = table->stage_result(executor, rows.metrics, LS_METRICS),
+                 [LS_IN_STATISTICS] = table->stage_result(executor, rows.statistics, network->flat.state),
+                 [LS_IN_GRADIENTS] = r->replica ? r->replica->gradient : gradient},
+        .goes_on = executor->memory ? NULL : goes_on};
+    if (step->profile)
+        ls_measure_bind(step->profile, r->plan, r->worker, &bindings.probe);
+    ls_replica_bind_training(network, turn, &bindings);
+    const ls_measuring measuring = ls_measure_by(step->profile);
+    bindings.helpers = ls_sharing_begin(&r->worker->sharing, &measuring);
+    ls_feed_run(r->microbatch->feed, r->local, turn, &bindings, (uint64_t)step->number,
+                r->at_once ? NULL : bucket_is_whole, r);
+    ls_sharing_end(&r->worker->sharing);
+    bool finite = true;
+    if (r->at_once && (r->replica ? ls_replica_bring_to_master(r->replica, network, gradient)
+                                  : ls_executor_finish(executor, &finite)) != LS_OK)
+        atomic_store(&network->session->broken, true);
+    if (!finite)
+        atomic_store(&step->broken, 1);
+}
+
+/* Takes what was computed as the shard's; false where another attempt was there first. */
+static bool take_shard(running *r)
+{
+    ls_step_job *step = r->step;
+    int bucket;
+    pthread_mutex_lock(&step->lock);
+    const bool first = ls_attempt_finish(step, r->t, &bucket);
+    if (first) {
+        for (; bucket < step->trainer->network->flat.n_buckets; bucket++)
+            fill(step, r->plan->whole[bucket]);
+        pthread_cond_broadcast(&step->changed);
+    }
+    pthread_mutex_unlock(&step->lock);
+    return first;
+}
+
+/* Runs the shard of an attempt that has begun. */
 static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
 {
-    ls_network *network = step->trainer->network;
-    int local, bucket;
-    const ls_microbatch *microbatch = ls_step_microbatch(step, t->shard, &local);
-    const ls_plan *plan = ls_feed_plan(microbatch->feed, worker->turn);
-    running r = {step, worker, t, false};
-    const bool whole = worker->turn->executor->memory != 0;
-    /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
-     * is in the master copy. */
-    const bool at_once = network->n_replicas > 0 || (network->connected && ls_exchange_measures(step));
-    const ls_replica *replica = ls_replica_of(network, worker->turn);
-    if (!whole || may_hand_in(&r, plan)) {
-        ls_attempt_rows rows = ls_attempt_rows_of(step, t);
-        ls_executor *executor = worker->turn->executor;
-        if (!at_once) /* else it is waited for; by its buffer, so that what is kept of runs has few forms */
-            executor->side_stream = ls_turn_side_stream(worker->turn, plan, t->buffer, step->mine);
-        float *gradient = step->trainer->pool[t->buffer];
-        ls_bindings bindings = {
-            .base = {[LS_IN_METRICS] = executor->type->compute.stage_result(executor, rows.metrics, LS_METRICS),
-                     [LS_IN_STATISTICS] =
-                         executor->type->compute.stage_result(executor, rows.statistics, network->flat.state),
-                     [LS_IN_GRADIENTS] = replica ? replica->gradient : gradient},
-            .goes_on = whole ? NULL : goes_on};
-        if (step->profile)
-            ls_measure_bind(step->profile, plan, worker, &bindings.probe);
-        ls_replica_bind_training(network, worker->turn, &bindings);
-        const ls_measuring measuring = ls_measure_by(step->profile);
-        bindings.helpers = ls_sharing_begin(&worker->sharing, &measuring);
-        ls_feed_run(microbatch->feed, local, worker->turn, &bindings, (uint64_t)step->number,
-                    at_once ? NULL : bucket_is_whole, &r);
-        ls_sharing_end(&worker->sharing);
-        bool finite = true;
-        if (at_once && (replica ? ls_replica_bring_to_master(replica, network, gradient)
-                                : ls_executor_finish(executor, &finite)) != LS_OK)
-            atomic_store(&network->session->broken, true);
-        if (!finite)
-            atomic_store(&step->broken, 1);
-    }
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : ls_feed_count(microbatch->feed, local),
-                       t->measured);
+    const ls_network *network = step->trainer->network;
+    running r = running_of(step, worker, t);
+    if (!worker->turn->executor->memory || may_hand_in(&r))
+        compute(&r);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : r.images, t->measured);
     if (r.failed) {
         ls_engine_wait_recorded(worker);
         lose_device(step, t, worker);
         return;
     }
     const double taken = ls_seconds() - t->measured;
-    ls_pull_note(worker, ls_feed_count(microbatch->feed, local), taken);
+    ls_pull_note(worker, r.images, taken);
     if (step->trainer->throughputs)
         atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
-    pthread_mutex_lock(&step->lock);
-    bool first = ls_attempt_finish(step, t, &bucket);
-    if (first) {
-        for (; bucket < network->flat.n_buckets; bucket++)
-            fill(step, plan->whole[bucket]);
-        pthread_cond_broadcast(&step->changed);
-    }
-    pthread_mutex_unlock(&step->lock);
-    if (!first)
+    if (!take_shard(&r))
         return;
-    const bool elsewhere =
-        replica && ls_network_on_gpu(network); /* the last one waits for the master copy, and in its turn */
+    /* The last one waits for the master copy, and in its turn. */
+    const bool elsewhere = r.replica && ls_network_on_gpu(network);
     if (elsewhere)
         ls_network_enter(network);
     ls_step_finish_part(step, worker);
