@@ -40,7 +40,7 @@ static void telling_rank(ls_cluster *cluster, int number, void *user)
     ls_cluster_barrier(cluster);
 }
 
-static void signs_of_life_reach_rank_0_and_come_from_it(void **state)
+static void heartbeats_reach_rank_0_and_come_from_it(void **state)
 {
     (void)state;
     wire_run(RANKS, telling_rank, NULL);
@@ -229,9 +229,9 @@ static void a_broken_wire_lets_ranks_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_of_life_reach_rank_0_and_come_from_it), cmocka_unit_test(the_latest_heartbeat_is_heard),
-        cmocka_unit_test(no_heartbeat_is_changed_under_way),           cmocka_unit_test(who_waits_for_others_is_told),
-        cmocka_unit_test(heartbeats_travel_while_the_wire_is_in_use),  cmocka_unit_test(a_broken_wire_lets_ranks_part),
+        cmocka_unit_test(heartbeats_reach_rank_0_and_come_from_it),   cmocka_unit_test(the_latest_heartbeat_is_heard),
+        cmocka_unit_test(no_heartbeat_is_changed_under_way),          cmocka_unit_test(who_waits_for_others_is_told),
+        cmocka_unit_test(heartbeats_travel_while_the_wire_is_in_use), cmocka_unit_test(a_broken_wire_lets_ranks_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static float number(uint32_t word)
     return x;
 }
 
-/* The size of an executor in the last place of the float nearest to x, also among the subnormal ones. */
+/* The size of a unit in the last place of the float nearest to x, also among the subnormal ones. */
 static double float_unit(double x)
 {
     int exponent;

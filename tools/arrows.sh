@@ -22,14 +22,14 @@ allowed() {
     device | cluster) echo "base" ;;
     tensor) echo "device base" ;;
     graph) echo "tensor device base" ;;
-    comm) echo "graph tensor device cluster base" ;;
-    nn | optim | data) echo "graph tensor device base" ;;
-    io) echo "nn optim data comm cluster graph tensor device base" ;;
+    optim | data) echo "device base" ;;
+    comm) echo "tensor device cluster base" ;;
+    nn | io) echo "graph tensor device base" ;;
     exec) echo "graph tensor device cluster base" ;;
     model) echo "exec io nn data comm cluster graph tensor device base" ;;
     eager) echo "model exec io data comm cluster graph tensor device base" ;;
     train) echo "eager model exec optim data comm cluster graph tensor device base" ;;
-    checkpoint) echo "train model io optim data cluster base" ;;
+    checkpoint) echo "train model io optim data cluster device base" ;;
     diag) echo "train model exec io data cluster graph device base" ;;
     *) return 1 ;;
     esac

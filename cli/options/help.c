@@ -11,10 +11,10 @@ static const page pages[] = {
     {COMMAND_TRAIN, "train", "lockstep train [options]",
      "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices gives the\n"
      "same bits.",
-     "Results go to stdout. The last two lines are the accuracy and the fingerprint of the trained weights. The line "
-     "of\n"
-     "the accuracy also has the seconds per epoch, without evaluation, and the devices. Progress and messages go to\n"
-     "stderr. A terminal shows live curves, in colour unless NO_COLOR is set.\n"
+     "Results go to stdout. The last two lines are the accuracy and the fingerprint of the trained weights. The "
+     "accuracy's line\n"
+     "also names the devices and the seconds of an epoch's training. Progress and messages go to stderr. A terminal "
+     "shows live curves, in colour unless NO_COLOR is set.\n"
      "\n"
      "Examples:\n"
      "  lockstep train --init xavier --epochs 3\n"
@@ -30,13 +30,15 @@ static const page pages[] = {
     {COMMAND_PREDICT, "predict",
      "lockstep predict --weights FILE PICTURE... [options]\n       lockstep predict --weights FILE --out FILE "
      "[options]",
-     "Says what pictures (PNG or JPEG) show. Each picture is one line: the likeliest classes, in per cent. The "
-     "pictures\n"
+     "Says what is in pictures (PNG or JPEG). For each picture it prints one line: the likeliest classes, each with "
+     "its\n"
+     "probability in per cent. The pictures\n"
      "are made to fit the size and the channels of the images that the weights were trained on.\n"
      "With --out it writes the logits of every test image of a data set instead, one row of float32 for each image, "
      "in\n"
      "file order.",
-     "A picture that cannot be read is a line on stderr, and the status is then 1. The other pictures are still done.\n"
+     "A picture that cannot be read is named on stderr, and the status is then 1. The others are classified all the "
+     "same.\n"
      "\n"
      "Examples:\n"
      "  lockstep predict --weights lenet.safetensors shoe.png bag.jpg\n"
@@ -52,7 +54,7 @@ static const page pages[] = {
     {COMMAND_REPORT, "report", "lockstep report RUN.jsonl... [options]",
      "Shows runs side by side, from the logs of 'lockstep train --log'. It prints a table, and writes the page\n"
      "report.html and the curves as curve.png and curve.svg.",
-     "The table says so when runs have losses that are equal to the last bit in every step.\n"
+     "Where the losses of two runs are equal in every bit of every step, the table says so.\n"
      "\n"
      "Example:\n"
      "  lockstep train --devices cpu:0 --log one.jsonl\n"
@@ -61,10 +63,13 @@ static const page pages[] = {
     {COMMAND_BENCH, "bench", "lockstep bench [options]",
      "Measures training on random images: the images per second on 1, 2, ... devices, with a forecast for more. With\n"
      "--profile it shows where the time of a step on all devices goes.",
-     "The profile lists the operations of a step, the longest first. It gives the time of each on all cores together,\n"
-     "its share of the step, and its speed on a core beside the core's measured peak, in multiply-adds and in bytes\n"
-     "from and to memory. GFLOP/s count direct convolution's arithmetic. Winograd needs a sixth to a half of the\n"
-     "multiplications, so it may pass 100 %. Operands in a cache may pass it too. Computing is measured in processor\n"
+     "The profile lists the operations of a step, the longest first. For each it gives the time, added up\n"
+     "over all cores, and its share of the step. It gives the speed on one core in multiply-adds and in bytes from "
+     "and\n"
+     "to memory, each also in per cent of the peak that was measured on that core. GFLOP/s count direct convolution's "
+     "arithmetic. Winograd needs a sixth to a half of the\n"
+     "multiplications, so it may pass 100 %. Bytes may pass 100 % too, where operands come from a cache. Computing is "
+     "measured in processor\n"
      "time. The time of other programs is a line of its own.\n"
      "\n"
      "Examples:\n"
@@ -72,10 +77,11 @@ static const page pages[] = {
      "  lockstep bench --model resnet18 --devices cpu:0 --isa avx2\n"
      "  lockstep bench --profile --model lenet --steps 200 --json profile.json\n"},
     {COMMAND_DOCTOR, "doctor", "lockstep doctor [options]",
-     "Checks this machine before a long run: free cores, enough memory, devices that compute and copy the same "
-     "numbers,\n"
-     "MPIs that can be loaded, and whole data. Under mpirun it checks every rank.",
-     "A sound thing is a line on stdout. A fault is a line on stderr that says what to do. The status is 0 without\n"
+     "Checks this machine before a long run: free cores, enough memory, devices that compute and copy "
+     "correctly,\n"
+     "MPIs that can be loaded, and complete data files. Under mpirun it checks every rank.",
+     "What passes is printed on stdout, a line each. A fault is a line on stderr that says what to do. The status is 0 "
+     "without\n"
      "faults, else 1.\n"
      "\n"
      "Examples:\n"
@@ -85,7 +91,8 @@ static const page pages[] = {
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
      "devices lists the devices of this machine.\n"
      "fingerprint prints the fingerprint of a weights file. It is the SHA-256 of the file's tensors, in byte order of\n"
-     "their names. A tensor counts as its name, a zero byte, and its values as little-endian float32.",
+     "their names. For each tensor it takes the name, a zero byte, and the values as little-endian\n"
+     "float32.",
      "Example:\n  lockstep fingerprint lenet.safetensors\n"},
 };
 

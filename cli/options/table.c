@@ -28,7 +28,7 @@ static const row table[] = {
      "remove this from each name in the weights file, such as\nmodule. or _orig_mod. of PyTorch's wrappers", 0, 0,
      NULL},
     {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out),
-     "write the logits here (NumPy's .npy);\nneeded without pictures", 0, 0, NULL},
+     "write the logits to this file (NumPy's .npy);\nneeded where no picture is named", 0, 0, NULL},
     {"dataset", "NAME", RUNS | DOCTOR, KIND_TEXT, AT(dataset),
      "fashion-mnist, mnist, cifar10, cifar100, npy (NumPy's files)\nor folder (of images) (default fashion-mnist)", 0,
      0, dataset_choices},
@@ -41,8 +41,9 @@ static const row table[] = {
      "weights file says)",
      0, 0, NULL},
     {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
-     "folder of the data set's files\n(default: $LOCKSTEP_DATA, the system's data folder, the user's cache)", 0, 0,
-     NULL},
+     "folder of the data set's files (default: the first that has\nthem of $LOCKSTEP_DATA, the system's data folder, "
+     "the user's\ncache)",
+     0, 0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
      "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: every GPU; without one every core, within the\nCPU "
      "quota)",
@@ -52,8 +53,8 @@ static const row table[] = {
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images in a shard, the unit of work (default 64, on GPUs 256)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
-     "what BatchNorm takes mean and variance over in training:\nshard, or sync for the whole batch, which is then one "
-     "shard\n(default shard)",
+     "the images whose mean and variance BatchNorm takes in training:\nshard, or sync for all of the batch (default "
+     "shard)",
      0, 0, bn_choices},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
@@ -82,7 +83,7 @@ static const row table[] = {
     {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay),
      "pulls all weights towards 0 (default 0; 0.01 with adamw)", 0, 0, NULL},
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
-     "scale the gradient of all weights together down to norm X\nwhen its norm is larger (default: never)", 0, 0, NULL},
+     "when the norm of the whole gradient is above X, scale the\ngradient to norm X (default: never)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
      "the size of the step of an epoch's last, smaller batch: mean,\nas large as any, or share, by its share of a "
      "batch\n(default mean)",
@@ -129,7 +130,7 @@ static const row table[] = {
     {"checkpoint", "DIR", TRAIN, KIND_TEXT, AT(checkpoint), "keep the last three checkpoints of the run in this folder",
      0, 0, NULL},
     {"checkpoint", "DIR", DOCTOR | LOCAL, KIND_TEXT, AT(checkpoint),
-     "also check the room for checkpoints in this folder", 0, 0, NULL},
+     "also check that the disk of this folder has room for checkpoints", 0, 0, NULL},
     {"skip", "CHECK", DOCTOR | LOCAL, KIND_CHECKS, 0,
      "checks to leave out: devices, cores, memory, canary, copies,\nmpi, data or disk; several with commas", 0, 0,
      check_choices},
@@ -141,8 +142,9 @@ static const row table[] = {
     {"restart", NULL, TRAIN, KIND_FLAG, AT(restart),
      "begin anew in a folder that has checkpoints; new ones replace\nthem", 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
-     "every so many steps, compare the devices on a shard and the\nranks' weights, bit by bit (default never)", 1,
-     INT64_MAX, NULL},
+     "every STEPS steps, have all devices compute one shard and\ncompare the results and the ranks' weights, bit by "
+     "bit\n(default never)",
+     1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: go on although this setting, such as lr, has\nchanged since the checkpoint; several with commas; "
      "with\n--weights: classes, which may then have other names",
@@ -165,7 +167,7 @@ static const row table[] = {
      NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "folder for the files (default: the user's cache)", 0, 0, NULL},
     {"timeout", "SECONDS", RUNS | DOCTOR | LOCAL, KIND_COUNT, AT(timeout),
-     "end when a rank or a device makes no progress for so long,\nand name it (default 300 with several ranks, else "
+     "end when a rank or a device makes no progress for SECONDS,\nand name it (default 300 with several ranks, else "
      "never)",
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),

@@ -91,7 +91,7 @@ float ls_tanhf(float x)
     return (float)(x < 0 ? -t : t);
 }
 
-/* The method of fdlibm's e_log.c (Sun Microsystems, 1993; error below 1 executor in the last place): x = 2^k (1 + f)
+/* The method of fdlibm's e_log.c (Sun Microsystems, 1993; error below 1 unit in the last place): x = 2^k (1 + f)
  * with 1 + f between sqrt(1/2) and sqrt(2), s = f / (2 + f), log(1 + f) = 2 atanh(s) by an odd polynomial in s. */
 double ls_log(double x)
 {

@@ -8,8 +8,8 @@
 #include "base/context.h"
 #include "base/host.h"
 
-/* Streams of messages that must not meet: gathers, heartbeats of life and the steps' traffic. */
-enum { LS_TAG_GATHER, LS_TAG_SIGN, LS_TAG_END, LS_TAG_STEP };
+/* Streams of messages that must not meet: gathers, heartbeats and the steps' traffic. */
+enum { LS_TAG_GATHER, LS_TAG_HEARTBEAT, LS_TAG_END, LS_TAG_STEP };
 
 struct ls_cluster {
     ls_context context;

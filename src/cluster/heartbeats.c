@@ -43,7 +43,7 @@ static void listen_to(ls_cluster *cluster, int r)
     while (!p->broken && (p->receiving || p->times >= 0)) {
         if (!p->receiving)
             p->receiving =
-                wire->receive(wire->user, slot_of(cluster, r), r, LS_TAG_SIGN, &p->incoming, sizeof p->incoming);
+                wire->receive(wire->user, slot_of(cluster, r), r, LS_TAG_HEARTBEAT, &p->incoming, sizeof p->incoming);
         const int done = p->receiving ? wire->test(wire->user, slot_of(cluster, r), 1) : -1;
         p->broken = done < 0;
         if (done != 1)
@@ -64,7 +64,7 @@ static void send_to(ls_cluster *cluster, int r, const ls_heartbeat *mine, bool l
     if (p->broken || p->sending || p->sent_last)
         return;
     p->outgoing = (told){*mine, last};
-    p->sending = wire->send(wire->user, slot_of(cluster, r) + 1, r, LS_TAG_SIGN, &p->outgoing, sizeof p->outgoing);
+    p->sending = wire->send(wire->user, slot_of(cluster, r) + 1, r, LS_TAG_HEARTBEAT, &p->outgoing, sizeof p->outgoing);
     p->broken = !p->sending;
     p->sent_last = last;
 }

@@ -45,9 +45,9 @@ static void count_values(const ls_data *data, ls_data_counts *counts)
         if (plain && counts->plain++ == 0)
             counts->first_plain = (int64_t)row;
     }
-    const double executor = of->floats ? 1 : 255;
-    counts->least = all.least / executor;
-    counts->most = all.most / executor;
+    const double unit = of->floats ? 1 : 255;
+    counts->least = all.least / unit;
+    counts->most = all.most / unit;
 }
 
 static void count_labels(const ls_data *data, ls_data_tally *tally)

@@ -141,7 +141,7 @@ static double slope(checking *c, int k, double h)
     return sum / (2 * h);
 }
 
-/* The largest difference along some directions of one input, in executors of the slopes' root mean square: a single
+/* The largest difference along some directions of one input, in units of the slopes' root mean square: a single
  * direction's slope may be near zero by chance. */
 static double error_of(checking *c, int k)
 {

@@ -107,7 +107,7 @@ static bool has_parts(const ls_sharing *sharing)
 
 ls_helpers *ls_sharing_begin(ls_sharing *sharing, const ls_measuring *measuring)
 {
-    sharing->measuring = measuring ? *measuring : (ls_measuring){NULL};
+    sharing->measuring = measuring ? *measuring : (ls_measuring){.note = NULL};
     if (!has_parts(sharing))
         return NULL;
     atomic_fetch_add(&sharing->team->owners, 1);

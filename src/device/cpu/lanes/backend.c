@@ -28,7 +28,7 @@ static size_t scratch(const ls_op_call *call)
     }
 }
 
-static int executors(const ls_op_call *call)
+static int units_of(const ls_op_call *call)
 {
     switch (call->attributes->op) {
     case LS_OP_CONV:
@@ -73,7 +73,7 @@ static int parts(const ls_op_call *call)
         numbers += (double)call->in[i].c * call->in[i].h * call->in[i].w;
     const double flops = ls_op_flops(call) * call->samples->count;
     const double worth = flops > 0 ? flops / FLOPS : numbers * call->groups * LS_LANES / NUMBERS;
-    const int most = executors(call);
+    const int most = units_of(call);
     return worth < most ? (int)worth : most;
 }
 

@@ -12,23 +12,22 @@ LS_INLINE int even_part(int whole, int part)
     return parts ? (whole + parts - 1) / parts : 1;
 }
 
-/* A call's share of some executors of work. */
+/* A call's share of some units of work. */
 typedef struct range {
     int from, to;
 } range;
 
-LS_INLINE range range_of(const ls_op_call *call, int executors)
+LS_INLINE range range_of(const ls_op_call *call, int units)
 {
     const int parts = call->parts > 1 ? call->parts : 1;
-    return (range){(int)((ptrdiff_t)executors * call->part / parts),
-                   (int)((ptrdiff_t)executors * (call->part + 1) / parts)};
+    return (range){(int)((ptrdiff_t)units * call->part / parts), (int)((ptrdiff_t)units * (call->part + 1) / parts)};
 }
 
-/* The same of `whole` things that come in executors of `executor`. */
-LS_INLINE range range_by(const ls_op_call *call, int whole, int executor)
+/* The same of `whole` things that come in units of `unit`. */
+LS_INLINE range range_by(const ls_op_call *call, int whole, int unit)
 {
-    const range s = range_of(call, (whole + executor - 1) / executor);
-    return (range){s.from * executor, s.to * executor < whole ? s.to * executor : whole};
+    const range s = range_of(call, (whole + unit - 1) / unit);
+    return (range){s.from * unit, s.to * unit < whole ? s.to * unit : whole};
 }
 
 /* Bytes rounded up to whole lines of the cache. */

@@ -30,7 +30,8 @@ void LANES(ls_lanes_add_loss)(ls_backend *backend);
 void LANES(ls_lanes_add_flat)(ls_backend *backend);
 void LANES(ls_lanes_add_peak)(ls_backend *backend);
 
-/* CONV_WEIGHT of a linear layer: whether it is one, its sums, which need no scratch, and its executors. */
+/* CONV_WEIGHT of a linear layer: whether it is one, its sums, which need no scratch, and the units that parts are made
+ * of. */
 int LANES(ls_lanes_is_linear)(const ls_op_call *call);
 void LANES(ls_lanes_linear_weight)(const ls_op_call *call);
 int LANES(ls_lanes_linear_weight_units)(const ls_op_call *call);
