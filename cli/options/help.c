@@ -9,8 +9,8 @@ typedef struct page {
 
 static const page pages[] = {
     {COMMAND_TRAIN, "train", "lockstep train [options]",
-     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices gives the\n"
-     "same bits.",
+     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices of\n"
+     "one kind gives the same bits.",
      "Results go to stdout. The last two lines are the accuracy and the fingerprint of the trained weights. The "
      "accuracy's line\n"
      "also names the devices and the seconds of an epoch's training. Progress and messages go to stderr. A terminal "

@@ -41,11 +41,11 @@ static const row table[] = {
      "weights file says)",
      0, 0, NULL},
     {"data", "DIR", RUNS | DOCTOR | LOCAL, KIND_TEXT, AT(data),
-     "folder of the data set's files (default: the first that has\nthem of $LOCKSTEP_DATA, the system's data folder, "
-     "the user's\ncache)",
+     "folder of the data set's files (default: $LOCKSTEP_DATA, else\nthe system's data folder, else the user's cache)",
      0, 0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
-     "such as cpu:0,cpu:1, cpu:0-15, cuda:0 or cuda:0x2\n(default: every GPU; without one every core, within the\nCPU "
+     "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\nas two devices) (default: every GPU; without one "
+     "every core, within the\nCPU "
      "quota)",
      0, 0, NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
@@ -60,7 +60,8 @@ static const row table[] = {
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
      NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
-     "steps of each of several rounds, or with --profile of one, after\ntwo that warm up (default 40 for lenet, 2 for "
+     "steps in each round, after two steps that warm up; there are\nseveral rounds, with --profile one (default 40 for "
+     "lenet, 2 for "
      "resnet18;\n"
      "50 and 4 with --profile)",
      1, 1000000, NULL},
@@ -85,8 +86,9 @@ static const row table[] = {
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
      "when the norm of the whole gradient is above X, scale the\ngradient to norm X (default: never)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "the size of the step of an epoch's last, smaller batch: mean,\nas large as any, or share, by its share of a "
-     "batch\n(default mean)",
+     "how far an epoch's last, smaller batch moves the weights:\nmean, as far as a full batch, or share, only by its "
+     "share of\n"
+     "a full batch (default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "constant, step (a tenth after half of the run,\na hundredth after three quarters) or cosine (default constant)",
@@ -101,8 +103,9 @@ static const row table[] = {
      "none)",
      0, 0, NULL},
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
-     "last or best: the weights that the run ends with and saves;\n--validate says which are best (default last)", 0, 0,
-     keep_choices},
+     "the weights to end with and save: last, or best, those of the\nepoch with the best validation accuracy, which "
+     "needs\n--validate (default last)",
+     0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
      "never)",
@@ -146,14 +149,16 @@ static const row table[] = {
      "bit\n(default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: go on although this setting, such as lr, has\nchanged since the checkpoint; several with commas; "
-     "with\n--weights: classes, which may then have other names",
+     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
+     "classes\n"
+     "accepts weights with other class names or another order",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
-     "classes: the weights' classes may have other names than the\ndata's, or another order", 0, 0, NULL},
+     "accept weights whose classes have other names than the\ndata's, or another order", 0, 0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
-     "write a new log of the run, in JSON lines;\n--resume cuts the old one back to the checkpoint instead", 0, 0,
-     NULL},
+     "write a log of the run, in JSON lines; with --resume the old\nlog is cut back to the checkpoint, and goes on "
+     "from there",
+     0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
      "write a report: DIR/report.html, curve.png and curve.svg\n(curves, settings, confusion matrix, most wrong "
      "images)",

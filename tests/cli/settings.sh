@@ -32,7 +32,7 @@ def run(*options):
 DEFAULTS = [
     ("model", "default lenet", "model", "lenet"),
     ("dataset", "default fashion-mnist", "dataset", "fashion-mnist"),
-    ("data", "default: the first that has them of $LOCKSTEP_DATA, the system's data folder, the user's cache", "images", 300),
+    ("data", "default: $LOCKSTEP_DATA, else the system's data folder, else the user's cache", "images", 300),
     ("devices", "default: every GPU; without one every core, within the CPU quota", "devices", None),
     ("batch", "default 256", "batch", 256),
     ("shard", "default 64, on GPUs 256", "shard", 64),
