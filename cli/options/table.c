@@ -145,8 +145,8 @@ static const row table[] = {
     {"restart", NULL, TRAIN, KIND_FLAG, AT(restart),
      "begin anew in a folder that has checkpoints; new ones replace\nthem", 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
-     "every STEPS steps, have all devices compute one shard and\ncompare the results and the ranks' weights, bit by "
-     "bit\n(default never)",
+     "every STEPS steps, have each device compute the same shard\nand compare the results bit by bit, and the ranks' "
+     "weights\ntoo (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
