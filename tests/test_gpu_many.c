@@ -360,8 +360,8 @@ static void slow_devices_leave_shards(void **state)
     s->fault = mixed_fault;
     for (int step = 0; step < 3; step++) {
         assert_true(ls_data_next(data, &b) || ls_data_next(data, &b));
-        atomic_store(&workers[0].throughput.seconds, step < 2 ? 1e6 : 1.0);
-        atomic_store(&workers[1].throughput.seconds, 1e-6);
+        atomic_store(&workers[0].pace.seconds, step < 2 ? 1e6 : 1.0);
+        atomic_store(&workers[1].pace.seconds, 1e-6);
         if (step == 2)
             m.lost = LS_CUDA;
         test_step(net, trainer, &b);

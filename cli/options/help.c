@@ -9,12 +9,12 @@ typedef struct page {
 
 static const page pages[] = {
     {COMMAND_TRAIN, "train", "lockstep train [options]",
-     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices of\n"
-     "one kind gives the same bits.",
-     "Results go to stdout. The last two lines are the accuracy and the fingerprint of the trained weights. The "
-     "accuracy's line\n"
-     "also names the devices and the seconds of an epoch's training. Progress and messages go to stderr. A terminal "
-     "shows live curves, in colour unless NO_COLOR is set.\n"
+     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices of one "
+     "kind\n"
+     "gives the same bits.",
+     "Results go to stdout. The last two lines are the accuracy and the fingerprint of the trained weights. The\n"
+     "accuracy's line also names the devices and the seconds of an epoch's training. Progress and messages go to\n"
+     "stderr. A terminal shows live curves, in colour unless NO_COLOR is set.\n"
      "\n"
      "Examples:\n"
      "  lockstep train --init xavier --epochs 3\n"
@@ -30,23 +30,19 @@ static const page pages[] = {
     {COMMAND_PREDICT, "predict",
      "lockstep predict --weights FILE PICTURE... [options]\n       lockstep predict --weights FILE --out FILE "
      "[options]",
-     "Says what is in pictures (PNG or JPEG). For each picture it prints one line: the likeliest classes, each with "
-     "its\n"
-     "probability in per cent. The pictures\n"
-     "are made to fit the size and the channels of the images that the weights were trained on.\n"
-     "With --out it writes the logits of every test image of a data set instead, one row of float32 for each image, "
-     "in\n"
-     "file order.",
-     "A picture that cannot be read is named on stderr, and the status is then 1. The others are classified all the "
+     "Says what is in pictures (PNG or JPEG). For each picture it prints one line: the likeliest classes, each with\n"
+     "its probability in per cent. The pictures are made to fit the size and the channels of the images that the\n"
+     "weights were trained on. With --out it writes the logits of every test image of a data set instead, one row of\n"
+     "float32 for each image, in file order.",
+     "A picture that cannot be read is named on stderr, and the status is then 1. The others are classified all the\n"
      "same.\n"
      "\n"
      "Examples:\n"
      "  lockstep predict --weights lenet.safetensors shoe.png bag.jpg\n"
      "  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
     {COMMAND_EXPORT, "export", "lockstep export --onnx FILE --weights FILE [options]",
-     "Writes a network with its trained weights as an ONNX model, for onnxruntime and other programs. Its 'input' "
-     "takes\n"
-     "any number of images with values from 0 to 1. Its 'output' is the logits.",
+     "Writes a network with its trained weights as an ONNX model, for onnxruntime and other programs. Its 'input'\n"
+     "takes any number of images with values from 0 to 1. Its 'output' is the logits.",
      "Example:\n  lockstep export --onnx lenet.onnx --weights lenet.safetensors\n"},
     {COMMAND_FETCH, "data fetch", "lockstep data fetch [options]",
      "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.",
@@ -63,26 +59,23 @@ static const page pages[] = {
     {COMMAND_BENCH, "bench", "lockstep bench [options]",
      "Measures training on random images: the images per second on 1, 2, ... devices, with a forecast for more. With\n"
      "--profile it shows where the time of a step on all devices goes.",
-     "The profile lists the operations of a step, the longest first. For each it gives the time, added up\n"
-     "over all cores, and its share of the step. It gives the speed on one core in multiply-adds and in bytes from "
-     "and\n"
-     "to memory, each also in per cent of the peak that was measured on that core. GFLOP/s count direct convolution's "
-     "arithmetic. Winograd needs a sixth to a half of the\n"
-     "multiplications, so it may pass 100 %. Bytes may pass 100 % too, where operands come from a cache. Computing is "
-     "measured in processor\n"
-     "time. The time of other programs is a line of its own.\n"
+     "The profile lists the operations of a step, the longest first. For each it gives the time, added up over all\n"
+     "cores, and its share of the step. It gives the speed on one core in multiply-adds and in bytes from and to\n"
+     "memory, each also in per cent of the peak that was measured on that core. GFLOP/s count direct convolution's\n"
+     "arithmetic. Winograd needs a sixth to three fifths of these multiplications, so it may pass 100 %. Bytes may\n"
+     "pass 100 % too, where operands come from a cache. Computing is measured in processor time. The time of other\n"
+     "programs is a line of its own.\n"
      "\n"
      "Examples:\n"
      "  lockstep bench\n"
      "  lockstep bench --model resnet18 --devices cpu:0 --isa avx2\n"
      "  lockstep bench --profile --model lenet --steps 200 --json profile.json\n"},
     {COMMAND_DOCTOR, "doctor", "lockstep doctor [options]",
-     "Checks this machine before a long run: free cores, enough memory, devices that compute and copy "
-     "correctly,\n"
-     "MPIs that can be loaded, and complete data files. Under mpirun it checks every rank.",
-     "What passes is printed on stdout, a line each. A fault is a line on stderr that says what to do. The status is 0 "
-     "without\n"
-     "faults, else 1.\n"
+     "Checks this machine before a long run: free cores, enough memory, devices that compute and copy correctly, MPIs\n"
+     "that can be loaded, and complete data files. Under mpirun it checks every rank.",
+     "What passes is printed on stdout, a line each. A fault is a line on stderr that says what to do. The status is "
+     "0\n"
+     "without faults, else 1.\n"
      "\n"
      "Examples:\n"
      "  lockstep doctor\n"

@@ -45,8 +45,8 @@ static const row table[] = {
      0, 0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
      "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\nas two devices) (default: every GPU; without one "
-     "every core, within the\nCPU "
-     "quota)",
+     "every core,\n"
+     "within the CPU quota)",
      0, 0, NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
@@ -61,9 +61,7 @@ static const row table[] = {
      NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
      "steps in each round, after two steps that warm up; there are\nseveral rounds, with --profile one (default 40 for "
-     "lenet, 2 for "
-     "resnet18;\n"
-     "50 and 4 with --profile)",
+     "lenet,\n2 for resnet18; 50 and 4 with --profile)",
      1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed),
      "seed of all random numbers: first weights, order of images,\naugmentation (default 0)", 0, 0, NULL},

@@ -1,4 +1,4 @@
-/* Heartbeats of life: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold
+/* Heartbeats: rank 0 hears from all ranks, and they hear from rank 0. They travel beside the work and hold
  * nothing up. */
 #include <string.h>
 #include <time.h>

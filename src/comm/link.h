@@ -1,5 +1,5 @@
-/* Cards of several ranks that exchange numbers without the hosts: every rank has one that stands for it, its network's
- * home. */
+/* Cards of several ranks that exchange numbers without the hosts: every rank has one that stands for it, the one that
+ * has its network's master copy. */
 #ifndef LS_COMM_LINK_H
 #define LS_COMM_LINK_H
 

@@ -29,11 +29,11 @@
 #include <stdint.h>
 #include <lockstep_nn.h>
 
+#include "device/change.h"
+
 /* Which bits the library computes: raised by whatever changes one of them, here or in the order of a sum. Releases of
  * equal numerics go on with each other's checkpoints. */
 enum { LS_NUMERICS = 1 };
-
-#include "device/change.h"
 
 enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
 enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */

@@ -23,7 +23,7 @@ static ls_random_stream stream_for(const checking *c, int k, uint64_t what)
 {
     return (ls_random_stream){.seed = c->session->options.seed,
                               .purpose = LS_FOR_WEIGHTS,
-                              .name = ls_hash_name(c->op->name) ^ ls_hash_name("ls_custom_check"),
+                              .name = ls_hash_name(c->op->name) ^ ls_hash_name("ls_check_custom"),
                               .epoch = what << 8 | (uint64_t)k};
 }
 

@@ -17,7 +17,7 @@ typedef struct measuring {
     pthread_t thread;
     const atomic_bool *go;
     const ls_backend *backend;
-    int turn;
+    int core;
     float *memory;
     size_t n; /* numbers of one vector */
     ls_speed speed;
@@ -26,7 +26,7 @@ typedef struct measuring {
 static void *measure(void *argument)
 {
     measuring *m = argument;
-    ls_pin_to_core(m->turn);
+    ls_pin_to_core(m->core);
     LS_OWN_ENVIRONMENT;
     while (!atomic_load(m->go))
         sched_yield();
@@ -35,10 +35,10 @@ static void *measure(void *argument)
     return NULL;
 }
 
-static bool has_core(const measuring *each, int n, int turn)
+static bool has_core(const measuring *each, int n, int core)
 {
     for (int i = 0; i < n; i++)
-        if (each[i].turn == turn)
+        if (each[i].core == core)
             return true;
     return false;
 }
@@ -49,7 +49,7 @@ static int prepare(measuring *each, const ls_devices *devices, ls_session *sessi
     int n = 0, count = ls_core_count();
     for (int i = 0; i < devices->n; i++)
         if (!has_core(each, n, devices->at[i].index % count))
-            each[n++].turn = devices->at[i].index % count;
+            each[n++].core = devices->at[i].index % count;
     size_t bytes = ALL_BYTES / (size_t)n < CORE_BYTES ? CORE_BYTES : ALL_BYTES / (size_t)n;
     for (int i = 0; i < n; i++) {
         each[i].backend = ls_cpu_backend(session->options.isa);
@@ -76,7 +76,7 @@ static ls_status measure_together(measuring *each, int n, ls_context *context)
     if (started < n)
         return ls_raise(context, LS_OUT_OF_MEMORY,
                         "ls_measure_speed: no thread for core %d; the system's limit on threads is reached",
-                        each[started].turn);
+                        each[started].core);
     return LS_OK;
 }
 

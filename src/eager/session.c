@@ -83,6 +83,7 @@ ls_session *ls_open(const ls_options *options)
         session->options = *options;
     if (options && options->trial)
         session->trial = *options->trial;
+    session->options.trial = &session->trial;
     session->patience = usual_patience;
     if (check_options(session) == LS_OK)
         find_place(session);

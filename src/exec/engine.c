@@ -139,7 +139,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
         *worker = (ls_worker){.engine = engine,
                               .turn = ls_turn_of(session, devices->at[i]),
                               .device = devices->at[i],
-                              .throughput = {.step = -1}};
+                              .pace = {.step = -1}};
         if (!worker->turn)
             return ls_status_of(session);
         add_backend(engine, worker->turn->executor->backend);

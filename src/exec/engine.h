@@ -14,12 +14,12 @@
 #include "exec/sharing.h"
 
 /* How fast a device computes shards, see pull.h. */
-typedef struct ls_device_throughput {
+typedef struct ls_device_pace {
     _Atomic double seconds; /* of a whole shard, of late; 0: none so far */
     int64_t step;           /* whose last shards it leaves to faster ones, */
     double since;           /* and since when */
     bool took;              /* it has computed one since */
-} ls_device_throughput;
+} ls_device_pace;
 
 typedef struct ls_worker {
     struct ls_engine *engine;
@@ -30,7 +30,7 @@ typedef struct ls_worker {
     unsigned seen;       /* jobs done, but for `open` */
     struct ls_job *open; /* that its work left to be waited for; the worker's own */
     atomic_bool lost;    /* its device has failed: it does nothing more */
-    ls_device_throughput throughput;
+    ls_device_pace pace;
     ls_meter meter;
     ls_sharing sharing;
 } ls_worker;
@@ -43,7 +43,8 @@ typedef struct ls_job {
     bool (*wait)(struct ls_job *job, ls_worker *worker);
     bool (*is_ready)(struct ls_job *job,
                      ls_worker *worker); /* does of that what need not be waited for: it would not wait */
-    bool follows; /* its work waits for what is open, before it leaves itself to be settled; else that is done before */
+    bool follows; /* its work waits for what is open, before it leaves itself to be waited for; else that is done before
+                   */
     /* guarded by the engine's lock: */
     int left;     /* workers that have not done it */
     bool awaited; /* by a thread */

@@ -78,7 +78,7 @@ bool ls_network_gathers(const ls_network *network);  /* and cards beside it brin
 bool ls_network_on_cards(const ls_network *network); /* that of some device is not, wherever the master copy is */
 bool ls_network_mixed(const ls_network *network);    /* of some it is, and of others not */
 bool ls_network_goes_ahead(
-    const ls_network *network); /* one device computes, and can begin a step behind another: step.c */
+    const ls_network *network); /* one device computes, and can begin a step behind another: train/ending.c */
 /* A turn at the master copy where that is a card; in the host's memory none is needed. */
 void ls_network_enter(const ls_network *network);
 void ls_network_leave(const ls_network *network);

@@ -147,7 +147,7 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);
 void ls_step_destroy(ls_step_job *step);
 /* Makes room for shards; the step must be idle. */
 ls_status ls_step_reserve(ls_step_job *step, int shards);
-/* The part that shard j is of, and its number there. */
+/* The microbatch that shard j is of, and its number there. */
 ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local);
 
 static inline bool ls_clips(const struct ls_trainer *trainer)

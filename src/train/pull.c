@@ -10,11 +10,11 @@ static const double forgets = 0.99;
 static double faster(const ls_worker *worker)
 {
     const ls_engine *engine = worker->engine;
-    const double own = atomic_load(&worker->throughput.seconds);
+    const double own = atomic_load(&worker->pace.seconds);
     bool counted[LS_MAX_DEVICES] = {false};
     double rate = 0;
     for (const ls_worker *other = engine->workers; other < engine->workers + engine->n_workers; other++) {
-        const double seconds = atomic_load(&other->throughput.seconds);
+        const double seconds = atomic_load(&other->pace.seconds);
         if (other->turn->executor->backend == worker->turn->executor->backend || counted[other->place] ||
             atomic_load(&other->lost))
             continue;
@@ -30,20 +30,20 @@ static double faster(const ls_worker *worker)
 /* Whether others would compute all shards that are left before this worker were done with one. */
 static bool leaves(const ls_step_job *step, ls_worker *worker)
 {
-    ls_device_throughput *throughput = &worker->throughput;
-    const double own = atomic_load(&throughput->seconds);
+    ls_device_pace *pace = &worker->pace;
+    const double own = atomic_load(&pace->seconds);
     const int left = step->mine - atomic_load(&step->next);
     if (own == 0 || left <= 0 || (double)left >= own * faster(worker))
         return false;
     const double now = ls_seconds();
-    if (throughput->step != step->before) {
-        throughput->step = step->before;
-        throughput->since = now;
-        if (!throughput->took)
-            atomic_store(&throughput->seconds, forgets * own);
-        throughput->took = false;
+    if (pace->step != step->before) {
+        pace->step = step->before;
+        pace->since = now;
+        if (!pace->took)
+            atomic_store(&pace->seconds, forgets * own);
+        pace->took = false;
     }
-    return now - throughput->since < own;
+    return now - pace->since < own;
 }
 
 int ls_pull(ls_step_job *step, ls_worker *worker)
@@ -78,8 +78,8 @@ void ls_pull_note(ls_worker *worker, int images, double seconds)
 {
     if (worker->engine->n_backends == 1)
         return; /* nobody leaves a shard to others */
-    const double before = atomic_load(&worker->throughput.seconds);
+    const double before = atomic_load(&worker->pace.seconds);
     const double whole = seconds * worker->engine->session->options.shard / images;
-    worker->throughput.took = true;
-    atomic_store(&worker->throughput.seconds, before > 0 ? (before + whole) / 2 : whole);
+    worker->pace.took = true;
+    atomic_store(&worker->pace.seconds, before > 0 ? (before + whole) / 2 : whole);
 }

@@ -105,7 +105,7 @@ typedef struct ls_card {
     double *squares; /* [n_squares] the card's */
     size_t n_squares;
 
-    int n_lent;
+    int n_staged;
     ls_card_results results[2];
     int open; /* the number of those of what is handed in now; the others are recorded, or none */
     cudaEvent_t recorded;

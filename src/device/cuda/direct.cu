@@ -41,7 +41,7 @@ __device__ void load_row(float *in, const T *image, const ls_cuda_shape &s, int 
     const bool there = row >= 0 && row < s.h;
 #pragma unroll
     for (int k = 0; k < N; k++)
-        in[k] = there && left + k >= 0 && left + k < s.w ? ls_module_load(from + k * s.c) : 0;
+        in[k] = there && left + k >= 0 && left + k < s.w ? ls_load(from + k * s.c) : 0;
 }
 
 /* A thread has V neighbouring output channels. Where the weights are few they lie in shared memory, [c][tap][o]; else V
@@ -115,9 +115,9 @@ __global__ void data(T *dx, const T *dy, const float *w, const T *more, const __
                     right / stride >= v.y.w)
                     continue;
                 sum = fmaf(w[weight_at(v, o, c, k / kernel, k % kernel)],
-                           ls_module_load(from + ((size_t)(down / stride) * v.y.w + right / stride) * v.y.c + o), sum);
+                           ls_load(from + ((size_t)(down / stride) * v.y.w + right / stride) * v.y.c + o), sum);
             }
-        ls_store(dx + i, more ? ls_module_load(more + i) + sum : sum);
+        ls_store(dx + i, more ? ls_load(more + i) + sum : sum);
     }
 }
 
@@ -145,8 +145,8 @@ __global__ void weight_chunks(float *sums, const T *x, const T *dy, const __grid
         for (int k = 0; k < AT_ONCE; k++, row++, slope += v.y.c) {
             const int r = y_row * v.window.stride + down, q = y_column * v.window.stride + right;
             inside[k] = row < end && r >= 0 && r < v.x.h && q >= 0 && q < v.x.w;
-            a[k] = inside[k] ? ls_module_load(slope) : 0;
-            b[k] = inside[k] ? ls_module_load(image + (r * v.x.w + q) * v.x.c) : 0;
+            a[k] = inside[k] ? ls_load(slope) : 0;
+            b[k] = inside[k] ? ls_load(image + (r * v.x.w + q) * v.x.c) : 0;
             if (++y_column == v.y.w) {
                 y_column = 0;
                 if (++y_row == v.y.h) {
@@ -191,8 +191,7 @@ __launch_bounds__(LS_CUDA_THREADS, 2) __global__
                 if (at.column + p < v.y.w)
                     for (int kx = 0; kx < K; kx++)
                         for (int k = 0; k < V; k++)
-                            sum[ky * K + kx][k] =
-                                fmaf(ls_module_load(&slope[p].at[k]), in[p + kx], sum[ky * K + kx][k]);
+                            sum[ky * K + kx][k] = fmaf(ls_load(&slope[p].at[k]), in[p + kx], sum[ky * K + kx][k]);
         }
     }
     /* Of each tap first what some threads have of a channel, every `parts`-th line, and then those. */

@@ -6,9 +6,9 @@ namespace
 
 template <typename T> __device__ float largest(const T *z, int classes)
 {
-    float m = ls_module_load(z);
+    float m = ls_load(z);
     for (int c = 1; c < classes; c++) {
-        const float x = ls_module_load(z + c);
+        const float x = ls_load(z + c);
         m = x > m ? x : m;
     }
     return m;
@@ -19,9 +19,9 @@ template <typename T, typename P> __device__ float softmax_of(P *p, const T *z, 
 {
     float s = 0;
     for (int c = 0; c < classes; c++)
-        s += expf(ls_module_load(z + c) - m);
+        s += expf(ls_load(z + c) - m);
     for (int c = 0; c < classes; c++)
-        ls_store(p + c, expf(ls_module_load(z + c) - m) / s);
+        ls_store(p + c, expf(ls_load(z + c) - m) / s);
     return s;
 }
 
@@ -32,9 +32,9 @@ __global__ void cross_entropy(float *loss, float *p, const T *logits, const int3
     for (size_t i = ls_thread(); i < images; i += ls_threads()) {
         const T *z = logits + i * classes;
         const float m = largest(z, classes), s = softmax_of(p + i * classes, z, m, classes);
-        float right = ls_module_load(z + labels[i]) - m, all = 0;
+        float right = ls_load(z + labels[i]) - m, all = 0;
         for (int c = 0; c < classes && smoothing != 0; c++)
-            all += ls_module_load(z + c) - m;
+            all += ls_load(z + c) - m;
         loss[i] = logf(s) - (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / classes * all));
     }
 }
@@ -62,9 +62,9 @@ template <typename T> __global__ void softmax_backward(T *dx, const T *dy, const
         const size_t first = i * classes;
         float s = 0;
         for (int c = 0; c < classes; c++)
-            s = fmaf(ls_module_load(dy + first + c), ls_module_load(y + first + c), s);
+            s = fmaf(ls_load(dy + first + c), ls_load(y + first + c), s);
         for (int c = 0; c < classes; c++)
-            ls_store(dx + first + c, ls_module_load(y + first + c) * (ls_module_load(dy + first + c) - s));
+            ls_store(dx + first + c, ls_load(y + first + c) * (ls_load(dy + first + c) - s));
     }
 }
 
@@ -93,7 +93,7 @@ __global__ void count_correct(float *out, const T *logits, const int32_t *labels
         const T *z = logits + (size_t)i * classes;
         int best = 0;
         for (int c = 1; c < classes; c++)
-            if (ls_module_load(z + c) > ls_module_load(z + best))
+            if (ls_load(z + c) > ls_load(z + best))
                 best = c;
         right += best == labels[i];
     }
@@ -108,8 +108,7 @@ template <typename T> __global__ void sum_each(float *y, const T *a, const T *b,
     const size_t first = blockIdx.x * numbers;
     float sum = 0;
     for (size_t i = threadIdx.x; i < numbers; i += blockDim.x) {
-        const float d =
-            b ? ls_module_load(a + first + i) - ls_module_load(b + first + i) : ls_module_load(a + first + i);
+        const float d = b ? ls_load(a + first + i) - ls_load(b + first + i) : ls_load(a + first + i);
         sum = b ? fmaf(d, d, sum) : sum + d;
     }
     sum = ls_block_sum(sum);
@@ -122,7 +121,7 @@ __global__ void sum_each_backward(T *d, const float *dy, const T *a, const T *b,
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         const float slope = dy[i / numbers];
-        ls_store(d + i, b ? (ls_module_load(a + i) - ls_module_load(b + i)) * (2 * factor) * slope : slope * factor);
+        ls_store(d + i, b ? (ls_load(a + i) - ls_load(b + i)) * (2 * factor) * slope : slope * factor);
     }
 }
 

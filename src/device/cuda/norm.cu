@@ -26,7 +26,7 @@ template <typename T> struct plain {
     template <int V> __device__ void add(const row<V> &in, const float *, float *a, float *) const
     {
         for (int k = 0; k < V; k++)
-            a[k] += ls_module_load(&in.x.at[k]);
+            a[k] += ls_load(&in.x.at[k]);
     }
 };
 
@@ -36,7 +36,7 @@ template <typename T> struct moments : plain<T> {
     template <int V> __device__ void add(const row<V> &in, const float *first, float *a, float *b) const
     {
         for (int k = 0; k < V; k++) {
-            const float d = ls_module_load(&in.x.at[k]) - first[k];
+            const float d = ls_load(&in.x.at[k]) - first[k];
             a[k] += d;
             b[k] = fmaf(d, d, b[k]);
         }
@@ -66,9 +66,9 @@ template <typename T> struct slopes {
     template <int V> __device__ void add(const row<V> &in, const float *mean, float *a, float *b) const
     {
         for (int k = 0; k < V; k++) {
-            const float d = !y || ls_module_load(&in.y.at[k]) > 0 ? ls_module_load(&in.dy.at[k]) : 0;
+            const float d = !y || ls_load(&in.y.at[k]) > 0 ? ls_load(&in.dy.at[k]) : 0;
             a[k] += d;
-            b[k] = fmaf(d, ls_module_load(&in.x.at[k]) - mean[k], b[k]);
+            b[k] = fmaf(d, ls_load(&in.x.at[k]) - mean[k], b[k]);
         }
     }
 };
@@ -96,8 +96,8 @@ template <typename T> struct slopes_by_x {
     template <int V> __device__ void add(const row<V> &in, const float *of, float *a, float *b) const
     {
         for (int k = 0; k < V; k++) {
-            const float x_of = ls_module_load(&in.x.at[k]) - of[k];
-            const float d = fmaf(x_of, of[V + k], of[2 * V + k]) > 0 ? ls_module_load(&in.dy.at[k]) : 0;
+            const float x_of = ls_load(&in.x.at[k]) - of[k];
+            const float d = fmaf(x_of, of[V + k], of[2 * V + k]) > 0 ? ls_load(&in.dy.at[k]) : 0;
             a[k] += d;
             b[k] = fmaf(d, x_of, b[k]);
         }
@@ -176,7 +176,7 @@ __global__ void moment_chunks(moments<T> of, float *sums, size_t rows, int chann
     if (n > 0) {
         const auto in = of.template load<V>(p.row * channels + p.c);
         for (int k = 0; k < V; k++)
-            first[k] = ls_module_load(&in.x.at[k]);
+            first[k] = ls_load(&in.x.at[k]);
     }
     add_rows<V>(of, p, channels, first, a, b);
     for (int k = 0; k < V; k++) {
@@ -295,8 +295,8 @@ __global__ void normalize(T *y, const T *x, const T *residual, const float *save
             if (!same)
                 to.get(saved, shift, gamma, beta, ls_channel(i * V, channels), channels, running, eps);
             for (int k = 0; k < V; k++) {
-                float out = fmaf(ls_module_load(&in[j].at[k]) - to.mean[k], to.scale[k], to.beta[k]);
-                out = residual ? out + ls_module_load(&more[j].at[k]) : out;
+                float out = fmaf(ls_load(&in[j].at[k]) - to.mean[k], to.scale[k], to.beta[k]);
+                out = residual ? out + ls_load(&more[j].at[k]) : out;
                 ls_store(&in[j].at[k], relu ? ls_relu_of(out) : out);
             }
             ((ls_some<T, V> *)y)[i] = in[j];
@@ -336,9 +336,9 @@ __global__ void differentiate(T *dx, T *dresidual, const T *dy, const T *x, cons
         if (!same)
             of.get(saved, gamma, beta, k12, ls_channel(i * V, channels), channels);
         for (int k = 0; k < V; k++) {
-            const float x_of = ls_module_load(&in.at[k]) - of.mean[k];
-            const bool passes = BY_X ? fmaf(x_of, of.scale[k], of.beta[k]) > 0 : !y || ls_module_load(&out.at[k]) > 0;
-            const float slope = passes ? ls_module_load(&d.at[k]) : 0;
+            const float x_of = ls_load(&in.at[k]) - of.mean[k];
+            const bool passes = BY_X ? fmaf(x_of, of.scale[k], of.beta[k]) > 0 : !y || ls_load(&out.at[k]) > 0;
+            const float slope = passes ? ls_load(&d.at[k]) : 0;
             ls_store(&d.at[k], slope);
             ls_store(&in.at[k], of.scale[k] * fmaf(-x_of, of.k2[k], slope - of.k1[k]));
         }

@@ -10,12 +10,12 @@
 
 typedef __nv_bfloat16 ls_half;
 
-__device__ inline float ls_module_load(const float *x)
+__device__ inline float ls_load(const float *x)
 {
     return *x;
 }
 
-__device__ inline float ls_module_load(const ls_half *x)
+__device__ inline float ls_load(const ls_half *x)
 {
     return __bfloat162float(*x);
 }

@@ -42,7 +42,7 @@ __global__ void each(ls_cuda_pointwise what, T *out, const T *a, const T *b, siz
         if (b)
             z = ((const ls_some<T, V> *)b)[i];
         for (int k = 0; k < V; k++)
-            ls_store(&x.at[k], apply(what, ls_module_load(&x.at[k]), ls_module_load(&z.at[k]), factor));
+            ls_store(&x.at[k], apply(what, ls_load(&x.at[k]), ls_load(&z.at[k]), factor));
         ((ls_some<T, V> *)out)[i] = x;
     }
 }
@@ -68,7 +68,7 @@ __global__ void add_bias(T *out, const T *x, unsigned x_c, const float *bias, si
         const size_t row = ls_divide(i, channels / V, &group);
         ls_some<T, V> y = ((const ls_some<T, V> *)x)[row * (x_c / V) + group];
         for (int k = 0; k < V; k++) {
-            const float sum = ls_module_load(&y.at[k]) + bias[group * V + k];
+            const float sum = ls_load(&y.at[k]) + bias[group * V + k];
             ls_store(&y.at[k], relu ? ls_relu_of(sum) : sum);
         }
         ((ls_some<T, V> *)out)[i] = y;
@@ -123,8 +123,7 @@ __global__ void drop(T *y, const T *x, ls_cuda_drawn drawn, ls_cuda_shape s, uin
         const ls_derived from = ls_random_derive(&stream);
         for (size_t i = threadIdx.x; i < numbers; i += blockDim.x) {
             const uint64_t bits = ls_derived_bits(&from, i % s.c * places + i / s.c);
-            ls_store(y + image * numbers + i,
-                     bits >> 11 < least ? 0.0f : ls_module_load(x + image * numbers + i) * scale);
+            ls_store(y + image * numbers + i, bits >> 11 < least ? 0.0f : ls_load(x + image * numbers + i) * scale);
         }
     }
 }

@@ -44,7 +44,7 @@ __device__ void largest(float *best, int *chosen, const T *x, ls_cuda_shape in, 
                 continue;
             const ls_some<T, V> taps = some_at<T, V>(x, in, image, top + i, left + j, c);
             for (int k = 0; k < V; k++) {
-                const float tap = ls_module_load(&taps.at[k]);
+                const float tap = ls_load(&taps.at[k]);
                 if (chosen[k] < 0 || (!(tap <= best[k]) && best[k] == best[k])) {
                     best[k] = tap;
                     chosen[k] = i * v.kernel + j;
@@ -71,7 +71,7 @@ __global__ void pool(T *y, const T *x, ls_cuda_shape in, ls_cuda_shape out, ls_c
                 continue;
             const ls_some<T, V> taps = some_at<T, V>(x, in, p.image, row, column, p.c);
             for (int k = 0; k < V; k++)
-                sum[k] += ls_module_load(&taps.at[k]);
+                sum[k] += ls_load(&taps.at[k]);
         }
         ls_some<T, V> result;
         for (int k = 0; k < V; k++)
@@ -106,14 +106,14 @@ __global__ void pool_backward(T *dx, const T *dy, const T *x, ls_cuda_shape in, 
                     largest<T, V>(best, chosen, x, in, v, p.image, top, left, p.c);
                 for (int k = 0; k < V; k++)
                     if (!max || chosen[k] == here)
-                        sum[k] += ls_module_load(&slope.at[k]);
+                        sum[k] += ls_load(&slope.at[k]);
             }
         ls_some<T, V> was, result;
         if (relu)
             was = ((const ls_some<T, V> *)x)[i];
         for (int k = 0; k < V; k++) {
             const float slope = max ? sum[k] : sum[k] * (1.0f / (v.kernel * v.kernel));
-            ls_store(&result.at[k], !relu || ls_module_load(&was.at[k]) > 0 ? slope : 0);
+            ls_store(&result.at[k], !relu || ls_load(&was.at[k]) > 0 ? slope : 0);
         }
         ((ls_some<T, V> *)dx)[i] = result;
     }
@@ -128,7 +128,7 @@ template <typename T> __global__ void global_pool(T *y, const T *x, ls_cuda_shap
         for (int row = 0; row < in.h; row++) {
             float r = 0;
             for (int column = 0; column < in.w; column++, image += in.c)
-                r += ls_module_load(image);
+                r += ls_load(image);
             total += r;
         }
         ls_store(y + i, total / (float)places);
@@ -142,7 +142,7 @@ template <typename T, int V> __global__ void global_pool_backward(T *dx, const T
         const place p = place_of<V>(i, in);
         ls_some<T, V> slope = *(const ls_some<T, V> *)(dy + p.image * in.c + p.c);
         for (int k = 0; k < V; k++)
-            ls_store(&slope.at[k], ls_module_load(&slope.at[k]) / (float)places);
+            ls_store(&slope.at[k], ls_load(&slope.at[k]) / (float)places);
         ((ls_some<T, V> *)dx)[i] = slope;
     }
 }

@@ -9,11 +9,11 @@
 float *ls_card_stage_result(ls_executor *executor, float *host, size_t n)
 {
     ls_card *card = ls_card_of(executor);
-    if (card->n_lent == LS_CARD_STAGED) {
+    if (card->n_staged == LS_CARD_STAGED) {
         ls_card_fail(card, LS_INTERNAL, "lending memory", "a run has too many results");
         return NULL;
     }
-    ls_card_staged *staged = &card->side_streams[executor->side_stream].staged[card->n_lent++];
+    ls_card_staged *staged = &card->side_streams[executor->side_stream].staged[card->n_staged++];
     if (n > staged->capacity || !staged->device) {
         ls_card_await(card, NULL);
         cudaFree(staged->device);
@@ -74,7 +74,7 @@ static float *pinned_room(ls_card *card, size_t n)
 static void send_results(ls_card *card)
 {
     ls_card_results *results = &card->results[card->open];
-    for (int i = 0; i < card->n_lent && card->executor.status == LS_OK; i++) {
+    for (int i = 0; i < card->n_staged && card->executor.status == LS_OK; i++) {
         const ls_card_staged *staged = &card->side_streams[card->side_stream].staged[i];
         if (!staged->n)
             continue;
@@ -85,7 +85,7 @@ static void send_results(ls_card *card)
                                    "a copy from the card"))
             results->pending[results->n_pending++] = (ls_card_pending){staged->host, pinned, staged->n};
     }
-    card->n_lent = 0;
+    card->n_staged = 0;
 }
 
 /* Has the card say whether an update of the open results made a number that is not finite. */

@@ -48,7 +48,7 @@ template <typename T> __global__ void from_rows(T *x, const float *rows, ls_cuda
 template <typename T> __global__ void to_rows(float *rows, const T *x, ls_cuda_shape s, size_t n)
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads())
-        rows[in_c_order(i, s)] = ls_module_load(x + i);
+        rows[in_c_order(i, s)] = ls_load(x + i);
 }
 
 /* Number i of the result is the number of x that has its place in C order. */

@@ -77,7 +77,7 @@ bool ls_card_open_side(ls_executor *executor, int number, size_t bytes)
 }
 
 /* Has the side stream's next run happen behind what is in the main stream. */
-static bool wait_for_line(ls_card *card, ls_card_stream *side_stream)
+static bool wait_for_main(ls_card *card, ls_card_stream *side_stream)
 {
     if (card->main_advanced && ls_card_good(card, cudaEventRecord(card->turned, card->main), "an event")) {
         card->main_advanced = false;
@@ -114,7 +114,7 @@ bool ls_card_enter_side(ls_card *card, int number)
     ls_card_stream *side_stream = &card->side_streams[number];
     if (number == 0)
         ls_card_main_waits(card);
-    else if (!wait_for_line(card, side_stream))
+    else if (!wait_for_main(card, side_stream))
         return false;
     if (!ls_card_take_libraries(card, number))
         return false;

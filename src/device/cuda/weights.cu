@@ -24,7 +24,7 @@ __global__ void turn(T *packed, float *w, unsigned out, unsigned in, unsigned wi
                 tile[k] = k < have * taps ? from[k] : 0;
             for (unsigned tap = threadIdx.y; !packing && tap < taps; tap += blockDim.y)
                 for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
-                    tile[i * taps + tap] = ls_module_load(to + tap * wide_in + i);
+                    tile[i * taps + tap] = ls_load(to + tap * wide_in + i);
             __syncthreads();
             for (unsigned tap = threadIdx.y; packing && tap < taps; tap += blockDim.y)
                 for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
@@ -50,7 +50,7 @@ __global__ void fit(T *to, ls_cuda_shape is, const T *from, ls_cuda_shape was, c
         if (more) {
             const ls_some<T, V> other = ((const ls_some<T, V> *)more)[i];
             for (int k = 0; k < V; k++)
-                ls_store(&some.at[k], ls_module_load(&some.at[k]) + ls_module_load(&other.at[k]));
+                ls_store(&some.at[k], ls_load(&some.at[k]) + ls_load(&other.at[k]));
         }
         ((ls_some<T, V> *)to)[i] = some;
     }
