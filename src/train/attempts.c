@@ -98,8 +98,8 @@ void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer)
 /* A shard's, of the step. */
 static ls_attempt_rows rows_of(const ls_step_job *step, int shard)
 {
-    return (ls_attempt_rows){step->statistics + (size_t)shard * step->trainer->network->flat.state,
-                             step->metrics + (size_t)shard * LS_METRICS};
+    return (ls_attempt_rows){step->results.statistics + (size_t)shard * step->trainer->network->flat.state,
+                             step->results.metrics + (size_t)shard * LS_METRICS};
 }
 
 ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
@@ -112,7 +112,8 @@ ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 
 static bool unfinished(const ls_step_job *step, const ls_attempt *t)
 {
-    return atomic_load(&t->step) == step && step->tree.state[step->tree.size + t->shard] == LS_NODE_RUNNING;
+    return atomic_load(&t->step) == step &&
+           step->gradients.tree.state[step->gradients.tree.size + t->shard] == LS_NODE_RUNNING;
 }
 
 ls_attempt *ls_attempt_late(const ls_step_job *step)
@@ -122,7 +123,7 @@ ls_attempt *ls_attempt_late(const ls_step_job *step)
            now = ls_seconds();
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
-        if (unfinished(step, t) && now - t->began > patience && (alone || step->filled[t->shard] == 0))
+        if (unfinished(step, t) && now - t->began > patience && (alone || step->gradients.filled[t->shard] == 0))
             return t;
     return NULL;
 }
@@ -141,9 +142,9 @@ bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, const ls_attempt *l
 
 bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
 {
-    if (atomic_load(&t->over) || step->tree.buffer[step->tree.size + t->shard] != t->buffer)
+    if (atomic_load(&t->over) || step->gradients.tree.buffer[step->gradients.tree.size + t->shard] != t->buffer)
         return false;
-    step->filled[t->shard]++;
+    step->gradients.filled[t->shard]++;
     return true;
 }
 
@@ -158,7 +159,7 @@ void ls_attempt_lose(ls_step_job *step, ls_attempt *t)
 bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket)
 {
     ls_attempts *attempts = &step->trainer->attempts;
-    int leaf = step->tree.size + t->shard;
+    int leaf = step->gradients.tree.size + t->shard;
     size_t state = step->trainer->network->flat.state;
     bool first = unfinished(step, t);
     if (first) {
@@ -167,9 +168,9 @@ bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket)
             memcpy(to.statistics, from.statistics, state * sizeof(float));
             memcpy(to.metrics, from.metrics, LS_METRICS * sizeof(float));
         }
-        step->tree.buffer[leaf] = t->buffer;
-        step->tree.state[leaf] = LS_NODE_DONE;
-        *bucket = step->filled[t->shard];
+        step->gradients.tree.buffer[leaf] = t->buffer;
+        step->gradients.tree.state[leaf] = LS_NODE_DONE;
+        *bucket = step->gradients.filled[t->shard];
         atomic_store(&attempts->longest, fmax(forgets * atomic_load(&attempts->longest), ls_seconds() - t->began));
         for (ls_attempt *other = attempts->at; other < attempts->at + attempts->n; other++)
             if (other != t && atomic_load(&other->step) == step && other->shard == t->shard) {

@@ -33,15 +33,16 @@ bool ls_clip_update(ls_step_job *step)
     ls_network *network = trainer->network;
     const double most = trainer->options.clip_norm, divisor = ls_optimizer_divisor(&trainer->options, step->rows);
     const int current = atomic_load(&network->current);
-    step->norm = norm_of(trainer) / divisor;
-    const double shrink = (step->norm + 1e-6) / most;
+    ls_update how = step->how;
+    step->ending.norm = norm_of(trainer) / divisor;
+    const double shrink = (step->ending.norm + 1e-6) / most;
     if (!(shrink <= 1)) /* also where it is no number, which the update then shows */
-        ls_update_divide(&step->how, (float)(divisor * shrink));
+        ls_update_divide(&how, (float)(divisor * shrink));
     const ls_terms terms = {.n = 1, .at = {trainer->gradient}};
     ls_executor *master = network->master;
-    bool finite = master->type->compute.update(master, &terms, network->master_weights[1 - current],
-                                               network->master_weights[current], trainer->moments,
-                                               network->flat.trainable, &step->how);
+    bool finite =
+        master->type->compute.update(master, &terms, network->master_weights[1 - current],
+                                     network->master_weights[current], trainer->moments, network->flat.trainable, &how);
     if (ls_executor_finish(master, &finite) != LS_OK)
         atomic_store(&network->session->broken, true);
     return finite;

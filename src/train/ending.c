@@ -16,11 +16,11 @@ static void sum_statistics(ls_step_job *step)
         int local;
         const ls_microbatch *microbatch = ls_step_microbatch(step, j, &local);
         int images = ls_feed_count(microbatch->feed, local);
-        float *row = step->statistics + (size_t)j * n;
+        float *row = step->results.statistics + (size_t)j * n;
         for (size_t i = 0; i < n; i++)
             row[i] = (float)images * row[i];
     }
-    ls_partition_sum(step->first, step->first + step->mine, step->shards, NULL, step->statistics, n,
+    ls_partition_sum(step->first, step->first + step->mine, step->shards, NULL, step->results.statistics, n,
                      ls_backend_ref()->add);
 }
 
@@ -33,20 +33,20 @@ static void move_statistics(ls_step_job *step)
     const float *was = network->state[current];
     float *is = network->state[1 - current];
     for (size_t i = 0; i < n; i++)
-        is[i] = fmaf(0.1f, step->statistics[i] / (float)step->rows, 0.9f * was[i]);
+        is[i] = fmaf(0.1f, step->results.statistics[i] / (float)step->rows, 0.9f * was[i]);
     ls_network_state_moved(network, 1 - current);
 }
 
 static ls_report report_of(const ls_step_job *step)
 {
-    ls_report report = {.step = step->number + 1, .rows = (int)step->rows, .norm = step->norm};
+    ls_report report = {.step = step->number + 1, .rows = (int)step->rows, .norm = step->ending.norm};
     for (int j = 0; j < step->shards; j++) {
-        const float *metrics = step->metrics + (size_t)j * LS_METRICS;
-        step->losses[j] = metrics[LS_METRIC_LOSS];
+        const float *metrics = step->results.metrics + (size_t)j * LS_METRICS;
+        step->results.losses[j] = metrics[LS_METRIC_LOSS];
         report.correct += (int64_t)metrics[LS_METRIC_CORRECT];
     }
-    ls_tree_sum_doubles(step->losses, step->shards);
-    report.loss = step->losses[0] / (double)step->rows;
+    ls_tree_sum_doubles(step->results.losses, step->shards);
+    report.loss = step->results.losses[0] / (double)step->rows;
     return report;
 }
 
@@ -59,11 +59,11 @@ static void put_summaries(const ls_step_job *step)
         int n = microbatch->feed->shards;
         double correct = 0;
         for (int j = 0; j < n; j++) {
-            step->losses[j] = step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_LOSS];
-            correct += step->metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_CORRECT];
+            step->results.losses[j] = step->results.metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_LOSS];
+            correct += step->results.metrics[(size_t)(first + j) * LS_METRICS + LS_METRIC_CORRECT];
         }
-        ls_tree_sum_doubles(step->losses, n);
-        microbatch->summary->data[0] = (float)step->losses[0];
+        ls_tree_sum_doubles(step->results.losses, n);
+        microbatch->summary->data[0] = (float)step->results.losses[0];
         microbatch->summary->data[1] = (float)correct;
         first += n;
     }
@@ -92,14 +92,14 @@ static void raise_broken(ls_step_job *step)
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
     for (int p = 0; p < step->partition.parts; p++)
-        if (step->statuses[p].flags & LS_FLAG_FAILED) {
+        if (step->exchange.statuses[p].flags & LS_FLAG_FAILED) {
             int rank = step->trainer->groups.rank[p];
             ls_raise(context, LS_IO, "step %lld: rank %d on host %s failed; see its own message",
                      (long long)step->number + 1, rank, ls_cluster_host(network->session->options.cluster, rank));
             return;
         }
     for (int j = 0; j < step->shards; j++)
-        if (!isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
+        if (!isfinite(step->results.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
             ls_raise(context, LS_NOT_FINITE,
                      "step %lld: the loss of shard %d is not finite; the weights of step %lld are kept; a lower "
                      "learning rate may help",
@@ -129,27 +129,28 @@ static void decide(ls_step_job *step)
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
     ls_step_unrecord(step);
-    step->asked = 0;
+    step->ending.asked = 0;
     for (int p = 0; p < step->partition.parts; p++) {
-        int asked = (int)(step->statuses[p].flags / LS_FLAG_ASKED);
-        step->asked = asked > step->asked ? asked : step->asked;
-        if (step->statuses[p].flags % LS_FLAG_ASKED)
-            atomic_store(&step->broken, 1);
+        int asked = (int)(step->exchange.statuses[p].flags / LS_FLAG_ASKED);
+        step->ending.asked = asked > step->ending.asked ? asked : step->ending.asked;
+        if (step->exchange.statuses[p].flags % LS_FLAG_ASKED)
+            atomic_store(&step->ending.broken, 1);
     }
     ls_exchange_learn(step);
-    if (step->update && ls_clips(trainer) && !atomic_load(&step->broken) && !ls_clip_update(step))
-        atomic_store(&step->broken, 1);
-    if (step->update && !atomic_load(&step->broken)) {
+    if (step->update && ls_clips(trainer) && !atomic_load(&step->ending.broken) && !ls_clip_update(step))
+        atomic_store(&step->ending.broken, 1);
+    if (step->update && !atomic_load(&step->ending.broken)) {
         move_statistics(step);
         if (!all_finite(network->state[1 - atomic_load(&network->current)], network->flat.state))
-            atomic_store(&step->broken, 1);
+            atomic_store(&step->ending.broken, 1);
     }
-    if (atomic_load(&step->broken)) {
+    if (atomic_load(&step->ending.broken)) {
         if (step->update)
             atomic_store(&trainer->upset, 1);
         raise_broken(step);
         /* A rank that failed by itself is the only one to know why, and has to say it. */
-        atomic_store(&network->session->together, !(step->statuses[trainer->groups.place].flags & LS_FLAG_FAILED));
+        atomic_store(&network->session->together,
+                     !(step->exchange.statuses[trainer->groups.place].flags & LS_FLAG_FAILED));
         ls_step_lose_summaries(step);
         atomic_store(&network->session->broken, true);
     } else {
@@ -163,7 +164,7 @@ static void decide(ls_step_job *step)
     }
     if (step->profile)
         ls_measure_end_step(step->profile, step->number + 1, step->rows);
-    atomic_store(&step->complete, 1);
+    atomic_store(&step->ending.complete, 1);
     ls_step_wake(step);
 }
 
@@ -177,10 +178,10 @@ void ls_step_end(ls_step_job *step)
 static void decide_in_turn(ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
-    if (!step->recorded)
+    if (!step->ending.recorded)
         ls_network_enter(network);
     decide(step);
-    if (!step->recorded)
+    if (!step->ending.recorded)
         ls_network_leave(network);
 }
 
@@ -203,9 +204,9 @@ static void end_part(ls_step_job *step, ls_status status, bool finite)
     if (status != LS_OK)
         atomic_store(&session->broken, true);
     for (int j = step->first; j < step->first + step->mine; j++)
-        finite &= isfinite(step->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
+        finite &= isfinite(step->results.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
     if (!finite || atomic_load(&session->broken))
-        atomic_store(&step->broken, 1);
+        atomic_store(&step->ending.broken, 1);
     sum_statistics(step);
     ls_step_end(step);
 }
@@ -227,9 +228,9 @@ static bool goes_ahead(const ls_step_job *step)
 static void record(ls_step_job *step, ls_worker *worker)
 {
     ls_network *network = step->trainer->network;
-    network->master->type->completion.record(network->master, &step->finite);
+    network->master->type->completion.record(network->master, &step->ending.finite);
     atomic_store(&network->current, 1 - atomic_load(&network->current));
-    step->recorded = true;
+    step->ending.recorded = true;
     worker->open = &step->job;
 }
 
@@ -237,11 +238,11 @@ static void record(ls_step_job *step, ls_worker *worker)
 static void wait_part(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
-    if (step->waited)
+    if (step->ending.waited)
         return;
-    step->waited = true;
+    step->ending.waited = true;
     network->master->type->completion.wait(network->master);
-    end_part(step, ls_executor_check(network->master), step->finite);
+    end_part(step, ls_executor_check(network->master), step->ending.finite);
 }
 
 bool ls_step_wait(ls_job *job, ls_worker *worker)
@@ -249,31 +250,31 @@ bool ls_step_wait(ls_job *job, ls_worker *worker)
     ls_step_job *step = (ls_step_job *)job;
     (void)worker;
     wait_part(step);
-    while (!atomic_load(&step->complete)) {
+    while (!atomic_load(&step->ending.complete)) {
         if (!ls_step_advance(step))
             ls_exchange_await(step, true);
         ls_exchange_look(step);
     }
-    return !atomic_load(&step->broken);
+    return !atomic_load(&step->ending.broken);
 }
 
 bool ls_step_is_ready(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
     ls_executor *executor = worker->turn->executor;
-    if (!step->waited && !executor->type->completion.is_done(executor))
+    if (!step->ending.waited && !executor->type->completion.is_done(executor))
         return false;
     wait_part(step);
     ls_step_advance(step);
-    if (!atomic_load(&step->complete))
+    if (!atomic_load(&step->ending.complete))
         ls_exchange_look(step);
-    return atomic_load(&step->complete);
+    return atomic_load(&step->ending.complete);
 }
 
 void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
 {
     ls_count_work(&step->trainer->session->context);
-    if (atomic_fetch_sub(&step->left, 1) > 1 || !ls_step_goes_on(step, worker))
+    if (atomic_fetch_sub(&step->ending.left, 1) > 1 || !ls_step_goes_on(step, worker))
         return;
     ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
     if (goes_ahead(step)) {

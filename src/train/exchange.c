@@ -61,10 +61,10 @@ static ls_status cut(ls_step_job *step)
     if (ls_partition_reserve(&step->partition, context, groups->ranks, step->shards) != LS_OK ||
         ls_partition_reserve(&step->hosts, context, groups->groups, step->shards) != LS_OK)
         return LS_OUT_OF_MEMORY;
-    if (step->partition.leaves != step->shards || step->balanced != balanced)
+    if (step->partition.leaves != step->shards || step->exchange.balanced != balanced)
         ls_partition_cut_groups(&step->partition, &step->hosts, groups->first, balanced ? trainer->throughputs : NULL,
                                 step->shards);
-    step->balanced = balanced;
+    step->exchange.balanced = balanced;
     step->first = step->partition.begin[groups->place];
     step->mine = step->partition.begin[groups->place + 1] - step->first;
     return LS_OK;
@@ -78,11 +78,11 @@ static size_t lay_allreduces(ls_step_job *step, float *rows)
     const ls_flat *flat = &trainer->network->flat;
     size_t floats = 0;
     for (int b = 0; b < flat->n_buckets; b++) {
-        ls_allreduce *allreduce = &step->allreduces[b];
+        ls_allreduce *allreduce = &step->exchange.allreduces[b];
         *allreduce = (ls_allreduce){.groups = &trainer->groups,
                                     .ranks = &step->partition,
                                     .hosts = &step->hosts,
-                                    .tree = &step->tree,
+                                    .tree = &step->gradients.tree,
                                     .buffers = trainer->pool,
                                     .bucket = flat->buckets[b]};
         floats += ls_allreduce_lay(allreduce, rows ? rows + floats : NULL);
@@ -100,12 +100,12 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
         return LS_OUT_OF_MEMORY;
     step->before = trainer->handed_in;
-    if (!step->statuses)
-        step->statuses =
-            ls_alloc(context, (size_t)step->partition.parts, sizeof *step->statuses, "what the ranks tell");
-    if (!step->allreduces)
-        step->allreduces = ls_alloc(context, buckets, sizeof *step->allreduces, "the buckets' ways");
-    if (!step->statuses || !step->allreduces)
+    if (!step->exchange.statuses)
+        step->exchange.statuses =
+            ls_alloc(context, (size_t)step->partition.parts, sizeof *step->exchange.statuses, "what the ranks tell");
+    if (!step->exchange.allreduces)
+        step->exchange.allreduces = ls_alloc(context, buckets, sizeof *step->exchange.allreduces, "the buckets' ways");
+    if (!step->exchange.statuses || !step->exchange.allreduces)
         return LS_OUT_OF_MEMORY;
     size_t floats = lay_allreduces(step, NULL);
     if (step->partition.parts == 1)
@@ -121,17 +121,18 @@ ls_status ls_exchange_reserve(ls_step_job *step)
             return LS_OUT_OF_MEMORY;
     }
     const ls_groups *groups = &trainer->groups;
-    step->slots = ls_allreduce_slots(groups, &step->partition, &step->hosts) +
-                  4 * (groups->groups + ls_groups_members(groups, groups->group));
-    return ls_cluster_reserve(cluster, context, step->slots * (network->flat.n_buckets + 1), &step->first_slot);
+    step->exchange.slots = ls_allreduce_slots(groups, &step->partition, &step->hosts) +
+                           4 * (groups->groups + ls_groups_members(groups, groups->group));
+    return ls_cluster_reserve(cluster, context, step->exchange.slots * (network->flat.n_buckets + 1),
+                              &step->exchange.first_slot);
 }
 
 /* By whoever has the cluster's lock. */
 static void cancel(const ls_step_job *step)
 {
     if (step->partition.parts > 1)
-        ls_cluster_cancel(cluster_of(step), step->first_slot,
-                          step->slots * (step->trainer->network->flat.n_buckets + 1));
+        ls_cluster_cancel(cluster_of(step), step->exchange.first_slot,
+                          step->exchange.slots * (step->trainer->network->flat.n_buckets + 1));
 }
 
 void ls_exchange_forget(struct ls_trainer *trainer)
@@ -147,10 +148,10 @@ void ls_exchange_begin(ls_step_job *step)
 {
     const ls_network *network = step->trainer->network;
     lay_allreduces(step, step->trainer->rows);
-    ls_allreduce_hang(&step->tree, &step->trainer->groups, &step->partition, &step->hosts);
-    step->to_move = step->partition.parts == 1 ? 0 : 1 + (network->connected ? 0 : network->flat.n_buckets);
-    atomic_store(&step->end, LS_FILLING);
-    atomic_store(&step->computing, 0);
+    ls_allreduce_hang(&step->gradients.tree, &step->trainer->groups, &step->partition, &step->hosts);
+    step->exchange.to_move = step->partition.parts == 1 ? 0 : 1 + (network->connected ? 0 : network->flat.n_buckets);
+    atomic_store(&step->exchange.end, LS_FILLING);
+    atomic_store(&step->exchange.computing, 0);
 }
 
 ls_stage ls_exchange_filled(const ls_step_job *step)
@@ -166,16 +167,16 @@ bool ls_exchange_end(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     const ls_groups *groups = &trainer->groups;
-    step->statuses[groups->place] =
-        (ls_rank_status){.throughput = {.seconds = (double)atomic_load(&step->computing) * 1e-9,
+    step->exchange.statuses[groups->place] =
+        (ls_rank_status){.throughput = {.seconds = (double)atomic_load(&step->exchange.computing) * 1e-9,
                                         .shards = step->mine,
                                         .at_once = trainer->network->engine->n_cores},
-                         .flags = (atomic_load(&step->broken) ? LS_FLAG_BROKEN : 0u) |
+                         .flags = (atomic_load(&step->ending.broken) ? LS_FLAG_BROKEN : 0u) |
                                   (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
                                   LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked)};
     if (step->partition.parts == 1)
         return true;
-    atomic_store(&step->end, grouped(groups) ? LS_TO_SCATTER_LOCALLY : LS_TO_SCATTER);
+    atomic_store(&step->exchange.end, grouped(groups) ? LS_TO_SCATTER_LOCALLY : LS_TO_SCATTER);
     return false;
 }
 
@@ -190,7 +191,7 @@ void ls_exchange_learn(ls_step_job *step)
     if (!ls_exchange_measures(step) || step->before < FIRST_MEASURED)
         return;
     for (int p = 0; p < step->partition.parts; p++) {
-        const ls_throughput *throughput = &step->statuses[p].throughput;
+        const ls_throughput *throughput = &step->exchange.statuses[p].throughput;
         throughputs[p] = (ls_throughput){throughputs[p].seconds + throughput->seconds,
                                          throughputs[p].shards + throughput->shards, throughput->at_once};
     }
@@ -210,8 +211,8 @@ static void send(ls_posting *posting, int peer, void *data, size_t bytes)
 static void move_statuses(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
 {
     const size_t shard = (size_t)step->partition.begin[first], last = (size_t)step->partition.begin[end];
-    move(posting, peer, step->statuses + first, (size_t)(end - first) * sizeof *step->statuses);
-    move(posting, peer, step->metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
+    move(posting, peer, step->exchange.statuses + first, (size_t)(end - first) * sizeof *step->exchange.statuses);
+    move(posting, peer, step->results.metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
 }
 
 static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, const ls_partition *partition, int part,
@@ -219,8 +220,8 @@ static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, c
 {
     const size_t state = step->trainer->network->flat.state;
     for (int i = partition->first_node[part]; i < partition->first_node[part + 1]; i++) {
-        size_t row = (size_t)ls_tree_first_leaf(&step->tree, partition->nodes[i]);
-        move(posting, peer, step->statistics + row * state, state * sizeof(float));
+        size_t row = (size_t)ls_tree_first_leaf(&step->gradients.tree, partition->nodes[i]);
+        move(posting, peer, step->results.statistics + row * state, state * sizeof(float));
     }
 }
 
@@ -264,11 +265,11 @@ static bool gather_end_locally(const ls_step_job *step, ls_posting posting)
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
     for (int p = first + 1; leads(groups) && p < end; p++) {
         move_statuses(step, &posting, groups->rank[p], 0, groups->ranks, send);
-        send(&posting, groups->rank[p], step->statistics, state);
+        send(&posting, groups->rank[p], step->results.statistics, state);
     }
     if (!leads(groups)) {
         move_statuses(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);
-        ls_post_receive(&posting, groups->rank[first], step->statistics, state);
+        ls_post_receive(&posting, groups->rank[first], step->results.statistics, state);
     }
     return posting.good;
 }
@@ -281,7 +282,7 @@ static void sum_end(ls_step_job *step, bool across)
     int begin = across ? 0 : step->hosts.begin[groups->group];
     int end = across ? step->shards : step->hosts.begin[groups->group + 1];
     if (leads(groups))
-        ls_partition_sum(begin, end, step->shards, across ? &step->hosts : &step->partition, step->statistics,
+        ls_partition_sum(begin, end, step->shards, across ? &step->hosts : &step->partition, step->results.statistics,
                          network->flat.state, ls_backend_ref()->add);
 }
 
@@ -294,13 +295,13 @@ static bool is_end(const ls_step_job *step, int number)
 
 static int first_slot(const ls_step_job *step, int number)
 {
-    return step->first_slot + number * step->slots;
+    return step->exchange.first_slot + number * step->exchange.slots;
 }
 
 static bool begin_transfers(const ls_step_job *step, int number, ls_stage stage, ls_posting posting)
 {
     const bool end = is_end(step, number);
-    const ls_allreduce *allreduce = &step->allreduces[end ? 0 : number];
+    const ls_allreduce *allreduce = &step->exchange.allreduces[end ? 0 : number];
     switch (stage) {
     case LS_TO_SCATTER_LOCALLY:
         return end ? scatter_end_locally(step, posting) : ls_allreduce_scatter_locally(allreduce, posting);
@@ -328,7 +329,7 @@ static bool begin_on_wire(const ls_step_job *step, int number, ls_stage stage)
 static ls_stage stage_after(ls_step_job *step, int number, ls_stage stage)
 {
     const bool end = is_end(step, number);
-    const ls_allreduce *allreduce = &step->allreduces[end ? 0 : number];
+    const ls_allreduce *allreduce = &step->exchange.allreduces[end ? 0 : number];
     const ls_stage last = grouped(&step->trainer->groups) ? LS_TO_GATHER_LOCALLY : LS_MOVED;
     switch (stage) {
     case LS_SCATTERING_LOCALLY:
@@ -368,13 +369,13 @@ static int advance_one(ls_step_job *step, int number, atomic_int *stage)
         atomic_store(stage, was + 1);
         return good ? 1 : -1;
     }
-    int done = travels(was) ? wire->test(wire->user, first_slot(step, number), step->slots) : 0;
+    int done = travels(was) ? wire->test(wire->user, first_slot(step, number), step->exchange.slots) : 0;
     if (done <= 0)
         return done;
     ls_stage next = stage_after(step, number, (ls_stage)was);
     atomic_store(stage, next);
     if (next == LS_MOVED)
-        step->to_move--;
+        step->exchange.to_move--;
     else if (!to_send(next))
         ls_step_wake(step);
     return 1;
@@ -386,9 +387,9 @@ void ls_exchange_give_up(ls_step_job *step)
     ls_raise(&session->context, LS_IO, "rank %d: step %lld: a transfer between ranks failed",
              ls_cluster_rank(cluster_of(step)), (long long)step->number + 1);
     atomic_store(&session->broken, true);
-    atomic_store(&step->broken, 1);
+    atomic_store(&step->ending.broken, 1);
     ls_step_unrecord(step);
-    atomic_store(&step->complete, 1);
+    atomic_store(&step->ending.complete, 1);
     ls_step_wake(step);
 }
 
@@ -409,15 +410,15 @@ ls_advance ls_exchange_advance(ls_step_job *step)
         return LS_STILL;
     const int last = step->trainer->network->flat.n_buckets;
     bool moved = false, over = false, lost = false;
-    for (int i = 0; i <= last && step->to_move > 0; i++) {
+    for (int i = 0; i <= last && step->exchange.to_move > 0; i++) {
         int result;
-        while ((result = advance_one(step, i, i == last ? &step->end : &step->stage[i])) > 0)
+        while ((result = advance_one(step, i, i == last ? &step->exchange.end : &step->sums.stage[i])) > 0)
             moved = true;
         lost |= result < 0;
     }
-    over = moved && step->to_move == 0;
+    over = moved && step->exchange.to_move == 0;
     if (lost) {
-        step->to_move = 0;
+        step->exchange.to_move = 0;
         cancel(step);
     }
     if (moved) {
@@ -444,9 +445,9 @@ static bool under_way(int stage)
 
 bool ls_exchange_under_way(const ls_step_job *step)
 {
-    bool any = step->partition.parts > 1 && under_way(atomic_load(&step->end));
+    bool any = step->partition.parts > 1 && under_way(atomic_load(&step->exchange.end));
     for (int b = 0; b < step->trainer->network->flat.n_buckets && !any; b++)
-        any = under_way(atomic_load(&step->stage[b]));
+        any = under_way(atomic_load(&step->sums.stage[b]));
     return any;
 }
 
@@ -503,7 +504,7 @@ bool ls_trainer_balanced(ls_trainer *trainer, int shards[])
     if (!trainer || !trainer->handed_in)
         return false;
     const ls_step_job *step = &trainer->steps[(trainer->handed_in - 1) % LS_DEPTH];
-    for (int p = 0; step->balanced && shards && p < step->partition.parts; p++)
+    for (int p = 0; step->exchange.balanced && shards && p < step->partition.parts; p++)
         shards[trainer->groups.rank[p]] = step->partition.begin[p + 1] - step->partition.begin[p];
-    return step->balanced;
+    return step->exchange.balanced;
 }

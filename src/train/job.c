@@ -14,14 +14,24 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
         return LS_OUT_OF_MEMORY;
     }
     step->trainer = trainer;
-    step->shards_pending = shards_pending;
-    step->stage = shards_pending + buckets;
-    step->local = slices;
-    step->group = slices + buckets;
-    step->last = slices + 2 * buckets;
+    step->sums.shards_pending = shards_pending;
+    step->sums.stage = shards_pending + buckets;
+    step->sums.local = slices;
+    step->sums.group = slices + buckets;
+    step->sums.last = slices + 2 * buckets;
     pthread_mutex_init(&step->lock, NULL);
     ls_timed_cond_init(&step->changed);
     return LS_OK;
+}
+
+static void release_rows(ls_step_job *step, ls_context *context)
+{
+    ls_release(context, step->pulls.order);
+    ls_release(context, step->pulls.pulled);
+    ls_release(context, step->gradients.filled);
+    ls_release(context, step->results.statistics);
+    ls_release(context, step->results.metrics);
+    ls_release(context, step->results.losses);
 }
 
 void ls_step_destroy(ls_step_job *step)
@@ -32,19 +42,14 @@ void ls_step_destroy(ls_step_job *step)
     for (int i = 0; i < step->n_microbatches; i++)
         ls_microbatch_drop(&step->microbatches[i]);
     ls_release(context, step->microbatches);
-    ls_release(context, step->order);
-    ls_release(context, step->pulled);
-    ls_release(context, step->filled);
-    ls_release(context, step->shards_pending);
-    ls_release(context, step->local);
-    ls_release(context, step->statistics);
-    ls_release(context, step->metrics);
-    ls_release(context, step->losses);
-    ls_tree_destroy(&step->tree, context);
+    release_rows(step, context);
+    ls_release(context, step->sums.shards_pending);
+    ls_release(context, step->sums.local);
+    ls_tree_destroy(&step->gradients.tree, context);
     ls_partition_destroy(&step->partition, context);
     ls_partition_destroy(&step->hosts, context);
-    ls_release(context, step->statuses);
-    ls_release(context, step->allreduces);
+    ls_release(context, step->exchange.statuses);
+    ls_release(context, step->exchange.allreduces);
     pthread_cond_destroy(&step->changed);
     pthread_mutex_destroy(&step->lock);
 }
@@ -55,22 +60,21 @@ ls_status ls_step_reserve(ls_step_job *step, int shards)
     ls_context *context = &network->session->context;
     size_t n = (size_t)shards;
     if (shards > step->shards_capacity) {
-        ls_release(context, step->order);
-        ls_release(context, step->pulled);
-        ls_release(context, step->filled);
-        ls_release(context, step->statistics);
-        ls_release(context, step->metrics);
-        ls_release(context, step->losses);
-        step->order = ls_alloc(context, n, sizeof *step->order, "a step's shards");
-        step->pulled = ls_alloc(context, n, sizeof *step->pulled, "a step's shards");
-        step->filled = ls_alloc(context, n, sizeof *step->filled, "a step's shards");
-        step->statistics = ls_alloc(context, n * network->flat.state, sizeof(float), "the shards' statistics");
-        step->metrics = ls_alloc(context, n * LS_METRICS, sizeof(float), "the shards' metrics");
-        step->losses = ls_alloc(context, n, sizeof *step->losses, "the shards' losses");
-        bool good = step->order && step->pulled && step->filled && step->statistics && step->metrics && step->losses;
-        step->shards_capacity = good ? shards : 0;
+        release_rows(step, context);
+        step->pulls.order = ls_alloc(context, n, sizeof *step->pulls.order, "a step's shards");
+        step->pulls.pulled = ls_alloc(context, n, sizeof *step->pulls.pulled, "a step's shards");
+        step->gradients.filled = ls_alloc(context, n, sizeof *step->gradients.filled, "a step's shards");
+        step->results.statistics = ls_alloc(context, n * network->flat.state, sizeof(float), "the shards' statistics");
+        step->results.metrics = ls_alloc(context, n * LS_METRICS, sizeof(float), "the shards' metrics");
+        step->results.losses = ls_alloc(context, n, sizeof *step->results.losses, "the shards' losses");
+        if (!step->pulls.order || !step->pulls.pulled || !step->gradients.filled || !step->results.statistics ||
+            !step->results.metrics || !step->results.losses) {
+            step->shards_capacity = 0;
+            return LS_OUT_OF_MEMORY;
+        }
+        step->shards_capacity = shards;
     }
-    return step->shards_capacity < shards ? LS_OUT_OF_MEMORY : ls_tree_reserve(&step->tree, context, shards);
+    return ls_tree_reserve(&step->gradients.tree, context, shards);
 }
 
 ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local)
@@ -99,7 +103,7 @@ float *ls_step_target(const ls_step_job *step)
 void ls_step_unrecord(const ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
-    if (step->recorded)
+    if (step->ending.recorded)
         atomic_store(&network->current, 1 - atomic_load(&network->current));
 }
 
@@ -111,18 +115,18 @@ void ls_step_lose_summaries(const ls_step_job *step)
 
 void ls_step_drop(ls_step_job *step)
 {
-    step->dropped = true;
+    step->ending.dropped = true;
     if (step->update)
         atomic_store(&step->trainer->upset, 1);
     ls_step_lose_summaries(step);
-    atomic_store(&step->complete, 1);
+    atomic_store(&step->ending.complete, 1);
 }
 
 bool ls_step_goes_on(ls_step_job *step, ls_worker *worker)
 {
-    if (!step->dropped && !ls_engine_wait_recorded(worker)) {
+    if (!step->ending.dropped && !ls_engine_wait_recorded(worker)) {
         ls_executor_finish(step->trainer->network->master, NULL); /* its results have nowhere to go later */
         ls_step_drop(step);
     }
-    return !step->dropped;
+    return !step->ending.dropped;
 }

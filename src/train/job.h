@@ -58,54 +58,84 @@ typedef struct ls_attempts {
     _Atomic double longest; /* seconds that a finished attempt has taken, of late */
 } ls_attempts;
 
+/* Who takes which of this rank's shards (pull.c). */
+typedef struct ls_pulls {
+    int *order;          /* [mine] in which they are pulled */
+    bool placed;         /* some belong to a device */
+    atomic_int next;     /* how many were pulled: the next place in `order`, unless some are placed */
+    atomic_char *pulled; /* [shards] of placed ones */
+} ls_pulls;
+
+/* The shards' gradients until their buckets are summed (shard.c, attempts.c). The step's lock guards the tree's state
+ * and `filled`. */
+typedef struct ls_step_gradients {
+    ls_tree tree;
+    int *filled; /* [shards] how many buckets it has filled, in the order they become whole */
+} ls_step_gradients;
+
+/* What a shard gives beside its gradient: written by shard.c, exchanged and summed at the step's end. */
+typedef struct ls_results {
+    float *statistics; /* [shards][state] */
+    float *metrics;    /* [shards][LS_METRICS] */
+    double *losses;    /* [shards] room to sum them in */
+} ls_results;
+
+/* How far the buckets are, and the sums that workers share (slices.c). */
+typedef struct ls_sums {
+    atomic_int *shards_pending;      /* [buckets] this rank's shards that have not yet filled it */
+    atomic_int *stage;               /* [buckets] ls_stage; on the wire exchange.c moves it on */
+    ls_slices *local, *group, *last; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
+    atomic_bool passed;              /* of connected cards: the whole way has been handed in */
+} ls_sums;
+
+/* What moves between the ranks (exchange.c). */
+typedef struct ls_exchange {
+    bool balanced;            /* the partition was cut by what the ranks compute */
+    ls_allreduce *allreduces; /* [buckets] */
+    int first_slot, slots;    /* of the wire; how many a bucket has */
+    atomic_int end;           /* ls_stage of the exchange at the step's end */
+    int to_move;              /* buckets and ends on their way; guarded by the cluster's lock */
+    atomic_llong computing;   /* nanoseconds of this rank's shards, where somebody asked for balance */
+    ls_rank_status *statuses; /* [places] */
+} ls_exchange;
+
+/* What comes of the step (ending.c). */
+typedef struct ls_ending {
+    atomic_int left;             /* this rank's shards and slices, or their whole way, to finish */
+    atomic_int complete, broken; /* broken: a number was not finite */
+    bool dropped;                /* what came before it has failed */
+    bool recorded, waited; /* all is handed in, and left to be waited for; this rank's part is. The worker's own */
+    bool finite;           /* what its executor will have said then */
+    double norm;           /* of the gradient, where it is clipped */
+    int asked;             /* the largest of all ranks */
+} ls_ending;
+
 typedef struct ls_step_job {
     ls_job job;
     struct ls_trainer *trainer;
-    /* set when handed in */
+    /* What is to be done: set by the caller's thread when the step is handed in (trainer.c), then only read. */
     ls_microbatch *microbatches; /* their shards follow one another */
     int n_microbatches, microbatches_capacity;
     int64_t rows;
-    int shards;
+    int shards, shards_capacity;
     ls_partition partition, hosts; /* of places, and of groups of them */
-    int64_t before;                /* steps of the trainer before this one */
-    bool balanced;                 /* cut by what the ranks compute */
-    ls_allreduce *allreduces;      /* [buckets] */
     int first, mine;               /* this rank's shards are [first, first + mine) */
-    int first_slot, slots;         /* of the wire; how many a bucket has */
-    int *order;                    /* [mine] in which they are pulled */
-    bool placed;                   /* some shards belong to a device */
+    int64_t number;                /* finished updates before this one */
+    int64_t before;                /* steps of the trainer before this one, updates or not */
+    bool update;                   /* else the gradient is kept */
     ls_update how;
-    int64_t number;             /* finished updates before this one */
     struct ls_profile *profile; /* NULL: nobody measures */
-    bool update;                /* else the gradient is kept */
-    double norm;                /* of the gradient, where it is clipped */
-    int shards_capacity;
-    /* while it runs */
-    pthread_mutex_t lock; /* guards tree.state, filled, the attempts and the pool */
+    /* While it runs; the comment at a type names the files that change it. */
+    pthread_mutex_t lock; /* guards the tree and the trainer's attempts and pool */
     pthread_cond_t changed;
-    bool begun;
-    ls_tree tree;
-    atomic_int next;                 /* how many were pulled: the next place in `order`, unless some are placed */
-    atomic_char *pulled;             /* [shards] of placed ones */
-    int *filled;                     /* [shards] how many buckets it has filled, in the order they become whole */
-    atomic_int *shards_pending;      /* [buckets] this rank's shards that have not yet filled it */
-    atomic_int *stage;               /* [buckets] ls_stage */
-    ls_slices *local, *group, *last; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
-    atomic_int left;                 /* this rank's shards and slices, or their whole way, to finish */
-    atomic_bool passed;              /* that has been handed in */
-    atomic_int end;                  /* ls_stage of the exchange at the step's end */
-    int to_move;                     /* buckets and ends on their way; guarded by the cluster's lock */
-    atomic_int busy;                 /* workers that are at something */
-    atomic_llong computing;          /* nanoseconds of this rank's shards, where somebody asked for balance */
-    int asked;                       /* the largest of all ranks */
-    ls_rank_status *statuses;        /* [places] */
-    atomic_int complete, broken;     /* broken: a number was not finite */
-    bool dropped;                    /* what came before it has failed */
-    bool recorded, waited; /* all is handed in, and left to be waited for; this rank's part is. The worker's own */
-    bool finite;           /* what its executor will have said then */
-    float *statistics;     /* [shards][state] */
-    float *metrics;        /* [shards][LS_METRICS] */
-    double *losses;        /* [shards] */
+    bool begun;      /* its first worker has set it up */
+    atomic_int busy; /* workers that are at something */
+    ls_pulls pulls;
+    ls_step_gradients gradients;
+    ls_results results;
+    ls_sums sums;
+    ls_exchange exchange;
+    ls_ending ending;
 } ls_step_job;
 
 struct ls_trainer {

@@ -32,7 +32,7 @@ static bool leaves(const ls_step_job *step, ls_worker *worker)
 {
     ls_device_pace *pace = &worker->pace;
     const double own = atomic_load(&pace->seconds);
-    const int left = step->mine - atomic_load(&step->next);
+    const int left = step->mine - atomic_load(&step->pulls.next);
     if (own == 0 || left <= 0 || (double)left >= own * faster(worker))
         return false;
     const double now = ls_seconds();
@@ -48,21 +48,21 @@ static bool leaves(const ls_step_job *step, ls_worker *worker)
 
 int ls_pull(ls_step_job *step, ls_worker *worker)
 {
-    if (atomic_load(&step->next) >= step->mine)
+    if (atomic_load(&step->pulls.next) >= step->mine)
         return -1;
-    if (!step->placed) {
+    if (!step->pulls.placed) {
         if (leaves(step, worker))
             return -1;
-        int place = atomic_fetch_add(&step->next, 1);
-        return place < step->mine ? step->order[place] : -1;
+        int place = atomic_fetch_add(&step->pulls.next, 1);
+        return place < step->mine ? step->pulls.order[place] : -1;
     }
     for (int i = 0; i < step->mine; i++) {
-        int j = step->order[i], local;
+        int j = step->pulls.order[i], local;
         ls_device device = ls_step_microbatch(step, j, &local)->device;
         if (device.type != LS_HOST && !ls_same_device(device, worker->device) && !atomic_load(&worker->engine->n_lost))
             continue;
-        if (atomic_exchange(&step->pulled[j], 1) == 0) {
-            atomic_fetch_add(&step->next, 1);
+        if (atomic_exchange(&step->pulls.pulled[j], 1) == 0) {
+            atomic_fetch_add(&step->pulls.next, 1);
             return j;
         }
     }
@@ -71,7 +71,7 @@ int ls_pull(ls_step_job *step, ls_worker *worker)
 
 bool ls_pull_again(const ls_step_job *step, ls_worker *worker)
 {
-    return !step->placed && atomic_load(&step->next) < step->mine && !leaves(step, worker);
+    return !step->pulls.placed && atomic_load(&step->pulls.next) < step->mine && !leaves(step, worker);
 }
 
 void ls_pull_note(ls_worker *worker, int images, double seconds)

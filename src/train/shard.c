@@ -30,15 +30,15 @@ static void fold(ls_step_job *step, int node, ls_executor *executor)
 {
     struct ls_trainer *trainer = step->trainer;
     const size_t n = trainer->network->flat.trainable;
-    int into = ls_tree_begin_fold(&step->tree, node);
+    int into = ls_tree_begin_fold(&step->gradients.tree, node);
     pthread_mutex_unlock(&step->lock);
     ls_partials from = {.buffers = trainer->pool};
-    ls_terms terms = ls_tree_terms(&step->tree, node, &from, n, executor);
+    ls_terms terms = ls_tree_terms(&step->gradients.tree, node, &from, n, executor);
     int mark = ls_gpu_trace_mark(executor);
     executor->type->compute.sum(executor, &terms, trainer->pool[into], n);
     ls_gpu_trace_note(executor, mark, LS_SPAN_CARD_SUM, -1, NULL);
     pthread_mutex_lock(&step->lock);
-    ls_tree_end_fold(&step->tree, node, into, free_buffer, trainer);
+    ls_tree_end_fold(&step->gradients.tree, node, into, free_buffer, trainer);
     pthread_cond_broadcast(&step->changed);
 }
 
@@ -58,17 +58,17 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
     struct ls_trainer *trainer = step->trainer;
     pthread_mutex_lock(&step->lock);
     while (trainer->n_free == 0) {
-        int node = ls_tree_foldable(&step->tree);
+        int node = ls_tree_foldable(&step->gradients.tree);
         ls_meter_go(&worker->meter, node ? LS_SPAN_FOLD : LS_SPAN_WAIT_BUFFER, -1);
         if (node) { /* where shards happen beside one another, all of it, so that many of them can */
             do
                 fold(step, node, ls_network_adder(trainer->network, worker->turn));
             while (worker->turn->side_streams > 1 && !trainer->network->n_replicas &&
-                   (node = ls_tree_foldable(&step->tree)));
+                   (node = ls_tree_foldable(&step->gradients.tree)));
         } else if (!stand_in(step, worker))
             ls_shard_wait(step);
         bool lost = atomic_load(&worker->lost);
-        if (lost || atomic_load(&step->complete)) {
+        if (lost || atomic_load(&step->ending.complete)) {
             pthread_mutex_unlock(&step->lock);
             if (lost)
                 give_up(step, j, worker->device);
@@ -77,8 +77,8 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
     }
     ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
     int buffer = trainer->free_buffers[--trainer->n_free];
-    step->tree.buffer[step->tree.size + j] = buffer;
-    step->tree.state[step->tree.size + j] = LS_NODE_RUNNING;
+    step->gradients.tree.buffer[step->gradients.tree.size + j] = buffer;
+    step->gradients.tree.state[step->gradients.tree.size + j] = LS_NODE_RUNNING;
     ls_attempt_begin(step, t, j, buffer);
     pthread_mutex_unlock(&step->lock);
     return true;
@@ -116,8 +116,8 @@ static running running_of(ls_step_job *step, ls_worker *worker, ls_attempt *t)
 /* One shard more has filled a bucket. The lock is held. */
 static void fill(ls_step_job *step, int bucket)
 {
-    if (atomic_fetch_sub(&step->shards_pending[bucket], 1) == 1) {
-        atomic_store(&step->stage[bucket], ls_exchange_filled(step));
+    if (atomic_fetch_sub(&step->sums.shards_pending[bucket], 1) == 1) {
+        atomic_store(&step->sums.stage[bucket], ls_exchange_filled(step));
         pthread_cond_broadcast(&step->changed);
     }
 }
@@ -132,7 +132,7 @@ static void bucket_is_whole(void *user, int bucket)
     pthread_mutex_unlock(&r->step->lock);
     if (!counts)
         return;
-    if (atomic_load(&r->step->next) >= r->step->mine)
+    if (atomic_load(&r->step->pulls.next) >= r->step->mine)
         ls_slices_take(r->step, r->worker);
     if (!r->step->trainer->network->connected) /* there only the step's end remains */
         ls_step_advance(r->step);
@@ -173,7 +173,7 @@ static void give_up(ls_step_job *step, int shard, ls_device device)
         atomic_store(&trainer->upset, 1);
     ls_step_lose_summaries(step);
     atomic_store(&session->broken, true);
-    atomic_store(&step->complete, 1);
+    atomic_store(&step->ending.complete, 1);
     ls_step_wake(step);
 }
 
@@ -184,7 +184,7 @@ static void lose_device(ls_step_job *step, ls_attempt *t, const ls_worker *worke
     pthread_mutex_lock(&step->lock);
     ls_attempt_lose(step, t);
     int left = ls_engine_lose(engine, (int)(worker - engine->workers));
-    bool stuck = left == 0 || (atomic_load(&t->step) && !alone && step->filled[t->shard] > 0);
+    bool stuck = left == 0 || (atomic_load(&t->step) && !alone && step->gradients.filled[t->shard] > 0);
     pthread_cond_broadcast(&step->changed);
     pthread_mutex_unlock(&step->lock);
     if (stuck)
@@ -221,7 +221,7 @@ static void compute(running *r)
                                   : ls_executor_finish(executor, &finite)) != LS_OK)
         atomic_store(&network->session->broken, true);
     if (!finite)
-        atomic_store(&step->broken, 1);
+        atomic_store(&step->ending.broken, 1);
 }
 
 /* Takes what was computed as the shard's; false where another attempt was there first. */
@@ -256,7 +256,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     const double taken = ls_seconds() - t->measured;
     ls_pull_note(worker, r.images, taken);
     if (step->trainer->throughputs)
-        atomic_fetch_add(&step->computing, (long long)(taken * 1e9));
+        atomic_fetch_add(&step->exchange.computing, (long long)(taken * 1e9));
     if (!take_shard(&r))
         return;
     /* The last one waits for the master copy, and in its turn. */

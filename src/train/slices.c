@@ -26,7 +26,7 @@ int ls_slices_to_finish(const ls_step_job *step)
     const ls_network *network = step->trainer->network;
     int slices = 0;
     for (int b = 0; b < network->flat.n_buckets && !network->connected; b++)
-        slices += slices_of(step, step->allreduces[b].piece);
+        slices += slices_of(step, step->exchange.allreduces[b].piece);
     return network->connected ? 1 : slices;
 }
 
@@ -38,29 +38,29 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_exec
     const size_t at = slice.begin, n = slice.end - slice.begin;
     const float *weights = network->master_weights[atomic_load(&network->current)] + at;
     float *target = ls_step_target(step) + at;
-    ls_partials from = ls_allreduce_partials(&step->allreduces[bucket], at);
-    ls_terms terms = ls_tree_terms(&step->tree, 1, &from, n, executor);
+    ls_partials from = ls_allreduce_partials(&step->exchange.allreduces[bucket], at);
+    ls_terms terms = ls_tree_terms(&step->gradients.tree, 1, &from, n, executor);
     if (!step->update || ls_clips(trainer))
         executor->type->compute.sum(executor, &terms, target, n);
     else if (!executor->type->compute.update(executor, &terms, target, weights,
                                              trainer->moments ? trainer->moments + at : NULL, n, &step->how))
-        atomic_store(&step->broken, 1);
+        atomic_store(&step->ending.broken, 1);
 }
 
 /* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */
 static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_bucket *run)
 {
-    const ls_allreduce *allreduce = &step->allreduces[bucket];
+    const ls_allreduce *allreduce = &step->exchange.allreduces[bucket];
     switch (stage) {
     case LS_LOCAL_SUM:
         *run = allreduce->bucket;
-        return &step->local[bucket];
+        return &step->sums.local[bucket];
     case LS_GROUP_SUM:
         *run = allreduce->stripe;
-        return &step->group[bucket];
+        return &step->sums.group[bucket];
     case LS_LAST_SUM:
         *run = allreduce->piece;
-        return &step->last[bucket];
+        return &step->sums.last[bucket];
     default:
         return NULL;
     }
@@ -68,7 +68,7 @@ static ls_slices *summed(const ls_step_job *step, int bucket, int stage, ls_buck
 
 static void sum_slice(ls_step_job *step, int bucket, int stage, ls_bucket slice, ls_executor *executor)
 {
-    const ls_allreduce *allreduce = &step->allreduces[bucket];
+    const ls_allreduce *allreduce = &step->exchange.allreduces[bucket];
     if (stage == LS_LOCAL_SUM)
         ls_allreduce_local_sum(allreduce, slice, executor);
     else if (stage == LS_GROUP_SUM)
@@ -126,15 +126,15 @@ static void sum_all(ls_step_job *step, ls_stage stage, ls_worker *worker)
 
 static bool may_pass(const ls_step_job *step)
 {
-    bool all = !atomic_load(&step->passed);
+    bool all = !atomic_load(&step->sums.passed);
     for (int b = 0; b < step->trainer->network->flat.n_buckets && all; b++)
-        all = atomic_load(&step->stage[b]) == LS_PASSING;
+        all = atomic_load(&step->sums.stage[b]) == LS_PASSING;
     return all;
 }
 
 static bool pass(ls_step_job *step, ls_worker *worker)
 {
-    if (!may_pass(step) || atomic_exchange(&step->passed, true))
+    if (!may_pass(step) || atomic_exchange(&step->sums.passed, true))
         return false;
     /* A rank that has dropped the step, or never will begin it, hands in none of its transfers: nor may the others. */
     if (!ls_step_goes_on(step, worker))
@@ -153,9 +153,9 @@ static bool take(ls_step_job *step, ls_worker *worker)
         return pass(step, worker);
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last;
-        int stage = atomic_load(&step->stage[b]), taken = take_slices(step, b, stage, worker, &last);
+        int stage = atomic_load(&step->sums.stage[b]), taken = take_slices(step, b, stage, worker, &last);
         if (last && step->partition.parts > 1) {
-            atomic_store(&step->stage[b], stage + 1); /* to be sent */
+            atomic_store(&step->sums.stage[b], stage + 1); /* to be sent */
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
         for (int i = 0; stage == LS_LAST_SUM && i < taken; i++)
@@ -187,7 +187,7 @@ bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
         return may_pass(step);
     for (int b = 0; b < step->trainer->network->flat.n_buckets; b++) {
         ls_bucket run;
-        const ls_slices *slices = summed(step, b, atomic_load(&step->stage[b]), &run);
+        const ls_slices *slices = summed(step, b, atomic_load(&step->sums.stage[b]), &run);
         if (slices && atomic_load(&slices->next) < slices_of(step, run))
             return true;
     }

@@ -33,7 +33,7 @@ typedef struct waiting {
 static bool changed(void *user)
 {
     const waiting *w = user;
-    return atomic_load(&w->step->complete) || ls_slices_left(w->step, w->worker);
+    return atomic_load(&w->step->ending.complete) || ls_slices_left(w->step, w->worker);
 }
 
 /* Until there may be something to do: a moment, where other ranks are waited for. */
@@ -81,7 +81,7 @@ static void work(ls_job *job, ls_worker *worker)
     bool helps = false;
     begin(step);
     ls_meter_enter(&worker->meter, step->number + 1);
-    while (!atomic_load(&step->complete) && !step->recorded && !atomic_load(&worker->lost)) {
+    while (!atomic_load(&step->ending.complete) && !step->ending.recorded && !atomic_load(&worker->lost)) {
         atomic_fetch_add(&step->busy, 1);
         if (ls_turn_taken(worker->turn)) {
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
@@ -112,24 +112,24 @@ void ls_step_submit(ls_step_job *step)
     const ls_flat *flat = &step->trainer->network->flat;
     const int parts = step->mine + ls_slices_to_finish(step);
     for (int b = 0; b < flat->n_buckets; b++) {
-        atomic_store(&step->shards_pending[b], step->mine);
-        atomic_store(&step->stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
-        step->local[b] = step->group[b] = step->last[b] = (ls_slices){0};
+        atomic_store(&step->sums.shards_pending[b], step->mine);
+        atomic_store(&step->sums.stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
+        step->sums.local[b] = step->sums.group[b] = step->sums.last[b] = (ls_slices){0};
     }
-    atomic_store(&step->passed, false);
-    ls_tree_reset(&step->tree, step->shards);
+    atomic_store(&step->sums.passed, false);
+    ls_tree_reset(&step->gradients.tree, step->shards);
     ls_exchange_begin(step);
     for (int j = 0; j < step->shards; j++) {
-        atomic_store(&step->pulled[j], 0);
-        step->filled[j] = 0;
+        atomic_store(&step->pulls.pulled[j], 0);
+        step->gradients.filled[j] = 0;
     }
     for (int i = 0; i < step->n_microbatches; i++)
         ls_feed_locate(step->microbatches[i].feed);
-    atomic_store(&step->next, 0);
-    atomic_store(&step->left, parts);
-    atomic_store(&step->complete, 0);
-    atomic_store(&step->broken, 0);
-    step->begun = step->dropped = step->recorded = step->waited = false;
+    atomic_store(&step->pulls.next, 0);
+    atomic_store(&step->ending.left, parts);
+    atomic_store(&step->ending.complete, 0);
+    atomic_store(&step->ending.broken, 0);
+    step->begun = step->ending.dropped = step->ending.recorded = step->ending.waited = false;
     step->job.work = work;
     step->job.wait = ls_step_wait;
     step->job.is_ready = ls_step_is_ready;

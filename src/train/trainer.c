@@ -110,7 +110,7 @@ static ls_status prepare(ls_trainer *trainer)
     ls_network *network = trainer->network;
     bool good = true;
     for (int i = 0; i < LS_DEPTH && good; i++)
-        if (!trainer->steps[i].shards_pending)
+        if (!trainer->steps[i].sums.shards_pending)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
     good = good && ls_attempts_init(trainer) == LS_OK;
     if (good && trainer->n_moments && !trainer->moments)
@@ -212,12 +212,12 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
 static void order_pulls(ls_step_job *step, uint64_t seed)
 {
     for (int i = 0; i < step->mine; i++)
-        step->order[i] = step->first + i;
+        step->pulls.order[i] = step->first + i;
     ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_PULLS, .epoch = (uint64_t)step->number};
     for (int i = step->mine - 1; seed && i > 0; i--) {
-        int j = (int)(ls_random_u32(&stream, (uint64_t)i) % (uint32_t)(i + 1)), swapped = step->order[i];
-        step->order[i] = step->order[j];
-        step->order[j] = swapped;
+        int j = (int)(ls_random_u32(&stream, (uint64_t)i) % (uint32_t)(i + 1)), swapped = step->pulls.order[i];
+        step->pulls.order[i] = step->pulls.order[j];
+        step->pulls.order[j] = swapped;
     }
 }
 
@@ -237,13 +237,13 @@ static ls_status take_parts(ls_step_job *step, ls_network *network)
             return LS_OUT_OF_MEMORY;
     }
     step->rows = step->shards = 0;
-    step->placed = false;
+    step->pulls.placed = false;
     for (int i = 0; i < network->n_pending; i++) {
         ls_microbatch *microbatch = &step->microbatches[i];
         *microbatch = network->pending[i];
         step->rows += microbatch->feed->rows;
         step->shards += microbatch->feed->shards;
-        step->placed |= microbatch->device.type != LS_HOST;
+        step->pulls.placed |= microbatch->device.type != LS_HOST;
     }
     return LS_OK;
 }
@@ -390,7 +390,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
         ls_exchange_reserve(step) != LS_OK ||
         reserve_pool(trainer, step->shards, step->mine,
-                     step->placed || session->trial.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
+                     step->pulls.placed || session->trial.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
         measure(step, network, update ? trainer->profile : NULL) != LS_OK)
         return ls_status_of(session);
     if (atomic_exchange(&trainer->upset, 0))
@@ -437,7 +437,7 @@ int ls_trainer_voted(ls_trainer *trainer)
         return atomic_load(&trainer->asked);
     ls_step_job *older = &trainer->steps[trainer->handed_in % LS_DEPTH]; /* the next step waits for it anyway */
     ls_engine_wait_job(trainer->network->engine, &older->job);
-    return older->asked;
+    return older->ending.asked;
 }
 
 static const float *seen_gradient(ls_trainer *trainer)
