@@ -1,5 +1,6 @@
 /* Lockstep over MPI: makes the ranks of an MPI_Comm those of a session. Everything stands in this header and is
- * compiled with the caller's own mpi.h, so any MPI will do; link with it and with lockstep.
+ * compiled with the caller's own mpi.h, so any MPI will do; link with it and with lockstep. That is why MPI's calls are
+ * in a public header: MPIs differ in their types, and the library itself is compiled with none.
  *
  *     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
  *     ls_cluster *cluster = ls_cluster_of_mpi(MPI_COMM_WORLD);

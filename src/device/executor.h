@@ -114,6 +114,7 @@ typedef struct ls_executor_peers {
     void (*look)(ls_executor *executor); /* fails the executor where a transfer has failed; does not wait */
 } ls_executor_peers;
 
+/* All of it. There are two: device/cpu/executor.c has a core's, device/cuda/card.c a card's. */
 typedef struct ls_executor_type {
     ls_executor_memory memory;
     ls_executor_compute compute;
@@ -123,7 +124,7 @@ typedef struct ls_executor_type {
 } ls_executor_type;
 
 struct ls_executor {
-    const ls_executor_type *type;
+    const ls_executor_type *type; /* a core's functions or a card's */
     const ls_backend *backend;
     ls_context *context;
     const char *name; /* "cpu:0", "cuda:0" */

@@ -65,7 +65,12 @@ typedef struct ls_helpers {
                   const ls_probe *probe);
 } ls_helpers;
 
-/* Where a run's numbers lie, and who computes. */
+/* Where a run's numbers lie, and who computes. What a kernel reads and writes is bound in three steps. The plan says
+ * for each operand and result in which place it lies and at which offset (plan.c). The addresses of the places come
+ * from those who have the memory: the arena and the scratch from ls_feed_run (model/program.c), weights and state from
+ * ls_replica_bind (model/replica.c), gradients, metrics and statistics from whoever has the shard computed: `compute`
+ * in train/shard.c, for tensors eager/device_run.c, for inference eager/infer.c. Before each call ls_plan_run adds the
+ * two. */
 typedef struct ls_bindings {
     ls_executor *executor;
     float *base[LS_PLACES]; /* not of the two last places */
