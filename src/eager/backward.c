@@ -15,12 +15,12 @@ static int ceil_log2(int n)
 /* Notes where the gradient of a tracked tensor goes. */
 static ls_target aim(ls_task *task, ls_tensor *tracked)
 {
-    ls_target t = {.gradient = tracked->gradient,
-                   .add = tracked->freshness == LS_FRESH && !atomic_load(&tracked->gradient->lost)};
+    ls_target t = {.gradient = tracked->tracking.gradient,
+                   .add = tracked->tracking.freshness == LS_FRESH && !atomic_load(&tracked->tracking.gradient->lost)};
     if (!t.add)
         atomic_store(&t.gradient->lost, false);
     ls_task_writes(task, t.gradient);
-    tracked->freshness = LS_FRESH;
+    tracked->tracking.freshness = LS_FRESH;
     return t;
 }
 
@@ -52,10 +52,10 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
     for (int i = 0; i < r->n_partial; i++)
         r->partial[i] = ls_run_array(task, r->device, program->own_flat.trainable);
     for (int k = 0; k < trace->n_arrays; k++)
-        if (trace->arrays[k]->tracked)
+        if (ls_is_tracked(trace->arrays[k]))
             r->weights[k] = aim(task, trace->arrays[k]);
     for (int k = 0; k < trace->n_inputs; k++)
-        if (trace->inputs[k]->tracked && (program->flowing >> k & 1)) {
+        if (ls_is_tracked(trace->inputs[k]) && (program->flowing >> k & 1)) {
             r->inputs[k] = aim(task, trace->inputs[k]);
             r->inputs[k].fresh =
                 r->inputs[k].add ? ls_run_array(task, r->device, r->inputs[k].gradient->n) : r->inputs[k].gradient;

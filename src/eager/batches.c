@@ -11,8 +11,8 @@ static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_sha
     ls_tensor *tensor = ls_tensor_new(session, kind, shape, (ls_device){LS_HOST, 0});
     if (!tensor)
         return NULL;
-    tensor->samples = *list;
-    ls_samples_hold(&tensor->samples);
+    tensor->batch.list = *list;
+    ls_samples_hold(&tensor->batch.list);
     tensor->name = ls_intern(session, kind == LS_TENSOR_IMAGES ? "a batch's images" : "a batch's labels");
     return tensor;
 }

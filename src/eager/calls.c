@@ -37,12 +37,12 @@ static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *
         return NULL;
     y->in[0] = ls_tensor_hold(X);
     y->network = network;
-    y->flat = &network->flat;
-    y->training = training;
+    y->forward.flat = &network->flat;
+    y->forward.training = training;
     y->needs_gradient = training;
-    y->recorded_input = recorded->input;
-    y->recorded_output = recorded->output;
-    y->network_version = network->version;
+    y->forward.input = recorded->input;
+    y->forward.output = recorded->output;
+    y->forward.version = network->version;
     return y;
 }
 
@@ -61,7 +61,7 @@ ls_tensor *ls_module_infer(ls_module *net, ls_tensor *X)
 /* Weights that were updated since a call was recorded are gone. */
 static ls_status check_version(const ls_tensor *t)
 {
-    if (t->network_version == t->network->version)
+    if (t->forward.version == t->network->version)
         return LS_OK;
     return ls_raise(
         &t->session->context, LS_STALE,
@@ -85,7 +85,7 @@ static bool tracks(const ls_trace *trace)
         if (trace->inputs[k]->needs_gradient)
             return true;
     for (int k = 0; k < trace->n_arrays; k++)
-        if (trace->arrays[k]->tracked)
+        if (ls_is_tracked(trace->arrays[k]))
             return true;
     return false;
 }
@@ -96,7 +96,7 @@ ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
     ls_context *context = &session->context;
     ls_network *network = trace->call->network;
     const ls_tensor *over = loss->fold ? loss->in[0] : loss;
-    if (!trace->call->training)
+    if (!trace->call->forward.training)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
             "ls_backward: the network was called by ls_module_infer, which keeps nothing to differentiate; call it "

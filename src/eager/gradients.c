@@ -15,7 +15,7 @@ ls_tensor *ls_track(ls_tensor *tensor)
     ls_session *session = ls_value_session(tensor, "ls_track");
     if (!session)
         return NULL;
-    if (tensor->tracked)
+    if (ls_is_tracked(tensor))
         return tensor;
     if (tensor->kind != LS_TENSOR_ARRAY || tensor->offset || ls_shape_numbers(&tensor->shape) < 1 ||
         (size_t)ls_shape_numbers(&tensor->shape) != tensor->array->n) {
@@ -23,9 +23,9 @@ ls_tensor *ls_track(ls_tensor *tensor)
                  "ls_track: only a tensor with numbers of its own can be tracked; make one with ls_clone");
         return NULL;
     }
-    tensor->gradient = ls_array_on(session, tensor->device, tensor->array->n);
-    tensor->tracked = tensor->needs_gradient = tensor->gradient != NULL;
-    return tensor->tracked ? tensor : NULL;
+    tensor->tracking.gradient = ls_array_on(session, tensor->device, tensor->array->n);
+    tensor->needs_gradient = ls_is_tracked(tensor);
+    return tensor->needs_gradient ? tensor : NULL;
 }
 
 ls_tensor *ls_grad(ls_tensor *tensor)
@@ -35,8 +35,8 @@ ls_tensor *ls_grad(ls_tensor *tensor)
     if (!session)
         return NULL;
     bool trainable =
-        tensor->kind == LS_TENSOR_NETWORK && tensor->network->flat.views[tensor->view].trainable && !tensor->training;
-    if (!tensor->tracked && !trainable) {
+        tensor->kind == LS_TENSOR_NETWORK && tensor->network->flat.views[tensor->view].trainable && tensor->changes;
+    if (!ls_is_tracked(tensor) && !trainable) {
         char name[96];
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_grad: %s has no gradient; see ls_track",
                  ls_tensor_name(tensor, name));
@@ -52,8 +52,7 @@ ls_tensor *ls_grad(ls_tensor *tensor)
         return gradient;
     }
     gradient->network = tensor->network;
-    gradient->view = tensor->view;
-    gradient->training = true; /* the gradient, not the value */
+    gradient->view = tensor->view; /* without `changes`: its gradient, not its value */
     return gradient;
 }
 
@@ -66,10 +65,10 @@ ls_status ls_clear_grad(ls_tensor *tensor)
     if (tensor->kind == LS_TENSOR_NETWORK)
         return ls_network_clear(tensor->network);
     char name[96];
-    if (!tensor->tracked)
+    if (!ls_is_tracked(tensor))
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_clear_grad: %s has no gradient; see ls_track",
                         ls_tensor_name(tensor, name));
-    tensor->freshness = LS_EMPTY;
+    tensor->tracking.freshness = LS_EMPTY;
     return LS_OK;
 }
 
@@ -141,22 +140,23 @@ static ls_status check_parameters(ls_session *session, ls_tensor *const paramete
     for (int i = 0; i < n; i++) {
         const ls_tensor *p = parameters[i];
         char name[96], other[96];
-        if (p->session != session || !p->tracked)
+        if (p->session != session || !ls_is_tracked(p))
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: parameter %d is %s", i,
                             p->session != session ? "of another session" : "not tracked; see ls_track");
         if (!ls_same_device(p->device, parameters[0]->device))
             return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: %s, but %s; update each device's own",
                             ls_tensor_name(p, name), ls_tensor_name(parameters[0], other));
-        if (atomic_load(&p->array->lost) || (p->freshness == LS_FRESH && atomic_load(&p->gradient->lost)))
+        if (atomic_load(&p->array->lost) ||
+            (p->tracking.freshness == LS_FRESH && atomic_load(&p->tracking.gradient->lost)))
             return ls_raise(
                 context, LS_STALE,
                 "ls_sgd_step: the numbers of %s, or its gradient's, were lost with a failure that was taken "
                 "back; make them anew",
                 ls_tensor_name(p, name));
-        if (p->freshness != LS_FRESH)
+        if (p->tracking.freshness != LS_FRESH)
             return ls_raise(context, LS_STALE, "ls_sgd_step: the gradient of %s %s; call ls_backward first",
                             ls_tensor_name(p, name),
-                            p->freshness == LS_EMPTY ? "is empty" : "was used up by an update");
+                            p->tracking.freshness == LS_EMPTY ? "is empty" : "was used up by an update");
         for (int k = 0; k < i; k++)
             if (parameters[k] == p)
                 return ls_raise(context, LS_BAD_ARGUMENT, "ls_sgd_step: %s is given twice", ls_tensor_name(p, name));
@@ -188,16 +188,16 @@ ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t r
     for (int i = 0; i < n; i++) {
         ls_tensor *p = parameters[i];
         u->at[i].weight = p->array;
-        u->at[i].gradient = p->gradient;
+        u->at[i].gradient = p->tracking.gradient;
         u->at[i].next = ls_array_on(session, p->device, p->array->n);
         snprintf(u->at[i].name, sizeof u->at[i].name, "%s", p->name);
-        ls_task_reads(task, p->gradient);
+        ls_task_reads(task, p->tracking.gradient);
         ls_task_writes(task, p->array);
         if (u->at[i].next) {
             ls_task_writes(task, u->at[i].next);
             ls_array_drop(u->at[i].next);
         }
-        p->freshness = LS_CONSUMED;
+        p->tracking.freshness = LS_CONSUMED;
     }
     ls_task_hand_in(task);
     return ls_status_of(session);

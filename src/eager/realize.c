@@ -32,11 +32,11 @@ static void unpack(ls_task *task, ls_turn *turn)
     int c, h, w;
     size_t numbers = (size_t)ls_shape_image(&t->shape, &c, &h, &w);
     for (int64_t row = 0; row < t->shape.dim[0]; row++) {
-        uint32_t sample = ls_sample_at(&t->samples, t->first + row);
+        uint32_t sample = ls_sample_at(&t->batch.list, t->batch.first + row);
         if (t->kind == LS_TENSOR_LABELS)
-            t->array->data[row] = t->samples.labels[sample];
+            t->array->data[row] = t->batch.list.labels[sample];
         else
-            unpack_image(&t->samples, sample, t->first + row, c, h, w, t->array->data + (size_t)row * numbers);
+            unpack_image(&t->batch.list, sample, t->batch.first + row, c, h, w, t->array->data + (size_t)row * numbers);
     }
 }
 
@@ -66,10 +66,10 @@ static ls_status realize_samples(ls_tensor *t)
     }
     ls_tensor *copied = memcpy(task->payload, t, sizeof *t);
     copied->array = made;
-    if (t->samples.index)
-        ls_task_reads(task, t->samples.index);
-    if (t->samples.changes)
-        ls_task_reads(task, t->samples.changes);
+    if (t->batch.list.index)
+        ls_task_reads(task, t->batch.list.index);
+    if (t->batch.list.changes)
+        ls_task_reads(task, t->batch.list.changes);
     ls_task_writes(task, made);
     ls_task_hand_in(task);
     return bring(t, made);
@@ -80,7 +80,7 @@ static const float *network_tensor(const ls_tensor *tensor)
 {
     ls_network *network = tensor->network;
     const ls_view *view = &network->flat.views[tensor->view];
-    if (!tensor->training)
+    if (tensor->changes)
         return ls_network_wait(network) == LS_OK ? ls_network_values(network, view) : NULL;
     if (!network->trainer) {
         ls_raise(&network->session->context, LS_NOT_INITIALIZED,
@@ -160,7 +160,7 @@ ls_status ls_realize(ls_tensor *t, const char *function)
         check_lost(t, function);
         break;
     case LS_TENSOR_GRADIENT:
-        if (t->in[0]->freshness == LS_EMPTY) {
+        if (t->in[0]->tracking.freshness == LS_EMPTY) {
             char name[96];
             ls_raise(&t->session->context, LS_STALE, "%s: %s is empty; no backward pass has reached it", function,
                      ls_tensor_name(t, name));

@@ -147,14 +147,14 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
     ls_tensor *part = ls_tensor_new(tensor->session, tensor->kind, &shape, device);
     if (!part)
         return NULL;
-    part->samples = tensor->samples;
-    part->first = tensor->first + first;
+    part->batch.list = tensor->batch.list;
+    part->batch.first = tensor->batch.first + first;
     ls_tensor_call(part, tensor->name);
-    ls_samples_hold(&part->samples);
+    ls_samples_hold(&part->batch.list);
     ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
     if (streams)
         streams->moved += (uint64_t)ls_shape_numbers(&shape) *
-                          (tensor->kind == LS_TENSOR_IMAGES && tensor->samples.floats ? sizeof(float) : 1);
+                          (tensor->kind == LS_TENSOR_IMAGES && tensor->batch.list.floats ? sizeof(float) : 1);
     return part;
 }
 
@@ -322,7 +322,7 @@ ls_status ls_assign(ls_tensor *to, ls_tensor *from)
     if (!session)
         return to ? ls_status_of(to->session) : LS_BAD_ARGUMENT;
     if (to->kind == LS_TENSOR_GRADIENT)
-        to->in[0]->freshness = LS_FRESH;
+        to->in[0]->tracking.freshness = LS_FRESH;
     ls_copying c = copying_of(to, from);
     if (c.from == c.to && c.from_offset == c.to_offset)
         return LS_OK;
@@ -399,8 +399,8 @@ const char *ls_str(ls_tensor *tensor)
     ls_session *session = ls_value_session(tensor, "ls_str");
     if (!session)
         return "";
-    bool of_network = tensor->kind == LS_TENSOR_NETWORK && tensor->training; /* a gradient too */
-    bool empty = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->freshness == LS_EMPTY
+    bool of_network = tensor->kind == LS_TENSOR_NETWORK && !tensor->changes;
+    bool empty = tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->tracking.freshness == LS_EMPTY
                                                     : of_network && !tensor->network->n_pending;
     size_t offset;
     ls_array *array = !empty && ls_realize(tensor, "ls_str") == LS_OK ? seen(tensor, &offset) : NULL;

@@ -52,11 +52,11 @@ static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool lea
     put_word(trace, (uint32_t)t->view);
     if (t->kind == LS_TENSOR_CALL && !leaf) {
         put_bytes(trace, &t->network, sizeof t->network);
-        put_bytes(trace, &t->recorded_output, sizeof t->recorded_output);
+        put_bytes(trace, &t->forward.output, sizeof t->forward.output);
     }
     if (t->kind != LS_TENSOR_COMPUTED || leaf)
         return;
-    put_bytes(trace, &t->attributes, sizeof t->attributes);
+    put_bytes(trace, &t->computed.attributes, sizeof t->computed.attributes);
     for (int k = 0; k < LS_MAX_IN; k++)
         if (t->in[k])
             put_word(trace, (uint32_t)t->in[k]->traced << 3 | (uint32_t)k);
@@ -88,7 +88,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
     if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER) {
         const ls_tensor *call = trace->call; /* of whose forward it must be */
-        if (!call || (t->kind == LS_TENSOR_INPUT ? t != call->recorded_input : t->flat != call->flat))
+        if (!call || (t->kind == LS_TENSOR_INPUT ? t != call->forward.input : t->layout != call->forward.flat))
             trace->failure = "it was recorded in a module's forward, which has no values";
         return;
     }
@@ -106,7 +106,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 static void check_versions(ls_trace *trace, const ls_tensor *t)
 {
     for (int k = 0; k < LS_MAX_IN; k++)
-        if (t->in[k] && ls_version_of(t->in[k]) != t->version[k]) {
+        if (t->in[k] && ls_version_of(t->in[k]) != t->computed.version[k]) {
             char name[96];
             ls_raise(&trace->session->context, LS_STALE,
                      "%s was changed after a computation with it was recorded; read or run that before the change",
@@ -142,15 +142,15 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
                     : "it calls two networks; make them children of one, or copy the first one's result with ls_clone";
         trace->call = t;
         visit(trace, t->in[0], LS_ROLE_IMAGES, fresh);
-        visit(trace, t->recorded_output, LS_ROLE_IMAGES, true);
+        visit(trace, t->forward.output, LS_ROLE_IMAGES, true);
     } else {
         check_versions(trace, t);
-        int64_t classes = t->attributes.op == LS_OP_CROSS_ENTROPY ? t->in[0]->shape.dim[1] : 0;
+        int64_t classes = t->computed.attributes.op == LS_OP_CROSS_ENTROPY ? t->in[0]->shape.dim[1] : 0;
         if (classes && (!trace->classes || classes < trace->classes))
             trace->classes = (int)classes;
         for (int k = 0; k < LS_MAX_IN; k++)
             if (t->in[k])
-                visit(trace, t->in[k], ls_role_of(&t->attributes, k), fresh);
+                visit(trace, t->in[k], ls_role_of(&t->computed.attributes, k), fresh);
     }
     trace->depth--;
     trace->order = with_room(trace, trace->order, trace->n, &trace->capacity, sizeof *trace->order);
@@ -254,8 +254,8 @@ static ls_value *lower_array(lowering *l, const ls_tensor *t)
     if (!value)
         return NULL;
     value->offset = (size_t)l->arrays;
-    value->needs_gradient = t->tracked;
-    if (t->tracked) {
+    value->needs_gradient = ls_is_tracked(t);
+    if (ls_is_tracked(t)) {
         char name[16]; /* not the tensor's own: another one may stand in its place next time */
         snprintf(name, sizeof name, "%d", l->arrays);
         value->view = ls_flat_find(l->request->flat, name);
@@ -312,16 +312,16 @@ static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
 
 static ls_value *lower_computed(lowering *l, const ls_tensor *t)
 {
-    ls_op op = t->attributes.op;
+    ls_op op = t->computed.attributes.op;
     if (op == LS_OP_COUNT)
         return reshaped(l, t);
     if (t->fold) /* the graph goes as far as the images; the rest is a matter of the shards */
         return t->in[0]->value;
     ls_value *y = value_like(l, t);
-    ls_node *node = y ? node_for(l, op, t->layer, NULL, y) : NULL;
+    ls_node *node = y ? node_for(l, op, t->computed.layer, NULL, y) : NULL;
     if (!node)
         return NULL;
-    node->attributes = t->attributes;
+    node->attributes = t->computed.attributes;
     for (int k = 0; k < LS_MAX_IN; k++)
         node->in[k] = t->in[k] ? t->in[k]->value : NULL;
     if (op == LS_OP_CROSS_ENTROPY) {
@@ -360,7 +360,7 @@ static void record_wanted(lowering *l, const ls_tensor *root)
     }
     const ls_tensor *loss = root->fold ? root->in[0] : root;
     record_metric(l, loss->value, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
-    if (loss->attributes.op == LS_OP_CROSS_ENTROPY &&
+    if (loss->kind == LS_TENSOR_COMPUTED && loss->computed.attributes.op == LS_OP_CROSS_ENTROPY &&
         !is_leaf(loss, l->trace->fresh)) /* its logits are in this graph */
         record_metric(l, loss->in[0]->value, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
 }
@@ -394,7 +394,7 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
         ls_tensor *t = trace->order[i];
         bool leaf = is_leaf(t, trace->fresh);
         if (t->kind == LS_TENSOR_CALL && !leaf)
-            t->value = t->recorded_output->value;
+            t->value = t->forward.output->value;
         else
             t->value = leaf ? lower_leaf(&l, t) : lower_computed(&l, t);
     }

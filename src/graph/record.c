@@ -67,18 +67,13 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
     }
 }
 
-/* The array whose numbers may be replaced by others under the tensor; NULL where they stay what they are. */
-static const ls_array *written_array(const ls_tensor *tensor)
-{
-    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient
-           : tensor->kind == LS_TENSOR_ARRAY  ? tensor->array
-                                              : NULL;
-}
-
 uint64_t ls_version_of(const ls_tensor *operand)
 {
-    const ls_array *array = written_array(operand);
-    return operand->changes ? *operand->changes : array ? array->version : 0;
+    if (operand->kind == LS_TENSOR_NETWORK)
+        return operand->changes ? *operand->changes : 0;
+    if (operand->kind == LS_TENSOR_GRADIENT)
+        return operand->in[0]->tracking.gradient->version;
+    return operand->kind == LS_TENSOR_ARRAY ? operand->array->version : 0; /* the others' numbers stay what they are */
 }
 
 ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_shape *shape)
@@ -91,12 +86,12 @@ ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_sha
     ls_tensor *y = ls_tensor_new(session, LS_TENSOR_COMPUTED, shape, in[0]->device);
     if (!y)
         return NULL;
-    y->attributes.op = op;
-    y->layer = session->recording ? ls_intern(session, session->recording->path) : "";
+    y->computed.attributes.op = op;
+    y->computed.layer = session->recording ? ls_intern(session, session->recording->path) : "";
     for (int i = 0; i < n; i++)
         if (in[i]) {
             y->in[i] = ls_tensor_hold(in[i]);
-            y->version[i] = ls_version_of(in[i]);
+            y->computed.version[i] = ls_version_of(in[i]);
             y->needs_gradient |= in[i]->needs_gradient;
         }
     return y;
@@ -154,9 +149,9 @@ static ls_tensor *with_windows(ls_tensor *y, int kernel, int stride, int padding
 {
     if (!y)
         return NULL;
-    y->attributes.kernel = kernel;
-    y->attributes.stride = stride;
-    y->attributes.padding = padding;
+    y->computed.attributes.kernel = kernel;
+    y->computed.attributes.stride = stride;
+    y->computed.attributes.padding = padding;
     return y;
 }
 
@@ -188,8 +183,8 @@ static ls_tensor *product(ls_tensor *const in[], int n, int in_out, int64_t outp
     ls_tensor *y = ls_record(LS_OP_CONV, in, n, (int)outputs, 1, 1, true);
     if (!y)
         return NULL;
-    y->attributes.kernel = y->attributes.stride = 1;
-    y->attributes.weight_in_out = in_out;
+    y->computed.attributes.kernel = y->computed.attributes.stride = 1;
+    y->computed.attributes.weight_in_out = in_out;
     return y;
 }
 
@@ -294,7 +289,7 @@ static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, double smoothin
         return ls_bad_shape(logits, function, "y must be labels (images), one for each row of logits");
     ls_tensor *losses = ls_record_shaped(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
     if (losses)
-        losses->attributes.smoothing = (float)smoothing;
+        losses->computed.attributes.smoothing = (float)smoothing;
     return losses;
 }
 
@@ -345,7 +340,7 @@ static ls_tensor *parameter(ls_session *session, int number)
     ls_tensor *tensor = ls_tensor_new(session, LS_TENSOR_PARAMETER, &shape, (ls_device){LS_HOST, 0});
     if (!tensor)
         return NULL;
-    tensor->flat = session->recording->flat;
+    tensor->layout = session->recording->flat;
     tensor->view = number;
     tensor->name = ls_intern(session, view->name);
     tensor->needs_gradient = view->trainable;
@@ -389,7 +384,7 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps)
     ls_tensor *y = ls_record_shaped(recording->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
     if (!y)
         return NULL;
-    y->attributes.eps = eps;
+    y->computed.attributes.eps = eps;
     y->view = mean;
     return y;
 }
@@ -401,7 +396,7 @@ ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate)
     ls_tensor *y = ls_record_shaped(LS_OP_DROPOUT, &x, 1, &x->shape);
     if (!y)
         return NULL;
-    y->attributes.rate = (float)rate;
-    y->attributes.key = ls_hash_name(path);
+    y->computed.attributes.rate = (float)rate;
+    y->computed.attributes.key = ls_hash_name(path);
     return y;
 }

@@ -68,7 +68,7 @@ ls_tensor *ls_scale(ls_tensor *x, double factor)
         ls_raise(&x->session->context, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite");
     ls_tensor *y = unary(x, LS_OP_SCALE, "ls_scale");
     if (y)
-        y->attributes.factor = (float)factor;
+        y->computed.attributes.factor = (float)factor;
     return y;
 }
 
@@ -114,7 +114,7 @@ static ls_tensor *total(ls_op op, ls_tensor *const in[], int count, float factor
     ls_shape shape = {1, {in[0]->shape.dim[0]}};
     ls_tensor *y = ls_record_shaped(op, in, count, &shape);
     if (y)
-        y->attributes.factor = factor;
+        y->computed.attributes.factor = factor;
     return y;
 }
 
@@ -263,7 +263,7 @@ ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
         kept ? ls_record(LS_OP_CUSTOM, inputs, op->inputs, call.out[0], call.out[1], call.out[2], flat) : NULL;
     if (!y)
         return NULL;
-    y->attributes.custom = kept;
-    y->attributes.parameters = op->parameters;
+    y->computed.attributes.custom = kept;
+    y->computed.attributes.parameters = op->parameters;
     return y;
 }

@@ -63,9 +63,10 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network)
         for (int i = 0; i < SLAB; i++)
             if (slab->at[i].network == network) {
                 slab->at[i].network = NULL;
-                slab->at[i].changes = NULL;
-                slab->at[i].flat = NULL;
-                slab->at[i].recorded_input = slab->at[i].recorded_output = NULL;
+                if (slab->at[i].kind == LS_TENSOR_CALL)
+                    slab->at[i].forward = (struct ls_forward){0};
+                else
+                    slab->at[i].changes = NULL;
             }
 }
 
@@ -117,16 +118,16 @@ ls_tensor *ls_tensor_new(ls_session *session, ls_tensor_kind kind, const ls_shap
     ls_tensor *tensor = tensors->free;
     tensors->free = tensor->next;
     struct ls_scope *scope = &tensors->scopes[tensors->depth - 1];
-    *tensor = (ls_tensor){.session = session,
-                          .kind = kind,
-                          .holders = 1,
-                          .scoped = true,
-                          .next = scope->members,
-                          .shape = *shape,
-                          .device = device,
-                          .name = "",
-                          .layer = "",
-                          .view = -1};
+    memset(tensor, 0, sizeof *tensor); /* also all of the union */
+    tensor->session = session;
+    tensor->kind = kind;
+    tensor->holders = 1;
+    tensor->scoped = true;
+    tensor->next = scope->members;
+    tensor->shape = *shape;
+    tensor->device = device;
+    tensor->name = "";
+    tensor->view = -1;
     scope->members = tensor;
     return tensor;
 }
@@ -163,8 +164,10 @@ void ls_tensor_drop(ls_tensor *tensor)
         for (int i = 0; i < LS_MAX_IN; i++)
             let_go(tensor->in[i], &unheld);
         ls_array_drop(tensor->array);
-        ls_array_drop(tensor->gradient);
-        ls_samples_drop(&tensor->samples);
+        if (ls_is_tracked(tensor))
+            ls_array_drop(tensor->tracking.gradient);
+        if (tensor->kind == LS_TENSOR_IMAGES || tensor->kind == LS_TENSOR_LABELS)
+            ls_samples_drop(&tensor->batch.list);
         ls_release(&tensor->session->context, tensor->text);
         ls_name_drop(tensor->session, tensor->name);
         ls_tensors *tensors = tensor->session->tensors;
@@ -280,7 +283,7 @@ ls_tensor *ls_tensor_of_array(ls_session *session, ls_array *array, const ls_sha
 
 ls_array *ls_array_of(const ls_tensor *tensor)
 {
-    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->gradient : tensor->array;
+    return tensor->kind == LS_TENSOR_GRADIENT ? tensor->in[0]->tracking.gradient : tensor->array;
 }
 
 /* ---- Shapes ---- */

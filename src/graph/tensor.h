@@ -20,7 +20,7 @@ typedef enum ls_tensor_kind {
     LS_TENSOR_IMAGES,    /* of a batch of a data set; runs of its samples */
     LS_TENSOR_LABELS,
     LS_TENSOR_CALL,   /* what `network` makes of in[0] */
-    LS_TENSOR_NETWORK /* a parameter of `network` as it is on a device; its gradient where `training` is set */
+    LS_TENSOR_NETWORK /* a parameter of `network` as it is on a device; or its gradient */
 } ls_tensor_kind;
 
 typedef enum ls_fold { LS_NOT_FOLDED, LS_FOLD_SUM, LS_FOLD_MEAN } ls_fold; /* of a computed scalar: over the images */
@@ -48,44 +48,57 @@ ls_change ls_change_at(const ls_sample_list *list, int64_t i);
 
 struct ls_tensor {
     ls_session *session; /* first in every object with a session: ls_session_of reads it */
-    ls_tensor_kind kind;
+    ls_tensor_kind kind; /* says which member of the union below there is */
     int holders;
     bool scoped; /* one of the holders is a scope */
     struct ls_tensor *next;
     ls_shape shape; /* dim[0] is -1 under a module's forward: any number of images */
     ls_device device;
     bool needs_gradient;
-    const char *name; /* for messages; "" without one. Of base/names.h: dropped with the tensor */
-
-    ls_attributes attributes;
-    ls_tensor *in[LS_MAX_IN];
-    uint64_t version[LS_MAX_IN]; /* of the operands' arrays when this was recorded */
     ls_fold fold;
-    const char *layer;
-    int view; /* of a parameter; of a BatchNorm its running mean */
+    const char *name; /* for messages; "" without one. Of base/names.h: dropped with the tensor */
+    char *text;       /* of ls_str */
 
-    ls_array *array; /* the numbers; of a computation once it was run */
-    size_t offset;   /* the first one's place in the array */
-    bool tracked;
-    ls_array *gradient;
-    ls_freshness freshness;
-
-    ls_sample_list samples;
-    int64_t first; /* the first of its samples in the list */
-
-    struct ls_network *network;
-    struct ls_flat *flat; /* of a call: the layout of the network's parameters; of a parameter: where its view is */
-    bool training;        /* of a call: the mode; of a network's parameter: its gradient, not its value */
-    ls_tensor *recorded_input, *recorded_output; /* of a call: the module's forward */
-    uint64_t network_version;
-    const uint64_t *changes; /* of a network's parameter: how often the network's values were changed */
-
-    char *text; /* of ls_str */
+    ls_tensor *in[LS_MAX_IN];   /* operands; of a call its images; of a gradient what it is of */
+    ls_array *array;            /* the numbers; of what is computed or read once that was done */
+    size_t offset;              /* the first one's place in the array */
+    struct ls_network *network; /* of a call, and of a network's parameter */
+    int view; /* in a network's flat layout: a parameter's, of a BatchNorm that of its running mean; else -1 */
 
     uint64_t trace;         /* the tracing that saw this tensor last, and what became of it there */
     int traced, trace_role; /* its place in the order; how it is used */
     struct ls_value *value;
+
+    union {
+        struct {
+            ls_attributes attributes;
+            uint64_t version[LS_MAX_IN]; /* of the operands' arrays when this was recorded */
+            const char *layer;
+        } computed;             /* LS_TENSOR_COMPUTED */
+        struct ls_flat *layout; /* LS_TENSOR_PARAMETER: where its view is */
+        struct {
+            ls_array *gradient; /* NULL unless it is tracked */
+            ls_freshness freshness;
+        } tracking; /* LS_TENSOR_ARRAY */
+        struct {
+            ls_sample_list list;
+            int64_t first; /* of the tensor's samples in the list */
+        } batch;           /* LS_TENSOR_IMAGES, LS_TENSOR_LABELS */
+        struct ls_forward {
+            ls_tensor *input, *output; /* as the module's forward recorded them */
+            struct ls_flat *flat;      /* the layout of the network's parameters */
+            uint64_t version;          /* of the network's values */
+            bool training;             /* the mode */
+        } forward;                     /* LS_TENSOR_CALL */
+        const uint64_t
+            *changes; /* LS_TENSOR_NETWORK: how often the network's values were changed; NULL of a gradient */
+    };
 };
+
+static inline bool ls_is_tracked(const ls_tensor *tensor)
+{
+    return tensor->kind == LS_TENSOR_ARRAY && tensor->tracking.gradient;
+}
 
 typedef struct ls_tensors {
     ls_session *session;

@@ -97,8 +97,8 @@ static ls_status make_graph(writer *w, const char *name)
     for (int i = 0; i < trace->n && w->values && ls_context_status(context) == LS_OK; i++)
         w->values[i] = value_of(w, trace->order[i]);
     char *output = ls_onnx_name(&w->graph, "output");
-    message->input = described(w, w->input, &trace->call->recorded_input->shape);
-    message->output = described(w, output, &trace->call->recorded_output->shape);
+    message->input = described(w, w->input, &trace->call->forward.input->shape);
+    message->output = described(w, output, &trace->call->forward.output->shape);
     if (ls_context_status(context) != LS_OK)
         return ls_context_status(context);
     message->node[message->n_node - 1]->output[0] = output; /* a forward ends with what it computed last */

@@ -38,10 +38,10 @@ static int operands(char *const in[])
 /* A convolution or a pool. */
 static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
 {
-    const ls_attributes *a = &t->attributes;
+    const ls_attributes *a = &t->computed.attributes;
     const int64_t kernel[] = {a->kernel, a->kernel}, strides[] = {a->stride, a->stride},
                   pads[] = {a->padding, a->padding, a->padding, a->padding};
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, op_type, in, operands(in));
+    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
     ls_onnx_ints(graph, node, "kernel_shape", kernel, 2);
     ls_onnx_ints(graph, node, "strides", strides, 2);
     ls_onnx_ints(graph, node, "pads", pads, 4);
@@ -53,24 +53,25 @@ static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const cha
 /* A product over features; its weight is (inputs, outputs) there unless it is said to be turned. */
 static ls_onnx_node *product(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, "Gemm", in, operands(in));
-    if (!t->attributes.weight_in_out)
+    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, "Gemm", in, operands(in));
+    if (!t->computed.attributes.weight_in_out)
         ls_onnx_int(graph, node, "transB", 1);
     return node;
 }
 
 static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
 {
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, op_type, in, operands(in));
+    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
     ls_onnx_int(graph, node, "axis", 1);
     return node;
 }
 
 static ls_onnx_node *reshape(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank)
 {
-    char *name = ls_onnx_name(graph, "%s%s/shape_%zu", *t->layer ? "/" : "", t->layer, graph->message.n_initializer);
+    char *name = ls_onnx_name(graph, "%s%s/shape_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
+                              graph->message.n_initializer);
     char *in[] = {x, ls_onnx_integers(graph, name, shape, rank)};
-    return ls_onnx_add(graph, t->layer, "Reshape", in, 2);
+    return ls_onnx_add(graph, t->computed.layer, "Reshape", in, 2);
 }
 
 /* The same numbers of each image under another shape. */
@@ -89,7 +90,7 @@ static ls_onnx_node *add_bias(ls_onnx_graph *graph, const ls_tensor *t, char *co
     char *both[] = {in[0], in[1]};
     if (t->shape.rank == 4)
         both[1] = ls_onnx_output(reshape(graph, t, in[1], (int64_t[]){t->shape.dim[1], 1, 1}, 3));
-    return ls_onnx_add(graph, t->layer, "Add", both, 2);
+    return ls_onnx_add(graph, t->computed.layer, "Add", both, 2);
 }
 
 static ls_onnx_node *scale(ls_onnx_graph *graph, const ls_tensor *t, char *x)
@@ -97,49 +98,52 @@ static ls_onnx_node *scale(ls_onnx_graph *graph, const ls_tensor *t, char *x)
     float *factor = ls_onnx_room(graph, sizeof *factor);
     if (!factor)
         return NULL;
-    *factor = t->attributes.factor;
-    char *name = ls_onnx_name(graph, "%s%s/factor_%zu", *t->layer ? "/" : "", t->layer, graph->message.n_initializer);
+    *factor = t->computed.attributes.factor;
+    char *name = ls_onnx_name(graph, "%s%s/factor_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
+                              graph->message.n_initializer);
     char *in[] = {x, ls_onnx_floats(graph, name, factor, NULL, 0)};
-    return ls_onnx_add(graph, t->layer, "Mul", in, 2);
+    return ls_onnx_add(graph, t->computed.layer, "Mul", in, 2);
 }
 
 /* One number an image. */
 static ls_onnx_node *sum(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
     char *flat = ls_onnx_output(along_features(graph, t, "Flatten", (char *[LS_MAX_IN]){x}));
-    char *name = ls_onnx_name(graph, "%s%s/axes_%zu", *t->layer ? "/" : "", t->layer, graph->message.n_initializer);
+    char *name = ls_onnx_name(graph, "%s%s/axes_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
+                              graph->message.n_initializer);
     char *in[] = {flat, ls_onnx_integers(graph, name, (int64_t[]){1}, 1)};
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, "ReduceSum", in, 2);
+    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, "ReduceSum", in, 2);
     ls_onnx_int(graph, node, "keepdims", 0);
-    return t->attributes.factor == 1 ? node : scale(graph, t, ls_onnx_output(node));
+    return t->computed.attributes.factor == 1 ? node : scale(graph, t, ls_onnx_output(node));
 }
 
 static ls_onnx_node *squared_error(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
-    char *difference = ls_onnx_output(ls_onnx_add(graph, t->layer, "Sub", in, 2));
-    return sum(graph, t, ls_onnx_output(ls_onnx_add(graph, t->layer, "Mul", (char *[]){difference, difference}, 2)));
+    char *difference = ls_onnx_output(ls_onnx_add(graph, t->computed.layer, "Sub", in, 2));
+    return sum(graph, t,
+               ls_onnx_output(ls_onnx_add(graph, t->computed.layer, "Mul", (char *[]){difference, difference}, 2)));
 }
 
 static ls_onnx_node *batch_norm(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
     /* The variance is the view behind the mean. */
     char *all[] = {in[0], in[1], in[2], ls_onnx_parameter(graph, t->view), ls_onnx_parameter(graph, t->view + 1)};
-    ls_onnx_node *node = ls_onnx_add(graph, t->layer, "BatchNormalization", all, 5);
-    ls_onnx_float(graph, node, "epsilon", t->attributes.eps);
+    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, "BatchNormalization", all, 5);
+    ls_onnx_float(graph, node, "epsilon", t->computed.attributes.eps);
     return node;
 }
 
 static ls_onnx_node *refuse(ls_onnx_graph *graph, const ls_tensor *t)
 {
-    const ls_custom *own = t->attributes.op == LS_OP_CUSTOM ? t->attributes.custom : NULL;
+    const ls_custom *own = t->computed.attributes.op == LS_OP_CUSTOM ? t->computed.attributes.custom : NULL;
     ls_raise(graph->context, LS_UNSUPPORTED, "%s%s at \"%s\" has no operator in ONNX", own ? "the own operation " : "",
-             own ? own->name : ls_op_name(t->attributes.op), t->layer);
+             own ? own->name : ls_op_name(t->computed.attributes.op), t->computed.layer);
     return NULL;
 }
 
 ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
-    switch (t->attributes.op) {
+    switch (t->computed.attributes.op) {
     case LS_OP_CONV:
         return t->shape.rank == 2 ? product(graph, t, in) : windows(graph, t, "Conv", in);
     case LS_OP_AVG_POOL:
@@ -165,8 +169,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     default:
         break;
     }
-    const char *op_type = operator_of(t->attributes.op);
-    return op_type ? ls_onnx_add(graph, t->layer, op_type, in, operands(in)) : refuse(graph, t);
+    const char *op_type = operator_of(t->computed.attributes.op);
+    return op_type ? ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in)) : refuse(graph, t);
 }
 
 #endif

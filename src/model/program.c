@@ -76,8 +76,8 @@ static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images
     ls_request request = {.backend = backend,
                           .wanted = program->wanted,
                           .has_dy = program->has_dy,
-                          .flat = program->network ? trace->call->flat : &program->own_flat,
-                          .training = program->network && trace->call->training};
+                          .flat = program->network ? trace->call->forward.flat : &program->own_flat,
+                          .training = program->network && trace->call->forward.training};
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
     ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
     ls_graph_free(graph);
@@ -174,7 +174,7 @@ static ls_status make_room(ls_feed *feed, ls_context *context, int arrays)
 
 static ls_sample_list hold_samples(const ls_tensor *t)
 {
-    ls_sample_list list = t->samples;
+    ls_sample_list list = t->batch.list;
     ls_samples_hold(&list);
     return list;
 }
@@ -221,7 +221,7 @@ static void add_labels(ls_feed *feed, const ls_trace *trace)
     feed->classes = trace->classes;
     if (trace->labels && trace->labels->kind == LS_TENSOR_LABELS) {
         feed->labels = hold_samples(trace->labels);
-        feed->first_label = trace->labels->first;
+        feed->first_label = trace->labels->batch.first;
     } else if (trace->labels) {
         feed->label_array = numbers_of(trace->labels, &feed->label_offset, ls_host());
     }
@@ -259,7 +259,7 @@ ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, l
         add_input(feed, dy, device);
     if (trace->images) {
         feed->images = hold_samples(trace->images);
-        feed->first_image = trace->images->first;
+        feed->first_image = trace->images->batch.first;
     }
     add_labels(feed, trace);
     for (int k = 0; k < trace->n_arrays; k++)
