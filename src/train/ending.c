@@ -24,6 +24,15 @@ static void sum_statistics(ls_step_job *step)
                      ls_backend_ref()->add);
 }
 
+void ls_step_sum_results(ls_step_job *step, bool finite)
+{
+    for (int j = step->first; j < step->first + step->mine; j++)
+        finite &= isfinite(step->results.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
+    if (!finite || atomic_load(&step->trainer->session->broken))
+        atomic_store(&step->ending.broken, 1);
+    sum_statistics(step);
+}
+
 /* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
 static void move_statistics(ls_step_job *step)
 {
@@ -123,8 +132,7 @@ static void raise_broken(ls_step_job *step)
              (long long)step->number + 1, name, (long long)step->number);
 }
 
-/* All is summed, on all ranks. Every rank comes here with the same numbers, and decides alike. */
-static void decide(ls_step_job *step)
+void ls_step_decide(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
@@ -166,122 +174,4 @@ static void decide(ls_step_job *step)
         ls_measure_end_step(step->profile, step->number + 1, step->rows);
     atomic_store(&step->ending.complete, 1);
     ls_step_wake(step);
-}
-
-void ls_step_end(ls_step_job *step)
-{
-    if (ls_exchange_end(step))
-        decide(step);
-}
-
-/* Who waits for a recorded step has the turn. */
-static void decide_in_turn(ls_step_job *step)
-{
-    const ls_network *network = step->trainer->network;
-    if (!step->ending.recorded)
-        ls_network_enter(network);
-    decide(step);
-    if (!step->ending.recorded)
-        ls_network_leave(network);
-}
-
-bool ls_step_advance(ls_step_job *step)
-{
-    const ls_advance advance = ls_exchange_advance(step);
-    if (advance == LS_ALL_MOVED)
-        decide_in_turn(step);
-    return advance != LS_STILL;
-}
-
-/* The end of this rank's part, once what was handed in to executors is known. */
-static void end_part(ls_step_job *step, ls_status status, bool finite)
-{
-    ls_session *session = step->trainer->session;
-    if (status != LS_OK && step->trainer->network->connected) {
-        ls_exchange_give_up(step); /* the others' cards wait for this one's numbers */
-        return;
-    }
-    if (status != LS_OK)
-        atomic_store(&session->broken, true);
-    for (int j = step->first; j < step->first + step->mine; j++)
-        finite &= isfinite(step->results.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS]) != 0;
-    if (!finite || atomic_load(&session->broken))
-        atomic_store(&step->ending.broken, 1);
-    sum_statistics(step);
-    ls_step_end(step);
-}
-
-/* Where all that a step needs is one executor that is far from done when everything is handed in, the next step's
- * shards are handed in behind it before anybody looks at what came of it, so that the executor never waits for the
- * host. They read the new weights, and write nothing that is still wanted if those turn out to be none: then the next
- * step is dropped. Only a step that is measured, and one that clips, which the host decides on halfway, end by
- * themselves. Connected cards do the same: a rank hears what the others say of a step when it waits for it, while its
- * card is at the next one. */
-static bool goes_ahead(const ls_step_job *step)
-{
-    const struct ls_trainer *trainer = step->trainer;
-    const ls_network *network = trainer->network;
-    return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
-           !network->master->gpu_trace && !ls_exchange_measures(step);
-}
-
-static void record(ls_step_job *step, ls_worker *worker)
-{
-    ls_network *network = step->trainer->network;
-    network->master->type->completion.record(network->master, &step->ending.finite);
-    atomic_store(&network->current, 1 - atomic_load(&network->current));
-    step->ending.recorded = true;
-    worker->open = &step->job;
-}
-
-/* This rank's part of it, once the executor is done. */
-static void wait_part(ls_step_job *step)
-{
-    ls_network *network = step->trainer->network;
-    if (step->ending.waited)
-        return;
-    step->ending.waited = true;
-    network->master->type->completion.wait(network->master);
-    end_part(step, ls_executor_check(network->master), step->ending.finite);
-}
-
-bool ls_step_wait(ls_job *job, ls_worker *worker)
-{
-    ls_step_job *step = (ls_step_job *)job;
-    (void)worker;
-    wait_part(step);
-    while (!atomic_load(&step->ending.complete)) {
-        if (!ls_step_advance(step))
-            ls_exchange_await(step, true);
-        ls_exchange_look(step);
-    }
-    return !atomic_load(&step->ending.broken);
-}
-
-bool ls_step_is_ready(ls_job *job, ls_worker *worker)
-{
-    ls_step_job *step = (ls_step_job *)job;
-    ls_executor *executor = worker->turn->executor;
-    if (!step->ending.waited && !executor->type->completion.is_done(executor))
-        return false;
-    wait_part(step);
-    ls_step_advance(step);
-    if (!atomic_load(&step->ending.complete))
-        ls_exchange_look(step);
-    return atomic_load(&step->ending.complete);
-}
-
-void ls_step_finish_part(ls_step_job *step, ls_worker *worker)
-{
-    ls_count_work(&step->trainer->session->context);
-    if (atomic_fetch_sub(&step->ending.left, 1) > 1 || !ls_step_goes_on(step, worker))
-        return;
-    ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
-    if (goes_ahead(step)) {
-        record(step, worker);
-        return;
-    }
-    bool finite = true;
-    const ls_status status = ls_executor_finish(step->trainer->network->master, &finite);
-    end_part(step, status, finite);
 }

@@ -1,23 +1,14 @@
-/* The end of a step: of this rank's part, once its shards and slices are handed in and known; among the ranks; and of
- * the whole, when every rank takes the same decision: the new weights become the network's, or the old ones stay. */
+/* What comes of a step: its shards' results are summed, on each rank; and once all ranks have all of them, each takes
+ * the same decision: the new weights become the network's, or the old ones stay. */
 #ifndef LS_TRAIN_ENDING_H
 #define LS_TRAIN_ENDING_H
 
 #include "train/job.h"
 
-/* One shard or slice was handed in; the last one ends this rank's part of the step. By the worker whose turn its core
- * is. */
-void ls_step_finish_part(ls_step_job *step, ls_worker *worker);
+/* This rank's, once what was handed in is done; `finite`: its updates' numbers are. */
+void ls_step_sum_results(ls_step_job *step, bool finite);
 
-/* All of this rank's part is done. */
-void ls_step_end(ls_step_job *step);
-
-/* As ls_exchange_advance, and ends the step where all was moved. Returns whether anything went on. Any worker may call
- * it at any time. */
-bool ls_step_advance(ls_step_job *step);
-
-/* For the step's job, see engine.h. */
-bool ls_step_wait(ls_job *job, ls_worker *worker);
-bool ls_step_is_ready(ls_job *job, ls_worker *worker);
+/* All is summed, on all ranks. Every rank comes here with the same numbers, and decides alike. The step is complete. */
+void ls_step_decide(ls_step_job *step);
 
 #endif

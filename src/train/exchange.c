@@ -100,6 +100,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
         return LS_OUT_OF_MEMORY;
     step->before = trainer->handed_in;
+    step->exchange.measured = trainer->throughputs && step->before <= LAST_MEASURED;
     if (!step->exchange.statuses)
         step->exchange.statuses =
             ls_alloc(context, (size_t)step->partition.parts, sizeof *step->exchange.statuses, "what the ranks tell");
@@ -150,17 +151,12 @@ void ls_exchange_begin(ls_step_job *step)
     lay_allreduces(step, step->trainer->rows);
     ls_allreduce_hang(&step->gradients.tree, &step->trainer->groups, &step->partition, &step->hosts);
     step->exchange.to_move = step->partition.parts == 1 ? 0 : 1 + (network->connected ? 0 : network->flat.n_buckets);
+    step->sums.filled = step->partition.parts == 1        ? LS_LAST_SUM
+                        : network->connected              ? LS_PASSING
+                        : grouped(&step->trainer->groups) ? LS_LOCAL_SUM
+                                                          : LS_GROUP_SUM;
     atomic_store(&step->exchange.end, LS_FILLING);
     atomic_store(&step->exchange.computing, 0);
-}
-
-ls_stage ls_exchange_filled(const ls_step_job *step)
-{
-    if (step->partition.parts == 1)
-        return LS_LAST_SUM;
-    if (step->trainer->network->connected)
-        return LS_PASSING;
-    return grouped(&step->trainer->groups) ? LS_LOCAL_SUM : LS_GROUP_SUM;
 }
 
 bool ls_exchange_end(ls_step_job *step)
@@ -180,15 +176,10 @@ bool ls_exchange_end(ls_step_job *step)
     return false;
 }
 
-bool ls_exchange_measures(const ls_step_job *step)
-{
-    return step->trainer->throughputs && step->before <= LAST_MEASURED;
-}
-
 void ls_exchange_learn(ls_step_job *step)
 {
     ls_throughput *throughputs = step->trainer->throughputs;
-    if (!ls_exchange_measures(step) || step->before < FIRST_MEASURED)
+    if (!step->exchange.measured || step->before < FIRST_MEASURED)
         return;
     for (int p = 0; p < step->partition.parts; p++) {
         const ls_throughput *throughput = &step->exchange.statuses[p].throughput;

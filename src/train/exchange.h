@@ -22,9 +22,6 @@ void ls_exchange_forget(struct ls_trainer *trainer); /* which is idle and ends *
 
 void ls_exchange_begin(ls_step_job *step); /* after the tree was reset */
 
-/* The stage of a bucket that all of this rank's shards have filled. */
-ls_stage ls_exchange_filled(const ls_step_job *step);
-
 /* Of connected cards: hands the whole way of all buckets in, sums and transfers, which the card then does in that
  * order and the host does not wait for. By a worker with the master copy's turn. */
 void ls_exchange_pass(ls_step_job *step, void (*sum)(ls_step_job *step, ls_stage stage, ls_worker *worker),
@@ -35,10 +32,6 @@ void ls_exchange_give_up(ls_step_job *step);
 
 /* All of this rank's shards and pieces are done. True where there is no other rank, and nothing to move. */
 bool ls_exchange_end(ls_step_job *step);
-
-/* The step's shards are timed, for the ranks' throughputs: a card that is connected is then waited for, as one with a
- * replica always is. */
-bool ls_exchange_measures(const ls_step_job *step);
 
 /* Every rank knows what all have told: takes note of their throughputs. */
 void ls_exchange_learn(ls_step_job *step);

@@ -85,11 +85,13 @@ typedef struct ls_sums {
     atomic_int *shards_pending;      /* [buckets] this rank's shards that have not yet filled it */
     atomic_int *stage;               /* [buckets] ls_stage; on the wire exchange.c moves it on */
     ls_slices *local, *group, *last; /* [buckets] of the whole bucket, of this rank's stripe, of its piece */
+    ls_stage filled;                 /* of a bucket that all of this rank's shards have filled */
     atomic_bool passed;              /* of connected cards: the whole way has been handed in */
 } ls_sums;
 
 /* What moves between the ranks (exchange.c). */
 typedef struct ls_exchange {
+    bool measured;            /* its shards are timed, for the ranks' throughputs: what computes them is waited for */
     bool balanced;            /* the partition was cut by what the ranks compute */
     ls_allreduce *allreduces; /* [buckets] */
     int first_slot, slots;    /* of the wire; how many a bucket has */
@@ -130,6 +132,8 @@ typedef struct ls_step_job {
     pthread_cond_t changed;
     bool begun;      /* its first worker has set it up */
     atomic_int busy; /* workers that are at something */
+    /* What a worker does when its shard has filled a bucket, before it goes on with it (step.c). */
+    void (*between)(struct ls_step_job *step, ls_worker *worker);
     ls_pulls pulls;
     ls_step_gradients gradients;
     ls_results results;

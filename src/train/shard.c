@@ -4,11 +4,8 @@
 #include "cluster/cluster.h"
 #include "device/devices.h"
 #include "model/replica.h"
-#include "train/ending.h"
-#include "train/exchange.h"
 #include "train/measure.h"
 #include "train/pull.h"
-#include "train/slices.h"
 #include "train/attempts.h"
 
 /* ---- Buffers for partial gradients ---- */
@@ -47,13 +44,13 @@ void ls_shard_wait(ls_step_job *step)
     ls_timed_cond_wait(&step->changed, &step->lock, 0.1);
 }
 
-static bool stand_in(ls_step_job *step, ls_worker *worker);
+static bool stand_in(ls_step_job *step, ls_worker *worker, int *finished);
 static void give_up(ls_step_job *step, int shard, ls_device device);
 
 /* Begins an attempt at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients
  * are alive. False where that came to nothing: the step was given up, or the device failed meanwhile, standing in for
  * another. */
-static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t)
+static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t, int *finished)
 {
     struct ls_trainer *trainer = step->trainer;
     pthread_mutex_lock(&step->lock);
@@ -65,7 +62,7 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
                 fold(step, node, ls_network_adder(trainer->network, worker->turn));
             while (worker->turn->side_streams > 1 && !trainer->network->n_replicas &&
                    (node = ls_tree_foldable(&step->gradients.tree)));
-        } else if (!stand_in(step, worker))
+        } else if (!stand_in(step, worker, finished))
             ls_shard_wait(step);
         bool lost = atomic_load(&worker->lost);
         if (lost || atomic_load(&step->ending.complete)) {
@@ -109,7 +106,7 @@ static running running_of(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     r.images = ls_feed_count(r.microbatch->feed, r.local);
     r.plan = ls_feed_plan(r.microbatch->feed, worker->turn);
     r.replica = ls_replica_of(network, worker->turn);
-    r.at_once = network->n_replicas > 0 || (network->connected && ls_exchange_measures(step));
+    r.at_once = network->n_replicas > 0 || (network->connected && step->exchange.measured);
     return r;
 }
 
@@ -117,7 +114,7 @@ static running running_of(ls_step_job *step, ls_worker *worker, ls_attempt *t)
 static void fill(ls_step_job *step, int bucket)
 {
     if (atomic_fetch_sub(&step->sums.shards_pending[bucket], 1) == 1) {
-        atomic_store(&step->sums.stage[bucket], ls_exchange_filled(step));
+        atomic_store(&step->sums.stage[bucket], step->sums.filled);
         pthread_cond_broadcast(&step->changed);
     }
 }
@@ -132,10 +129,7 @@ static void bucket_is_whole(void *user, int bucket)
     pthread_mutex_unlock(&r->step->lock);
     if (!counts)
         return;
-    if (atomic_load(&r->step->pulls.next) >= r->step->mine)
-        ls_slices_take(r->step, r->worker);
-    if (!r->step->trainer->network->connected) /* there only the step's end remains */
-        ls_step_advance(r->step);
+    r->step->between(r->step, r->worker);
     ls_meter_go(&r->worker->meter, LS_SPAN_SHARD, r->t->shard);
 }
 
@@ -241,9 +235,8 @@ static bool take_shard(running *r)
 }
 
 /* Runs the shard of an attempt that has begun. */
-static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
+static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
 {
-    const ls_network *network = step->trainer->network;
     running r = running_of(step, worker, t);
     if (!worker->turn->executor->memory || may_hand_in(&r))
         compute(&r);
@@ -257,15 +250,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     ls_pull_note(worker, r.images, taken);
     if (step->trainer->throughputs)
         atomic_fetch_add(&step->exchange.computing, (long long)(taken * 1e9));
-    if (!take_shard(&r))
-        return;
-    /* The last one waits for the master copy, and in its turn. */
-    const bool elsewhere = r.replica && ls_network_on_gpu(network);
-    if (elsewhere)
-        ls_network_enter(network);
-    ls_step_finish_part(step, worker);
-    if (elsewhere)
-        ls_network_leave(network);
+    *finished += take_shard(&r);
 }
 
 static ls_attempt *attempt_of(const ls_step_job *step, const ls_worker *worker)
@@ -275,7 +260,7 @@ static ls_attempt *attempt_of(const ls_step_job *step, const ls_worker *worker)
 
 /* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go
  * meanwhile. */
-static bool stand_in(ls_step_job *step, ls_worker *worker)
+static bool stand_in(ls_step_job *step, ls_worker *worker, int *finished)
 {
     ls_attempt *late = ls_attempt_late(step), *own = attempt_of(step, worker);
     if (!late)
@@ -285,7 +270,7 @@ static bool stand_in(ls_step_job *step, ls_worker *worker)
     if (begun) {
         const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
         own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-        run_attempt(step, worker, own);
+        run_attempt(step, worker, own, finished);
         own->measured = pulled;
     } else if (lost)
         give_up(step, late->shard, worker->engine->workers[late - step->trainer->attempts.at].device);
@@ -293,24 +278,24 @@ static bool stand_in(ls_step_job *step, ls_worker *worker)
     return begun;
 }
 
-bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker)
+bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker, int *finished)
 {
     bool worked = false;
     pthread_mutex_lock(&step->lock);
     if (ls_attempt_late(step)) {
         ls_sharing_leave(&worker->sharing);
-        worked = stand_in(step, worker);
+        worked = stand_in(step, worker, finished);
         ls_sharing_enter(&worker->sharing);
     }
     pthread_mutex_unlock(&step->lock);
     return worked;
 }
 
-void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker)
+void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker, int *finished)
 {
     ls_attempt *t = attempt_of(step, worker);
     t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
     ls_slow_down(worker);
-    if (begin_attempt(step, j, worker, t))
-        run_attempt(step, worker, t);
+    if (begin_attempt(step, j, worker, t, finished))
+        run_attempt(step, worker, t, finished);
 }

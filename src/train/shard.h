@@ -10,12 +10,13 @@
  * the places of ones that late devices still hold: with fewer the step might never end. */
 bool ls_shards_begin(ls_step_job *step);
 
-/* By the worker that has pulled the shard, and whose turn its core is. */
-void ls_shard_compute(ls_step_job *step, int shard, ls_worker *worker);
+/* By the worker that has pulled the shard, and whose turn its core is. Adds to *finished how many shards it has
+ * finished: this one, and any that it stood in for. */
+void ls_shard_compute(ls_step_job *step, int shard, ls_worker *worker, int *finished);
 
 /* Computes the shard of a device that has failed or is late, where there is one; by a worker that helps, which it does
  * not while it has a shard. */
-bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker);
+bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker, int *finished);
 
 /* For something to change, with the step's lock held; whether a device is late changes by itself. */
 void ls_shard_wait(ls_step_job *step);

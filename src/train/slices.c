@@ -1,7 +1,6 @@
 #include "train/slices.h"
 
 #include "device/gpu_trace.h"
-#include "train/ending.h"
 #include "train/exchange.h"
 
 /* A slice is as long as one thread of an executor is to be given at once. */
@@ -132,7 +131,7 @@ static bool may_pass(const ls_step_job *step)
     return all;
 }
 
-static bool pass(ls_step_job *step, ls_worker *worker)
+static bool pass(ls_step_job *step, ls_worker *worker, int *finished)
 {
     if (!may_pass(step) || atomic_exchange(&step->sums.passed, true))
         return false;
@@ -141,16 +140,16 @@ static bool pass(ls_step_job *step, ls_worker *worker)
         return true;
     ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
     ls_exchange_pass(step, sum_all, worker);
-    ls_step_finish_part(step, worker);
+    ++*finished;
     return true;
 }
 
-static bool take(ls_step_job *step, ls_worker *worker)
+static bool take(ls_step_job *step, ls_worker *worker, int *finished)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     bool any = false;
     if (step->trainer->network->connected)
-        return pass(step, worker);
+        return pass(step, worker, finished);
     for (int b = 0; b < flat->n_buckets; b++) {
         bool last;
         int stage = atomic_load(&step->sums.stage[b]), taken = take_slices(step, b, stage, worker, &last);
@@ -158,22 +157,21 @@ static bool take(ls_step_job *step, ls_worker *worker)
             atomic_store(&step->sums.stage[b], stage + 1); /* to be sent */
             ls_step_wake(step); /* an idle worker may look after it while this one goes on computing */
         }
-        for (int i = 0; stage == LS_LAST_SUM && i < taken; i++)
-            ls_step_finish_part(step, worker);
+        *finished += stage == LS_LAST_SUM ? taken : 0;
         any |= taken > 0;
     }
     return any;
 }
 
-bool ls_slices_take(ls_step_job *step, ls_worker *worker)
+bool ls_slices_take(ls_step_job *step, ls_worker *worker, int *finished)
 {
     ls_turn *instead;
     if (!sums(step, worker, &instead))
         return false;
     if (!instead)
-        return take(step, worker);
+        return take(step, worker, finished);
     ls_turn_enter(instead);
-    const bool any = take(step, worker);
+    const bool any = take(step, worker, finished);
     ls_turn_leave(instead);
     return any;
 }

@@ -6,12 +6,12 @@
 
 #include "train/job.h"
 
-/* Sums what can be summed; true when there was something. By the worker whose turn its core is. */
-bool ls_slices_take(ls_step_job *step, ls_worker *worker);
+/* Sums what can be summed; true when there was something. Adds to *finished how many parts that was of those that
+ * ls_slices_to_finish counts. By the worker whose turn its core is. */
+bool ls_slices_take(ls_step_job *step, ls_worker *worker, int *finished);
 bool ls_slices_left(const ls_step_job *step, const ls_worker *worker); /* there is something, for this one */
 
-/* How many ls_step_finish_part are told of: those of this rank's pieces, or of connected cards one for the whole way.
- */
+/* The parts of this rank's to finish: the slices of its pieces, or of connected cards one for the whole way. */
 int ls_slices_to_finish(const ls_step_job *step);
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/step.h"
 
+#include "model/replica.h"
 #include "train/ending.h"
 #include "train/exchange.h"
 #include "train/measure.h"
@@ -23,6 +24,145 @@ static void begin(ls_step_job *step)
             ls_step_drop(step);
     }
     pthread_mutex_unlock(&step->lock);
+}
+
+/* ---- The end of this rank's part, and of the step ---- */
+
+static void end(ls_step_job *step)
+{
+    if (ls_exchange_end(step))
+        ls_step_decide(step);
+}
+
+/* This rank's part, once what was handed in to executors is known. */
+static void end_part(ls_step_job *step, ls_status status, bool finite)
+{
+    if (status != LS_OK && step->trainer->network->connected) {
+        ls_exchange_give_up(step); /* the others' cards wait for this one's numbers */
+        return;
+    }
+    if (status != LS_OK)
+        atomic_store(&step->trainer->session->broken, true);
+    ls_step_sum_results(step, finite);
+    end(step);
+}
+
+/* Where all that a step needs is one executor that is far from done when everything is handed in, the next step's
+ * shards are handed in behind it before anybody looks at what came of it, so that the executor never waits for the
+ * host. They read the new weights, and write nothing that is still wanted if those turn out to be none: then the next
+ * step is dropped. Only a step that is measured, and one that clips, which the host decides on halfway, end by
+ * themselves. Connected cards do the same: a rank hears what the others say of a step when it waits for it, while its
+ * card is at the next one. */
+static bool goes_ahead(const ls_step_job *step)
+{
+    const struct ls_trainer *trainer = step->trainer;
+    const ls_network *network = trainer->network;
+    return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
+           !network->master->gpu_trace && !step->exchange.measured;
+}
+
+static void record(ls_step_job *step, ls_worker *worker)
+{
+    ls_network *network = step->trainer->network;
+    network->master->type->completion.record(network->master, &step->ending.finite);
+    atomic_store(&network->current, 1 - atomic_load(&network->current));
+    step->ending.recorded = true;
+    worker->open = &step->job;
+}
+
+static void finish_part(ls_step_job *step, ls_worker *worker)
+{
+    ls_count_work(&step->trainer->session->context);
+    if (atomic_fetch_sub(&step->ending.left, 1) > 1 || !ls_step_goes_on(step, worker))
+        return;
+    ls_meter_go(&worker->meter, LS_SPAN_REDUCE, -1);
+    if (goes_ahead(step)) {
+        record(step, worker);
+        return;
+    }
+    bool finite = true;
+    const ls_status status = ls_executor_finish(step->trainer->network->master, &finite);
+    end_part(step, status, finite);
+}
+
+/* So many shards and slices were handed in; the last one ends this rank's part of the step. It waits for the master
+ * copy, and in its turn. */
+static void finish_parts(ls_step_job *step, ls_worker *worker, int parts)
+{
+    const ls_network *network = step->trainer->network;
+    const bool elsewhere = parts && ls_network_on_gpu(network) && ls_replica_of(network, worker->turn);
+    if (elsewhere)
+        ls_network_enter(network);
+    while (parts-- > 0)
+        finish_part(step, worker);
+    if (elsewhere)
+        ls_network_leave(network);
+}
+
+/* Goes on with what moves between ranks, and ends the step where all was moved. Whether anything went on. Who waits for
+ * a recorded step has the turn. */
+static bool advance(ls_step_job *step)
+{
+    const ls_advance advanced = ls_exchange_advance(step);
+    if (advanced != LS_ALL_MOVED)
+        return advanced != LS_STILL;
+    const ls_network *network = step->trainer->network;
+    if (!step->ending.recorded)
+        ls_network_enter(network);
+    ls_step_decide(step);
+    if (!step->ending.recorded)
+        ls_network_leave(network);
+    return true;
+}
+
+/* This rank's part of a recorded step, once the executor is done. */
+static void wait_part(ls_step_job *step)
+{
+    ls_network *network = step->trainer->network;
+    if (step->ending.waited)
+        return;
+    step->ending.waited = true;
+    network->master->type->completion.wait(network->master);
+    end_part(step, ls_executor_check(network->master), step->ending.finite);
+}
+
+static bool await_end(ls_job *job, ls_worker *worker)
+{
+    ls_step_job *step = (ls_step_job *)job;
+    (void)worker;
+    wait_part(step);
+    while (!atomic_load(&step->ending.complete)) {
+        if (!advance(step))
+            ls_exchange_await(step, true);
+        ls_exchange_look(step);
+    }
+    return !atomic_load(&step->ending.broken);
+}
+
+static bool is_ready(ls_job *job, ls_worker *worker)
+{
+    ls_step_job *step = (ls_step_job *)job;
+    ls_executor *executor = worker->turn->executor;
+    if (!step->ending.waited && !executor->type->completion.is_done(executor))
+        return false;
+    wait_part(step);
+    advance(step);
+    if (!atomic_load(&step->ending.complete))
+        ls_exchange_look(step);
+    return atomic_load(&step->ending.complete);
+}
+
+/* ---- What a worker does meanwhile ---- */
+
+/* Its shard has filled a bucket: other buckets may be whole, and transfers done. */
+static void between(ls_step_job *step, ls_worker *worker)
+{
+    int finished = 0;
+    if (atomic_load(&step->pulls.next) >= step->mine)
+        ls_slices_take(step, worker, &finished);
+    finish_parts(step, worker, finished);
+    if (!step->trainer->network->connected) /* there only the step's end remains */
+        advance(step);
 }
 
 typedef struct waiting {
@@ -60,19 +200,19 @@ static void rest(ls_step_job *step, ls_worker *worker)
 }
 
 /* What a worker without a shard can do: sums, a part of what another is at, or a shard in place of one that is late. */
-static bool help(ls_step_job *step, ls_worker *worker, bool *helps)
+static bool help(ls_step_job *step, ls_worker *worker, bool *helps, int *finished)
 {
     if (!*helps)
         ls_sharing_enter(&worker->sharing);
     *helps = true;
-    if (ls_slices_take(step, worker))
+    if (ls_slices_take(step, worker, finished))
         return true;
     if (ls_sharing_open(&worker->sharing)) {
         ls_meter_go(&worker->meter, LS_SPAN_HELP, -1);
         if (ls_sharing_take(&worker->sharing))
             return true;
     }
-    return ls_shard_stand_in(step, worker);
+    return ls_shard_stand_in(step, worker, finished);
 }
 
 static void work(ls_job *job, ls_worker *worker)
@@ -90,14 +230,15 @@ static void work(ls_job *job, ls_worker *worker)
             helps = false;
         }
         ls_turn_enter(worker->turn);
-        int j = ls_pull(step, worker);
+        int finished = 0, j = ls_pull(step, worker);
         bool worked = j >= 0;
         if (worked)
-            ls_shard_compute(step, j, worker);
+            ls_shard_compute(step, j, worker, &finished);
         else
-            worked = help(step, worker, &helps);
+            worked = help(step, worker, &helps, &finished);
+        finish_parts(step, worker, finished);
         ls_turn_leave(worker->turn);
-        worked |= ls_step_advance(step);
+        worked |= advance(step);
         atomic_fetch_sub(&step->busy, 1);
         if (!worked)
             rest(step, worker);
@@ -111,14 +252,14 @@ void ls_step_submit(ls_step_job *step)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     const int parts = step->mine + ls_slices_to_finish(step);
+    ls_tree_reset(&step->gradients.tree, step->shards);
+    ls_exchange_begin(step);
     for (int b = 0; b < flat->n_buckets; b++) {
         atomic_store(&step->sums.shards_pending[b], step->mine);
-        atomic_store(&step->sums.stage[b], step->mine ? LS_FILLING : ls_exchange_filled(step));
+        atomic_store(&step->sums.stage[b], step->mine ? LS_FILLING : step->sums.filled);
         step->sums.local[b] = step->sums.group[b] = step->sums.last[b] = (ls_slices){0};
     }
     atomic_store(&step->sums.passed, false);
-    ls_tree_reset(&step->gradients.tree, step->shards);
-    ls_exchange_begin(step);
     for (int j = 0; j < step->shards; j++) {
         atomic_store(&step->pulls.pulled[j], 0);
         step->gradients.filled[j] = 0;
@@ -131,10 +272,11 @@ void ls_step_submit(ls_step_job *step)
     atomic_store(&step->ending.broken, 0);
     step->begun = step->ending.dropped = step->ending.recorded = step->ending.waited = false;
     step->job.work = work;
-    step->job.wait = ls_step_wait;
-    step->job.is_ready = ls_step_is_ready;
+    step->job.wait = await_end;
+    step->job.is_ready = is_ready;
     step->job.follows = true;
+    step->between = between;
     if (parts == 0) /* more ranks than shards and pieces: this one only listens */
-        ls_step_end(step);
+        end(step);
     ls_engine_submit(step->trainer->network->engine, &step->job);
 }
