@@ -1,7 +1,7 @@
 /* Every operation of every backend against the reference, bit for bit, from one table of shapes. `test_ops I/S` runs
- * the Ith of S shares of it, which cores take at the same time. `test_ops I/S N` is for a machine that is emulated: of
- * the largest rows each operation takes every Nth, beginning elsewhere than its neighbours; fewer rows run in every
- * variant; and what is left out is said. */
+ * the Ith of S shares of it, which cores take at the same time. `test_ops I/S N` takes less time: of the largest rows
+ * each operation takes every Nth, beginning elsewhere than its neighbours; fewer rows run in every variant; and what is
+ * left out is said. */
 #include "op_table.h"
 
 #include <lockstep.h>
