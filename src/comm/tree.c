@@ -2,17 +2,17 @@
 
 #include <string.h>
 
-static int size_for(int leaves)
+int ls_tree_levels(int leaves)
 {
-    int size = 1;
-    while (size < leaves)
-        size *= 2;
-    return size;
+    int levels = 0;
+    while (1 << levels < leaves)
+        levels++;
+    return levels;
 }
 
 ls_status ls_tree_reserve(ls_tree *tree, ls_context *context, int leaves)
 {
-    int size = size_for(leaves);
+    int size = 1 << ls_tree_levels(leaves);
     if (size <= tree->capacity)
         return LS_OK;
     ls_tree_destroy(tree, context);
@@ -34,7 +34,7 @@ void ls_tree_destroy(ls_tree *tree, ls_context *context)
 void ls_tree_reset(ls_tree *tree, int leaves)
 {
     tree->leaves = leaves;
-    tree->size = size_for(leaves);
+    tree->size = 1 << ls_tree_levels(leaves);
     for (int i = 0; i < 2 * tree->size; i++) {
         tree->buffer[i] = -1;
         tree->state[i] = LS_NODE_EMPTY;

@@ -22,6 +22,7 @@ typedef struct ls_tree {
 
 typedef void ls_add_kernel(float *out, const float *a, const float *b, size_t n);
 
+int ls_tree_levels(int leaves); /* above the leaves: the binary logarithm of their number, rounded up */
 ls_status ls_tree_reserve(ls_tree *tree, ls_context *context, int leaves);
 void ls_tree_destroy(ls_tree *tree, ls_context *context);
 void ls_tree_reset(ls_tree *tree, int leaves);

@@ -4,14 +4,6 @@
 #include "eager/device_run.h"
 #include "eager/realize.h"
 
-static int ceil_log2(int n)
-{
-    int levels = 0;
-    while ((1 << levels) < n)
-        levels++;
-    return levels;
-}
-
 /* Notes where the gradient of a tracked tensor goes. */
 static ls_target aim(ls_task *task, ls_tensor *tracked)
 {
@@ -48,7 +40,7 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
         ls_run_summarize(r, task, root);
     if (root->fold == LS_FOLD_MEAN)
         r->feed->one = 1.0f / (float)r->feed->rows;
-    r->n_partial = program->own_flat.n_views ? ceil_log2(r->feed->shards) + 2 : 0;
+    r->n_partial = program->own_flat.n_views ? ls_tree_levels(r->feed->shards) + 2 : 0;
     for (int i = 0; i < r->n_partial; i++)
         r->partial[i] = ls_run_array(task, r->device, program->own_flat.trainable);
     for (int k = 0; k < trace->n_arrays; k++)

@@ -86,7 +86,7 @@ static void work(ls_job *job, ls_worker *worker)
         ls_meter_end_shard(&worker->meter, LS_SPAN_EVALUATE, -1, 0, begun);
     }
     ls_sharing_leave(&worker->sharing);
-    ls_meter_leave(&worker->meter);
+    ls_meter_go(&worker->meter, LS_SPAN_IDLE, -1);
 }
 
 /* The sum of the shards' losses, in the order of the tree, and of their right images. */

@@ -48,11 +48,6 @@ void ls_meter_enter(ls_meter *meter, int64_t step)
         meter->spans->step = step;
 }
 
-void ls_meter_leave(ls_meter *meter)
-{
-    ls_meter_go(meter, LS_SPAN_IDLE, -1);
-}
-
 double ls_meter_begin_shard(ls_meter *meter, ls_span_kind kind, int shard)
 {
     ls_meter_go(meter, kind, shard);

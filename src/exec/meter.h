@@ -28,9 +28,8 @@ typedef struct ls_meter {
 
 void ls_meter_start(ls_meter *meter);
 
-/* A job has begun for it: a training step's number, from 1, or 0; and is over. */
+/* A job has begun for it: a training step's number, from 1, or 0. At its end the meter goes to LS_SPAN_IDLE. */
 void ls_meter_enter(ls_meter *meter, int64_t step);
-void ls_meter_leave(ls_meter *meter);
 
 /* From now on it is at that. */
 void ls_meter_go(ls_meter *meter, ls_span_kind at, int number);

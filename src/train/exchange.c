@@ -128,14 +128,6 @@ ls_status ls_exchange_reserve(ls_step_job *step)
                               &step->exchange.first_slot);
 }
 
-/* By whoever has the cluster's lock. */
-static void cancel(const ls_step_job *step)
-{
-    if (step->partition.parts > 1)
-        ls_cluster_cancel(cluster_of(step), step->exchange.first_slot,
-                          step->exchange.slots * (step->trainer->network->flat.n_buckets + 1));
-}
-
 void ls_exchange_forget(struct ls_trainer *trainer)
 {
     ls_cluster *cluster = trainer->session->options.cluster;
@@ -197,20 +189,18 @@ static void send(ls_posting *posting, int peer, void *data, size_t bytes)
     ls_post_send(posting, peer, data, bytes);
 }
 
-/* What places [first, end) tell, the metrics of shards [shard, last), and the statistics of nodes, each in its first
- * shard's row. */
-static void move_statuses(const ls_step_job *step, ls_posting *posting, int peer, int first, int end, mover *move)
+/* What places [first, end) tell, the metrics of their shards, and the statistics of a part's nodes, each in its first
+ * shard's row; without a partition those that are summed, in the first row. */
+static void move_results(const ls_step_job *step, ls_posting *posting, int peer, int first, int end,
+                         const ls_partition *partition, int part, mover *move)
 {
     const size_t shard = (size_t)step->partition.begin[first], last = (size_t)step->partition.begin[end];
+    const size_t state = step->trainer->network->flat.state;
     move(posting, peer, step->exchange.statuses + first, (size_t)(end - first) * sizeof *step->exchange.statuses);
     move(posting, peer, step->results.metrics + shard * LS_METRICS, (last - shard) * LS_METRICS * sizeof(float));
-}
-
-static void move_nodes(const ls_step_job *step, ls_posting *posting, int peer, const ls_partition *partition, int part,
-                       mover *move)
-{
-    const size_t state = step->trainer->network->flat.state;
-    for (int i = partition->first_node[part]; i < partition->first_node[part + 1]; i++) {
+    if (!partition)
+        move(posting, peer, step->results.statistics, state * sizeof(float));
+    for (int i = partition ? partition->first_node[part] : 0; partition && i < partition->first_node[part + 1]; i++) {
         size_t row = (size_t)ls_tree_first_leaf(&step->gradients.tree, partition->nodes[i]);
         move(posting, peer, step->results.statistics + row * state, state * sizeof(float));
     }
@@ -221,14 +211,11 @@ static bool scatter_end_locally(const ls_step_job *step, ls_posting posting)
 {
     const ls_groups *groups = &step->trainer->groups;
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
-    for (int p = first + 1; leads(groups) && p < end; p++) {
-        move_statuses(step, &posting, groups->rank[p], p, p + 1, ls_post_receive);
-        move_nodes(step, &posting, groups->rank[p], &step->partition, p, ls_post_receive);
-    }
-    if (!leads(groups)) {
-        move_statuses(step, &posting, groups->rank[first], groups->place, groups->place + 1, send);
-        move_nodes(step, &posting, groups->rank[first], &step->partition, groups->place, send);
-    }
+    for (int p = first + 1; leads(groups) && p < end; p++)
+        move_results(step, &posting, groups->rank[p], p, p + 1, &step->partition, p, ls_post_receive);
+    if (!leads(groups))
+        move_results(step, &posting, groups->rank[first], groups->place, groups->place + 1, &step->partition,
+                     groups->place, send);
     return posting.good;
 }
 
@@ -240,10 +227,8 @@ static bool scatter_end(const ls_step_job *step, ls_posting posting)
     for (int g = 0; leads(groups) && g < groups->groups; g++) {
         if (g == mine)
             continue;
-        move_statuses(step, &posting, groups->rank[first[g]], first[g], first[g + 1], ls_post_receive);
-        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, g, ls_post_receive);
-        move_statuses(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], send);
-        move_nodes(step, &posting, groups->rank[first[g]], &step->hosts, mine, send);
+        move_results(step, &posting, groups->rank[first[g]], first[g], first[g + 1], &step->hosts, g, ls_post_receive);
+        move_results(step, &posting, groups->rank[first[g]], first[mine], first[mine + 1], &step->hosts, mine, send);
     }
     return posting.good;
 }
@@ -252,16 +237,11 @@ static bool scatter_end(const ls_step_job *step, ls_posting posting)
 static bool gather_end_locally(const ls_step_job *step, ls_posting posting)
 {
     const ls_groups *groups = &step->trainer->groups;
-    const size_t state = step->trainer->network->flat.state * sizeof(float);
     const int first = groups->first[groups->group], end = groups->first[groups->group + 1];
-    for (int p = first + 1; leads(groups) && p < end; p++) {
-        move_statuses(step, &posting, groups->rank[p], 0, groups->ranks, send);
-        send(&posting, groups->rank[p], step->results.statistics, state);
-    }
-    if (!leads(groups)) {
-        move_statuses(step, &posting, groups->rank[first], 0, groups->ranks, ls_post_receive);
-        ls_post_receive(&posting, groups->rank[first], step->results.statistics, state);
-    }
+    for (int p = first + 1; leads(groups) && p < end; p++)
+        move_results(step, &posting, groups->rank[p], 0, groups->ranks, NULL, 0, send);
+    if (!leads(groups))
+        move_results(step, &posting, groups->rank[first], 0, groups->ranks, NULL, 0, ls_post_receive);
     return posting.good;
 }
 
@@ -410,7 +390,7 @@ ls_advance ls_exchange_advance(ls_step_job *step)
     over = moved && step->exchange.to_move == 0;
     if (lost) {
         step->exchange.to_move = 0;
-        cancel(step);
+        ls_cluster_cancel(cluster, step->exchange.first_slot, step->exchange.slots * (last + 1));
     }
     if (moved) {
         atomic_store(&cluster->waiting, 0);

@@ -245,7 +245,7 @@ static void work(ls_job *job, ls_worker *worker)
     }
     if (helps)
         ls_sharing_leave(&worker->sharing);
-    ls_meter_leave(&worker->meter);
+    ls_meter_go(&worker->meter, LS_SPAN_IDLE, -1);
 }
 
 void ls_step_submit(ls_step_job *step)

@@ -158,17 +158,9 @@ ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data)
     return last ? ls_check_rows(network, plan, last, "ls_trainer_check_batches") : LS_OK;
 }
 
-static int ceil_log2(int n)
-{
-    int levels = 0;
-    while ((1 << levels) < n)
-        levels++;
-    return levels;
-}
-
 int ls_trainer_pool(const ls_trainer *trainer, int shards, int mine, bool any_order)
 {
-    int wanted = trainer->network->engine->n_cores + 2 * ceil_log2(shards);
+    int wanted = trainer->network->engine->n_cores + 2 * ls_tree_levels(shards);
     return wanted > mine || any_order ? mine
                                       : wanted; /* such pulls may leave no two finished neighbours until the end */
 }
