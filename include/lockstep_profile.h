@@ -11,7 +11,13 @@
 extern "C" {
 #endif
 
-/* ---- Devices' times, memory -------------------------------------------------------------------------------------- */
+/* ---- Devices' failures, times, memory
+ * -------------------------------------------------------------------------------------- */
+
+/* A GPU that fails while others of the network's devices have all that they need is lost: the network goes on without
+ * it, with the same bits. Why, in a line, such as "cuda:1: a copy from the card failed: unspecified launch failure; the
+ * others go on without it"; each is told once. NULL where there is nothing to tell. Does not wait. */
+const char *ls_module_next_failure(ls_module *net);
 
 /* What a device of the trainer's network has done so far, in seconds by the clock and up to this moment; a few readings
  * of the clock a shard count it, always. Does not wait. `i` is its place in the list of devices. */

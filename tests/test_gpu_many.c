@@ -14,6 +14,7 @@
 #include "device/cards.h"
 #include "files.h"
 #include "not_run.h"
+#include "observed.h"
 #include "model/replica.h"
 #include "support.h"
 #include "tensors.h"
@@ -26,9 +27,9 @@ static int cards;
 
 /* Of a core and a card. */
 typedef struct mix {
-    int lost;          /* the type of device that fails in its first shard; 0: none */
-    atomic_int at[3];  /* operations that devices of each type have begun */
-    bool meet;         /* a device that begins waits for one of the other type */
+    bool lost;         /* the card fails in its first shard */
+    atomic_int at[2];  /* results that core and card have staged */
+    bool meet;         /* a device that begins waits for the other */
     int64_t shards[2]; /* that each of the two has computed */
 } mix;
 
@@ -36,7 +37,7 @@ typedef struct how {
     const char *devices; /* NULL: all there are */
     ls_dtype dtype;
     uint64_t shuffle;
-    int lost; /* so many of the devices fail, each in its first shard */
+    int lost; /* the cards from this one on fail, each in its first shard; 0: none */
     int replicas;
     double clip;
     bool host_sums, balance;
@@ -55,22 +56,41 @@ typedef struct result {
     float logits[ROWS * CLASSES], gradient[CLASSES];
 } result;
 
-/* The first devices of the list: cards, or parts of one. */
-static bool fails(void *user, ls_device device, int shard, int operation)
+static bool ends_no_run(void *user, ls_executor *executor, const char *call)
 {
-    (void)shard;
-    return ls_card_number(device) + ls_card_part(device) < *(const int *)user && operation == 3;
+    (void)user, (void)executor;
+    return strcmp(call, "end") != 0;
 }
 
-static bool mixed_fault(void *user, ls_device device, int shard, int operation)
+static bool sees_mix(void *user, ls_executor *executor, const char *call)
 {
     mix *m = user;
-    const int other = device.type == LS_CPU ? LS_CUDA : LS_CPU;
-    (void)shard;
-    atomic_fetch_add(&m->at[device.type], 1);
-    for (int i = 0; m->meet && i < 10000 && !atomic_load(&m->at[other]); i++)
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    return (int)device.type == m->lost && operation == 3;
+    const bool card = executor->memory != 0;
+    if (strcmp(call, "stage_result") == 0) {
+        atomic_fetch_add(&m->at[card], 1);
+        for (int i = 0; m->meet && i < 10000 && !atomic_load(&m->at[!card]); i++)
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    return !card || !m->lost || ends_no_run(NULL, executor, call);
+}
+
+static void observe(ls_session *s, how h)
+{
+    for (ls_turn *turn = s->turns; turn; turn = turn->next_turn)
+        if (h.mix)
+            test_observe(turn->executor, sees_mix, h.mix);
+        else if (h.lost && turn->executor->memory > h.lost)
+            test_observe(turn->executor, ends_no_run, NULL);
+}
+
+/* Each is told of once. */
+static void assert_lost(ls_module *net, how h)
+{
+    int n = 0;
+    for (const char *line; (line = ls_module_next_failure(net)); n++)
+        if (!strstr(line, ": end failed: as the test has it; the others go on without it") || strncmp(line, "cuda:", 5))
+            fail_msg("%s", line);
+    assert_int_equal(n, h.mix ? h.mix->lost : h.lost ? cards - h.lost : 0);
 }
 
 /* Ranks' cards are joined where each rank has its own and nothing forbids it. */
@@ -123,8 +143,7 @@ static result train(how h, ls_cluster *cluster)
         fail_msg("%s", ls_message(s));
     assert_int_equal(net->network->n_replicas, h.replicas);
     assert_true(ls_network_mixed(net->network) == (h.mix != NULL));
-    s->fault_user = h.mix ? (void *)h.mix : &h.lost;
-    s->fault = h.mix ? mixed_fault : h.lost ? fails : NULL;
+    observe(s, h);
     ls_trainer *trainer = ls_trainer_new(
         net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
     float bias[CLASSES] = {0.5f, -0.5f};
@@ -140,7 +159,7 @@ static result train(how h, ls_cluster *cluster)
             if (step == 2) /* values that somebody writes reach every memory */
                 ls_module_write_parameter(net, "fc.1.bias", bias, CLASSES);
             ls_backward(test_losses(net, &b));
-            if ((step == 3 && !h.lost && !h.mix) || (step == 0 && h.verify))
+            if ((step == 3 && !h.mix) || (step == 0 && h.verify))
                 ls_trainer_verify(trainer);
             if (step == STEPS - 1)
                 test_read_gradient(net, "fc.1.bias", r.gradient, CLASSES);
@@ -165,6 +184,7 @@ static result train(how h, ls_cluster *cluster)
     ls_module_evaluate(net, data, &r.metrics);
     ls_module_predict(net, data, r.logits, CLASSES);
     r.sum = ls_module_checksum(net);
+    assert_lost(net, h);
     if (ls_failed(s))
         fail_msg("%s: %s", h.devices ? h.devices : "all", ls_message(s));
     assert_int_equal(ls_close(s), LS_OK);
@@ -193,8 +213,8 @@ static void several_cards_have_the_bits_of_one(void **state)
                             {.devices = "cuda:1x2,cuda:2", .replicas = 1},
                             {.devices = "cuda:2,cuda:0", .replicas = 1},
                             {.devices = "cuda:0-2", .shuffle = 5, .replicas = 2},
-                            {.devices = "cuda:0-2", .lost = 1, .replicas = 2}, /* the one that sums */
-                            {.devices = "cuda:0-2", .lost = 2, .replicas = 2}};
+                            {.devices = "cuda:0-2", .lost = 1, .replicas = 2},
+                            {.devices = "cuda:0-2", .lost = 2, .replicas = 2, .verify = true}};
         const result one = train((how){.devices = "cuda:0", .dtype = type}, NULL);
         assert_true(one.losses[0] > 0 && one.losses[STEPS - 1] > 0);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -278,25 +298,233 @@ static void ranks_with_cards_go_on_from_a_checkpoint(void **state)
     }
 }
 
-static void every_device_fails(void **state)
+/* ---- Cards that fail ---- */
+
+enum { SHORT = 3, MOST_KINDS = 16 };
+
+/* The card at that place of the list of devices fails at its n-th call of that kind, or, where that is NULL, of any but
+ * for memory: that is taken before a step, where ranks know nothing of each other. */
+typedef struct failing {
+    int place, at; /* 0: never */
+    const char *kind;
+    bool early; /* the network is evaluated before it is trained */
+    char name[16];
+    atomic_int calls;
+    atomic_bool begun;          /* it is at a shard, or has failed */
+    _Atomic(const char *) call; /* that failed; NULL: none */
+} failing;
+
+static bool fails_once(void *user, ls_executor *executor, const char *call)
+{
+    failing *f = user;
+    (void)executor;
+    if (strcmp(call, "stage_result") == 0)
+        f->begun = true;
+    const bool meant = f->kind ? strcmp(call, f->kind) == 0 : strcmp(call, "allocate") != 0;
+    if (!meant || atomic_fetch_add(&f->calls, 1) + 1 != f->at)
+        return true;
+    f->call = call;
+    f->begun = true;
+    return false;
+}
+
+/* How many calls of each kind there are. */
+typedef struct counts {
+    const char *kind[MOST_KINDS];
+    atomic_int n[MOST_KINDS];
+    failing f;
+} counts;
+
+static bool counts_calls(void *user, ls_executor *executor, const char *call)
+{
+    counts *c = user;
+    int i = 0;
+    while (c->kind[i] && strcmp(c->kind[i], call) != 0)
+        i++;
+    c->kind[i] = call;
+    atomic_fetch_add(&c->n[i], 1);
+    return fails_once(&c->f, executor, call);
+}
+
+/* The other devices leave it a shard, whatever the machine is at. */
+static bool waits_for_it(void *user, ls_executor *executor, const char *call)
+{
+    failing *f = user;
+    (void)executor;
+    for (int i = 0; i < 10000 && !f->begun && strcmp(call, "stage_result") == 0; i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return true;
+}
+
+typedef struct outcome {
+    ls_status status;
+    char message[1024], line[400]; /* of the session; of the lost card */
+    uint64_t sum;
+    double loss;
+} outcome;
+
+static outcome train_failing(const char *devices, failing *f, counts *c, ls_cluster *cluster)
+{
+    outcome o = {.status = LS_OK};
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .cluster = cluster, .host_sums = true});
+    ls_data *data = images(s);
+    ls_module *net = network_of(s);
+    ls_module_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_XAVIER, .like = data});
+    const ls_engine *engine = net->network->engine;
+    for (int i = 0; f && i < engine->n_workers; i++)
+        if (c && i == f->place)
+            test_observe(engine->workers[i].turn->executor, counts_calls, c);
+        else
+            test_observe(engine->workers[i].turn->executor, i == f->place ? fails_once : waits_for_it, f);
+    if (f)
+        snprintf(f->name, sizeof f->name, "%s", engine->workers[f->place].turn->executor->name);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
+    int steps = 0;
+    ls_metrics metrics = {0};
+    if (f && f->early)
+        ls_module_evaluate(net, data, &metrics);
+    test_train(s, net, trainer, data, &steps, SHORT);
+    ls_module_evaluate(net, data, &metrics);
+    o.loss = metrics.loss;
+    o.sum = ls_module_checksum(net);
+    o.status = ls_status_of(s);
+    snprintf(o.message, sizeof o.message, "%s", ls_message(s));
+    const char *line = ls_module_next_failure(net);
+    snprintf(o.line, sizeof o.line, "%s", line ? line : "");
+    assert_null(ls_module_next_failure(net));
+    ls_close(s);
+    return o;
+}
+
+/* What a run in which a call fails comes to. */
+typedef enum end { SAME_BITS, TO_ROUNDING, NAMED } end;
+
+static void assert_end(const char *devices, const failing *f, const outcome *o, const outcome *whole, end wanted)
+{
+    char said[64];
+    const char *call = f->call ? f->call : "";
+    const bool memory = strcmp(call, "allocate") == 0, lost = *call && !memory && wanted != NAMED;
+    const bool fails = memory ? o->status != LS_OK : *call && wanted == NAMED; /* side streams do without memory */
+    const ls_status status = !fails ? LS_OK : memory ? LS_OUT_OF_MEMORY : LS_NO_DEVICE;
+    snprintf(said, sizeof said, "%s%s%s", f->name, memory ? "" : ": ", memory ? "" : call);
+    bool good = o->status == status && (*o->line != 0) == lost;
+    if (o->status != LS_OK)
+        good &= strstr(o->message, said) != NULL;
+    else
+        good &= (!lost || strncmp(o->line, said, strlen(said)) == 0) &&
+                (wanted == TO_ROUNDING ? fabs(o->loss - whole->loss) <= 1e-4 * whole->loss : o->sum == whole->sum);
+    if (!good)
+        fail_msg("%s, call %d of %s, %s: status %d, \"%s\", \"%s\", %s bits", devices, f->at, f->name, call,
+                 (int)o->status, o->message, o->line, o->sum == whole->sum ? "the same" : "other");
+}
+
+/* Of each kind of call the first, the second, one in the middle and the last. Of the first it is known that it comes.
+ */
+static void each_call_fails(const char *devices, int place, end wanted, const char *kinds)
+{
+    counts c = {.f = {.place = place}};
+    const outcome whole = train_failing(devices, &c.f, &c, NULL);
+    char seen[256] = "";
+    assert_end(devices, &c.f, &whole, &whole, wanted);
+    for (int i = 0; c.kind[i]; i++) {
+        const int n = atomic_load(&c.n[i]), places[] = {1, 2, n / 2, n};
+        for (int k = 0; k < 4; k++) {
+            failing f = {.place = place, .kind = c.kind[i], .at = places[k]};
+            if (places[k] > n || (k && places[k] <= places[k - 1]))
+                continue;
+            const outcome o = train_failing(devices, &f, NULL, NULL);
+            assert_end(devices, &f, &o, &whole, wanted);
+            if (k == 0 && f.call)
+                snprintf(seen + strlen(seen), sizeof seen - strlen(seen), " %s", f.call);
+        }
+    }
+    failing early = {.place = place, .kind = "end", .at = 1, .early = true};
+    const outcome o = train_failing(devices, &early, NULL, NULL);
+    assert_end(devices, &early, &o, &whole, wanted);
+    print_message("%s: calls of %s that failed:%s\n", devices, c.f.name, seen);
+    char name[32];
+    for (const char *at = kinds; sscanf(at, "%31s", name) == 1; at = strstr(at, name) + strlen(name))
+        if (!strstr(seen, name))
+            fail_msg("no %s failed", name);
+}
+
+static void every_call_fails(void **state)
+{
+    (void)state;
+    each_call_fails("cuda:0", 0, NAMED, "put get stage_result begin end update finish");
+    each_call_fails("cpu:0,cuda:0", 1, TO_ROUNDING, "put get stage_result begin end finish");
+    if (cards < 2)
+        test_not_run("there is one card");
+    each_call_fails("cuda:0-1", 1, SAME_BITS, "copy stage_result begin end finish");
+    each_call_fails("cuda:0-1", 0, NAMED, "put stage_result begin end update finish");
+}
+
+typedef struct failing_rank {
+    const char *devices;
+    failing f;
+    outcome outcome;
+} failing_rank;
+
+static void failing_rank_main(ls_cluster *cluster, int number, void *user)
+{
+    failing_rank *me = (failing_rank *)user + number;
+    me->outcome = train_failing(me->devices, me->f.at ? &me->f : NULL, NULL, cluster);
+    ls_cluster_barrier(cluster);
+}
+
+/* By way of the hosts, who have the values: a rank goes on without one of its cards, and fails by name without any. */
+static void a_rank_loses_a_card(void **state)
+{
+    (void)state;
+    if (cards < 3)
+        test_not_run("there are %d cards", cards);
+    const outcome whole = train_failing("cuda:0", NULL, NULL, NULL);
+    for (int at = 1; at < 60; at += 7)
+        for (int left = 0; left < 2; left++) {
+            failing_rank ranks[2] = {{.devices = "cuda:0"}, /* of three cards the second of two ranks has two */
+                                     {.devices = left ? "cuda:0-1" : "cuda:0", .f = {.at = at}}};
+            wire_run(2, failing_rank_main, ranks);
+            assert_end(ranks[1].devices, &ranks[1].f, &ranks[1].outcome, &whole, left ? SAME_BITS : NAMED);
+            if (ranks[1].outcome.status == LS_OK)
+                assert_true(ranks[0].outcome.sum == whole.sum);
+            else
+                assert_non_null(strstr(ranks[0].outcome.message, "rank 1"));
+        }
+}
+
+/* Parts of the batch that lie on a card are computed by the others once it is lost. */
+static void parts_of_a_lost_card(void **state)
 {
     (void)state;
     if (cards < 2)
         test_not_run("there is one card");
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
-    ls_data *data = images(s);
-    ls_module *net = network_of(s);
-    ls_module_initialize(net, ls_parse_devices(s, "cuda:0-1"), &(ls_init){.like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
-    const int all = 100;
-    s->fault_user = (void *)&all;
-    s->fault = fails;
-    ls_batch b;
-    assert_true(ls_data_next(data, &b));
-    test_step(net, trainer, &b);
-    ls_wait(s);
-    assert_caught(s, LS_NO_DEVICE, "no other can go on");
-    assert_int_equal(ls_close(s), LS_OK);
+    uint64_t sums[2];
+    for (int lost = 0; lost < 2; lost++) {
+        ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+        ls_data *data = images(s);
+        ls_module *net = network_of(s);
+        const ls_devices devices = ls_parse_devices(s, "cuda:0-1");
+        ls_module_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
+        observe(s, (how){.lost = lost});
+        ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
+        for (int step = 0; step < SHORT; step++) {
+            ls_batch b;
+            ls_tensor *X[2], *y[2];
+            while (!ls_data_next(data, &b))
+                ;
+            ls_scatter(b.X, devices, X);
+            ls_scatter(b.y, devices, y);
+            for (int i = 0; i < 2; i++)
+                ls_backward(ls_cross_entropy(ls_module_forward(net, X[i]), y[i]));
+            ls_trainer_step(trainer);
+        }
+        sums[lost] = ls_module_checksum(net);
+        if (ls_failed(s))
+            fail_msg("%s", ls_message(s));
+        assert_true((ls_module_next_failure(net) != NULL) == lost);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    assert_true(sums[0] == sums[1]);
 }
 
 /* ---- CPUs and cards together ---- */
@@ -330,18 +558,14 @@ static void cpus_and_cards_train_together(void **state)
     }
 }
 
-/* What the devices of one kind have begun and lost is done by the other, whose bits the run then has. */
-static void one_kind_fails(void **state)
+/* What the card has begun and lost is done by the core, whose bits the run then has. */
+static void a_core_goes_on_without_a_card(void **state)
 {
     (void)state;
-    const how alone[] = {{.devices = "cuda:0"}, {.devices = "cpu:0"}};
-    const int lost[] = {LS_CPU, LS_CUDA};
-    for (int i = 0; i < 2; i++) {
-        mix m = {.lost = lost[i], .meet = true};
-        const result left = train((how){.devices = "cpu:0,cuda:0", .replicas = 1, .mix = &m}, NULL);
-        const result one = train(alone[i], NULL);
-        assert_same(alone[i].devices, &one, &left);
-    }
+    mix m = {.lost = true, .meet = true};
+    const result left = train((how){.devices = "cpu:0,cuda:0", .replicas = 1, .mix = &m}, NULL);
+    const result one = train((how){.devices = "cpu:0"}, NULL);
+    assert_same("cpu:0", &one, &left);
 }
 
 /* A device that is far slower than another kind leaves shards to it, but not for ever. */
@@ -354,20 +578,19 @@ static void slow_devices_leave_shards(void **state)
     ls_module_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05});
     ls_batch b;
-    mix m = {.lost = 0};
+    mix m = {.lost = false};
     ls_worker *workers = net->network->engine->workers;
-    s->fault_user = &m;
-    s->fault = mixed_fault;
+    observe(s, (how){.mix = &m});
     for (int step = 0; step < 3; step++) {
         assert_true(ls_data_next(data, &b) || ls_data_next(data, &b));
         atomic_store(&workers[0].pace.seconds, step < 2 ? 1e6 : 1.0);
         atomic_store(&workers[1].pace.seconds, 1e-6);
         if (step == 2)
-            m.lost = LS_CUDA;
+            m.lost = true;
         test_step(net, trainer, &b);
         ls_wait(s);
         assert_false(ls_failed(s));
-        assert_int_equal(atomic_load(&m.at[LS_CPU]) > 0, step == 2);
+        assert_int_equal(atomic_load(&m.at[0]) > 0, step == 2);
     }
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -444,9 +667,11 @@ int main(void)
         cmocka_unit_test(several_cards_have_the_bits_of_one),
         cmocka_unit_test(ranks_with_cards_have_the_bits_of_one),
         cmocka_unit_test_setup_teardown(ranks_with_cards_go_on_from_a_checkpoint, test_folder_make, test_folder_remove),
-        cmocka_unit_test(every_device_fails),
+        cmocka_unit_test(every_call_fails),
+        cmocka_unit_test(a_rank_loses_a_card),
+        cmocka_unit_test(parts_of_a_lost_card),
         cmocka_unit_test(cpus_and_cards_train_together),
-        cmocka_unit_test(one_kind_fails),
+        cmocka_unit_test(a_core_goes_on_without_a_card),
         cmocka_unit_test(slow_devices_leave_shards),
         cmocka_unit_test(what_cpus_and_cards_cannot_do_is_refused),
         cmocka_unit_test(a_card_clips_as_the_host_does),

@@ -8,6 +8,7 @@
 #include "device/cards.h"
 #include "gpu_network.h"
 #include "not_run.h"
+#include "observed.h"
 #include "train/job.h"
 #include "support.h"
 #include "tensors.h"
@@ -29,28 +30,28 @@ static const char *cannot_join(int ranks)
 
 typedef struct ahead {
     ls_trainer *trainer;
-    int first;     /* shard of the rank's; -1: not known yet */
-    int64_t begun; /* steps */
-    int steps;     /* that began before the one in front of them was known to be good on all ranks */
-    bool at_once;  /* nobody waits for a step */
-    int spoiled;   /* the number of the step whose rate is infinite; 0: none */
-    int late;      /* milliseconds that the rank comes later to the step behind that one */
+    int shards_of_step, shards; /* the rank's; so far */
+    int64_t begun;              /* steps */
+    int steps;                  /* that began before the one in front of them was known to be good on all ranks */
+    bool at_once;               /* nobody waits for a step */
+    int spoiled;                /* the number of the step whose rate is infinite; 0: none */
+    int late;                   /* milliseconds that the rank comes later to the step behind that one */
+    bool done;
     uint64_t sum;
     ls_metrics metrics;
 } ahead;
 
-static bool note_ahead(void *user, ls_device device, int shard, int operation)
+/* At each shard's beginning; of every step the rank computes as many. */
+static bool note_ahead(void *user, ls_executor *executor, const char *call)
 {
     ahead *a = user;
-    (void)device;
-    if (a->first < 0)
-        a->first = shard;
-    if (operation > 0 || shard != a->first)
-        return false;
+    (void)executor;
+    if (a->done || strcmp(call, "begin") != 0 || a->shards++ % a->shards_of_step)
+        return true;
     pthread_mutex_lock(&a->trainer->lock);
     a->steps += a->trainer->reported < a->begun++;
     pthread_mutex_unlock(&a->trainer->lock);
-    return false;
+    return true;
 }
 
 static void ahead_main(ls_cluster *cluster, int number, void *user)
@@ -62,9 +63,8 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
     ls_module *net = network_of(s);
     ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
     a->trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
-    a->first = -1;
-    s->fault = note_ahead;
-    s->fault_user = a;
+    a->shards_of_step = BATCH / SHARD / ls_cluster_ranks(cluster);
+    test_observe(ls_turn_of(s, net->network->devices.at[0])->executor, note_ahead, a);
     ls_batch b;
     assert_true(ls_data_next(data, &b));
     for (int step = 1; step <= (a->spoiled && !a->at_once ? a->spoiled - 1 : MANY); step++) {
@@ -76,7 +76,7 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
             ls_wait(s);
     }
     ls_wait(s);
-    s->fault = NULL;
+    a->done = true;
     if (a->spoiled && a->at_once) {
         assert_true(ls_failed_together(s));
         assert_true(ls_catch(s, LS_NOT_FINITE));

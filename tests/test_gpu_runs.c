@@ -1,6 +1,6 @@
 /* Training on a card: the same bits on 1, 2 and 4 logical devices, in any order of pulls, with graphs and without, and
- * when some of them fail; close to the CPU's numbers; errors by name. Exit status 77 where there is no card. With the
- * argument `small` a network of a few channels stands in for ResNet-18, for a card that is the host
+ * where steps begin behind one another; close to the CPU's numbers; errors by name. Exit status 77 where there is no
+ * card. With the argument `small` a network of a few channels stands in for ResNet-18, for a card that is the host
  * (tests/emulated). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include "device/cards.h"
 #include "not_run.h"
 #include "model/network.h"
+#include "observed.h"
 #include "train/job.h"
 #include "tensors.h"
 #include "training.h"
@@ -64,7 +65,6 @@ typedef struct how {
     bool plain;
     uint64_t shuffle;
     int in_flight;
-    int lost;    /* so many of the card's devices fail, each in its first shard */
     bool gently; /* with a low rate */
 } how;
 
@@ -82,12 +82,6 @@ static ls_data *images(ls_session *s, int batch)
                                &(ls_loader){.batch = batch, .shuffle = true});
 }
 
-static bool fails(void *user, ls_device device, int shard, int operation)
-{
-    (void)shard;
-    return ls_card_part(device) < *(const int *)user && operation == 5;
-}
-
 static result train(how h)
 {
     result r = {.sum = 0};
@@ -101,8 +95,6 @@ static result train(how h)
     ls_module_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
     for (ls_turn *core = s->turns; core; core = core->next_turn)
         core->executor->plain = h.plain;
-    s->fault_user = &h.lost;
-    s->fault = h.lost ? fails : NULL;
     ls_trainer *trainer = ls_trainer_new(
         net, LS_SGD, &(ls_optim){.lr = h.gently ? 0.001f : 0.05f, .momentum = 0.9, .weight_decay = 1e-4});
     for (int step = 0; step < STEPS && !ls_failed(s);) {
@@ -154,8 +146,6 @@ static void logical_devices_have_the_same_bits(void **state)
             other.shuffle = 5;
             assert_same("four devices, shuffled", first, train(other));
             other.shuffle = 0;
-            other.lost = 3;
-            assert_same("four devices of which three fail", first, train(other));
             other = one;
             other.plain = true;
             assert_same("without graphs", first, train(other));
@@ -263,21 +253,22 @@ typedef struct ahead {
     ls_trainer *trainer;
     int64_t number; /* of shards so far */
     int steps;      /* that began before the one in front of them was known to be good */
+    bool done;
 } ahead;
 
 enum { PARTS = (BATCH - 1) / SHARD + 1 };
 
-/* Asked for by the device's thread, in front of each operation. */
-static bool note_ahead(void *user, ls_device device, int shard, int operation)
+/* At each shard's beginning, by the device's thread. */
+static bool note_ahead(void *user, ls_executor *executor, const char *call)
 {
     ahead *a = user;
-    (void)device, (void)shard;
-    if (operation == 0 && a->number++ % PARTS == 0) {
+    (void)executor;
+    if (!a->done && strcmp(call, "begin") == 0 && a->number++ % PARTS == 0) {
         pthread_mutex_lock(&a->trainer->lock);
         a->steps += a->trainer->reported < (a->number - 1) / PARTS;
         pthread_mutex_unlock(&a->trainer->lock);
     }
-    return false;
+    return true;
 }
 
 /* So many steps with the same images: at once, or each one waited for; `spoiled` is the number of the one whose rate is
@@ -290,8 +281,7 @@ static uint64_t follow(bool at_once, int steps, int spoiled, ls_metrics *metrics
     ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
     ahead a = {.trainer = trainer};
-    s->fault = note_ahead;
-    s->fault_user = &a;
+    test_observe(net->network->master, note_ahead, &a);
     ls_batch b;
     assert_true(ls_data_next(data, &b));
     for (int step = 1; step <= steps; step++) {
@@ -299,11 +289,15 @@ static uint64_t follow(bool at_once, int steps, int spoiled, ls_metrics *metrics
         test_step(net, trainer, &b);
         if (!at_once)
             ls_wait(s);
-        if (step == steps / 2 && !spoiled) /* the running statistics are read between two steps */
+        if (step == steps / 2 && !spoiled) { /* the running statistics are read between two steps */
+            ls_wait(s);
+            a.done = true;
             ls_module_evaluate(net, data, metrics);
+            a.done = false;
+        }
     }
     ls_wait(s);
-    s->fault = NULL;
+    a.done = true;
     if (spoiled)
         assert_true(ls_catch(s, LS_NOT_FINITE));
     uint64_t sum = ls_module_checksum(net);

@@ -1,5 +1,5 @@
-/* Devices that fail in the middle of a shard, do not come back from it, or are slow: the others compute what they left,
- * and the bits are the same. */
+/* Devices that do not come back from a shard, or are slow: the others compute what they left, and the bits are the
+ * same. Those that fail are in test_gpu_many.c. */
 #include <lockstep_trial.h>
 #include "not_run.h"
 #include "tensors.h"
@@ -12,11 +12,65 @@
 
 #include "base/cores.h"
 #include "base/session.h"
+#include "exec/turn.h"
+#include "observed.h"
 #include "training.h"
 
 enum { ROWS = 16, BATCH = 8, SHARD = 2, SIDE = 12, CLASSES = 4, STEPS = 4, WIDE = 2700 };
 
 static uint8_t images[ROWS * SIDE * SIDE], labels[ROWS];
+
+/* cpu(1) stands still before this operation of a shard until it is let go; once. */
+typedef struct stalling {
+    int operation, at, longest; /* the shard's next one; the last one of any */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool armed, stalled, let_go;
+    ls_executor *executor;
+    const ls_backend *backend;
+} stalling;
+
+static stalling st = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Its results are staged before its first operation. */
+static bool begins_shard(void *user, ls_executor *executor, const char *call)
+{
+    (void)user, (void)executor;
+    if (strcmp(call, "stage_result") == 0)
+        st.at = 0;
+    return true;
+}
+
+/* Of an operation that others share they would wait for its parts. */
+static void operate(const ls_op_call *call)
+{
+    if (call->executor == st.executor && call->parts <= 1) {
+        pthread_mutex_lock(&st.lock);
+        if (st.at > st.longest)
+            st.longest = st.at;
+        const bool stalls = st.armed && !st.stalled && st.at == st.operation;
+        st.at++;
+        st.stalled |= stalls;
+        while (stalls && !st.let_go)
+            pthread_cond_wait(&st.changed, &st.lock);
+        pthread_mutex_unlock(&st.lock);
+    }
+    st.backend->kernel[call->attributes->op](call);
+}
+
+/* Both cores have the same kernels. */
+static void watch_operations(ls_session *s)
+{
+    static ls_backend watched;
+    st.executor = ls_turn_of(s, ls_cpu(1))->executor;
+    st.backend = st.executor->backend;
+    watched = *st.backend;
+    for (int op = 0; op < LS_OP_COUNT; op++)
+        watched.kernel[op] = st.backend->kernel[op] ? operate : NULL;
+    for (int i = 0; i < 2; i++)
+        ls_turn_of(s, ls_cpu(i))->executor->backend = &watched;
+    test_observe(st.executor, begins_shard, NULL);
+}
 
 typedef struct run {
     ls_session *s;
@@ -31,6 +85,8 @@ static run begin(const char *devices, const ls_options *options)
 {
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     run r = {.s = ls_open(options)};
+    if (strcmp(devices, "cpu:0-1") == 0)
+        watch_operations(r.s);
     r.data = ls_data_from_memory(r.s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES,
                                  &(ls_loader){.batch = BATCH, .shuffle = true});
     r.net = ls_sequential(r.s, NULL);
@@ -77,165 +133,15 @@ static void assert_goes_on(run *r)
     assert_int_equal(ls_close(r->s), LS_OK);
 }
 
-/* ---- Failing ---- */
-
-/* The devices up to `last` fail once each, when they come to this operation of any shard. */
-typedef struct failing {
-    int first, last, operation;
-    atomic_int failed, longest; /* the most operations seen */
-} failing;
-
-static bool fails(void *user, ls_device device, int shard, int operation)
-{
-    failing *f = user;
-    (void)shard;
-    if (operation > atomic_load(&f->longest))
-        atomic_store(&f->longest, operation);
-    if (device.index < f->first || device.index > f->last || operation != f->operation)
-        return false;
-    atomic_fetch_add(&f->failed, 1);
-    return true;
-}
-
-static run begin_failing(const char *devices, failing *f)
-{
-    run r = begin(devices, &(ls_options){.shard = SHARD});
-    train(&r, 2);
-    assert_int_equal(ls_wait(r.s), LS_OK);
-    r.s->fault_user = f;
-    r.s->fault = fails;
-    return r;
-}
-
-static void a_device_fails_at_each_operation(void **state)
-{
-    (void)state;
-    int failed = 0;
-    failing f = {.first = 1, .last = 1};
-    for (f.operation = 0; f.operation <= f.longest; f.operation++) {
-        f.failed = 0;
-        run r = begin_failing("cpu:0-2", &f);
-        assert_goes_on(&r);
-        assert_true(f.failed <= 1); /* a lost device gets nothing more */
-        failed += f.failed;
-    }
-    print_message("%d of %d times in the middle of a shard\n", failed, f.longest + 1);
-    assert_true(f.longest > 8 && failed > f.longest / 2);
-}
-
-static void all_devices_but_one_fail(void **state)
-{
-    (void)state;
-    for (int operation = 0; operation < 12; operation += 4) {
-        failing f = {.first = 0, .last = 3, .operation = operation};
-        run r = begin_failing("cpu:0-4", &f);
-        assert_goes_on(&r);
-    }
-}
-
-static void every_device_fails(void **state)
-{
-    (void)state;
-    failing f = {.first = 0, .last = 255, .operation = 3};
-    run r = begin_failing("cpu:0-2", &f);
-    train(&r, 3);
-    assert_int_equal(ls_wait(r.s), LS_NO_DEVICE);
-    assert_non_null(strstr(ls_message(r.s), "step 3: cpu("));
-    assert_non_null(strstr(ls_message(r.s), "and no other can go on with it"));
-    assert_true(ls_catch(r.s, LS_NO_DEVICE));
-    ls_metrics metrics;
-    ls_module_evaluate(r.net, r.data, &metrics);
-    assert_true(ls_catch(r.s, LS_NO_DEVICE));
-    train(&r, 5);
-    assert_int_equal(ls_status_of(r.s), LS_NO_DEVICE);
-    assert_non_null(strstr(ls_message(r.s), "every device of the network has failed"));
-    assert_int_equal(ls_close(r.s), LS_NO_DEVICE);
-}
-
-/* Those that are left are compared, and the lost one is not. */
-static void lost_devices_are_not_verified(void **state)
-{
-    (void)state;
-    failing f = {.first = 1, .last = 1, .operation = 2};
-    run r = begin_failing("cpu:0-2", &f);
-    for (int step = 0; step < 2; step++) {
-        ls_batch batch;
-        while (!ls_data_next(r.data, &batch))
-            ;
-        ls_backward(test_losses(r.net, &batch));
-        if (ls_trainer_verify(r.trainer) != LS_OK)
-            fail_msg("%s", ls_message(r.s));
-        ls_trainer_step(r.trainer);
-        r.steps++;
-    }
-    assert_goes_on(&r);
-}
-
-/* Parts that lie on a device that has failed are computed by the others. */
-static void parts_of_a_lost_device(void **state)
-{
-    (void)state;
-    char digits[2][65];
-    for (int lost = 0; lost < 2; lost++) {
-        failing f = {.first = 1, .last = 1, .operation = 1};
-        run r = begin("cpu:0-1", &(ls_options){.shard = SHARD});
-        ls_devices devices = ls_parse_devices(r.s, "cpu:0-1");
-        if (lost) {
-            r.s->fault_user = &f;
-            r.s->fault = fails;
-        }
-        for (int step = 0; step < 4; step++) {
-            ls_batch b;
-            while (!ls_data_next(r.data, &b))
-                ;
-            ls_tensor *X[2], *y[2];
-            ls_scatter(b.X, devices, X);
-            ls_scatter(b.y, devices, y);
-            for (int i = 0; i < 2; i++)
-                ls_backward(ls_cross_entropy(ls_module_forward(r.net, X[i]), y[i]));
-            ls_trainer_step(r.trainer);
-        }
-        ls_module_fingerprint(r.net, digits[lost]);
-        if (ls_failed(r.s))
-            fail_msg("%s", ls_message(r.s));
-        assert_int_equal(ls_close(r.s), LS_OK);
-    }
-    assert_string_equal(digits[0], digits[1]);
-}
-
 /* ---- Not coming back ---- */
 
-/* cpu(1) stands still before this operation until it is let go; once. */
-typedef struct stalling {
-    int operation;
-    atomic_int longest;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stalled, let_go;
-} stalling;
-
-static bool stalls(void *user, ls_device device, int shard, int operation)
+static void arm(bool armed)
 {
-    stalling *st = user;
-    (void)shard;
-    if (operation > atomic_load(&st->longest))
-        atomic_store(&st->longest, operation);
-    pthread_mutex_lock(&st->lock);
-    if (device.index == 1 && operation == st->operation && !st->stalled) {
-        st->stalled = true;
-        while (!st->let_go)
-            pthread_cond_wait(&st->changed, &st->lock);
-    }
-    pthread_mutex_unlock(&st->lock);
-    return false;
-}
-
-static void let_go(stalling *st)
-{
-    pthread_mutex_lock(&st->lock);
-    st->let_go = true;
-    pthread_cond_broadcast(&st->changed);
-    pthread_mutex_unlock(&st->lock);
+    pthread_mutex_lock(&st.lock);
+    st.armed = armed;
+    st.let_go = !armed;
+    pthread_cond_broadcast(&st.changed);
+    pthread_mutex_unlock(&st.lock);
 }
 
 /* Hands one more step in and waits for its report, while the device stands still. */
@@ -261,18 +167,16 @@ static void a_device_stalls_at_each_operation(void **state)
     if (ls_core_count() < 2)
         test_not_run("one core: a device that does not come back keeps it, and there is no other");
     int stalled = 0;
-    stalling st = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     for (st.operation = 0; st.operation <= st.longest; st.operation++) {
-        st.stalled = st.let_go = false;
+        st.stalled = false;
         run r = begin("cpu:0-1", &(ls_options){.shard = SHARD});
         train(&r, 2);
         assert_int_equal(ls_wait(r.s), LS_OK);
         r.s->patience = 0.02;
-        r.s->fault_user = &st;
-        r.s->fault = stalls;
+        arm(true);
         bool reported = step_is_reported(&r);
         bool next = step_is_reported(&r); /* the run goes on for one step more without it */
-        let_go(&st);
+        arm(false);
         assert_true(reported && next);
         stalled += st.stalled;
         assert_goes_on(&r);
@@ -347,11 +251,6 @@ static void a_slow_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_fails_at_each_operation),
-        cmocka_unit_test(all_devices_but_one_fail),
-        cmocka_unit_test(every_device_fails),
-        cmocka_unit_test(lost_devices_are_not_verified),
-        cmocka_unit_test(parts_of_a_lost_device),
         cmocka_unit_test(a_device_stalls_at_each_operation),
         cmocka_unit_test(every_thread_fails),
         cmocka_unit_test(a_slow_device),

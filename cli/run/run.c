@@ -1,5 +1,6 @@
 #include "run/run.h"
 
+#include <lockstep_profile.h>
 #include <lockstep_trial.h>
 
 #include "options/choice.h"
@@ -282,6 +283,12 @@ int run_network_of_weights(run *r, const ls_shape *usual)
     return load_alone(r, usual);
 }
 
+void run_say_lost(const run *r)
+{
+    for (const char *line; (line = ls_module_next_failure(r->net));)
+        failed("devices", "%s", line);
+}
+
 int run_close(run *r, int status)
 {
     free(r->ranks_devices);
@@ -293,6 +300,7 @@ int run_close(run *r, int status)
         ls_wait(r->session);
     if (!failed_before && ls_failed(r->session) && status == STATUS_DONE)
         status = session_failed(r->session, "end");
+    run_say_lost(r);
     ls_close(r->session);
     return status;
 }

@@ -53,6 +53,9 @@ int run_network(run *r, const ls_data *like);
  * else `usual` (NULL: one of them has to). */
 int run_network_of_weights(run *r, const ls_shape *usual);
 
+/* Says which of its devices the run has lost since, and why. */
+void run_say_lost(const run *r);
+
 /* Closes the session; what fails only now is said. Returns `status`, or the failure where `status` is 0. */
 int run_close(run *r, int status);
 

@@ -39,4 +39,5 @@ void take_reports(training *t)
             log_number(t->log, "grad_norm", report.norm);
         training_end_line(t);
     }
+    run_say_lost(&t->run);
 }

@@ -41,10 +41,6 @@ struct ls_session {
     atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
     const char *root;     /* for tests: stands before the paths of /proc and of control groups; NULL: nothing */
     double patience;      /* seconds at a shard after which another device may stand in, see train/attempts.h */
-    /* For tests: called by a device of a network before each operation of a step's shard; may wait, true: the device
-     * fails. */
-    bool (*fault)(void *user, ls_device device, int shard, int operation);
-    void *fault_user;
 };
 
 /* Hands `object` to the session, which frees it with `release`. On failure it is freed at once and NULL returned. */

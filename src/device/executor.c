@@ -12,7 +12,7 @@ void *ls_executor_alloc(ls_executor *executor, size_t count, size_t size, const 
     void *memory = NULL;
     if (!__builtin_mul_overflow(count, size, &bytes))
         memory = executor->type->memory.allocate(executor, bytes);
-    if (!memory)
+    if (!memory && ls_executor_check(executor) == LS_OK)
         ls_raise(executor->context, LS_OUT_OF_MEMORY, "no memory for %s (%zu x %zu bytes) on %s", what, count, size,
                  executor->name);
     return memory;
@@ -31,11 +31,17 @@ ls_status ls_executor_check(const ls_executor *executor)
     return ls_raise(executor->context, executor->status, "%s: %s", executor->name, executor->message);
 }
 
-ls_status ls_executor_finish(ls_executor *executor, bool *finite)
+bool ls_executor_await(ls_executor *executor, bool *finite)
 {
     if (!executor->type->completion.finish(executor) && finite)
         *finite = false;
     if (executor->gpu_trace)
         executor->traced(executor);
+    return executor->status == LS_OK;
+}
+
+ls_status ls_executor_finish(ls_executor *executor, bool *finite)
+{
+    ls_executor_await(executor, finite);
     return ls_executor_check(executor);
 }

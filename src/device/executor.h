@@ -156,8 +156,10 @@ void ls_executor_close(ls_executor *executor); /* NULL is fine */
 void *ls_executor_alloc(ls_executor *executor, size_t count, size_t size, const char *what);
 void ls_executor_release(ls_executor *executor, void *memory); /* NULL is fine */
 
-/* Waits, and raises what went wrong. *finite (may be NULL) becomes false where an update made a number that is not. */
-ls_status ls_executor_finish(ls_executor *executor, bool *finite);
-ls_status ls_executor_check(const ls_executor *executor); /* raises what is known to have gone wrong */
+/* Waits; false where something went wrong. *finite (may be NULL) becomes false where an update made a number that is
+ * not. */
+bool ls_executor_await(ls_executor *executor, bool *finite);
+ls_status ls_executor_finish(ls_executor *executor, bool *finite); /* the same, and raises what went wrong */
+ls_status ls_executor_check(const ls_executor *executor);          /* raises what is known to have gone wrong */
 
 #endif

@@ -62,9 +62,10 @@ static void give_buffer(verifying *v, int buffer)
     pthread_mutex_unlock(&v->lock);
 }
 
-static void run_once(verifying *v, ls_turn *turn, float *row, uint64_t *sums)
+static void run_once(verifying *v, ls_worker *worker, float *row, uint64_t *sums)
 {
     ls_network *network = v->trainer->network;
+    ls_turn *turn = worker->turn;
     const ls_flat *flat = &network->flat;
     ls_executor *executor = turn->executor;
     const ls_replica *replica = ls_replica_of(network, turn);
@@ -78,14 +79,16 @@ static void run_once(verifying *v, ls_turn *turn, float *row, uint64_t *sums)
     ls_replica_bind(network, turn, &bindings);
     ls_feed_run(v->feed, v->shard, turn, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
     executor->type->memory.get(executor, gradient, computed, flat->trainable * sizeof *gradient);
-    if (ls_executor_finish(executor, NULL) != LS_OK)
-        atomic_store(&network->session->broken, true);
+    const bool good = ls_executor_await(executor, NULL);
+    if (!good && !ls_network_loses(network, worker))
+        ls_network_fail(network, executor);
     ls_count_work(&network->session->context);
-    for (int i = 0; i < flat->n_views; i++) {
+    for (int i = 0; good && i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
         sums[i] = sum_of((view->trainable ? gradient : row) + view->offset, view->numbers);
     }
-    sums[flat->n_views] = sum_of(row + flat->state, LS_METRICS);
+    if (good)
+        sums[flat->n_views] = sum_of(row + flat->state, LS_METRICS);
     give_buffer(v, buffer);
 }
 
@@ -97,7 +100,7 @@ static void work(ls_job *job, ls_worker *worker)
     uint64_t *mine = v->sums + v->begin[rank] / sizeof *v->sums;
     ls_turn_enter(worker->turn);
     for (int round = 0; round < v->rounds; round++)
-        run_once(v, worker->turn, v->rows + i * v->row, mine + (i * (size_t)v->rounds + (size_t)round) * v->width);
+        run_once(v, worker, v->rows + i * v->row, mine + (i * (size_t)v->rounds + (size_t)round) * v->width);
     ls_turn_leave(worker->turn);
 }
 

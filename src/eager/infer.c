@@ -21,9 +21,10 @@ typedef struct pass {
     float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     uint64_t step;
-    atomic_int next; /* of this rank's */
-    atomic_int left; /* that are not finished */
-    int end;
+    int *shards; /* [n] of this rank's, to be computed */
+    int *by;     /* [n] the worker that each was computed by */
+    int n;
+    atomic_int next, left; /* how many were begun, and are not finished */
     ls_partition partition;
     size_t *begin; /* [ranks + 1] of what is gathered */
 } pass;
@@ -64,19 +65,20 @@ static bool is_done(void *user)
 static void work(ls_job *job, ls_worker *worker)
 {
     pass *p = (pass *)job;
-    int j;
+    int i;
     ls_meter_enter(&worker->meter, 0);
     do {
         if (ls_turn_taken(worker->turn))
             ls_meter_go(&worker->meter, LS_SPAN_WAIT_CORE, -1);
         ls_turn_enter(worker->turn);
-        j = atomic_fetch_add(&p->next, 1);
-        if (j < p->end)
-            run_shard(p, j, worker);
-        else if (ls_executor_finish(worker->turn->executor, NULL) != LS_OK)
-            atomic_store(&p->network->session->broken, true);
+        i = atomic_fetch_add(&p->next, 1);
+        if (i < p->n) {
+            p->by[i] = (int)(worker - worker->engine->workers);
+            run_shard(p, p->shards[i], worker);
+        } else if (!ls_executor_await(worker->turn->executor, NULL) && !ls_network_loses(p->network, worker))
+            ls_network_fail(p->network, worker->turn->executor);
         ls_turn_leave(worker->turn);
-    } while (j < p->end);
+    } while (i < p->n);
     ls_sharing_enter(&worker->sharing);
     while (ls_sharing_await(&worker->sharing, LS_MOMENT, is_done, p) && !is_done(p)) {
         double begun = ls_meter_begin_shard(&worker->meter, LS_SPAN_EVALUATE, -1);
@@ -107,13 +109,31 @@ static ls_status cut(pass *p, ls_context *context, ls_cluster *cluster)
 {
     int ranks = ls_cluster_ranks(cluster), rank = ls_cluster_rank(cluster);
     p->begin = ls_alloc(context, (size_t)ranks + 1, sizeof *p->begin, "the ranks' shards");
-    if (!p->begin || ls_partition_reserve(&p->partition, context, ranks, p->feed->shards) != LS_OK)
+    p->shards = ls_alloc(context, 2 * (size_t)p->feed->shards, sizeof *p->shards, "the ranks' shards");
+    if (!p->begin || !p->shards || ls_partition_reserve(&p->partition, context, ranks, p->feed->shards) != LS_OK)
         return LS_OUT_OF_MEMORY;
+    p->by = p->shards + p->feed->shards;
     ls_partition_cut(&p->partition, p->feed->shards);
-    atomic_store(&p->next, p->partition.begin[rank]);
-    p->end = p->partition.begin[rank + 1];
-    atomic_store(&p->left, p->end - p->partition.begin[rank]);
+    for (int j = p->partition.begin[rank]; j < p->partition.begin[rank + 1]; j++)
+        p->shards[p->n++] = j;
     return LS_OK;
+}
+
+/* Computes all of this rank's shards; those of a device that was lost once more. */
+static void run_shards(pass *p)
+{
+    ls_engine *engine = p->network->engine;
+    do {
+        atomic_store(&p->next, 0);
+        atomic_store(&p->left, p->n);
+        ls_engine_submit(engine, &p->job);
+        ls_engine_wait_job(engine, &p->job);
+        int again = 0;
+        for (int i = 0; i < p->n; i++)
+            if (atomic_load(&engine->workers[p->by[i]].lost))
+                p->shards[again++] = p->shards[i];
+        p->n = again;
+    } while (p->n && !atomic_load(&p->network->session->broken));
 }
 
 /* Every rank gets the others' metrics and rows. */
@@ -146,8 +166,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
     int64_t images = over->shape.dim[0];
     int shard = images && images < network->shard ? (int)images : network->shard;
     ls_program *program = ls_network_program(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
-    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
-        ls_engine_check(network->engine) != LS_OK)
+    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK)
         return ls_status_of(session);
     pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = (uint64_t)network->updates};
     p.feed = ls_feed_new(program, trace, images, NULL, ls_host());
@@ -160,13 +179,13 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
         ls_streams_wait(session); /* operands that devices are still at */
         ls_network_publish(network);
         ls_feed_locate(p.feed);
-        ls_engine_submit(network->engine, &p.job);
-        ls_engine_wait_job(network->engine, &p.job);
+        run_shards(&p);
         if (ls_cluster_agree_error(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
             *metrics = sum_metrics(&p, losses);
     }
     ls_partition_destroy(&p.partition, context);
     ls_release(context, p.begin);
+    ls_release(context, p.shards);
     if (p.feed)
         ls_feed_give(p.feed);
     ls_release(context, p.metrics);

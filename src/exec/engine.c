@@ -1,5 +1,6 @@
 #include "exec/engine.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "base/cores.h"
@@ -198,23 +199,33 @@ ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest)
 {
     for (int i = 0; i < engine->n_workers; i++) {
         ls_turn *turn = engine->workers[i].turn;
-        if (ls_turn_reserve(turn, ls_plan_for(newest, turn->executor->backend)) != LS_OK)
+        if (!atomic_load(&engine->workers[i].lost) &&
+            ls_turn_reserve(turn, ls_plan_for(newest, turn->executor->backend)) != LS_OK)
             return LS_OUT_OF_MEMORY;
     }
     return LS_OK;
 }
 
-int ls_engine_lose(ls_engine *engine, int worker)
+bool ls_engine_lose(ls_worker *worker)
 {
-    atomic_store(&engine->workers[worker].lost, true);
-    return engine->n_workers - atomic_fetch_add(&engine->n_lost, 1) - 1;
-}
-
-ls_status ls_engine_check(ls_engine *engine)
-{
-    if (atomic_load(&engine->n_lost) < engine->n_workers)
-        return LS_OK;
-    return ls_raise(engine->context, LS_NO_DEVICE, "every device of the network has failed; initialize it on others");
+    ls_engine *engine = worker->engine;
+    const ls_executor *executor = worker->turn->executor;
+    bool others = false, said = false;
+    pthread_mutex_lock(&engine->lock);
+    for (const ls_worker *other = engine->workers; other < engine->workers + engine->n_workers; other++) {
+        const bool lost = atomic_load(&other->lost);
+        others |= !lost && other->turn != worker->turn;
+        said |= lost && other->turn == worker->turn;
+    }
+    if (others) {
+        if (!said)
+            snprintf(worker->failure, sizeof worker->failure, "%s: %s; the others go on without it", executor->name,
+                     executor->message);
+        atomic_fetch_add(&engine->n_lost, 1);
+        atomic_store(&worker->lost, true);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return others;
 }
 
 void ls_engine_submit(ls_engine *engine, ls_job *job)

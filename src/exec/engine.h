@@ -30,6 +30,8 @@ typedef struct ls_worker {
     unsigned seen;       /* jobs done, but for `open` */
     struct ls_job *open; /* that its work left to be waited for; the worker's own */
     atomic_bool lost;    /* its device has failed: it does nothing more */
+    char failure[400];   /* why, from then on; "" where another device of that card's has said so */
+    bool told;           /* that, to the caller */
     ls_device_pace pace;
     ls_meter meter;
     ls_sharing sharing;
@@ -79,10 +81,9 @@ void ls_engine_free(ls_engine *engine); /* after the last job */
 /* Gives every core room for its own of a computation's plans, when its turn comes. */
 ls_status ls_engine_reserve(ls_engine *engine, const ls_plan *newest);
 
-/* The worker's device has failed. Returns how many are left. */
-int ls_engine_lose(ls_engine *engine, int worker);
-/* LS_NO_DEVICE where all have. */
-ls_status ls_engine_check(ls_engine *engine);
+/* The worker's executor has failed. False, and nothing has changed, where there is no other that could go on without
+ * it. */
+bool ls_engine_lose(ls_worker *worker);
 
 void ls_engine_submit(ls_engine *engine, ls_job *job);
 void ls_engine_wait_job(ls_engine *engine,

@@ -1,5 +1,6 @@
 #include "model/network.h"
 
+#include "base/environment.h"
 #include "exec/stream.h"
 
 void ls_microbatch_drop(ls_microbatch *microbatch)
@@ -93,8 +94,8 @@ static void get(ls_network *network, float *to, const float *from, size_t n)
 {
     ls_network_enter(network);
     network->master->type->memory.get(network->master, to, from, n * sizeof *to);
-    if (ls_executor_check(network->master) != LS_OK)
-        atomic_store(&network->session->broken, true);
+    if (network->master->status != LS_OK)
+        ls_network_fail(network, network->master);
     ls_network_leave(network);
 }
 
@@ -153,6 +154,32 @@ float *ls_network_values(ls_network *network, const ls_view *view)
 {
     int current = atomic_load(&network->current);
     return (view->trainable ? network->weights[current] : network->state[current]) + view->offset;
+}
+
+bool ls_network_loses(const ls_network *network, ls_worker *worker)
+{
+    return worker->turn->executor != network->master && ls_engine_lose(worker);
+}
+
+void ls_network_fail(const ls_network *network, const ls_executor *executor)
+{
+    ls_executor_check(executor);
+    atomic_store(&network->session->broken, true);
+}
+
+const char *ls_module_next_failure(ls_module *net)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!net || !net->network || ls_context_is_parents(&net->session->context))
+        return NULL;
+    const ls_engine *engine = net->network->engine;
+    for (ls_worker *worker = engine->workers; worker < engine->workers + engine->n_workers; worker++)
+        if (!worker->told && atomic_load(&worker->lost)) {
+            worker->told = true;
+            if (*worker->failure)
+                return worker->failure;
+        }
+    return NULL;
 }
 
 ls_status ls_network_clear(ls_network *network)

@@ -92,6 +92,11 @@ void ls_network_publish(ls_network *network);
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
 
+/* The worker's executor has failed. True: it is lost, and the network goes on without it. False: it holds the values,
+ * or there is no other. */
+bool ls_network_loses(const ls_network *network, ls_worker *worker);
+void ls_network_fail(const ls_network *network, const ls_executor *executor); /* raises that; what follows is dropped */
+
 ls_status ls_network_clear(ls_network *network); /* drops the pending microbatches */
 /* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
 ls_status ls_network_change(ls_network *network, const char *function);

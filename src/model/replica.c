@@ -29,7 +29,7 @@ ls_status ls_replicas_take_gradients(ls_network *network)
 {
     for (int i = 0; i < network->n_replicas; i++) {
         ls_replica *replica = &network->replicas[i];
-        if (!replica->gradient)
+        if (!replica->gradient && replica->turn->executor->status == LS_OK)
             replica->gradient = ls_executor_alloc(replica->turn->executor, network->flat.trainable, sizeof(float),
                                                   "a partial gradient");
     }
@@ -73,7 +73,7 @@ static void refresh(ls_replica *replica, const ls_network *network)
     replica->changes = changes;
 }
 
-ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
+void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
 {
     ls_executor *executor = replica->turn->executor;
     int mark = ls_gpu_trace_mark(executor);
@@ -81,7 +81,6 @@ ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network
         ls_network_on_gpu(network) ? executor->type->memory.copy : executor->type->memory.get;
     bring(executor, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
-    return ls_executor_finish(executor, NULL);
 }
 
 void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bindings)

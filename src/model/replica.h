@@ -29,7 +29,7 @@ void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bind
 /* The same for training, which reads no state: that need not be as the host has it. */
 void ls_replica_bind_training(const ls_network *network, const ls_turn *turn, ls_bindings *bindings);
 
-/* Waits for all that the core was handed in, and puts the shard's gradient into the master copy's memory. */
-ls_status ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient);
+/* Hands in the shard's gradient's way to the master copy's memory. */
+void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient);
 
 #endif

@@ -128,13 +128,16 @@ ls_attempt *ls_attempt_late(const ls_step_job *step)
     return NULL;
 }
 
-bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, const ls_attempt *late)
+bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late)
 {
     ls_attempts *attempts = &step->trainer->attempts;
-    int buffer = take_spare(step);
+    const bool lost = isinf(late->began);
+    const int buffer = lost ? late->buffer : take_spare(step);
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
         if (unfinished(step, t) && t->shard == late->shard)
             t->began = ls_seconds(); /* nobody else for now; and this one may be late in its turn */
+    if (lost)
+        atomic_store(&late->step, NULL);
     if (buffer >= 0)
         ls_attempt_begin(step, own, late->shard, buffer);
     return buffer >= 0;
@@ -150,9 +153,12 @@ bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
 
 void ls_attempt_lose(ls_step_job *step, ls_attempt *t)
 {
-    t->lost = true;
+    const ls_attempts *attempts = &step->trainer->attempts;
+    bool needed = unfinished(step, t);
+    for (const ls_attempt *other = attempts->at; other < attempts->at + attempts->n; other++)
+        needed &= other == t || !unfinished(step, other) || other->shard != t->shard;
     t->began = -INFINITY;
-    if (!unfinished(step, t))
+    if (!needed)
         atomic_store(&t->step, NULL);
 }
 
@@ -173,11 +179,8 @@ bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket)
         *bucket = step->gradients.filled[t->shard];
         atomic_store(&attempts->longest, fmax(forgets * atomic_load(&attempts->longest), ls_seconds() - t->began));
         for (ls_attempt *other = attempts->at; other < attempts->at + attempts->n; other++)
-            if (other != t && atomic_load(&other->step) == step && other->shard == t->shard) {
+            if (other != t && atomic_load(&other->step) == step && other->shard == t->shard)
                 atomic_store(&other->over, true);
-                if (other->lost)
-                    atomic_store(&other->step, NULL);
-            }
     }
     atomic_store(&t->step, NULL);
     return first;

@@ -1,13 +1,14 @@
-/* Who is at which shard, so that another device can stand in for one that fails in the middle of it or does not come
- * back. A shard can be computed again at any time: its weights stay until the step is done, and the bits are the same.
- * So the first attempt that finishes a shard gives its gradient, statistics and metrics; whoever is at it still leaves
- * at its next operation.
+/* Who is at which shard, so that another device can stand in for one that fails at it or does not come back. A shard
+ * can be computed again at any time: its weights stay until the step is done, and the bits are the same. So the first
+ * attempt that finishes a shard gives its gradient, statistics and metrics; whoever is at it still leaves at its next
+ * operation.
  *
- * An attempt writes to a partial gradient and a row of its own; a card that trains alone, which computes later than it
- * is handed work, writes the step's rows, and fails before a shard or not at all. Buckets that the first attempt has
- * filled are counted as it goes, and may be summed from its buffer; a stand-in's buffer takes that one's place when it
- * has finished, and both hold the same numbers there. With several ranks a node's sum is made in place, so only a shard
- * that has filled no bucket yet can be taken over.
+ * An attempt writes to a partial gradient and a row of its own; a card that trains alone, for which no other could
+ * stand in, writes the step's rows. Of a shard at which a device has failed no bucket counts yet, and who stands in
+ * takes its buffer over. Otherwise buckets that the first attempt has filled are counted as it goes, and may be summed
+ * from its buffer; a stand-in's buffer takes that one's place when it has finished, and both hold the same numbers
+ * there. With several ranks a node's sum is made in place, so only a shard that has filled no bucket yet can be taken
+ * over.
  *
  * What an attempt holds stays its own until its worker comes back, also beyond the step's end; the slot of its step is
  * not used again before. */
@@ -36,9 +37,10 @@ ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 /* An attempt at a shard of the step whose device has failed, or that has taken far longer than any before; NULL where
  * there is none. */
 ls_attempt *ls_attempt_late(const ls_step_job *step);
-/* Begins `own` attempt at the same shard, with a buffer beside the pool. False without memory for it, which is raised.
+/* Begins `own` attempt at the same shard, with the lost one's buffer, or one beside the pool. False where there is
+ * none.
  */
-bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, const ls_attempt *late);
+bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late);
 /* The shard is computed: true for the first attempt at it, whose numbers are now the shard's, with the buckets that
  * were not counted before from *bucket on. The attempt then holds nothing more. */
 bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket);

@@ -44,7 +44,6 @@ typedef struct ls_attempt {
     int shard, buffer;                  /* of the pool */
     double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
     double measured;                    /* when the worker's meter began it: when its shard was pulled */
-    bool lost;                          /* the device has failed: nobody comes back to this attempt */
     atomic_bool over;                   /* another has finished the shard */
     float *row;                         /* the shard's statistics, then its metrics; see ls_attempt_rows_of */
 } ls_attempt;

@@ -44,12 +44,10 @@ void ls_shard_wait(ls_step_job *step)
     ls_timed_cond_wait(&step->changed, &step->lock, 0.1);
 }
 
-static bool stand_in(ls_step_job *step, ls_worker *worker, int *finished);
-static void give_up(ls_step_job *step, int shard, ls_device device);
+static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *finished);
 
 /* Begins an attempt at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients
- * are alive. False where that came to nothing: the step was given up, or the device failed meanwhile, standing in for
- * another. */
+ * are alive. False where the step was given up. */
 static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t, int *finished)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -62,13 +60,10 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
                 fold(step, node, ls_network_adder(trainer->network, worker->turn));
             while (worker->turn->side_streams > 1 && !trainer->network->n_replicas &&
                    (node = ls_tree_foldable(&step->gradients.tree)));
-        } else if (!stand_in(step, worker, finished))
+        } else if (!stand_in(step, worker, true, finished))
             ls_shard_wait(step);
-        bool lost = atomic_load(&worker->lost);
-        if (lost || atomic_load(&step->ending.complete)) {
+        if (atomic_load(&step->ending.complete)) {
             pthread_mutex_unlock(&step->lock);
-            if (lost)
-                give_up(step, j, worker->device);
             return false;
         }
     }
@@ -135,54 +130,22 @@ static void bucket_is_whole(void *user, int bucket)
 
 static bool goes_on(void *user, int operation)
 {
-    running *r = user;
-    const ls_session *session = r->step->trainer->session;
-    r->failed = session->fault && session->fault(session->fault_user, r->worker->device, r->t->shard, operation);
-    return !r->failed && !atomic_load(&r->t->over);
+    const running *r = user;
+    (void)operation;
+    return !atomic_load(&r->t->over);
 }
 
-/* What a card is handed it computes: nothing ends a run there halfway, so that all its operations are asked for
- * before. */
-static bool may_hand_in(running *r)
+/* The attempt's device has failed. False where nothing goes on without it: the step then comes to its end as one that
+ * has failed, of which the other ranks hear. */
+static bool lose_device(ls_step_job *step, ls_attempt *t, ls_worker *worker)
 {
-    bool may = true;
-    for (int i = 0; i < r->plan->n_steps && may; i++)
-        may = goes_on(r, i);
-    return may;
-}
-
-/* No device can go on with a shard that this one was at. Results of other shards may still be on their way to the
- * step. */
-static void give_up(ls_step_job *step, int shard, ls_device device)
-{
-    struct ls_trainer *trainer = step->trainer;
-    ls_session *session = trainer->session;
-    char name[32];
-    ls_device_write(name, sizeof name, device);
-    ls_raise(&session->context, LS_NO_DEVICE, "step %lld: %s failed in shard %d, and no other can go on with it",
-             (long long)step->number + 1, name, shard);
-    if (!ls_network_gathers(trainer->network)) /* there every worker has waited for its own */
-        ls_executor_finish(trainer->network->master, NULL);
-    if (step->update)
-        atomic_store(&trainer->upset, 1);
-    ls_step_lose_summaries(step);
-    atomic_store(&session->broken, true);
-    atomic_store(&step->ending.complete, 1);
-    ls_step_wake(step);
-}
-
-static void lose_device(ls_step_job *step, ls_attempt *t, const ls_worker *worker)
-{
-    ls_engine *engine = worker->engine;
-    bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
     pthread_mutex_lock(&step->lock);
-    ls_attempt_lose(step, t);
-    int left = ls_engine_lose(engine, (int)(worker - engine->workers));
-    bool stuck = left == 0 || (atomic_load(&t->step) && !alone && step->gradients.filled[t->shard] > 0);
+    const bool lost = ls_network_loses(step->trainer->network, worker);
+    if (lost)
+        ls_attempt_lose(step, t);
     pthread_cond_broadcast(&step->changed);
     pthread_mutex_unlock(&step->lock);
-    if (stuck)
-        give_up(step, t->shard, worker->device);
+    return lost;
 }
 
 /* Hands the shard in, and waits for it where its buckets count at once. */
@@ -211,9 +174,10 @@ static void compute(running *r)
                 r->at_once ? NULL : bucket_is_whole, r);
     ls_sharing_end(&r->worker->sharing);
     bool finite = true;
-    if (r->at_once && (r->replica ? ls_replica_bring_to_master(r->replica, network, gradient)
-                                  : ls_executor_finish(executor, &finite)) != LS_OK)
-        atomic_store(&network->session->broken, true);
+    if (r->at_once && r->replica)
+        ls_replica_bring_to_master(r->replica, network, gradient);
+    if (r->at_once)
+        r->failed = !ls_executor_await(executor, r->replica ? NULL : &finite);
     if (!finite)
         atomic_store(&step->ending.broken, 1);
 }
@@ -234,18 +198,19 @@ static bool take_shard(running *r)
     return first;
 }
 
-/* Runs the shard of an attempt that has begun. */
-static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
+/* Runs the shard of an attempt that has begun. `waiting`: with another shard pulled, which nobody else would compute.
+ */
+static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, bool waiting, int *finished)
 {
+    ls_network *network = step->trainer->network;
     running r = running_of(step, worker, t);
-    if (!worker->turn->executor->memory || may_hand_in(&r))
-        compute(&r);
+    compute(&r);
+    const bool lost = r.failed && !waiting && lose_device(step, t, worker);
+    if (r.failed && !lost)
+        ls_network_fail(network, worker->turn->executor);
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : r.images, t->measured);
-    if (r.failed) {
-        ls_engine_wait_recorded(worker);
-        lose_device(step, t, worker);
+    if (lost)
         return;
-    }
     const double taken = ls_seconds() - t->measured;
     ls_pull_note(worker, r.images, taken);
     if (step->trainer->throughputs)
@@ -260,20 +225,19 @@ static ls_attempt *attempt_of(const ls_step_job *step, const ls_worker *worker)
 
 /* Computes the shard of a device that has failed or is late, where there is one. The lock is held, and let go
  * meanwhile. */
-static bool stand_in(ls_step_job *step, ls_worker *worker, int *finished)
+static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *finished)
 {
     ls_attempt *late = ls_attempt_late(step), *own = attempt_of(step, worker);
     if (!late)
         return false;
-    bool begun = ls_attempt_stand_in(step, own, late), lost = late->lost;
+    const bool begun = ls_attempt_stand_in(step, own, late);
     pthread_mutex_unlock(&step->lock);
     if (begun) {
         const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
         own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-        run_attempt(step, worker, own, finished);
+        run_attempt(step, worker, own, waiting, finished);
         own->measured = pulled;
-    } else if (lost)
-        give_up(step, late->shard, worker->engine->workers[late - step->trainer->attempts.at].device);
+    }
     pthread_mutex_lock(&step->lock);
     return begun;
 }
@@ -284,7 +248,7 @@ bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker, int *finished)
     pthread_mutex_lock(&step->lock);
     if (ls_attempt_late(step)) {
         ls_sharing_leave(&worker->sharing);
-        worked = stand_in(step, worker, finished);
+        worked = stand_in(step, worker, false, finished);
         ls_sharing_enter(&worker->sharing);
     }
     pthread_mutex_unlock(&step->lock);
@@ -297,5 +261,5 @@ void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker, int *finished
     t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
     ls_slow_down(worker);
     if (begin_attempt(step, j, worker, t, finished))
-        run_attempt(step, worker, t, finished);
+        run_attempt(step, worker, t, false, finished);
 }

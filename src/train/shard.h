@@ -1,5 +1,5 @@
 /* One shard of a step, from a buffer for its gradient to the gradient in it; also in place of a device that has failed
- * in the middle of it, or does not come back (attempts.h). Buckets that all shards have filled are summed and exchanged
+ * at it, or does not come back (attempts.h). Buckets that all shards have filled are summed and exchanged
  * meanwhile. */
 #ifndef LS_TRAIN_SHARD_H
 #define LS_TRAIN_SHARD_H

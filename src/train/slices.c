@@ -98,22 +98,11 @@ static int take_slices(ls_step_job *step, int bucket, int stage, ls_worker *work
     return taken;
 }
 
-/* Whether the worker is to sum. Where cards bring their gradients to one of them, that one's workers do; if they have
- * all failed another takes its turn there. */
-static bool sums(const ls_step_job *step, const ls_worker *worker, ls_turn **instead)
+/* Whether the worker is to sum: where cards bring their gradients to one of them, that one's workers do. */
+static bool sums(const ls_step_job *step, const ls_worker *worker)
 {
     const ls_network *network = step->trainer->network;
-    const ls_engine *engine = worker->engine;
-    *instead = NULL;
-    if (!ls_network_gathers(network) || worker->turn->executor == network->master)
-        return true;
-    for (int i = 0; i < engine->n_workers; i++)
-        if (engine->workers[i].turn->executor == network->master) {
-            *instead = engine->workers[i].turn;
-            if (!atomic_load(&engine->workers[i].lost))
-                return false;
-        }
-    return true;
+    return !ls_network_gathers(network) || worker->turn->executor == network->master;
 }
 
 static void sum_all(ls_step_job *step, ls_stage stage, ls_worker *worker)
@@ -144,10 +133,12 @@ static bool pass(ls_step_job *step, ls_worker *worker, int *finished)
     return true;
 }
 
-static bool take(ls_step_job *step, ls_worker *worker, int *finished)
+bool ls_slices_take(ls_step_job *step, ls_worker *worker, int *finished)
 {
     const ls_flat *flat = &step->trainer->network->flat;
     bool any = false;
+    if (!sums(step, worker))
+        return false;
     if (step->trainer->network->connected)
         return pass(step, worker, finished);
     for (int b = 0; b < flat->n_buckets; b++) {
@@ -163,23 +154,9 @@ static bool take(ls_step_job *step, ls_worker *worker, int *finished)
     return any;
 }
 
-bool ls_slices_take(ls_step_job *step, ls_worker *worker, int *finished)
-{
-    ls_turn *instead;
-    if (!sums(step, worker, &instead))
-        return false;
-    if (!instead)
-        return take(step, worker, finished);
-    ls_turn_enter(instead);
-    const bool any = take(step, worker, finished);
-    ls_turn_leave(instead);
-    return any;
-}
-
 bool ls_slices_left(const ls_step_job *step, const ls_worker *worker)
 {
-    ls_turn *instead;
-    if (!sums(step, worker, &instead))
+    if (!sums(step, worker))
         return false;
     if (step->trainer->network->connected)
         return may_pass(step);

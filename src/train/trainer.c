@@ -355,7 +355,6 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     check_network(trainer, function);
-    ls_engine_check(network->engine);
     if (!network->n_pending)
         ls_raise(&session->context, LS_STALE,
                  "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);

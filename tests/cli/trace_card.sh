@@ -74,6 +74,18 @@ for list in $lists; do
     grep -qE '^trace: a step takes [0-9.]+ ms; .* [0-9.]+ % went into computing, ' "$work/err" || wrong "$list: where the time went is not said"
     grep -qE '^trace: [0-9]+ % of the reducing was hidden behind computing; ' "$work/err" || wrong "$list: what was hidden is not said"
 done
+# A card that fails is said once, and costs nothing but itself; it may come too late for a shard.
+if [ $# -gt 1 ]; then
+    for try in 1 2 3 4 5; do
+        # shellcheck disable=SC2086
+        EMULATED_LOST=cuda:1 runs 0 train $small --quiet --devices cuda:0-1
+        tail -n 1 "$work/out" | cmp -s - "$work/without" || wrong "a lost card changes the fingerprint"
+        [ -s "$work/err" ] && break
+        [ $try -lt 5 ] || wrong "a lost card is not said"
+    done
+    printf '%s\n' 'lockstep: devices: cuda:1: a copy between cards failed: the card is lost; the others go on without it' |
+        cmp -s - "$work/err" || wrong "a lost card is not said in one line"
+fi
 # A core beside a card: its operations are its own, and the program says what is not promised.
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0,cuda:0 --trace "$work/t.json"

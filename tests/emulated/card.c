@@ -245,6 +245,9 @@ static void copy(ls_executor *executor, void *to, const void *from, size_t bytes
         expect(number_of(executor), to, "a copy between cards");
     if (emulated_owner(from) < 0)
         expect(number_of(executor), from, "a copy between cards");
+    const char *lost = getenv("EMULATED_LOST"); /* the name of a card; for tests of programs */
+    if (lost && strcmp(lost, executor->name) == 0)
+        ls_card_fail((ls_card *)executor, LS_NO_DEVICE, "a copy between cards", "the card is lost");
     do_later(executor, move_now, (piece){.to = to, .from = from, .n = bytes});
 }
 
