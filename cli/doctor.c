@@ -256,10 +256,10 @@ static void look_at_memory(doctor *d)
               (long long)c->batch, (long long)c->shard, needed, left, limited_by);
 }
 
-static void look_at_canary(doctor *d)
+static void look_at_self_test(doctor *d)
 {
     ls_session *session = open_own(d);
-    ls_self_test(session, d->run.devices, &d->run.canary);
+    ls_self_test(session, d->run.devices, &d->run.self_test);
     if (close_sound(d, session, "; leave it out, and have the machine looked at"))
         sound(d, "a small training run comes to the same numbers on each device");
 }
@@ -421,9 +421,9 @@ static void look_at_checkpoints(doctor *d)
 static const struct check {
     const char *name;
     void (*look)(doctor *d);
-} checks[] = {{"devices", look_at_devices}, {"cores", look_at_cores},     {"memory", look_at_memory},
-              {"canary", look_at_canary},   {"copies", look_at_copies},   {"mpi", look_at_mpi},
-              {"data", look_at_data},       {"disk", look_at_checkpoints}};
+} checks[] = {{"devices", look_at_devices},  {"cores", look_at_cores},     {"memory", look_at_memory},
+              {"canary", look_at_self_test}, {"copies", look_at_copies},   {"mpi", look_at_mpi},
+              {"data", look_at_data},        {"disk", look_at_checkpoints}};
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 static bool is_skipped(const settings *c, const char *name)

@@ -125,7 +125,7 @@ static int see_pictures(run *r, settings *chosen, char *const paths[], int n)
         status = run_open(r, chosen, ranks_cluster());
     watch_session(r->session);
     watch_phase("data");
-    if (!status && ls_self_test(r->session, r->devices, &r->canary) != LS_OK)
+    if (!status && ls_self_test(r->session, r->devices, &r->self_test) != LS_OK)
         status = session_failed(r->session, "--devices");
     if (!status)
         status = run_network_of_weights(r, NULL);

@@ -100,8 +100,7 @@ static void sum(ls_executor *executor, const ls_terms *terms, float *out, size_t
 static bool update(ls_executor *executor, const ls_terms *terms, float *out, const float *w, float *moments, size_t n,
                    const ls_update *how)
 {
-    return !works(executor, "update") ||
-           of(executor)->type->compute.update(executor, terms, out, w, moments, n, how);
+    return !works(executor, "update") || of(executor)->type->compute.update(executor, terms, out, w, moments, n, how);
 }
 
 /* What was handed in before is done, or never will be. */

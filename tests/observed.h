@@ -1,5 +1,5 @@
-/* An executor whose calls a test sees, and any of which it may have fail, as a card's do: from then on the executor does
- * nothing more. */
+/* An executor whose calls a test sees, and any of which it may have fail, as a card's do: from then on the executor
+ * does nothing more. */
 #ifndef TEST_OBSERVED_H
 #define TEST_OBSERVED_H
 

@@ -9,7 +9,7 @@
 
 #include "comm/link.h"
 #include "device/cards.h"
-#include "device/cuda/geometry.h"
+#include "device/cuda/kernels/geometry.h"
 #include "device/open.h"
 #include "graph/lower.h"
 #include "not_run.h"
@@ -316,7 +316,7 @@ static void a_card_that_is_not_there_is_said_so(void **state)
 }
 
 /* The plugin loads without a card, and NCCL says what it lacks; nobody waits for ranks that cannot come. */
-static void cards_cannot_be_joined_without_a_card(void **state)
+static void cards_cannot_be_connected_without_a_card(void **state)
 {
     (void)state;
     char why[LS_WHY] = "";
@@ -331,8 +331,8 @@ static void cards_cannot_be_joined_without_a_card(void **state)
         fail_msg("%s", why);
     assert_true(links->number >= 21800);
     assert_true(links->name(&name, why, sizeof why));
-    assert_null(links->join(&name, 0, 1, NULL, why, sizeof why));
-    assert_non_null(strstr(why, "NCCL: joining failed"));
+    assert_null(links->connect(&name, 0, 1, NULL, why, sizeof why));
+    assert_non_null(strstr(why, "NCCL: connecting failed"));
 }
 
 /* A card's dtypes on a CPU. */
@@ -356,7 +356,7 @@ int main(void)
         cmocka_unit_test(what_a_card_lacks_is_refused),
         cmocka_unit_test(parts_of_a_card_have_names),
         cmocka_unit_test(a_card_that_is_not_there_is_said_so),
-        cmocka_unit_test(cards_cannot_be_joined_without_a_card),
+        cmocka_unit_test(cards_cannot_be_connected_without_a_card),
         cmocka_unit_test(a_cpu_computes_in_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

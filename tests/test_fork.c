@@ -76,7 +76,7 @@ static void use_parents(run *r, int number)
     ls_profile_sum sum;
     ls_checkpoint loaded;
     int64_t bytes;
-    uint64_t canary;
+    uint64_t self_test;
     NOTHING(!ls_failed(r->s));
     NOTHING(strstr(ls_message(r->s), "this session belongs to process ") != ls_message(r->s));
     REFUSED(ls_wait(r->s));
@@ -125,7 +125,7 @@ static void use_parents(run *r, int number)
     REFUSED(ls_sgd_step(&r->w, 1, 0.1, 1));
     REFUSED(ls_add_to(r->w, r->w));
     ls_bytes_moved(r->s);
-    ls_self_test(r->s, (ls_devices){.n = 1, .at = {{LS_CPU, 0}}}, &canary);
+    ls_self_test(r->s, (ls_devices){.n = 1, .at = {{LS_CPU, 0}}}, &self_test);
     NOTHING(ls_device_count(r->s, LS_CPU));
     NOTHING(ls_all_devices(r->s).n);
     ls_devices_str(r->s, r->trainer->network->devices);

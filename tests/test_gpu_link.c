@@ -82,8 +82,8 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
         fail_msg("%s", context.message);
     double begun = ls_seconds();
     if (!ls_link_connect(cluster, &context, executor, why))
-        fail_msg("not joined: %s", why);
-    print_message("joined by %s in %.2f s\n", why, ls_seconds() - begun);
+        fail_msg("not connected: %s", why);
+    print_message("connected by %s in %.2f s\n", why, ls_seconds() - begun);
     assert_true(executor->connected);
     exchange(executor);
     ls_executor_close(executor);

@@ -93,7 +93,7 @@ static void assert_lost(ls_module *net, how h)
     assert_int_equal(n, h.mix ? h.mix->lost : h.lost ? cards - h.lost : 0);
 }
 
-/* Ranks' cards are joined where each rank has its own and nothing forbids it. */
+/* Ranks' cards are connected where each rank has its own and nothing forbids it. */
 static void assert_meeting(ls_trainer *trainer, how h, const ls_cluster *cluster)
 {
     bool direct;
@@ -101,10 +101,11 @@ static void assert_meeting(ls_trainer *trainer, how h, const ls_cluster *cluster
     const char *meeting = ls_trainer_transport(trainer, &direct);
     const bool can = ranks > 1 && cards >= ranks && !h.host_sums && strstr(ls_features(), "a plugin for NCCL");
     if (direct != can || (ranks > 1) != (*meeting != '\0'))
-        fail_msg("%d ranks: cards are %sjoined: %s", ranks, direct ? "" : "not ", meeting);
+        fail_msg("%d ranks: cards are %sconnected: %s", ranks, direct ? "" : "not ", meeting);
 }
 
-/* On the cards' line of time, where they are joined: at least two groups of transfers a step, among its other work. */
+/* On the cards' line of time, where they are connected: at least two groups of transfers a step, among its other work.
+ */
 static void assert_exchanges(ls_profile *profile, ls_trainer *trainer)
 {
     bool direct;

@@ -76,9 +76,9 @@ int ranks_agree(int command, run *r, const ls_data *train, const ls_data *valida
         snprintf(sums[0], sizeof sums[0], "%016" PRIx64, train ? ls_data_checksum(train) : 0);
         snprintf(sums[1], sizeof sums[1], "%016" PRIx64, test ? ls_data_checksum(test) : 0);
         snprintf(sums[2], sizeof sums[2], "%016" PRIx64, r->net ? ls_module_checksum(r->net) : 0);
-        snprintf(sums[3], sizeof sums[3], "%016" PRIx64, r->canary);
+        snprintf(sums[3], sizeof sums[3], "%016" PRIx64, r->self_test);
         snprintf(sums[4], sizeof sums[4], "%016" PRIx64, validation ? ls_data_checksum(validation) : 0);
-        list[n++] = (ls_setting){"what a canary step computes", sums[3]};
+        list[n++] = (ls_setting){"what a self-test computes", sums[3]};
         list[n++] = (ls_setting){"the checksum of the training images", sums[0]};
         list[n++] = (ls_setting){"the checksum of the validation images", sums[4]};
         list[n++] = (ls_setting){"the checksum of the test images", sums[1]};

@@ -19,7 +19,7 @@ int ranks_agree(int command, run *r, const ls_data *train, const ls_data *valida
 
 /* Says, once it is so, how many of a step's shards each rank has by its measured speed. */
 void ranks_say_balance(ls_trainer *trainer);
-/* Joins the ranks' GPUs, where there are any, and says how they exchange gradients; all ranks come here. */
+/* Connects the ranks' GPUs, where there are any, and says how they exchange gradients; all ranks come here. */
 void ranks_meet(ls_trainer *trainer, bool quiet);
 
 /* From here on nobody waits for this rank any more, but for the end. */

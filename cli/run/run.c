@@ -240,7 +240,7 @@ void run_describe(const run *r, ls_data *data)
 
 int run_network(run *r, const ls_data *like)
 {
-    if (ls_self_test(r->session, r->devices, &r->canary) != LS_OK)
+    if (ls_self_test(r->session, r->devices, &r->self_test) != LS_OK)
         return session_failed(r->session, "--devices");
     ls_data_about(like, &r->about);
     r->net = ls_model_for(r->session, r->model, r->about.classes);

@@ -18,7 +18,7 @@ typedef struct run {
     char model[64];
     ls_data_info about; /* of the data that the network was made for */
     ls_module *net;
-    uint64_t canary; /* what a tiny step comes to on these devices */
+    uint64_t self_test; /* what a tiny step comes to on these devices */
 } run;
 
 /* Options that go with some optimizers only. 0, or the status once a line is said. */

@@ -27,7 +27,7 @@ typedef enum ls_purpose {
     LS_FOR_ORDER = 2,
     LS_FOR_DROPOUT = 3,
     LS_FOR_PULLS = 4,
-    LS_FOR_CANARY = 5,
+    LS_FOR_SELF_TEST = 5,
     LS_FOR_AUGMENT = 6,
     LS_FOR_VALIDATION = 7
 } ls_purpose;

@@ -42,7 +42,7 @@ static bool judge(const hello *all, int ranks, char *why)
             return false;
         }
         if (all[r].connected != all[0].connected) {
-            snprintf(why, LS_WHY, "the cards of ranks 0 and %d are joined with others, for another network", r);
+            snprintf(why, LS_WHY, "the cards of ranks 0 and %d are connected with others, for another network", r);
             return false;
         }
     }
@@ -112,7 +112,7 @@ bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_executor *exec
     if (!all)
         return false;
     if (executor && !executor->type->peers.connect)
-        snprintf(why, LS_WHY, "%s cannot be joined", executor->name);
+        snprintf(why, LS_WHY, "%s cannot be connected", executor->name);
     else if (executor)
         links = ls_links_load(why, LS_WHY);
     if (links) {

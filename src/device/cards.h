@@ -26,7 +26,9 @@ typedef struct ls_cards {
     /* Versions of what it stands on, in a line. */
     void (*versions)(char *text, size_t size);
 } ls_cards;
-enum { LS_CARDS_SIZE = sizeof(ls_cards) + sizeof(ls_executor) }; /* of the plugin */
+enum {
+    LS_CARDS_SIZE = sizeof(ls_cards) + sizeof(ls_executor) + sizeof(ls_executor_type)
+}; /* of all that library and plugin share */
 
 /* NULL where there is no driver or the plugin cannot be had, with why. */
 const ls_cards *ls_cards_load(char *why, size_t size);

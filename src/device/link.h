@@ -1,5 +1,5 @@
 /* Executors of several processes that are connected, one of each: numbers go from the memory of one to that of another.
- * A plugin, lockstep-nccl, that is loaded when ranks have cards to join; this is all that library, the cards' plugin
+ * A plugin, lockstep-nccl, that is loaded when ranks have cards to connect; this is all that library, the cards' plugin
  * and this one know of each other. */
 #ifndef LS_DEVICE_LINK_H
 #define LS_DEVICE_LINK_H
@@ -21,7 +21,7 @@ typedef struct ls_links {
     bool (*name)(ls_link_name *name, char *why, size_t why_size);
     /* Waits for the others, all of which call this with the same name. `stream` is a cudaStream_t of the current card,
      * in which transfers take their turn. NULL after a failure. */
-    ls_link *(*join)(const ls_link_name *name, int rank, int ranks, void *stream, char *why, size_t why_size);
+    ls_link *(*connect)(const ls_link_name *name, int rank, int ranks, void *stream, char *why, size_t why_size);
     /* Transfers between `begin` and `end` are under way together, those between two ranks in the order in which both
      * hand them in. False after a failure; `failure` has the words. */
     void (*begin)(ls_link *link);
@@ -31,7 +31,7 @@ typedef struct ls_links {
     /* What went wrong with a transfer, also of one that was handed in; NULL: nothing so far. */
     const char *(*failure)(ls_link *link);
     /* `good`: nothing is under way. Else it is cut off, and the stream can be waited for. */
-    void (*part)(ls_link *link, bool good);
+    void (*disconnect)(ls_link *link, bool good);
 } ls_links;
 
 #endif

@@ -69,7 +69,7 @@ static void stop(ls_profile *profile)
     ls_engine_wait(trainer->network->engine);
     set_profile(trainer, NULL);
     turn_meters(profile, false);
-    profile->host_sums = !ls_network_on_gpu(trainer->network);
+    profile->host_sums = !ls_network_master_on_card(trainer->network);
     untrace_cards(trainer->network->engine);
     profile->trainer = NULL;
 }

@@ -39,8 +39,8 @@ static uint64_t train_on(ls_session *s, ls_data *data, ls_device device)
 static ls_data *images(ls_session *s)
 {
     const size_t numbers = (size_t)IMAGES * CHANNELS * SIDE * SIDE;
-    uint8_t *pixels = s ? ls_session_alloc(s, numbers + IMAGES, 1, "the canary's images") : NULL;
-    ls_random_stream stream = {.purpose = LS_FOR_CANARY};
+    uint8_t *pixels = s ? ls_session_alloc(s, numbers + IMAGES, 1, "the self-test's images") : NULL;
+    ls_random_stream stream = {.purpose = LS_FOR_SELF_TEST};
     if (!pixels)
         return NULL;
     uint8_t *labels = pixels + numbers;

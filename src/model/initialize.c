@@ -57,7 +57,7 @@ static void free_network(void *object)
 static ls_status take_master(ls_network *network)
 {
     const size_t trainable = network->flat.trainable, state = network->flat.state;
-    const bool apart = ls_network_on_gpu(network);
+    const bool apart = ls_network_master_on_card(network);
     for (int i = 0; i < 2; i++) {
         network->master_weights[i] =
             apart ? ls_executor_alloc(network->master, trainable, sizeof(float), "the weights") : network->weights[i];

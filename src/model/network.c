@@ -12,14 +12,14 @@ void ls_microbatch_drop(ls_microbatch *microbatch)
     *microbatch = (ls_microbatch){.feed = NULL};
 }
 
-bool ls_network_on_gpu(const ls_network *network)
+bool ls_network_master_on_card(const ls_network *network)
 {
     return network->master->memory != 0;
 }
 
 bool ls_network_gathers(const ls_network *network)
 {
-    return ls_network_on_gpu(network) && network->n_replicas > 0;
+    return ls_network_master_on_card(network) && network->n_replicas > 0;
 }
 
 bool ls_network_on_cards(const ls_network *network)
@@ -33,7 +33,8 @@ bool ls_network_on_cards(const ls_network *network)
 
 bool ls_network_goes_ahead(const ls_network *network)
 {
-    return ls_network_on_gpu(network) && network->engine->n_workers == 1 && network->master->type->completion.record;
+    return ls_network_master_on_card(network) && network->engine->n_workers == 1 &&
+           network->master->type->completion.record;
 }
 
 bool ls_network_mixed(const ls_network *network)
@@ -43,7 +44,7 @@ bool ls_network_mixed(const ls_network *network)
 
 ls_executor *ls_network_adder(const ls_network *network, const ls_turn *turn)
 {
-    return ls_network_on_gpu(network) ? network->master : turn->host;
+    return ls_network_master_on_card(network) ? network->master : turn->host;
 }
 
 ls_network *ls_network_of(ls_module *net, const char *function)
@@ -79,13 +80,13 @@ bool ls_network_has(const ls_network *network, ls_device device)
 /* A device that shares the executor may be at something else there. */
 void ls_network_enter(const ls_network *network)
 {
-    if (ls_network_on_gpu(network))
+    if (ls_network_master_on_card(network))
         ls_turn_enter(network->engine->workers[0].turn);
 }
 
 void ls_network_leave(const ls_network *network)
 {
-    if (ls_network_on_gpu(network))
+    if (ls_network_master_on_card(network))
         ls_turn_leave(network->engine->workers[0].turn);
 }
 
@@ -108,7 +109,7 @@ void ls_network_put(ls_network *network, float *memory, const float *from, size_
 
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room)
 {
-    if (!ls_network_on_gpu(network))
+    if (!ls_network_master_on_card(network))
         return memory;
     if (!*room)
         *room = ls_alloc(&network->session->context, n, sizeof **room, "a copy of a device's numbers");
@@ -213,7 +214,7 @@ void ls_network_state_moved(ls_network *network, int number)
         network->master->type->memory.put(network->master, network->master_state[number], network->state[number],
                                           network->flat.state * sizeof(float));
     else
-        atomic_store(&network->state_moved, ls_network_on_gpu(network));
+        atomic_store(&network->state_moved, ls_network_master_on_card(network));
 }
 
 ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images)

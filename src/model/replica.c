@@ -66,7 +66,7 @@ static void refresh(ls_replica *replica, const ls_network *network)
         return;
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
-        ls_network_on_gpu(network) ? executor->type->memory.copy : executor->type->memory.put;
+        ls_network_master_on_card(network) ? executor->type->memory.copy : executor->type->memory.put;
     bring(executor, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
     bring(executor, replica->state, network->master_state[current], network->flat.state * sizeof(float));
     ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
@@ -78,7 +78,7 @@ void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *net
     ls_executor *executor = replica->turn->executor;
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
-        ls_network_on_gpu(network) ? executor->type->memory.copy : executor->type->memory.get;
+        ls_network_master_on_card(network) ? executor->type->memory.copy : executor->type->memory.get;
     bring(executor, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
 }

@@ -105,7 +105,7 @@ static ls_attempt_rows rows_of(const ls_step_job *step, int shard)
 ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 {
     const ls_network *network = step->trainer->network;
-    if (ls_network_on_gpu(network) && !ls_network_gathers(network))
+    if (ls_network_master_on_card(network) && !ls_network_gathers(network))
         return rows_of(step, t->shard);
     return (ls_attempt_rows){t->row, t->row + network->flat.state};
 }

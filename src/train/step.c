@@ -90,7 +90,7 @@ static void finish_part(ls_step_job *step, ls_worker *worker)
 static void finish_parts(ls_step_job *step, ls_worker *worker, int parts)
 {
     const ls_network *network = step->trainer->network;
-    const bool elsewhere = parts && ls_network_on_gpu(network) && ls_replica_of(network, worker->turn);
+    const bool elsewhere = parts && ls_network_master_on_card(network) && ls_replica_of(network, worker->turn);
     if (elsewhere)
         ls_network_enter(network);
     while (parts-- > 0)

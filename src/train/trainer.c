@@ -325,7 +325,7 @@ float *ls_trainer_see_moments(ls_trainer *trainer)
     const size_t n = (size_t)trainer->n_moments * network->flat.trainable;
     if (!trainer->moments || !ls_network_seen(network, trainer->moments, n, &trainer->seen_moments))
         return NULL;
-    return ls_network_on_gpu(network) ? trainer->seen_moments : trainer->moments;
+    return ls_network_master_on_card(network) ? trainer->seen_moments : trainer->moments;
 }
 
 float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
@@ -402,7 +402,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     network->updates += update;
     network->version += update;
     ls_network_publish(network);
-    network->host_stale |= update && ls_network_on_gpu(network);
+    network->host_stale |= update && ls_network_master_on_card(network);
     ls_step_submit(step);
     return LS_OK; /* not what the step may say already: that comes with the next call, always or never */
 }

@@ -408,7 +408,7 @@ static void close_executor(ls_executor *executor)
 {
     emulated *e = (emulated *)executor;
     finish(executor);
-    ls_card_leave(executor, executor->status == LS_OK);
+    ls_card_disconnect(executor, executor->status == LS_OK);
     later_free(e->queue);
     pthread_mutex_destroy(&e->lock);
     free(e->released);
@@ -431,8 +431,8 @@ static const ls_executor_type type = {
                    .is_done = is_done,
                    .mark = mark,
                    .reached = reached},
-    .peers = {.connect = ls_card_join,
-              .disconnect = ls_card_leave,
+    .peers = {.connect = ls_card_connect,
+              .disconnect = ls_card_disconnect,
               .begin_group = ls_card_begin_group,
               .send = ls_card_send,
               .receive = ls_card_receive,

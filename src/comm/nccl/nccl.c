@@ -1,5 +1,5 @@
-/* The plugin that joins cards by NCCL, of which it takes no more than sends and receives: what NCCL adds up itself it
- * adds in an order of its own. Communicators are non-blocking, so that whoever waits can give up. */
+/* The plugin that connects cards by NCCL, of which it takes no more than sends and receives: what NCCL adds up itself
+ * it adds in an order of its own. Communicators are non-blocking, so that whoever waits can give up. */
 #include "base/thread.h"
 #include "device/link.h"
 
@@ -15,7 +15,7 @@ _Static_assert(sizeof(ls_link_name) == sizeof(ncclUniqueId), "a name is NCCL's")
 
 /* Seconds of looking without sleep, for the others to come, for what is begun to be under way, and for an orderly
  * end. */
-static const double AWAKE = 0.001, TO_JOIN = 60, TO_BEGIN = 60, TO_PART = 5;
+static const double AWAKE = 0.001, TO_CONNECT = 60, TO_BEGIN = 60, TO_DISCONNECT = 5;
 
 struct ls_link {
     ncclComm_t comm;
@@ -114,10 +114,10 @@ static void *cut_off(void *comm)
 }
 
 /* To cut off takes until the others do, and they may be waiting for this rank to end: so nobody waits for it. */
-static void part(ls_link *link, bool good)
+static void disconnect(ls_link *link, bool good)
 {
     pthread_t thread;
-    if (link->comm && good && !link->failed && await(link, "the end", ncclCommFinalize(link->comm), TO_PART))
+    if (link->comm && good && !link->failed && await(link, "the end", ncclCommFinalize(link->comm), TO_DISCONNECT))
         ncclCommDestroy(link->comm);
     else if (link->comm && ls_thread_start(&thread, cut_off, link->comm))
         pthread_detach(thread);
@@ -126,7 +126,7 @@ static void part(ls_link *link, bool good)
     free(link);
 }
 
-static ls_link *join(const ls_link_name *name, int rank, int ranks, void *stream, char *why, size_t why_size)
+static ls_link *connect_cards(const ls_link_name *name, int rank, int ranks, void *stream, char *why, size_t why_size)
 {
     ls_link *link = calloc(1, sizeof *link);
     if (!link) {
@@ -138,10 +138,10 @@ static ls_link *join(const ls_link_name *name, int rank, int ranks, void *stream
     config.blocking = 0;
     memcpy(id.internal, name->bytes, sizeof name->bytes);
     link->stream = stream;
-    if (await(link, "joining", ncclCommInitRankConfig(&link->comm, ranks, id, rank, &config), TO_JOIN))
+    if (await(link, "connecting", ncclCommInitRankConfig(&link->comm, ranks, id, rank, &config), TO_CONNECT))
         return link;
     snprintf(why, why_size, "NCCL: %s", link->message);
-    part(link, false);
+    disconnect(link, false);
     return NULL;
 }
 
@@ -149,13 +149,13 @@ const ls_plugin *lockstep_plugin(void)
 {
     static ls_links links = {.plugin = {LOCKSTEP_VERSION, sizeof links},
                              .name = name,
-                             .join = join,
+                             .connect = connect_cards,
                              .begin = begin,
                              .send = send,
                              .receive = receive,
                              .end = end,
                              .failure = failure,
-                             .part = part};
+                             .disconnect = disconnect};
     ncclGetVersion(&links.number);
     return &links.plugin;
 }

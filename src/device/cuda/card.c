@@ -283,8 +283,9 @@ static void close_card(ls_executor *executor)
     ls_card *card = ls_card_of(executor);
     if (card->main)
         ls_card_await(card, NULL);
-    ls_card_leave(executor, card->executor.status == LS_OK);
+    ls_card_disconnect(executor, card->executor.status == LS_OK);
     ls_card_close_runs(card);
+    ls_card_close_results(card);
     ls_card_close_marks(card);
     ls_card_close_convs(card);
     ls_card_lock();
@@ -320,8 +321,8 @@ static const ls_executor_type type = {
                    .is_done = ls_card_is_done,
                    .mark = ls_card_mark,
                    .reached = ls_card_reached},
-    .peers = {.connect = ls_card_join,
-              .disconnect = ls_card_leave,
+    .peers = {.connect = ls_card_connect,
+              .disconnect = ls_card_disconnect,
               .begin_group = ls_card_begin_group,
               .send = ls_card_send,
               .receive = ls_card_receive,
@@ -391,7 +392,7 @@ static bool open_card(ls_card *card)
            ls_card_good(card, cudaMalloc((void **)&card->broken, 2 * sizeof *card->broken), "taking memory") &&
            ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->main),
                         "taking memory") &&
-           ls_card_open_runs(card) && ls_card_good(card, cudaStreamSynchronize(card->main), "starting the card") &&
+           ls_card_open_results(card) && ls_card_good(card, cudaStreamSynchronize(card->main), "starting the card") &&
            open_libraries(card);
 }
 

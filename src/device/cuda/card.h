@@ -10,8 +10,8 @@
 #include <cudnn.h>
 
 #include "device/cards.h"
-#include "device/cuda/geometry.h"
-#include "device/cuda/kernels.h"
+#include "device/cuda/kernels/geometry.h"
+#include "device/cuda/kernels/kernels.h"
 
 enum {
     LS_CARD_STREAMS = 1 + LS_MOST_SIDE_STREAMS, /* the first one is the main stream */
@@ -171,9 +171,9 @@ static inline size_t ls_card_number_bytes(const ls_card *card)
 }
 
 /* ---- link.c ---- */
-bool ls_card_join(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
-                  char *why, size_t why_size);
-void ls_card_leave(ls_executor *executor, bool good);
+bool ls_card_connect(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
+                     char *why, size_t why_size);
+void ls_card_disconnect(ls_executor *executor, bool good);
 void ls_card_begin_group(ls_executor *executor);
 void ls_card_send(ls_executor *executor, int rank, const void *data, size_t bytes);
 void ls_card_receive(ls_executor *executor, int rank, void *data, size_t bytes);
@@ -197,13 +197,24 @@ bool ls_card_take_libraries(ls_card *card, int side_stream);
 /* ---- run.c ---- */
 bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples *samples, ls_samples *there);
 void ls_card_end(ls_executor *executor);
+void ls_card_close_runs(ls_card *card);
+
+/* ---- graphs.c ---- */
+/* The place of a form among those kept: the second time it comes it is captured. NULL where it never will be. */
+ls_card_kept *ls_card_find_graph(ls_card *card, const ls_form *form, const ls_samples *there, bool *first);
+void ls_card_begin_capture(ls_card *card, ls_card_kept *kept); /* card->capturing, where that has begun */
+void ls_card_end_capture(ls_card *card);                       /* and launches it */
+void ls_card_drop_graphs(ls_card *card);                       /* with nothing under way */
+
+/* ---- results.c ---- */
 float *ls_card_stage_result(ls_executor *executor, float *host, size_t n);
+void ls_card_send_results(ls_card *card); /* what was staged, behind the run */
 bool ls_card_finish(ls_executor *executor);
 void ls_card_record(ls_executor *executor, bool *finite);
 void ls_card_wait(ls_executor *executor);
 bool ls_card_is_done(ls_executor *executor);
-bool ls_card_open_runs(ls_card *card);
-void ls_card_close_runs(ls_card *card);
+bool ls_card_open_results(ls_card *card);
+void ls_card_close_results(ls_card *card);
 
 /* ---- marks.c ---- */
 int ls_card_mark(ls_executor *executor);

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-bool ls_card_join(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
-                  char *why, size_t why_size)
+bool ls_card_connect(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
+                     char *why, size_t why_size)
 {
     ls_card *card = ls_card_of(executor);
     if (card->executor.status != LS_OK) {
@@ -18,15 +18,15 @@ bool ls_card_join(ls_executor *executor, const ls_links *links, const ls_link_na
         return false;
     }
     card->links = links;
-    card->link = links->join(name, rank, ranks, card->main, why, why_size);
+    card->link = links->connect(name, rank, ranks, card->main, why, why_size);
     return card->link != NULL;
 }
 
-void ls_card_leave(ls_executor *executor, bool good)
+void ls_card_disconnect(ls_executor *executor, bool good)
 {
     ls_card *card = ls_card_of(executor);
     if (card->link)
-        card->links->part(card->link, good);
+        card->links->disconnect(card->link, good);
     card->link = NULL;
     card->own_is_there = false;
 }
@@ -74,7 +74,7 @@ bool ls_card_look_at_link(ls_card *card)
     if (!failure)
         return true;
     ls_card_fail(card, LS_IO, "a transfer between ranks' cards", failure);
-    card->links->part(card->link, false); /* which ends what waits */
+    card->links->disconnect(card->link, false); /* which ends what waits */
     card->link = NULL;
     return false;
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/philox.h"
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

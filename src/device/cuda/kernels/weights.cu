@@ -1,5 +1,5 @@
 /* Weights between PyTorch's order and cuDNN's, and activations of the shapes that it wants. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

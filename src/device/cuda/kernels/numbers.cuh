@@ -5,8 +5,8 @@
 
 #include <cuda_bf16.h>
 
-#include "device/cuda/geometry.h"
-#include "device/cuda/kernels.h"
+#include "device/cuda/kernels/geometry.h"
+#include "device/cuda/kernels/kernels.h"
 
 typedef __nv_bfloat16 ls_half;
 

@@ -1,6 +1,6 @@
 /* Pools: a thread for some neighbouring channels of a place of the result, which takes its terms in the order of
  * op.h. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

@@ -3,7 +3,7 @@
  * where a window has them. A block has M by N numbers of c, a thread 8 by N / 16, and all share tiles of K numbers in
  * depth in two halves, of which one is filled while the other is multiplied. Channels are multiples of 4, and weights
  * packed, [out][tap][in]. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

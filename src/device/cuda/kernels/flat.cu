@@ -1,5 +1,5 @@
 /* Flat vectors: sums of partial gradients in the tree's order, their norm, and the update. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

@@ -1,5 +1,5 @@
 /* Losses and what is counted: a thread for an image where the classes are few, a block where all images are summed. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

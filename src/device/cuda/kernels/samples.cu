@@ -1,6 +1,6 @@
 /* What comes from the host and goes there: images from bytes, rows of floats in C order; and reshaping by that
  * order. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

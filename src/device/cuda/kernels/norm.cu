@@ -3,7 +3,7 @@
  * one pass: a thread sums what its numbers differ from its first one by, and the squares of that, which makes its mean
  * and the squares of what differs from that; those of a chunk's threads, and of all chunks, are put together by T. F.
  * Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance" (1983). */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {

@@ -1,6 +1,6 @@
 /* Convolutions as op.h writes them down: for what cuDNN has no deterministic engine for, and for few input channels.
  * Plain, and slow where channels are many. */
-#include "device/cuda/numbers.cuh"
+#include "device/cuda/kernels/numbers.cuh"
 
 namespace
 {
