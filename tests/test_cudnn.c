@@ -11,12 +11,38 @@
 #include "device/cuda/card.h"
 #include "not_run.h"
 
+/* The call of cuDNN's that fails, from 1; 0: none. */
+static struct {
+    int n, at;
+    cudnnStatus_t status;
+} calls;
+
 bool ls_card_fail(ls_card *card, ls_status status, const char *what, const char *why)
 {
-    (void)card;
-    fail_msg("status %d: %s: %s", (int)status, what, why);
+    if (calls.at == 0)
+        fail_msg("status %d: %s: %s", (int)status, what, why);
+    card->executor.status = status;
     return false;
 }
+
+#define COUNTED(name, parameters, arguments)                                                                           \
+    cudnnStatus_t __real_##name parameters;                                                                            \
+    cudnnStatus_t __wrap_##name parameters;                                                                            \
+    cudnnStatus_t __wrap_##name parameters                                                                             \
+    {                                                                                                                  \
+        return ++calls.n == calls.at ? calls.status : __real_##name arguments;                                         \
+    }
+
+COUNTED(cudnnBackendCreateDescriptor, (cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *d), (type, d))
+COUNTED(cudnnBackendFinalize, (cudnnBackendDescriptor_t d), (d))
+COUNTED(cudnnBackendSetAttribute,
+        (cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
+         const void *values),
+        (d, name, type, n, values))
+COUNTED(cudnnBackendGetAttribute,
+        (cudnnBackendDescriptor_t const d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+         int64_t n, int64_t *found, void *values),
+        (d, name, type, n, found, values))
 
 /* What cuDNN 9 asks of a card, as an H100 answers it. */
 static const char h100[] =
@@ -101,8 +127,41 @@ static void every_convolution_has_an_engine(void **state)
     assert_int_equal(missing, 0);
 }
 
+/* Of an engine that cannot be had another takes the place; what may be otherwise the next time ends the card. */
+static void every_call_fails(void **state)
+{
+    (void)state;
+    const cudnnStatus_t never = CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+                        once[] = {CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, CUDNN_STATUS_INTERNAL_ERROR,
+                                  CUDNN_STATUS_EXECUTION_FAILED};
+    const ls_cuda_conv v = {.x = {96, 256, 7, 7}, .y = {96, 512, 4, 4}, .window = {1, 2, 0}};
+    cudnnBackendDescriptor_t card_there = description();
+    if (!card_there)
+        test_not_run("this cuDNN, %zu, cannot be told of a card", cudnnGetVersion());
+    int64_t bytes;
+    for (bool done = false; !done; done = calls.n < calls.at) {
+        const int at = calls.at + 1;
+        for (int kind = 0; kind < 2; kind++) {
+            ls_card card = {.dtype = LS_F32, .elsewhere = card_there};
+            calls.n = 0;
+            calls.at = at;
+            calls.status = kind ? once[at % 3] : never;
+            const bool found = ls_card_engine(&card, LS_CARD_FORWARD, &v, &bytes);
+            const ls_status wanted = !kind || calls.n < at ? LS_OK : at % 3 ? LS_INTERNAL : LS_OUT_OF_MEMORY;
+            if (card.executor.status != wanted || (wanted != LS_OK && found))
+                fail_msg("call %d, cuDNN's status %d: status %d", at, (int)calls.status, (int)card.executor.status);
+            ls_card_close_convs(&card);
+        }
+    }
+    print_message("%d calls\n", calls.n);
+    assert_true(calls.n > 50);
+    calls.at = 0;
+    cudnnBackendDestroyDescriptor(card_there);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_convolution_has_an_engine)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_convolution_has_an_engine),
+                                       cmocka_unit_test(every_call_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

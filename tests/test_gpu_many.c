@@ -639,6 +639,19 @@ static void a_card_clips_as_the_host_does(void **state)
     assert_same("two ranks", &one, &pair[0].result);
 }
 
+static void two_models_are_refused(void **state)
+{
+    (void)state;
+    if (cards < 2)
+        test_not_run("there is one card");
+    ls_session *s = ls_open(NULL);
+    ls_turn_of(s, ls_gpu(1))->executor->model = "another";
+    ls_module_initialize(network_of(s), ls_parse_devices(s, "cuda:0-1"), NULL);
+    assert_caught(s, LS_UNSUPPORTED, "cuda:1 (another) are two models of GPU");
+    ls_module_initialize(network_of(s), ls_parse_devices(s, "cpu:0,cuda:1"), NULL);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* A network's shards are computed by any of its devices; a tensor of one's own lies on one. */
 static void own_numbers_in_a_loss_are_refused(void **state)
 {
@@ -677,6 +690,7 @@ int main(void)
         cmocka_unit_test(what_cpus_and_cards_cannot_do_is_refused),
         cmocka_unit_test(a_card_clips_as_the_host_does),
         cmocka_unit_test(own_numbers_in_a_loss_are_refused),
+        cmocka_unit_test(two_models_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 #include "device/executor.h"
 
+#include <string.h>
+
 void ls_executor_close(ls_executor *executor)
 {
     if (executor)
@@ -44,4 +46,13 @@ ls_status ls_executor_finish(ls_executor *executor, bool *finite)
 {
     ls_executor_await(executor, finite);
     return ls_executor_check(executor);
+}
+
+ls_status ls_executors_match(const ls_executor *a, const ls_executor *b)
+{
+    if (!a->memory || !b->memory || strcmp(a->model, b->model) == 0)
+        return LS_OK;
+    return ls_raise(b->context, LS_UNSUPPORTED,
+                    "%s (%s) and %s (%s) are two models of GPU, which round differently; name those of one model",
+                    a->name, a->model, b->name, b->model);
 }

@@ -140,6 +140,7 @@ struct ls_executor {
     bool plain;                 /* for tests: no run is kept */
     int connected;              /* with those of other ranks, by that number of the cluster's; 0: not */
     unsigned char identity[16]; /* of a card, in all the world; else 0 */
+    const char *model;          /* of a card: others round differently */
     /* Of a connected one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;
@@ -161,5 +162,8 @@ void ls_executor_release(ls_executor *executor, void *memory); /* NULL is fine *
 bool ls_executor_await(ls_executor *executor, bool *finite);
 ls_status ls_executor_finish(ls_executor *executor, bool *finite); /* the same, and raises what went wrong */
 ls_status ls_executor_check(const ls_executor *executor);          /* raises what is known to have gone wrong */
+
+/* Refuses two cards that are not of one model. */
+ls_status ls_executors_match(const ls_executor *a, const ls_executor *b);
 
 #endif

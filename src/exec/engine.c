@@ -130,6 +130,15 @@ static void add_backend(ls_engine *engine, const ls_backend *backend)
     engine->backends[engine->n_backends++] = backend;
 }
 
+/* Who computes a shard is a matter of time. */
+static ls_status refuse_other_model(const ls_worker *worker)
+{
+    ls_status status = LS_OK;
+    for (const ls_worker *first = worker->engine->workers; first < worker && status == LS_OK; first++)
+        status = ls_executors_match(first->turn->executor, worker->turn->executor);
+    return status;
+}
+
 static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_devices *devices)
 {
     engine->workers = ls_alloc(engine->context, (size_t)devices->n, sizeof *engine->workers, "the list of workers");
@@ -141,7 +150,7 @@ static ls_status start_workers(ls_engine *engine, ls_session *session, const ls_
                               .turn = ls_turn_of(session, devices->at[i]),
                               .device = devices->at[i],
                               .pace = {.step = -1}};
-        if (!worker->turn)
+        if (!worker->turn || refuse_other_model(worker) != LS_OK)
             return ls_status_of(session);
         add_backend(engine, worker->turn->executor->backend);
         int first = first_on_core(engine, i);

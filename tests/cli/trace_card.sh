@@ -86,6 +86,13 @@ if [ $# -gt 1 ]; then
     printf '%s\n' 'lockstep: devices: cuda:1: a copy between cards failed: the card is lost; the others go on without it' |
         cmp -s - "$work/err" || wrong "a lost card is not said in one line"
 fi
+# Two models would round differently.
+if [ $# -gt 1 ]; then
+    # shellcheck disable=SC2086
+    EMULATED_OTHER=cuda:1 runs 1 train $small --devices cuda:0-1
+    grep -q '^lockstep: --devices: cuda:0 (the host) and cuda:1 (another) are two models of GPU' "$work/err" ||
+        wrong "two models are not refused by name"
+fi
 # A core beside a card: its operations are its own, and the program says what is not promised.
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0,cuda:0 --trace "$work/t.json"

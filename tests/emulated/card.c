@@ -497,6 +497,7 @@ static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callback
 {
     (void)callbacks, (void)status, (void)why, (void)size;
     static const char *const names[CARDS] = {"cuda:0", "cuda:1", "cuda:2"};
+    const char *other = getenv("EMULATED_OTHER"); /* the name of a card of another model */
     emulated *e = calloc(1, sizeof *e);
     e->queue = later_new();
     pthread_mutex_init(&e->lock, NULL);
@@ -508,6 +509,7 @@ static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callback
                                      .core = -1,
                                      .slice = (size_t)1 << 40,
                                      .side_streams = LS_MOST_SIDE_STREAMS,
+                                     .model = other && strcmp(other, names[number]) == 0 ? "another" : "the host",
                                      .message = e->card.message,
                                      .identity = {(unsigned char)(1 + number)}};
     e->stream = (emulated_stream){number, do_for_stream, emulated_owner, emulated_enter, emulated_leave};

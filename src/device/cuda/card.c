@@ -387,6 +387,8 @@ static bool open_card(ls_card *card)
     if (changed)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card", changed);
     memcpy(card->executor.identity, properties.uuid.bytes, sizeof card->executor.identity);
+    snprintf(card->model, sizeof card->model, "%s, compute capability %d.%d, %d multiprocessors", properties.name,
+             properties.major, properties.minor, properties.multiProcessorCount);
     return ls_card_open_main(card) &&
            ls_card_good(card, cudaStreamCreateWithFlags(&card->side, cudaStreamNonBlocking), "making a stream") &&
            ls_card_good(card, cudaMalloc((void **)&card->broken, 2 * sizeof *card->broken), "taking memory") &&
@@ -417,6 +419,7 @@ static ls_executor *open_executor(int number, ls_dtype dtype, const ls_card_call
                                    .core = -1,
                                    .slice = (size_t)1 << 40,
                                    .side_streams = LS_MOST_SIDE_STREAMS,
+                                   .model = card->model,
                                    .message = card->message};
     if (open_card(card))
         return &card->executor;

@@ -85,7 +85,7 @@ typedef struct ls_card_kept {
 
 typedef struct ls_card {
     ls_executor executor; /* first */
-    char name[16], message[256];
+    char name[16], message[256], model[320];
     ls_card_callbacks callbacks;
     int number;
     ls_dtype dtype;

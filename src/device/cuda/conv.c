@@ -181,22 +181,40 @@ typedef struct character {
     bool late;    /* compiled when it is first used, which takes seconds, and another library */
 } character;
 
-static character character_of(descriptor config, const conv_plan *plan)
+/* What says that something cannot be had, and always will, leads to another engine. Any other failure may have passed
+ * the next time, and that engine's bits would be others: it is the card's. */
+static void note(ls_card *card, cudnnStatus_t status)
+{
+    const int category = CUDNN_STATUS_CATEGORY((int)status);
+    const bool memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                        status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+    if (status != CUDNN_STATUS_SUCCESS && category != CUDNN_STATUS_NOT_SUPPORTED && category != CUDNN_STATUS_BAD_PARAM)
+        ls_card_fail(card, memory ? LS_OUT_OF_MEMORY : LS_INTERNAL, "choosing an engine of cuDNN's",
+                     cudnnGetErrorString(status));
+}
+
+static character character_of(ls_card *card, descriptor config, const conv_plan *plan)
 {
     character of = {.same = false};
     descriptor engine = NULL;
     cudnnBackendNumericalNote_t notes[NOTES];
     cudnnBackendBehaviorNote_t ways[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
     int64_t n = 0, n_ways = 0, n_numbers, number = 0;
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
-        cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine) ==
-            CUDNN_STATUS_SUCCESS &&
-        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &n,
-                                 notes) == CUDNN_STATUS_SUCCESS &&
-        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                                 CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n_ways, ways) == CUDNN_STATUS_SUCCESS &&
-        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n_numbers, &number) ==
-            CUDNN_STATUS_SUCCESS)
+    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+                                          &engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES,
+                                          &n, notes);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                          CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n_ways, ways);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status =
+            cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n_numbers, &number);
+    note(card, status);
+    if (status == CUDNN_STATUS_SUCCESS)
         of = (character){.same = !is_atomic(plan->direction, number), .exact = !is_inexact(plan, number)};
     for (int64_t i = 0; i < n && i < NOTES; i++) {
         of.same &= notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
@@ -227,16 +245,7 @@ static cudnnStatus_t tell_card(descriptor d, ls_card *card, cudnnBackendAttribut
     return cudnnBackendSetAttribute(d, by_handle, CUDNN_TYPE_HANDLE, 1, &card->dnn);
 }
 
-/* What says nothing of the engine, and may be otherwise the next time: another engine in its place would have other
- * bits. */
-static bool is_passing(cudnnStatus_t status)
-{
-    return status == CUDNN_STATUS_ALLOC_FAILED || status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
-           status >= CUDNN_STATUS_EXECUTION_FAILED;
-}
-
-/* An execution plan of an engine, where it has one and its workspace is not too large. A passing failure is the
- * card's. */
+/* An execution plan of an engine, where it has one and its workspace is not too large. */
 static descriptor plan_of(ls_card *card, descriptor config, int64_t *bytes)
 {
     descriptor plan = NULL;
@@ -254,9 +263,7 @@ static descriptor plan_of(ls_card *card, descriptor config, int64_t *bytes)
             cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, bytes);
     if (status == CUDNN_STATUS_SUCCESS && *bytes <= LS_CARD_DNN)
         return plan;
-    if (is_passing(status))
-        ls_card_fail(card, status < CUDNN_STATUS_EXECUTION_FAILED ? LS_OUT_OF_MEMORY : LS_INTERNAL,
-                     "choosing an engine of cuDNN's", cudnnGetErrorString(status));
+    note(card, status);
     destroy(plan);
     return NULL;
 }
@@ -280,10 +287,11 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
     for (int wanted = wants_tensor_cores(made, card->dtype); wanted >= 0 && !plan; wanted--)
         for (int64_t i = 0;
              m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->executor.status == LS_OK; i++) {
-            const character of = character_of(configs[i], made);
+            const character of = character_of(card, configs[i], made);
             if (of.same && !of.late && (of.exact || card->dtype != LS_F32) && (of.tensors || !wanted))
                 plan = plan_of(card, configs[i], &made->bytes);
         }
+    note(card, m.status);
     for (int i = 0; i < CONFIGS; i++)
         destroy(configs[i]);
     return plan;
@@ -300,8 +308,9 @@ static void build(ls_card *card, conv_plan *made)
     finalize(&m, graph);
     if (m.status == CUDNN_STATUS_SUCCESS)
         made->plan = choose(card, made, graph, CUDNN_HEUR_MODE_A);
-    if (m.status == CUDNN_STATUS_SUCCESS && !made->plan)
+    if (m.status == CUDNN_STATUS_SUCCESS && !made->plan && card->executor.status == LS_OK)
         made->plan = choose(card, made, graph, CUDNN_HEUR_MODE_FALLBACK);
+    note(card, m.status);
 }
 
 /* ---- Running ---- */
@@ -324,8 +333,10 @@ static conv_plan *find(ls_card *card, ls_card_direction direction, const ls_cuda
         if (is_of(plan, direction, conv))
             return plan;
     conv_plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
+    if (!plan) {
+        ls_card_fail(card, LS_OUT_OF_MEMORY, "choosing an engine of cuDNN's", "no memory on the host");
         return NULL;
+    }
     *plan = (conv_plan){.next = card->convs, .direction = direction, .conv = *conv};
     build(card, plan);
     return card->convs = plan;
