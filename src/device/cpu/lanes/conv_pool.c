@@ -54,7 +54,7 @@ LS_INLINE void window(const int n, const outputs *o, const float *x, int v, vf m
             acc[i][p] = vf_relu(acc[i][p]);
             bits[i][p] |= vm_bits(vm_greater(acc[i][p], vf_zero())) << v * LS_VL;
         }
-        mean[i] = vf_mul(vf_add(vf_add(vf_add(acc[i][0], acc[i][1]), acc[i][2]), acc[i][3]), vf_set(1.0f / 4.0f));
+        mean[i] = (((acc[i][0] + acc[i][1]) + acc[i][2]) + acc[i][3]) * (1.0f / 4.0f);
     }
 }
 
@@ -148,10 +148,10 @@ LS_INLINE void slopes_of(slopes *s, const int v)
             vf sum = vf_zero();
             for (int j = 0; j < s->dy_w; j++, dy += LS_LANES, x += 2 * LS_LANES, sign += 2) {
                 __asm__("" : "+r"(x)); /* else gcc keeps x for the next windows where accumulators should be */
-                const vf mean = vf_mul(vf_add(vf_zero(), vf_load(dy)), vf_set(1.0f / 4.0f));
+                const vf mean = (vf_zero() + vf_load(dy)) * (1.0f / 4.0f);
                 const vf left = vf_keep(vm_of_bits(sign[0], v * LS_VL), mean);
                 const vf right = vf_keep(vm_of_bits(sign[1], v * LS_VL), mean);
-                sum = vf_add(vf_add(sum, left), right);
+                sum = (sum + left) + right;
                 LS_UNROLL
                 for (int i = 0; i < KERNEL; i++)
                     LS_UNROLL
@@ -163,7 +163,7 @@ LS_INLINE void slopes_of(slopes *s, const int v)
                         acc[i * KERNEL + k - 1] = vf_fma(right, at, acc[i * KERNEL + k - 1]);
                 }
             }
-            total = vf_add(total, sum);
+            total += sum;
         }
     }
     LS_UNROLL

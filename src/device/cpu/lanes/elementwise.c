@@ -29,31 +29,31 @@ LS_INLINE void each_vector(const ls_op_call *call, vector_of *number)
 LS_INLINE vf product_of(vf a, vf b, vf factor)
 {
     (void)factor;
-    return vf_mul(a, b);
+    return a * b;
 }
 
 LS_INLINE vf difference_of(vf a, vf b, vf factor)
 {
     (void)factor;
-    return vf_sub(a, b);
+    return a - b;
 }
 
 LS_INLINE vf scaled(vf a, vf b, vf factor)
 {
     (void)b;
-    return vf_mul(a, factor);
+    return a * factor;
 }
 
 LS_INLINE vf tanh_slope(vf dy, vf y, vf factor)
 {
     (void)factor;
-    return vf_mul(dy, vf_fma(vf_sub(vf_zero(), y), y, vf_set(1.0f)));
+    return dy * vf_fma(vf_zero() - y, y, vf_set(1.0f));
 }
 
 LS_INLINE vf sigmoid_slope(vf dy, vf y, vf factor)
 {
     (void)factor;
-    return vf_mul(dy, vf_mul(y, vf_sub(vf_set(1.0f), y)));
+    return dy * (y * (1.0f - y));
 }
 
 static void multiply(const ls_op_call *call)

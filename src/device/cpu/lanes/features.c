@@ -28,8 +28,8 @@ static void softmax_backward(const ls_op_call *call)
             for (int c = 0; c < features; c++)
                 s = vf_fma(vf_load(dy + c * LS_LANES), vf_load(y + c * LS_LANES), s);
             for (int c = 0; c < features; c++) {
-                const vf d = vf_sub(vf_load(dy + c * LS_LANES), s);
-                vf_store(dx + c * LS_LANES, vf_keep(image, vf_mul(vf_load(y + c * LS_LANES), d)));
+                const vf d = vf_load(dy + c * LS_LANES) - s;
+                vf_store(dx + c * LS_LANES, vf_keep(image, vf_load(y + c * LS_LANES) * d));
             }
         }
 }
@@ -44,16 +44,16 @@ LS_INLINE vf total_of(const ls_operand *shape, const float *a, const float *b)
             vf r = vf_zero();
             for (int column = 0; column < shape->w; column++, a += LS_LANES) {
                 if (b) {
-                    const vf d = vf_sub(vf_load(a), vf_load(b));
+                    const vf d = vf_load(a) - vf_load(b);
                     r = vf_fma(d, d, r);
                     b += LS_LANES;
                 } else {
-                    r = vf_add(r, vf_load(a));
+                    r += vf_load(a);
                 }
             }
-            t = vf_add(t, r);
+            t += r;
         }
-        total = vf_add(total, t);
+        total += t;
     }
     return total;
 }
@@ -66,7 +66,7 @@ LS_INLINE void totals(const ls_op_call *call, int squares)
             const vf total = total_of(&call->in[0], group_of(&call->in[0], group) + v,
                                       squares ? group_of(&call->in[1], group) + v : NULL);
             const vm image = vm_first(lanes_of_group(call->samples->count, group) - v);
-            vf_store(group_of(&call->out[0], group) + v, vf_keep(image, vf_mul(total, factor)));
+            vf_store(group_of(&call->out[0], group) + v, vf_keep(image, total * factor));
         }
 }
 
@@ -88,7 +88,7 @@ static void sum_backward(const ls_op_call *call)
     for (int group = 0; group < call->groups; group++)
         for (int v = 0; v < LS_LANES; v += LS_VL) {
             const vm image = vm_first(lanes_of_group(call->samples->count, group) - v);
-            const vf d = vf_keep(image, vf_mul(vf_load(group_of(&call->in[0], group) + v), factor));
+            const vf d = vf_keep(image, vf_load(group_of(&call->in[0], group) + v) * factor);
             float *to = group_of(dx, group) + v;
             for (ptrdiff_t i = 0; i < numbers; i += LS_LANES)
                 vf_store(to + i, d);
@@ -107,8 +107,8 @@ static void squared_error_backward(const ls_op_call *call)
             const vm image = vm_first(lanes_of_group(call->samples->count, group) - v);
             const vf dy = vf_load(group_of(&call->in[0], group) + v);
             for (ptrdiff_t i = 0; i < numbers; i += LS_LANES) {
-                const vf d = vf_mul(vf_sub(vf_load(a + i), vf_load(b + i)), twice);
-                vf_store(to + i, vf_keep(image, vf_mul(d, dy)));
+                const vf d = (vf_load(a + i) - vf_load(b + i)) * twice;
+                vf_store(to + i, vf_keep(image, d * dy));
             }
         }
 }

@@ -5,7 +5,7 @@ static void add(float *out, const float *a, const float *b, size_t n)
 {
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL)
-        vf_store(out + i, vf_add(vf_load(a + i), vf_load(b + i)));
+        vf_store(out + i, vf_load(a + i) + vf_load(b + i));
     for (; i < n; i++)
         out[i] = a[i] + b[i];
 }
@@ -52,7 +52,7 @@ LS_INLINE vf sgd_vector(float *out, const float *w, float *const moments[], vf g
 {
     const ls_sgd *how = rule;
     const vf old = vf_load(w);
-    g = vf_div(g, vf_set(how->divisor));
+    g = g / how->divisor;
     if (how->weight_decay != 0.0f)
         g = vf_fma(vf_set(how->weight_decay), old, g);
     if (how->momentum != 0.0f) {
@@ -77,15 +77,15 @@ LS_INLINE vf adam_vector(float *out, const float *w, float *const moments[], vf 
     const ls_adam *how = rule;
     const vf old = vf_load(w), zero = vf_zero();
     vf m = how->first ? zero : vf_load(moments[0]), v = how->first ? zero : vf_load(moments[1]), kept = old;
-    g = vf_div(g, vf_set(how->divisor));
+    g = g / how->divisor;
     if (how->weight_decay != 0.0f)
         g = vf_fma(vf_set(how->weight_decay), old, g);
-    m = vf_fma(vf_set(how->share1), vf_sub(g, m), m);
-    v = vf_fma(vf_set(how->share2), vf_fma(g, g, vf_sub(zero, v)), v);
+    m = vf_fma(vf_set(how->share1), g - m, m);
+    v = vf_fma(vf_set(how->share2), vf_fma(g, g, zero - v), v);
     if (how->decay != 0.0f)
         kept = vf_fma(vf_set(-how->decay), old, old);
     const vf spread = vf_fma(vf_sqrt(v), vf_set(how->scale), vf_set(how->eps));
-    const vf new = vf_fma(vf_set(-how->rate), vf_div(m, spread), kept);
+    const vf new = vf_fma(vf_set(-how->rate), m / spread, kept);
     vf_store(moments[0], m);
     vf_store(moments[1], v);
     vf_store(out, new);

@@ -1,8 +1,8 @@
 /* Sixteen lanes on this machine: the only file with vector instructions.
  *
  * `vf` holds LS_VL floats: 16 with AVX-512, 8 with AVX2, 4 with NEON, 1 in plain C. A group of 16 lanes is LS_NV of
- * them. Every function is one IEEE operation to a lane (or a fixed tree of additions), so the width never shows in a
- * result.
+ * them. Every operator and function is one IEEE operation to a lane (or a fixed tree of additions), so the width never
+ * shows in a result.
  *
  * vm_bits gives a bit for each lane, lane 0 in bit 0; vm_of_bits takes a vector's lanes from bit `from` on.
  *
@@ -42,46 +42,101 @@
 #define LS_ROLL   _Pragma("GCC unroll 1")
 #endif
 
-#if LS_VL == 16
+#if LS_VL >= 8
 #include <immintrin.h>
-typedef __m512 vf;
-typedef __mmask16 vm;
+#elif LS_VL == 4
+#include <arm_neon.h>
+#endif
+
+/* The compiler's own vectors: +, -, * and / go lane by lane, also between a vector and a number. */
+#if LS_VL > 1
+typedef float vf __attribute__((vector_size(LS_VL * sizeof(float))));
+typedef vf vf_anywhere __attribute__((aligned(sizeof(float)), may_alias));
+#else
+typedef float vf, vf_anywhere;
+#endif
+
 LS_INLINE vf vf_load(const float *p)
 {
-    return _mm512_loadu_ps(p);
+    return *(const vf_anywhere *)p;
 }
 LS_INLINE void vf_store(float *p, vf a)
 {
-    _mm512_storeu_ps(p, a);
+    *(vf_anywhere *)p = a;
 }
-LS_INLINE void vf_stream(float *p, vf a)
+LS_INLINE vf vf_zero(void)
 {
-    _mm512_stream_ps(p, a);
-}
-LS_INLINE void lanes_streamed(void)
-{
-    _mm_sfence();
+    return (vf){0.0f};
 }
 LS_INLINE vf vf_set(float a)
 {
-    return _mm512_set1_ps(a);
+    return a - vf_zero(); /* 0 + a would make 0 of -0 */
 }
-LS_INLINE vf vf_add(vf a, vf b)
+
+/* Masks, which & and | combine. */
+#if LS_VL == 16
+typedef __mmask16 vm;
+LS_INLINE vm vm_first(int count)
 {
-    return _mm512_add_ps(a, b);
+    return (vm)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);
 }
-LS_INLINE vf vf_sub(vf a, vf b)
+LS_INLINE vm vm_greater(vf a, vf b)
 {
-    return _mm512_sub_ps(a, b);
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
 }
-LS_INLINE vf vf_mul(vf a, vf b)
+LS_INLINE vm vm_less_equal(vf a, vf b)
 {
-    return _mm512_mul_ps(a, b);
+    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
 }
-LS_INLINE vf vf_div(vf a, vf b)
+LS_INLINE vm vm_unordered(vf a)
 {
-    return _mm512_div_ps(a, b);
+    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
 }
+LS_INLINE vm vm_of_bits(unsigned bits, int from)
+{
+    return (vm)(bits >> from);
+}
+#else
+#if LS_VL == 8
+typedef int32_t vm __attribute__((vector_size(32)));
+static const vm lane_number = {0, 1, 2, 3, 4, 5, 6, 7};
+#elif LS_VL == 4
+typedef int32_t vm __attribute__((vector_size(16)));
+static const vm lane_number = {0, 1, 2, 3};
+static const uint32_t lane_bit[] = {1, 2, 4, 8};
+#else
+typedef int32_t vm;
+static const vm lane_number = 0;
+#endif
+LS_INLINE vm vm_first(int count)
+{
+    return lane_number < count;
+}
+LS_INLINE vm vm_greater(vf a, vf b)
+{
+    return a > b;
+}
+LS_INLINE vm vm_less_equal(vf a, vf b)
+{
+    return a <= b;
+}
+LS_INLINE vm vm_unordered(vf a)
+{
+    return a != a;
+}
+LS_INLINE vm vm_of_bits(unsigned bits, int from)
+{
+#if LS_VL == 4
+    return (vm)vtstq_u32(vdupq_n_u32(bits >> from), vld1q_u32(lane_bit));
+#else
+    const vm bit = 1 << lane_number;
+    return ((int32_t)(bits >> from) & bit) == bit;
+#endif
+}
+#endif
+
+/* What takes an instruction of the machine's. */
+#if LS_VL == 16
 LS_INLINE vf vf_sqrt(vf a)
 {
     return _mm512_sqrt_ps(a);
@@ -92,27 +147,7 @@ LS_INLINE vf vf_fma(vf a, vf b, vf c)
 }
 LS_INLINE vf vf_relu(vf a)
 {
-    return _mm512_max_ps(_mm512_setzero_ps(), a);
-}
-LS_INLINE vm vm_first(int count)
-{
-    return (vm)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);
-}
-LS_INLINE vm vm_greater(vf a, vf b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
-}
-LS_INLINE vm vm_not_less_equal(vf a, vf b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ);
-}
-LS_INLINE vm vm_ordered(vf a)
-{
-    return _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q);
-}
-LS_INLINE vm vm_and(vm a, vm b)
-{
-    return (vm)(a & b);
+    return _mm512_max_ps(vf_zero(), a);
 }
 LS_INLINE vf vf_select(vm m, vf a, vf b)
 {
@@ -126,51 +161,7 @@ LS_INLINE unsigned vm_bits(vm m)
 {
     return m;
 }
-LS_INLINE vm vm_of_bits(unsigned bits, int from)
-{
-    return (vm)(bits >> from);
-}
-
 #elif LS_VL == 8
-#include <immintrin.h>
-typedef __m256 vf;
-typedef __m256 vm;
-LS_INLINE vf vf_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
-LS_INLINE void vf_store(float *p, vf a)
-{
-    _mm256_storeu_ps(p, a);
-}
-LS_INLINE void vf_stream(float *p, vf a)
-{
-    _mm256_stream_ps(p, a);
-}
-LS_INLINE void lanes_streamed(void)
-{
-    _mm_sfence();
-}
-LS_INLINE vf vf_set(float a)
-{
-    return _mm256_set1_ps(a);
-}
-LS_INLINE vf vf_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-LS_INLINE vf vf_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-LS_INLINE vf vf_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-LS_INLINE vf vf_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
 LS_INLINE vf vf_sqrt(vf a)
 {
     return _mm256_sqrt_ps(a);
@@ -181,86 +172,21 @@ LS_INLINE vf vf_fma(vf a, vf b, vf c)
 }
 LS_INLINE vf vf_relu(vf a)
 {
-    return _mm256_max_ps(_mm256_setzero_ps(), a);
-}
-LS_INLINE vm vm_first(int count)
-{
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
-}
-LS_INLINE vm vm_greater(vf a, vf b)
-{
-    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
-}
-LS_INLINE vm vm_not_less_equal(vf a, vf b)
-{
-    return _mm256_cmp_ps(a, b, _CMP_NLE_UQ);
-}
-LS_INLINE vm vm_ordered(vf a)
-{
-    return _mm256_cmp_ps(a, a, _CMP_ORD_Q);
-}
-LS_INLINE vm vm_and(vm a, vm b)
-{
-    return _mm256_and_ps(a, b);
+    return _mm256_max_ps(vf_zero(), a);
 }
 LS_INLINE vf vf_select(vm m, vf a, vf b)
 {
-    return _mm256_blendv_ps(b, a, m);
+    return _mm256_blendv_ps(b, a, (vf)m);
 }
 LS_INLINE vf vf_keep(vm m, vf a)
 {
-    return _mm256_and_ps(m, a);
+    return _mm256_and_ps((vf)m, a);
 }
 LS_INLINE unsigned vm_bits(vm m)
 {
-    return (unsigned)_mm256_movemask_ps(m);
+    return (unsigned)_mm256_movemask_ps((vf)m);
 }
-LS_INLINE vm vm_of_bits(unsigned bits, int from)
-{
-    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128), all = _mm256_set1_epi32((int)(bits >> from));
-    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, bit), bit));
-}
-
 #elif LS_VL == 4
-#include <arm_neon.h>
-typedef float32x4_t vf;
-typedef uint32x4_t vm;
-LS_INLINE vf vf_load(const float *p)
-{
-    return vld1q_f32(p);
-}
-LS_INLINE void vf_store(float *p, vf a)
-{
-    vst1q_f32(p, a);
-}
-LS_INLINE void vf_stream(float *p, vf a)
-{
-    vf_store(p, a);
-}
-LS_INLINE void lanes_streamed(void)
-{
-}
-LS_INLINE vf vf_set(float a)
-{
-    return vdupq_n_f32(a);
-}
-LS_INLINE vf vf_add(vf a, vf b)
-{
-    return vaddq_f32(a, b);
-}
-LS_INLINE vf vf_sub(vf a, vf b)
-{
-    return vsubq_f32(a, b);
-}
-LS_INLINE vf vf_mul(vf a, vf b)
-{
-    return vmulq_f32(a, b);
-}
-LS_INLINE vf vf_div(vf a, vf b)
-{
-    return vdivq_f32(a, b);
-}
 LS_INLINE vf vf_sqrt(vf a)
 {
     return vsqrtq_f32(a);
@@ -269,89 +195,23 @@ LS_INLINE vf vf_fma(vf a, vf b, vf c)
 {
     return vfmaq_f32(c, a, b);
 }
-LS_INLINE vf vf_relu(vf a)
-{
-    return vbslq_f32(vcltq_f32(a, vdupq_n_f32(0.0f)), vdupq_n_f32(0.0f), a);
-}
-LS_INLINE vm vm_first(int count)
-{
-    static const int32_t lane[4] = {0, 1, 2, 3};
-    return vcltq_s32(vld1q_s32(lane), vdupq_n_s32(count));
-}
-LS_INLINE vm vm_greater(vf a, vf b)
-{
-    return vcgtq_f32(a, b);
-}
-LS_INLINE vm vm_not_less_equal(vf a, vf b)
-{
-    return vmvnq_u32(vcleq_f32(a, b));
-}
-LS_INLINE vm vm_ordered(vf a)
-{
-    return vceqq_f32(a, a);
-}
-LS_INLINE vm vm_and(vm a, vm b)
-{
-    return vandq_u32(a, b);
-}
 LS_INLINE vf vf_select(vm m, vf a, vf b)
 {
-    return vbslq_f32(m, a, b);
+    return vbslq_f32((uint32x4_t)m, a, b);
+}
+LS_INLINE vf vf_relu(vf a)
+{
+    return vf_select(a < 0.0f, vf_zero(), a);
 }
 LS_INLINE vf vf_keep(vm m, vf a)
 {
-    return vbslq_f32(m, a, vdupq_n_f32(0.0f));
+    return (vf)(m & (vm)a);
 }
 LS_INLINE unsigned vm_bits(vm m)
 {
-    static const uint32_t bit[4] = {1, 2, 4, 8};
-    return vaddvq_u32(vandq_u32(m, vld1q_u32(bit)));
+    return vaddvq_u32(vandq_u32((uint32x4_t)m, vld1q_u32(lane_bit)));
 }
-LS_INLINE vm vm_of_bits(unsigned bits, int from)
-{
-    static const uint32_t bit[4] = {1, 2, 4, 8};
-    return vtstq_u32(vdupq_n_u32(bits >> from), vld1q_u32(bit));
-}
-
 #else
-#include <math.h>
-typedef float vf;
-typedef int vm;
-LS_INLINE vf vf_load(const float *p)
-{
-    return *p;
-}
-LS_INLINE void vf_store(float *p, vf a)
-{
-    *p = a;
-}
-LS_INLINE void vf_stream(float *p, vf a)
-{
-    vf_store(p, a);
-}
-LS_INLINE void lanes_streamed(void)
-{
-}
-LS_INLINE vf vf_set(float a)
-{
-    return a;
-}
-LS_INLINE vf vf_add(vf a, vf b)
-{
-    return a + b;
-}
-LS_INLINE vf vf_sub(vf a, vf b)
-{
-    return a - b;
-}
-LS_INLINE vf vf_mul(vf a, vf b)
-{
-    return a * b;
-}
-LS_INLINE vf vf_div(vf a, vf b)
-{
-    return a / b;
-}
 LS_INLINE vf vf_sqrt(vf a)
 {
     return __builtin_sqrtf(a);
@@ -364,26 +224,6 @@ LS_INLINE vf vf_relu(vf a)
 {
     return a < 0.0f ? 0.0f : a;
 }
-LS_INLINE vm vm_first(int count)
-{
-    return count > 0;
-}
-LS_INLINE vm vm_greater(vf a, vf b)
-{
-    return a > b;
-}
-LS_INLINE vm vm_not_less_equal(vf a, vf b)
-{
-    return !(a <= b);
-}
-LS_INLINE vm vm_ordered(vf a)
-{
-    return a == a;
-}
-LS_INLINE vm vm_and(vm a, vm b)
-{
-    return a & b;
-}
 LS_INLINE vf vf_select(vm m, vf a, vf b)
 {
     return m ? a : b;
@@ -394,21 +234,25 @@ LS_INLINE vf vf_keep(vm m, vf a)
 }
 LS_INLINE unsigned vm_bits(vm m)
 {
-    return m ? 1 : 0;
-}
-LS_INLINE vm vm_of_bits(unsigned bits, int from)
-{
-    return (int)(bits >> from & 1);
+    return (unsigned)m;
 }
 #endif
 
-LS_INLINE vf vf_zero(void)
+LS_INLINE void vf_stream(float *p, vf a)
 {
-    return vf_set(0.0f);
+#if LS_VL == 16
+    _mm512_stream_ps(p, a);
+#elif LS_VL == 8
+    _mm256_stream_ps(p, a);
+#else
+    vf_store(p, a);
+#endif
 }
-LS_INLINE vf vf_twice(vf a)
+LS_INLINE void lanes_streamed(void)
 {
-    return vf_mul(vf_set(2.0f), a);
+#if LS_VL >= 8
+    _mm_sfence();
+#endif
 }
 
 /* lanes(a) of op.h. */
@@ -424,25 +268,25 @@ LS_INLINE float lanes_sum(const float *a)
 
 /* lanes(a) of 16 groups that lie one after another; the same pairs, with a transposition hidden in the tree. */
 #if LS_VL == 16
-LS_INLINE __m512 lanes_pair8(__m512 a, __m512 b)
+LS_INLINE vf lanes_pair8(vf a, vf b)
 {
-    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    return _mm512_shuffle_f32x4(a, b, 0x44) + _mm512_shuffle_f32x4(a, b, 0xee);
 }
-LS_INLINE __m512 lanes_pair4(__m512 a, __m512 b)
+LS_INLINE vf lanes_pair4(vf a, vf b)
 {
-    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    return _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
 }
-LS_INLINE __m512 lanes_pair2(__m512 a, __m512 b)
+LS_INLINE vf lanes_pair2(vf a, vf b)
 {
-    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    return _mm512_shuffle_ps(a, b, 0x44) + _mm512_shuffle_ps(a, b, 0xee);
 }
-LS_INLINE __m512 lanes_pair1(__m512 a, __m512 b)
+LS_INLINE vf lanes_pair1(vf a, vf b)
 {
-    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+    return _mm512_shuffle_ps(a, b, 0x88) + _mm512_shuffle_ps(a, b, 0xdd);
 }
 LS_INLINE void lanes_sum16(const float *a, float *out)
 {
-    __m512 u[4];
+    vf u[4];
     LS_UNROLL
     for (int e = 0; e < 4; e++)
         u[e] = lanes_pair4(lanes_pair8(vf_load(a + 16 * e), vf_load(a + 16 * (e + 4))),
@@ -450,26 +294,26 @@ LS_INLINE void lanes_sum16(const float *a, float *out)
     vf_store(out, lanes_pair1(lanes_pair2(u[0], u[1]), lanes_pair2(u[2], u[3])));
 }
 #elif LS_VL == 8
-LS_INLINE __m256 lanes_pair4(__m256 a, __m256 b)
+LS_INLINE vf lanes_pair4(vf a, vf b)
 {
-    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    return _mm256_permute2f128_ps(a, b, 0x20) + _mm256_permute2f128_ps(a, b, 0x31);
 }
-LS_INLINE __m256 lanes_pair2(__m256 a, __m256 b)
+LS_INLINE vf lanes_pair2(vf a, vf b)
 {
-    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    return _mm256_shuffle_ps(a, b, 0x44) + _mm256_shuffle_ps(a, b, 0xee);
 }
-LS_INLINE __m256 lanes_pair1(__m256 a, __m256 b)
+LS_INLINE vf lanes_pair1(vf a, vf b)
 {
-    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+    return _mm256_shuffle_ps(a, b, 0x88) + _mm256_shuffle_ps(a, b, 0xdd);
 }
-LS_INLINE __m256 lanes_half(const float *a)
+LS_INLINE vf lanes_half(const float *a)
 {
-    return _mm256_add_ps(vf_load(a), vf_load(a + 8));
+    return vf_load(a) + vf_load(a + 8);
 }
 LS_INLINE void lanes_sum16(const float *a, float *out)
 {
     for (int half = 0; half < 2; half++, a += 128, out += 8) {
-        __m256 u[4];
+        vf u[4];
         LS_UNROLL
         for (int e = 0; e < 4; e++)
             u[e] = lanes_pair4(lanes_half(a + 16 * e), lanes_half(a + 16 * (e + 4)));
@@ -479,18 +323,18 @@ LS_INLINE void lanes_sum16(const float *a, float *out)
 #elif LS_VL == 4
 LS_INLINE vf lanes_quarter(const float *a)
 {
-    return vaddq_f32(vaddq_f32(vf_load(a), vf_load(a + 8)), vaddq_f32(vf_load(a + 4), vf_load(a + 12)));
+    return (vf_load(a) + vf_load(a + 8)) + (vf_load(a + 4) + vf_load(a + 12));
 }
 LS_INLINE vf lanes_pair2(vf a, vf b)
 {
-    return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
+    return vcombine_f32(vget_low_f32(a), vget_low_f32(b)) + vcombine_f32(vget_high_f32(a), vget_high_f32(b));
 }
 LS_INLINE void lanes_sum16(const float *a, float *out)
 {
     for (int e = 0; e < 16; e += 4, a += 64) {
         vf u = lanes_pair2(lanes_quarter(a), lanes_quarter(a + 16));
         vf v = lanes_pair2(lanes_quarter(a + 32), lanes_quarter(a + 48));
-        vf_store(out + e, vaddq_f32(vuzp1q_f32(u, v), vuzp2q_f32(u, v)));
+        vf_store(out + e, vuzp1q_f32(u, v) + vuzp2q_f32(u, v));
     }
 }
 #else
@@ -505,27 +349,27 @@ LS_INLINE void lanes_sum16(const float *a, float *out)
 LS_INLINE void lanes_sum4(vf (*a)[LS_NV], float *out)
 {
 #if LS_VL == 16
-    const __m512 quads = lanes_pair4(lanes_pair8(a[0][0], a[1][0]), lanes_pair8(a[2][0], a[3][0]));
-    const __m512 pairs = lanes_pair2(quads, quads), sums = lanes_pair1(pairs, pairs); /* each four times */
+    const vf quads = lanes_pair4(lanes_pair8(a[0][0], a[1][0]), lanes_pair8(a[2][0], a[3][0]));
+    const vf pairs = lanes_pair2(quads, quads), sums = lanes_pair1(pairs, pairs); /* each four times */
     const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
     _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, sums)));
 #elif LS_VL == 8
     __m128 q[4];
     LS_UNROLL
     for (int e = 0; e < 4; e++) {
-        const __m256 half = _mm256_add_ps(a[e][0], a[e][1]);
-        q[e] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+        const vf half = a[e][0] + a[e][1];
+        q[e] = _mm256_extractf128_ps(half, 1) + _mm256_castps256_ps128(half);
     }
-    const __m128 ab = _mm_add_ps(_mm_movelh_ps(q[0], q[1]), _mm_movehl_ps(q[1], q[0]));
-    const __m128 cd = _mm_add_ps(_mm_movelh_ps(q[2], q[3]), _mm_movehl_ps(q[3], q[2]));
-    _mm_storeu_ps(out, _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd)));
+    const __m128 ab = _mm_movelh_ps(q[0], q[1]) + _mm_movehl_ps(q[1], q[0]);
+    const __m128 cd = _mm_movelh_ps(q[2], q[3]) + _mm_movehl_ps(q[3], q[2]);
+    _mm_storeu_ps(out, _mm_shuffle_ps(ab, cd, 0x88) + _mm_shuffle_ps(ab, cd, 0xdd));
 #elif LS_VL == 4
     vf q[4];
     LS_UNROLL
     for (int e = 0; e < 4; e++)
-        q[e] = vaddq_f32(vaddq_f32(a[e][0], a[e][2]), vaddq_f32(a[e][1], a[e][3]));
+        q[e] = (a[e][0] + a[e][2]) + (a[e][1] + a[e][3]);
     const vf ab = lanes_pair2(q[0], q[1]), cd = lanes_pair2(q[2], q[3]);
-    vf_store(out, vaddq_f32(vuzp1q_f32(ab, cd), vuzp2q_f32(ab, cd)));
+    vf_store(out, vuzp1q_f32(ab, cd) + vuzp2q_f32(ab, cd));
 #else
     for (int e = 0; e < 4; e++)
         out[e] = lanes_sum(a[e]);
@@ -561,10 +405,10 @@ LS_INLINE void lanes_turn4(const float *from, ptrdiff_t from_step, float *to, pt
 LS_INLINE void lanes_turn16(const float *from, ptrdiff_t from_step, float *to, ptrdiff_t to_step)
 {
 #if LS_VL == 16
-    __m512 pair[16], quad[16];
+    vf pair[16], quad[16];
     LS_UNROLL
     for (int i = 0; i < 16; i += 2) {
-        const __m512 a = vf_load(from + i * from_step), b = vf_load(from + (i + 1) * from_step);
+        const vf a = vf_load(from + i * from_step), b = vf_load(from + (i + 1) * from_step);
         pair[i] = _mm512_unpacklo_ps(a, b);
         pair[i + 1] = _mm512_unpackhi_ps(a, b);
     }
@@ -577,10 +421,10 @@ LS_INLINE void lanes_turn16(const float *from, ptrdiff_t from_step, float *to, p
     }
     LS_UNROLL
     for (int k = 0; k < 4; k++) {
-        const __m512 a = _mm512_shuffle_f32x4(quad[k], quad[4 + k], 0x88);
-        const __m512 b = _mm512_shuffle_f32x4(quad[k], quad[4 + k], 0xdd);
-        const __m512 c = _mm512_shuffle_f32x4(quad[8 + k], quad[12 + k], 0x88);
-        const __m512 d = _mm512_shuffle_f32x4(quad[8 + k], quad[12 + k], 0xdd);
+        const vf a = _mm512_shuffle_f32x4(quad[k], quad[4 + k], 0x88);
+        const vf b = _mm512_shuffle_f32x4(quad[k], quad[4 + k], 0xdd);
+        const vf c = _mm512_shuffle_f32x4(quad[8 + k], quad[12 + k], 0x88);
+        const vf d = _mm512_shuffle_f32x4(quad[8 + k], quad[12 + k], 0xdd);
         vf_store(to + k * to_step, _mm512_shuffle_f32x4(a, c, 0x88));
         vf_store(to + (4 + k) * to_step, _mm512_shuffle_f32x4(b, d, 0x88));
         vf_store(to + (8 + k) * to_step, _mm512_shuffle_f32x4(a, c, 0xdd));
@@ -590,10 +434,10 @@ LS_INLINE void lanes_turn16(const float *from, ptrdiff_t from_step, float *to, p
     for (int part = 0; part < 4; part++) {
         const float *source = from + part / 2 * 8 * from_step + part % 2 * 8;
         float *target = to + part % 2 * 8 * to_step + part / 2 * 8;
-        __m256 pair[8], quad[8];
+        vf pair[8], quad[8];
         LS_UNROLL
         for (int i = 0; i < 8; i += 2) {
-            const __m256 a = vf_load(source + i * from_step), b = vf_load(source + (i + 1) * from_step);
+            const vf a = vf_load(source + i * from_step), b = vf_load(source + (i + 1) * from_step);
             pair[i] = _mm256_unpacklo_ps(a, b);
             pair[i + 1] = _mm256_unpackhi_ps(a, b);
         }

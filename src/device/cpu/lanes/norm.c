@@ -32,9 +32,9 @@ LS_INLINE void normalize_plane(const int add, const int relu, const float *x, co
                                ptrdiff_t numbers, vf mean, vf scale, vf beta, int many)
 {
     for (ptrdiff_t i = 0; i < numbers; i += LS_VL) {
-        vf a = vf_fma(vf_sub(vf_load(x + i), mean), scale, beta);
+        vf a = vf_fma(vf_load(x + i) - mean, scale, beta);
         if (add)
-            a = vf_add(a, vf_load(residual + i));
+            a += vf_load(residual + i);
         vf_put(y + i, relu ? vf_relu(a) : a, many);
     }
 }
@@ -115,7 +115,7 @@ LS_INLINE void differentiate_plane(const int relu, const int add, const slope *s
         vf d = vf_load(s->dy + at);
         if (relu)
             d = vf_keep(vm_greater(vf_load(s->y + at), vf_zero()), d);
-        const vf dx = vf_mul(scale, vf_fma(vf_sub(mean, vf_load(s->x + at)), k2, vf_sub(d, k1)));
+        const vf dx = scale * vf_fma(mean - vf_load(s->x + at), k2, d - k1);
         if (add)
             vf_put(s->residual + at, d, s->many);
         vf_put(s->dx + at, vf_keep(vm_first(s->lanes - v * LS_VL), dx), s->many);

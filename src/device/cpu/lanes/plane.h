@@ -43,16 +43,16 @@ LS_INLINE void plane_rows(const int kind, const int rows, const plane *p, ptrdif
         for (int v = 0; v < LS_NV; v++) {
             const ptrdiff_t place = at + i * row + v * LS_VL;
             if (kind == PLANE_SUM) {
-                first[i][v] = vf_add(first[i][v], vf_load(p->x + place));
+                first[i][v] += vf_load(p->x + place);
             } else if (kind == PLANE_SQUARES) {
-                const vf d = vf_sub(vf_load(p->x + place), mean);
+                const vf d = vf_load(p->x + place) - mean;
                 first[i][v] = vf_fma(d, d, first[i][v]);
             } else {
                 vf d = vf_load(p->dy + place);
                 if (kind == PLANE_GRADIENT_RELU)
                     d = vf_keep(vm_greater(vf_load(p->y + place), vf_zero()), d);
-                first[i][v] = vf_add(first[i][v], d);
-                second[i][v] = vf_fma(d, vf_sub(vf_load(p->x + place), mean), second[i][v]);
+                first[i][v] += d;
+                second[i][v] = vf_fma(d, vf_load(p->x + place) - mean, second[i][v]);
             }
         }
     }
@@ -60,9 +60,9 @@ LS_INLINE void plane_rows(const int kind, const int rows, const plane *p, ptrdif
     for (int i = 0; i < rows; i++)
         LS_UNROLL
     for (int v = 0; v < LS_NV; v++) {
-        total->first[v] = vf_add(total->first[v], first[i][v]);
+        total->first[v] += first[i][v];
         if (kind >= PLANE_GRADIENT)
-            total->second[v] = vf_add(total->second[v], second[i][v]);
+            total->second[v] += second[i][v];
     }
 }
 

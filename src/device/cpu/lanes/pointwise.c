@@ -141,7 +141,7 @@ static void add(const ls_op_call *call)
     float *out = call->out[0].data;
     const extent n = numbers_of(call);
     for (ptrdiff_t i = n.from; i < n.to; i += LS_VL)
-        vf_store(out + i, vf_add(vf_load(a + i), vf_load(b + i)));
+        vf_store(out + i, vf_load(a + i) + vf_load(b + i));
 }
 
 static void add_bias(const ls_op_call *call)
@@ -154,7 +154,7 @@ static void add_bias(const ls_op_call *call)
         for (int c = 0; c < x->c; c++, from += plane_numbers, to += plane_numbers) {
             const vf bias = vf_set(call->in[1].data[c]);
             for (ptrdiff_t i = 0; i < plane_numbers; i += LS_VL)
-                vf_store(to + i, vf_add(vf_load(from + i), bias));
+                vf_store(to + i, vf_load(from + i) + bias);
         }
 }
 

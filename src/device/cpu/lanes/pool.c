@@ -32,7 +32,7 @@ LS_INLINE vf window_sum(const ls_attributes *a, const ls_operand *shape, const f
             const int y = row + i, z = column + j;
             const int inside = y >= 0 && y < shape->h && z >= 0 && z < shape->w;
             const vf tap = inside ? vf_load(x + ((ptrdiff_t)y * shape->w + z) * LS_LANES) : vf_zero();
-            acc = i || j ? vf_add(acc, tap) : tap;
+            acc = i || j ? acc + tap : tap;
         }
     return acc;
 }
@@ -47,9 +47,9 @@ static void halve_plane(const float *x, int columns, float *y, int y_rows, int y
             LS_UNROLL
         for (int v = 0; v < LS_LANES; v += LS_VL) {
             const int at = 2 * j * LS_LANES + v;
-            vf acc = vf_add(vf_load(top + at), vf_load(top + at + LS_LANES));
-            acc = vf_add(vf_add(acc, vf_load(bottom + at)), vf_load(bottom + at + LS_LANES));
-            vf_store(y + j * LS_LANES + v, vf_mul(acc, share));
+            vf acc = vf_load(top + at) + vf_load(top + at + LS_LANES);
+            acc = (acc + vf_load(bottom + at)) + vf_load(bottom + at + LS_LANES);
+            vf_store(y + j * LS_LANES + v, acc * share);
         }
     }
 }
@@ -76,9 +76,8 @@ static void avg_pool(const ls_op_call *call)
         for (int i = 0; i < y->h; i++)
             for (int j = 0; j < y->w; j++)
                 for (int v = 0; v < LS_LANES; v += LS_VL, to += LS_VL)
-                    vf_store(to,
-                             vf_mul(window_sum(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding),
-                                    share));
+                    vf_store(to, window_sum(a, x, from + v, i * a->stride - a->padding, j * a->stride - a->padding) *
+                                     share);
     }
 }
 
@@ -96,7 +95,7 @@ static void double_plane(const float *dy, const ls_operand *y, const float *x, c
         for (int j = 0; j < y->w; j++)
             LS_UNROLL
         for (int v = 0; v < LS_LANES; v += LS_VL) {
-            const vf d = vf_mul(vf_add(vf_zero(), vf_load(from + j * LS_LANES + v)), share);
+            const vf d = (vf_zero() + vf_load(from + j * LS_LANES + v)) * share;
             LS_UNROLL
             for (int k = 0; k < 2; k++) {
                 const ptrdiff_t at = row + (2 * j + k) * LS_LANES + v;
@@ -113,7 +112,7 @@ LS_INLINE vf place_sum(const ls_operand *y, const float *dy, span rows, span col
     vf acc = vf_zero();
     for (int i = rows.first; i <= rows.last; i++)
         for (int j = columns.first; j <= columns.last; j++)
-            acc = vf_add(acc, vf_load(dy + ((ptrdiff_t)i * y->w + j) * LS_LANES));
+            acc += vf_load(dy + ((ptrdiff_t)i * y->w + j) * LS_LANES);
     return acc;
 }
 
@@ -126,7 +125,7 @@ static void spread_plane(const ls_attributes *a, const ls_operand *y, const floa
         for (int j = 0; j < shape->w; j++) {
             const span rows = windows_of(a, i, y->h), columns = windows_of(a, j, y->w);
             for (int v = 0; v < LS_LANES; v += LS_VL, at += LS_VL) {
-                const vf d = vf_mul(place_sum(y, dy + v, rows, columns), share);
+                const vf d = place_sum(y, dy + v, rows, columns) * share;
                 vf_store(dx + at, x ? vf_keep(vm_greater(vf_load(x + at), vf_zero()), d) : d);
             }
         }
@@ -157,7 +156,7 @@ LS_INLINE vf window_largest(const ls_attributes *a, const ls_operand *shape, con
     for (int i = row < 0 ? -row : 0; i < a->kernel && row + i < shape->h; i++)
         for (int j = column < 0 ? -column : 0; j < a->kernel && column + j < shape->w; j++) {
             const vf tap = vf_load(x + ((ptrdiff_t)(row + i) * shape->w + column + j) * LS_LANES);
-            best = found ? vf_select(vm_and(vm_not_less_equal(tap, best), vm_ordered(best)), tap, best) : tap;
+            best = found ? vf_select(vm_less_equal(tap, best) | vm_unordered(best), best, tap) : tap;
             found = 1;
         }
     return best;
@@ -189,18 +188,17 @@ LS_INLINE void give_window(const ls_attributes *a, const ls_operand *shape, cons
         for (int j = left; j < a->kernel && column + j < shape->w; j++) {
             const vf tap = vf_load(x + ((ptrdiff_t)(row + i) * shape->w + column + j) * LS_LANES);
             const vm first = vm_greater(vf_zero(), chosen);
-            const vm larger = vm_and(vm_not_less_equal(tap, best), vm_ordered(best));
+            const vm stays = vm_less_equal(tap, best) | vm_unordered(best);
             const vf number = vf_set((float)(i * a->kernel + j));
-            best = vf_select(first, tap, vf_select(larger, tap, best));
-            chosen = vf_select(first, number, vf_select(larger, number, chosen));
+            best = vf_select(first, tap, vf_select(stays, best, tap));
+            chosen = vf_select(first, number, vf_select(stays, chosen, number));
         }
     for (int i = top; i < a->kernel && row + i < shape->h; i++)
         for (int j = left; j < a->kernel && column + j < shape->w; j++) {
             float *to = dx + ((ptrdiff_t)(row + i) * shape->w + column + j) * LS_LANES;
             const float number = (float)(i * a->kernel + j);
-            const vm here =
-                vm_and(vm_greater(chosen, vf_set(number - 0.5f)), vm_greater(vf_set(number + 0.5f), chosen));
-            vf_store(to, vf_select(here, vf_add(vf_load(to), dy), vf_load(to)));
+            const vm here = vm_greater(chosen, vf_set(number - 0.5f)) & vm_greater(vf_set(number + 0.5f), chosen);
+            vf_store(to, vf_select(here, vf_load(to) + dy, vf_load(to)));
         }
 }
 
@@ -239,10 +237,10 @@ static void global_avg_pool(const ls_op_call *call)
             for (int i = 0; i < x->h; i++) {
                 vf r = vf_zero();
                 for (int j = 0; j < x->w; j++)
-                    r = vf_add(r, vf_load(from + ((ptrdiff_t)i * x->w + j) * LS_LANES + v));
-                total = vf_add(total, r);
+                    r += vf_load(from + ((ptrdiff_t)i * x->w + j) * LS_LANES + v);
+                total += r;
             }
-            vf_store(to, vf_div(total, places));
+            vf_store(to, total / places);
         }
 }
 
@@ -255,7 +253,7 @@ static void global_avg_pool_backward(const ls_op_call *call)
     float *to = dx->data + (ptrdiff_t)mine.from * places * LS_LANES;
     for (ptrdiff_t plane = mine.from; plane < mine.to; plane++, to += places * LS_LANES)
         for (int v = 0; v < LS_LANES; v += LS_VL, from += LS_VL) {
-            const vf d = vf_div(vf_load(from), vf_set((float)places));
+            const vf d = vf_load(from) / (float)places;
             for (int i = 0; i < places; i++)
                 vf_store(to + (ptrdiff_t)i * LS_LANES + v, d);
         }

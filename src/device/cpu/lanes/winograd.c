@@ -232,7 +232,7 @@ LS_INLINE void product_run(const int pb, const float *u, const float *v, int dep
         LS_UNROLL
     for (int k = 0; k < pb; k++) {
         float *at = m + i * TILES * LS_LANES + k * LS_VL;
-        vf_store(at, go_on ? vf_add(vf_load(at), acc[i][k]) : acc[i][k]);
+        vf_store(at, go_on ? vf_load(at) + acc[i][k] : acc[i][k]);
     }
 }
 
@@ -302,9 +302,9 @@ LS_INLINE void transform_products(const form down, const form along, const winog
                 if (i >= rows || c >= columns)
                     continue;
                 if (j->add)
-                    out[c] = vf_add(vf_load(at), out[c]);
+                    out[c] = vf_load(at) + out[c];
                 if (j->bias)
-                    out[c] = vf_add(out[c], bias);
+                    out[c] += bias;
                 if (j->relu)
                     out[c] = vf_relu(out[c]);
                 vf_put(at, out[c], j->many);
@@ -365,7 +365,7 @@ LS_INLINE void transform_gradients(const winograd *j, const float *m, const insi
             for (int c = 0; c < n; c++)
                 if (i >= in.top && i < in.bottom && c >= in.left && c < in.right) {
                     float *at = dx + (first + (ptrdiff_t)i * j->y->w + c) * LS_LANES;
-                    vf_store(at, vf_add(vf_load(at), out[c]));
+                    vf_store(at, vf_load(at) + out[c]);
                 }
         }
     }

@@ -145,7 +145,7 @@ LS_INLINE void product_run(const int outputs, const int vectors, const product_j
         LS_UNROLL
     for (int k = 0; k < vectors; k++) {
         float *to = job->m + (ptrdiff_t)i * job->panel + k * LS_VL;
-        vf_store(to, job->go_on ? vf_add(vf_load(to), acc[i][k]) : acc[i][k]);
+        vf_store(to, job->go_on ? vf_load(to) + acc[i][k] : acc[i][k]);
     }
 }
 
@@ -238,7 +238,7 @@ LS_INLINE void transform_sums(const form down, const form along, const float *m,
         winograd_sums(along, products.at, out);
         LS_UNROLL
         for (int c = 0; c < form_taps(along); c++)
-            vf_store(g + i * row + c * column, vf_add(out[c], vf_zero()));
+            vf_store(g + i * row + c * column, out[c] + vf_zero());
     }
 }
 
