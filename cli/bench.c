@@ -366,7 +366,7 @@ static void log_settings(const bench *b)
     log_begin(b->json);
     log_text(b->json, "lockstep", ls_version());
     log_text(b->json, "isa", ls_isa_name(b->run.session));
-    log_text(b->json, "conv", conv_choice(c->conv));
+    log_text(b->json, "conv", choice_name(conv_choices, c->conv));
     log_integer(b->json, "batch", c->batch);
     log_integer(b->json, "shard", c->shard);
     log_list(b->json, c->profile ? "profiles" : "speeds");
@@ -383,7 +383,8 @@ static int measure(bench *b)
     log_settings(b);
     if (!c->profile)
         printf("%-10s %-28s %10s %8s   (batch %lld, shard %lld, conv %s, isa %s)\n", "network", "devices", "images/s",
-               "speed-up", (long long)c->batch, (long long)c->shard, conv_choice(c->conv), ls_isa_name(b->run.session));
+               "speed-up", (long long)c->batch, (long long)c->shard, choice_name(conv_choices, c->conv),
+               ls_isa_name(b->run.session));
     for (int i = 0; i < MODELS && !status; i++) {
         if (c->model && strcmp(c->model, models[i]) != 0)
             continue;

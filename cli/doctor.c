@@ -120,7 +120,7 @@ static void look_at_quota(doctor *d)
 static void look_at_devices(doctor *d)
 {
     sound(d, "%s, %s kernels", d->run.devices_text,
-          on_gpus(d) ? dtype_choice(d->run.chosen->dtype) : ls_isa_name(d->run.session));
+          on_gpus(d) ? choice_name(dtype_choices, d->run.chosen->dtype) : ls_isa_name(d->run.session));
     look_at_quota(d);
     if (ls_device_count(d->run.session, LS_CUDA) == 0)
         without(d, "no GPUs: %s", ls_notice(d->run.session));

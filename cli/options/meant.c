@@ -12,174 +12,78 @@ enum { LONGEST_WORD = 48 };
 
 /* ---- Other programs' words --------------------------------------------------------------------------------------- */
 
-/* A word, and the option that it stands for; or what there is to say where no option does the same. Of several rows
- * with one word the first whose option the command has counts. */
-typedef struct word {
-    const char *word, *option, *instead;
-} word;
+/* What other programs call an option, or what there is to say where no option does the same. Of several rows with one
+ * word the first whose option the command has counts. */
+typedef struct meaning {
+    const char *option, *words; /* with blanks between them */
+    const char *instead;
+} meaning;
 
-static const word words[] = {
-    {"batch-size", "batch", NULL},
-    {"bs", "batch", NULL},
-    {"b", "batch", NULL},
-    {"global-batch-size", "batch", NULL},
-    {"per-device-batch-size", "batch", NULL},
-    {"micro-batch-size", "shard", NULL},
-    {"learning-rate", "lr", NULL},
-    {"base-lr", "lr", NULL},
-    {"num-epochs", "epochs", NULL},
-    {"n-epochs", "epochs", NULL},
-    {"max-epochs", "epochs", NULL},
-    {"e", "epochs", NULL},
-    {"num-steps", "steps", NULL},
-    {"max-steps", "steps", NULL},
-    {"iterations", "steps", NULL},
-    {"max-iter", "steps", NULL},
-    {"gpu", "devices", NULL},
-    {"gpus", "devices", NULL},
-    {"gpu-ids", "devices", NULL},
-    {"num-gpus", "devices", NULL},
-    {"cpu", "devices", NULL},
-    {"no-cuda", "devices", NULL},
-    {"cuda", "devices", NULL},
-    {"cores", "devices", NULL},
-    {"threads", "devices", NULL},
-    {"num-threads", "devices", NULL},
-    {"d", "devices", NULL},
-    {"accelerator", "devices", NULL},
-    {"workers", NULL, "images are kept in memory, and no workers load them; --devices names what computes"},
-    {"num-workers", NULL, "images are kept in memory, and no workers load them; --devices names what computes"},
-    {"j", NULL, "images are kept in memory, and no workers load them; --devices names what computes"},
-    {"nproc", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
-    {"nproc-per-node", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
-    {"num-processes", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
-    {"nodes", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
-    {"np", NULL, "several processes are started by mpirun -n N; one process uses all of --devices"},
-    {"output", "out", NULL},
-    {"output", "save", NULL},
-    {"output", "onnx", NULL},
-    {"output-dir", "out", NULL},
-    {"output-dir", "checkpoint", NULL},
-    {"output-file", "out", NULL},
-    {"output-file", "save", NULL},
-    {"output-file", "onnx", NULL},
-    {"o", "out", NULL},
-    {"o", "save", NULL},
-    {"o", "onnx", NULL},
-    {"out", "save", NULL},
-    {"out", "onnx", NULL},
-    {"save-path", "save", NULL},
-    {"save-model", "save", NULL},
-    {"save-dir", "checkpoint", NULL},
-    {"checkpoint-dir", "checkpoint", NULL},
-    {"save-every", "checkpoint-every", NULL},
-    {"save-steps", "checkpoint-every", NULL},
-    {"resume-from", "resume", NULL},
-    {"resume-from-checkpoint", "resume", NULL},
-    {"continue", "resume", NULL},
-    {"wd", "weight-decay", NULL},
-    {"l2", "weight-decay", NULL},
-    {"opt", "optimizer", NULL},
-    {"adam-beta1", "beta1", NULL},
-    {"adam-beta2", "beta2", NULL},
-    {"epsilon", "eps", NULL},
-    {"adam-epsilon", "eps", NULL},
-    {"scheduler", "schedule", NULL},
-    {"lr-scheduler", "schedule", NULL},
-    {"lr-schedule", "schedule", NULL},
-    {"warmup-steps", "warmup", NULL},
-    {"clip", "clip-norm", NULL},
-    {"grad-clip", "clip-norm", NULL},
-    {"clip-grad", "clip-norm", NULL},
-    {"clip-grad-norm", "clip-norm", NULL},
-    {"max-grad-norm", "clip-norm", NULL},
-    {"gradient-clip-val", "clip-norm", NULL},
-    {"smoothing", "label-smoothing", NULL},
-    {"early-stopping", "patience", NULL},
-    {"random-seed", "seed", NULL},
-    {"manual-seed", "seed", NULL},
-    {"arch", "model", NULL},
-    {"a", "model", NULL},
-    {"m", "model", NULL},
-    {"net", "model", NULL},
-    {"network", "model", NULL},
-    {"pretrained", "weights", NULL},
-    {"load", "weights", NULL},
-    {"load-weights", "weights", NULL},
-    {"init-from", "weights", NULL},
-    {"ckpt", "weights", NULL},
-    {"checkpoint", "weights", NULL},
-    {"w", "weights", NULL},
-    {"data-dir", "data", NULL},
-    {"data-path", "data", NULL},
-    {"data-root", "data", NULL},
-    {"dataset-path", "data", NULL},
-    {"root", "data", NULL},
-    {"data-set", "dataset", NULL},
-    {"max-samples", "limit", NULL},
-    {"max-train-samples", "limit", NULL},
-    {"limit-train", "limit", NULL},
-    {"max-eval-samples", "limit-test", NULL},
-    {"shuffle", NULL, "training images are shuffled unless --no-shuffle says otherwise"},
-    {"hflip", "flip", NULL},
-    {"horizontal-flip", "flip", NULL},
-    {"random-crop", "crop", NULL},
-    {"random-erasing", "erase", NULL},
-    {"cutout", "erase", NULL},
-    {"sync-bn", "bn", NULL},
-    {"sync-batchnorm", "bn", NULL},
-    {"precision", "dtype", NULL},
-    {"amp", "dtype", NULL},
-    {"fp16", "dtype", NULL},
-    {"bf16", "dtype", NULL},
-    {"half", "dtype", NULL},
-    {"drop-last", "last-batch", NULL},
-    {"log-file", "log", NULL},
-    {"log-dir", "log", NULL},
-    {"logdir", "log", NULL},
-    {"profile", "trace", NULL},
-    {"val-split", "validate", NULL},
-    {"validation-split", "validate", NULL},
-    {"overwrite", "restart", NULL},
-    {"q", "quiet", NULL},
-    {"silent", "quiet", NULL},
-    {"verbose", NULL, "progress is shown unless --quiet says otherwise"},
-    {"v", NULL, "progress is shown unless --quiet says otherwise"},
-    {"version", NULL, "it stands alone: lockstep --version"},
-    {"deterministic", NULL, "results are the same to the last bit always"},
-    {"dir", "to", NULL},
-    {"download", NULL, "'lockstep data fetch' downloads Fashion-MNIST"},
+static const meaning options[] = {
+    {"batch", "batch-size bs b global-batch-size per-device-batch-size", NULL},
+    {"shard", "micro-batch-size", NULL},
+    {"lr", "learning-rate base-lr", NULL},
+    {"epochs", "num-epochs n-epochs max-epochs e", NULL},
+    {"steps", "num-steps max-steps iterations max-iter", NULL},
+    {"devices", "gpu gpus gpu-ids num-gpus cpu no-cuda cuda cores threads num-threads d accelerator", NULL},
+    {"out", "output output-dir output-file o", NULL},
+    {"save", "output output-file o out save-path save-model", NULL},
+    {"onnx", "output output-file o out", NULL},
+    {"checkpoint", "output-dir save-dir checkpoint-dir", NULL},
+    {"checkpoint-every", "save-every save-steps", NULL},
+    {"resume", "resume-from resume-from-checkpoint continue", NULL},
+    {"weight-decay", "wd l2", NULL},
+    {"optimizer", "opt", NULL},
+    {"beta1", "adam-beta1", NULL},
+    {"beta2", "adam-beta2", NULL},
+    {"eps", "epsilon adam-epsilon", NULL},
+    {"schedule", "scheduler lr-scheduler lr-schedule", NULL},
+    {"warmup", "warmup-steps", NULL},
+    {"clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val", NULL},
+    {"label-smoothing", "smoothing", NULL},
+    {"patience", "early-stopping", NULL},
+    {"seed", "random-seed manual-seed", NULL},
+    {"model", "arch a m net network", NULL},
+    {"weights", "pretrained load load-weights init-from ckpt checkpoint w", NULL},
+    {"data", "data-dir data-path data-root dataset-path root", NULL},
+    {"dataset", "data-set", NULL},
+    {"limit", "max-samples max-train-samples limit-train", NULL},
+    {"limit-test", "max-eval-samples", NULL},
+    {"flip", "hflip horizontal-flip", NULL},
+    {"crop", "random-crop", NULL},
+    {"erase", "random-erasing cutout", NULL},
+    {"bn", "sync-bn sync-batchnorm", NULL},
+    {"dtype", "precision amp fp16 bf16 half", NULL},
+    {"last-batch", "drop-last", NULL},
+    {"log", "log-file log-dir logdir", NULL},
+    {"trace", "profile", NULL},
+    {"validate", "val-split validation-split", NULL},
+    {"restart", "overwrite", NULL},
+    {"quiet", "q silent", NULL},
+    {"to", "dir", NULL},
+    {NULL, "workers num-workers j",
+     "images are kept in memory, and no workers load them; --devices names what computes"},
+    {NULL, "nproc nproc-per-node num-processes nodes np",
+     "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {NULL, "shuffle", "training images are shuffled unless --no-shuffle says otherwise"},
+    {NULL, "verbose v", "progress is shown unless --quiet says otherwise"},
+    {NULL, "version", "it stands alone: lockstep --version"},
+    {NULL, "deterministic", "results are the same to the last bit always"},
+    {NULL, "download", "'lockstep data fetch' downloads Fashion-MNIST"},
 };
 
-static const word verbs[] = {
-    {"fit", "train", NULL},
-    {"training", "train", NULL},
-    {"test", "eval", NULL},
-    {"evaluate", "eval", NULL},
-    {"evaluation", "eval", NULL},
-    {"validate", "eval", NULL},
-    {"accuracy", "eval", NULL},
-    {"infer", "predict", NULL},
-    {"inference", "predict", NULL},
-    {"classify", "predict", NULL},
-    {"convert", "export", NULL},
-    {"onnx", "export", NULL},
-    {"gpus", "devices", NULL},
-    {"cpus", "devices", NULL},
-    {"list", "devices", NULL},
-    {"check", "doctor", NULL},
-    {"diagnose", "doctor", NULL},
-    {"info", "doctor", NULL},
-    {"hash", "fingerprint", NULL},
-    {"sha256", "fingerprint", NULL},
-    {"checksum", "fingerprint", NULL},
-    {"compare", "report", NULL},
-    {"plot", "report", NULL},
-    {"benchmark", "bench", NULL},
-    {"profile", "bench --profile", NULL},
-    {"fetch", "data fetch", NULL},
-    {"download", "data fetch", NULL},
-    {"run", "train", NULL},
+static const meaning verbs[] = {
+    {"train", "fit training run", NULL},
+    {"eval", "test evaluate evaluation validate accuracy", NULL},
+    {"predict", "infer inference classify", NULL},
+    {"export", "convert onnx", NULL},
+    {"devices", "gpus cpus list", NULL},
+    {"doctor", "check diagnose info", NULL},
+    {"fingerprint", "hash sha256 checksum", NULL},
+    {"report", "compare plot", NULL},
+    {"bench", "benchmark", NULL},
+    {"bench --profile", "profile", NULL},
+    {"data fetch", "fetch download", NULL},
 };
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -230,6 +134,19 @@ static void plain_word(const char *text, char into[LONGEST_WORD])
     into[n] = '\0';
 }
 
+/* Whether a list of words with blanks between them has this one. */
+static bool has_word(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " ");
+        if (n == length && strncmp(at, word, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
 /* "train", "train and doctor", "train, eval and predict". */
@@ -276,15 +193,16 @@ static const char *translate(int command, const char *typed, const char **instea
 {
     const char *elsewhere = NULL;
     *instead = NULL;
-    for (size_t i = 0; i < COUNT(words); i++) {
-        if (strcmp(words[i].word, typed) != 0)
+    for (size_t i = 0; i < COUNT(options); i++) {
+        const char *option = options[i].option;
+        if (!has_word(options[i].words, typed))
             continue;
-        if (!words[i].option)
-            *instead = words[i].instead;
-        else if (commands_with(words[i].option) & command)
-            return words[i].option;
-        else if (!elsewhere && commands_with(words[i].option))
-            elsewhere = words[i].option;
+        if (!option)
+            *instead = options[i].instead;
+        else if (commands_with(option) & command)
+            return option;
+        else if (!elsewhere && commands_with(option))
+            elsewhere = option;
     }
     return elsewhere;
 }
@@ -389,7 +307,7 @@ int unknown_command(const char *text, const char *(*name)(int i))
         return wrong_usage(text, "the command comes first: lockstep COMMAND [options]; 'lockstep help' lists them");
     plain_word(text, typed);
     for (size_t i = 0; i < COUNT(verbs) && !meant; i++)
-        meant = strcmp(verbs[i].word, typed) == 0 ? verbs[i].option : NULL;
+        meant = has_word(verbs[i].words, typed) ? verbs[i].option : NULL;
     int least = meant ? 0 : most_distance(typed) + 1;
     for (int i = 0; (at = name(i)) != NULL; i++) {
         int off = distance(typed, at);

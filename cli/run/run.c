@@ -98,7 +98,7 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
                       "CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; name "
                       "devices of one kind, or leave it out");
     if (cpus && chosen->dtype != LS_F32)
-        return failed("--dtype", "%s is for GPUs; a CPU computes in f32", dtype_choice(chosen->dtype));
+        return failed("--dtype", "%s is for GPUs; a CPU computes in f32", choice_name(dtype_choices, chosen->dtype));
     if (!chosen->shard && !cpus) { /* known only now, and the session's from its start */
         chosen->shard = GPU_SHARD;
         ls_close(r->session);

@@ -191,10 +191,11 @@ int profile_print(const run *r, const ls_profile *profile, const ls_speed *speed
     printf("%s on %s: %lld steps of %lld images, shard %lld, ", r->model, r->devices_text, (long long)f.sum.steps,
            (long long)r->chosen->batch, (long long)r->chosen->shard);
     if (on_cards(r))
-        printf("dtype %s\n", dtype_choice(r->chosen->dtype));
+        printf("dtype %s\n", choice_name(dtype_choices, r->chosen->dtype));
     else
         printf("conv %s, isa %s\na core's most: %.1f GFLOP/s in fused multiply-adds, %.1f GB/s from and to memory\n",
-               conv_choice(r->chosen->conv), ls_isa_name(r->session), speed->flops / 1e9, speed->bytes / 1e9);
+               choice_name(conv_choices, r->chosen->conv), ls_isa_name(r->session), speed->flops / 1e9,
+               speed->bytes / 1e9);
     print_head("layer or parameter", "shape of an image");
     for (int i = 0; i < f.n; i++) {
         char shape[120];

@@ -185,7 +185,7 @@ int checkpoint_open(training *t)
     const ls_note own[] = {{"weights", weights},
                            {"label_smoothing", smoothing},
                            {"validate", validate},
-                           {"keep", c->keep ? keep_choice(c->keep) : ""},
+                           {"keep", c->keep ? choice_name(keep_choices, c->keep) : ""},
                            {NULL, NULL}};
     ls_checkpoint_options options = {.settings = own, .allow_changed = c->allow_changed, .told = told};
     t->checkpoints = ls_checkpoints_open(t->trainer, t->train, c->checkpoint, &options);

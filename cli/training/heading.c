@@ -41,9 +41,10 @@ static void say_settings(const training *t)
          ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, held, (long long)c->batch,
          c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard, (long long)c->epochs,
          limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
-         optimizer_choice(c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
-         schedule_choice(c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", augment,
-         conv_choice(c->conv), gpus ? "dtype" : "isa", gpus ? dtype_choice(c->dtype) : ls_isa_name(t->run.session),
+         choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
+         choice_name(schedule_choices, c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled",
+         augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
+         gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
          c->balance ? ", shards by speed" : "");
 }
 
@@ -101,7 +102,7 @@ static bool log_settings(const training *t, run_log *log)
     log_integer(log, "test_images", ls_data_rows(t->test));
     log_integer(log, "batch", c->batch);
     log_integer(log, "shard", c->shard);
-    log_text(log, "bn", bn_choice(c->bn));
+    log_text(log, "bn", choice_name(bn_choices, c->bn));
     log_integer(log, "epochs", c->epochs);
     log_integer(log, "steps", t->steps);
     log_unsigned(log, "seed", c->seed);
@@ -109,7 +110,7 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "weights", c->weights);
     log_text(log, "strip_prefix", c->strip_prefix);
     log_text(log, "save", c->save);
-    log_text(log, "optimizer", optimizer_choice(c->optimizer));
+    log_text(log, "optimizer", choice_name(optimizer_choices, c->optimizer));
     log_number(log, "lr", t->optim.lr);
     log_number(log, "momentum", c->momentum);
     log_bool(log, "nesterov", c->nesterov);
@@ -121,12 +122,12 @@ static bool log_settings(const training *t, run_log *log)
     log_number(log, "weight_decay", t->optim.weight_decay);
     if (c->clip_norm > 0)
         log_number(log, "clip_norm", c->clip_norm);
-    log_text(log, "last_batch", last_batch_choice(c->last_batch));
-    log_text(log, "schedule", schedule_choice(c->schedule));
+    log_text(log, "last_batch", choice_name(last_batch_choices, c->last_batch));
+    log_text(log, "schedule", choice_name(schedule_choices, c->schedule));
     log_integer(log, "warmup", c->warmup);
     log_number(log, "label_smoothing", c->label_smoothing);
     log_integer(log, "validate", ls_data_rows(t->validation));
-    log_text(log, "keep", keep_choice(c->keep));
+    log_text(log, "keep", choice_name(keep_choices, c->keep));
     log_integer(log, "patience", c->patience);
     log_integer(log, "limit", c->limit);
     log_integer(log, "limit_test", c->limit_test);
@@ -134,10 +135,10 @@ static bool log_settings(const training *t, run_log *log)
     log_bool(log, "flip", c->flip);
     log_integer(log, "crop", c->crop);
     log_number(log, "erase", c->erase);
-    log_text(log, "conv", conv_choice(c->conv));
-    log_text(log, "isa", isa_choice(c->isa));
+    log_text(log, "conv", choice_name(conv_choices, c->conv));
+    log_text(log, "isa", choice_name(isa_choices, c->isa));
     log_text(log, "isa_in_use", ls_isa_name(t->run.session));
-    log_text(log, "dtype", dtype_choice(c->dtype));
+    log_text(log, "dtype", choice_name(dtype_choices, c->dtype));
     log_text(log, "checkpoint", c->checkpoint);
     log_text(log, "checkpoint_every", checkpoint_interval(c, every));
     log_integer(log, "verify", c->verify);
