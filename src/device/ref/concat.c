@@ -24,7 +24,6 @@ void ls_ref_concat(const ls_op_call *call)
 
 void ls_ref_slice(const ls_op_call *call)
 {
-    for (int group = 0; group < call->groups; group++) {
+    for (int group = 0; group < call->groups; group++)
         copy_channels(&call->in[0], call->attributes->first, &call->out[0], 0, group, call->out[0].c);
-    }
 }

@@ -8,7 +8,7 @@ static size_t weight_at(const ls_attributes *how, int out, int in, int o, int c,
     return (pair * how->kernel + ky) * how->kernel + kx;
 }
 
-static void conv_at(const ls_op_call *call, int group, int o, int row, int column)
+void ls_ref_conv(const ls_op_call *call, int group, int o, int row, int column)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *x = &call->in[0], *y = &call->out[0];
@@ -16,40 +16,31 @@ static void conv_at(const ls_op_call *call, int group, int o, int row, int colum
     int top = row * how->stride - how->padding, left = column * how->stride - how->padding;
     int lanes = ls_ref_lanes(call, group);
     float *out = ls_ref_at(y, group, o, row, column);
-    for (int lane = 0; lane < LS_LANES; lane++) {
+    for (int lane = 0; lane < LS_LANES; lane++)
         out[lane] = bias && lane < lanes ? bias[o] : 0;
-    }
     for (int c = 0; c < x->c; c++) {
         for (int ky = 0; ky < how->kernel; ky++) {
             for (int kx = 0; kx < how->kernel; kx++) {
                 const float *tap = ls_ref_tap(x, group, c, top + ky, left + kx);
                 float weight = w[weight_at(how, y->c, x->c, o, c, ky, kx)];
-                for (int lane = 0; lane < lanes; lane++) {
+                for (int lane = 0; lane < lanes; lane++)
                     out[lane] = fmaf(weight, tap[lane], out[lane]);
-                }
             }
         }
     }
-    for (int lane = 0; how->fused_relu && lane < lanes; lane++) {
+    for (int lane = 0; how->fused_relu && lane < lanes; lane++)
         out[lane] = ls_ref_relu_of(out[lane]);
-    }
 }
 
-void ls_ref_conv(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], conv_at);
-}
-
-static void conv_data_at(const ls_op_call *call, int group, int c, int row, int column)
+void ls_ref_conv_data(const ls_op_call *call, int group, int c, int row, int column)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *dy = &call->in[0], *dx = &call->out[0];
     const float *w = call->in[1].data;
     int lanes = ls_ref_lanes(call, group);
     float *out = ls_ref_at(dx, group, c, row, column);
-    for (int lane = 0; lane < LS_LANES; lane++) {
+    for (int lane = 0; lane < LS_LANES; lane++)
         out[lane] = 0;
-    }
     for (int o = 0; o < dy->c; o++) {
         for (int ky = 0; ky < how->kernel; ky++) {
             for (int kx = 0; kx < how->kernel; kx++) {
@@ -60,17 +51,11 @@ static void conv_data_at(const ls_op_call *call, int group, int c, int row, int 
                 }
                 const float *tap = ls_ref_at(dy, group, o, down / how->stride, right / how->stride);
                 float weight = w[weight_at(how, dy->c, dx->c, o, c, ky, kx)];
-                for (int lane = 0; lane < lanes; lane++) {
+                for (int lane = 0; lane < lanes; lane++)
                     out[lane] = fmaf(weight, tap[lane], out[lane]);
-                }
             }
         }
     }
-}
-
-void ls_ref_conv_data(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], conv_data_at);
 }
 
 static float conv_weight_at(const ls_op_call *call, int o, int c, int ky, int kx)
@@ -85,9 +70,8 @@ static float conv_weight_at(const ls_op_call *call, int o, int c, int ky, int kx
                 const float *slope = ls_ref_at(dy, group, o, row, column);
                 const float *tap = ls_ref_tap(x, group, c, row * how->stride - how->padding + ky,
                                               column * how->stride - how->padding + kx);
-                for (int lane = 0; lane < lanes; lane++) {
+                for (int lane = 0; lane < lanes; lane++)
                     acc[lane] = fmaf(slope[lane], tap[lane], acc[lane]);
-                }
             }
         }
     }
@@ -98,13 +82,9 @@ void ls_ref_conv_weight(const ls_op_call *call)
 {
     const ls_attributes *how = call->attributes;
     int in = call->in[0].c, out = call->in[1].c;
-    for (int o = 0; o < out; o++) {
-        for (int c = 0; c < in; c++) {
-            for (int ky = 0; ky < how->kernel; ky++) {
-                for (int kx = 0; kx < how->kernel; kx++) {
+    for (int o = 0; o < out; o++)
+        for (int c = 0; c < in; c++)
+            for (int ky = 0; ky < how->kernel; ky++)
+                for (int kx = 0; kx < how->kernel; kx++)
                     call->out[0].data[weight_at(how, out, in, o, c, ky, kx)] = conv_weight_at(call, o, c, ky, kx);
-                }
-            }
-        }
-    }
 }

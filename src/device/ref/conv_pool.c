@@ -38,9 +38,8 @@ static void put_signs(const ls_op_call *call, const ls_operand *map)
         ls_op_signs *to = signs_of(&call->out[1], map, plane);
         for (size_t place = 0; place < room; place++) {
             unsigned bits = 0;
-            for (int lane = 0; lane < LS_LANES && place < places; lane++) {
+            for (int lane = 0; lane < LS_LANES && place < places; lane++)
                 bits |= (unsigned)(map->data[(plane * places + place) * LS_LANES + lane] > 0) << lane;
-            }
             to[place] = (ls_op_signs)bits;
         }
     }
@@ -53,16 +52,14 @@ void ls_ref_conv_pool(const ls_op_call *call)
     conv.op = LS_OP_CONV;
     conv.fused_relu = 1;
     ls_op_call first = part_of(call, &conv), second = part_of(call, &pool);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 3; k++)
         first.in[k] = call->in[k];
-    }
     first.out[0] = second.in[0] = map;
     second.out[0] = call->out[0];
-    ls_ref_conv(&first);
-    ls_ref_avg_pool(&second);
-    if (call->out[1].data) {
+    ls_ref_each_place(&first);
+    ls_ref_each_place(&second);
+    if (call->out[1].data)
         put_signs(call, &map);
-    }
 }
 
 /* A map with these signs, which is all that its gradient depends on. */
@@ -83,15 +80,13 @@ void ls_ref_conv_pool_weight(const ls_op_call *call)
     ls_op_call slope = part_of(call, &pool), weight = part_of(call, call->attributes), sum = weight;
     slope.in[0] = call->in[1];
     slope.in[1] = slope.out[0] = map; /* its gradient lies where it lay */
-    ls_ref_avg_pool_backward(&slope);
+    ls_ref_each_place(&slope);
     weight.in[0] = call->in[0];
     weight.in[1] = sum.in[0] = map;
     weight.out[0] = call->out[0];
     sum.out[0] = call->out[1];
-    if (weight.out[0].data) {
+    if (weight.out[0].data)
         ls_ref_conv_weight(&weight);
-    }
-    if (sum.out[0].data) {
+    if (sum.out[0].data)
         ls_ref_channel_sum(&sum);
-    }
 }

@@ -22,9 +22,8 @@ static size_t rows_of(const ls_op_call *call, const ls_operand *t)
 size_t ls_ref_custom_scratch(const ls_op_call *call)
 {
     size_t floats = 0;
-    for (int k = 0; k < LS_MAX_IN; k++) {
+    for (int k = 0; k < LS_MAX_IN; k++)
         floats += k < LS_CUSTOM_INPUTS && is_parameter(call, k) ? 0 : rows_of(call, &call->in[k]);
-    }
     for (int k = 0; k < LS_MAX_OUT; k++) {
         int parameter = call->attributes->op == LS_OP_CUSTOM_BACKWARD && is_parameter(call, k);
         floats += parameter ? 0 : rows_of(call, &call->out[k]);
@@ -104,9 +103,7 @@ void ls_ref_custom_backward(const ls_op_call *call)
         }
     }
     op->backward(&told, in, out, dout, din);
-    for (int k = 0; k < op->inputs; k++) {
-        if (din[k] && !is_parameter(call, k)) {
+    for (int k = 0; k < op->inputs; k++)
+        if (din[k] && !is_parameter(call, k))
             pack(call, din[k], &call->out[k]);
-        }
-    }
 }

@@ -5,17 +5,6 @@
 /* One number of the output from those of the operands; `b` is 0 where there is no second. */
 typedef float ls_ref_number(float a, float b, const ls_attributes *how);
 
-static void each_number(const ls_op_call *call, ls_ref_number *number)
-{
-    const ls_operand *out = &call->out[0];
-    const float *a = call->in[0].data, *b = call->in[1].data;
-    size_t numbers = ls_ref_places(out);
-    for (size_t i = 0; i < ls_ref_size(call, out); i++) {
-        int group = (int)(i / LS_LANES / numbers), lane = (int)(i % LS_LANES);
-        out->data[i] = lane < ls_ref_lanes(call, group) ? number(a[i], b ? b[i] : 0, call->attributes) : 0;
-    }
-}
-
 static float multiply(float a, float b, const ls_attributes *how)
 {
     (void)how;
@@ -60,37 +49,23 @@ static float sigmoid_slope(float dy, float y, const ls_attributes *how)
     return dy * (y * (1 - y));
 }
 
-void ls_ref_multiply(const ls_op_call *call)
+void ls_ref_each_number(const ls_op_call *call)
 {
-    each_number(call, multiply);
-}
-
-void ls_ref_subtract(const ls_op_call *call)
-{
-    each_number(call, subtract);
-}
-
-void ls_ref_scale(const ls_op_call *call)
-{
-    each_number(call, scale);
-}
-
-void ls_ref_tanh(const ls_op_call *call)
-{
-    each_number(call, tanh_of);
-}
-
-void ls_ref_tanh_backward(const ls_op_call *call)
-{
-    each_number(call, tanh_slope);
-}
-
-void ls_ref_sigmoid(const ls_op_call *call)
-{
-    each_number(call, sigmoid_of);
-}
-
-void ls_ref_sigmoid_backward(const ls_op_call *call)
-{
-    each_number(call, sigmoid_slope);
+    static ls_ref_number *const numbers_of[LS_OP_COUNT] = {
+        [LS_OP_MULTIPLY] = multiply,
+        [LS_OP_SUBTRACT] = subtract,
+        [LS_OP_SCALE] = scale,
+        [LS_OP_TANH] = tanh_of,
+        [LS_OP_TANH_BACKWARD] = tanh_slope,
+        [LS_OP_SIGMOID] = sigmoid_of,
+        [LS_OP_SIGMOID_BACKWARD] = sigmoid_slope,
+    };
+    ls_ref_number *number = numbers_of[call->attributes->op];
+    const ls_operand *out = &call->out[0];
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    size_t numbers = ls_ref_places(out);
+    for (size_t i = 0; i < ls_ref_size(call, out); i++) {
+        int group = (int)(i / LS_LANES / numbers), lane = (int)(i % LS_LANES);
+        out->data[i] = lane < ls_ref_lanes(call, group) ? number(a[i], b ? b[i] : 0, call->attributes) : 0;
+    }
 }

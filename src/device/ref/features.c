@@ -8,50 +8,19 @@ static float *image_of(const ls_operand *t, int group, int lane)
     return t->data ? t->data + group * ls_ref_places(t) * LS_LANES + lane : NULL;
 }
 
-/* Calls `kernel` for each image, with its numbers in the operands, and clears the output of lanes without one. */
-typedef void ls_ref_image(const ls_op_call *call, const float *const in[3], float *out);
-
-static void each_image(const ls_op_call *call, ls_ref_image *kernel)
-{
-    for (int group = 0; group < call->groups; group++) {
-        int lanes = ls_ref_lanes(call, group);
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            const float *in[3];
-            for (int k = 0; k < 3; k++) {
-                in[k] = image_of(&call->in[k], group, lane);
-            }
-            float *out = image_of(&call->out[0], group, lane);
-            if (lane < lanes) {
-                kernel(call, in, out);
-                continue;
-            }
-            for (size_t i = 0; i < ls_ref_places(&call->out[0]); i++) {
-                out[i * LS_LANES] = 0;
-            }
-        }
-    }
-}
-
 static void softmax(const ls_op_call *call, const float *const in[3], float *y)
 {
     const float *x = in[0];
     int features = call->in[0].c;
     float m = x[0], s = 0;
-    for (int c = 1; c < features; c++) {
+    for (int c = 1; c < features; c++)
         m = x[c * LS_LANES] > m ? x[c * LS_LANES] : m;
-    }
     for (int c = 0; c < features; c++) {
         y[c * LS_LANES] = ls_expf(x[c * LS_LANES] - m);
         s = c == 0 ? y[0] : s + y[c * LS_LANES];
     }
-    for (int c = 0; c < features; c++) {
+    for (int c = 0; c < features; c++)
         y[c * LS_LANES] /= s;
-    }
-}
-
-void ls_ref_softmax(const ls_op_call *call)
-{
-    each_image(call, softmax);
 }
 
 static void softmax_backward(const ls_op_call *call, const float *const in[3], float *dx)
@@ -59,17 +28,10 @@ static void softmax_backward(const ls_op_call *call, const float *const in[3], f
     const float *dy = in[0], *y = in[1];
     int features = call->in[0].c;
     float s = 0;
-    for (int c = 0; c < features; c++) {
+    for (int c = 0; c < features; c++)
         s = fmaf(dy[c * LS_LANES], y[c * LS_LANES], s);
-    }
-    for (int c = 0; c < features; c++) {
+    for (int c = 0; c < features; c++)
         dx[c * LS_LANES] = y[c * LS_LANES] * (dy[c * LS_LANES] - s);
-    }
-}
-
-void ls_ref_softmax_backward(const ls_op_call *call)
-{
-    each_image(call, softmax_backward);
 }
 
 /* The sum of SUM where b is NULL, else that of SQUARED_ERROR. */
@@ -97,21 +59,10 @@ static void sum(const ls_op_call *call, const float *const in[3], float *y)
     *y = total_of(&call->in[0], in[0], NULL) * call->attributes->factor;
 }
 
-void ls_ref_sum(const ls_op_call *call)
-{
-    each_image(call, sum);
-}
-
 static void sum_backward(const ls_op_call *call, const float *const in[3], float *dx)
 {
-    for (size_t i = 0; i < ls_ref_places(&call->out[0]); i++) {
+    for (size_t i = 0; i < ls_ref_places(&call->out[0]); i++)
         dx[i * LS_LANES] = *in[0] * call->attributes->factor;
-    }
-}
-
-void ls_ref_sum_backward(const ls_op_call *call)
-{
-    each_image(call, sum_backward);
 }
 
 static void squared_error(const ls_op_call *call, const float *const in[3], float *y)
@@ -119,20 +70,41 @@ static void squared_error(const ls_op_call *call, const float *const in[3], floa
     *y = total_of(&call->in[0], in[0], in[1]) * call->attributes->factor;
 }
 
-void ls_ref_squared_error(const ls_op_call *call)
-{
-    each_image(call, squared_error);
-}
-
 static void squared_error_backward(const ls_op_call *call, const float *const in[3], float *da)
 {
     const float *a = in[1], *b = in[2];
-    for (size_t i = 0; i < ls_ref_places(&call->out[0]) * LS_LANES; i += LS_LANES) {
+    for (size_t i = 0; i < ls_ref_places(&call->out[0]) * LS_LANES; i += LS_LANES)
         da[i] = (a[i] - b[i]) * (2 * call->attributes->factor) * *in[0];
-    }
 }
 
-void ls_ref_squared_error_backward(const ls_op_call *call)
+/* What is made of one image, whose numbers in the operands these are. */
+typedef void one_image(const ls_op_call *call, const float *const in[3], float *out);
+
+/* Clears the output of lanes without an image. */
+void ls_ref_each_image(const ls_op_call *call)
 {
-    each_image(call, squared_error_backward);
+    static one_image *const kernels[LS_OP_COUNT] = {
+        [LS_OP_SOFTMAX] = softmax,
+        [LS_OP_SOFTMAX_BACKWARD] = softmax_backward,
+        [LS_OP_SUM] = sum,
+        [LS_OP_SUM_BACKWARD] = sum_backward,
+        [LS_OP_SQUARED_ERROR] = squared_error,
+        [LS_OP_SQUARED_ERROR_BACKWARD] = squared_error_backward,
+    };
+    one_image *kernel = kernels[call->attributes->op];
+    for (int group = 0; group < call->groups; group++) {
+        int lanes = ls_ref_lanes(call, group);
+        for (int lane = 0; lane < LS_LANES; lane++) {
+            const float *in[3];
+            for (int k = 0; k < 3; k++)
+                in[k] = image_of(&call->in[k], group, lane);
+            float *out = image_of(&call->out[0], group, lane);
+            if (lane < lanes) {
+                kernel(call, in, out);
+                continue;
+            }
+            for (size_t i = 0; i < ls_ref_places(&call->out[0]); i++)
+                out[i * LS_LANES] = 0;
+        }
+    }
 }

@@ -18,7 +18,7 @@ static float pixel(const ls_samples *samples, const ls_operand *x, int i, int ch
     return from < 0 ? 0 : number(samples, ((size_t)samples->index[i] * x->c + channel) * plane + from);
 }
 
-static void images_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_images(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_operand *x = &call->out[0];
     float *out = ls_ref_at(x, group, channel, row, column);
@@ -28,18 +28,11 @@ static void images_at(const ls_op_call *call, int group, int channel, int row, i
     }
 }
 
-void ls_ref_images(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], images_at);
-}
-
 void ls_ref_ones(const ls_op_call *call)
 {
-    for (int group = 0; group < call->groups; group++) {
-        for (int lane = 0; lane < LS_LANES; lane++) {
+    for (int group = 0; group < call->groups; group++)
+        for (int lane = 0; lane < LS_LANES; lane++)
             call->out[0].data[group * LS_LANES + lane] = lane < ls_ref_lanes(call, group) ? call->samples->one : 0;
-        }
-    }
 }
 
 void ls_ref_rows(const ls_op_call *call)
@@ -48,9 +41,8 @@ void ls_ref_rows(const ls_op_call *call)
     size_t numbers = ls_ref_places(x);
     for (int image = 0; image < call->samples->count; image++) {
         const float *from = x->data + image / LS_LANES * numbers * LS_LANES + image % LS_LANES;
-        for (size_t i = 0; i < numbers; i++) {
+        for (size_t i = 0; i < numbers; i++)
             call->out[0].data[image * numbers + i] = from[i * LS_LANES];
-        }
     }
 }
 
@@ -61,8 +53,7 @@ void ls_ref_input(const ls_op_call *call)
     size_t numbers = ls_ref_places(x);
     for (int image = 0; image < call->groups * LS_LANES; image++) {
         float *to = x->data + image / LS_LANES * numbers * LS_LANES + image % LS_LANES;
-        for (size_t i = 0; i < numbers; i++) {
+        for (size_t i = 0; i < numbers; i++)
             to[i * LS_LANES] = image < call->samples->count ? rows[image * numbers + i] : 0;
-        }
     }
 }

@@ -11,23 +11,20 @@ static float *numbers_of(const ls_operand *t, int group, int lane)
 static void cross_entropy_of(const float *z, int classes, int label, float smoothing, float *loss, float *p)
 {
     float m = z[0], s = 0, u = 0;
-    for (int c = 1; c < classes; c++) {
+    for (int c = 1; c < classes; c++)
         m = z[c * LS_LANES] > m ? z[c * LS_LANES] : m;
-    }
     for (int c = 0; c < classes; c++) {
         p[c * LS_LANES] = ls_expf(z[c * LS_LANES] - m);
         s = c == 0 ? p[0] : s + p[c * LS_LANES];
     }
-    for (int c = 0; c < classes; c++) {
+    for (int c = 0; c < classes; c++)
         p[c * LS_LANES] /= s;
-    }
     if (smoothing == 0) {
         *loss = ls_logf(s) - (z[label * LS_LANES] - m);
         return;
     }
-    for (int c = 0; c < classes; c++) {
+    for (int c = 0; c < classes; c++)
         u += z[c * LS_LANES] - m;
-    }
     *loss = ls_logf(s) - fmaf(1 - smoothing, z[label * LS_LANES] - m, smoothing / (float)classes * u);
 }
 
@@ -44,9 +41,8 @@ void ls_ref_cross_entropy(const ls_op_call *call)
                 continue;
             }
             *loss_of = 0;
-            for (int c = 0; c < z->c; c++) {
+            for (int c = 0; c < z->c; c++)
                 p_of[c * LS_LANES] = 0;
-            }
         }
     }
 }
@@ -77,9 +73,8 @@ void ls_ref_count_correct(const ls_op_call *call)
         for (int lane = 0; lane < ls_ref_lanes(call, group); lane++) {
             const float *numbers = numbers_of(z, group, lane);
             int best = 0;
-            for (int c = 1; c < z->c; c++) {
+            for (int c = 1; c < z->c; c++)
                 best = numbers[c * LS_LANES] > numbers[best * LS_LANES] ? c : best;
-            }
             correct += best == ls_ref_label(call, group, lane);
         }
     }

@@ -99,9 +99,8 @@ static void differentiate(const ls_op_call *call, const channel_sums *of, int ch
             float d = slope(of, at);
             int image = (int)(at % LS_LANES) < lanes;
             dx->data[at] = image ? scale * fmaf(of->mean - of->x[at], k2, d - k1) : 0;
-            if (residual) {
+            if (residual)
                 residual[at] = d;
-            }
         }
     }
 }

@@ -2,15 +2,25 @@
 
 const float ls_ref_zeros[LS_LANES];
 
-void ls_ref_each_place(const ls_op_call *call, const ls_operand *t, ls_ref_place *kernel)
+void ls_ref_each_place(const ls_op_call *call)
 {
-    for (int group = 0; group < call->groups; group++) {
-        for (int channel = 0; channel < t->c; channel++) {
-            for (int row = 0; row < t->h; row++) {
-                for (int column = 0; column < t->w; column++) {
-                    kernel(call, group, channel, row, column);
-                }
-            }
-        }
-    }
+    static ls_ref_place *const places_of[LS_OP_COUNT] = {
+        [LS_OP_IMAGES] = ls_ref_images,
+        [LS_OP_CONV] = ls_ref_conv,
+        [LS_OP_CONV_DATA] = ls_ref_conv_data,
+        [LS_OP_ADD_BIAS] = ls_ref_add_bias,
+        [LS_OP_AVG_POOL] = ls_ref_avg_pool,
+        [LS_OP_AVG_POOL_BACKWARD] = ls_ref_avg_pool_backward,
+        [LS_OP_MAX_POOL] = ls_ref_max_pool,
+        [LS_OP_MAX_POOL_BACKWARD] = ls_ref_max_pool_backward,
+        [LS_OP_GLOBAL_AVG_POOL] = ls_ref_global_avg_pool,
+        [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = ls_ref_global_avg_pool_backward,
+    };
+    ls_ref_place *at = places_of[call->attributes->op];
+    const ls_operand *out = &call->out[0];
+    for (int group = 0; group < call->groups; group++)
+        for (int channel = 0; channel < out->c; channel++)
+            for (int row = 0; row < out->h; row++)
+                for (int column = 0; column < out->w; column++)
+                    at(call, group, channel, row, column);
 }

@@ -5,37 +5,28 @@
 void ls_ref_add(const ls_op_call *call)
 {
     const float *a = call->in[0].data, *b = call->in[1].data;
-    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++) {
+    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++)
         call->out[0].data[i] = a[i] + b[i];
-    }
 }
 
-static void add_bias_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_add_bias(const ls_op_call *call, int group, int channel, int row, int column)
 {
     size_t at = ls_ref_offset(&call->out[0], group, channel, row, column);
-    for (int lane = 0; lane < LS_LANES; lane++) {
+    for (int lane = 0; lane < LS_LANES; lane++)
         call->out[0].data[at + lane] = call->in[0].data[at + lane] + call->in[1].data[channel];
-    }
-}
-
-void ls_ref_add_bias(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], add_bias_at);
 }
 
 void ls_ref_relu(const ls_op_call *call)
 {
-    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++) {
+    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++)
         call->out[0].data[i] = ls_ref_relu_of(call->in[0].data[i]);
-    }
 }
 
 void ls_ref_relu_backward(const ls_op_call *call)
 {
     const float *dy = call->in[0].data, *y = call->in[1].data;
-    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++) {
+    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++)
         call->out[0].data[i] = y[i] > 0 ? dy[i] : 0;
-    }
 }
 
 void ls_ref_dropout(const ls_op_call *call)
@@ -62,7 +53,6 @@ void ls_ref_dropout(const ls_op_call *call)
 /* The lanes are in C order, whatever the shape. */
 void ls_ref_reshape(const ls_op_call *call)
 {
-    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++) {
+    for (size_t i = 0; i < ls_ref_size(call, &call->out[0]); i++)
         call->out[0].data[i] = call->in[0].data[i];
-    }
 }

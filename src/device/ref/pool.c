@@ -20,7 +20,7 @@ static float share_of(const ls_attributes *how)
     return 1.0f / (how->kernel * how->kernel);
 }
 
-static void avg_pool_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_avg_pool(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *x = &call->in[0];
@@ -28,19 +28,13 @@ static void avg_pool_at(const ls_op_call *call, int group, int channel, int row,
     float *out = ls_ref_at(&call->out[0], group, channel, row, column);
     for (int lane = 0; lane < LS_LANES; lane++) {
         float acc = ls_ref_tap(x, group, channel, top, left)[lane];
-        for (int i = 1; i < how->kernel * how->kernel; i++) {
+        for (int i = 1; i < how->kernel * how->kernel; i++)
             acc += ls_ref_tap(x, group, channel, top + i / how->kernel, left + i % how->kernel)[lane];
-        }
         out[lane] = acc * share_of(how);
     }
 }
 
-void ls_ref_avg_pool(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], avg_pool_at);
-}
-
-static void avg_pool_backward_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_avg_pool_backward(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *dy = &call->in[0], *x = &call->in[1], *dx = &call->out[0];
@@ -48,19 +42,12 @@ static void avg_pool_backward_at(const ls_op_call *call, int group, int channel,
     size_t at = ls_ref_offset(dx, group, channel, row, column);
     for (int lane = 0; lane < LS_LANES; lane++) {
         float acc = 0;
-        for (int i = rows.first; i <= rows.last; i++) {
-            for (int j = columns.first; j <= columns.last; j++) {
+        for (int i = rows.first; i <= rows.last; i++)
+            for (int j = columns.first; j <= columns.last; j++)
                 acc += ls_ref_at(dy, group, channel, i, j)[lane];
-            }
-        }
         acc *= share_of(how);
         dx->data[at + lane] = !how->fused_relu || x->data[at + lane] > 0 ? acc : 0;
     }
-}
-
-void ls_ref_avg_pool_backward(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], avg_pool_backward_at);
 }
 
 /* The offset in x of the tap that one lane of a window chooses. */
@@ -72,33 +59,25 @@ static size_t chosen(const ls_op_call *call, const ls_operand *x, int group, int
     size_t best = 0;
     for (int i = 0; i < how->kernel * how->kernel; i++) {
         int tap_row = top + i / how->kernel, tap_column = left + i % how->kernel;
-        if (!ls_ref_inside(x, tap_row, tap_column)) {
+        if (!ls_ref_inside(x, tap_row, tap_column))
             continue;
-        }
         size_t at = ls_ref_offset(x, group, channel, tap_row, tap_column) + lane;
-        if (!found || (!isnan(x->data[best]) && !(x->data[at] <= x->data[best]))) {
+        if (!found || (!isnan(x->data[best]) && !(x->data[at] <= x->data[best])))
             best = at;
-        }
         found = 1;
     }
     return best;
 }
 
-static void max_pool_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_max_pool(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_operand *x = &call->in[0];
     float *out = ls_ref_at(&call->out[0], group, channel, row, column);
-    for (int lane = 0; lane < LS_LANES; lane++) {
+    for (int lane = 0; lane < LS_LANES; lane++)
         out[lane] = x->data[chosen(call, x, group, channel, row, column, lane)];
-    }
 }
 
-void ls_ref_max_pool(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], max_pool_at);
-}
-
-static void max_pool_backward_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_max_pool_backward(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *dy = &call->in[0], *x = &call->in[1], *dx = &call->out[0];
@@ -106,23 +85,15 @@ static void max_pool_backward_at(const ls_op_call *call, int group, int channel,
     size_t at = ls_ref_offset(dx, group, channel, row, column);
     for (int lane = 0; lane < LS_LANES; lane++) {
         float acc = 0;
-        for (int i = rows.first; i <= rows.last; i++) {
-            for (int j = columns.first; j <= columns.last; j++) {
-                if (chosen(call, x, group, channel, i, j, lane) == at + lane) {
+        for (int i = rows.first; i <= rows.last; i++)
+            for (int j = columns.first; j <= columns.last; j++)
+                if (chosen(call, x, group, channel, i, j, lane) == at + lane)
                     acc += ls_ref_at(dy, group, channel, i, j)[lane];
-                }
-            }
-        }
         dx->data[at + lane] = !how->fused_relu || x->data[at + lane] > 0 ? acc : 0;
     }
 }
 
-void ls_ref_max_pool_backward(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], max_pool_backward_at);
-}
-
-static void global_avg_pool_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_global_avg_pool(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_operand *x = &call->in[0];
     float *out = ls_ref_at(&call->out[0], group, channel, row, column);
@@ -130,31 +101,19 @@ static void global_avg_pool_at(const ls_op_call *call, int group, int channel, i
         float total = 0;
         for (int i = 0; i < x->h; i++) {
             float r = 0;
-            for (int j = 0; j < x->w; j++) {
+            for (int j = 0; j < x->w; j++)
                 r += ls_ref_at(x, group, channel, i, j)[lane];
-            }
             total += r;
         }
         out[lane] = total / (float)(x->h * x->w);
     }
 }
 
-void ls_ref_global_avg_pool(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], global_avg_pool_at);
-}
-
-static void global_avg_pool_backward_at(const ls_op_call *call, int group, int channel, int row, int column)
+void ls_ref_global_avg_pool_backward(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_operand *dx = &call->out[0];
     const float *slope = ls_ref_at(&call->in[0], group, channel, 0, 0);
     float *out = ls_ref_at(dx, group, channel, row, column);
-    for (int lane = 0; lane < LS_LANES; lane++) {
+    for (int lane = 0; lane < LS_LANES; lane++)
         out[lane] = slope[lane] / (float)(dx->h * dx->w);
-    }
-}
-
-void ls_ref_global_avg_pool_backward(const ls_op_call *call)
-{
-    ls_ref_each_place(call, &call->out[0], global_avg_pool_backward_at);
 }

@@ -1,30 +1,31 @@
 /* The reference kernels: `op.h` as plain C. Read a kernel beside its paragraph there; nothing here is meant to be fast.
  *
  * Kernels that mix places of a map compute the lanes that hold an image and leave 0 in the others. */
-#ifndef LS_DEVICE_REF_REF_H
-#define LS_DEVICE_REF_REF_H
+#pragma once
 
 #include <math.h>
 
 #include "device/backend.h"
 
-ls_kernel ls_ref_images, ls_ref_ones, ls_ref_rows, ls_ref_input;
-ls_kernel ls_ref_conv, ls_ref_conv_data, ls_ref_conv_weight;
-ls_kernel ls_ref_conv_pool, ls_ref_conv_pool_weight;
+ls_kernel ls_ref_ones, ls_ref_rows, ls_ref_input;
+ls_kernel ls_ref_conv_weight, ls_ref_conv_pool, ls_ref_conv_pool_weight;
 ls_kernel ls_ref_winograd, ls_ref_winograd_weight; /* the first in both directions */
 ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
-ls_kernel ls_ref_add, ls_ref_add_bias, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
-ls_kernel ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max_pool_backward;
-ls_kernel ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
+ls_kernel ls_ref_add, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
-ls_kernel ls_ref_multiply, ls_ref_subtract, ls_ref_scale;
-ls_kernel ls_ref_tanh, ls_ref_tanh_backward, ls_ref_sigmoid, ls_ref_sigmoid_backward;
-ls_kernel ls_ref_softmax, ls_ref_softmax_backward;
-ls_kernel ls_ref_concat, ls_ref_slice;
-ls_kernel ls_ref_sum, ls_ref_sum_backward, ls_ref_squared_error, ls_ref_squared_error_backward;
+ls_kernel ls_ref_concat, ls_ref_slice, ls_ref_reshape;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
-ls_kernel ls_ref_reshape;
+
+/* Of several operations: those that treat every number alone, and those over all numbers of an image. */
+ls_kernel ls_ref_each_number, ls_ref_each_image;
+
+/* Those that compute one place of their output after another, each by a function of its own. */
+ls_kernel ls_ref_each_place;
+typedef void ls_ref_place(const ls_op_call *call, int group, int channel, int row, int column);
+ls_ref_place ls_ref_images, ls_ref_conv, ls_ref_conv_data, ls_ref_add_bias;
+ls_ref_place ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max_pool_backward;
+ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_scratch(const ls_op_call *call);  /* both directions */
@@ -45,10 +46,6 @@ typedef ls_ref_product ls_ref_term(const void *what, size_t at);
 float ls_ref_plane_sum(const ls_op_call *call, const ls_operand *shape, int channel, ls_ref_term *term,
                        const void *what);
 float ls_ref_fold(float a[LS_LANES]); /* lanes(a) */
-
-/* Calls `kernel` for every place of `t`, group by group. */
-typedef void ls_ref_place(const ls_op_call *call, int group, int channel, int row, int column);
-void ls_ref_each_place(const ls_op_call *call, const ls_operand *t, ls_ref_place *kernel);
 
 extern const float ls_ref_zeros[LS_LANES];
 
@@ -102,5 +99,3 @@ static inline float ls_ref_relu_of(float x)
 {
     return x < 0 ? 0 : x;
 }
-
-#endif

@@ -3,11 +3,9 @@
 
 float ls_ref_fold(float a[LS_LANES])
 {
-    for (int half = LS_LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
+    for (int half = LS_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
             a[i] += a[i + half];
-        }
-    }
     return a[0];
 }
 
@@ -39,9 +37,8 @@ static ls_ref_product number(const void *what, size_t at)
 void ls_ref_channel_sum(const ls_op_call *call)
 {
     const ls_operand *dy = &call->in[0];
-    for (int channel = 0; channel < dy->c; channel++) {
+    for (int channel = 0; channel < dy->c; channel++)
         call->out[0].data[channel] = ls_ref_plane_sum(call, dy, channel, number, dy);
-    }
 }
 
 void ls_ref_sum_images(const ls_op_call *call)

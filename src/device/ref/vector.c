@@ -3,9 +3,8 @@
 
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         out[i] = a[i] + b[i];
-    }
 }
 
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *gradient, size_t n, const ls_sgd *how)
@@ -13,9 +12,8 @@ int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *gradien
     int finite = 1;
     for (size_t i = 0; i < n; i++) {
         float g = gradient[i] / how->divisor;
-        if (how->weight_decay != 0) {
+        if (how->weight_decay != 0)
             g = fmaf(how->weight_decay, w[i], g);
-        }
         if (how->momentum != 0) {
             v[i] = how->first ? g : fmaf(how->momentum, v[i], g);
             finite = finite && isfinite(v[i]);
@@ -33,17 +31,14 @@ int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const flo
     int finite = 1;
     for (size_t i = 0; i < n; i++) {
         float g = gradient[i] / how->divisor, kept = w[i];
-        if (how->weight_decay != 0) {
+        if (how->weight_decay != 0)
             g = fmaf(how->weight_decay, w[i], g);
-        }
-        if (how->first) {
+        if (how->first)
             m[i] = v[i] = 0;
-        }
         m[i] = fmaf(how->share1, g - m[i], m[i]);
         v[i] = fmaf(how->share2, fmaf(g, g, 0 - v[i]), v[i]);
-        if (how->decay != 0) {
+        if (how->decay != 0)
             kept = fmaf(-how->decay, w[i], w[i]);
-        }
         out[i] = fmaf(-how->rate, m[i] / fmaf(sqrtf(v[i]), how->scale, how->eps), kept);
         finite = finite && isfinite(m[i]) && isfinite(v[i]) && isfinite(out[i]);
     }

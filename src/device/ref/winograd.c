@@ -20,9 +20,8 @@ typedef struct phase {
 static const ls_operand *tiled_map(const ls_op_call *call)
 {
     const ls_attributes *a = call->attributes;
-    if (a->op == LS_OP_WINOGRAD_DATA) {
+    if (a->op == LS_OP_WINOGRAD_DATA)
         return a->kernel == 3 && a->stride == 1 ? &call->out[0] : &call->in[0];
-    }
     return a->op == LS_OP_WINOGRAD ? &call->out[0] : &call->in[1];
 }
 
@@ -67,15 +66,19 @@ static int distinct_of(const phase *p, int place)
 }
 
 /* In two dimensions, from in_h x in_w numbers to out_h x out_w: down the columns, then along the rows. */
-static void transform(ls_ref_step *down, ls_ref_step *along, int in_w, int out_h, int out_w, const float *from,
-                      float *to)
+static void transform(ls_ref_step *down, ls_ref_step *along, int in_h, int in_w, int out_h, int out_w,
+                      const float *from, float *to)
 {
-    float half[PLACES];
+    float line[MOST], half[MOST][MOST]; /* half: by column */
     for (int column = 0; column < in_w; column++) {
-        down(from + column, in_w, half + column, in_w);
+        for (int row = 0; row < in_h; row++)
+            line[row] = from[row * in_w + column];
+        down(line, half[column]);
     }
     for (int row = 0; row < out_h; row++) {
-        along(half + row * in_w, 1, to + row * out_w, 1);
+        for (int column = 0; column < in_w; column++)
+            line[column] = half[column][row];
+        along(line, to + row * out_w);
     }
 }
 
@@ -96,14 +99,12 @@ static void fill_u(const winograd *job)
         for (int c = 0; c < in; c++) {
             const float *g = call->in[1].data + (by_input ? (size_t)c * out + o : (size_t)o * in + c) * kernel * kernel;
             float own[PLACES];
-            for (int i = 0; i < p->row.taps; i++) {
-                for (int k = 0; k < p->column.taps; k++) {
+            for (int i = 0; i < p->row.taps; i++)
+                for (int k = 0; k < p->column.taps; k++)
                     own[i * p->column.taps + k] =
                         g[(p->row.tap + i * p->row.tap_step) * kernel + p->column.tap + k * p->column.tap_step];
-                }
-            }
-            transform(p->down->weights, p->along->weights, p->column.taps, p->down->distinct, p->along->distinct, own,
-                      job->u + ((size_t)o * in + c) * p->distinct);
+            transform(p->down->weights, p->along->weights, p->row.taps, p->column.taps, p->down->distinct,
+                      p->along->distinct, own, job->u + ((size_t)o * in + c) * p->distinct);
         }
     }
 }
@@ -118,7 +119,8 @@ static void transform_window(const phase *p, const ls_operand *x, int group, int
         int column = p->column.from + p->column.step * (left + i % p->along->window);
         d[i] = ls_ref_tap(x, group, c, row, column)[lane];
     }
-    transform(p->down->inputs, p->along->inputs, p->along->window, p->down->window, p->along->window, d, v);
+    transform(p->down->inputs, p->along->inputs, p->down->window, p->along->window, p->down->window, p->along->window,
+              d, v);
 }
 
 /* E of the tile at (top, left) of dy. */
@@ -127,10 +129,9 @@ static void transform_tile(const phase *p, const ls_operand *dy, int group, int 
 {
     float s[MOST * MOST];
     int tile = p->down->tile;
-    for (int i = 0; i < tile * tile; i++) {
+    for (int i = 0; i < tile * tile; i++)
         s[i] = ls_ref_tap(dy, group, o, top + i / tile, left + i % tile)[lane];
-    }
-    transform(p->down->slopes, p->along->slopes, tile, p->down->window, p->along->window, s, e);
+    transform(p->down->slopes, p->along->slopes, tile, tile, p->down->window, p->along->window, s, e);
 }
 
 /* M of one channel of the output. */
@@ -143,9 +144,8 @@ static void multiply(const winograd *job, int channel, float *m)
         m[i] = 0;
         for (int first = 0; first < in; first += LS_WINOGRAD_DEPTH) {
             float r = 0;
-            for (int c = first; c < in && c < first + LS_WINOGRAD_DEPTH; c++) {
+            for (int c = first; c < in && c < first + LS_WINOGRAD_DEPTH; c++)
                 r = fmaf(u[c * p->distinct + distinct_of(p, i)], job->v[c * p->places + i], r);
-            }
             m[i] = m[i] + r;
         }
     }
@@ -159,13 +159,12 @@ static void run_tile(const winograd *job, int number, int group, int lane, int t
     int forward = job->call->attributes->op == LS_OP_WINOGRAD, tile = p->down->tile;
     const float *bias = forward && number + 1 == phases(job->call) ? job->call->in[2].data : NULL;
     int relu = forward && number + 1 == phases(job->call) && job->call->attributes->fused_relu;
-    for (int c = 0; c < x->c; c++) {
+    for (int c = 0; c < x->c; c++)
         transform_window(p, x, group, lane, c, top, left, job->v + (size_t)c * p->places);
-    }
     for (int channel = 0; channel < y->c; channel++) {
         float m[PLACES], o[MOST * MOST];
         multiply(job, channel, m);
-        transform(p->down->products, p->along->products, p->along->window, tile, tile, m, o);
+        transform(p->down->products, p->along->products, p->down->window, p->along->window, tile, tile, m, o);
         for (int i = 0; i < tile * tile; i++) {
             int row = p->row.to + p->row.spread * (top + i / tile);
             int column = p->column.to + p->column.spread * (left + i % tile);
@@ -186,13 +185,12 @@ static void spread_tile(const winograd *job, int number, int group, int lane, in
     const phase *p = &job->phase;
     int window = p->down->window;
     (void)number;
-    for (int o = 0; o < dy->c; o++) {
+    for (int o = 0; o < dy->c; o++)
         transform_tile(p, dy, group, lane, o, top, left, job->v + (size_t)o * p->places);
-    }
     for (int channel = 0; channel < dx->c; channel++) {
         float m[PLACES], d[PLACES];
         multiply(job, channel, m);
-        transform(p->down->gradients, p->along->gradients, window, window, window, m, d);
+        transform(p->down->gradients, p->along->gradients, window, window, window, window, m, d);
         for (int i = 0; i < p->places; i++) {
             int row = top + p->row.from + i / window, column = left + p->column.from + i % window;
             if (ls_ref_inside(dx, row, column)) {
@@ -210,15 +208,11 @@ static void run_phase(const winograd *job, one_tile *run, int number)
 {
     int tile = job->phase.down->tile;
     fill_u(job);
-    for (int group = 0; group < job->call->groups; group++) {
-        for (int lane = 0; lane < ls_ref_lanes(job->call, group); lane++) {
-            for (int top = 0; top < job->phase.row.size; top += tile) {
-                for (int left = 0; left < job->phase.column.size; left += tile) {
+    for (int group = 0; group < job->call->groups; group++)
+        for (int lane = 0; lane < ls_ref_lanes(job->call, group); lane++)
+            for (int top = 0; top < job->phase.row.size; top += tile)
+                for (int left = 0; left < job->phase.column.size; left += tile)
                     run(job, number, group, lane, top, left);
-                }
-            }
-        }
-    }
 }
 
 static size_t most_places(const ls_op_call *call)
@@ -237,9 +231,8 @@ void ls_ref_winograd(const ls_op_call *call)
     const ls_operand *y = &call->out[0];
     winograd job = {.call = call, .u = call->scratch};
     job.v = job.u + (size_t)y->c * call->in[0].c * most_places(call);
-    for (size_t i = 0; i < ls_ref_size(call, y); i++) {
+    for (size_t i = 0; i < ls_ref_size(call, y); i++)
         y->data[i] = 0;
-    }
     for (int number = 0; number < phases(call); number++) {
         job.phase = phase_of(call, number);
         run_phase(&job, transposed(call) ? spread_tile : run_tile, number);
@@ -253,12 +246,10 @@ static void add_tile(const ls_op_call *call, const phase *p, int tile, float *r,
     int side = p->down->tile, columns = (dy->w + side - 1) / side, map = (dy->h + side - 1) / side * columns;
     int group = tile / map, top = tile % map / columns * side, left = tile % columns * side;
     for (int lane = 0; lane < ls_ref_lanes(call, group); lane++) {
-        for (int o = 0; o < dy->c; o++) {
+        for (int o = 0; o < dy->c; o++)
             transform_tile(p, dy, group, lane, o, top, left, e + (size_t)o * p->places);
-        }
-        for (int c = 0; c < x->c; c++) {
+        for (int c = 0; c < x->c; c++)
             transform_window(p, x, group, lane, c, top, left, v + (size_t)c * p->places);
-        }
         for (size_t pair = 0; pair < (size_t)dy->c * x->c; pair++) {
             for (int i = 0; i < p->places; i++) {
                 size_t o = pair / x->c, c = pair % x->c, at = pair * p->places + i;
@@ -285,9 +276,8 @@ static void weigh(const ls_op_call *call, const phase *p)
     memset(m, 0, sums * sizeof *m);
     for (int tile = 0; tile < tiles; tile += run) {
         memset(r, 0, sums * sizeof *r);
-        for (int i = tile; i < tiles && i < tile + run; i++) {
+        for (int i = tile; i < tiles && i < tile + run; i++)
             add_tile(call, p, i, r, e, v);
-        }
         for (size_t i = 0; i < sums; i++) { /* where places share a U they come one after another */
             float *sum = m + i / p->places * p->distinct + distinct_of(p, (int)(i % p->places));
             *sum = *sum + r[i];
@@ -295,7 +285,7 @@ static void weigh(const ls_op_call *call, const phase *p)
     }
     for (size_t pair = 0; pair < pairs; pair++) {
         float g[PLACES];
-        transform(p->down->sums, p->along->sums, p->along->distinct, p->row.taps, p->column.taps,
+        transform(p->down->sums, p->along->sums, p->down->distinct, p->along->distinct, p->row.taps, p->column.taps,
                   m + pair * p->distinct, g);
         for (int i = 0; i < p->row.taps; i++) {
             for (int k = 0; k < p->column.taps; k++) {
