@@ -9,6 +9,8 @@
 #include "system/whole.h"
 #include "text/say.h"
 
+#include <lockstep_data.h>
+#include <lockstep_profile.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
 #include "system/whole.h"
 #include "text/say.h"
 
+#include <lockstep_nn.h>
 #include <stdio.h>
 
 static int export_network(run *r)

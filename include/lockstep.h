@@ -106,9 +106,6 @@ ls_status ls_close(ls_session *session);
 ls_status ls_wait(ls_session *session); /* until all work handed in is done; returns the sticky status */
 bool ls_failed(const ls_session *session);
 ls_status ls_status_of(const ls_session *session);
-/* Whether the failure is one that all ranks of the session's cluster found together, so that none of them waits for
- * another. */
-bool ls_failed_together(const ls_session *session);
 const char *ls_message(const ls_session *session); /* of the first failure; "" without one */
 /* Takes back a failure that was expected: true when the sticky status is `status`, which then is LS_OK again. */
 bool ls_catch(ls_session *session, ls_status status);
@@ -166,10 +163,6 @@ const char *ls_device_str(ls_session *session, ls_device device);    /* "cpu(0)"
 const char *ls_devices_str(ls_session *session, ls_devices devices); /* "[cpu(0), cpu(1)]" */
 const char *ls_device_about(ls_session *session, ls_device device);  /* one line: core, instruction set; card, memory */
 int ls_device_core(ls_device device); /* the operating system's number of a CPU device's core; of others -1 */
-
-/* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
- * ls_options.conv. Devices that disagree are LS_INTERNAL, by name. */
-ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum);
 
 /* ---- Tensors ----------------------------------------------------------------------------------------------------- */
 
@@ -294,9 +287,6 @@ int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one 
 /* The next batch of the epoch; false at its end (the call after that begins the next epoch) and after a failure. */
 bool ls_data_next(ls_data *data, ls_batch *batch);
 
-/* Continue at batch `batch` of epoch `epoch`, both from 0. */
-ls_status ls_data_seek(ls_data *data, int64_t epoch, int batch);
-
 /* ---- Networks ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_module ls_module;
@@ -345,9 +335,6 @@ typedef struct ls_parameter_info {
 ls_status ls_module_parameter_at(ls_module *net, int i, ls_parameter_info *info);
 ls_status ls_module_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers); /* C order */
 ls_status ls_module_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
-/* Calls fn for every parameter, in the order of ls_module_parameter_at; fn may write the values, in C order. */
-ls_status ls_module_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user),
-                          void *user);
 /* A sum over names and values, equal for equal ones; 0 after a failure. Waits. */
 uint64_t ls_module_checksum(ls_module *net);
 /* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
@@ -365,10 +352,6 @@ ls_status ls_module_save(ls_module *net, const char *path);
 /* Whether ls_module_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing.
  */
 ls_status ls_module_check_save(ls_module *net, const char *path);
-/* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any
- * number of images as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for
- * an own operation, by name, and where the library was built without it. Waits. */
-ls_status ls_module_export_onnx(ls_module *net, const char *path);
 /* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied;
  * 0: none any more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is
  * LS_CHANGED. NULL: none. */
@@ -423,12 +406,6 @@ ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data);
  * Returns at once; at most two steps are in flight. */
 ls_status ls_trainer_step(ls_trainer *trainer);
 
-/* Remembers the network's values as they are, in place of what it remembered; goes back to these values (LS_STALE
- * without any), but not to moments or steps. Checkpoints keep them too: the best weights so far, say. Both wait; all
- * ranks make these calls. */
-ls_status ls_trainer_remember(ls_trainer *trainer);
-ls_status ls_trainer_recall(ls_trainer *trainer);
-
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */
     double loss;     /* mean over the batch, before the update */
@@ -440,13 +417,6 @@ typedef struct ls_report {
  * are dropped. */
 bool ls_trainer_next_report(ls_trainer *trainer, ls_report *report);
 
-/* Between ls_backward and ls_trainer_step: computes one shard, at each call another, on every device of the network (on
- * a single one twice) and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device
- * that is not with the majority and the first tensor. Over ranks, all of which make this call, the devices are those of
- * all ranks, and before they compute, the ranks' copies of the weights and statistics are compared too. Waits; changes
- * nothing. It costs each device one shard. */
-ls_status ls_trainer_verify(ls_trainer *trainer);
-
 /* ---- Evaluation -------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_metrics {
@@ -455,12 +425,8 @@ typedef struct ls_metrics {
 } ls_metrics;
 /* Every image of `data` once, in inference mode, on all devices. A loss that is not finite is LS_NOT_FINITE. */
 ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
-/* The share of right images; a loss that is not finite is LS_NOT_FINITE. The second is over a function of explicit
- * parameters: replica[d] are those on device d, and each batch is split over the devices; ls_data_next then goes on
- * where it stood in the data. */
+/* The share of right images; a loss that is not finite is LS_NOT_FINITE. */
 double ls_module_accuracy(ls_module *net, const ls_data *data);
-typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
-double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);
 /* logits[rows][classes] in the data's file order. LS_NOT_FINITE names the first image with one that is NaN or
  * infinity. */
 ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes);
@@ -473,9 +439,6 @@ typedef struct ls_timer {
 void ls_timer_start(ls_timer *timer);
 void ls_timer_stop(ls_timer *timer);
 double ls_timer_avg(const ls_timer *timer); /* seconds a lap */
-
-/* float32 array, C order, as NumPy's .npy; replaces `path` as a whole or not at all. */
-ls_status ls_save_npy(ls_session *session, const char *path, const float *values, int64_t rows, int64_t columns);
 
 #ifdef __cplusplus
 }

@@ -72,6 +72,14 @@ bool ls_checkpoint_load(ls_checkpoints *checkpoints, ls_checkpoint *loaded);
 /* A note of the checkpoint that was loaded; NULL where there is none of that name. */
 const char *ls_checkpoint_note(const ls_checkpoints *checkpoints, const char *name);
 
+/* ---- The best weights so far ------------------------------------------------------------------------------------- */
+
+/* Remembers the network's values as they are, in place of what it remembered; goes back to these values (LS_STALE
+ * without any), but not to moments or steps. Checkpoints keep them too: the best weights so far, say. Both wait; all
+ * ranks make these calls. */
+ls_status ls_trainer_remember(ls_trainer *trainer);
+ls_status ls_trainer_recall(ls_trainer *trainer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -72,6 +72,10 @@ ls_status ls_cluster_devices(ls_session *session, const ls_devices *mine, ls_dev
 void ls_cluster_barrier(ls_cluster *cluster);
 void ls_cluster_end(ls_cluster *cluster); /* parts from the others, and ends an MPI that ls_cluster_start started */
 
+/* Whether the failure is one that all ranks of the session's cluster found together, so that none of them waits for
+ * another. */
+bool ls_failed_together(const ls_session *session);
+
 /* ---- Training over ranks ----------------------------------------------------------------------------------------- */
 
 /* Stopping at one step on all ranks: what the ranks ask for travels with the steps, and ls_trainer_voted is the largest

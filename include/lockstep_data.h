@@ -1,4 +1,5 @@
-/* Data sets looked at more closely: what they hold, what looks wrong in them, parts held out, downloads, pictures.
+/* Data sets looked at more closely: what they hold, what looks wrong in them, parts held out, downloads, pictures,
+ * arrays.
  *
  * SPDX-License-Identifier: MIT
  *
@@ -11,6 +12,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Continue at batch `batch` of epoch `epoch`, both from 0. */
+ls_status ls_data_seek(ls_data *data, int64_t epoch, int batch);
 
 /* Takes so many images out of the data, for validation, and returns them as data of their own, in file order. Which
  * ones is a function of the session's seed and the number of images; docs/data.md has the formula. The others stay, and
@@ -61,6 +65,9 @@ ls_status ls_data_verify(ls_session *session, const char *directory);
  * verifies their SHA-256 and puts each whole under its final name. `told` may be NULL; it gets one line a file. */
 ls_status ls_data_fetch(ls_session *session, const char *url, const char *directory,
                         void (*told)(const char *line, void *user), void *user);
+
+/* float32 array, C order, as NumPy's .npy; replaces `path` as a whole or not at all. */
+ls_status ls_save_npy(ls_session *session, const char *path, const float *values, int64_t rows, int64_t columns);
 
 #ifdef __cplusplus
 }

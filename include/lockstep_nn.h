@@ -1,4 +1,4 @@
-/* Networks of one's own: layers, operations, losses, and operations in plain C.
+/* Networks of one's own: layers, operations, losses, operations in plain C, and the ONNX format.
  *
  * SPDX-License-Identifier: MIT
  *
@@ -130,6 +130,23 @@ ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
  * numbers that are not finite, a function that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the
  * functions at once, on the caller's thread. */
 double ls_custom_check(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
+
+/* ---- All parameters at once, other formats ----------------------------------------------------------------------- */
+
+/* Calls fn for every parameter, in the order of ls_module_parameter_at; fn may write the values, in C order. */
+ls_status ls_module_apply(ls_module *net, void (*fn)(const ls_parameter_info *info, float *values, void *user),
+                          void *user);
+
+/* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any
+ * number of images as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for
+ * an own operation, by name, and where the library was built without it. Waits. */
+ls_status ls_module_export_onnx(ls_module *net, const char *path);
+
+/* The share of right images over a function of explicit parameters: replica[d] are those on device d, and each batch is
+ * split over the devices; ls_data_next then goes on where it stood in the data. A loss that is not finite is
+ * LS_NOT_FINITE. */
+typedef ls_tensor *ls_net_fn(ls_tensor *X, void *replica);
+double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_devices devices);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* Lockstep's measurements: where training steps spend their time, what happened when, and what a core can do at most.
- * The rules at the head of lockstep.h hold here too.
+/* Lockstep's measurements: where training steps spend their time, what happened when, what a core can do at most, and
+ * whether devices compute alike. The rules at the head of lockstep.h hold here too.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef LOCKSTEP_PROFILE_H
@@ -134,6 +134,19 @@ typedef struct ls_speed {
     double flops, bytes;
 } ls_speed;
 ls_status ls_measure_speed(ls_session *session, ls_devices devices, ls_speed *speed);
+
+/* ---- Whether devices compute alike ------------------------------------------------------------------------------- */
+
+/* Trains a tiny network of its own on the core of each device. *sum tells what came out: the same on any CPU, for equal
+ * ls_options.conv. Devices that disagree are LS_INTERNAL, by name. */
+ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum);
+
+/* Between ls_backward and ls_trainer_step: computes one shard, at each call another, on every device of the network (on
+ * a single one twice) and compares loss, statistics and gradients bit by bit. LS_DIFFERS names step, shard, the device
+ * that is not with the majority and the first tensor. Over ranks, all of which make this call, the devices are those of
+ * all ranks, and before they compute, the ranks' copies of the weights and statistics are compared too. Waits; changes
+ * nothing. It costs each device one shard. */
+ls_status ls_trainer_verify(ls_trainer *trainer);
 
 #ifdef __cplusplus
 }

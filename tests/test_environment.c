@@ -10,6 +10,7 @@
 #include <lockstep.h>
 #include <lockstep_checkpoint.h>
 #include <lockstep_data.h>
+#include <lockstep_profile.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -2,6 +2,7 @@
 #include "explicit_network.h"
 #include "tensors.h"
 
+#include <lockstep_data.h>
 #include <math.h>
 #include <stdio.h>
 

@@ -5,6 +5,7 @@
 #include "not_run.h"
 #include "tensors.h"
 
+#include <lockstep_data.h>
 #include <math.h>
 #include <stdio.h>
 

@@ -5,6 +5,7 @@
 #include "tensors.h"
 
 #include <string.h>
+#include <lockstep_data.h>
 #include <lockstep_nn.h>
 
 enum { ROWS = 5, CHANNELS = 3, SIZE = 6, FEATURES = 4, CLASSES = 7 };

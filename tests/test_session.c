@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <lockstep_cluster.h>
+#include <lockstep_profile.h>
 #include <lockstep_trial.h>
 
 #include "training.h"

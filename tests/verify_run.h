@@ -4,6 +4,7 @@
 #define TEST_VERIFY_RUN_H
 
 #include <lockstep.h>
+#include <lockstep_profile.h>
 
 /* All that is compared, one member a tensor or metric, and how ls_trainer_verify calls it. */
 enum { VERIFY_MEMBERS = 10, VERIFY_TENSORS = 8 };

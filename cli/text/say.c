@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <lockstep_cluster.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

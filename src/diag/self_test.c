@@ -6,6 +6,9 @@
 #include "device/open.h"
 #include "exec/turn.h"
 
+#include <lockstep_data.h>
+#include <lockstep_profile.h>
+
 enum { IMAGES = 32, CHANNELS = 3, SIDE = 12, CLASSES = 10 };
 
 /* The operations that a network spends its time in: direct and Winograd convolution, BatchNorm, pooling, a linear

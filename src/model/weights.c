@@ -1,4 +1,5 @@
 /* A network's tensors in files, and their fingerprint. */
+#include <lockstep_data.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

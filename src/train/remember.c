@@ -1,6 +1,7 @@
 /* Values of a network that its trainer remembers, to come back to. */
 #include "train/remember.h"
 
+#include <lockstep_checkpoint.h>
 #include <string.h>
 
 #include "base/environment.h"
