@@ -1,6 +1,5 @@
 /* The program's commands. Each gets its own name as argv[0] and returns the exit status. */
-#ifndef CLI_COMMANDS_H
-#define CLI_COMMANDS_H
+#pragma once
 
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
@@ -12,5 +11,3 @@ int command_report(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_data(int argc, char **argv);
-
-#endif

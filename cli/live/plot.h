@@ -1,6 +1,5 @@
 /* A drawing in characters: Braille's eight dots to a cell, or one of . ' : where there is no UTF-8. */
-#ifndef CLI_LIVE_PLOT_H
-#define CLI_LIVE_PLOT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ void plot_mark(plot *p, double x, double y, ink with); /* a filled circle in the
 
 /* Cell's text, at most 3 bytes and a zero, and its ink. */
 ink plot_cell(const plot *p, int column, int row, char text[4]);
-
-#endif

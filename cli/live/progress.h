@@ -1,7 +1,6 @@
 /* The live view of a run: on a terminal only, drawn by a thread of its own at most ten times a second, so that neither
  * a long step nor a slow terminal holds anything up. Without a view every call does nothing. */
-#ifndef CLI_LIVE_PROGRESS_H
-#define CLI_LIVE_PROGRESS_H
+#pragma once
 
 #include "live/view.h"
 
@@ -30,5 +29,3 @@ void progress_end(progress *bar);
 
 /* Columns for a line of text on stderr: the terminal's while there is a view, else no limit. */
 int progress_columns(const progress *bar);
-
-#endif

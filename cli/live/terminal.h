@@ -1,7 +1,6 @@
 /* What the terminal at stderr can show. Nothing of it is ever changed, so that there is nothing to restore: no mode is
  * set, the cursor is not hidden, the screen not switched. */
-#ifndef CLI_LIVE_TERMINAL_H
-#define CLI_LIVE_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ bool terminal_is_ours(void);
 
 /* All of it, or false for good (the terminal is gone). */
 bool terminal_write(const char *text, int length);
-
-#endif

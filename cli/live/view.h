@@ -1,7 +1,6 @@
 /* The live view as text: curves, the devices, a bar and figures for a terminal of any size. Knows no terminal and no
  * clock. */
-#ifndef CLI_LIVE_VIEW_H
-#define CLI_LIVE_VIEW_H
+#pragma once
 
 #include "live/plot.h"
 #include "live/terminal.h"
@@ -44,5 +43,3 @@ typedef struct view_epoch {
     double val_acc; /* NaN without validation */
 } view_epoch;
 void view_epoch_text(char *text, int size, int columns, const view_epoch *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* The texts of --help. */
-#ifndef CLI_OPTIONS_HELP_H
-#define CLI_OPTIONS_HELP_H
+#pragma once
 
 /* A command by its bit: an option belongs to several. */
 enum {
@@ -18,5 +17,3 @@ enum {
 const char *command_name(int command);
 void print_help(int command, void (*print_options)(int command)); /* of one command, to stdout */
 void print_overview(void);                                        /* of the program */
-
-#endif

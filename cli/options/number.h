@@ -1,7 +1,6 @@
 /* Numbers from the command line, read strictly: digits to the last character, no sign, no blank, nothing that
  * overflows. */
-#ifndef CLI_OPTIONS_NUMBER_H
-#define CLI_OPTIONS_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,5 +8,3 @@
 bool number_unsigned(const char *text, uint64_t *value);
 bool number_count(const char *text, int64_t least, int64_t most, int64_t *value);
 bool number_real(const char *text, double limit, double *value); /* decimal, at least 0 and below `limit` */
-
-#endif

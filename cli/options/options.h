@@ -1,6 +1,5 @@
 /* The options of a command, read from its arguments. */
-#ifndef CLI_OPTIONS_OPTIONS_H
-#define CLI_OPTIONS_OPTIONS_H
+#pragma once
 
 #include "options/help.h"
 #include "options/settings.h"
@@ -18,5 +17,3 @@ bool read_options_only(int command, int argc, char **argv, settings *chosen, int
 /* The options of a command that define its result, for comparison between ranks; at most `most`. Numbers are written to
  * texts. */
 int options_list(int command, const settings *chosen, ls_setting list[], char texts[][64], int most);
-
-#endif

@@ -1,6 +1,5 @@
 /* The files that a command writes: one table of them. */
-#ifndef CLI_OPTIONS_OUTPUTS_H
-#define CLI_OPTIONS_OUTPUTS_H
+#pragma once
 
 #include "options/settings.h"
 
@@ -40,5 +39,3 @@ int outputs_check(int command, const settings *chosen, char *const inputs[], int
 
 /* The same for what the data were read from; `data` may be NULL. */
 int outputs_check_data(int command, const settings *chosen, const ls_data *data);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a command's options say. */
-#ifndef CLI_OPTIONS_SETTINGS_H
-#define CLI_OPTIONS_SETTINGS_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -46,5 +45,3 @@ typedef struct settings {
 
 /* Where no option says anything. */
 extern const settings settings_usual;
-
-#endif

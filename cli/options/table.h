@@ -1,6 +1,5 @@
 /* The table of the program's options, which drives parsing, defaults and help. */
-#ifndef CLI_OPTIONS_TABLE_H
-#define CLI_OPTIONS_TABLE_H
+#pragma once
 
 #include "options/choice.h"
 
@@ -45,5 +44,3 @@ const row *table_row(int i); /* NULL behind the last */
 const char *option_at(int i, int *commands);
 /* The option of a command that has this among the values to choose from; NULL where there is none. */
 const char *option_with_value(int command, const char *value);
-
-#endif

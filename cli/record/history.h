@@ -1,7 +1,6 @@
 /* How a run went so far, small enough to be drawn at any moment: the steps' losses and hits in a bounded number of
  * bins, the epochs' test accuracy in a bounded number of points. Adding to it allocates nothing. */
-#ifndef CLI_RECORD_HISTORY_H
-#define CLI_RECORD_HISTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ bool history_loss_at(const history *h, int i, double *step, double *loss);
 bool history_acc_at(const history *h, int i, double *step, double *acc);
 /* The largest that a drawing shows, where neighbours share a place; 0 without any. */
 double history_most_loss(const history *h);
-
-#endif

@@ -1,6 +1,5 @@
 /* The run's log: JSON lines, each written out whole. */
-#ifndef CLI_RECORD_LOG_H
-#define CLI_RECORD_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void log_list_end(run_log *log);
 bool log_end(run_log *log); /* false, and one line on stderr the first time, once the file cannot be written */
 
 bool log_close(run_log *log); /* likewise; frees */
-
-#endif

@@ -1,6 +1,5 @@
 /* Where a run comes from, for those who look at it later. */
-#ifndef CLI_RECORD_ORIGIN_H
-#define CLI_RECORD_ORIGIN_H
+#pragma once
 
 typedef struct origin {
     char date[32]; /* when it began: "2026-01-31T09:15:00+0100" */
@@ -11,5 +10,3 @@ typedef struct origin {
 /* argv[0] is the command's name, "train". Before the options are read, which sorts argv. */
 void origin_take(origin *o, int argc, char *const argv[]);
 void origin_free(origin *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* A run as a report tells it: its settings, its losses, its epochs. Filled while it trains, or read from its log. */
-#ifndef CLI_RECORD_RECORD_H
-#define CLI_RECORD_RECORD_H
+#pragma once
 
 #include "record/history.h"
 
@@ -46,5 +45,3 @@ double record_speed(const record *r);                       /* images per second
 /* Reads a log; NULL once a line is said. What a run that was ended in the middle of a line left of it is not read. */
 record *record_read(const char *path);
 bool record_reader_built(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Curves between two axes, with a title that names them. x starts at zero; y is fitted to the curves, which is said
  * where it does not. */
-#ifndef CLI_REPORT_CHART_H
-#define CLI_REPORT_CHART_H
+#pragma once
 
 #include "report/pen.h"
 
@@ -32,5 +31,3 @@ void chart_draw(pen *p, const chart *c, double left, double top, double width, d
 
 /* About how wide `text` is. */
 double chart_text_width(const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* The curves of one run or of several, side by side: what curve.png and curve.svg show, and the page. */
-#ifndef CLI_REPORT_FIGURE_H
-#define CLI_REPORT_FIGURE_H
+#pragma once
 
 #include "record/record.h"
 #include "report/chart.h"
@@ -25,5 +24,3 @@ void figure_put_svg(FILE *file, const figure *f);                          /* an
  * is drawn heavier than another. */
 int figure_tint(int run);
 int figure_dash(int run);
-
-#endif

@@ -1,6 +1,5 @@
 /* The parts of a report's page: one HTML file without outside links, light or dark as the reader's system is. */
-#ifndef CLI_REPORT_PAGE_H
-#define CLI_REPORT_PAGE_H
+#pragma once
 
 #include "report/figure.h"
 
@@ -22,5 +21,3 @@ void page_settings(FILE *file, const record *r);
 void page_epochs(FILE *file, const record *r);
 
 const char *page_model(const record *r); /* "LeNet" */
-
-#endif

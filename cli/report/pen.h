@@ -1,7 +1,6 @@
 /* Something that draws: on a picture, or as SVG within a page. Units are pixels at the picture's plain size; y grows
  * downwards. */
-#ifndef CLI_REPORT_PEN_H
-#define CLI_REPORT_PEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,5 +31,3 @@ svg_pen svg_pen_of(FILE *file);
 
 /* Text for HTML and SVG, with everything escaped that means something there. */
 void put_escaped(FILE *file, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* PNG and SVG files drawn by cairo, where the program is built with it. */
-#ifndef CLI_REPORT_PICTURE_H
-#define CLI_REPORT_PICTURE_H
+#pragma once
 
 #include "report/pen.h"
 
@@ -17,5 +16,3 @@ bool picture_svg(FILE *file, double width, double height, picture_draw *draw, co
 /* Pixels [channels][height][width] as the URI of a PNG, "data:image/png;base64,...": three channels are red, green and
  * blue; of any other number the first one is shown. */
 bool picture_uri(FILE *file, const unsigned char *pixels, int channels, int width, int height);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a run leaves for people to look at: report.html, curve.png and curve.svg in a folder. */
-#ifndef CLI_REPORT_REPORT_H
-#define CLI_REPORT_REPORT_H
+#pragma once
 
 #include "record/record.h"
 #include "run/run.h"
@@ -20,5 +19,3 @@ int write_report(const char *option, const char *folder, record *const runs[], i
 
 /* The report of a run that has just been trained and judged. */
 int report_run(const run *r, record *of, const struct judge *j, const char *fingerprint);
-
-#endif

@@ -1,6 +1,5 @@
 /* A trained network against the test images: which class it takes for which, and where it is most wrong. */
-#ifndef CLI_RUN_JUDGE_H
-#define CLI_RUN_JUDGE_H
+#pragma once
 
 #include <lockstep.h>
 #include <lockstep_data.h>
@@ -32,5 +31,3 @@ double judge_probability(const float *logits, int classes, int of);
 
 /* The name of a class, or where it has none its number, written to text. */
 const char *judge_class(const judge *j, int label, char text[16]);
-
-#endif

@@ -1,6 +1,5 @@
 /* The ranks that mpirun or srun started: all go through a command together, and rank 0 alone prints and writes. */
-#ifndef CLI_RUN_RANKS_H
-#define CLI_RUN_RANKS_H
+#pragma once
 
 #include "run/run.h"
 
@@ -31,5 +30,3 @@ void ranks_end_together(void);
 /* Closes the session and ends the ranks. One that fails while others wait for it tells them, so that they leave too,
  * and leaves. */
 int ranks_close(run *r, int status);
-
-#endif

@@ -1,6 +1,5 @@
 /* What train, eval and predict begin alike: session, devices, data, network. */
-#ifndef CLI_RUN_RUN_H
-#define CLI_RUN_RUN_H
+#pragma once
 
 #include "options/settings.h"
 
@@ -61,5 +60,3 @@ int run_close(run *r, int status);
 
 /* Whether the library was built with a feature, as ls_features names it. */
 bool run_has(const char *feature);
-
-#endif

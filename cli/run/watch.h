@@ -1,7 +1,6 @@
 /* The watchdog: ends the process when nothing goes on for a time, and names the rank that does not go on. It runs in a
  * thread of its own from before MPI starts until the process ends. */
-#ifndef CLI_RUN_WATCH_H
-#define CLI_RUN_WATCH_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -13,5 +12,3 @@ const char *watch_phase(const char *phase); /* what begins now, a text that stay
 void watch_step(int64_t finished);
 /* This rank failed alone, said so, and is about to leave the others: they are told, and leave too. */
 void watch_end(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a timeline comes to, in a few lines: what was hidden, who waited for whom, which device is slow, and what to
  * change. */
-#ifndef CLI_SPEED_ADVICE_H
-#define CLI_SPEED_ADVICE_H
+#pragma once
 
 #include "run/run.h"
 
@@ -9,5 +8,3 @@
 
 /* On stderr. `path` is the timeline's file, `rows` how many images an epoch has. */
 void advice_say(const char *path, const ls_profile *profile, const run *r, int64_t rows);
-
-#endif

@@ -7,8 +7,7 @@
  * stay as they are beyond. `rest` is all else of a step on one device. `latency` is what the speeds measured on two and
  * more devices leave over, by least squares. Shards that are left over count as a whole round, though devices without
  * one help with them: it is then a little faster than forecast. */
-#ifndef CLI_SPEED_FORECAST_H
-#define CLI_SPEED_FORECAST_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -34,5 +33,3 @@ double forecast_images(const forecast *f, int n); /* a second */
 
 /* The most devices of which each brings at least three quarters of what the first one does alone. */
 int forecast_recommended(const forecast *f);
-
-#endif

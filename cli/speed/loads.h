@@ -1,6 +1,5 @@
 /* How busy each device was over the last seconds. */
-#ifndef CLI_SPEED_LOADS_H
-#define CLI_SPEED_LOADS_H
+#pragma once
 
 #include <lockstep.h>
 #include <lockstep_profile.h>
@@ -25,5 +24,3 @@ typedef struct loads_watch {
 
 /* Looks at the trainer's devices, not too often; true where there is something new. */
 bool loads_look(loads_watch *w, ls_session *session, ls_trainer *trainer, ls_devices devices, double seconds);
-
-#endif

@@ -1,6 +1,5 @@
 /* The table of a profile, and the same as JSON. */
-#ifndef CLI_SPEED_PROFILE_H
-#define CLI_SPEED_PROFILE_H
+#pragma once
 
 #include "record/log.h"
 #include "run/run.h"
@@ -12,5 +11,3 @@ int profile_print(const run *r, const ls_profile *profile, const ls_speed *speed
 
 /* The same as members of the object that is being written. */
 int profile_log(run_log *log, const run *r, const ls_profile *profile, const ls_speed *speed);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether cores are free for this process, and who else is on them. */
-#ifndef CLI_SYSTEM_CORES_H
-#define CLI_SYSTEM_CORES_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -20,5 +19,3 @@ bool cores_look(core_look *cores, int n);
 
 /* Whether it gave so little that it is another program's too. */
 bool core_is_busy(const core_look *core);
-
-#endif

@@ -1,6 +1,5 @@
 /* How much memory this process may still take. */
-#ifndef CLI_SYSTEM_MEMORY_H
-#define CLI_SYSTEM_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ int64_t memory_left(const char **limited_by);
 
 /* "731 MiB", "7.6 GiB" */
 void memory_text(char *text, int size, int64_t bytes);
-
-#endif

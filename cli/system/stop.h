@@ -1,6 +1,5 @@
 /* SIGINT, SIGTERM, SIGHUP and SIGUSR1: the first asks the run to stop, the second ends the process at once. */
-#ifndef CLI_SYSTEM_STOP_H
-#define CLI_SYSTEM_STOP_H
+#pragma once
 
 void stop_on_signals(void);
 
@@ -11,5 +10,3 @@ const char *stop_signal_name(int signal_number);
 /* What is written to stderr when a signal ends or suspends the process at once, so that nothing is left where the
  * shell's prompt comes; NULL: nothing. The text must live on. */
 void stop_with(const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files that are whole or not there: written under another name beside their own, and renamed at the end. */
-#ifndef CLI_SYSTEM_WHOLE_H
-#define CLI_SYSTEM_WHOLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,5 +26,3 @@ bool whole_begin_at(whole_file *f, const char *path);
 
 /* Under its name, and on the disk; where anything failed, before or now, nothing is left: false, with errno. */
 bool whole_end(whole_file *f, bool good);
-
-#endif

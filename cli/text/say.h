@@ -1,6 +1,5 @@
 /* What the program says on stderr, and how it ends when something fails. */
-#ifndef CLI_TEXT_SAY_H
-#define CLI_TEXT_SAY_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -39,5 +38,3 @@ int finish_output(void);
 
 /* Refuses a stdout that takes nothing from the start: a run that would lose its results at the end need not begin. */
 int check_output(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Round numbers for axes, and numbers as people read them. */
-#ifndef CLI_TEXT_SCALE_H
-#define CLI_TEXT_SCALE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ double scale_whole_step(double range, int parts);
 void scale_text(char *text, size_t size, double value, double step); /* with as many decimals as the step needs */
 void count_text(char *text, size_t size, int64_t count);             /* "25,951" */
 void time_text(char *text, size_t size, double seconds);             /* "0:41", "1:02:03" */
-
-#endif

@@ -1,6 +1,5 @@
 /* Text that came from outside, such as file names, need not be UTF-8; what is written for others must be. */
-#ifndef CLI_TEXT_UTF8_H
-#define CLI_TEXT_UTF8_H
+#pragma once
 
 /* Length of the UTF-8 sequence at `s`, 0 where it is none (overlong, surrogate, cut short, beyond U+10FFFF). */
 int utf8_length(const unsigned char *s);
@@ -10,5 +9,3 @@ void utf8_clean(char *text);
 
 /* Characters of cleaned text, which is how many columns it takes but for wide and combining ones. */
 int utf8_characters(const char *text);
-
-#endif

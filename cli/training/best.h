@@ -1,7 +1,6 @@
 /* --validate, --keep and --patience: images that are held out of training, the best epoch by them, and what comes of
  * it. */
-#ifndef CLI_TRAINING_BEST_H
-#define CLI_TRAINING_BEST_H
+#pragma once
 
 #include "training/training.h"
 
@@ -21,5 +20,3 @@ double best_test_acc(const training *t);
 
 /* The best epoch that a checkpoint tells of, which was found in other ways than this run's, counts for nothing. */
 void best_forget(training *t);
-
-#endif

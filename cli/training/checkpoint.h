@@ -1,6 +1,5 @@
 /* --checkpoint, --checkpoint-every, --resume, --restart, --allow-changed: when a run is saved, and how it goes on. */
-#ifndef CLI_TRAINING_CHECKPOINT_H
-#define CLI_TRAINING_CHECKPOINT_H
+#pragma once
 
 #include "training/training.h"
 
@@ -23,5 +22,3 @@ bool checkpoint_save(training *t);
 /* The same at the end of the run or of this process, and waits for it; true when it is on the disk. Where it cannot be
  * written t->not_saved says why, and what else ends the run the session has. */
 bool checkpoint_stop(training *t);
-
-#endif

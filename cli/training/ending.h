@@ -1,6 +1,5 @@
 /* The end of a run before its last step, by a failure or a signal. */
-#ifndef CLI_TRAINING_ENDING_H
-#define CLI_TRAINING_ENDING_H
+#pragma once
 
 #include "training/training.h"
 
@@ -14,5 +13,3 @@ int ending_failed(training *t, const char *what, bool doubtful);
 
 /* Says a stop; the status of the signal, or 0 where none came. */
 int ending_stopped(training *t);
-
-#endif

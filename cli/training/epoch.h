@@ -1,10 +1,7 @@
 /* One epoch: the loop over its steps, its evaluation, and its line. */
-#ifndef CLI_TRAINING_EPOCH_H
-#define CLI_TRAINING_EPOCH_H
+#pragma once
 
 #include "training/training.h"
 
 /* 0, or the status to exit with once a line is said. */
 int epoch_run(training *t);
-
-#endif

@@ -1,10 +1,7 @@
 /* The passes over the images that are not trained on: --validate's and the test images. */
-#ifndef CLI_TRAINING_EVALUATION_H
-#define CLI_TRAINING_EVALUATION_H
+#pragma once
 
 #include "training/training.h"
 
 /* Goes over them with the weights as they are. 0, or the status to exit with once a line is said. */
 int evaluation_run(training *t);
-
-#endif

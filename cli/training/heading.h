@@ -1,6 +1,5 @@
 /* What a run tells of itself before its first step: its settings, on stderr, in the log and for the report. */
-#ifndef CLI_TRAINING_HEADING_H
-#define CLI_TRAINING_HEADING_H
+#pragma once
 
 #include "training/training.h"
 
@@ -11,5 +10,3 @@ int heading_log(training *t, int64_t step, int64_t epochs);
 
 /* What --report will tell is gathered from here on. Returns as heading_log. */
 int heading_record(training *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* Where trained weights go when a run ends: to --save's file, or where that or the last checkpoint cannot be written,
  * to another place that takes them. */
-#ifndef CLI_TRAINING_KEEP_H
-#define CLI_TRAINING_KEEP_H
+#pragma once
 
 #include "text/say.h"
 #include "training/training.h"
@@ -23,5 +22,3 @@ void keep_weights(const training *t, keeping *kept);
 /* "; the weights of step 7 are in w.safetensors": what to say of it in a line about the run's end; "" where no place
  * was asked for. */
 const char *keep_words(const training *t, const keeping *kept, char *text, size_t size);
-
-#endif

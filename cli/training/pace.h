@@ -1,7 +1,6 @@
 /* How far a run has come, and what is left of it, as its view shows them: steps, and the passes over the test
  * images. */
-#ifndef CLI_TRAINING_PACE_H
-#define CLI_TRAINING_PACE_H
+#pragma once
 
 #include "training/training.h"
 
@@ -13,5 +12,3 @@ void pace_show(training *t);
 /* All test images are about to go through the network; the phase is what for. And they have, in so many seconds. */
 void pace_test(training *t, const char *phase);
 void pace_tested(training *t, double seconds);
-
-#endif

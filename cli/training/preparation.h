@@ -1,6 +1,5 @@
 /* Everything that can be refused before the first step. */
-#ifndef CLI_TRAINING_PREPARATION_H
-#define CLI_TRAINING_PREPARATION_H
+#pragma once
 
 #include "training/training.h"
 
@@ -10,5 +9,3 @@ int preparation_check(const settings *chosen);
 
 /* Data, network and trainer. Returns as preparation_check. */
 int preparation_make(training *t);
-
-#endif

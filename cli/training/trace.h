@@ -1,6 +1,5 @@
 /* --trace: when everything happened in a run, in Chrome's trace format, which Perfetto opens; and what it comes to. */
-#ifndef CLI_TRAINING_TRACE_H
-#define CLI_TRAINING_TRACE_H
+#pragma once
 
 #include "training/training.h"
 
@@ -16,5 +15,3 @@ void trace_span(trace *it, const char *name, int64_t number, double begun);
 /* Writes the file and says what it comes to; *it is NULL then. Where the session has failed, or the trace is not to be
  * kept, nothing is left. */
 int trace_end(trace **it, const training *t, bool keep);
-
-#endif

@@ -1,6 +1,5 @@
 /* One run of training, from the first step to the results. */
-#ifndef CLI_TRAINING_TRAINING_H
-#define CLI_TRAINING_TRAINING_H
+#pragma once
 
 #include "live/progress.h"
 #include "record/log.h"
@@ -68,5 +67,3 @@ void training_end_line(training *t);
 /* How many steps and epochs the run has, as it goes on from there: with batches of another size than before, what it
  * has behind it and what is left of its epochs. */
 void count_steps(training *t, const ls_checkpoint *from);
-
-#endif

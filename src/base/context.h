@@ -1,6 +1,5 @@
 /* What every part of a session shares: the sticky error and the allocation hook. */
-#ifndef LS_BASE_CONTEXT_H
-#define LS_BASE_CONTEXT_H
+#pragma once
 
 #include <lockstep.h>
 #include <pthread.h>
@@ -46,5 +45,3 @@ void *ls_grow(ls_context *context, void *items, int used, int *capacity, int lea
 void ls_release(ls_context *context, void *memory); /* NULL is fine */
 char *ls_copy_string(ls_context *context, const char *text, const char *what);
 char *ls_format(ls_context *context, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-#endif

@@ -1,6 +1,5 @@
 /* The processor cores this process may use, and pinning a thread to one. */
-#ifndef LS_BASE_CORES_H
-#define LS_BASE_CORES_H
+#pragma once
 
 #include <sched.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ bool ls_core_set_keep_to(const ls_core_set *set); /* the calling thread; false w
 int ls_core_count(void);    /* in the process's affinity mask, at least 1 */
 int ls_core_number(int i);  /* the operating system's number of the i-th core of the mask */
 bool ls_pin_to_core(int i); /* the calling thread; false where the system does not allow it */
-
-#endif

@@ -1,7 +1,6 @@
 /* What a thread has set that could change a number or a text: how it rounds, what becomes of denormals, and its
  * locale. */
-#ifndef LS_BASE_ENVIRONMENT_H
-#define LS_BASE_ENVIRONMENT_H
+#pragma once
 
 #include <fenv.h>
 #include <locale.h>
@@ -22,5 +21,3 @@ void ls_environment_leave(const ls_environment *callers);
 #define LS_OWN_ENVIRONMENT                                                                                             \
     const ls_environment callers_environment __attribute__((cleanup(ls_environment_leave), unused)) =                  \
         ls_environment_enter()
-
-#endif

@@ -1,6 +1,5 @@
 /* Files: reading one with all checks, and replacing one as a whole. */
-#ifndef LS_BASE_FILE_H
-#define LS_BASE_FILE_H
+#pragma once
 
 #include "base/context.h"
 
@@ -54,5 +53,3 @@ void ls_replace_drop(ls_replace *replace);
 
 /* Makes a directory and those above it, each on the disk before the next; one that exists is fine. */
 ls_status ls_make_directories(ls_context *context, const char *path);
-
-#endif

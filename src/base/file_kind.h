@@ -1,6 +1,5 @@
 /* What a file is, told by how it begins: for messages about files that are something else than what was wanted. */
-#ifndef LS_BASE_FILE_KIND_H
-#define LS_BASE_FILE_KIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ enum { LS_FILE_BEGIN = 64 }; /* bytes that tell each of them; fewer will do for 
 ls_file_kind ls_file_kind_of(const unsigned char *bytes, size_t count);
 /* "a zip archive", with what to do where that is the same for whatever was wanted; NULL of LS_FILE_OTHER. */
 const char *ls_file_kind_text(ls_file_kind kind);
-
-#endif

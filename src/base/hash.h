@@ -1,6 +1,5 @@
 /* SHA-256, by libcrypto where it was found. */
-#ifndef LS_BASE_HASH_H
-#define LS_BASE_HASH_H
+#pragma once
 
 #include "base/context.h"
 
@@ -10,5 +9,3 @@ typedef struct ls_sha256 ls_sha256;
 ls_sha256 *ls_sha256_begin(ls_context *context);
 ls_status ls_sha256_add(ls_sha256 *hash, const void *bytes, size_t count);
 ls_status ls_sha256_end(ls_sha256 *hash, char digits[65]); /* frees the hash; digits may be NULL to drop it */
-
-#endif

@@ -1,6 +1,5 @@
 /* What machine this is. */
-#ifndef LS_BASE_HOST_H
-#define LS_BASE_HOST_H
+#pragma once
 
 enum { LS_HOST_NAME = 64, LS_HOST_BOOT = 40 };
 
@@ -8,5 +7,3 @@ void ls_host_name(char name[LS_HOST_NAME]); /* "?" where it has none */
 
 /* A word that the kernel drew when it started, and that no other machine has; "?" where there is none. */
 void ls_host_boot(char boot[LS_HOST_BOOT]);
-
-#endif

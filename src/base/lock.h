@@ -8,8 +8,7 @@
  *
  * A holder that was killed keeps the kernel's lock until it is gone altogether: that is waited for, some seconds at
  * most. */
-#ifndef LS_BASE_LOCK_H
-#define LS_BASE_LOCK_H
+#pragma once
 
 #include "base/context.h"
 
@@ -22,5 +21,3 @@ void ls_lock_give(ls_lock *lock); /* frees it; NULL is fine */
 /* Whether an entry's holder is known to be gone, on a file system that several machines share. For tests: `entry` is
  * the file's text. */
 bool ls_lock_stale(const char *entry);
-
-#endif

@@ -1,7 +1,6 @@
 /* Elementary functions in plain IEEE arithmetic, so that every machine and compiler gets the same bits. The C library's
  * differ between versions and instruction sets. */
-#ifndef LS_BASE_MATH_H
-#define LS_BASE_MATH_H
+#pragma once
 
 float ls_expf(float x); /* below 2 units in the last place; exp(-inf) is 0, NaN stays NaN */
 float ls_logf(float x); /* natural; log(0) is -inf, of a negative number NaN */
@@ -9,5 +8,3 @@ float ls_logf(float x); /* natural; log(0) is -inf, of a negative number NaN */
 float ls_tanhf(float x);
 float ls_sigmoidf(float x); /* 1 / (1 + exp(-x)) */
 double ls_log(double x);    /* below 2 units in the last place, for x in the normal range */
-
-#endif

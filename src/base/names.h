@@ -1,7 +1,6 @@
 /* Texts, each kept once: equal texts have equal pointers, and are found by their hash. A session has such names, see
  * ls_intern in base/session.h. */
-#ifndef LS_BASE_NAMES_H
-#define LS_BASE_NAMES_H
+#pragma once
 
 #include "base/context.h"
 
@@ -28,5 +27,3 @@ const char *ls_names_hold(ls_context *context, ls_names *names, const char *text
 void ls_names_drop(ls_context *context, ls_names *names, const char *text);
 
 void ls_names_free(ls_context *context, ls_names *names);
-
-#endif

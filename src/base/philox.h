@@ -1,7 +1,6 @@
 /* Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011), and how the streams of random.h are made from it. */
-#ifndef LS_BASE_PHILOX_H
-#define LS_BASE_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ LS_EVERYWHERE uint64_t ls_derived_bits(const ls_derived *from, uint64_t i)
     ls_philox(counter, from->key, out);
     return (uint64_t)out[1] << 32 | out[0];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Parts that are loaded when they are needed, because they stand on libraries that not every machine has. */
-#ifndef LS_BASE_PLUGIN_H
-#define LS_BASE_PLUGIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ __attribute__((visibility("default"))) const ls_plugin *lockstep_plugin(void);
 /* Loads a plugin with a table, whose size has to be `expected`. NULL with the reason in `why`, such as another
  * version. */
 const ls_plugin *ls_plugin_table(const char *name, size_t expected, char *why, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* The processor time that a container's settings (control groups, of both versions) leave to this process. */
-#ifndef LS_BASE_QUOTA_H
-#define LS_BASE_QUOTA_H
+#pragma once
 
 #include "base/context.h"
 
@@ -16,5 +15,3 @@ ls_quota ls_quota_read(ls_context *context, const char *root);
 
 /* How many of so many cores the quota keeps busy when `sharers` processes share it, rounded up; at least 1. */
 int ls_quota_cores(const ls_quota *quota, int sharers, int cores);
-
-#endif

@@ -1,6 +1,5 @@
 /* Everything random. There is no state: a number is a function of its key and its position. */
-#ifndef LS_BASE_RANDOM_H
-#define LS_BASE_RANDOM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i);             
 double ls_random_uniform(const ls_random_stream *stream, uint64_t i);                    /* in [0, 1), 2^-53 apart */
 double ls_random_normal(const ls_random_stream *stream, uint64_t i);                     /* mean 0, deviation 1 */
 void ls_random_permutation(const ls_random_stream *stream, uint32_t *order, uint32_t n); /* Fisher-Yates */
-
-#endif

@@ -1,7 +1,6 @@
 /* A session: its context, its options and all that was made from it. Rooms hang their objects here and get them freed
  * at ls_close, the youngest first. */
-#ifndef LS_BASE_SESSION_H
-#define LS_BASE_SESSION_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,5 +65,3 @@ typedef struct ls_counted {
 
 void ls_counted_hold(ls_counted *counted); /* NULL is fine */
 void ls_counted_drop(ls_counted *counted); /* from any thread; NULL is fine */
-
-#endif

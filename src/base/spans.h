@@ -1,7 +1,6 @@
 /* A bounded list of spans of time, of which the newest stay. One thread at a time adds to it, without a lock and
  * without an allocation. */
-#ifndef LS_BASE_SPANS_H
-#define LS_BASE_SPANS_H
+#pragma once
 
 #include <lockstep_profile.h>
 
@@ -40,5 +39,3 @@ static inline void ls_spans_add(ls_spans *spans, ls_span_kind kind, int number, 
     span.end = end;
     ls_spans_keep(spans, span);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Waiting awake: for what another core does within microseconds, where to sleep and be woken takes longer. */
-#ifndef LS_BASE_SPIN_H
-#define LS_BASE_SPIN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ static inline void ls_pause(void)
 /* Looks whether `found` for so many seconds at most, and returns whether it was. Other threads may have the core
  * meanwhile. */
 bool ls_spin(double seconds, bool (*found)(void *user), void *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* The library's own threads. */
-#ifndef LS_BASE_THREAD_H
-#define LS_BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -9,5 +8,3 @@
  * none of the process's signals: their handlers are the caller's, for its threads. False where the system has none to
  * give. `main` sets its environment itself (environment.h). */
 bool ls_thread_start(pthread_t *thread, void *(*main)(void *argument), void *argument);
-
-#endif

@@ -1,6 +1,5 @@
 /* What ranks have in pieces, whole on rank 0, and the way back. */
-#ifndef LS_CHECKPOINT_GATHERED_H
-#define LS_CHECKPOINT_GATHERED_H
+#pragma once
 
 #include "train/job.h"
 
@@ -11,5 +10,3 @@ ls_status ls_gathered_moments(struct ls_trainer *trainer, float *moments);
 /* Rank 0's weights and statistics become every rank's, and of its whole moments each rank gets its pieces, or all where
  * the gradient is clipped; NULL: there are none. */
 ls_status ls_gathered_scatter(struct ls_trainer *trainer, float *moments);
-
-#endif

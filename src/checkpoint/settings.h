@@ -1,6 +1,5 @@
 /* The settings that define a run's result, as names and texts; and whether those of a checkpoint are the same. */
-#ifndef LS_CHECKPOINT_SETTINGS_H
-#define LS_CHECKPOINT_SETTINGS_H
+#pragma once
 
 #include "base/session.h"
 
@@ -23,5 +22,3 @@ ls_status ls_settings_take(ls_settings *settings, struct ls_trainer *trainer, co
 
 /* LS_CHANGED, naming each that differs and may not, to `context`. */
 ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path);
-
-#endif

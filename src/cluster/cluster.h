@@ -1,6 +1,5 @@
 /* The ranks of a run and the wire between them. A session without a cluster is rank 0 of 1, and never comes here. */
-#ifndef LS_CLUSTER_CLUSTER_H
-#define LS_CLUSTER_CLUSTER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <lockstep_cluster.h>
@@ -69,5 +68,3 @@ ls_status ls_cluster_agree_error(ls_session *session);
 struct ls_peer *ls_heartbeats_new(ls_context *context, int ranks);
 /* Sends the last heartbeat and looks for the others' last; true when they all came. */
 bool ls_heartbeats_end(ls_cluster *cluster);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Sums are made in place, in the first of what is added, and in the tree's order. In a group of one rank the stripe is
  * the whole bucket, and the three stages in the group are nothing. */
-#ifndef LS_COMM_ALLREDUCE_H
-#define LS_COMM_ALLREDUCE_H
+#pragma once
 
 #include "comm/groups.h"
 #include "comm/partition.h"
@@ -63,5 +62,3 @@ bool ls_allreduce_scatter_locally(const ls_allreduce *allreduce, ls_posting post
 bool ls_allreduce_scatter(const ls_allreduce *allreduce, ls_posting posting);
 bool ls_allreduce_gather(const ls_allreduce *allreduce, float *values, ls_posting posting);
 bool ls_allreduce_gather_locally(const ls_allreduce *allreduce, float *values, ls_posting posting);
-
-#endif

@@ -5,8 +5,7 @@
  * The first `columns` members of every group own a piece of each bucket. A bucket is cut into a stripe for each column,
  * and a stripe into a piece for each group: the members i of all groups own the pieces of stripe i, and send it to each
  * other alone. */
-#ifndef LS_COMM_GROUPS_H
-#define LS_COMM_GROUPS_H
+#pragma once
 
 #include "base/context.h"
 #include "tensor/flat.h"
@@ -34,5 +33,3 @@ static inline int ls_groups_members(const ls_groups *groups, int group)
  * blocks of 16, or nothing. */
 ls_bucket ls_groups_stripe(const ls_groups *groups, const ls_bucket *bucket, int member);
 ls_bucket ls_groups_piece(const ls_groups *groups, const ls_bucket *bucket, int group, int member);
-
-#endif

@@ -1,7 +1,6 @@
 /* Cards of several ranks that exchange numbers without the hosts: every rank has one that stands for it, the one that
  * has its network's master copy. */
-#ifndef LS_COMM_LINK_H
-#define LS_COMM_LINK_H
+#pragma once
 
 #include "cluster/cluster.h"
 #include "device/executor.h"
@@ -16,5 +15,3 @@ const ls_links *ls_links_load(char *why, size_t size);
  * are connected, or why not, on all ranks the same, and empty where nobody has cards. Every rank makes this call. False
  * where they are not connected; a failure of the wire is the context's. */
 bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_executor *executor, char why[LS_WHY]);
-
-#endif

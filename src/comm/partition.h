@@ -1,7 +1,6 @@
 /* How a step's shards lie on ranks, or on groups of them: contiguous runs, and the tree's nodes that they consist of.
  * One rank has one run and one node. */
-#ifndef LS_COMM_PARTITION_H
-#define LS_COMM_PARTITION_H
+#pragma once
 
 #include "comm/tree.h"
 
@@ -45,5 +44,3 @@ static inline int ls_partition_nodes(const ls_partition *partition, int part)
  * shards [begin, end) and not within a single part of `done`, where they were made before; NULL: none was. */
 void ls_partition_sum(int begin, int end, int leaves, const ls_partition *done, float *rows, size_t n,
                       ls_add_kernel *add);
-
-#endif

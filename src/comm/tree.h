@@ -2,8 +2,7 @@
  * sum of nodes (level-1, 2i) and (level-1, 2i+1), in that order; where the second lies beyond the last shard it is the
  * first alone. Leaves and finished subtrees hold a buffer; a subtree can be folded into one buffer once all of it is
  * there. */
-#ifndef LS_COMM_TREE_H
-#define LS_COMM_TREE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -58,5 +57,3 @@ int ls_tree_first_buffer(const ls_tree *tree,
                          int node); /* of its leftmost leaf, or of the subtree that was folded there */
 
 void ls_tree_sum_doubles(double *values, int leaves);
-
-#endif

@@ -1,6 +1,5 @@
 /* Augmentation: what becomes of an image in an epoch, drawn from a counter-based stream of its own. */
-#ifndef LS_DATA_AUGMENT_H
-#define LS_DATA_AUGMENT_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -26,5 +25,3 @@ static inline bool ls_augments(const ls_augment *augment)
  * in double but for the exponential, which is float's; each number keeps its place whatever is switched on. */
 ls_change ls_augment_draw(const ls_augment *augment, uint64_t seed, uint32_t sample, int64_t epoch, int height,
                           int width);
-
-#endif

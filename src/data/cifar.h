@@ -1,7 +1,6 @@
 /* CIFAR-10 and CIFAR-100 (A. Krizhevsky, 2009) in their "binary version": records of one label or two, then 32 x 32
  * red, green and blue bytes, one plane after the other. */
-#ifndef LS_DATA_CIFAR_H
-#define LS_DATA_CIFAR_H
+#pragma once
 
 #include "data/data.h"
 
@@ -12,5 +11,3 @@ extern const ls_cifar ls_cifar_10, ls_cifar_100;
  * failure is to be released too. */
 ls_status ls_cifar_read(ls_context *context, const ls_cifar *set, const char *directory, ls_part part,
                         ls_images *images);
-
-#endif

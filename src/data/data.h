@@ -1,6 +1,5 @@
 /* Images and labels in memory, and the order in which an epoch goes through them. */
-#ifndef LS_DATA_DATA_H
-#define LS_DATA_DATA_H
+#pragma once
 
 #include <lockstep_data.h>
 
@@ -75,5 +74,3 @@ ls_status ls_data_describe(const ls_data *data, char text[64]);
 
 void ls_data_shorten(ls_data *data, int64_t rows); /* to the first ones, before any batch was taken */
 void ls_data_free(ls_data *data);                  /* lets go of it; NULL is fine */
-
-#endif

@@ -1,10 +1,7 @@
 /* Data sets by the name of what they are and how they lie on the disk. */
-#ifndef LS_DATA_DATASET_H
-#define LS_DATA_DATASET_H
+#pragma once
 
 #include "data/data.h"
 
 /* As ls_data_open. */
 ls_data *ls_dataset_open(ls_context *context, uint64_t seed, const char *name, ls_part part, const ls_loader *loader);
-
-#endif

@@ -1,7 +1,6 @@
 /* What is wrong with the files of a data set, gathered before it is the failure: whoever mends them learns of all in
  * one run. */
-#ifndef LS_DATA_FAULTS_H
-#define LS_DATA_FAULTS_H
+#pragma once
 
 #include "base/context.h"
 
@@ -23,5 +22,3 @@ ls_status ls_faults_take(ls_faults *faults);
 /* Makes the faults of `path` the context's failure, where there are any; returns its status. */
 ls_status ls_faults_raise(ls_faults *faults, const char *path);
 void ls_faults_end(ls_faults *faults);
-
-#endif

@@ -1,6 +1,5 @@
 /* A folder of images: DIRECTORY/train/CLASS/IMAGE and DIRECTORY/test/CLASS/IMAGE. */
-#ifndef LS_DATA_FOLDER_H
-#define LS_DATA_FOLDER_H
+#pragma once
 
 #include "data/data.h"
 
@@ -8,5 +7,3 @@
  * after a failure is to be released too. */
 ls_status ls_folder_read(ls_context *context, const char *directory, ls_part part, const ls_loader *loader,
                          ls_images *images);
-
-#endif

@@ -1,6 +1,5 @@
 /* idx files: http://yann.lecun.com/exdb/mnist/ describes them. Big-endian: magic number, lengths, then bytes. */
-#ifndef LS_DATA_IDX_H
-#define LS_DATA_IDX_H
+#pragma once
 
 #include "base/context.h"
 
@@ -20,5 +19,3 @@ bool ls_idx_is_gzip(const char *found); /* whether what was found there is */
 /* Reads what ls_idx_find finds. LS_BAD_FILE names what is wrong with the content; nothing of the
  * announced size is allocated before it fits the file. */
 ls_status ls_idx_read(ls_context *context, const char *path, ls_idx_kind kind, ls_idx *idx);
-
-#endif

@@ -1,7 +1,6 @@
 /* MNIST (Y. LeCun, C. Cortes, C. Burges) and Fashion-MNIST (H. Xiao, K. Rasul, R. Vollgraf, 2017), which has its form:
  * 60000 and 10000 grey images of 28 x 28, ten classes, in four idx files. */
-#ifndef LS_DATA_MNIST_H
-#define LS_DATA_MNIST_H
+#pragma once
 
 #include "data/data.h"
 
@@ -20,5 +19,3 @@ char *ls_mnist_cache(ls_context *context, const ls_mnist *set);
 /* Reads a part; what is in *images after a failure is to be released too. */
 ls_status ls_mnist_read(ls_context *context, const ls_mnist *set, const char *directory, ls_part part,
                         ls_images *images);
-
-#endif

@@ -1,6 +1,5 @@
 /* Data sets in NumPy's .npy files (numpy.lib.format): X_train.npy, y_train.npy, X_test.npy and y_test.npy. */
-#ifndef LS_DATA_NPY_H
-#define LS_DATA_NPY_H
+#pragma once
 
 #include "data/data.h"
 
@@ -20,5 +19,3 @@ ls_status ls_npy_read_header(ls_context *context, int fd, const char *path, int6
 
 /* Reads a part from `directory`; what is in *images after a failure is to be released too. */
 ls_status ls_npy_read(ls_context *context, const char *directory, ls_part part, ls_images *images);
-
-#endif

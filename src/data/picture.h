@@ -1,6 +1,5 @@
 /* Pictures from files: PNG and JPEG, each by its own library, where that was found. */
-#ifndef LS_DATA_PICTURE_H
-#define LS_DATA_PICTURE_H
+#pragma once
 
 #include "data/data.h"
 
@@ -53,6 +52,4 @@ extern const ls_decoder ls_png;
 #endif
 #if LOCKSTEP_HAVE_JPEG
 extern const ls_decoder ls_jpeg;
-#endif
-
 #endif

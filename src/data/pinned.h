@@ -1,6 +1,5 @@
 /* Files whose content is known beforehand. */
-#ifndef LS_DATA_PINNED_H
-#define LS_DATA_PINNED_H
+#pragma once
 
 #include "base/context.h"
 
@@ -13,5 +12,3 @@ typedef struct ls_pinned {
 
 /* Reads all of it, inflating it where it is gzip'ed. LS_BAD_FILE where the content is another. */
 ls_status ls_pinned_check(ls_context *context, const char *path, bool gzip, const ls_pinned *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* The content of one file, read from front to back, inflated on the way where it is gzip'ed. */
-#ifndef LS_DATA_SOURCE_H
-#define LS_DATA_SOURCE_H
+#pragma once
 
 #include "base/context.h"
 
@@ -18,5 +17,3 @@ int64_t ls_source_most(const ls_source *source);
 ls_status ls_source_read(ls_source *source, void *into, size_t count, size_t *got);
 
 void ls_source_close(ls_source *source); /* NULL is fine */
-
-#endif

@@ -1,6 +1,5 @@
 /* What a data set's images and labels hold, counted when first asked for. */
-#ifndef LS_DATA_TALLY_H
-#define LS_DATA_TALLY_H
+#pragma once
 
 #include "data/data.h"
 
@@ -8,5 +7,3 @@ const ls_data_tally *ls_tally_of(ls_data *data); /* NULL after a failure */
 
 /* A class's name, or its number written to text[size]. */
 const char *ls_tally_class(const ls_data *data, int label, char text[], size_t size);
-
-#endif

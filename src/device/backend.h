@@ -1,7 +1,6 @@
 /* One way to compute the operations: a table of kernels. The reference fills every slot; a fast backend overrides
  * some. */
-#ifndef LS_DEVICE_BACKEND_H
-#define LS_DEVICE_BACKEND_H
+#pragma once
 
 #include "device/op.h"
 #include "device/update.h"
@@ -39,5 +38,3 @@ int ls_backend_update(const ls_backend *backend, float *out, const float *w, flo
 
 /* The specification. Every slot is filled. */
 const ls_backend *ls_backend_ref(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* NVIDIA's cards: a plugin, lockstep-cuda, that is loaded when somebody asks for one, so that the library runs where
  * there is no driver and none of NVIDIA's libraries. This is all that library and plugin know of each other. */
-#ifndef LS_DEVICE_CARDS_H
-#define LS_DEVICE_CARDS_H
+#pragma once
 
 #include "base/plugin.h"
 #include "device/executor.h"
@@ -45,5 +44,3 @@ int ls_card_part(ls_device device);
 int ls_card_parts(ls_device device); /* 1: the whole card */
 
 ls_executor *ls_card_open(ls_context *context, ls_dtype dtype, int card);
-
-#endif

@@ -1,6 +1,5 @@
 /* How an image is changed on its way into the lanes: what an augmentation's draws come to (data/augment.h). */
-#ifndef LS_DEVICE_CHANGE_H
-#define LS_DEVICE_CHANGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ LS_EVERYWHERE int32_t ls_change_source(const ls_change *change, int h, int w, in
     const int inside = from_row >= 0 && from_row < h && from_column >= 0 && from_column < w;
     return inside ? from_row * w + from_column : -1;
 }
-
-#endif

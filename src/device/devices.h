@@ -1,6 +1,5 @@
 /* Devices, checked and written. */
-#ifndef LS_DEVICE_DEVICES_H
-#define LS_DEVICE_DEVICES_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -9,5 +8,3 @@ ls_status ls_check_device(ls_session *session, ls_device device, const char *fun
 
 /* "cpu(0)", "gpu(0)", and of a card that is several devices "gpu(0.1)"; from any thread. Returns as snprintf. */
 int ls_device_write(char *text, size_t size, ls_device device);
-
-#endif

@@ -4,8 +4,7 @@
  * core. Runs of plans alone may happen beside one another, each in a *side stream*: see `side_stream`.
  *
  * One thread at a time uses an executor. */
-#ifndef LS_DEVICE_EXECUTOR_H
-#define LS_DEVICE_EXECUTOR_H
+#pragma once
 
 #include "base/context.h"
 #include "device/backend.h"
@@ -165,5 +164,3 @@ ls_status ls_executor_check(const ls_executor *executor);          /* raises wha
 
 /* Refuses two cards that are not of one model. */
 ls_status ls_executors_match(const ls_executor *a, const ls_executor *b);
-
-#endif

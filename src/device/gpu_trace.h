@@ -3,8 +3,7 @@
  * timed by whoever calls.
  *
  * One thread at a time, as for the executor. */
-#ifndef LS_DEVICE_GPU_TRACE_H
-#define LS_DEVICE_GPU_TRACE_H
+#pragma once
 
 #include "base/spans.h"
 #include "device/executor.h"
@@ -40,5 +39,3 @@ int ls_gpu_trace_mark(ls_executor *executor);
 /* Notes what was handed in since the mark `from`, with -1 nothing. Its seconds are added to *seconds (may be NULL) once
  * the executor has finished. Returns the mark behind it. */
 int ls_gpu_trace_note(ls_executor *executor, int from, ls_span_kind kind, int number, double *seconds);
-
-#endif

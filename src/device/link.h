@@ -1,8 +1,7 @@
 /* Executors of several processes that are connected, one of each: numbers go from the memory of one to that of another.
  * A plugin, lockstep-nccl, that is loaded when ranks have cards to connect; this is all that library, the cards' plugin
  * and this one know of each other. */
-#ifndef LS_DEVICE_LINK_H
-#define LS_DEVICE_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ typedef struct ls_links {
     /* `good`: nothing is under way. Else it is cut off, and the stream can be waited for. */
     void (*disconnect)(ls_link *link, bool good);
 } ls_links;
-
-#endif

@@ -21,8 +21,7 @@
  *                 convolution's y and dy may have fewer rows and columns: the last windows, which nobody reads, are
  *                 then left out.
  */
-#ifndef LS_DEVICE_OP_H
-#define LS_DEVICE_OP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -262,5 +261,3 @@ typedef void ls_kernel(const ls_op_call *call);
  * taps outside the map: Winograd counts as the convolution that it stands for. 0 for other operations. Of the call only
  * attributes and shapes are read. */
 double ls_op_flops(const ls_op_call *call);
-
-#endif

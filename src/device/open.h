@@ -1,6 +1,5 @@
 /* Which executor a device has: a core's or a card's. */
-#ifndef LS_DEVICE_OPEN_H
-#define LS_DEVICE_OPEN_H
+#pragma once
 
 #include "device/executor.h"
 
@@ -9,5 +8,3 @@ ls_executor *ls_executor_open(ls_context *context, const ls_options *options, ls
 
 /* Equal for devices that have one executor between them: those of one core, or of one card. */
 int ls_executor_number(ls_device device);
-
-#endif

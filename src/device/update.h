@@ -2,8 +2,7 @@
  * images in the batch, or in a full one, as float, and more where the gradient is clipped. Every formula is in float,
  * and what is computed once a step is computed in double and rounded. The functions return whether every new number is
  * finite. */
-#ifndef LS_DEVICE_UPDATE_H
-#define LS_DEVICE_UPDATE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ typedef struct ls_update {
         ls_adam adam;
     };
 } ls_update;
-
-#endif

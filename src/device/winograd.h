@@ -134,8 +134,7 @@
  * by group and in a map row by row, are cut into runs of ls_winograd_run tiles. For each of the n*n places: M = 0; for
  * each run: r = 0, over the run's tiles and in a tile over its images r = fma(E, V, r); then M = M + r. dw from M, then
  * dw + 0. Lanes without an image need no mask, as with CONV_WEIGHT. */
-#ifndef LS_DEVICE_WINOGRAD_H
-#define LS_DEVICE_WINOGRAD_H
+#pragma once
 
 #define LS_WINOGRAD_SIXTH      (-1.0f / 6.0f)
 #define LS_WINOGRAD_PLUS_SIXTH (1.0f / 6.0f)
@@ -255,5 +254,3 @@ static inline int ls_winograd_run(int tile)
 {
     return tile == 7 ? 4 : LS_WINOGRAD_RUN;
 }
-
-#endif

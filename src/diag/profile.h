@@ -1,6 +1,5 @@
 /* Where the steps of a trainer have spent their time: what measure.h took down, added up. */
-#ifndef LS_DIAG_PROFILE_H
-#define LS_DIAG_PROFILE_H
+#pragma once
 
 #include "train/measure.h"
 
@@ -11,5 +10,3 @@ ls_profile_row ls_profile_row_of(const ls_plan_step *step, const ls_tally *all, 
 ls_status ls_profile_reserve_spans(struct ls_profile *profile, int64_t spans, bool on_cards);
 void ls_profile_arrange_spans(struct ls_profile *profile);
 void ls_profile_free_spans(struct ls_profile *profile);
-
-#endif

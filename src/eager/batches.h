@@ -1,6 +1,5 @@
 /* Batches of a data set as tensors. */
-#ifndef LS_EAGER_BATCHES_H
-#define LS_EAGER_BATCHES_H
+#pragma once
 
 #include "data/data.h"
 #include "graph/tensor.h"
@@ -14,5 +13,3 @@ typedef struct ls_batch_rows {
 /* Samples as images and labels on the host. y may be NULL. */
 ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_batch_rows *rows, ls_tensor **X,
                           ls_tensor **y);
-
-#endif

@@ -1,6 +1,5 @@
 /* Networks called on tensors: what becomes of such a call. */
-#ifndef LS_EAGER_CALLS_H
-#define LS_EAGER_CALLS_H
+#pragma once
 
 #include "model/network.h"
 
@@ -9,5 +8,3 @@ ls_status ls_network_read(const ls_tensor *call);
 
 /* Puts the traced loss's backward pass among the network's pending parts. */
 ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss);
-
-#endif

@@ -1,6 +1,5 @@
 /* Computations on one device: its shards one after another, and their gradients added in the order of the tree. */
-#ifndef LS_EAGER_DEVICE_RUN_H
-#define LS_EAGER_DEVICE_RUN_H
+#pragma once
 
 #include "comm/tree.h"
 #include "exec/stream.h"
@@ -37,5 +36,3 @@ void ls_run_summarize(ls_device_run *run, ls_task *task, ls_tensor *root);
 
 /* Memory of a device's for the time of the task. */
 ls_array *ls_run_array(ls_task *task, ls_device device, size_t n);
-
-#endif

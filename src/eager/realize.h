@@ -1,6 +1,5 @@
 /* Having tensors computed. */
-#ifndef LS_EAGER_REALIZE_H
-#define LS_EAGER_REALIZE_H
+#pragma once
 
 #include "graph/lower.h"
 
@@ -8,5 +7,3 @@
  * images}. */
 ls_status ls_realize(ls_tensor *tensor, const char *function);
 ls_status ls_realize_operands(const ls_trace *trace);
-
-#endif

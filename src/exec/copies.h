@@ -1,6 +1,5 @@
 /* Numbers copied and added, by tasks of the devices that they lie on. */
-#ifndef LS_EXEC_COPIES_H
-#define LS_EXEC_COPIES_H
+#pragma once
 
 #include "exec/stream.h"
 
@@ -17,5 +16,3 @@ ls_status ls_add_up(ls_session *session, const ls_copying *c);
 /* n floats of an array from *offset on, where `device` computes: the array itself, or a copy, which begins at *offset
  * then. Held. NULL after a failure. */
 ls_array *ls_numbers_at(ls_session *session, ls_array *array, size_t *offset, size_t n, ls_device device);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Every worker runs every job, in the order handed in; a job's `work` returns when the whole job needs this worker no
  * more, but for what is left to be waited for. */
-#ifndef LS_EXEC_ENGINE_H
-#define LS_EXEC_ENGINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -97,5 +96,3 @@ bool ls_engine_wait_recorded(ls_worker *worker);
 /* Sleeps where the session's options make this worker's device a slow one, without its core's turn, which it must
  * have. */
 void ls_slow_down(const ls_worker *worker);
-
-#endif

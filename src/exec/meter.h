@@ -1,8 +1,7 @@
 /* What a worker is at, and since when. It is at one thing at any moment and says so when that changes, so that its
  * times have neither holes nor overlaps. They are always kept, for a reading of the clock or two a shard. A profile has
  * processor time and spans kept beside them. */
-#ifndef LS_EXEC_METER_H
-#define LS_EXEC_METER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -44,5 +43,3 @@ typedef struct ls_meter_reading {
     int64_t shards, images;
 } ls_meter_reading;
 ls_meter_reading ls_meter_read(const ls_meter *meter);
-
-#endif

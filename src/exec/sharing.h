@@ -6,8 +6,7 @@
  * when all are done. Which core computes a part cannot matter. Helping must pay: an owner that waited for helpers
  * longer than they saved it, because their cores have other programs to run, goes on alone for a while, each time for
  * twice as long. */
-#ifndef LS_EXEC_SHARING_H
-#define LS_EXEC_SHARING_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -74,5 +73,3 @@ bool ls_sharing_open(const ls_sharing *sharing);
 /* Computes one part of anybody's operation on this member's core, which it has the turn of; false where there is none
  * for it. */
 bool ls_sharing_take(ls_sharing *sharing);
-
-#endif

@@ -2,8 +2,7 @@
  * which arrays it reads and writes, and starts when what came before it on other devices is done with them. It is done
  * when its executor has finished what it handed in, so that nobody who waits for a task need know whether it ran on a
  * core or a card. */
-#ifndef LS_EXEC_STREAM_H
-#define LS_EXEC_STREAM_H
+#pragma once
 
 #include "exec/sharing.h"
 #include "graph/tensor.h"
@@ -81,5 +80,3 @@ void ls_task_writes(ls_task *task, ls_array *array);
 void ls_task_hand_in(ls_task *task); /* or drops it when the session has failed */
 
 ls_stream *ls_stream_for(ls_session *session, ls_device device); /* not of the host; NULL after a failure */
-
-#endif

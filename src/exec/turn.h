@@ -1,7 +1,6 @@
 /* Turns at an executor: devices that share a core, or a card, take them for whole pieces of work, and share its
  * arena, so that their number costs no memory. */
-#ifndef LS_EXEC_TURN_H
-#define LS_EXEC_TURN_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -66,5 +65,3 @@ void ls_turn_leave(ls_turn *turn);
 
 /* Whether somebody has the turn or waits for it; asked by those who do neither. */
 bool ls_turn_taken(const ls_turn *turn);
-
-#endif

@@ -1,6 +1,5 @@
 /* A computation on one shard: values, and nodes that make values from values, in an order that can be run. */
-#ifndef LS_GRAPH_GRAPH_H
-#define LS_GRAPH_GRAPH_H
+#pragma once
 
 #include "base/session.h"
 #include "device/backend.h"
@@ -84,5 +83,3 @@ void ls_graph_accumulate(ls_graph *graph);
  * land in LS_IN_GRADIENTS; those of the n inputs x are returned in dx, NULL where nothing flows there. */
 ls_status ls_graph_differentiate(ls_graph *graph, ls_value *y, ls_value *dy, ls_value *const x[], ls_value *dx[],
                                  int n);
-
-#endif

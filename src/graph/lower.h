@@ -1,7 +1,6 @@
 /* From a recorded tensor to a graph. Tracing lists what leads to the tensor, operands first, and describes it in a key:
  * equal keys are equal computations, whose plan can be replayed. Lowering writes that list down as a graph. */
-#ifndef LS_GRAPH_LOWER_H
-#define LS_GRAPH_LOWER_H
+#pragma once
 
 #include "graph/graph.h"
 #include "graph/record.h"
@@ -52,5 +51,3 @@ typedef struct ls_request {
 /* The graph, fused and where asked differentiated. Bit k of `flowing` is set where a gradient flows to input k. NULL
  * after a failure. */
 ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *flowing);
-
-#endif

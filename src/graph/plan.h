@@ -1,7 +1,6 @@
 /* A graph made ready to run: the steps in order, one arena laid out for all values of a shard, and for each step the
  * buckets of gradients that are whole when it is done. Nothing is allocated or decided while a plan runs. */
-#ifndef LS_GRAPH_PLAN_H
-#define LS_GRAPH_PLAN_H
+#pragma once
 
 #include "base/spans.h"
 #include "device/executor.h"
@@ -97,5 +96,3 @@ typedef struct ls_cost {
     double group_bytes, call_bytes; /* of 16 images; whatever their number */
 } ls_cost;
 ls_cost ls_plan_cost(const ls_plan_step *step);
-
-#endif

@@ -1,7 +1,6 @@
 /* Recording: every operation checks its operands and makes a tensor that knows how it is computed. While a module's
  * forward runs, the session's recording says under which names its parameters go. */
-#ifndef LS_GRAPH_RECORD_H
-#define LS_GRAPH_RECORD_H
+#pragma once
 
 #include "graph/tensor.h"
 #include "tensor/flat.h"
@@ -40,5 +39,3 @@ const char *ls_wrong_custom(const ls_custom *op);
 
 /* A parameter under `path`: defined by the first recording of a network, looked up by later ones. */
 ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char *name, const ls_shape *shape);
-
-#endif

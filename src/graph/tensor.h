@@ -4,8 +4,7 @@
  * whose number of images is not known yet.
  *
  * Handles belong to the innermost open scope, and are counted: a computation holds its operands. */
-#ifndef LS_GRAPH_TENSOR_H
-#define LS_GRAPH_TENSOR_H
+#pragma once
 
 #include "base/session.h"
 #include "device/op.h"
@@ -151,5 +150,3 @@ void ls_shape_text(char *text, size_t size, const ls_shape *shape); /* "(2, 5)" 
 
 bool ls_same_device(ls_device a, ls_device b);
 const char *ls_tensor_name(const ls_tensor *tensor, char text[96]); /* for messages: W1 on cpu(0) */
-
-#endif

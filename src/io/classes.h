@@ -1,6 +1,5 @@
 /* The names of a network's classes, in the order of its labels, and how a weights file's metadata has them. */
-#ifndef LS_IO_CLASSES_H
-#define LS_IO_CLASSES_H
+#pragma once
 
 #include "base/context.h"
 
@@ -21,5 +20,3 @@ const char *ls_classes_at(const ls_classes *classes, int i); /* NULL where there
 char *ls_classes_write(ls_context *context, const ls_classes *classes);
 /* That again: no names where the text (NULL: none) is something else, as files of others may have. */
 ls_status ls_classes_read(ls_context *context, ls_classes *classes, const char *text);
-
-#endif

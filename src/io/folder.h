@@ -1,8 +1,7 @@
 /* The checkpoints of a folder: checkpoint-000007.safetensors has the arrays, and checkpoint-000007.json, put in place
  * after it, makes it a checkpoint. Numbers only rise, so that nothing whole is ever written over; the highest is the
  * newest, whatever clocks say. */
-#ifndef LS_IO_FOLDER_H
-#define LS_IO_FOLDER_H
+#pragma once
 
 #include "io/manifest.h"
 
@@ -35,5 +34,3 @@ ls_safetensors *ls_folder_open(ls_context *context, const char *directory, int64
 void ls_folder_remove(ls_context *context, const char *directory, int64_t number);
 /* Removes all but the newest `keep` with a manifest, and what has none and is older than the newest of them. */
 ls_status ls_folder_prune(ls_context *context, const char *directory, int keep);
-
-#endif

@@ -1,7 +1,6 @@
 /* A checkpoint's manifest: a small JSON file that says what the checkpoint beside it holds, and where in the run it was
  * taken. Its last member is the SHA-256 of all bytes before, so that one changed bit anywhere is seen. */
-#ifndef LS_IO_MANIFEST_H
-#define LS_IO_MANIFEST_H
+#pragma once
 
 #include "io/notes.h"
 #include "io/safetensors.h"
@@ -28,5 +27,3 @@ ls_status ls_manifest_write(ls_context *context, const char *path, const ls_mani
  * to free. */
 ls_status ls_manifest_read(ls_context *context, const char *path, ls_manifest *manifest);
 void ls_manifest_free(ls_context *context, ls_manifest *manifest);
-
-#endif

@@ -1,6 +1,5 @@
 /* Texts under names, in a form that can be sent: names and values in turn, each ended by a zero byte. */
-#ifndef LS_IO_NOTES_H
-#define LS_IO_NOTES_H
+#pragma once
 
 #include "base/context.h"
 
@@ -20,5 +19,3 @@ ls_status ls_notes_copy(ls_context *context, ls_notes *notes, const ls_note *lis
 ls_status ls_notes_reserve(ls_context *context, ls_notes *notes, size_t bytes);
 ls_status ls_notes_list(ls_context *context, ls_notes *notes);
 void ls_notes_free(ls_context *context, ls_notes *notes);
-
-#endif

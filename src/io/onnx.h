@@ -1,6 +1,5 @@
 /* ONNX (https://onnx.ai): a network's forward, as it was recorded for inference, as a model that other programs run. */
-#ifndef LS_IO_ONNX_H
-#define LS_IO_ONNX_H
+#pragma once
 
 #include "graph/lower.h"
 #include "io/safetensors.h"
@@ -10,5 +9,3 @@
  * format has no name for. */
 ls_status ls_onnx_save(ls_context *context, const char *path, const ls_trace *trace, const ls_named_array *parameters,
                        int n_parameters, const char *name);
-
-#endif

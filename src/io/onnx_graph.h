@@ -1,7 +1,6 @@
 /* An ONNX graph under construction: nodes, and the numbers that they read. Whatever is made here lives until
  * ls_onnx_graph_free. After a failure, which is the context's, functions give NULL and take it. */
-#ifndef LS_IO_ONNX_GRAPH_H
-#define LS_IO_ONNX_GRAPH_H
+#pragma once
 
 #include "io/safetensors.h"
 #include "onnx.pb-c.h"
@@ -41,5 +40,3 @@ void ls_onnx_ints(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, co
 char *ls_onnx_parameter(ls_onnx_graph *graph, int view);
 char *ls_onnx_floats(ls_onnx_graph *graph, char *name, const float *values, const int64_t dims[], int rank);
 char *ls_onnx_integers(ls_onnx_graph *graph, char *name, const int64_t values[], int n);
-
-#endif

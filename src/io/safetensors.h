@@ -1,8 +1,7 @@
 /* safetensors (https://huggingface.co/docs/safetensors): eight bytes with the header's length, a JSON header, the
  * values. Reading checks everything before anything is believed; what the files of others hold is LS_BAD_FILE by name.
  */
-#ifndef LS_IO_SAFETENSORS_H
-#define LS_IO_SAFETENSORS_H
+#pragma once
 
 #include "base/context.h"
 
@@ -73,5 +72,3 @@ ls_status ls_safetensors_try(ls_context *context, const char *path, const ls_nam
 ls_status ls_safetensors_save_sections(ls_context *context, const char *path, const ls_named_array *arrays, int n,
                                        const char *const metadata[][2], int n_metadata, ls_section *sections,
                                        int n_sections, const int *first);
-
-#endif

@@ -1,6 +1,5 @@
 /* The classes that a network tells apart: the names that data gave, held against those that weights bring. */
-#ifndef LS_MODEL_CLASSES_H
-#define LS_MODEL_CLASSES_H
+#pragma once
 
 #include "io/safetensors.h"
 #include "model/network.h"
@@ -14,5 +13,3 @@ ls_status ls_network_compare_classes(const ls_network *network, const ls_safeten
 
 /* The names are the file's, unless data or caller gave some. */
 ls_status ls_network_learn_classes(ls_network *network, const ls_safetensors *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shapes and first values of a network; ls_module_initialize gave it its devices before. */
-#ifndef LS_MODEL_INITIALIZE_H
-#define LS_MODEL_INITIALIZE_H
+#pragma once
 
 #include "model/network.h"
 
@@ -14,5 +13,3 @@ void ls_network_forget(ls_network *network); /* undoes both, before anything was
 
 /* Has its master copy on the first device's card from here on, connected with the other ranks'. Waits. */
 ls_status ls_network_move_master(ls_network *network);
-
-#endif

@@ -5,8 +5,7 @@
  * the host's. Step k reads copy `current` there and writes the other, which becomes current when the whole step is
  * finished and finite. Where the master copy is on a card, the host has copies of its own: they are brought up to date
  * when somebody looks at them, and sent when somebody changed them. Other cards have replicas (replica.h). */
-#ifndef LS_MODEL_NETWORK_H
-#define LS_MODEL_NETWORK_H
+#pragma once
 
 #include "exec/engine.h"
 #include "io/classes.h"
@@ -107,5 +106,3 @@ ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, i
 
 /* Refuses what would leave a BatchNorm a single value of each channel. */
 ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function);
-
-#endif

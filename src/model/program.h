@@ -1,7 +1,6 @@
 /* Computations met before, and how one is run over images: cut into shards, each by the same plan, whoever computes
  * it. */
-#ifndef LS_MODEL_PROGRAM_H
-#define LS_MODEL_PROGRAM_H
+#pragma once
 
 #include "exec/turn.h"
 #include "graph/lower.h"
@@ -79,5 +78,3 @@ static inline int ls_feed_count(const ls_feed *feed, int j)
  * statistics, metrics and outputs of `bindings`. */
 bool ls_feed_run(const ls_feed *feed, int j, ls_turn *turn, ls_bindings *bindings, uint64_t step,
                  void (*whole)(void *user, int bucket), void *user);
-
-#endif

@@ -2,8 +2,7 @@
  * ranks whose cards are not connected, the host's memory. The values go there before the first shard that reads them,
  * and a shard's gradient goes to the master copy behind it; sums, updates and what goes to other ranks are made in the
  * master copy. */
-#ifndef LS_MODEL_REPLICA_H
-#define LS_MODEL_REPLICA_H
+#pragma once
 
 #include "model/network.h"
 
@@ -31,5 +30,3 @@ void ls_replica_bind_training(const ls_network *network, const ls_turn *turn, ls
 
 /* Hands in the shard's gradient's way to the master copy's memory. */
 void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient);
-
-#endif

@@ -1,6 +1,5 @@
 /* A network's tensors in files. */
-#ifndef LS_MODEL_WEIGHTS_H
-#define LS_MODEL_WEIGHTS_H
+#pragma once
 
 #include "io/safetensors.h"
 #include "model/network.h"
@@ -27,5 +26,3 @@ void ls_weights_about_free(ls_context *context, ls_weights_about *about);
 /* Reads them into the copy that is not current and makes it the current one, so that a failure half-way leaves the
  * network as it was. */
 ls_status ls_weights_read(ls_network *network, const ls_safetensors *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* A module: a forward that records, children with names, and its place in the tree while it records. */
-#ifndef LS_NN_MODULE_H
-#define LS_NN_MODULE_H
+#pragma once
 
 #include "graph/record.h"
 
@@ -48,5 +47,3 @@ typedef struct ls_recorded {
 ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_shape *images,
                            ls_recorded *recorded);
 void ls_recorded_release(ls_recorded *recorded);
-
-#endif

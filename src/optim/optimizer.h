@@ -1,6 +1,5 @@
 /* The optimizers: what each keeps for a weight from update to update, its moments, and how a step's update goes. */
-#ifndef LS_OPTIM_OPTIMIZER_H
-#define LS_OPTIM_OPTIMIZER_H
+#pragma once
 
 #include <lockstep.h>
 
@@ -32,5 +31,3 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, int64_
 
 /* Divides the gradient's sum by this in place of that divisor. */
 void ls_update_divide(ls_update *how, float divisor);
-
-#endif

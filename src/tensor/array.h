@@ -2,8 +2,7 @@
  * each array knows which piece of work last wrote it and which have read it since: who comes next waits for those.
  *
  * An array lies where its device computes: in the host's memory, or in a card's, which the host cannot look into. */
-#ifndef LS_TENSOR_ARRAY_H
-#define LS_TENSOR_ARRAY_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -59,5 +58,3 @@ static inline bool ls_array_is_in(const ls_array *array, const ls_executor *exec
 /* Notes that `mark` reads or writes the array. */
 ls_status ls_array_note_read(ls_array *array, ls_mark mark);
 void ls_array_note_write(ls_array *array, ls_mark mark);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The trainable vector is cut into buckets, contiguous runs whose gradient is reduced as one; views never straddle
  * two. */
-#ifndef LS_TENSOR_FLAT_H
-#define LS_TENSOR_FLAT_H
+#pragma once
 
 #include "base/context.h"
 #include "device/op.h"
@@ -46,5 +45,3 @@ int ls_flat_find(const ls_flat *flat, const char *name); /* -1 where there is no
 
 /* Ends the definition and cuts the buckets, in the order backward finishes them: from the vector's end. */
 ls_status ls_flat_close(ls_flat *flat);
-
-#endif

@@ -1,8 +1,7 @@
 /* Clipping the gradient by its norm, which needs all of it: the buckets are summed as they become whole, every rank
  * gets all sums, and the update of all weights is the step's last act, on every rank alike. Overlap with the backward
  * pass is what it costs. */
-#ifndef LS_TRAIN_CLIP_H
-#define LS_TRAIN_CLIP_H
+#pragma once
 
 #include "train/job.h"
 
@@ -13,5 +12,3 @@ ls_status ls_clip_init(struct ls_trainer *trainer); /* once the shapes are known
  * longer than clip_norm is divided by (norm + 1e-6) / clip_norm, with the images in one division. Returns whether every
  * new number is finite. */
 bool ls_clip_update(ls_step_job *step);
-
-#endif

@@ -1,7 +1,6 @@
 /* What comes of a step: its shards' results are summed, on each rank; and once all ranks have all of them, each takes
  * the same decision: the new weights become the network's, or the old ones stay. */
-#ifndef LS_TRAIN_ENDING_H
-#define LS_TRAIN_ENDING_H
+#pragma once
 
 #include "train/job.h"
 
@@ -10,5 +9,3 @@ void ls_step_sum_results(ls_step_job *step, bool finite);
 
 /* All is summed, on all ranks. Every rank comes here with the same numbers, and decides alike. The step is complete. */
 void ls_step_decide(ls_step_job *step);
-
-#endif

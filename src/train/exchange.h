@@ -8,8 +8,7 @@
  *
  * Where the ranks' cards are connected (comm/link.h) the buckets go the same way from card to card, all together
  * once the last is filled, and only the step's end goes by the hosts. */
-#ifndef LS_TRAIN_EXCHANGE_H
-#define LS_TRAIN_EXCHANGE_H
+#pragma once
 
 #include "train/job.h"
 
@@ -49,5 +48,3 @@ bool ls_exchange_under_way(const ls_step_job *step); /* looking again is worth t
 
 /* The moments live in pieces with their owners: bytes [begin[r], end[r]) of each are rank r's, within a bucket. */
 ls_status ls_exchange_pieces(struct ls_trainer *trainer, int bucket, size_t begin[], size_t end[]);
-
-#endif

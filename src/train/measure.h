@@ -4,8 +4,7 @@
  *
  * What computes is measured in processor time, so that the time which other programs have the core comes out as the
  * difference to the clock and sticks to nothing else. */
-#ifndef LS_TRAIN_MEASURE_H
-#define LS_TRAIN_MEASURE_H
+#pragma once
 
 #include "device/gpu_trace.h"
 #include "train/job.h"
@@ -63,5 +62,3 @@ void ls_measure_checkpoint(struct ls_trainer *trainer, int64_t step, double begi
 /* What the worker's card does; NULL for a core. */
 ls_gpu_traced *ls_measure_traced(const struct ls_profile *profile, int worker);
 void ls_measured_free(ls_context *context, ls_measured *m);
-
-#endif

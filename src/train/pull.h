@@ -1,8 +1,7 @@
 /* Which shard a worker takes next. Whoever is free takes the next one, so that fast devices take more. Where CPUs and
  * GPUs train a network together, a device that is many times slower than others would end the step with a shard that
  * they could have computed meanwhile: it leaves that one to them, for as long as it would have taken itself. */
-#ifndef LS_TRAIN_PULL_H
-#define LS_TRAIN_PULL_H
+#pragma once
 
 #include "train/job.h"
 
@@ -13,5 +12,3 @@ bool ls_pull_again(const ls_step_job *step, ls_worker *worker);
 
 /* The worker has computed so many images of a shard in so many seconds. */
 void ls_pull_note(ls_worker *worker, int images, double seconds);
-
-#endif

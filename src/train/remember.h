@@ -1,10 +1,7 @@
 /* What a trainer remembers, as checkpoints see it: the weights, then the statistics, on the host of every rank. */
-#ifndef LS_TRAIN_REMEMBER_H
-#define LS_TRAIN_REMEMBER_H
+#pragma once
 
 #include "model/network.h"
 
 float *ls_remembered_new(ls_context *context, const ls_network *network); /* room for it; NULL without memory */
 void ls_remembered_take(struct ls_trainer *trainer, float *values); /* in place of what there was; NULL: nothing */
-
-#endif

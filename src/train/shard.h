@@ -1,8 +1,7 @@
 /* One shard of a step, from a buffer for its gradient to the gradient in it; also in place of a device that has failed
  * at it, or does not come back (attempts.h). Buckets that all shards have filled are summed and exchanged
  * meanwhile. */
-#ifndef LS_TRAIN_SHARD_H
-#define LS_TRAIN_SHARD_H
+#pragma once
 
 #include "train/job.h"
 
@@ -20,5 +19,3 @@ bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker, int *finished);
 
 /* For something to change, with the step's lock held; whether a device is late changes by itself. */
 void ls_shard_wait(ls_step_job *step);
-
-#endif

@@ -1,8 +1,7 @@
 /* The sums of a step's buckets, in slices that any worker takes, or of several cards those of the one that has the
  * master copy: those on a bucket's way (comm/allreduce.h), and the last one, of this rank's piece, with the update of
  * its weights. Connected cards are handed the whole way of all buckets at once. */
-#ifndef LS_TRAIN_SLICES_H
-#define LS_TRAIN_SLICES_H
+#pragma once
 
 #include "train/job.h"
 
@@ -13,5 +12,3 @@ bool ls_slices_left(const ls_step_job *step, const ls_worker *worker); /* there 
 
 /* The parts of this rank's to finish: the slices of its pieces, or of connected cards one for the whole way. */
 int ls_slices_to_finish(const ls_step_job *step);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the rest of the room needs of a trainer. */
-#ifndef LS_TRAIN_TRAINER_H
-#define LS_TRAIN_TRAINER_H
+#pragma once
 
 #include "model/network.h"
 
@@ -24,5 +23,3 @@ float *ls_trainer_see_moments(
     struct ls_trainer *trainer); /* whatever they are; NULL where none are kept, or after a failure */
 /* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. */
 ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age);
-
-#endif

@@ -1,10 +1,7 @@
 /* A core of the CPU as an executor: it computes in the host's memory, and at once. */
-#ifndef LS_DEVICE_CPU_EXECUTOR_H
-#define LS_DEVICE_CPU_EXECUTOR_H
+#pragma once
 
 #include "device/executor.h"
 
 /* `core` is its number in the affinity mask. NULL when memory runs out. */
 ls_executor *ls_cpu_executor_open(ls_context *context, ls_isa isa, int core);
-
-#endif

@@ -1,7 +1,6 @@
 /* a * b + c rounded once, for kernels without vector instructions. The C library's fmaf is an emulation where the
  * machine has no instruction for it, and takes many times as long. */
-#ifndef LS_DEVICE_CPU_FMA_H
-#define LS_DEVICE_CPU_FMA_H
+#pragma once
 
 #include <math.h>
 
@@ -15,6 +14,4 @@ static inline float ls_fma(float a, float b, float c)
 }
 #else
 float ls_fma(float a, float b, float c); /* by the machine's instruction where it has one after all */
-#endif
-
 #endif

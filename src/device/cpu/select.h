@@ -1,6 +1,5 @@
 /* Which kernels the CPU runs: chosen at run time, from what the machine has and what the caller allows. */
-#ifndef LS_DEVICE_CPU_SELECT_H
-#define LS_DEVICE_CPU_SELECT_H
+#pragma once
 
 #include <lockstep.h>
 #include "device/backend.h"
@@ -12,5 +11,3 @@ const ls_backend *ls_cpu_backend(ls_isa cap);
 
 /* The plain kernels' name, "avx512" and so on, for a cap; NULL as above. */
 const char *ls_cpu_isa_name(ls_isa cap);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a core can do at most, measured on the calling thread by its processor time. */
-#ifndef LS_DEVICE_CPU_SPEED_H
-#define LS_DEVICE_CPU_SPEED_H
+#pragma once
 
 #include "device/backend.h"
 
@@ -9,5 +8,3 @@ double ls_cpu_peak(const ls_backend *backend);
 
 /* Bytes a second, of two vectors read and their sum written. memory[3 * n]: it must not fit the caches. */
 double ls_cpu_bandwidth(const ls_backend *backend, float *memory, size_t n);
-
-#endif

@@ -2,8 +2,7 @@
  * what is kept beside it. For this folder.
  *
  * Nothing here calls the library: the plugin stands alone, and says what went wrong in `status` and `message`. */
-#ifndef LS_DEVICE_CUDA_CARD_H
-#define LS_DEVICE_CUDA_CARD_H
+#pragma once
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -238,5 +237,3 @@ void ls_card_close_convs(ls_card *card);
 
 /* ---- linear.c: cuBLAS ---- */
 void ls_card_linear(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv, void *x, void *w, void *y);
-
-#endif

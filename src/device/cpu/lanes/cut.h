@@ -1,6 +1,5 @@
 /* How work and scratch are cut into parts. */
-#ifndef LS_DEVICE_CPU_LANES_CUT_H
-#define LS_DEVICE_CPU_LANES_CUT_H
+#pragma once
 
 #include "device/cpu/lanes/lanes.h"
 #include "device/op.h"
@@ -35,5 +34,3 @@ LS_INLINE size_t lines(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
-
-#endif

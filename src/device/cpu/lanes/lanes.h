@@ -9,8 +9,7 @@
  * vf_stream stores to a multiple of LS_VL floats and around the caches where the machine can, so that no line is
  * fetched only to be overwritten; lanes_streamed comes after the last of a call's, before another core may read
  * them. */
-#ifndef LS_DEVICE_CPU_LANES_LANES_H
-#define LS_DEVICE_CPU_LANES_LANES_H
+#pragma once
 
 #include "device/cpu/fma.h"
 #include "device/cpu/lanes/table.h"
@@ -503,5 +502,3 @@ LS_INLINE void lanes_clear(float *to, int count)
     for (int i = 0; i < count * LS_LANES; i += LS_VL)
         vf_store(to + i, vf_zero());
 }
-
-#endif

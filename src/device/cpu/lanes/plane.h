@@ -1,6 +1,5 @@
 /* The plane sum of op.h: rows are chains of their own, so several run at once and their sums are added in order. */
-#ifndef LS_DEVICE_CPU_LANES_PLANE_H
-#define LS_DEVICE_CPU_LANES_PLANE_H
+#pragma once
 
 #include "device/cpu/lanes/lanes.h"
 
@@ -97,5 +96,3 @@ LS_INLINE void plane_sum(const int kind, const plane *p, int channel, float mean
     sum[0] = lanes_sum(lane[0]);
     sum[1] = lanes_sum(lane[1]);
 }
-
-#endif

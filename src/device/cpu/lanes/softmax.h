@@ -1,6 +1,5 @@
 /* Softmax of a group, sixteen images side by side: an operation by itself, and what cross-entropy begins with. */
-#ifndef LS_DEVICE_CPU_LANES_SOFTMAX_H
-#define LS_DEVICE_CPU_LANES_SOFTMAX_H
+#pragma once
 
 #include "base/math.h"
 #include "device/cpu/lanes/plane.h"
@@ -26,5 +25,3 @@ LS_INLINE void softmax_group(const float *x, int features, int lanes, float m[LS
         for (int lane = 0; lane < LS_LANES; lane++)
             y[c * LS_LANES + lane] /= s[lane];
 }
-
-#endif

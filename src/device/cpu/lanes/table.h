@@ -1,6 +1,5 @@
 /* How the files of this folder, compiled once for each instruction set, find one another. */
-#ifndef LS_DEVICE_CPU_LANES_TABLE_H
-#define LS_DEVICE_CPU_LANES_TABLE_H
+#pragma once
 
 #include "device/backend.h"
 
@@ -49,5 +48,3 @@ int LANES(ls_lanes_weight_units)(const ls_op_call *call);
 int LANES(ls_lanes_conv_pool_units)(const ls_op_call *call); /* both directions */
 int LANES(ls_lanes_winograd_units)(const ls_op_call *call);
 int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call);
-
-#endif

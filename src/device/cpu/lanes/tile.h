@@ -1,7 +1,6 @@
 /* The inner product of a tile: ob outputs at pb places, every accumulator a chain of its own in the order of the taps.
  */
-#ifndef LS_DEVICE_CPU_LANES_TILE_H
-#define LS_DEVICE_CPU_LANES_TILE_H
+#pragma once
 
 #include "device/cpu/lanes/lanes.h"
 
@@ -62,5 +61,3 @@ LS_INLINE void tile_run(const int ob, const int pb, const tile_job *job)
             vf_store(y + i * job->y_step, job->end & TILE_RELU ? vf_relu(acc[i][j]) : acc[i][j]);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What Winograd's three directions share: tiles, the windows that they read, and the transforms of both. */
-#ifndef LS_DEVICE_CPU_LANES_WINOGRAD_H
-#define LS_DEVICE_CPU_LANES_WINOGRAD_H
+#pragma once
 
 #include "device/cpu/lanes/winograd_steps.h"
 #include "device/op.h"
@@ -261,5 +260,3 @@ LS_INLINE void transform_slopes(const tiling *t, const tile *a, const float *dy,
     }
 #undef SLOPES
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The one-dimensional steps of `device/winograd.h`, to a vector. `form` is known to the compiler. */
-#ifndef LS_DEVICE_CPU_LANES_WINOGRAD_STEPS_H
-#define LS_DEVICE_CPU_LANES_WINOGRAD_STEPS_H
+#pragma once
 
 #include "device/cpu/lanes/lanes.h"
 #include "device/winograd.h"
@@ -550,5 +549,3 @@ LS_INLINE void winograd_sums(const form f, const vf *m, vf *g)
         hand_on(1, m, g);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* How work is cut into blocks of threads: functions of shapes alone, so that the same shape is summed in the same order
  * on every card of a model, and tests need no card. For C and for CUDA's C++. */
-#ifndef LS_DEVICE_CUDA_GEOMETRY_H
-#define LS_DEVICE_CUDA_GEOMETRY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -106,5 +105,3 @@ static inline ls_cuda_axis ls_cuda_axis_of(int input, int output, int kernel, in
         axis.input = 1;
     return axis;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The card's own kernels, as C calls that put them into a stream. `half` chooses activations in bfloat16 over float;
  * parameters, gradients, statistics, losses and probabilities are float. Activations are
  * [image][row][column][channel]. */
-#ifndef LS_DEVICE_CUDA_KERNELS_H
-#define LS_DEVICE_CUDA_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -183,5 +182,4 @@ void ls_cuda_update(cudaStream_t stream, const ls_terms *terms, float *out, cons
 
 #ifdef __cplusplus
 }
-#endif
 #endif

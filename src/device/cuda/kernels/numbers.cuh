@@ -1,7 +1,6 @@
 /* What the kernels share: activations of either type read as float, loads of several numbers, and sums in a fixed
  * order. */
-#ifndef LS_DEVICE_CUDA_NUMBERS_CUH
-#define LS_DEVICE_CUDA_NUMBERS_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 
@@ -129,5 +128,3 @@ inline unsigned ls_columns_of(size_t columns)
         else                                                                                                           \
             function<float>(__VA_ARGS__);                                                                              \
     } while (0)
-
-#endif
