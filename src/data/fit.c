@@ -44,16 +44,15 @@ static void scale(const uint8_t *from, const side *down, const side *right, uint
             *to++ = mean(from, down, right, y, x);
 }
 
-static ls_status decode(const ls_decoder *decoder, ls_picture *picture, int planes, int height, int width,
-                        uint8_t *pixels)
+static ls_status decode(ls_decoder *decoder, ls_picture *picture, int planes, int height, int width, uint8_t *pixels)
 {
     const side down = {picture->height, height}, right = {picture->width, width};
     const size_t plane = (size_t)picture->height * (size_t)picture->width;
     const int decoded = picture->colour ? LS_COLOURS : planes;
     if (decoded == planes && down.from == down.to && right.from == right.to)
-        return decoder->decode(picture, planes, pixels);
+        return decoder(picture, planes, pixels);
     uint8_t *own = ls_alloc(picture->context, plane, (size_t)decoded, "a picture's pixels");
-    if (own && decoder->decode(picture, decoded, own) == LS_OK) {
+    if (own && decoder(picture, decoded, own) == LS_OK) {
         if (decoded > planes)
             to_grey(own, plane);
         for (int k = 0; k < planes; k++)
@@ -69,8 +68,8 @@ ls_status ls_picture_fit(ls_context *context, const char *path, int planes, int 
     unsigned char *bytes = NULL;
     size_t room = 0;
     ls_status status = ls_picture_read(context, path, &bytes, &room, &picture);
-    const ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
-    if (decoder && decoder->look(&picture) == LS_OK)
+    ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
+    if (decoder && decoder(&picture, 0, NULL) == LS_OK)
         decode(decoder, &picture, planes, height, width, pixels);
     ls_release(context, bytes);
     return ls_context_status(context);

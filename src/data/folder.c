@@ -146,8 +146,8 @@ static ls_status decode_picture(reader *r, const char *path, uint8_t *pixels)
     ls_picture picture;
     ls_context *aside = &r->faults->aside;
     ls_status status = ls_picture_read(aside, path, &r->bytes, &r->room, &picture);
-    const ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
-    if (!decoder || (status = decoder->look(&picture)) != LS_OK)
+    ls_decoder *decoder = status == LS_OK ? ls_decoder_of(&picture) : NULL;
+    if (!decoder || (status = decoder(&picture, 0, NULL)) != LS_OK)
         return ls_context_status(aside);
     if (!r->first && (status = settle(r, &picture)) != LS_OK)
         return status;
@@ -155,7 +155,7 @@ static ls_status decode_picture(reader *r, const char *path, uint8_t *pixels)
         return status;
     if (picture.turned && r->images->turned++ == 0)
         r->images->first_turned = r->row;
-    return decoder->decode(&picture, r->images->channels, pixels);
+    return decoder(&picture, r->images->channels, pixels);
 }
 
 /* Reads a picture; `pixels` NULL: only looks at it, to settle what all are like. One with a fault is passed over. */

@@ -101,7 +101,7 @@ static ls_status guarded(reading *r, int planes, uint8_t *pixels)
     return ls_context_status(r->picture->context);
 }
 
-static ls_status read_jpeg(ls_picture *picture, int planes, uint8_t *pixels)
+ls_status ls_jpeg(ls_picture *picture, int planes, uint8_t *pixels)
 {
     reading r = {.picture = picture};
     r.jpeg.err = jpeg_std_error(&r.errors);
@@ -114,12 +114,5 @@ static ls_status read_jpeg(ls_picture *picture, int planes, uint8_t *pixels)
     jpeg_destroy_decompress(&r.jpeg); /* fine where it was not created: its memory is NULL */
     return status;
 }
-
-static ls_status look(ls_picture *picture)
-{
-    return read_jpeg(picture, 0, NULL);
-}
-
-const ls_decoder ls_jpeg = {look, read_jpeg};
 
 #endif

@@ -37,11 +37,11 @@ static bool begins_with(const ls_picture *picture, const char *magic, size_t len
     return picture->count >= length && memcmp(picture->bytes, magic, length) == 0;
 }
 
-const ls_decoder *ls_decoder_of(const ls_picture *picture)
+ls_decoder *ls_decoder_of(const ls_picture *picture)
 {
     if (begins_with(picture, "\x89PNG\r\n\x1a\n", 8)) {
 #if LOCKSTEP_HAVE_PNG
-        return &ls_png;
+        return ls_png;
 #else
         ls_raise(picture->context, LS_UNSUPPORTED, "%s: this library was built without libpng and reads no PNG files",
                  picture->path);
@@ -50,7 +50,7 @@ const ls_decoder *ls_decoder_of(const ls_picture *picture)
     }
     if (begins_with(picture, "\xff\xd8\xff", 3)) {
 #if LOCKSTEP_HAVE_JPEG
-        return &ls_jpeg;
+        return ls_jpeg;
 #else
         ls_raise(picture->context, LS_UNSUPPORTED, "%s: this library was built without libjpeg and reads no JPEG files",
                  picture->path);

@@ -25,18 +25,13 @@ ls_status ls_picture_read(ls_context *context, const char *path, unsigned char *
  * is 1 or LS_COLOURS. */
 ls_status ls_picture_fit(ls_context *context, const char *path, int planes, int height, int width, uint8_t *pixels);
 
-/* A format's decoder. Both read from the beginning, and raise LS_BAD_FILE with the path for what is damaged or not
- * understood. */
-typedef struct ls_decoder {
-    /* Finds out height, width and colour. */
-    ls_status (*look)(ls_picture *picture);
-    /* Writes the pixels of a picture that was looked at to [planes][height][width]: one plane of a grey picture; or
-     * red, green and blue, which of a grey one are equal. */
-    ls_status (*decode)(ls_picture *picture, int planes, uint8_t *pixels);
-} ls_decoder;
+/* A format's decoder. Finds out height, width and colour, and writes the pixels to [planes][height][width] where
+ * `pixels` is not NULL: one plane of a grey picture; or red, green and blue, which of a grey one are equal. Raises
+ * LS_BAD_FILE with the path for what is damaged or not understood. */
+typedef ls_status ls_decoder(ls_picture *picture, int planes, uint8_t *pixels);
 
 /* By how the content begins; NULL after a failure, also where that format is not built in. */
-const ls_decoder *ls_decoder_of(const ls_picture *picture);
+ls_decoder *ls_decoder_of(const ls_picture *picture);
 
 /* Whether files of a name like this are pictures: .png, .jpg or .jpeg, in letters of either case. */
 bool ls_is_picture(const char *name);
@@ -48,8 +43,8 @@ void ls_picture_raise(const ls_picture *picture, const char *why);
 ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint64_t width);
 
 #if LOCKSTEP_HAVE_PNG
-extern const ls_decoder ls_png;
+ls_decoder ls_png;
 #endif
 #if LOCKSTEP_HAVE_JPEG
-extern const ls_decoder ls_jpeg;
+ls_decoder ls_jpeg;
 #endif

@@ -119,7 +119,7 @@ static ls_status guarded(reading *r, int planes, uint8_t *pixels)
     return ls_context_status(r->picture->context); /* libpng may go on without memory that it can do without */
 }
 
-static ls_status read_png(ls_picture *picture, int planes, uint8_t *pixels)
+ls_status ls_png(ls_picture *picture, int planes, uint8_t *pixels)
 {
     reading r = {.picture = picture};
     r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, fail, warn, picture->context, allocate, release);
@@ -132,12 +132,5 @@ static ls_status read_png(ls_picture *picture, int planes, uint8_t *pixels)
         png_destroy_read_struct(&r.png, &r.info, NULL);
     return status;
 }
-
-static ls_status look(ls_picture *picture)
-{
-    return read_png(picture, 0, NULL);
-}
-
-const ls_decoder ls_png = {look, read_png};
 
 #endif
