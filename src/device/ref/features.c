@@ -8,19 +8,23 @@ static float *image_of(const ls_operand *t, int group, int lane)
     return t->data ? t->data + group * ls_ref_places(t) * LS_LANES + lane : NULL;
 }
 
-static void softmax(const ls_op_call *call, const float *const in[3], float *y)
+void ls_ref_softmax(const float *x, int features, float *y, float *m, float *s)
 {
-    const float *x = in[0];
-    int features = call->in[0].c;
-    float m = x[0], s = 0;
+    *m = x[0];
     for (int c = 1; c < features; c++)
-        m = x[c * LS_LANES] > m ? x[c * LS_LANES] : m;
+        *m = x[c * LS_LANES] > *m ? x[c * LS_LANES] : *m;
     for (int c = 0; c < features; c++) {
-        y[c * LS_LANES] = ls_expf(x[c * LS_LANES] - m);
-        s = c == 0 ? y[0] : s + y[c * LS_LANES];
+        y[c * LS_LANES] = ls_expf(x[c * LS_LANES] - *m);
+        *s = c == 0 ? y[0] : *s + y[c * LS_LANES];
     }
     for (int c = 0; c < features; c++)
-        y[c * LS_LANES] /= s;
+        y[c * LS_LANES] /= *s;
+}
+
+static void softmax(const ls_op_call *call, const float *const in[3], float *y)
+{
+    float m, s;
+    ls_ref_softmax(in[0], call->in[0].c, y, &m, &s);
 }
 
 static void softmax_backward(const ls_op_call *call, const float *const in[3], float *dx)

@@ -10,15 +10,8 @@ static float *numbers_of(const ls_operand *t, int group, int lane)
 
 static void cross_entropy_of(const float *z, int classes, int label, float smoothing, float *loss, float *p)
 {
-    float m = z[0], s = 0, u = 0;
-    for (int c = 1; c < classes; c++)
-        m = z[c * LS_LANES] > m ? z[c * LS_LANES] : m;
-    for (int c = 0; c < classes; c++) {
-        p[c * LS_LANES] = ls_expf(z[c * LS_LANES] - m);
-        s = c == 0 ? p[0] : s + p[c * LS_LANES];
-    }
-    for (int c = 0; c < classes; c++)
-        p[c * LS_LANES] /= s;
+    float m, s, u = 0;
+    ls_ref_softmax(z, classes, p, &m, &s);
     if (smoothing == 0) {
         *loss = ls_logf(s) - (z[label * LS_LANES] - m);
         return;

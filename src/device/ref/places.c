@@ -10,9 +10,9 @@ void ls_ref_each_place(const ls_op_call *call)
         [LS_OP_CONV_DATA] = ls_ref_conv_data,
         [LS_OP_ADD_BIAS] = ls_ref_add_bias,
         [LS_OP_AVG_POOL] = ls_ref_avg_pool,
-        [LS_OP_AVG_POOL_BACKWARD] = ls_ref_avg_pool_backward,
+        [LS_OP_AVG_POOL_BACKWARD] = ls_ref_pool_backward,
         [LS_OP_MAX_POOL] = ls_ref_max_pool,
-        [LS_OP_MAX_POOL_BACKWARD] = ls_ref_max_pool_backward,
+        [LS_OP_MAX_POOL_BACKWARD] = ls_ref_pool_backward,
         [LS_OP_GLOBAL_AVG_POOL] = ls_ref_global_avg_pool,
         [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = ls_ref_global_avg_pool_backward,
     };

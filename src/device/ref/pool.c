@@ -34,22 +34,6 @@ void ls_ref_avg_pool(const ls_op_call *call, int group, int channel, int row, in
     }
 }
 
-void ls_ref_avg_pool_backward(const ls_op_call *call, int group, int channel, int row, int column)
-{
-    const ls_attributes *how = call->attributes;
-    const ls_operand *dy = &call->in[0], *x = &call->in[1], *dx = &call->out[0];
-    span rows = windows_of(how, row, dy->h), columns = windows_of(how, column, dy->w);
-    size_t at = ls_ref_offset(dx, group, channel, row, column);
-    for (int lane = 0; lane < LS_LANES; lane++) {
-        float acc = 0;
-        for (int i = rows.first; i <= rows.last; i++)
-            for (int j = columns.first; j <= columns.last; j++)
-                acc += ls_ref_at(dy, group, channel, i, j)[lane];
-        acc *= share_of(how);
-        dx->data[at + lane] = !how->fused_relu || x->data[at + lane] > 0 ? acc : 0;
-    }
-}
-
 /* The offset in x of the tap that one lane of a window chooses. */
 static size_t chosen(const ls_op_call *call, const ls_operand *x, int group, int channel, int row, int column, int lane)
 {
@@ -77,18 +61,21 @@ void ls_ref_max_pool(const ls_op_call *call, int group, int channel, int row, in
         out[lane] = x->data[chosen(call, x, group, channel, row, column, lane)];
 }
 
-void ls_ref_max_pool_backward(const ls_op_call *call, int group, int channel, int row, int column)
+/* Of both pools: the windows that hold a place, of a max pool those that chose it. */
+void ls_ref_pool_backward(const ls_op_call *call, int group, int channel, int row, int column)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *dy = &call->in[0], *x = &call->in[1], *dx = &call->out[0];
     span rows = windows_of(how, row, dy->h), columns = windows_of(how, column, dy->w);
     size_t at = ls_ref_offset(dx, group, channel, row, column);
+    int average = how->op == LS_OP_AVG_POOL_BACKWARD;
     for (int lane = 0; lane < LS_LANES; lane++) {
         float acc = 0;
         for (int i = rows.first; i <= rows.last; i++)
             for (int j = columns.first; j <= columns.last; j++)
-                if (chosen(call, x, group, channel, i, j, lane) == at + lane)
+                if (average || chosen(call, x, group, channel, i, j, lane) == at + lane)
                     acc += ls_ref_at(dy, group, channel, i, j)[lane];
+        acc = average ? acc * share_of(how) : acc;
         dx->data[at + lane] = !how->fused_relu || x->data[at + lane] > 0 ? acc : 0;
     }
 }

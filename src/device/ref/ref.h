@@ -24,7 +24,7 @@ ls_kernel ls_ref_each_number, ls_ref_each_image;
 ls_kernel ls_ref_each_place;
 typedef void ls_ref_place(const ls_op_call *call, int group, int channel, int row, int column);
 ls_ref_place ls_ref_images, ls_ref_conv, ls_ref_conv_data, ls_ref_add_bias;
-ls_ref_place ls_ref_avg_pool, ls_ref_avg_pool_backward, ls_ref_max_pool, ls_ref_max_pool_backward;
+ls_ref_place ls_ref_avg_pool, ls_ref_max_pool, ls_ref_pool_backward; /* the last of both */
 ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
@@ -46,6 +46,10 @@ typedef ls_ref_product ls_ref_term(const void *what, size_t at);
 float ls_ref_plane_sum(const ls_op_call *call, const ls_operand *shape, int channel, ls_ref_term *term,
                        const void *what);
 float ls_ref_fold(float a[LS_LANES]); /* lanes(a) */
+
+/* y = softmax of one image's x[features], with the largest, m, and the sum s of exp(x - m); numbers lie LS_LANES
+ * apart. */
+void ls_ref_softmax(const float *x, int features, float *y, float *m, float *s);
 
 extern const float ls_ref_zeros[LS_LANES];
 

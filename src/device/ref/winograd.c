@@ -1,17 +1,23 @@
 /* WINOGRAD, WINOGRAD_DATA and WINOGRAD_WEIGHT: `winograd.h` as plain C. */
-#include "device/winograd.h"
-
 #include <string.h>
 
 #include "device/ref/ref.h"
-#include "device/ref/winograd_forms.h"
+
+typedef float winograd_number;
+
+static inline float winograd_fma(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+
+#include "device/winograd_steps.h"
 
 enum { MOST = LS_WINOGRAD_WINDOW, PLACES = LS_WINOGRAD_PLACES };
 
 /* One phase: what it reads and writes in both dimensions, and how. */
 typedef struct phase {
     ls_winograd_axis row, column;
-    const ls_ref_form *down, *along; /* the forms of rows and of columns */
+    form down, along; /* of rows, and of columns */
     int places, distinct;
 } phase;
 
@@ -51,22 +57,22 @@ static phase phase_of(const ls_op_call *call, int number)
     int one = a->stride;
     phase p = {.row = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, map->h, is_data, number / one),
                .column = ls_winograd_axis_of(a->kernel, a->stride, a->padding, tile, map->w, is_data, number % one)};
-    p.down = ls_ref_form_of(p.row.taps, tile);
-    p.along = ls_ref_form_of(p.column.taps, tile);
-    p.places = p.down->window * p.along->window;
-    p.distinct = p.down->distinct * p.along->distinct;
+    p.down = form_of(p.row.taps, tile);
+    p.along = form_of(p.column.taps, tile);
+    p.places = form_window(p.down) * form_window(p.along);
+    p.distinct = form_distinct(p.down) * form_distinct(p.along);
     return p;
 }
 
 /* The U of a place. */
 static int distinct_of(const phase *p, int place)
 {
-    int i = place / p->along->window, k = place % p->along->window;
-    return (p->down->distinct > 1 ? i : 0) * p->along->distinct + (p->along->distinct > 1 ? k : 0);
+    int i = place / form_window(p->along), k = place % form_window(p->along);
+    return (form_distinct(p->down) > 1 ? i : 0) * form_distinct(p->along) + (form_distinct(p->along) > 1 ? k : 0);
 }
 
 /* In two dimensions, from in_h x in_w numbers to out_h x out_w: down the columns, then along the rows. */
-static void transform(ls_ref_step *down, ls_ref_step *along, int in_h, int in_w, int out_h, int out_w,
+static void transform(winograd_step *down, winograd_step *along, int in_h, int in_w, int out_h, int out_w,
                       const float *from, float *to)
 {
     float line[MOST], half[MOST][MOST]; /* half: by column */
@@ -103,8 +109,9 @@ static void fill_u(const winograd *job)
                 for (int k = 0; k < p->column.taps; k++)
                     own[i * p->column.taps + k] =
                         g[(p->row.tap + i * p->row.tap_step) * kernel + p->column.tap + k * p->column.tap_step];
-            transform(p->down->weights, p->along->weights, p->row.taps, p->column.taps, p->down->distinct,
-                      p->along->distinct, own, job->u + ((size_t)o * in + c) * p->distinct);
+            transform(winograd_steps[p->down].weights, winograd_steps[p->along].weights, p->row.taps, p->column.taps,
+                      form_distinct(p->down), form_distinct(p->along), own,
+                      job->u + ((size_t)o * in + c) * p->distinct);
         }
     }
 }
@@ -115,12 +122,12 @@ static void transform_window(const phase *p, const ls_operand *x, int group, int
 {
     float d[PLACES];
     for (int i = 0; i < p->places; i++) {
-        int row = p->row.from + p->row.step * (top + i / p->along->window);
-        int column = p->column.from + p->column.step * (left + i % p->along->window);
+        int row = p->row.from + p->row.step * (top + i / form_window(p->along));
+        int column = p->column.from + p->column.step * (left + i % form_window(p->along));
         d[i] = ls_ref_tap(x, group, c, row, column)[lane];
     }
-    transform(p->down->inputs, p->along->inputs, p->down->window, p->along->window, p->down->window, p->along->window,
-              d, v);
+    transform(winograd_steps[p->down].inputs, winograd_steps[p->along].inputs, form_window(p->down),
+              form_window(p->along), form_window(p->down), form_window(p->along), d, v);
 }
 
 /* E of the tile at (top, left) of dy. */
@@ -128,10 +135,11 @@ static void transform_tile(const phase *p, const ls_operand *dy, int group, int 
                            float *e)
 {
     float s[MOST * MOST];
-    int tile = p->down->tile;
+    int tile = form_tile(p->down);
     for (int i = 0; i < tile * tile; i++)
         s[i] = ls_ref_tap(dy, group, o, top + i / tile, left + i % tile)[lane];
-    transform(p->down->slopes, p->along->slopes, tile, tile, p->down->window, p->along->window, s, e);
+    transform(winograd_steps[p->down].slopes, winograd_steps[p->along].slopes, tile, tile, form_window(p->down),
+              form_window(p->along), s, e);
 }
 
 /* M of one channel of the output. */
@@ -156,7 +164,7 @@ static void run_tile(const winograd *job, int number, int group, int lane, int t
 {
     const ls_operand *x = &job->call->in[0], *y = &job->call->out[0];
     const phase *p = &job->phase;
-    int forward = job->call->attributes->op == LS_OP_WINOGRAD, tile = p->down->tile;
+    int forward = job->call->attributes->op == LS_OP_WINOGRAD, tile = form_tile(p->down);
     const float *bias = forward && number + 1 == phases(job->call) ? job->call->in[2].data : NULL;
     int relu = forward && number + 1 == phases(job->call) && job->call->attributes->fused_relu;
     for (int c = 0; c < x->c; c++)
@@ -164,7 +172,8 @@ static void run_tile(const winograd *job, int number, int group, int lane, int t
     for (int channel = 0; channel < y->c; channel++) {
         float m[PLACES], o[MOST * MOST];
         multiply(job, channel, m);
-        transform(p->down->products, p->along->products, p->down->window, p->along->window, tile, tile, m, o);
+        transform(winograd_steps[p->down].products, winograd_steps[p->along].products, form_window(p->down),
+                  form_window(p->along), tile, tile, m, o);
         for (int i = 0; i < tile * tile; i++) {
             int row = p->row.to + p->row.spread * (top + i / tile);
             int column = p->column.to + p->column.spread * (left + i % tile);
@@ -183,14 +192,14 @@ static void spread_tile(const winograd *job, int number, int group, int lane, in
 {
     const ls_operand *dy = &job->call->in[0], *dx = &job->call->out[0];
     const phase *p = &job->phase;
-    int window = p->down->window;
+    int window = form_window(p->down);
     (void)number;
     for (int o = 0; o < dy->c; o++)
         transform_tile(p, dy, group, lane, o, top, left, job->v + (size_t)o * p->places);
     for (int channel = 0; channel < dx->c; channel++) {
         float m[PLACES], d[PLACES];
         multiply(job, channel, m);
-        transform(p->down->gradients, p->along->gradients, window, window, window, window, m, d);
+        transform(winograd_gradients, winograd_gradients, window, window, window, window, m, d);
         for (int i = 0; i < p->places; i++) {
             int row = top + p->row.from + i / window, column = left + p->column.from + i % window;
             if (ls_ref_inside(dx, row, column)) {
@@ -206,7 +215,7 @@ typedef void one_tile(const winograd *job, int number, int group, int lane, int 
 /* Over all tiles of a phase. */
 static void run_phase(const winograd *job, one_tile *run, int number)
 {
-    int tile = job->phase.down->tile;
+    int tile = form_tile(job->phase.down);
     fill_u(job);
     for (int group = 0; group < job->call->groups; group++)
         for (int lane = 0; lane < ls_ref_lanes(job->call, group); lane++)
@@ -243,7 +252,7 @@ void ls_ref_winograd(const ls_op_call *call)
 static void add_tile(const ls_op_call *call, const phase *p, int tile, float *r, float *e, float *v)
 {
     const ls_operand *x = &call->in[0], *dy = &call->in[1];
-    int side = p->down->tile, columns = (dy->w + side - 1) / side, map = (dy->h + side - 1) / side * columns;
+    int side = form_tile(p->down), columns = (dy->w + side - 1) / side, map = (dy->h + side - 1) / side * columns;
     int group = tile / map, top = tile % map / columns * side, left = tile % columns * side;
     for (int lane = 0; lane < ls_ref_lanes(call, group); lane++) {
         for (int o = 0; o < dy->c; o++)
@@ -271,7 +280,7 @@ static void weigh(const ls_op_call *call, const phase *p)
     const ls_operand *dy = &call->in[1];
     size_t pairs = (size_t)call->in[0].c * dy->c, sums = pairs * p->places;
     float *m = call->scratch, *r = m + sums, *e = r + sums, *v = e + (size_t)dy->c * p->places;
-    int side = p->down->tile, kernel = call->attributes->kernel, run = ls_winograd_run(side);
+    int side = form_tile(p->down), kernel = call->attributes->kernel, run = ls_winograd_run(side);
     int tiles = call->groups * ((dy->h + side - 1) / side) * ((dy->w + side - 1) / side);
     memset(m, 0, sums * sizeof *m);
     for (int tile = 0; tile < tiles; tile += run) {
@@ -285,8 +294,8 @@ static void weigh(const ls_op_call *call, const phase *p)
     }
     for (size_t pair = 0; pair < pairs; pair++) {
         float g[PLACES];
-        transform(p->down->sums, p->along->sums, p->down->distinct, p->along->distinct, p->row.taps, p->column.taps,
-                  m + pair * p->distinct, g);
+        transform(winograd_steps[p->down].sums, winograd_steps[p->along].sums, form_distinct(p->down),
+                  form_distinct(p->along), p->row.taps, p->column.taps, m + pair * p->distinct, g);
         for (int i = 0; i < p->row.taps; i++) {
             for (int k = 0; k < p->column.taps; k++) {
                 int tap = (p->row.tap + i * p->row.tap_step) * kernel + p->column.tap + k * p->column.tap_step;

@@ -100,7 +100,7 @@ LS_INLINE void transform_weights(const form down, const form along, const float 
         for (int k = 0; k < form_taps(along); k++) {
             const line taps = line_load(form_taps(down), g + k * column, row);
             vf out[WINDOW];
-            winograd_weights(down, taps.at, out);
+            winograd_steps[down].weights(taps.at, out);
             square_put(half, k, out, n);
         }
         float *to = u;
@@ -108,7 +108,7 @@ LS_INLINE void transform_weights(const form down, const form along, const float 
         for (int i = 0; i < n; i++, to += m * u_place) {
             const line taps = square_row(half[i], form_taps(along));
             vf out[WINDOW];
-            winograd_weights(along, taps.at, out);
+            winograd_steps[along].weights(taps.at, out);
             LS_UNROLL
             for (int k = 0; k < m; k++)
                 vf_store(to + k * u_place, out[k]);
@@ -288,14 +288,14 @@ LS_INLINE void transform_products(const form down, const form along, const winog
         for (int c = 0; c < k; c++) {
             const line column = line_load(n, m + c * j->m_place, k * j->m_place);
             vf out[MOST_TILE];
-            winograd_products(down, column.at, out);
+            winograd_steps[down].products(column.at, out);
             square_put(half, c, out, side);
         }
         LS_ROLL
         for (int i = 0; i < side; i++) {
             const line row = square_row(half[i], k);
             vf out[MOST_TILE];
-            winograd_products(along, row.at, out);
+            winograd_steps[along].products(row.at, out);
             LS_UNROLL
             for (int c = 0; c < side; c++) {
                 float *at = y + i * a->row + c * a->column;

@@ -15,20 +15,6 @@ typedef struct tiling {
     int rows, columns;    /* of tiles */
 } tiling;
 
-LS_INLINE form form_of(int taps, int tile)
-{
-    switch (taps) {
-    case 1:
-        return tile == 7 ? F7X1 : F4X1;
-    case 2:
-        return tile == 7 ? F7X2 : F4X2;
-    case 3:
-        return tile == 7 ? F7X3 : F4X3;
-    default:
-        return F4X5;
-    }
-}
-
 /* `map` decides on the size of tiles, `out` is what they cover; see ls_winograd_axis_of. */
 LS_INLINE tiling tiling_of(const ls_attributes *a, const ls_operand *map, const ls_operand *out, int is_data, int phase)
 {
@@ -182,7 +168,7 @@ LS_INLINE void transform_window(const form down, const form along, const window 
                             n > 6 ? vf_load(row[6] + at) : zero, n > 7 ? vf_load(row[7] + at) : zero,
                             n > 8 ? vf_load(row[8] + at) : zero}};
             vf out[WINDOW];
-            winograd_inputs(down, d.at, out);
+            winograd_steps[down].inputs(d.at, out);
             square_put(half, c, out, n);
         }
         float *to = v + k;
@@ -190,7 +176,7 @@ LS_INLINE void transform_window(const form down, const form along, const window 
         for (int i = 0; i < n; i++, to += m * v_place) {
             const line d = square_row(half[i], m);
             vf out[WINDOW];
-            winograd_inputs(along, d.at, out);
+            winograd_steps[along].inputs(d.at, out);
             LS_UNROLL
             for (int c = 0; c < m; c++)
                 vf_store(to + c * v_place, out[c]);
@@ -224,7 +210,7 @@ LS_INLINE void transform_tile(const form down, const form along, const tile *a, 
             LS_UNROLL
             for (int i = 0; i < side; i++)
                 s[i] = i < rows && c < columns ? vf_load(dy + i * a->row + c * a->column) : vf_zero();
-            winograd_slopes(down, s, out);
+            winograd_steps[down].slopes(s, out);
             square_put(half, c, out, n);
         }
         float *to = e;
@@ -232,7 +218,7 @@ LS_INLINE void transform_tile(const form down, const form along, const tile *a, 
         for (int i = 0; i < n; i++, to += m * e_place) {
             const line s = square_row(half[i], side);
             vf out[WINDOW];
-            winograd_slopes(along, s.at, out);
+            winograd_steps[along].slopes(s.at, out);
             LS_UNROLL
             for (int c = 0; c < m; c++)
                 vf_store(to + c * e_place, out[c]);

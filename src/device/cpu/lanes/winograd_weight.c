@@ -228,14 +228,14 @@ LS_INLINE void transform_sums(const form down, const form along, const float *m,
     for (int c = 0; c < k; c++) {
         const line products = line_load(n, m + c * m_place, k * m_place);
         vf out[WINDOW];
-        winograd_sums(down, products.at, out);
+        winograd_steps[down].sums(products.at, out);
         square_put(half, c, out, form_taps(down));
     }
     LS_ROLL
     for (int i = 0; i < form_taps(down); i++) {
         const line products = square_row(half[i], k);
         vf out[WINDOW];
-        winograd_sums(along, products.at, out);
+        winograd_steps[along].sums(products.at, out);
         LS_UNROLL
         for (int c = 0; c < form_taps(along); c++)
             vf_store(g + i * row + c * column, out[c] + vf_zero());
