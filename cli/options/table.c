@@ -143,13 +143,13 @@ static const row table[] = {
     {"restart", NULL, TRAIN, KIND_FLAG, AT(restart),
      "begin anew in a folder that has checkpoints; new ones replace\nthem", 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
-     "every STEPS steps, have each device compute the same shard\nand compare the results bit by bit, and the ranks' "
-     "weights\ntoo (default never)",
+     "every STEPS steps each device computes the same shard, and the\nresults are compared bit by bit; over ranks the "
+     "weights are\ncompared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
-     "classes\n"
-     "accepts weights with other class names or another order",
+     "the "
+     "name\nclasses accepts weights with other class names or another\norder",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "accept weights whose classes have other names than the\ndata's, or another order", 0, 0, NULL},
