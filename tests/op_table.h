@@ -81,7 +81,7 @@ int takes_bias(ls_op op);
 int suits(const row *r, ls_op op);
 
 /* Products of the row's convolution, or numbers of its map: every variant runs where that is SMALL. */
-enum { SMALL = 2000000, LARGE = 6000000 };
+enum { SMALL = 2000000, LARGE = 12000000 };
 double work_of(const row *r);
 
 #endif
