@@ -167,7 +167,7 @@ static void expect_told(ls_part part, int n, const char *message_part)
     test_context_done();
 }
 
-/* All faults of a part are found in one run: a few are told, all are counted. */
+/* All faults are found in one run, also those of the part that is not wanted yet: a few are told, all are counted. */
 static void many_faults(void **state)
 {
     (void)state;
@@ -192,12 +192,22 @@ static void many_faults(void **state)
     for (int i = 0; i < 6; i++)
         assert_non_null(strstr(told_lines[i], lines[i]));
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train: 6 faults"); /* also where nobody is told */
+    static const char *const others[] = {"test", "test/a", "test/z"};
+    for (int i = 0; i < 3; i++)
+        make_folder(others[i]);
+    grey_png("test/a/1.png", 1);
+    expect_told(LS_TRAIN, 7, "7 faults in its files, the first of them: ");
+    assert_non_null(strstr(told_lines[6], "test/z: there is no such class"));
+    assert_int_equal(rmdir(test_path("test/z")), 0);
+    test_write_file("test/a/2.png", "x", 1);
+    expect_told(LS_TRAIN, 7, "7 faults in its files, the first of them: ");
+    assert_non_null(strstr(told_lines[6], "test/a/2.png: neither a PNG nor a JPEG"));
     for (int i = 0; i < 30; i++) {
         char name[32];
         snprintf(name, sizeof name, "train/b/x%d.png", i);
         test_write_file(name, "x", 1);
     }
-    expect_told(LS_TRAIN, 20, "train: 36 faults in its files");
+    expect_told(LS_TRAIN, 20, ": 37 faults in its files");
     for (int n = 1; n < 200; n++) { /* no memory is that, and no fault of a file */
         ls_context *context = test_context();
         test_allocations.fail_at = n;

@@ -248,6 +248,28 @@ static ls_status check_classes(const part_folder *p, const names *classes)
     return status;
 }
 
+/* Reads a part's images from place `from` on: into the images, or only to learn of faults. */
+static ls_status read_pictures(reader *r, const part_folder *p, const names *classes, int from, bool keep)
+{
+    ls_status status = LS_OK;
+    const ls_images *images = r->images;
+    const size_t image = (size_t)images->channels * (size_t)images->height * (size_t)images->width;
+    int64_t row = 0;
+    for (int label = 0; label < p->classes.n; label++)
+        for (int i = 0; i < p->files[label].n && status == LS_OK; i++, row++) {
+            if (row < from)
+                continue;
+            char *path = path_of(p, label, i);
+            if (keep)
+                images->labels[row] = (uint8_t)place_of(classes, p->classes.at[label]);
+            r->row = row;
+            status = path ? read_picture(r, path, (uint8_t *)images->values + (keep ? (size_t)row * image : 0))
+                          : ls_context_status(r->context);
+            ls_release(r->context, path);
+        }
+    return status;
+}
+
 /* Images with faults that were found on the look for the first one are not read again. */
 static ls_status read_images(reader *r, const part_folder *p, const names *classes)
 {
@@ -256,18 +278,7 @@ static ls_status read_images(reader *r, const part_folder *p, const names *class
         images->rows += p->files[i].n;
     images->classes = classes->n;
     ls_status status = ls_images_reserve(r->context, images, LS_BAD_FILE, p->path);
-    const size_t image = (size_t)images->channels * (size_t)images->height * (size_t)images->width;
-    for (int label = 0; label < p->classes.n; label++)
-        for (int i = 0; i < p->files[label].n && status == LS_OK; i++, r->row++) {
-            if (r->row < p->looked - 1)
-                continue;
-            char *path = path_of(p, label, i);
-            images->labels[r->row] = (uint8_t)place_of(classes, p->classes.at[label]);
-            status = path ? read_picture(r, path, (uint8_t *)images->values + (size_t)r->row * image)
-                          : ls_context_status(r->context);
-            ls_release(r->context, path);
-        }
-    return status == LS_OK ? ls_faults_raise(p->faults, p->path) : status;
+    return status == LS_OK ? read_pictures(r, p, classes, p->looked - 1, true) : status;
 }
 
 /* DIRECTORY/train; DIRECTORY/test, or the first that is there of what others call it. */
@@ -316,10 +327,27 @@ static ls_status read_test(reader *r, part_folder *test, part_folder *train)
     const names *classes = train->classes.n ? &train->classes : &test->classes;
     if (status == LS_OK)
         status = read_images(r, test, classes);
+    if (status == LS_OK)
+        status = ls_faults_raise(r->faults, test->path);
     return status == LS_OK ? ls_images_name(r->context, r->images, (const char *const *)classes->at) : status;
 }
 
-static ls_status read_train(reader *r, part_folder *train)
+/* Where images of the training part have faults, those of the test part are looked at too: whoever mends them learns of
+ * all in one run. What is read goes over an image that is lost anyway. */
+static ls_status raise_faults(reader *r, part_folder *test, const part_folder *train, const char *directory)
+{
+    const int64_t own = r->faults->count;
+    ls_status status = LS_OK;
+    if (own && is_folder(test->path))
+        status = list_part(test, LS_MOST_CLASSES);
+    if (status == LS_OK)
+        status = check_classes(test, &train->classes);
+    if (status == LS_OK)
+        status = read_pictures(r, test, &train->classes, 0, false);
+    return status == LS_OK ? ls_faults_raise(r->faults, r->faults->count > own ? directory : train->path) : status;
+}
+
+static ls_status read_train(reader *r, part_folder *train, part_folder *test, const char *directory)
 {
     ls_status status = LS_OK;
     for (int i = 0; i < train->classes.n && status == LS_OK; i++) {
@@ -332,6 +360,8 @@ static ls_status read_train(reader *r, part_folder *train)
         status = look_at_first(r, train);
     if (status == LS_OK)
         status = read_images(r, train, &train->classes);
+    if (status == LS_OK)
+        status = raise_faults(r, test, train, directory);
     return status == LS_OK ? ls_images_name(r->context, r->images, (const char *const *)train->classes.at) : status;
 }
 
@@ -342,17 +372,18 @@ ls_status ls_folder_read(ls_context *context, const char *directory, ls_part par
     ls_faults faults;
     ls_status status = ls_faults_begin(&faults, context, loader);
     reader r = {.context = context, .images = images, .faults = &faults};
-    part_folder own = {.context = context, .path = part_path(context, directory, part), .faults = &faults};
+    part_folder test = {.context = context, .path = part_path(context, directory, LS_TEST), .faults = &faults};
     part_folder train = {.context = context, .path = part_path(context, directory, LS_TRAIN), .faults = &faults};
+    part_folder *own = part == LS_TRAIN ? &train : &test;
     if (status == LS_OK)
         status = ls_context_status(context);
-    if (status == LS_OK && !is_folder(own.path))
-        status = refuse_absent(&faults, directory, own.path);
+    if (status == LS_OK && !is_folder(own->path))
+        status = refuse_absent(&faults, directory, own->path);
     if (status == LS_OK)
-        status = list_part(&own, LS_MOST_CLASSES);
+        status = list_part(own, LS_MOST_CLASSES);
     if (status == LS_OK)
-        status = part == LS_TRAIN ? read_train(&r, &own) : read_test(&r, &own, &train);
-    release_part(&own);
+        status = part == LS_TRAIN ? read_train(&r, &train, &test, directory) : read_test(&r, &test, &train);
+    release_part(&test);
     release_part(&train);
     ls_release(context, r.bytes);
     ls_release(context, r.first);
