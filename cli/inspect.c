@@ -60,6 +60,7 @@ int command_fingerprint(int argc, char **argv)
 int command_data(int argc, char **argv)
 {
     settings chosen;
+    char why[MOST_WORDS];
     int first, status = 0;
     int operands = read_options(COMMAND_FETCH, argc, argv, &chosen, &first, &status);
     if (operands < 0)
@@ -68,7 +69,9 @@ int command_data(int argc, char **argv)
         return wrong_usage("data", "its one command is: lockstep data fetch [--url URL] [--to DIR]");
     ls_session *session = ls_open(NULL);
     if (ls_data_fetch(session, chosen.url, chosen.to, tell_line, NULL) != LS_OK)
-        status = session_failed(session, "data fetch");
+        status = chosen.to || ls_status_of(session) != LS_BAD_ARGUMENT
+                     ? session_failed(session, "data fetch")
+                     : failed("data fetch", "%s with --to", session_words(session, why, sizeof why));
     ls_close(session);
     return status;
 }

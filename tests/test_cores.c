@@ -125,6 +125,8 @@ static void quotas_of_the_second_version(void **state)
     assert_devices(1, 3, "a CPU quota of 3 cores (/sys/fs/cgroup/user.slice/cpu.max) keeps 3 of 8 busy");
     write_text("sys/fs/cgroup/user.slice/run/cpu.max", "1000 100000\n");
     assert_devices(1, 1, "a CPU quota of 0.01 cores");
+    write_text("sys/fs/cgroup/user.slice/run/cpu.max", "100000 100000\n");
+    assert_devices(1, 1, "a CPU quota of 1 core (/sys/fs");
     write_text("sys/fs/cgroup/user.slice/run/cpu.max", "1600000 100000\n");
     write_text("sys/fs/cgroup/user.slice/cpu.max", "1600000 100000\n");
     assert_devices(1, 8, NULL);

@@ -36,12 +36,21 @@ static const struct row {
              {COMMAND_BENCH, "--json", AT(json), NULL, "the figures", OUTPUT_LINES},
              {COMMAND_REPORT, "--out", AT(out), "report", whole_report, OUTPUT_FILE}};
 
+/* It takes everything and keeps nothing. */
+static bool is_null(const char *path)
+{
+    struct stat about, null;
+    return stat(path, &about) == 0 && S_ISCHR(about.st_mode) && stat("/dev/null", &null) == 0 &&
+           null.st_rdev == about.st_rdev;
+}
+
 /* ---- The list ---- */
 
 static bool add(outputs *list, const struct row *row, const char *folder, const char *name)
 {
     output *new = &list->at[list->n];
-    *new = (output){.option = row->option, .what = row->what, .kind = row->kind};
+    const bool curves = name && strcmp(name, report_files[0]) != 0;
+    *new = (output){.option = row->option, .what = curves ? "the curves" : row->what, .kind = row->kind};
     if (asprintf(&new->path, "%s%s%s", folder, name ? "/" : "", name ? name : "") < 0) {
         outputs_free(list);
         failed(row->option, "%s", strerror(ENOMEM));
@@ -67,6 +76,15 @@ bool outputs_list(int command, const settings *chosen, outputs *list)
                 return false;
     }
     return true;
+}
+
+void outputs_drop_null(int command, settings *chosen)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char **given = (const char **)((char *)chosen + table[i].place);
+        if (table[i].command == command && table[i].kind == OUTPUT_FILE && *given && is_null(*given))
+            *given = NULL;
+    }
 }
 
 void outputs_free(outputs *list)
@@ -101,7 +119,7 @@ enum { MOST_LINKS = 40 };
 
 typedef struct place {
     char *path;        /* absolute, without links as far as it is there; NULL without memory */
-    bool there, null;  /* `null`: it takes everything and keeps nothing */
+    bool there, null;
     struct stat about; /* of one that is there */
 } place;
 
@@ -154,10 +172,8 @@ static char *absolute(const char *path, int links)
 
 static place place_of(const char *path)
 {
-    struct stat null;
-    place p = {.path = absolute(path, 0)};
+    place p = {.path = absolute(path, 0), .null = is_null(path)};
     p.there = stat(path, &p.about) == 0;
-    p.null = p.there && S_ISCHR(p.about.st_mode) && stat("/dev/null", &null) == 0 && null.st_rdev == p.about.st_rdev;
     return p;
 }
 

@@ -29,6 +29,9 @@ typedef struct outputs {
 bool outputs_list(int command, const settings *chosen, outputs *list);
 void outputs_free(outputs *list);
 
+/* A whole file on /dev/null is not wanted: as if its option had not been given. Lines may go there all the same. */
+void outputs_drop_null(int command, settings *chosen);
+
 /* A line for each of them, once all are written; and of a run that leaves no weights, how it would. */
 void outputs_say(int command, const settings *chosen);
 

@@ -230,11 +230,11 @@ void page_epochs(FILE *file, const record *r)
     fputs("</tbody></table></div>\n", file);
 }
 
-/* "the first 300", where a limit was set. */
-static void put_images(FILE *file, const record *r, const char *limit, const char *images, const char *what)
+/* "the first 300", where a limit was set; some of them may have been held out. */
+static void put_images(FILE *file, const record *r, const char *limit, int64_t images, const char *what)
 {
     char count[32];
-    count_text(count, sizeof count, (int64_t)record_number(r, images));
+    count_text(count, sizeof count, images);
     const bool all = !(record_number(r, limit) > 0);
     fprintf(file, "%s %s%s image%s", what, all ? "" : "the first ", count, strcmp(count, "1") == 0 ? "" : "s");
     if (!all) {
@@ -248,8 +248,17 @@ static void put_images(FILE *file, const record *r, const char *limit, const cha
 void page_origin(FILE *file, const record *r)
 {
     fputs("<p class=\"origin\">", file);
-    put_images(file, r, "limit", "images", "Trained on");
-    put_images(file, r, "limit_test", "test_images", ", tested on");
+    char count[32], before[48];
+    const int64_t images = (int64_t)record_number(r, "images");
+    const int64_t held = record_number(r, "validate") > 0 ? (int64_t)record_number(r, "validate") : 0;
+    count_text(count, sizeof count, images);
+    snprintf(before, sizeof before, held ? "Trained on %s of" : "Trained on", count);
+    put_images(file, r, "limit", images + held, before);
+    count_text(count, sizeof count, held);
+    if (held)
+        fprintf(file, "; %s, drawn at random, held out for validation (<span class=\"whole\">--validate</span>); tested on",
+                count);
+    put_images(file, r, "limit_test", (int64_t)record_number(r, "test_images"), held ? "" : ", tested on");
     putc('.', file);
     for (int i = 0; i < ORIGINS; i++) { /* of logs that have them */
         const char *text = record_text(r, origins[i]);

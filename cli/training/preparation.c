@@ -48,8 +48,9 @@ static int check_together(const settings *c)
     return without ? wrong_usage(without, "needs --checkpoint DIR") : 0;
 }
 
-int preparation_check(const settings *chosen)
+int preparation_check(settings *chosen)
 {
+    outputs_drop_null(COMMAND_TRAIN, chosen);
     int status = check_together(chosen);
     if (status)
         return status;

@@ -178,8 +178,8 @@ static int usable_cores(ls_session *session, char *why, size_t size)
     const int n = ls_quota_cores(&quota, session->sharers, cores);
     *why = 0;
     if (quota.time && quota.time < quota.period * cores)
-        snprintf(why, size, "a CPU quota of %.3g cores (%s) keeps %d of %d busy%s",
-                 (double)quota.time / (double)quota.period, quota.file, n, cores,
+        snprintf(why, size, "a CPU quota of %.3g core%s (%s) keeps %d of %d busy%s",
+                 (double)quota.time / (double)quota.period, quota.time == quota.period ? "" : "s", quota.file, n, cores,
                  session->sharers > 1 ? "; this host's ranks share it" : "");
     ls_release(&session->context, quota.file);
     return n;

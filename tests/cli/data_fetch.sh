@@ -50,6 +50,10 @@ if [ -f "$system/train-images-idx3-ubyte.gz" ]; then
 else
     part_not_run "a whole download" "Fashion-MNIST is not in $system"
 fi
+called='data fetch without a home'
+env -u HOME -u XDG_CACHE_HOME "$program" data fetch --url "$url" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || wrong "$called: has a folder"
+one_line 'data fetch: .*; name one with --to$'
 runs 1 data fetch --url "$url/nothing" --to "$work/none"
 one_line 'data fetch: '
 runs 1 data fetch --url http://127.0.0.1:1 --to "$work/none"

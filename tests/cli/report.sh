@@ -34,6 +34,12 @@ if has "large seeds" 'weights files'; then
     done
 fi
 
+# Images that are held out are said where the others are.
+runs 0 train --limit 300 --limit-test 100 --epochs 1 --validate 60 --report "$work/held"
+sed 's/<[^>]*>//g' "$work/held/report.html" | grep -q 'Trained on 240 of the first 300 images alone (--limit); 60, drawn at random, held out for validation (--validate); tested on the first 100 images' ||
+    wrong "the report does not say which images are trained on"
+grep -q '/curve.png: the curves$' "$work/err" || wrong "a picture is said to be a page"
+
 # What only a later run has is a difference too; where a run leaves its files is none.
 # shellcheck disable=SC2086
 runs 0 train $small --epochs 1 --log "$work/plain.jsonl"

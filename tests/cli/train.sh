@@ -24,7 +24,8 @@ tail -n 2 "$work/err" >"$work/said"
 printf 'wrote %s: the trained weights\nwrote %s: the log\n' "$work/w.safetensors" "$work/run.jsonl" | cmp - "$work/said" ||
     wrong "the files that were written are not said"
 # shellcheck disable=SC2086
-runs 0 train $small --limit 64 --epochs 1 --log /dev/null
+runs 0 train $small --limit 64 --epochs 1 --log /dev/null --save /dev/null --trace /dev/null
+[ -c /dev/null ] || wrong "/dev/null is a file now"
 last_lines '\[.*\]'
 mv "$work/err" "$work/lost"
 grep -q '^note: the weights of this run are not kept; --save FILE keeps them, --checkpoint DIR ' "$work/lost" ||
@@ -102,6 +103,10 @@ runs 0 train $guessing --save "$work/guess.safetensors"
 # shellcheck disable=SC2086
 runs 0 train $guessing --weights "$work/guess.safetensors"
 grep -q 'guessing among 10 classes: --lr 0 may be too high or too low$' "$work/err" || wrong "weights that guess are said to be of --init"
+# After few steps that is what is said, once, at the end.
+runs 0 train --init xavier --lr 1e-4 --limit 64 --limit-test 100 --epochs 2
+[ "$(grep -c 'step 2 is that of guessing among 10 classes: few steps were made; more --epochs, or images by a higher --limit, make more$' "$work/err")" = 1 ] ||
+    wrong "a run of few steps is told of its rate or its first weights"
 # shellcheck disable=SC2086
 runs 0 train $guessing --quiet
 [ ! -s "$work/err" ] || wrong "--quiet says that the network guesses"
