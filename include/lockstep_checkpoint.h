@@ -80,6 +80,13 @@ const char *ls_checkpoint_note(const ls_checkpoints *checkpoints, const char *na
 ls_status ls_trainer_remember(ls_trainer *trainer);
 ls_status ls_trainer_recall(ls_trainer *trainer);
 
+/* After a loss that is not finite, taken back with ls_catch: goes back to the newest values over which the loss of a
+ * batch was finite, but not to moments. *step: the updates behind them. They are those that the last update began with;
+ * after an update that was not finite, those that are there. LS_STALE where they are not there any more: values were
+ * changed otherwise since, or the step that failed was that of several ranks or of a GPU. It waits, and drops gradients
+ * that no update has used. */
+ls_status ls_trainer_step_back(ls_trainer *trainer, int64_t *step);
+
 #ifdef __cplusplus
 }
 #endif

@@ -137,6 +137,59 @@ static void values_come_back(void **state)
     assert_fails(&r, LS_STALE, "ls_trainer_recall: nothing was remembered");
 }
 
+/* After a loss that is not finite the values before the last update are still there; after such an update its own. */
+static void the_last_finite_values_are_there(void **state)
+{
+    (void)state;
+    static const how huge[] = {{.lr = 1e29, .devices = "cpu:0"},
+                               {.lr = 1e29, .devices = "cpu:0-3", .momentum = 0.9},
+                               {.lr = 1e29, .devices = "cpu:0-1", .clip = 0.5},
+                               {.lr = 1e39, .devices = "cpu:0-1"},
+                               {.lr = 1e39, .devices = "cpu:0-1", .clip = 0.5}};
+    int losses = 0, updates = 0;
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+        char was[STEPS + 1][65], back[65];
+        int64_t step = -1;
+        run r;
+        begin(&r, &huge[i]);
+        do {
+            ls_module_fingerprint(r.net, was[r.steps]);
+        } while (train(&r, r.steps + 1) == LS_OK && ls_wait(r.s) == LS_OK && r.steps < STEPS);
+        const bool loss = strstr(ls_message(r.s), ": the loss of shard 0 is not finite");
+        const int failed = atoi(strstr(ls_message(r.s), "step ") + 5);
+        losses += loss;
+        updates += strstr(ls_message(r.s), ": the update of ") != NULL;
+        assert_true(ls_catch(r.s, LS_NOT_FINITE));
+        assert_int_equal(ls_trainer_step_back(r.trainer, &step), LS_OK);
+        assert_int_equal(step, failed - 1 - loss);
+        ls_module_fingerprint(r.net, back);
+        assert_string_equal(back, was[step]);
+        end(&r);
+    }
+    assert_true(losses > 1 && updates > 1);
+}
+
+/* After a step that is as it should be, once. */
+static void one_step_back(void **state)
+{
+    (void)state;
+    char then[65], back[65];
+    int64_t step = -1;
+    run r;
+    assert_int_equal(ls_trainer_step_back(NULL, &step), LS_BAD_ARGUMENT);
+    begin(&r, &usual);
+    assert_int_equal(ls_trainer_step_back(r.trainer, NULL), LS_BAD_ARGUMENT);
+    train(&r, 3);
+    ls_module_fingerprint(r.net, then);
+    train(&r, 4);
+    assert_int_equal(ls_trainer_step_back(r.trainer, &step), LS_OK);
+    assert_int_equal(step, 3);
+    ls_module_fingerprint(r.net, back);
+    assert_string_equal(back, then);
+    ls_trainer_step_back(r.trainer, &step);
+    assert_fails(&r, LS_STALE, "ls_trainer_step_back: the values before the last update are not there any more");
+}
+
 /* By each rule, remembered before a checkpoint, between two, or not at all. */
 static void checkpoints_keep_them(void **state)
 {
@@ -190,6 +243,8 @@ int main(void)
         test(without_memory),
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
         test(values_come_back),
+        test(the_last_finite_values_are_there),
+        test(one_step_back),
         test(checkpoints_keep_them),
 #endif
     };

@@ -291,3 +291,16 @@ bool checkpoint_stop(training *t)
         *t->not_saved = '\0';
     return false;
 }
+
+const char *checkpoint_words(training *t, char *text, size_t size)
+{
+    const char *folder = t->run.chosen->checkpoint;
+    const bool all = ls_cluster_ranks(ranks_cluster()) > 1; /* who would have to wait for it, and are gone */
+    if (t->saved_step < 0)
+        snprintf(text, size, "; nothing was saved");
+    else if (!all && ls_checkpoint_wait(t->checkpoints) == LS_OK)
+        snprintf(text, size, "; the last checkpoint, of step %lld, is in %s", (long long)t->saved_step, folder);
+    else
+        snprintf(text, size, "; the last whole checkpoint is in %s", folder);
+    return text;
+}

@@ -22,3 +22,7 @@ bool checkpoint_save(training *t);
 /* The same at the end of the run or of this process, and waits for it; true when it is on the disk. Where it cannot be
  * written t->not_saved says why, and what else ends the run the session has. */
 bool checkpoint_stop(training *t);
+
+/* What to say of the run's checkpoints where its weights are nowhere else: "; the last checkpoint, of step 7, is in
+ * kept". The session has not failed. For rank 0. */
+const char *checkpoint_words(training *t, char *text, size_t size);

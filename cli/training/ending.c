@@ -4,6 +4,8 @@
 #include "training/checkpoint.h"
 #include "training/keep.h"
 
+#include <stdio.h>
+
 /* What ranks ask of each other. A stop, with its signal added, outweighs a checkpoint, which it makes too. */
 enum { ASK_SAVE = 1, ASK_STOP = 1 };
 
@@ -16,18 +18,35 @@ int ending_signal(training *t)
     return asked > ASK_STOP ? asked - ASK_STOP : 0;
 }
 
-int ending_failed(training *t, const char *what, bool doubtful)
+/* Goes back to the newest weights over which a loss was finite, and says of them what it was. Where there are none, as
+ * they are is better than not at all. */
+static void go_back(training *t, char about[64])
+{
+    int64_t step = t->finished;
+    if (ls_trainer_step_back(t->trainer, &step) != LS_OK && ls_catch(t->run.session, LS_STALE))
+        snprintf(about, 64, ", with which the network overflows,");
+    else if (step < t->finished)
+        snprintf(about, 64, ", whose loss was %.4g,", t->last_loss);
+    t->finished = step;
+}
+
+int ending_failed(training *t, const char *what)
 {
     keeping kept = {.option = NULL};
-    char why[MOST_WORDS], where[sizeof kept];
+    char why[MOST_WORDS], where[sizeof kept], about[64] = "";
     const ls_status status = ls_status_of(t->run.session);
     session_words(t->run.session, why, sizeof why);
     if (ls_failed_together(t->run.session))
         ranks_end_together();
-    doubtful = doubtful || status == LS_DIFFERS || status == LS_INTERNAL || t->finished == 0;
-    if (!doubtful && ls_cluster_rank(ranks_cluster()) == 0 && ls_catch(t->run.session, status))
-        keep_weights(t, &kept);
-    return failed(what, "%s%s", why, keep_words(t, &kept, where, sizeof where));
+    const bool doubtful = status == LS_DIFFERS || status == LS_INTERNAL || t->finished == 0;
+    if (doubtful || ls_cluster_rank(ranks_cluster()) > 0 || !ls_catch(t->run.session, status))
+        return failed(what, "%s", why);
+    if (status == LS_NOT_FINITE)
+        go_back(t, about);
+    keep_weights(t, &kept);
+    snprintf(kept.about, sizeof kept.about, "%s", about);
+    keep_words(t, &kept, where, sizeof where);
+    return failed(what, "%s%s%s", why, where, *where ? "" : checkpoint_words(t, where, sizeof where));
 }
 
 int ending_stopped(training *t)
@@ -39,7 +58,7 @@ int ending_stopped(training *t)
     char where[sizeof kept];
     bool saved = checkpoint_stop(t);
     if (ls_failed(t->run.session))
-        return ending_failed(t, "--checkpoint", false);
+        return ending_failed(t, "--checkpoint");
     ranks_end_together();
     if (t->finished > 0 && ls_cluster_rank(ranks_cluster()) == 0)
         keep_weights(t, &kept);

@@ -7,9 +7,9 @@
  * So is whether it is time for a checkpoint; what was asked in steps before the last one is of the past. */
 int ending_signal(training *t);
 
-/* Says the session's failure, which ends the run: what was learned before it is kept, unless that is in doubt
- * itself. Returns the status to exit with. */
-int ending_failed(training *t, const char *what, bool doubtful);
+/* Says the session's failure, which ends the run: what was learned before it is kept, unless that is in doubt itself;
+ * and where it is. Returns the status to exit with. */
+int ending_failed(training *t, const char *what);
 
 /* Says a stop; the status of the signal, or 0 where none came. */
 int ending_stopped(training *t);

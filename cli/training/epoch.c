@@ -45,7 +45,7 @@ static int run_steps(training *t)
             bool good = checkpoint_save(t);
             trace_span(t->trace, "checkpoint", 0, begun);
             if (!good)
-                return ending_failed(t, "--checkpoint", false);
+                return ending_failed(t, "--checkpoint");
         }
     }
     watch_phase("step");
@@ -53,7 +53,7 @@ static int run_steps(training *t)
     take_reports(t);
     if (!ls_failed(t->run.session))
         return 0;
-    return ending_failed(t, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train", false);
+    return ending_failed(t, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
 }
 
 static void say_epoch(const training *t, double seconds, double speed)
@@ -124,14 +124,20 @@ static void begin_epoch(training *t)
 /* A network that guesses looks broken, and mostly is not. Said once. */
 static void say_chance(training *t)
 {
+    enum { FEW = 100 }; /* steps: what usually learns in an epoch may still guess after them */
     static const double chance = 1.2;
+    const bool few = t->begun < FEW && t->optim.lr > 0;
     const settings *c = t->run.chosen;
     const int classes = t->run.about.classes;
-    if (c->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance)
+    if (c->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance ||
+        (few && t->begun < t->steps))
         return;
     t->chance_said = true;
     char why[160];
-    if (!c->weights && c->init.kind == LS_NORMAL)
+    if (few)
+        snprintf(why, sizeof why, "few steps were made; more --epochs%s make more",
+                 c->limit ? ", or images by a higher --limit," : "");
+    else if (!c->weights && c->init.kind == LS_NORMAL)
         snprintf(why, sizeof why,
                  "small first weights (--init %s) learn late: --init xavier mostly learns in the first epoch; or --lr "
                  "%g does not suit",
@@ -158,11 +164,11 @@ int epoch_run(training *t)
     report_epoch(t, t->epoch_seconds);
     say_chance(t);
     if (!best_look(t))
-        return ending_failed(t, "--keep", false);
+        return ending_failed(t, "--keep");
     if (t->begun < t->steps) { /* only now, so that a checkpoint from before leads to the evaluation */
         t->done = 0;
         if (ls_data_seek(t->train, t->epoch, 0) != LS_OK)
-            return ending_failed(t, "train", false);
+            return ending_failed(t, "train");
     }
     return ending_stopped(t);
 }

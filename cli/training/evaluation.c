@@ -23,7 +23,7 @@ int evaluation_run(training *t)
     pace_test(t, t->validation ? "validating and testing" : "testing");
     if ((t->validation && !measure(t, t->validation, &t->val_loss, &t->val_acc)) ||
         !measure(t, t->test, &loss, &t->test_acc))
-        return ending_failed(t, "evaluation", ls_status_of(t->run.session) == LS_NOT_FINITE);
+        return ending_failed(t, "evaluation");
     trace_span(t->trace, "evaluation", 0, begun);
     pace_tested(t, steady_seconds() - begun);
     t->evaluated = true;

@@ -103,7 +103,8 @@ const char *keep_words(const training *t, const keeping *kept, char *text, size_
         snprintf(text, size, "; %s: %s", kept->option, kept->why);
     size_t length = strlen(text);
     if (*kept->path)
-        snprintf(text + length, size - length, "; the weights of step %lld are in %s", step_of(t), kept->path);
+        snprintf(text + length, size - length, "; the weights of step %lld%s are in %s", step_of(t), kept->about,
+                 kept->path);
     else if (kept->option)
         snprintf(text + length, size - length, "; the weights are lost: no other place takes them either");
     return text;

@@ -10,6 +10,7 @@
 typedef struct keeping {
     const char *option; /* whose file could not be written; NULL: all were */
     char why[MOST_WORDS];
+    char about[64];      /* what else is to be said of the weights */
     char path[PATH_MAX]; /* where the weights are; "" where no place is asked for, or none took them */
 } keeping;
 

@@ -27,7 +27,7 @@ static int keep_outcome(training *t, outcome *o)
 {
     snprintf(o->fingerprint, sizeof o->fingerprint, "not built in");
     if (run_has("fingerprints") && ls_module_fingerprint(t->run.net, o->fingerprint) != LS_OK)
-        return ending_failed(t, "fingerprint", false);
+        return ending_failed(t, "fingerprint");
     keep_weights(t, &o->kept);
     return 0;
 }
@@ -62,10 +62,10 @@ int outcome_finish(training *t)
         snprintf(t->result, sizeof t->result, "test acc: %.2f, %.1f sec/epoch on %s", best_test_acc(t),
                  (t->seconds + t->epoch_seconds) / (double)t->epochs, t->run.devices_text);
         if (!checkpoint_stop(t) && ls_failed(t->run.session))
-            return ending_failed(t, "--checkpoint", false);
+            return ending_failed(t, "--checkpoint");
     }
     if (!best_take(t))
-        return ending_failed(t, "--keep", false);
+        return ending_failed(t, "--keep");
     if (first && (status = keep_outcome(t, &o)) != 0)
         return status;
     if (t->run.chosen->report) {

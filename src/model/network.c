@@ -90,8 +90,7 @@ void ls_network_leave(const ls_network *network)
         ls_turn_leave(network->engine->workers[0].turn);
 }
 
-/* The master copy's numbers to the host. */
-static void get(ls_network *network, float *to, const float *from, size_t n)
+void ls_network_get(ls_network *network, float *to, const float *from, size_t n)
 {
     ls_network_enter(network);
     network->master->type->memory.get(network->master, to, from, n * sizeof *to);
@@ -114,7 +113,7 @@ const float *ls_network_seen(ls_network *network, const float *memory, size_t n,
     if (!*room)
         *room = ls_alloc(&network->session->context, n, sizeof **room, "a copy of a device's numbers");
     if (*room)
-        get(network, *room, memory, n);
+        ls_network_get(network, *room, memory, n);
     return *room;
 }
 
@@ -122,6 +121,7 @@ void ls_network_changed(ls_network *network)
 {
     network->host_dirty = true;
     atomic_fetch_add(&network->changes, 1);
+    atomic_store(&network->sound, LS_SOUND_NONE);
 }
 
 void ls_network_publish(ls_network *network)
@@ -141,7 +141,7 @@ static void fetch(ls_network *network)
     if (!network->host_stale)
         return;
     network->host_stale = false;
-    get(network, network->weights[current], network->master_weights[current], network->flat.trainable);
+    ls_network_get(network, network->weights[current], network->master_weights[current], network->flat.trainable);
 }
 
 ls_status ls_network_wait(ls_network *network)

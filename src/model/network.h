@@ -12,6 +12,13 @@
 #include "model/program.h"
 #include "nn/module.h"
 
+/* The newest values over which the loss of a batch was finite. */
+typedef enum ls_sound {
+    LS_SOUND_NONE, /* are not there, or not known */
+    LS_SOUND_BEFORE, /* those before the last update, in the copy that is not current */
+    LS_SOUND_CURRENT
+} ls_sound;
+
 /* A backward pass that was asked for and not run yet: it is run by the next step. */
 typedef struct ls_microbatch {
     ls_feed *feed;
@@ -38,6 +45,7 @@ typedef struct ls_network {
     int n_replicas;
     atomic_ullong changes; /* of the current values, so far */
     atomic_int current;
+    atomic_int sound; /* ls_sound */
     bool defined;     /* the shapes are known, and everything has values */
     ls_shape images;  /* dim[0] is -1 */
     int classes;      /* numbers of an output row */
@@ -89,6 +97,7 @@ void ls_network_publish(ls_network *network);
 /* Numbers in the master copy's memory as the host can read them: themselves, or a copy in *room, made large enough at
  * the first call. Nothing may be in hand. NULL when memory runs out. */
 const float *ls_network_seen(ls_network *network, const float *memory, size_t n, float **room);
+void ls_network_get(ls_network *network, float *to, const float *from, size_t n); /* the master copy's to the host */
 void ls_network_put(ls_network *network, float *memory, const float *from, size_t n);
 
 /* The worker's executor has failed. True: it is lost, and the network goes on without it. False: it holds the values,

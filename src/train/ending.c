@@ -110,9 +110,8 @@ static void raise_broken(ls_step_job *step)
     for (int j = 0; j < step->shards; j++)
         if (!isfinite(step->results.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
             ls_raise(context, LS_NOT_FINITE,
-                     "step %lld: the loss of shard %d is not finite; the weights of step %lld are kept; a lower "
-                     "learning rate may help",
-                     (long long)step->number + 1, j, (long long)step->number);
+                     "step %lld: the loss of shard %d is not finite; a lower learning rate may help",
+                     (long long)step->number + 1, j);
             return;
         }
     const int other = 1 - atomic_load(&network->current);
@@ -126,10 +125,10 @@ static void raise_broken(ls_step_job *step)
         if (view->trainable && !all_finite(next + view->offset, view->numbers))
             name = view->name;
     }
-    ls_raise(context, LS_NOT_FINITE,
-             "step %lld: the update of %s is not finite; the weights of step %lld are kept; a lower learning "
-             "rate may help",
-             (long long)step->number + 1, name, (long long)step->number);
+    if (step->update)
+        atomic_store(&network->sound, LS_SOUND_CURRENT);
+    ls_raise(context, LS_NOT_FINITE, "step %lld: the update of %s is not finite; a lower learning rate may help",
+             (long long)step->number + 1, name);
 }
 
 void ls_step_decide(ls_step_job *step)
@@ -145,6 +144,8 @@ void ls_step_decide(ls_step_job *step)
             atomic_store(&step->ending.broken, 1);
     }
     ls_exchange_learn(step);
+    if (step->update && !atomic_load(&step->ending.broken))
+        atomic_store(&network->sound, LS_SOUND_NONE);
     if (step->update && ls_clips(trainer) && !atomic_load(&step->ending.broken) && !ls_clip_update(step))
         atomic_store(&step->ending.broken, 1);
     if (step->update && !atomic_load(&step->ending.broken)) {
@@ -165,6 +166,7 @@ void ls_step_decide(ls_step_job *step)
         if (step->update) {
             atomic_store(&network->current, 1 - atomic_load(&network->current));
             atomic_fetch_add(&network->changes, 1);
+            atomic_store(&network->sound, LS_SOUND_BEFORE);
         }
         if (step->update)
             put_report(trainer, report_of(step));

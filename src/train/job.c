@@ -95,8 +95,10 @@ void ls_step_wake(ls_step_job *step)
 
 float *ls_step_target(const ls_step_job *step)
 {
-    const ls_network *network = step->trainer->network;
+    ls_network *network = step->trainer->network;
     bool updates = step->update && !ls_clips(step->trainer);
+    if (updates)
+        atomic_store(&network->sound, LS_SOUND_NONE);
     return updates ? network->master_weights[1 - atomic_load(&network->current)] : step->trainer->gradient;
 }
 

@@ -104,6 +104,7 @@ typedef struct ls_exchange {
 typedef struct ls_ending {
     atomic_int left;             /* this rank's shards and slices, or their whole way, to finish */
     atomic_int complete, broken; /* broken: a number was not finite */
+    atomic_int overflowed;       /* a loss was not, as is known before anything is updated */
     bool dropped;                /* what came before it has failed */
     bool recorded, waited; /* all is handed in, and left to be waited for; this rank's part is. The worker's own */
     bool finite;           /* what its executor will have said then */

@@ -1,4 +1,4 @@
-/* Values of a network that its trainer remembers, to come back to. */
+/* Values of a network to come back to: what its trainer remembers, and what the last update began with. */
 #include "train/remember.h"
 
 #include <lockstep_checkpoint.h>
@@ -55,4 +55,26 @@ ls_status ls_trainer_recall(ls_trainer *trainer)
     atomic_store(&network->current, next);
     ls_network_changed(network);
     return LS_OK;
+}
+
+ls_status ls_trainer_step_back(ls_trainer *trainer, int64_t *step)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || !step)
+        return LS_BAD_ARGUMENT;
+    ls_network *network = trainer->network;
+    if (ls_network_clear(network) != LS_OK)
+        return ls_status_of(trainer->session);
+    const int sound = atomic_load(&network->sound), other = 1 - atomic_load(&network->current);
+    if (sound == LS_SOUND_NONE)
+        return ls_raise(&trainer->session->context, LS_STALE,
+                        "ls_trainer_step_back: the values before the last update are not there any more");
+    pthread_mutex_lock(&trainer->lock);
+    *step = trainer->reported - (sound == LS_SOUND_BEFORE);
+    pthread_mutex_unlock(&trainer->lock);
+    if (sound == LS_SOUND_CURRENT || ls_network_change(network, "ls_trainer_step_back") != LS_OK)
+        return ls_status_of(trainer->session);
+    ls_network_get(network, network->weights[other], network->master_weights[other], network->flat.trainable);
+    atomic_store(&network->current, other);
+    return ls_status_of(trainer->session);
 }

@@ -1,5 +1,7 @@
 #include "train/shard.h"
 
+#include <math.h>
+
 #include "base/timer.h"
 #include "cluster/cluster.h"
 #include "device/devices.h"
@@ -114,13 +116,23 @@ static void fill(ls_step_job *step, int bucket)
     }
 }
 
+/* The master copy of a card learns of it too late. */
+static void look_at_loss(const running *r)
+{
+    if (!ls_network_on_gpu(r->step->trainer->network) &&
+        !isfinite(ls_attempt_rows_of(r->step, r->t).metrics[LS_METRIC_LOSS]))
+        atomic_store(&r->step->ending.overflowed, 1);
+}
+
 static void bucket_is_whole(void *user, int bucket)
 {
     running *r = user;
     pthread_mutex_lock(&r->step->lock);
     bool counts = ls_attempt_fills(r->step, r->t);
-    if (counts)
+    if (counts) {
+        look_at_loss(r);
         fill(r->step, bucket);
+    }
     pthread_mutex_unlock(&r->step->lock);
     if (!counts)
         return;
@@ -190,6 +202,7 @@ static bool take_shard(running *r)
     pthread_mutex_lock(&step->lock);
     const bool first = ls_attempt_finish(step, r->t, &bucket);
     if (first) {
+        look_at_loss(r);
         for (; bucket < step->trainer->network->flat.n_buckets; bucket++)
             fill(step, r->plan->whole[bucket]);
         pthread_cond_broadcast(&step->changed);

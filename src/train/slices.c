@@ -36,6 +36,8 @@ static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_exec
     ls_network *network = trainer->network;
     const size_t at = slice.begin, n = slice.end - slice.begin;
     const float *weights = network->master_weights[atomic_load(&network->current)] + at;
+    if (step->update && atomic_load(&step->ending.overflowed))
+        return; /* no number is written over the values that the last loss was finite with */
     float *target = ls_step_target(step) + at;
     ls_partials from = ls_allreduce_partials(&step->exchange.allreduces[bucket], at);
     ls_terms terms = ls_tree_terms(&step->gradients.tree, 1, &from, n, executor);

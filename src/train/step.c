@@ -270,6 +270,7 @@ void ls_step_submit(ls_step_job *step)
     atomic_store(&step->ending.left, parts);
     atomic_store(&step->ending.complete, 0);
     atomic_store(&step->ending.broken, 0);
+    atomic_store(&step->ending.overflowed, 0);
     step->begun = step->ending.dropped = step->ending.recorded = step->ending.waited = false;
     step->job.work = work;
     step->job.wait = await_end;
