@@ -137,36 +137,47 @@ static void values_come_back(void **state)
     assert_fails(&r, LS_STALE, "ls_trainer_recall: nothing was remembered");
 }
 
-/* After a loss that is not finite the values before the last update are still there; after such an update its own. */
+/* BatchNorm keeps a loss finite, and its statistics overflow first: `plain` is a network without. */
+static void overflow(const how *h, bool plain)
+{
+    char was[STEPS + 1][65], back[65];
+    int64_t step = -1;
+    run r;
+    begin(&r, h);
+    if (plain) {
+        r.net = ls_sequential(r.s, NULL);
+        ls_module_append(r.net, NULL, ls_nn_fn(r.s, ls_flatten));
+        ls_module_append(r.net, NULL, ls_nn_linear(r.s, 8));
+        ls_module_append(r.net, NULL, ls_nn_fn(r.s, ls_relu));
+        ls_module_append(r.net, NULL, ls_nn_linear(r.s, 3));
+        ls_module_initialize(r.net, ls_parse_devices(r.s, h->devices), &(ls_init){.like = r.data});
+        r.trainer = ls_trainer_new(r.net, LS_SGD,
+                                   &(ls_optim){.lr = h->lr, .momentum = h->momentum, .clip_norm = h->clip});
+    }
+    do {
+        ls_module_fingerprint(r.net, was[r.steps]);
+    } while (train(&r, r.steps + 1) == LS_OK && ls_wait(r.s) == LS_OK && r.steps < STEPS);
+    assert_non_null(strstr(ls_message(r.s), plain ? "step 2: the loss of shard " : "step 2: the update of "));
+    assert_true(ls_catch(r.s, LS_NOT_FINITE));
+    assert_int_equal(ls_trainer_step_back(r.trainer, &step), LS_OK);
+    assert_int_equal(step, plain ? 0 : 1);
+    ls_module_fingerprint(r.net, back);
+    assert_string_equal(back, was[step]);
+    end(&r);
+}
+
+/* After a loss that is not finite the values before the last update are there; after such an update those it began
+ * with. */
 static void the_last_finite_values_are_there(void **state)
 {
     (void)state;
     static const how huge[] = {{.lr = 1e29, .devices = "cpu:0"},
                                {.lr = 1e29, .devices = "cpu:0-3", .momentum = 0.9},
-                               {.lr = 1e29, .devices = "cpu:0-1", .clip = 0.5},
-                               {.lr = 1e39, .devices = "cpu:0-1"},
-                               {.lr = 1e39, .devices = "cpu:0-1", .clip = 0.5}};
-    int losses = 0, updates = 0;
+                               {.lr = 1e29, .devices = "cpu:0-1", .clip = 0.5}};
     for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
-        char was[STEPS + 1][65], back[65];
-        int64_t step = -1;
-        run r;
-        begin(&r, &huge[i]);
-        do {
-            ls_module_fingerprint(r.net, was[r.steps]);
-        } while (train(&r, r.steps + 1) == LS_OK && ls_wait(r.s) == LS_OK && r.steps < STEPS);
-        const bool loss = strstr(ls_message(r.s), ": the loss of shard 0 is not finite");
-        const int failed = atoi(strstr(ls_message(r.s), "step ") + 5);
-        losses += loss;
-        updates += strstr(ls_message(r.s), ": the update of ") != NULL;
-        assert_true(ls_catch(r.s, LS_NOT_FINITE));
-        assert_int_equal(ls_trainer_step_back(r.trainer, &step), LS_OK);
-        assert_int_equal(step, failed - 1 - loss);
-        ls_module_fingerprint(r.net, back);
-        assert_string_equal(back, was[step]);
-        end(&r);
+        overflow(&huge[i], true);
+        overflow(&huge[i], false);
     }
-    assert_true(losses > 1 && updates > 1);
 }
 
 /* After a step that is as it should be, once. */

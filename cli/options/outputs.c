@@ -118,7 +118,7 @@ void outputs_say(int command, const settings *chosen)
 enum { MOST_LINKS = 40 };
 
 typedef struct place {
-    char *path;        /* absolute, without links as far as it is there; NULL without memory */
+    char *path; /* absolute, without links as far as it is there; NULL without memory */
     bool there, null;
     struct stat about; /* of one that is there */
 } place;

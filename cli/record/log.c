@@ -2,6 +2,7 @@
 #include "record/record.h"
 #include "system/whole.h"
 #include "text/say.h"
+#include "text/taken.h"
 #include "text/utf8.h"
 
 #include <errno.h>
@@ -158,8 +159,8 @@ static bool is_idle(const run_log *log)
 static bool give_up(run_log *log, int error)
 {
     log->broken = true;
-    failed(log->option, "%s: %s%s", log->path, error ? strerror(error) : "cannot be written",
-           log->goes_on ? "; the run goes on without it" : "");
+    const char *why = error == ETIME ? "its reader takes no more" : error ? strerror(error) : "cannot be written";
+    failed(log->option, "%s: %s%s", log->path, why, log->goes_on ? "; the run goes on without it" : "");
     return false;
 }
 
@@ -383,7 +384,10 @@ bool log_end(run_log *log)
         return !log->broken;
     errno = 0;
     fputs("}\n", log->file);
-    bool good = check(log, fflush(log->file) == 0 && !ferror(log->file));
+    const bool taken = log->lent || is_taken(fileno(log->file));
+    if (!taken)
+        log->error = ETIME;
+    bool good = check(log, taken && fflush(log->file) == 0 && !ferror(log->file));
     if (good)
         log->whole = ftello(log->file);
     return good;

@@ -256,7 +256,8 @@ void page_origin(FILE *file, const record *r)
     put_images(file, r, "limit", images + held, before);
     count_text(count, sizeof count, held);
     if (held)
-        fprintf(file, "; %s, drawn at random, held out for validation (<span class=\"whole\">--validate</span>); tested on",
+        fprintf(file,
+                "; %s, drawn at random, held out for validation (<span class=\"whole\">--validate</span>); tested on",
                 count);
     put_images(file, r, "limit_test", (int64_t)record_number(r, "test_images"), held ? "" : ", tested on");
     putc('.', file);

@@ -2,6 +2,7 @@
 #include "options/options.h"
 #include "run/watch.h"
 #include "text/say.h"
+#include "text/taken.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ int ranks_start(settings *chosen, int status)
     ls_cluster_launched(&rank, &ranks, &local);
     if (ranks == 1 && status)
         return status;
+    taken_within((double)chosen->timeout);
     watch_start(chosen->timeout ? (double)chosen->timeout : ranks > 1 ? USUAL_TIMEOUT : 0, rank, ranks);
     watch_phase("the start of MPI");
     state.cluster = ls_cluster_start();

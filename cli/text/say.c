@@ -1,5 +1,6 @@
 #include "text/say.h"
 
+#include "text/taken.h"
 #include "text/utf8.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ static void print_line(bool failure, const char *what, const char *format, va_li
     } else if (!voice.mute && (failure || !*voice.name)) {
         if (room_maker)
             room_maker(failure, room_user);
-        fprintf(stderr, "%s%s%s\n", failure ? "lockstep: " : "", voice.name, line);
+        if (is_taken(STDERR_FILENO))
+            fprintf(stderr, "%s%s%s\n", failure ? "lockstep: " : "", voice.name, line);
     }
 }
 

@@ -292,7 +292,7 @@ bool checkpoint_stop(training *t)
     return false;
 }
 
-const char *checkpoint_words(training *t, char *text, size_t size)
+void checkpoint_words(training *t, char *text, size_t size)
 {
     const char *folder = t->run.chosen->checkpoint;
     const bool all = ls_cluster_ranks(ranks_cluster()) > 1; /* who would have to wait for it, and are gone */
@@ -302,5 +302,4 @@ const char *checkpoint_words(training *t, char *text, size_t size)
         snprintf(text, size, "; the last checkpoint, of step %lld, is in %s", (long long)t->saved_step, folder);
     else
         snprintf(text, size, "; the last whole checkpoint is in %s", folder);
-    return text;
 }

@@ -25,4 +25,4 @@ bool checkpoint_stop(training *t);
 
 /* What to say of the run's checkpoints where its weights are nowhere else: "; the last checkpoint, of step 7, is in
  * kept". The session has not failed. For rank 0. */
-const char *checkpoint_words(training *t, char *text, size_t size);
+void checkpoint_words(training *t, char *text, size_t size);

@@ -45,8 +45,9 @@ int ending_failed(training *t, const char *what)
         go_back(t, about);
     keep_weights(t, &kept);
     snprintf(kept.about, sizeof kept.about, "%s", about);
-    keep_words(t, &kept, where, sizeof where);
-    return failed(what, "%s%s%s", why, where, *where ? "" : checkpoint_words(t, where, sizeof where));
+    if (!*keep_words(t, &kept, where, sizeof where))
+        checkpoint_words(t, where, sizeof where);
+    return failed(what, "%s%s", why, where);
 }
 
 int ending_stopped(training *t)

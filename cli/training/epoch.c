@@ -129,8 +129,7 @@ static void say_chance(training *t)
     const bool few = t->begun < FEW && t->optim.lr > 0;
     const settings *c = t->run.chosen;
     const int classes = t->run.about.classes;
-    if (c->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance ||
-        (few && t->begun < t->steps))
+    if (c->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance || (few && t->begun < t->steps))
         return;
     t->chance_said = true;
     char why[160];

@@ -14,7 +14,7 @@
 
 /* The newest values over which the loss of a batch was finite. */
 typedef enum ls_sound {
-    LS_SOUND_NONE, /* are not there, or not known */
+    LS_SOUND_NONE,   /* are not there, or not known */
     LS_SOUND_BEFORE, /* those before the last update, in the copy that is not current */
     LS_SOUND_CURRENT
 } ls_sound;

@@ -179,15 +179,25 @@ for target in "$work" "$work/none/logits.npy" /dev/null; do
     one_line '--out: '
 done
 
-# A step that is not finite costs none of the steps before it.
+# A step that is not finite: the weights before the last update are saved, over which the loss was finite.
 runs 1 train --lr 1e29 --limit 64 --batch 32 --limit-test 10 --epochs 1 --quiet --devices cpu:0 --save "$work/last.safetensors"
-one_line "train: step 2: .*not finite.*; the weights of step 1 are in $work/last.safetensors\$"
-"$program" fingerprint "$work/last.safetensors" >/dev/null || wrong "the last good weights are not whole"
+one_line "train: step 2: .*not finite; .*; the weights of step 0, whose loss was 2\.3.*, are in $work/last.safetensors\$"
+runs 0 eval --weights "$work/last.safetensors" --limit-test 10
+huge="--lr 1e29 --limit 64 --batch 32 --limit-test 10 --epochs 1 --quiet --devices cpu:0-1"
+# shellcheck disable=SC2086
+runs 1 train $huge
+one_line 'train: step 2: .* is not finite; a lower learning rate may help; nothing was saved$'
+# shellcheck disable=SC2086
+runs 1 train $huge --checkpoint "$work/overflow"
+one_line 'train: step 2: .*; nothing was saved$'
+# shellcheck disable=SC2086
+runs 1 train $huge --checkpoint "$work/overflow" --checkpoint-every 1
+one_line "train: step 2: .*; the last checkpoint, of step 1, is in $work/overflow\$"
 
 # An update that is finite, and leaves a network that overflows: no accuracy is printed, no logits are written.
 runs 1 train --lr 1e29 --limit 64 --limit-test 10 --epochs 1 --quiet --save "$work/huge.safetensors"
-one_line 'evaluation: .*not finite'
-[ ! -e "$work/huge.safetensors" ] || wrong "a network that overflows was saved"
+one_line "evaluation: .*not finite.*; the weights of step 0, whose loss was 2\.3.*, are in $work/huge.safetensors\$"
+runs 0 eval --weights "$work/huge.safetensors" --limit-test 10
 python3 - "$work/w.safetensors" "$work/huge.safetensors" <<'PY'
 import struct, sys
 whole = bytearray(open(sys.argv[1], "rb").read())
@@ -220,10 +230,17 @@ runs 0 train --limit 64 --limit-test 10 --epochs 1 --quiet --log "$work/fifo"
 exec 3>&-
 wait
 [ "$(grep -c '"step":' "$work/read.jsonl")" = 1 ] || wrong "$called: does not come out of it"
+# A reader that has stopped costs the log, and nothing of what is learnt; on standard error it costs lines.
 exec 3<>"$work/fifo"
-runs 1 train --limit 64 --batch 1 --limit-test 10 --epochs 1000 --quiet --timeout 6 --log "$work/fifo"
+head -c 65536 /dev/zero >&3
+runs 1 train --limit 64 --limit-test 10 --epochs 1 --quiet --timeout 6 --log "$work/fifo" --save "$work/unread.safetensors"
+grep -q '^lockstep: --log: .*fifo: its reader takes no more; the run goes on without it$' "$work/err" || wrong "$called: a stuck reader is not told"
+[ "$(wc -l <"$work/err")" = 1 ] || wrong "$called: a stuck reader is not told in one line"
+[ -s "$work/unread.safetensors" ] && grep -q '^fingerprint: ' "$work/out" || wrong "$called: a stuck reader costs what was learnt"
+"$program" train --limit 64 --limit-test 10 --epochs 1 --timeout 6 >"$work/out" 2>"$work/fifo" 3>&- ||
+    wrong "a stuck reader of standard error ends the run"
+grep -q '^fingerprint: ' "$work/out" || wrong "a stuck reader of standard error costs the results"
 exec 3>&-
-one_line 'no progress since step [0-9]+, in writing the log'
 
 # Weights of another network are refused, and nothing is left behind.
 runs 1 eval --weights "$work/w.safetensors" --model resnet18 --limit-test 10
