@@ -151,8 +151,8 @@ static void overflow(const how *h, bool plain)
         ls_module_append(r.net, NULL, ls_nn_fn(r.s, ls_relu));
         ls_module_append(r.net, NULL, ls_nn_linear(r.s, 3));
         ls_module_initialize(r.net, ls_parse_devices(r.s, h->devices), &(ls_init){.like = r.data});
-        r.trainer = ls_trainer_new(r.net, LS_SGD,
-                                   &(ls_optim){.lr = h->lr, .momentum = h->momentum, .clip_norm = h->clip});
+        r.trainer =
+            ls_trainer_new(r.net, LS_SGD, &(ls_optim){.lr = h->lr, .momentum = h->momentum, .clip_norm = h->clip});
     }
     do {
         ls_module_fingerprint(r.net, was[r.steps]);

@@ -119,7 +119,7 @@ static void fill(ls_step_job *step, int bucket)
 /* The master copy of a card learns of it too late. */
 static void look_at_loss(const running *r)
 {
-    if (!ls_network_on_gpu(r->step->trainer->network) &&
+    if (!ls_network_master_on_card(r->step->trainer->network) &&
         !isfinite(ls_attempt_rows_of(r->step, r->t).metrics[LS_METRIC_LOSS]))
         atomic_store(&r->step->ending.overflowed, 1);
 }
