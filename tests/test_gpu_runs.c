@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <lockstep_checkpoint.h>
 #include <lockstep_profile.h>
 #include <lockstep_trial.h>
 
@@ -247,6 +248,30 @@ static void what_is_not_finite_is_an_error(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* The copy that is not current lies on the card too. */
+static void one_step_back(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = images(s, BATCH);
+    ls_module *net = ls_model(s, "lenet");
+    ls_module_initialize(net, ls_parse_devices(s, "cuda:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch b;
+    int64_t step = -1;
+    ls_data_next(data, &b);
+    test_step(net, trainer, &b);
+    ls_wait(s);
+    const uint64_t before = ls_module_checksum(net);
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_int_not_equal(ls_module_checksum(net), before);
+    assert_int_equal(ls_trainer_step_back(trainer, &step), LS_OK);
+    assert_int_equal(step, 1);
+    assert_int_equal(ls_module_checksum(net), before);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* ---- Steps behind one another ---- */
 
 typedef struct ahead {
@@ -470,10 +495,10 @@ int main(int argc, char **argv)
     if (ls_card_count(why, sizeof why) == 0)
         return test_none_run("%s", why);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_profile_shows_what_the_card_does),      cmocka_unit_test(values_go_there_and_back),
-        cmocka_unit_test(numbers_are_close_to_the_cpus),           cmocka_unit_test(logical_devices_have_the_same_bits),
-        cmocka_unit_test(what_is_not_finite_is_an_error),          cmocka_unit_test(a_step_begins_behind_another),
-        cmocka_unit_test(a_step_behind_one_that_fails_is_dropped),
+        cmocka_unit_test(a_profile_shows_what_the_card_does), cmocka_unit_test(values_go_there_and_back),
+        cmocka_unit_test(numbers_are_close_to_the_cpus),      cmocka_unit_test(logical_devices_have_the_same_bits),
+        cmocka_unit_test(what_is_not_finite_is_an_error),     cmocka_unit_test(one_step_back),
+        cmocka_unit_test(a_step_begins_behind_another),       cmocka_unit_test(a_step_behind_one_that_fails_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
