@@ -150,16 +150,19 @@ static double cross_entropy(maps dz, maps z, const unsigned char *labels)
 
 /* ---- Backward: dx is the gradient of x. Those of weights and biases are sums over all images ---- */
 
-/* dw at one weight: the sum of dy times the number of x that the weight met there, one chain in each lane. */
+/* dw at one weight: the sum of dy times the number of x that the weight met there. An image of 64 places or more is
+ * summed by itself before it joins its lane; else a lane is one chain. */
 static float weight_gradient(maps x, maps dy, int o, int c, int i, int j)
 {
     float lanes[LANES] = {0};
-    for (int image = 0; image < images; image++)
+    int by_image = dy.side * dy.side >= 64;
+    for (int image = 0; image < images; image++) {
+        float *lane = &lanes[image % LANES], sum = by_image ? 0 : *lane;
         for (int row = 0; row < dy.side; row++)
-            for (int column = 0; column < dy.side; column++) {
-                float *sum = &lanes[image % LANES];
-                *sum = fmaf(*at(dy, image, o, row, column), *at(x, image, c, row + i, column + j), *sum);
-            }
+            for (int column = 0; column < dy.side; column++)
+                sum = fmaf(*at(dy, image, o, row, column), *at(x, image, c, row + i, column + j), sum);
+        *lane = by_image ? *lane + sum : sum;
+    }
     return sum_of_lanes(lanes);
 }
 
@@ -203,7 +206,7 @@ static void input_gradient(const layer *l, maps dx, maps dy)
                                 if (y >= 0 && y < dy.side && x >= 0 && x < dy.side)
                                     sum = fmaf(l->w[weight(l, o, c, i, j)], *at(dy, image, o, y, x), sum);
                             }
-                    *at(dx, image, c, row, column) = sum;
+                    *at(dx, image, c, row, column) = sum + 0.0f; /* no -0 */
                 }
 }
 

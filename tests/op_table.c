@@ -188,6 +188,13 @@ const row op_table[] = {
     {CONVS, 37, 3, 1, 2, 5, 5, 1, 4, 0},
     {CONVS, 5, 37, 6, 5, 7, 5, 1, 4, 0},
     {CONVS, 1, 70, 14, 14, 40, 5, 1, 2, 0},
+    {CONVS, 5, 70, 3, 4, 5, 3, 1, 1, 0}, /* more channels than Winograd adds at once, both ways */
+    {CONVS, 5, 5, 3, 4, 70, 3, 1, 1, 0},
+    {CONVS, 1, 5, 4, 3, 70, 5, 1, 2, 0},
+    {CONVS, 20, 2, 7, 9, 3, 3, 1, 1, 0}, /* the largest map on which groups are summed as one, */
+    {CONVS, 37, 2, 8, 8, 3, 3, 1, 1, 0}, /* the smallest on which each is by itself, */
+    {CONVS, 20, 3, 8, 8, 5, 1, 1, 0, 0},
+    {CONVS, 37, 2, 13, 14, 3, 3, 1, 1, 0}, /* and one that no block holds */
     {CROPPED, 20, 20, 13, 13, 50, 5, 1, 0, 0},
     {CROPPED, 5, 3, 6, 10, 7, 5, 1, 2, 0},
     {CROPPED, 37, 3, 9, 7, 5, 3, 1, 1, 0},
@@ -198,6 +205,7 @@ const row op_table[] = {
     {POOLED, 16, 2, 4, 5, 1, 3, 1, 0, 0},
     {POOLED, 20, 1, 7, 16, 6, 3, 1, 0, 0},
     {POOLED, 17, 4, 6, 12, 5, 3, 1, 0, 0},
+    {POOLED, 37, 2, 10, 11, 3, 3, 1, 0, 0},
     {POOLS, 37, 3, 5, 7, 3, 2, 2, 0, 0},
     {POOLS, 20, 3, 5, 7, 3, 3, 2, 1, 0},
     {POOLS, 5, 17, 5, 7, 17, 3, 1, 1, 0},
@@ -229,7 +237,7 @@ const row op_table[] = {
 
 const size_t op_rows = sizeof op_table / sizeof *op_table;
 
-static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny"};
+static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny", "faint"};
 
 test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int values)
 {

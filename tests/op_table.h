@@ -55,7 +55,9 @@ extern const size_t op_rows;
 
 /* ---- One case: a row's operation, with flags and a kind of numbers ---- */
 
-enum { ORDINARY, SALTED, TINY, VALUES }; /* with zeros, denormals, NaN, infinities; all denormal */
+/* SALTED: with zeros, denormals, NaN, infinities. TINY: all denormal. FAINT: so small that products underflow, and
+ * zeros. */
+enum { ORDINARY, SALTED, TINY, FAINT, VALUES };
 
 typedef struct test_case {
     const row *row;

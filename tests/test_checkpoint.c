@@ -550,16 +550,18 @@ static void other_versions(void **state)
     assert_fails(&r, LS_UNSUPPORTED, "of format 2");
     rewrite_manifest("\"lockstep checkpoint\": 2", "\"lockstep checkpoint\": 1");
     /* What 0.1 wrote in place of its numerics, and a library that computes other bits. */
-    rewrite_manifest("\"numerics\": \"1\"", "\"version\": \"0.1.0\"");
-    assert_int_equal(assert_goes_on(&usual), 6);
+    rewrite_manifest("\"numerics\": \"2\"", "\"version\": \"0.1.0\"");
+    begin(&r, &usual);
+    assert_false(load(&r));
+    assert_fails(&r, LS_CHANGED, "of a run with other settings: numerics was 1 and is 2 now");
     rewrite_manifest("\"version\": \"0.1.0\"", "\"version\": \"0.0.9\"");
     begin(&r, &usual);
     assert_false(load(&r));
-    assert_fails(&r, LS_CHANGED, "of a run with other settings: numerics was not set and is 1 now");
-    rewrite_manifest("\"version\": \"0.0.9\"", "\"numerics\": \"2\"");
+    assert_fails(&r, LS_CHANGED, "of a run with other settings: numerics was not set and is 2 now");
+    rewrite_manifest("\"version\": \"0.0.9\"", "\"numerics\": \"3\"");
     begin(&r, &usual);
     assert_false(load(&r));
-    assert_fails(&r, LS_CHANGED, "numerics was 2 and is 1 now");
+    assert_fails(&r, LS_CHANGED, "numerics was 3 and is 2 now");
     static const char *const numerics[] = {"numerics", NULL};
     assert_int_equal(assert_goes_on(&(how){.momentum = 0.9, .allow_changed = numerics}), 6);
 }

@@ -8,7 +8,8 @@
  * images leave them out, and every gradient that flows backward is zero in them.
  *
  * Arithmetic. IEEE single precision, round to nearest, denormals kept, no contraction. fma(a,b,c) is a*b+c rounded
- * once. A NaN's sign and payload are not part of a result: machines differ there.
+ * once. A NaN's sign and payload are not part of a result: machines differ there. Parameters are finite, as an update
+ * that makes others ends its run.
  *   relu(x)       x < 0 ? 0 : x          (NaN and -0 pass through)
  *   lanes(a)      the sum of 16 lanes: a[i] += a[i+8] for i<8, then a[i+4], a[i+2], a[i+1]; a[0] is the sum
  *   plane sum     over one channel's images: total = 0; for each group: for each row: r = 0; for each column: r = r + x
@@ -32,9 +33,10 @@
 
 /* Which bits the library computes: raised by whatever changes one of them, here or in the order of a sum. Releases of
  * equal numerics go on with each other's checkpoints. */
-enum { LS_NUMERICS = 1 };
+enum { LS_NUMERICS = 2 };
 
 enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
+enum { LS_OWN_SUM_PLACES = 64 };      /* of a map on which CONV_WEIGHT sums each group by itself */
 enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */
 
 typedef enum ls_op {
@@ -48,12 +50,16 @@ typedef enum ls_op {
     LS_OP_CONV,
     /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of
      * those with (row + padding - ky) and (column + padding - kx) divisible by the stride and both quotients inside the
-     * map of dy: acc = fma(w, dy at the quotients, acc). Those outside are left out here: at the edge they are most of
-     * the window. in[2], where there, of backends that `accumulate`: what dx is added to; dx may lie in its place. */
+     * map of dy: acc = fma(w, dy at the quotients, acc); then acc + 0. Those outside are left out here: at the edge
+     * they are most of the window. A backend that lays out a product of matrices may take them in as zeros: as w is
+     * finite, they can change no more than a zero's sign, and adding 0 leaves no -0. in[2], where there, of backends
+     * that `accumulate`: what dx is added to; dx may lie in its place. */
     LS_OP_CONV_DATA,
-    /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; over groups, rows and columns of dy: acc = fma(dy, x at
-     * the tap, acc); then lanes(acc) + 0. Lanes without an image need no mask: their dy is 0 and their x finite, so
-     * that they can change no more than a zero's sign, and adding 0 leaves no -0. */
+    /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; for each group: r = 0; over rows and columns of dy: r =
+     * fma(dy, x at the tap, r); acc = acc + r. Where dy has fewer than LS_OWN_SUM_PLACES places r begins at acc, and
+     * acc = r: a long sum is worth cutting, so that groups may be summed side by side. Then lanes(acc) + 0. Lanes
+     * without an image need no mask: their dy is 0 and their x finite, so that they can change no more than a zero's
+     * sign, and adding 0 leaves no -0. */
     LS_OP_CONV_WEIGHT,
     /* The same products as CONV and CONV_DATA by Winograd F(m x m, k x k), for k = 3 with padding 1 and a stride of 1
      * or 2, or k = 5 with padding 0 to 4; see `winograd.h`. */

@@ -122,9 +122,9 @@
  *     d5 = fma(-21/4, m7, fma(1/2, f, fma(2, d, b)));  d6 = ((a + c) + e) - m0;  d7 = m7
  * In two dimensions the step runs down the columns first (over the row index, for each column), then along the rows.
  *
- * WINOGRAD: U from w[o][c]; for each of the n*n places: M = 0; for each run of 64 channels, ascending: r = 0, over its
- * channels r = fma(U, V, r); then M = M + r. y = o + b (nothing is added without a bias), then relu where fused. With
- * phases, o = ((o of the first + o of the second) + ..) + ..
+ * WINOGRAD: U from w[o][c]; for each of the n*n places and each run of 64 channels, ascending: r = 0, over the run's
+ * channels r = fma(U, V, r). M is the first run's r, -0 included; then M = M + r. y = o + b (nothing is added without
+ * a bias), then relu where fused. With phases, o = ((o of the first + o of the second) + ..) + ..
  * WINOGRAD_DATA, k = 3: the same with dy for x, the weights of (c, o) turned by 180 degrees (w[o][c][2-i][2-j]), runs
  * of output channels, no bias, and no relu. Phases write places of their own.
  * WINOGRAD_DATA, k = 5: WINOGRAD transposed, since tiles of dx would be up to four times as many as those of dy: U from

@@ -56,23 +56,28 @@ void ls_ref_conv_data(const ls_op_call *call, int group, int c, int row, int col
             }
         }
     }
+    for (int lane = 0; lane < lanes; lane++) {
+        out[lane] += 0.0f; /* no -0 */
+    }
 }
 
 static float conv_weight_at(const ls_op_call *call, int o, int c, int ky, int kx)
 {
     const ls_attributes *how = call->attributes;
     const ls_operand *x = &call->in[0], *dy = &call->in[1];
+    int by_group = dy->h * dy->w >= LS_OWN_SUM_PLACES;
     float acc[LS_LANES] = {0};
     for (int group = 0; group < call->groups; group++) {
-        int lanes = ls_ref_lanes(call, group);
-        for (int row = 0; row < dy->h; row++) {
-            for (int column = 0; column < dy->w; column++) {
-                const float *slope = ls_ref_at(dy, group, o, row, column);
-                const float *tap = ls_ref_tap(x, group, c, row * how->stride - how->padding + ky,
-                                              column * how->stride - how->padding + kx);
-                for (int lane = 0; lane < lanes; lane++)
-                    acc[lane] = fmaf(slope[lane], tap[lane], acc[lane]);
+        for (int lane = 0; lane < ls_ref_lanes(call, group); lane++) {
+            float r = by_group ? 0 : acc[lane];
+            for (int row = 0; row < dy->h; row++) {
+                for (int column = 0; column < dy->w; column++) {
+                    const float *tap = ls_ref_tap(x, group, c, row * how->stride - how->padding + ky,
+                                                  column * how->stride - how->padding + kx);
+                    r = fmaf(ls_ref_at(dy, group, o, row, column)[lane], tap[lane], r);
+                }
             }
+            acc[lane] = by_group ? acc[lane] + r : r;
         }
     }
     return ls_ref_fold(acc) + 0.0f; /* no -0 */

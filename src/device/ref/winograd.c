@@ -149,12 +149,11 @@ static void multiply(const winograd *job, int channel, float *m)
     int in = job->call->in[0].c;
     const float *u = job->u + (size_t)channel * in * p->distinct;
     for (int i = 0; i < p->places; i++) {
-        m[i] = 0;
         for (int first = 0; first < in; first += LS_WINOGRAD_DEPTH) {
             float r = 0;
             for (int c = first; c < in && c < first + LS_WINOGRAD_DEPTH; c++)
                 r = fmaf(u[c * p->distinct + distinct_of(p, i)], job->v[c * p->places + i], r);
-            m[i] = m[i] + r;
+            m[i] = first ? m[i] + r : r;
         }
     }
 }

@@ -19,7 +19,7 @@ typedef struct problem {
     const float *w;                         /* panels of LS_OB outputs */
     ptrdiff_t w_step, panel_step;           /* floats from tap to tap and from panel to panel */
     const float *bias;
-    int relu;
+    int end; /* TILE_RELU, TILE_ADD_ZERO or 0 */
 } problem;
 
 /* How a problem is cut so that a chunk of x stays in the first cache and its places of y in the second. */
@@ -226,7 +226,7 @@ static void run_chunk(const problem *p, const workspace *space, const float *x, 
     const int taps = p->tap_rows * p->tap_columns;
     const ptrdiff_t plane = (ptrdiff_t)p->y_h * p->y_w * LS_LANES;
     tile_job job = {.tap = space->tap, .taps = channels * taps, .x = x, .y_step = plane};
-    job.end = (channel > 0 ? TILE_GO_ON : 0) | (p->relu && channel + channels == p->channels ? TILE_RELU : 0);
+    job.end = (channel > 0 ? TILE_GO_ON : 0) | (channel + channels == p->channels ? p->end : 0);
     for (int place = 0; place < places; place += LS_PB) {
         const int pb = places - place < LS_PB ? places - place : LS_PB;
         job.x_at = space->x_at + place;
@@ -311,7 +311,7 @@ static problem forward_problem(const ls_op_call *call)
                      .w_rows = a->kernel,
                      .w_columns = a->kernel,
                      .bias = call->in[2].data,
-                     .relu = a->fused_relu};
+                     .end = a->fused_relu ? TILE_RELU : 0};
 }
 
 /* The taps of a row (or column) that is `place` modulo the stride: how many, the first, and where in dy it reads. */
@@ -342,7 +342,8 @@ static problem data_problem(const ls_op_call *call, int row0, int column0, int *
                  .rows = (dx->h - row0 + a->stride - 1) / a->stride,
                  .columns = (dx->w - column0 + a->stride - 1) / a->stride,
                  .step = 1,
-                 .turn = -1};
+                 .turn = -1,
+                 .end = TILE_ADD_ZERO};
     p.w_rows = p.tap_rows = data_taps(a, row0, ky, &p.tap_row);
     p.w_columns = p.tap_columns = data_taps(a, column0, kx, &p.tap_column);
     return p;

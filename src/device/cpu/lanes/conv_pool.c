@@ -123,24 +123,24 @@ static void conv_pool(const ls_op_call *call)
 
 /* ---- Gradients ---- */
 
-/* What one channel of x and one of dy give, all groups together. */
+/* What one channel of x and one of dy give. */
 typedef struct slopes {
     const float *x, *dy; /* of group 0 */
     const ls_op_signs *signs;
     ptrdiff_t x_step, dy_step, signs_step; /* from group to group */
-    int groups, x_w, dy_h, dy_w;
+    int x_w, dy_h, dy_w;
     float dw[TAPS][LS_LANES], db[LS_LANES]; /* by lane */
 } slopes;
 
-/* Of vector v of the lanes. A row's d is summed by itself, as the plane sum is; products go on through all rows and
- * groups. */
-LS_INLINE void slopes_of(slopes *s, const int v)
+/* Of vector v of the lanes and groups [first, end), whose products are added before they join the sums of those in
+ * front. A row's d is summed by itself, as the plane sum is. */
+LS_INLINE void slopes_of(slopes *s, const int v, int first, int end)
 {
-    vf acc[TAPS], total = vf_zero();
+    vf acc[TAPS], total = first ? vf_load(s->db + v * LS_VL) : vf_zero();
     LS_UNROLL
     for (int tap = 0; tap < TAPS; tap++)
         acc[tap] = vf_zero();
-    for (int group = 0; group < s->groups; group++) {
+    for (int group = first; group < end; group++) {
         const ls_op_signs *sign = s->signs + group * s->signs_step;
         for (int row = 0; row < 2 * s->dy_h; row++) {
             const float *dy = s->dy + group * s->dy_step + (ptrdiff_t)(row / 2) * s->dy_w * LS_LANES + v * LS_VL;
@@ -167,8 +167,10 @@ LS_INLINE void slopes_of(slopes *s, const int v)
         }
     }
     LS_UNROLL
-    for (int tap = 0; tap < TAPS; tap++)
-        vf_store(s->dw[tap] + v * LS_VL, acc[tap]);
+    for (int tap = 0; tap < TAPS; tap++) {
+        float *dw = s->dw[tap] + v * LS_VL;
+        vf_store(dw, first ? vf_load(dw) + acc[tap] : acc[tap]);
+    }
     vf_store(s->db + v * LS_VL, total);
 }
 
@@ -180,10 +182,10 @@ static void conv_pool_weight(const ls_op_call *call)
     slopes s = {.x_step = (ptrdiff_t)x->c * x->h * x->w * LS_LANES,
                 .dy_step = (ptrdiff_t)dy->c * dy->h * dy->w * LS_LANES,
                 .signs_step = dy->c * signs,
-                .groups = call->groups,
                 .x_w = x->w,
                 .dy_h = dy->h,
                 .dy_w = dy->w};
+    const int together = 4 * dy->h * dy->w < LS_OWN_SUM_PLACES ? call->groups : 1;
     const range mine = range_of(call, dy->c);
     for (int o = mine.from; o < mine.to; o++)
         for (int c = 0; c < x->c; c++) {
@@ -191,7 +193,8 @@ static void conv_pool_weight(const ls_op_call *call)
             s.dy = dy->data + (ptrdiff_t)o * dy->h * dy->w * LS_LANES;
             s.signs = (const ls_op_signs *)call->in[2].data + o * signs;
             for (int v = 0; v < LS_NV; v++)
-                slopes_of(&s, v);
+                for (int group = 0; group < call->groups; group += together)
+                    slopes_of(&s, v, group, group + together);
             for (int tap = 0; tap < TAPS && dw; tap++)
                 dw[((ptrdiff_t)o * x->c + c) * TAPS + tap] = lanes_sum(s.dw[tap]) + 0.0f; /* no -0 */
             if (db && c == 0)

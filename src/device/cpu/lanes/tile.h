@@ -4,7 +4,7 @@
 
 #include "device/cpu/lanes/lanes.h"
 
-enum tile_end { TILE_GO_ON = 1, TILE_RELU = 2 };
+enum tile_end { TILE_GO_ON = 1, TILE_RELU = 2, TILE_ADD_ZERO = 4 };
 
 /* Floats from a place's x to the tap's, and from the tile's weights to the tap's. */
 typedef struct tile_tap {
@@ -21,7 +21,7 @@ typedef struct tile_job {
     const ptrdiff_t *y_at; /* [pb] floats from y to the place */
     ptrdiff_t y_step;      /* floats from an output channel to the next */
     const float *bias;     /* [ob], or NULL */
-    int end;               /* TILE_GO_ON: start from what y holds; TILE_RELU */
+    int end;               /* TILE_GO_ON: start from what y holds; at the end TILE_RELU, or TILE_ADD_ZERO: no -0 */
 } tile_job;
 
 /* With ob and pb known to the compiler the accumulators are registers. */
@@ -57,7 +57,9 @@ LS_INLINE void tile_run(const int ob, const int pb, const tile_job *job)
     for (int j = 0; j < pb; j++) {
         float *y = job->y + job->y_at[j];
         LS_UNROLL
-        for (int i = 0; i < ob; i++)
-            vf_store(y + i * job->y_step, job->end & TILE_RELU ? vf_relu(acc[i][j]) : acc[i][j]);
+        for (int i = 0; i < ob; i++) {
+            const vf sum = job->end & TILE_ADD_ZERO ? acc[i][j] + vf_zero() : acc[i][j];
+            vf_store(y + i * job->y_step, job->end & TILE_RELU ? vf_relu(sum) : sum);
+        }
     }
 }

@@ -1,5 +1,6 @@
-/* CONV_WEIGHT: a tile of outputs x taps is summed over all places of all groups, each lane on its own, and the lanes
- * last. Accumulators of a few outputs and channels wait in the second cache while rows of x and dy stream by. */
+/* CONV_WEIGHT: a tile of outputs x taps is summed over all places of a group, or of all groups, each lane on its own,
+ * and the lanes last. Accumulators of a few outputs and channels wait in the second cache while rows of x and dy stream
+ * by. */
 #include "device/cpu/lanes/cut.h"
 
 enum {
@@ -22,6 +23,8 @@ typedef struct sums {
     int copy_rows, copy_columns, blocks;
     ptrdiff_t plane;         /* floats of one channel's copy */
     float *acc, *copy;       /* acc: [outputs / LS_OB][run][LS_OB][RUN][16] */
+    int by_group;            /* each group has sums of its own, which join acc at its end */
+    ptrdiff_t own;           /* floats from acc to those of a group of several blocks */
     ptrdiff_t *x_at, *dy_at; /* of each place */
     int32_t *tap;
 } sums;
@@ -30,9 +33,11 @@ typedef struct sums_job {
     const float *x, *dy;
     const int32_t *tap; /* [rb] floats from a place's x to the tap's */
     const ptrdiff_t *x_at, *dy_at;
-    int places, go_on;
+    int places;
     ptrdiff_t dy_step;  /* floats from an output channel to the next */
-    float *acc;         /* [ob][RUN][16] */
+    const float *from;  /* [ob][RUN][16], what the sums begin with; NULL: zeros */
+    float *to;          /* where they go, the same way */
+    int add;            /* to what is there */
     const float *fetch; /* lines wanted soon, as far apart as dy's: one is asked for at each place */
 } sums_job;
 
@@ -41,7 +46,7 @@ LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
     for (int v = 0; v < LS_LANES; v += LS_VL) {
         vf acc[LS_OB][LS_PB];
         const float *x[LS_PB], *dy[LS_OB];
-        float *out = job->acc + v;
+        float *to = job->to + v;
         const ptrdiff_t *x_at = job->x_at, *dy_at = job->dy_at, *last = x_at + job->places;
         LS_UNROLL
         for (int i = 0; i < ob; i++)
@@ -51,7 +56,7 @@ LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
             x[j] = job->x + job->tap[j] + v;
             LS_UNROLL
             for (int i = 0; i < ob; i++)
-                acc[i][j] = job->go_on ? vf_load(out + (i * RUN + j) * LS_LANES) : vf_zero();
+                acc[i][j] = job->from ? vf_load(job->from + v + (i * RUN + j) * LS_LANES) : vf_zero();
         }
         for (; x_at < last; x_at++, dy_at++) {
             vf at[LS_PB];
@@ -70,8 +75,10 @@ LS_INLINE void sums_run(const int ob, const int rb, const sums_job *job)
         LS_UNROLL
         for (int j = 0; j < rb; j++)
             LS_UNROLL
-        for (int i = 0; i < ob; i++)
-            vf_store(out + (i * RUN + j) * LS_LANES, acc[i][j]);
+        for (int i = 0; i < ob; i++) {
+            float *at = to + (i * RUN + j) * LS_LANES;
+            vf_store(at, job->add ? vf_load(at) + acc[i][j] : acc[i][j]);
+        }
     }
 }
 
@@ -144,8 +151,9 @@ static void cut_places(sums *s)
     while (s->block_rows > 1 && lines_in_use(s) > BLOCK_LINES)
         set_rows(s, s->block_rows - 1);
     set_rows(s, even_part(h, s->block_rows));
+    s->by_group = h * w >= LS_OWN_SUM_PLACES;
     s->block_groups = 1;
-    if (s->block_rows == h) {
+    if (s->block_rows == h && !s->by_group) {
         const int by_places = BLOCK_PLACES / (h * w), by_lines = BLOCK_LINES / lines_in_use(s);
         s->block_groups = even_part(s->call->groups, by_lines < by_places ? by_lines : by_places);
     }
@@ -176,7 +184,9 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
 
     const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN,
                  all = (size_t)s->block_groups * s->block_rows * s->dy->w;
-    const size_t acc = (s->blocks > 1 ? (size_t)s->outputs * runs : LS_OB) * RUN * LS_LANES * sizeof(float);
+    const size_t alive = (s->blocks > 1 ? (size_t)s->outputs * runs : LS_OB) * RUN * LS_LANES;
+    s->own = s->by_group && s->block_rows < s->dy->h && call->groups > 1 ? (ptrdiff_t)alive : 0;
+    const size_t acc = (alive + (size_t)s->own) * sizeof(float);
     const size_t copy = lines((size_t)s->block_groups * s->channels * s->plane * sizeof(float));
     char *at = call->scratch;
     if (at) {
@@ -298,10 +308,11 @@ static void run_block(const sums *s, const chunk *k, int number)
     static void (*const run[LS_OB])(int, const sums_job *) = {sums_1, sums_2, sums_3, sums_4};
     const int taps = k->channels * s->taps, runs = (taps + RUN - 1) / RUN, last = number + 1 == s->blocks;
     const block b = block_at(s, number), next = block_at(s, last ? 0 : number + 1);
+    const int goes_on = s->by_group ? b.row > 0 : number > 0, ends = !s->by_group || b.row + b.rows == s->dy->h;
     sums_job job = {.x = s->copy,
                     .x_at = s->x_at,
                     .dy_at = s->dy_at,
-                    .go_on = number > 0,
+                    .add = s->by_group && ends && b.group > 0,
                     .dy_step = (ptrdiff_t)s->dy->h * s->dy->w * LS_LANES,
                     .places = list_places(s, b.groups, b.rows)};
     for (int o = 0; o < k->outputs; o += LS_OB) {
@@ -312,7 +323,8 @@ static void run_block(const sums *s, const chunk *k, int number)
             const int end = taps - r * RUN < RUN ? taps - r * RUN : RUN;
             for (int t = 0; t < end; t += LS_PB) {
                 job.tap = s->tap + r * RUN + t;
-                job.acc = acc + t * LS_LANES;
+                job.from = goes_on ? acc + s->own + t * LS_LANES : NULL;
+                job.to = acc + (ends ? 0 : s->own) + t * LS_LANES;
                 job.fetch = fetch_of(s, k, &b, &next, o, (r * RUN + t) / LS_PB);
                 run[ob - 1](end - t < LS_PB ? end - t : LS_PB, &job);
             }
