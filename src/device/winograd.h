@@ -136,6 +136,8 @@
  * dw + 0. Lanes without an image need no mask, as with CONV_WEIGHT. */
 #pragma once
 
+#include "base/everywhere.h"
+
 #define LS_WINOGRAD_SIXTH      (-1.0f / 6.0f)
 #define LS_WINOGRAD_PLUS_SIXTH (1.0f / 6.0f)
 #define LS_WINOGRAD_THIRD      (1.0f / 3.0f)
@@ -153,6 +155,13 @@ enum {
     LS_WINOGRAD_RUN = 8,    /* tiles, at most, whose products are added before they join the sum */
 };
 
+/* What runs on a card knows constants of the card's alone. */
+#ifdef __CUDA_ARCH__
+#define LS_WINOGRAD_TABLE static __device__ const
+#else
+#define LS_WINOGRAD_TABLE static const
+#endif
+
 /* The points +-a of m = 7. With C(x^2) the product of x^2 - b^2 over the other pairs' b: odd are C's coefficients, even
  * a times them (those of x^6, 1 and a, are left out), weight 1, a and a^2 over 2 a C(a^2); power are those of a, from
  * the first on. */
@@ -160,7 +169,7 @@ typedef struct ls_winograd_pair {
     float a, weight[3], odd[3], even[3], power[6];
 } ls_winograd_pair;
 
-static const ls_winograd_pair ls_winograd_pairs[4] = {
+LS_WINOGRAD_TABLE ls_winograd_pair ls_winograd_pairs[4] = {
     {0.25f,
      {-32768.0f / 40425.0f, -8192.0f / 40425.0f, -2048.0f / 40425.0f},
      {-3.0284156799316406f, 9.39825439453125f, -6.80078125f},
@@ -183,17 +192,18 @@ static const ls_winograd_pair ls_winograd_pairs[4] = {
      {2.25f, 5.0625f, 11.390625f, 25.62890625f, 57.6650390625f, 129.746337890625f}},
 };
 /* The coefficients of the product of x^2 - a^2 over all pairs but the highest, 1. */
-static const float ls_winograd_last[4] = {0.18927597999572754f, -3.6158065795898438f, 9.82330322265625f, -6.86328125f};
+LS_WINOGRAD_TABLE float ls_winograd_last[4] = {0.18927597999572754f, -3.6158065795898438f, 9.82330322265625f,
+                                               -6.86328125f};
 
 /* Whether the operations are defined for such a convolution. */
-static inline int ls_winograd_defined(int kernel, int stride, int padding)
+LS_EVERYWHERE int ls_winograd_defined(int kernel, int stride, int padding)
 {
     return kernel == 3 ? (stride == 1 || stride == 2) && padding == 1
                        : kernel == 5 && stride == 1 && padding >= 0 && padding < 5;
 }
 
 /* The products of a tile of m x m outputs, all phases together, for an output and a channel. */
-static inline long ls_winograd_products(int kernel, int stride, int tile)
+LS_EVERYWHERE long ls_winograd_products(int kernel, int stride, int tile)
 {
     const long places = stride == 2 ? 2 * tile + 1 : kernel + tile - 1;
     return places * places;
@@ -201,7 +211,7 @@ static inline long ls_winograd_products(int kernel, int stride, int tile)
 
 /* Outputs on a side of a tile, by the map of y or dy. Tiles of 7 must make less than four fifths of the products of
  * those of 4. */
-static inline int ls_winograd_tile(int kernel, int stride, int h, int w)
+LS_EVERYWHERE int ls_winograd_tile(int kernel, int stride, int h, int w)
 {
     const long small = (long)((h + 3) / 4) * ((w + 3) / 4) * ls_winograd_products(kernel, stride, 4);
     const long large = (long)((h + 6) / 7) * ((w + 6) / 7) * ls_winograd_products(kernel, stride, 7);
@@ -218,7 +228,7 @@ typedef struct ls_winograd_axis {
 } ls_winograd_axis;
 
 /* `size` is that of y, or of dx where that is what a gradient by tiles of dx writes. */
-static inline ls_winograd_axis ls_winograd_axis_of(int kernel, int stride, int padding, int tile, int size, int is_data,
+LS_EVERYWHERE ls_winograd_axis ls_winograd_axis_of(int kernel, int stride, int padding, int tile, int size, int is_data,
                                                    int phase)
 {
     if (stride == 1)
@@ -250,7 +260,7 @@ static inline ls_winograd_axis ls_winograd_axis_of(int kernel, int stride, int p
 }
 
 /* Tiles whose products of a weight's gradient are added before they join its sum. */
-static inline int ls_winograd_run(int tile)
+LS_EVERYWHERE int ls_winograd_run(int tile)
 {
     return tile == 7 ? 4 : LS_WINOGRAD_RUN;
 }

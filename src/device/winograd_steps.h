@@ -5,7 +5,9 @@
 
 #include "device/winograd.h"
 
+#ifndef WINOGRAD_STEP /* a card has its own */
 #define WINOGRAD_STEP static inline __attribute__((always_inline, unused))
+#endif
 
 typedef enum form { F4X3, F7X3, F4X5, F4X2, F7X2, F4X1, F7X1 } form;
 
