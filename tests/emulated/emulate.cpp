@@ -3,9 +3,12 @@
 #include "memory.h"
 
 #include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <ucontext.h>
 
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 emulate_index threadIdx, blockIdx;
@@ -14,22 +17,43 @@ dim3 blockDim, gridDim;
 namespace
 {
 
-enum { STACK = 64 << 10 };
+enum { STACK = 64 << 10, WARP = 32, MOST_SHARED = 228 << 10, MOST_EXCHANGED = 16 };
 
-/* A thread of a block. It is made once, and is there for all blocks that come: changing between contexts as such asks
- * the kernel for the signals each time, and a jump does not. */
+enum state { RUNS, WAITS_FOR_BLOCK, WAITS_FOR_WARP, DONE };
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes, group;
+};
+
+/* A thread of a block. It is moved without being copied, as its stack must stay where it is. It is made once, and is
+ * there for all blocks that come: changing between contexts as such asks the kernel for the signals each time, and a
+ * jump does not. */
 struct fiber {
     jmp_buf at; /* where it goes on */
     std::vector<char> stack;
     emulate_index index;
-    bool done;
+    state waits;
+    alignas(16) char exchanged[MOST_EXCHANGED];
+    std::vector<copy> copies;
+    size_t groups; /* of copies, so far */
 };
 
+static_assert(std::is_nothrow_move_constructible<fiber>::value, "a vector that grows would copy the stacks");
 std::vector<fiber> fibers;
 jmp_buf scheduler;
 std::mutex busy; /* one card at a time */
 const std::function<void()> *running;
-size_t current;
+size_t current, block_threads;
+bool in_fibers, copies_are_late;
+alignas(128) char shared_memory[MOST_SHARED];
+
+[[noreturn]] void stop(const char *why)
+{
+    fprintf(stderr, "emulated cards: %s\n", why);
+    abort();
+}
 
 emulate_index index_of(size_t i)
 {
@@ -37,9 +61,12 @@ emulate_index index_of(size_t i)
             (unsigned)(i / blockDim.x / blockDim.y)};
 }
 
-/* From a fiber to the scheduler, until it is its turn again. */
-void pass()
+/* From a fiber to the scheduler, until what it waits for is there. */
+void pass(state waits)
 {
+    if (!in_fibers)
+        stop("a thread waits, and launches.py has not seen it");
+    fibers[current].waits = waits;
     if (_setjmp(fibers[current].at) == 0)
         _longjmp(scheduler, 1);
 }
@@ -48,8 +75,7 @@ void run_fiber()
 {
     for (;;) {
         (*running)();
-        fibers[current].done = true;
-        pass();
+        pass(DONE);
     }
 }
 
@@ -75,45 +101,135 @@ void enter()
     begin(fibers[current]);
 }
 
+/* Lets threads [from, end) go on where all of them have come to that barrier, or their end. */
+void open_barrier(state barrier, size_t from, size_t end)
+{
+    for (size_t i = from; i < end; i++)
+        if (fibers[i].waits != barrier && fibers[i].waits != DONE)
+            return;
+    for (size_t i = from; i < end; i++)
+        if (fibers[i].waits == barrier)
+            fibers[i].waits = RUNS;
+}
+
 /* Every thread goes on to the next barrier, or its end, before the first goes beyond it. */
 void run_block(size_t threads)
 {
+    block_threads = threads;
     for (size_t i = 0; i < threads; i++) {
-        fibers[i].done = false;
+        fibers[i].waits = RUNS;
         fibers[i].index = index_of(i);
+        fibers[i].copies.clear();
+        fibers[i].groups = 0;
     }
     for (bool left = true; left;) {
+        bool ran = false;
         left = false;
-        for (current = 0; current < threads; current++)
-            if (!fibers[current].done) {
+        for (current = 0; current < threads; current++) {
+            if (fibers[current].waits == RUNS) {
                 threadIdx = fibers[current].index;
                 enter();
-                left |= !fibers[current].done;
+                ran = true;
             }
+            left |= fibers[current].waits != DONE;
+        }
+        if (left && !ran)
+            stop("threads of a block wait for each other for ever");
+        for (size_t i = 0; i < threads; i += WARP)
+            open_barrier(WAITS_FOR_WARP, i, i + WARP < threads ? i + WARP : threads);
+        open_barrier(WAITS_FOR_BLOCK, 0, threads);
     }
+}
+
+/* Brings what was handed in up to a group. */
+void bring(fiber &f, size_t groups)
+{
+    size_t n = 0;
+    for (; n < f.copies.size() && f.copies[n].group < groups; n++)
+        memcpy(f.copies[n].to, f.copies[n].from, f.copies[n].bytes);
+    f.copies.erase(f.copies.begin(), f.copies.begin() + (ptrdiff_t)n);
 }
 
 } // namespace
 
 void emulate_barrier()
 {
-    pass();
+    pass(WAITS_FOR_BLOCK);
 }
 
-void emulate_launch(dim3 grid, dim3 block, bool together, const std::function<void()> &kernel)
+void emulate_warp_barrier()
 {
+    pass(WAITS_FOR_WARP);
+}
+
+unsigned emulate_lane()
+{
+    return (unsigned)(current % WARP);
+}
+
+void emulate_exchange(const void *mine, void *got, size_t bytes, unsigned from)
+{
+    const size_t warp = current / WARP * WARP;
+    if (bytes > MOST_EXCHANGED || warp + from >= block_threads)
+        stop("a shuffle that there is not");
+    memcpy(fibers[current].exchanged, mine, bytes);
+    pass(WAITS_FOR_WARP);
+    memcpy(got, fibers[warp + from].exchanged, bytes);
+    pass(WAITS_FOR_WARP); /* before the next one */
+}
+
+void *emulate_shared()
+{
+    return shared_memory;
+}
+
+extern "C" cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int bytes)
+{
+    return bytes <= MOST_SHARED ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+void __pipeline_memcpy_async(void *to, const void *from, size_t bytes)
+{
+    if (bytes != 4 && bytes != 8 && bytes != 16)
+        stop("a copy beside the thread of another size than 4, 8 or 16 bytes");
+    if ((size_t)to % bytes || (size_t)from % bytes)
+        stop("a copy beside the thread from or to an odd place");
+    if (copies_are_late)
+        fibers[current].copies.push_back({to, from, bytes, fibers[current].groups});
+    else
+        memcpy(to, from, bytes);
+}
+
+void __pipeline_commit()
+{
+    fibers[current].groups++;
+}
+
+void __pipeline_wait_prior(size_t groups)
+{
+    fiber &f = fibers[current];
+    bring(f, f.groups > groups ? f.groups - groups : 0);
+}
+
+void emulate_launch(dim3 grid, dim3 block, size_t shared, bool together, const std::function<void()> &kernel)
+{
+    if (shared > MOST_SHARED || (size_t)block.x * block.y * block.z > 1024 || grid.y > 65535 || grid.z > 65535)
+        stop("a launch that no card does");
     const std::lock_guard<std::mutex> one(busy);
     emulated_enter();
     const size_t threads = (size_t)block.x * block.y * block.z;
     if (together && fibers.size() < threads)
         fibers.resize(threads);
     running = &kernel;
+    in_fibers = together;
     gridDim = grid;
     blockDim = block;
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = {x, y, z};
+                memset(shared_memory, 0xff, shared);
+                copies_are_late = (x + y + z) % 2;
                 if (together)
                     run_block(threads);
                 else
