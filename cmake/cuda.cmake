@@ -56,16 +56,19 @@ endforeach()
 list(GET LOCKSTEP_CUDA_ARCHITECTURES -1 newest)
 list(APPEND cuda_flags -gencode=arch=compute_${newest},code=compute_${newest})
 
-file(GLOB cuda_kernels CONFIGURE_DEPENDS src/device/cuda/kernels/*.cu)
-file(GLOB cuda_sources CONFIGURE_DEPENDS src/device/cuda/*.c)
-file(GLOB cuda_texts CONFIGURE_DEPENDS src/device/cuda/kernels/*.h src/device/cuda/kernels/*.cuh src/device/*.h include/*.h)
+file(GLOB cuda_kernels CONFIGURE_DEPENDS src/device/cuda/kernels/*.cu src/device/cuda/lanes/*.cu)
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/device/cuda/*.c src/device/cuda/lanes/*.c)
+file(GLOB cuda_texts CONFIGURE_DEPENDS src/device/cuda/kernels/*.h src/device/cuda/kernels/*.cuh src/device/cuda/lanes/*.h
+     src/device/cuda/lanes/*.cuh src/device/*.h src/base/*.h include/*.h)
 set(cuda_objects "")
 foreach(kernel ${cuda_kernels})
-  get_filename_component(name ${kernel} NAME)
+  file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src/device/cuda ${kernel})
   set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
-  add_custom_command(OUTPUT ${object} COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda
-                     COMMAND ${LOCKSTEP_NVCC} ${cuda_flags} -c ${kernel} -o ${object} DEPENDS ${kernel} ${cuda_texts}
-                     COMMENT "Building CUDA object ${name}.o" VERBATIM)
+  get_filename_component(folder ${object} DIRECTORY)
+  # The PTX stays for tests/ptx.py.
+  add_custom_command(OUTPUT ${object} COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+                     COMMAND ${LOCKSTEP_NVCC} ${cuda_flags} --keep --keep-dir ${folder} -c ${kernel} -o ${object}
+                     DEPENDS ${kernel} ${cuda_texts} COMMENT "Building CUDA object ${name}.o" VERBATIM)
   list(APPEND cuda_objects ${object})
 endforeach()
 

@@ -1,7 +1,6 @@
 /* Elementary functions in plain IEEE arithmetic, for cores and cards: base/math.h says how accurate they are. Every
  * product and sum is rounded by itself, in this order. */
-#ifndef LS_BASE_ELEMENTARY_H
-#define LS_BASE_ELEMENTARY_H
+#pragma once
 
 #include <float.h>
 #include <stdint.h>
@@ -133,5 +132,3 @@ LS_EVERYWHERE float ls_elementary_logf(float x)
 {
     return (float)ls_elementary_log((double)x);
 }
-
-#endif

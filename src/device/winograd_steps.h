@@ -425,8 +425,9 @@ WINOGRAD_STEP void f7x1_places(const winograd_number *from, winograd_number *to)
         to[i] = from[i];
 }
 
-/* ---- All forms ---- */
+/* ---- All forms; a card wants no table of functions ---- */
 
+#ifndef __cplusplus
 typedef void winograd_step(const winograd_number *from, winograd_number *to);
 static const struct {
     winograd_step *weights, *inputs, *products, *slopes, *sums;
@@ -439,3 +440,4 @@ static const struct {
     [F4X1] = {f1_weight, f4x1_places, f4x1_places, f4x1_places, f1_weight},
     [F7X1] = {f1_weight, f7x1_places, f7x1_places, f7x1_places, f1_weight},
 };
+#endif

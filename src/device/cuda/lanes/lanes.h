@@ -1,0 +1,88 @@
+/* The card's operations as op.h defines them, addition by addition, in the layout of the lanes: [group][channel][row]
+ * [column][16]. They have the bits of a core. What a call's activations hold may be several shards of a batch, so that
+ * small shards fill a card; sums over images are each shard's own. */
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "base/everywhere.h"
+#include "device/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The shards of a launch lie one after another, in as many groups each as the first; the last one may have fewer
+ * images, and then as many groups as these need. Sample numbers, changes, labels and rows are those of all images in
+ * order. An operand that is no activation, but a vector for each shard, has that of the next one so many floats on; 0:
+ * all shards read the same. */
+typedef struct ls_cuda_shards {
+    int shards, images, last; /* images: of a shard but the last, `last`: of that one */
+    size_t shared;            /* bytes of shared memory that a block may have on this card */
+    size_t in_step[LS_MAX_IN], out_step[LS_MAX_OUT];
+    const float *one;     /* the card's: of the samples, which may change when the launch is repeated */
+    const uint64_t *step; /* the same */
+} ls_cuda_shards;
+
+LS_EVERYWHERE int ls_cuda_groups_of(int images)
+{
+    return (images + LS_LANES - 1) / LS_LANES;
+}
+
+LS_EVERYWHERE int ls_cuda_all_groups(const ls_cuda_shards *s)
+{
+    return (s->shards - 1) * ls_cuda_groups_of(s->images) + ls_cuda_groups_of(s->last);
+}
+
+LS_EVERYWHERE int ls_cuda_images_in(const ls_cuda_shards *s, int shard)
+{
+    return shard + 1 == s->shards ? s->last : s->images;
+}
+
+/* How many lanes of a group hold an image, and the number of the first of them among all images. */
+LS_EVERYWHERE int ls_cuda_lanes_in(const ls_cuda_shards *s, int group)
+{
+    const int each = ls_cuda_groups_of(s->images), shard = group / each;
+    const int left = ls_cuda_images_in(s, shard) - group % each * LS_LANES;
+    return left < LS_LANES ? left : LS_LANES;
+}
+
+LS_EVERYWHERE int ls_cuda_first_image(const ls_cuda_shards *s, int group)
+{
+    const int each = ls_cuda_groups_of(s->images);
+    return group / each * s->images + group % each * LS_LANES;
+}
+
+/* Of the call, attributes, samples, operands and scratch are read. `samples` lie on the card, but for `count`. */
+typedef void ls_cuda_operation(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream);
+
+/* ---- samples.cu ---- */
+ls_cuda_operation ls_cuda_lanes_images, ls_cuda_lanes_input, ls_cuda_lanes_rows, ls_cuda_lanes_ones;
+/* ---- pointwise.cu ---- */
+ls_cuda_operation ls_cuda_lanes_each; /* ADD, SUBTRACT, MULTIPLY, SCALE, RELU, TANH, SIGMOID and their gradients */
+ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_dropout, ls_cuda_lanes_concat, ls_cuda_lanes_slice;
+ls_cuda_operation ls_cuda_lanes_reshape;
+/* ---- pool.cu: both kinds ---- */
+ls_cuda_operation ls_cuda_lanes_pool, ls_cuda_lanes_pool_backward;
+ls_cuda_operation ls_cuda_lanes_global_pool, ls_cuda_lanes_global_pool_backward;
+/* ---- features.cu ---- */
+ls_cuda_operation ls_cuda_lanes_cross_entropy, ls_cuda_lanes_cross_entropy_backward, ls_cuda_lanes_count_correct;
+ls_cuda_operation ls_cuda_lanes_softmax, ls_cuda_lanes_softmax_backward;
+ls_cuda_operation ls_cuda_lanes_sum, ls_cuda_lanes_sum_backward; /* SUM, SQUARED_ERROR */
+/* ---- norm.cu ---- */
+ls_cuda_operation ls_cuda_lanes_channel_sum, ls_cuda_lanes_sum_images; /* plane sums */
+ls_cuda_operation ls_cuda_lanes_batch_norm, ls_cuda_lanes_batch_norm_infer, ls_cuda_lanes_batch_norm_backward;
+/* ---- conv.cu ---- */
+ls_cuda_operation ls_cuda_lanes_conv, ls_cuda_lanes_conv_data, ls_cuda_lanes_conv_weight;
+
+/* ---- winograd.cu ---- */
+ls_cuda_operation ls_cuda_lanes_winograd, ls_cuda_lanes_winograd_weight; /* the first in both directions */
+size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shards *shards);
+
+/* ---- table.c ---- */
+extern ls_cuda_operation *const ls_cuda_lanes[LS_OP_COUNT];                         /* NULL: not there */
+size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* bytes */
+
+#ifdef __cplusplus
+}
+#endif
