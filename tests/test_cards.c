@@ -51,7 +51,6 @@ static void smaller_shards_need_no_more_chunks(void **state)
         most = chunks > most ? chunks : most;
         assert_true((size_t)most <= ls_cuda_chunks_of(rows));
         assert_true(ls_cuda_weight_chunks(rows) <= ls_cuda_weight_chunks(rows + 1));
-        assert_true(ls_cuda_product_parts(576, 64, rows) <= ls_cuda_product_parts(576, 64, rows + 1));
     }
 }
 
@@ -62,9 +61,6 @@ static void blocks_are_never_none_or_too_many(void **state)
     assert_int_equal(ls_cuda_blocks(1), 1);
     assert_int_equal(ls_cuda_blocks(LS_CUDA_THREADS + 1), 2);
     assert_int_equal(ls_cuda_blocks((size_t)1 << 40), LS_CUDA_MOST_BLOCKS);
-    assert_int_equal(ls_cuda_product_parts(576, 64, 255), 1); /* too short to cut */
-    assert_int_equal(ls_cuda_product_parts(576, 64, 1 << 20), 2 * 132 / 5);
-    assert_int_equal(ls_cuda_product_parts(100000, 512, 1 << 20), 1); /* blocks enough */
     assert_int_equal(ls_cuda_aligned(1), LS_CUDA_ALIGNMENT);
     assert_int_equal(ls_cuda_aligned(LS_CUDA_ALIGNMENT), LS_CUDA_ALIGNMENT);
 }

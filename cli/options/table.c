@@ -51,7 +51,7 @@ static const row table[] = {
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
-     "images in a shard, the unit of work (default 64, on GPUs 256)", 1, MOST_SHARD, NULL},
+     "images in a shard, the unit of work (default 64, in tf32 and bf16 256)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
      "the images whose mean and variance BatchNorm takes in training:\nshard, or sync for all of the batch (default "
      "shard)",

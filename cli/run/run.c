@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CPU_SHARD = 64, GPU_SHARD = 256 };
+enum { EXACT_SHARD = 64, ROUNDED_SHARD = 256 }; /* in f32, on any device; in other dtypes */
 
 static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
 {
@@ -93,19 +93,15 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
         return failed("--bn",
                       "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
                       "--devices cuda:0, or take --bn shard");
-    if (gpus && cpus && chosen->verify)
-        return failed("--verify",
-                      "CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; name "
-                      "devices of one kind, or leave it out");
     if (cpus && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", choice_name(dtype_choices, chosen->dtype));
-    if (!chosen->shard && !cpus) { /* known only now, and the session's from its start */
-        chosen->shard = GPU_SHARD;
+    if (!chosen->shard && chosen->dtype != LS_F32) { /* known only now, and the session's from its start */
+        chosen->shard = ROUNDED_SHARD;
         ls_close(r->session);
         if ((status = find_devices(r, chosen, cluster)) != 0)
             return status;
     }
-    chosen->shard = chosen->shard ? chosen->shard : CPU_SHARD;
+    chosen->shard = chosen->shard ? chosen->shard : EXACT_SHARD;
     snprintf(r->devices_text, sizeof r->devices_text, "%s", ls_devices_str(r->session, r->devices));
     snprintf(r->model, sizeof r->model, "%s", chosen->model ? chosen->model : "lenet");
     return 0;

@@ -48,14 +48,6 @@ static void say_settings(const training *t)
          c->balance ? ", shards by speed" : "");
 }
 
-static void say_mixed_devices(const training *t)
-{
-    if (run_is_on(&t->run, LS_CPU) && run_is_on(&t->run, LS_CUDA))
-        note(
-            "note: CPUs and GPUs round differently, and which of them computes a shard is a matter of their speed: the "
-            "same bits are not promised");
-}
-
 static void say_idle_devices(const training *t)
 {
     const settings *c = t->run.chosen;
@@ -81,7 +73,6 @@ void heading_say(const training *t)
     say_settings(t);
     run_describe(&t->run, t->train);
     say_idle_devices(t);
-    say_mixed_devices(t);
 }
 
 static bool log_settings(const training *t, run_log *log)

@@ -10,6 +10,7 @@ enum { LS_CHAINS = 8 };
 typedef struct ls_backend {
     const char *name;
     ls_kernel *kernel[LS_OP_COUNT]; /* NULL: this backend has no such operation, and no plan with it */
+    int exact;                      /* 1: its numbers are op.h's, to the bit */
     int group;                      /* images are laid out in groups of so many, the last one padded */
     int place;                      /* values in a plan's memory begin at multiples of so many floats */
     int reorders;                   /* 1: an image's numbers are not in C order, so that reshaping has to move them */

@@ -139,7 +139,7 @@ struct ls_executor {
     bool plain;                 /* for tests: no run is kept */
     int connected;              /* with those of other ranks, by that number of the cluster's; 0: not */
     unsigned char identity[16]; /* of a card, in all the world; else 0 */
-    const char *model;          /* of a card: others round differently */
+    const char *model;          /* of a card: in other dtypes than float32 others round differently */
     /* Of a connected one (may be NULL): told while all that it still has to do is others' to go on with. */
     void (*waits)(void *user, bool waits);
     void *waits_user;

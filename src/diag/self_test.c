@@ -27,7 +27,7 @@ static ls_module *network(ls_session *s)
     return net;
 }
 
-/* What training comes to, and on which model of card, so that ranks with different models differ too. */
+/* What training comes to; where models of cards round differently also on which one, so that ranks differ too. */
 static uint64_t train_on(ls_session *s, ls_data *data, ls_device device)
 {
     ls_module *net = network(s);
@@ -40,7 +40,7 @@ static uint64_t train_on(ls_session *s, ls_data *data, ls_device device)
     }
     const uint64_t sum = ls_module_checksum(net);
     const ls_turn *turn = ls_failed(s) ? NULL : ls_turn_of(s, device);
-    return turn && turn->executor->memory ? sum ^ ls_hash_name(turn->executor->model) : sum;
+    return turn && !turn->executor->backend->exact ? sum ^ ls_hash_name(turn->executor->model) : sum;
 }
 
 static ls_data *images(ls_session *s)
@@ -84,11 +84,7 @@ ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum)
     ls_session *own = ls_open(&options);
     ls_data *data = images(own);
     int tried[LS_MAX_DEVICES], n_tried = 0;
-    struct {
-        bool there;
-        ls_device first;
-        uint64_t sum;
-    } kinds[LS_CUDA + 1] = {{.there = false}};
+    ls_device first = {0};
     *sum = 0;
     for (int d = 0; d < devices.n && !ls_failed(own); d++) {
         const int executor = ls_executor_number(devices.at[d]);
@@ -98,20 +94,16 @@ ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum)
         const uint64_t found = train_on(own, data, devices.at[d]);
         if (ls_failed(own)) /* also of a type that is none */
             break;
-        const int kind = devices.at[d].type;
-        if (kinds[kind].there && ls_executors_match(ls_turn_of(own, kinds[kind].first)->executor,
-                                                    ls_turn_of(own, devices.at[d])->executor) != LS_OK)
-            break;
-        if (!kinds[kind].there) { /* CPUs and GPUs round differently */
-            kinds[kind].there = true;
-            kinds[kind].first = devices.at[d];
-            kinds[kind].sum = found;
-            *sum ^= found;
+        if (n_tried == 1) {
+            first = devices.at[d];
+            *sum = found;
         }
-        if (found != kinds[kind].sum)
+        if (ls_executors_match(ls_turn_of(own, first)->executor, ls_turn_of(own, devices.at[d])->executor) != LS_OK)
+            break;
+        if (found != *sum)
             ls_raise(&session->context, LS_INTERNAL,
                      "%s and %s compute different numbers from the same operands; one of them is not to be trusted",
-                     ls_device_str(session, kinds[kind].first), ls_device_str(session, devices.at[d]));
+                     ls_device_str(session, first), ls_device_str(session, devices.at[d]));
     }
     if (ls_failed(own))
         ls_raise(&session->context, ls_status_of(own), "%s", ls_message(own));

@@ -306,11 +306,6 @@ ls_status ls_trainer_verify(ls_trainer *trainer)
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     ls_cluster *cluster = session->options.cluster;
-    if (ls_network_mixed(network))
-        return ls_raise(
-            &session->context, LS_UNSUPPORTED,
-            "ls_trainer_verify: CPUs and GPUs round differently, so that their numbers cannot be compared to the bit; "
-            "verify a run on devices of one kind");
     if (ls_trainer_idle(trainer, "ls_trainer_verify") != LS_OK || compare_replicas(trainer) != LS_OK)
         return ls_status_of(session);
     verifying v = {.job = {.work = work},

@@ -37,11 +37,6 @@ bool ls_network_goes_ahead(const ls_network *network)
            network->master->type->completion.record;
 }
 
-bool ls_network_mixed(const ls_network *network)
-{
-    return network->engine->n_backends > 1;
-}
-
 ls_executor *ls_network_adder(const ls_network *network, const ls_turn *turn)
 {
     return ls_network_master_on_card(network) ? network->master : turn->host;

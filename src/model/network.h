@@ -83,7 +83,6 @@ ls_executor *ls_network_card(const ls_network *network);
 bool ls_network_master_on_card(const ls_network *network); /* the master copy's memory is not the host's */
 bool ls_network_gathers(const ls_network *network);        /* and cards beside it bring their gradients there */
 bool ls_network_on_cards(const ls_network *network);       /* that of some device is not, wherever the master copy is */
-bool ls_network_mixed(const ls_network *network);          /* of some it is, and of others not */
 bool ls_network_goes_ahead(
     const ls_network *network); /* one device computes, and can begin a step behind another: train/ending.c */
 /* A turn at the master copy where that is a card; in the host's memory none is needed. */

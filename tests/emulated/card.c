@@ -502,6 +502,7 @@ static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callback
     e->queue = later_new();
     pthread_mutex_init(&e->lock, NULL);
     e->card.dtype = dtype;
+    e->card.shared = 99 << 10;
     e->card.executor = (ls_executor){.type = &type,
                                      .backend = backend_of(dtype),
                                      .name = names[number],

@@ -1,6 +1,7 @@
-/* The table of the card's operations. An activation is [image][row][column][channel], in float or, with bf16, in
- * bfloat16; parameters, gradients, statistics, losses and probabilities are float. What stands in op.h about the order
- * of sums is the CPU's: here every sum has an order of its own, always the same for a shape. */
+/* The tables of the card's operations in TF32 and bfloat16; exact.c has float32's. An activation is
+ * [image][row][column][channel], in float or, with bf16, in bfloat16; parameters, gradients, statistics, losses and
+ * probabilities are float. What stands in op.h about the order of sums holds for float32: here every sum has an order
+ * of its own, always the same for a shape. */
 #include <string.h>
 
 #include "device/cuda/card.h"
@@ -117,17 +118,7 @@ static size_t conv_scratch(const ls_op_call *call, size_t number)
     if (is_thin(&v))
         return direct;
     const conv_room room = room_of(&v, number, added_to(call));
-    const size_t product = ls_cuda_product_scratch(&room.fit), own = direct > product ? direct : product;
-    return room.workspace_at + (own > LS_CARD_DNN ? own : LS_CARD_DNN);
-}
-
-/* Whether to compute by a product of our own, whose sums have an order, in place of cuDNN. In f32 that is the quicker
- * one where both sides have many channels: cuDNN's list of engines without tensor cores has no useful order
- * (docs/gpu.md). */
-static bool by_product(const ls_op_call *call, const ls_cuda_conv *v)
-{
-    enum { MANY = 64 };
-    return card_of(call)->dtype == LS_F32 && (call->attributes->direct || (v->x.c >= MANY && v->y.c >= MANY));
+    return room.workspace_at + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
 }
 
 /* The gradient of a convolution's input, fitted; false where cuDNN has no engine. */
@@ -142,14 +133,13 @@ static bool fitted_conv_data(const ls_op_call *call, const ls_cuda_conv *v)
     const ls_cuda_conv *fit = &room.fit;
     char *packed = call->scratch, *fit_y = packed + room.y_at;
     int64_t bytes;
-    const bool own = by_product(call, v);
-    const bool adds = more && !room.copies_x && (own || ls_card_engine(card, LS_CARD_MORE_DATA, fit, &bytes));
+    const bool adds = more && !room.copies_x && ls_card_engine(card, LS_CARD_MORE_DATA, fit, &bytes);
     const bool copies = room.copies_x || (more && !adds);
-    if (!adds && !own && !ls_card_engine(card, LS_CARD_DATA, fit, &bytes))
+    if (!adds && !ls_card_engine(card, LS_CARD_DATA, fit, &bytes))
         return false;
     if (room.copies_y)
         ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y, NULL);
-    if (adds && more != x && !own)
+    if (adds && more != x)
         ls_card_good(card,
                      cudaMemcpyAsync(x, more, ls_cuda_numbers(v->x) * ls_card_number_bytes(card),
                                      cudaMemcpyDeviceToDevice, stream),
@@ -157,11 +147,7 @@ static bool fitted_conv_data(const ls_op_call *call, const ls_cuda_conv *v)
     ls_cuda_pack(stream, half, packed, call->in[1].data, fit, v);
     void *fit_x = copies ? packed + room.x_at : x;
     y = room.copies_y ? fit_y : y;
-    if (own)
-        ls_cuda_product_data(stream, fit_x, y, call->scratch, adds ? more : NULL, fit);
-    else
-        ls_card_convolve(card, adds ? LS_CARD_MORE_DATA : LS_CARD_DATA, fit, fit_x, packed, y,
-                         packed + room.workspace_at);
+    ls_card_convolve(card, adds ? LS_CARD_MORE_DATA : LS_CARD_DATA, fit, fit_x, packed, y, packed + room.workspace_at);
     if (copies) /* what no window reads has no gradient */
         ls_cuda_fit(stream, half, x, v->x, fit_x, fit->x, more);
     return true;
@@ -180,8 +166,7 @@ static bool fitted_conv(const ls_op_call *call, ls_card_direction direction, con
     void *fit_x = room.copies_x ? packed + room.x_at : x, *fit_y = room.copies_y ? packed + room.y_at : y;
     void *workspace = packed + room.workspace_at;
     int64_t bytes;
-    const bool own = by_product(call, v);
-    if (!own && !ls_card_engine(card, direction, fit, &bytes))
+    if (!ls_card_engine(card, direction, fit, &bytes))
         return false;
     if (room.copies_x)
         ls_cuda_fit(stream, half, fit_x, fit->x, x, v->x, NULL);
@@ -189,13 +174,8 @@ static bool fitted_conv(const ls_op_call *call, ls_card_direction direction, con
         ls_cuda_fit(stream, half, fit_y, fit->y, y, v->y, NULL);
     if (direction == LS_CARD_FORWARD)
         ls_cuda_pack(stream, half, packed, w, fit, v);
-    if (own && direction == LS_CARD_FORWARD)
-        ls_cuda_product(stream, fit_y, fit_x, call->scratch, fit);
-    else if (own)
-        ls_cuda_product_weight(stream, w, fit_x, fit_y, fit, v, workspace);
-    else
-        ls_card_convolve(card, direction, fit, fit_x, packed, fit_y, workspace);
-    if (!own && direction == LS_CARD_WEIGHT)
+    ls_card_convolve(card, direction, fit, fit_x, packed, fit_y, workspace);
+    if (direction == LS_CARD_WEIGHT)
         ls_cuda_unpack(stream, half, w, packed, fit, v);
     return true;
 }
@@ -533,7 +513,7 @@ static size_t read_as(ls_op op, int k)
     }
 }
 
-/* What the backends of all dtypes have. */
+/* What both have. */
 #define TABLE                                                                                                          \
     .group = 1, .place = LS_CUDA_ALIGNMENT / sizeof(float), .reorders = 1, .shifts = 1, .accumulates = 1,              \
     .kernel = {[LS_OP_IMAGES] = images,                                                                                \
@@ -581,9 +561,8 @@ static size_t read_as(ls_op op, int k)
 
 const ls_backend *ls_card_backend(ls_dtype dtype)
 {
-    static const ls_backend f32 = {.name = "cuda f32", .scratch = scratch, TABLE};
     static const ls_backend tf32 = {.name = "cuda tf32", .scratch = scratch, TABLE};
     static const ls_backend bf16 = {
         .name = "cuda bf16", .made = made_as, .read = read_as, .scratch = half_scratch, TABLE};
-    return dtype == LS_BF16 ? &bf16 : dtype == LS_TF32 ? &tf32 : &f32;
+    return dtype == LS_BF16 ? &bf16 : dtype == LS_TF32 ? &tf32 : ls_card_exact_backend();
 }

@@ -386,6 +386,7 @@ static bool open_card(ls_card *card)
     const char *changed = overriding(card->dtype);
     if (changed)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card", changed);
+    card->shared = properties.sharedMemPerBlockOptin;
     memcpy(card->executor.identity, properties.uuid.bytes, sizeof card->executor.identity);
     snprintf(card->model, sizeof card->model, "%s, compute capability %d.%d, %d multiprocessors", properties.name,
              properties.major, properties.minor, properties.multiProcessorCount);

@@ -87,6 +87,7 @@ typedef struct ls_card {
     char name[16], message[256], model[320];
     ls_card_callbacks callbacks;
     int number;
+    size_t shared; /* bytes of shared memory that a block may have */
     ls_dtype dtype;
     cudaStream_t main;   /* where all goes that is handed in, but for runs in side streams */
     cudaStream_t stream; /* where operations go: that one, or a side stream's */
@@ -158,6 +159,7 @@ void ls_card_unlock(void);
 
 /* The kernels of a dtype. */
 const ls_backend *ls_card_backend(ls_dtype dtype);
+const ls_backend *ls_card_exact_backend(void); /* exact.c: of float32 */
 
 static inline int ls_card_half(const ls_card *card)
 {

@@ -21,6 +21,7 @@ static size_t scratch(const ls_op_call *call)
 
 static const ls_backend reference = {
     .name = "reference",
+    .exact = 1,
     .group = LS_LANES,
     .place = LS_LANES,
     .kernel =

@@ -67,21 +67,6 @@ static inline int ls_cuda_weight_chunks(size_t rows)
     return (int)(chunks < 1 ? 1 : chunks > 256 ? 256 : chunks);
 }
 
-/* A product of matrices (product.cu) is cut into blocks of 128 lines by so many columns, */
-static inline int ls_cuda_product_width(size_t columns)
-{
-    return columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
-}
-
-/* and where its depth is long and its blocks are few, into parts in depth, that are added in order. */
-static inline int ls_cuda_product_parts(size_t lines, size_t columns, size_t depth)
-{
-    const size_t width = (size_t)ls_cuda_product_width(columns);
-    const size_t blocks = (lines + 127) / 128 * ((columns + width - 1) / width);
-    const size_t parts = 2 * 132 / blocks, most = depth / 256;
-    return (int)(parts < 1 || most < 1 ? 1 : parts > most ? most : parts);
-}
-
 static inline size_t ls_cuda_aligned(size_t bytes)
 {
     return (bytes + LS_CUDA_ALIGNMENT - 1) / LS_CUDA_ALIGNMENT * LS_CUDA_ALIGNMENT;

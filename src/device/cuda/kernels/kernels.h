@@ -162,16 +162,6 @@ size_t ls_cuda_direct_scratch(const ls_cuda_conv *conv); /* bytes, of the next *
 void ls_cuda_direct_weight(cudaStream_t stream, int half, float *dw, const void *x, const void *dy,
                            const ls_cuda_conv *conv, float *scratch);
 
-/* ---- product.cu: direct convolutions in float, of packed weights and multiples of 4 channels ---- */
-void ls_cuda_product(cudaStream_t stream, float *y, const float *x, const float *w, const ls_cuda_conv *conv);
-/* Added to `more`, which may be dx, or NULL. */
-void ls_cuda_product_data(cudaStream_t stream, float *dx, const float *dy, const float *w, const float *more,
-                          const ls_cuda_conv *conv);
-size_t ls_cuda_product_scratch(const ls_cuda_conv *fit); /* bytes, of the next */
-/* dw as PyTorch orders it, of conv; x and dy as cuDNN would see them, of fit. */
-void ls_cuda_product_weight(cudaStream_t stream, float *dw, const float *x, const float *dy, const ls_cuda_conv *fit,
-                            const ls_cuda_conv *conv, float *scratch);
-
 /* ---- flat.cu ---- */
 void ls_cuda_sum(cudaStream_t stream, const ls_terms *terms, float *out, size_t n);
 /* Sums of the squares of LS_SQUARED floats each, see ls_executor_type; all of the card's. */
