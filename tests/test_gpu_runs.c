@@ -1,6 +1,6 @@
 /* Training on a card: the same bits on 1, 2 and 4 logical devices, in any order of pulls, with graphs and without, and
  * where steps begin behind one another; in float32 a core's bits, else close to them; errors by name. Exit status 77
- * where there is no card. With the argument `small` a network of a few channels stands in for ResNet-18, for a card
+ * where there is no card. With the argument `small` networks of a few channels stand in for both, for a card
  * that is the host (tests/emulated). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,8 +46,24 @@ static ls_module *residual_block(ls_session *s, int channels, int strides)
     return block;
 }
 
+/* LeNet's layers, with few channels. */
+static ls_module *few_maps(ls_session *s)
+{
+    ls_module *net = ls_sequential(
+        s, LS_LIST(ls_nn_conv2d(s, 4, 3, NULL), ls_nn_fn(s, ls_relu), ls_nn_avg_pool2d(s, &(ls_pool){.kernel = 2})));
+    ls_module_append(net, "conv2", ls_nn_conv2d(s, 6, 5, NULL));
+    ls_module_append(net, "relu2", ls_nn_fn(s, ls_relu));
+    ls_module_append(net, "pool2", ls_nn_avg_pool2d(s, &(ls_pool){.kernel = 2}));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "fc", ls_sequential(s, LS_LIST(ls_nn_linear(s, 16), ls_nn_fn(s, ls_relu))));
+    ls_module_append(net, "out", ls_nn_linear(s, CLASSES));
+    return net;
+}
+
 static ls_module *network_of(ls_session *s, const char *name)
 {
+    if (strcmp(name, "few") == 0)
+        return few_maps(s);
     if (strcmp(name, "small") != 0)
         return ls_model(s, name);
     ls_module *net = ls_sequential(
@@ -510,6 +526,7 @@ int main(int argc, char **argv)
 {
     char why[256] = "";
     if (argc > 1) {
+        models[0] = "few";
         models[1] = argv[1];
         small = true;
     }

@@ -50,7 +50,7 @@ ls_status ls_executor_finish(ls_executor *executor, bool *finite)
 
 ls_status ls_executors_match(const ls_executor *a, const ls_executor *b)
 {
-    if ((a->backend->exact && b->backend->exact) || strcmp(a->model, b->model) == 0)
+    if (a->backend->exact || b->backend->exact || strcmp(a->model, b->model) == 0) /* beside a core all are exact */
         return LS_OK;
     return ls_raise(b->context, LS_UNSUPPORTED,
                     "%s (%s) and %s (%s) are two models of GPU, which round differently; name those of one model",
