@@ -1,6 +1,6 @@
 /* Which of cuDNN's engines a card would compute the networks' convolutions by. cuDNN tells it of a card that it has
  * only a description of, so that no card is needed: every convolution of both networks must have an engine that adds in
- * the same order every time, with a workspace that fits, in each dtype. */
+ * the same order every time, with a workspace that fits, in each dtype that it is asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,7 +101,7 @@ static void every_convolution_has_an_engine(void **state)
     if (!card_there)
         test_not_run("this cuDNN, %zu, cannot be told of a card", cudnnGetVersion());
     int missing = 0;
-    for (int dtype = LS_F32; dtype <= LS_BF16; dtype++)
+    for (int dtype = LS_TF32; dtype <= LS_BF16; dtype++)
         for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
             ls_card card = {.dtype = (ls_dtype)dtype, .elsewhere = card_there};
             int64_t most = 0;
@@ -142,7 +142,7 @@ static void every_call_fails(void **state)
     for (bool done = false; !done; done = calls.n < calls.at) {
         const int at = calls.at + 1;
         for (int kind = 0; kind < 2; kind++) {
-            ls_card card = {.dtype = LS_F32, .elsewhere = card_there};
+            ls_card card = {.dtype = LS_TF32, .elsewhere = card_there};
             calls.n = 0;
             calls.at = at;
             calls.status = kind ? once[at % 3] : never;

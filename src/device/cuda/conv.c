@@ -166,17 +166,9 @@ static bool is_atomic(ls_card_direction direction, int64_t engine)
     return (data && engine == 0) || (direction == LS_CARD_WEIGHT && (engine == 0 || engine == 3));
 }
 
-/* Winograd's weight gradients, which bear no note that says so: in kernels of 5x5 a hundred times as far off as sums in
- * their order. */
-static bool is_inexact(const conv_plan *plan, int64_t engine)
-{
-    return plan->direction == LS_CARD_WEIGHT && engine == 17 && plan->conv.window.kernel != 3;
-}
-
 /* What an engine says of itself. */
 typedef struct character {
-    bool same;    /* results are the same every time, */
-    bool exact;   /* and of numbers that are not rounded */
+    bool same;    /* results are the same every time */
     bool tensors; /* by tensor cores */
     bool late;    /* compiled when it is first used, which takes seconds, and another library */
 } character;
@@ -215,12 +207,9 @@ static character character_of(ls_card *card, descriptor config, const conv_plan 
             cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n_numbers, &number);
     note(card, status);
     if (status == CUDNN_STATUS_SUCCESS)
-        of = (character){.same = !is_atomic(plan->direction, number), .exact = !is_inexact(plan, number)};
+        of.same = !is_atomic(plan->direction, number);
     for (int64_t i = 0; i < n && i < NOTES; i++) {
         of.same &= notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-        of.exact &= notes[i] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE &&
-                    notes[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS &&
-                    notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
         of.tensors |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     }
     for (int64_t i = 0; i < n_ways && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
@@ -230,10 +219,10 @@ static character character_of(ls_card *card, descriptor config, const conv_plan 
 }
 
 /* The heuristics put an engine without tensor cores first for a strided 1x1 kernel, which takes nine times as long. */
-static bool wants_tensor_cores(const conv_plan *plan, ls_dtype dtype)
+static bool wants_tensor_cores(const conv_plan *plan)
 {
     enum { MANY = 32 };
-    return dtype != LS_F32 && plan->conv.x.c >= MANY && plan->conv.y.c >= MANY;
+    return plan->conv.x.c >= MANY && plan->conv.y.c >= MANY;
 }
 
 /* Tells a descriptor which card it is for. */
@@ -284,11 +273,11 @@ static descriptor choose(ls_card *card, conv_plan *made, descriptor graph, cudnn
     if (m.status == CUDNN_STATUS_SUCCESS)
         m.status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                             CONFIGS, &n, configs);
-    for (int wanted = wants_tensor_cores(made, card->dtype); wanted >= 0 && !plan; wanted--)
+    for (int wanted = wants_tensor_cores(made); wanted >= 0 && !plan; wanted--)
         for (int64_t i = 0;
              m.status == CUDNN_STATUS_SUCCESS && i < n && i < CONFIGS && !plan && card->executor.status == LS_OK; i++) {
             const character of = character_of(card, configs[i], made);
-            if (of.same && !of.late && (of.exact || card->dtype != LS_F32) && (of.tensors || !wanted))
+            if (of.same && !of.late && (of.tensors || !wanted))
                 plan = plan_of(card, configs[i], &made->bytes);
         }
     note(card, m.status);
