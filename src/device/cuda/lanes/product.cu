@@ -142,18 +142,20 @@ enum {
 
 constexpr size_t weigh_bytes = (size_t)(WEIGH_STAGES * WEIGH_STAGE + E_LINES * V_LINES) * sizeof(float);
 
-__launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_card_weighing w)
+/* SHARE: several places have one sum, which goes run by run through all of them. */
+template <bool SHARE> __launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_card_weighing w)
 {
     extern __shared__ __align__(16) float shared[];
     four *const sums = (four *)(shared + WEIGH_STAGES * WEIGH_STAGE) + threadIdx.x;
-    const int place = (int)blockIdx.z % w.places, shard = (int)blockIdx.z / w.places;
+    const int sum_of = (int)blockIdx.z % w.sums, shard = (int)blockIdx.z / w.sums, place = sum_of * w.next;
     const int t = (int)threadIdx.x, warp = t / 32, lane = t % 32;
     const int down = warp * (WEIGH_DOWN * 4) + lane / 8, right = lane % 8;
     const int depth = shard + 1 == w.shards ? w.last : w.depth;
     const size_t line = (size_t)w.columns, begin = (size_t)shard * w.depth + t % 4 * 4;
     const float *e = w.e + ((size_t)place * w.outputs + blockIdx.y * E_LINES + t / 4) * line + begin;
     const float *v = w.v + ((size_t)place * w.channels + blockIdx.x * V_LINES + t / 4) * line + begin;
-    int fill = 0, use = 0, left = depth;
+    int fill = 0, use = 0, left = SHARE && depth > w.run ? w.run : depth; /* to be brought of a place's run */
+    int rest = depth, nth = 0; /* from that run on, and the place's number */
     const auto bring = [&] {
         if (left > 0) {
             float *const to = shared + fill + t / 4 * LINE + t % 4 * 4;
@@ -162,6 +164,19 @@ __launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_c
             e += DEPTH;
             v += DEPTH;
             left -= DEPTH;
+            if (SHARE && left == 0) {
+                left = rest > w.run ? w.run : rest;
+                if (++nth < w.share) {
+                    e += w.e_step - left;
+                    v += w.v_step - left;
+                } else {
+                    e -= (w.share - 1) * w.e_step;
+                    v -= (w.share - 1) * w.v_step;
+                    nth = 0;
+                    rest -= left;
+                    left = rest > w.run ? w.run : rest;
+                }
+            }
         }
         __pipeline_commit();
         fill = fill == (WEIGH_STAGES - 1) * WEIGH_STAGE ? 0 : fill + WEIGH_STAGE;
@@ -169,14 +184,14 @@ __launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_c
     for (int s = 0; s < WEIGH_STAGES - 1; s++)
         bring();
     float r[WEIGH_DOWN][ACROSS];
-    for (int first = 0; first < depth; first += w.run) {
+    for (int first = 0, of = 0; first < depth;) { /* the run of place number `of` */
 #pragma unroll
         for (int i = 0; i < WEIGH_DOWN; i++)
 #pragma unroll
             for (int n = 0; n < ACROSS; n++) {
                 float *const sum = &sums[(i * ACROSS + n) / 4 * THREADS].at[n % 4];
-                if (first > 0)
-                    *sum = first > w.run ? *sum + r[i][n] : r[i][n];
+                if (first + of > 0) /* what ends here, which may be the first */
+                    *sum = first + of > (SHARE ? 1 : w.run) ? *sum + r[i][n] : r[i][n];
                 r[i][n] = 0;
             }
         const int end = depth - first > w.run ? w.run : depth - first;
@@ -204,6 +219,8 @@ __launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_c
             }
             use = use == (WEIGH_STAGES - 1) * WEIGH_STAGE ? 0 : use + WEIGH_STAGE;
         }
+        of = SHARE && of + 1 < w.share ? of + 1 : 0;
+        first += of ? 0 : w.run;
     }
     float *m = w.m + ((size_t)blockIdx.z * w.outputs + blockIdx.y * E_LINES + down) * w.channels +
                blockIdx.x * V_LINES + right;
@@ -212,8 +229,16 @@ __launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_c
 #pragma unroll
         for (int n = 0; n < ACROSS; n++) {
             const float before = sums[(i * ACROSS + n) / 4 * THREADS].at[n % 4];
-            m[(size_t)i * 4 * w.channels + n * 8] = depth > w.run ? before + r[i][n] : r[i][n];
+            m[(size_t)i * 4 * w.channels + n * 8] = SHARE || depth > w.run ? before + r[i][n] : r[i][n];
         }
+}
+
+template <bool SHARE> void launch_weighing(const ls_card_weighing *w, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)(w->channels / V_LINES), (unsigned)(w->outputs / E_LINES),
+                    (unsigned)(w->sums * w->shards));
+    cudaFuncSetAttribute((const void *)weigh<SHARE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)weigh_bytes);
+    weigh<SHARE><<<grid, THREADS, weigh_bytes, stream>>>(*w);
 }
 
 /* The largest tiles that fit: 128 lines need as many outputs, and 112 KB where there are several runs. */
@@ -253,8 +278,8 @@ void ls_card_multiply(const ls_card_product *p, size_t shared, cudaStream_t stre
 
 void ls_card_weigh(const ls_card_weighing *w, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)(w->channels / V_LINES), (unsigned)(w->outputs / E_LINES),
-                    (unsigned)(w->places * w->shards));
-    cudaFuncSetAttribute((const void *)weigh, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)weigh_bytes);
-    weigh<<<grid, THREADS, weigh_bytes, stream>>>(*w);
+    if (w->share > 1)
+        launch_weighing<true>(w, stream);
+    else
+        launch_weighing<false>(w, stream);
 }

@@ -22,15 +22,17 @@ typedef struct ls_card_product {
     unsigned char u_of[LS_PRODUCT_PLACES];
 } ls_card_product;
 
-/* m[shard][place][output][channel] = the sum over a shard's columns of e[place][output][column] *
- * v[place][channel][column], in runs of `run` columns. */
+/* m[shard][sum][output][channel] = the sum over a shard's columns of e[place][output][column] *
+ * v[place][channel][column], in runs of `run` columns, each of which goes through all places of the sum. */
 typedef struct ls_card_weighing {
     const float *e, *v;
     float *m;
-    int places, outputs, channels; /* channels are a multiple of LS_PRODUCT_LINES too */
-    int shards, depth, last;       /* columns of a shard but the last, and of that one */
-    int columns;                   /* of all */
+    int outputs, channels;    /* channels are a multiple of LS_PRODUCT_LINES too */
+    int shards, depth, last;  /* columns of a shard but the last, and of that one */
+    int columns;              /* of all */
     int run;
+    int sums, next, share;    /* sum i has so many places, from number next * i on, */
+    ptrdiff_t e_step, v_step; /* which lie so many floats apart */
 } ls_card_weighing;
 
 /* Whether a block can have the shared memory that these take, of which it may have so many bytes. */

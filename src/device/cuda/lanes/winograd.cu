@@ -370,8 +370,7 @@ bool goes_by_tiles(const job *j, bool weighs, const ls_cuda_shards *shards)
     enum { LEAST = 128 }; /* pairs of channels */
     if ((size_t)j->x.c * j->y.c < LEAST)
         return false;
-    return weighs ? j->map.distinct == j->map.places && ls_card_weighing_fits(shards->shared)
-                  : ls_card_product_fits(j->x.c, shards->shared);
+    return weighs ? ls_card_weighing_fits(shards->shared) : ls_card_product_fits(j->x.c, shards->shared);
 }
 
 void lay_out_channels(job *j, bool weighs)
@@ -429,17 +428,24 @@ void multiply_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t 
 void weigh_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     const int lanes = j.map.rows * j.map.columns * LS_LANES;
+    const int window = form_window(j.map.along);
+    const bool down = form_distinct(j.map.along) > 1; /* places that share a sum are a column, else a row, or all */
+    const ptrdiff_t apart = (ptrdiff_t)(down ? window : 1) * j.columns;
     const ls_card_weighing w = {j.e,
                                 j.v,
                                 j.m,
-                                j.map.places,
                                 j.y_c,
                                 j.x_c,
                                 shards->shards,
                                 ls_cuda_groups_of(shards->images) * lanes,
                                 ls_cuda_groups_of(shards->last) * lanes,
                                 (int)j.columns,
-                                ls_winograd_run(j.map.tile) * LS_LANES};
+                                ls_winograd_run(j.map.tile) * LS_LANES,
+                                j.map.distinct,
+                                down ? 1 : window,
+                                j.map.places / j.map.distinct,
+                                apart * j.y_c,
+                                apart * j.x_c};
     ls_card_weigh(&w, stream);
 }
 
