@@ -158,6 +158,8 @@ void ls_cuda_lanes_conv_data(const ls_op_call *call, const ls_cuda_shards *shard
 
 void ls_cuda_lanes_conv_weight(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
+    if (ls_cuda_lanes_conv_by_tiles(call, shards, stream))
+        return;
     const ls_map x = ls_map_of(&call->in[0]), dy = ls_map_of(&call->in[1]);
     const shape s = shape_of(call->attributes, dy.c, x.c);
     const size_t weights = (size_t)s.out * s.in * s.kernel * s.kernel;

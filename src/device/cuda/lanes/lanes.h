@@ -74,6 +74,9 @@ ls_cuda_operation ls_cuda_lanes_channel_sum, ls_cuda_lanes_sum_images; /* plane 
 ls_cuda_operation ls_cuda_lanes_batch_norm, ls_cuda_lanes_batch_norm_infer, ls_cuda_lanes_batch_norm_backward;
 /* ---- conv.cu ---- */
 ls_cuda_operation ls_cuda_lanes_conv, ls_cuda_lanes_conv_data, ls_cuda_lanes_conv_weight;
+/* ---- conv_tiles.cu: the same by tiles; false: nothing is done, as they would not pay or do not fit ---- */
+bool ls_cuda_lanes_conv_by_tiles(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream);
+size_t ls_cuda_lanes_conv_scratch(const ls_op_call *call, const ls_cuda_shards *shards);
 
 /* ---- winograd.cu ---- */
 ls_cuda_operation ls_cuda_lanes_winograd, ls_cuda_lanes_winograd_weight; /* the first in both directions */

@@ -1,0 +1,184 @@
+/* Convolutions and linear layers as products of matrices by the tiles of product.h. What is multiplied is laid out in
+ * scratch for as many groups or shards at once as a bounded size holds.
+ *   Weights' gradients: E of dy [lane][output][column] and V of x [lane][channel and tap][column], a column being a
+ * group's place of dy; M [unit][lane][output][channel and tap]. A unit is what op.h sums by itself: a group, or all of
+ * a shard's.
+ *   Kernels of 1: U of the weights [channel read][channel written], V [channel read][column] and M [channel
+ * written][column], a column being a lane of a group's place of the smaller map. */
+#include "device/cuda/lanes/numbers.cuh"
+#include "device/cuda/lanes/product.h"
+
+namespace
+{
+
+enum { THREADS = 128, MOST_BLOCKS = 65535, LEAST_PAIRS = 128 /* of lines of both sides: fewer leave tiles empty */ };
+const size_t most_floats = (size_t)128 << 20;
+
+size_t up_to(size_t n, size_t whole)
+{
+    return (n + whole - 1) / whole * whole;
+}
+
+dim3 grid_of(size_t pieces, int lines, int more)
+{
+    return dim3((unsigned)((pieces + THREADS - 1) / THREADS), (unsigned)lines, (unsigned)more);
+}
+
+__device__ inline int piece(void)
+{
+    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+/* How many of `count` fit, of which each takes so many floats, beside others. */
+int at_once(int count, size_t each, size_t others)
+{
+    const size_t n = others < most_floats ? (most_floats - others) / each : 0;
+    return n < (size_t)count ? (int)n : count;
+}
+
+/* ---- Gradients of weights ---- */
+
+typedef struct weighing {
+    ls_map x, dy;
+    int kernel, stride, padding, in_out;
+    int lines;              /* channels and taps, */
+    int e_lines, v_lines;   /* and outputs and those as they are laid out */
+    int units, by_shard;    /* all, and of a shard but the last */
+    int each, groups;       /* groups of a unit but the last, and of all */
+    int depth, last, count; /* columns of a unit but the last, and of that one; units laid out at once */
+    float *e, *v, *m;
+} weighing;
+
+/* Floats of scratch; 0: not by tiles. */
+size_t lay_out_weighing(weighing *j, const ls_op_call *call, const ls_cuda_shards *shards)
+{
+    const ls_attributes *a = call->attributes;
+    *j = {};
+    j->x = ls_map_of(&call->in[0]);
+    j->dy = ls_map_of(&call->in[1]);
+    j->kernel = a->kernel;
+    j->stride = a->stride;
+    j->padding = a->padding;
+    j->in_out = a->weight_in_out;
+    const size_t lines = (size_t)j->x.c * a->kernel * a->kernel, places = ls_map_places(j->dy);
+    const int each = ls_cuda_groups_of(shards->images), last = ls_cuda_groups_of(shards->last);
+    const bool by_group = places >= LS_OWN_SUM_PLACES;
+    j->lines = (int)lines;
+    j->e_lines = (int)up_to(j->dy.c, LS_PRODUCT_LINES);
+    j->v_lines = (int)up_to(lines, LS_PRODUCT_LINES);
+    j->groups = ls_cuda_all_groups(shards);
+    j->units = by_group ? j->groups : shards->shards;
+    j->by_shard = by_group ? each : 1;
+    j->each = by_group ? 1 : each;
+    j->depth = (int)up_to(j->each * places, LS_PRODUCT_DEPTH);
+    j->last = by_group ? j->depth : (int)up_to(last * places, LS_PRODUCT_DEPTH);
+    const size_t pairs = (size_t)j->e_lines * j->v_lines * LS_LANES, m = j->units * pairs;
+    const size_t of_unit = (size_t)(j->e_lines + j->v_lines) * j->depth * LS_LANES;
+    j->count = at_once(j->units, of_unit, m);
+    j->count = j->count < MOST_BLOCKS / LS_LANES ? j->count : MOST_BLOCKS / LS_LANES;
+    if (j->dy.c * lines < LEAST_PAIRS || lines > MOST_BLOCKS || j->dy.c > MOST_BLOCKS || j->count == 0 ||
+        !ls_card_weighing_fits(shards->shared))
+        return 0;
+    j->m = (float *)call->scratch;
+    if (j->m) {
+        j->e = j->m + m;
+        j->v = j->e + (size_t)j->e_lines * j->count * j->depth * LS_LANES;
+    }
+    return m + j->count * of_unit;
+}
+
+/* E, or V, of some units: what the windows of dy's places have of a map. */
+typedef struct spreading {
+    ls_map map;
+    int kernel, stride, padding;
+    int h, w, each, depth; /* dy's rows and columns, and as above */
+    int first, groups;     /* the group that begins, and of all */
+    int lines, columns;    /* as they are laid out */
+    float *to;
+} spreading;
+
+__global__ void spread(spreading s)
+{
+    const int column = piece(), taps = s.kernel * s.kernel, line = (int)blockIdx.y, tap = line % taps;
+    if (column >= s.columns)
+        return;
+    const int at = column % s.depth, places = s.h * s.w, nth = at / places, place = at % places;
+    const int group = s.first + column / s.depth * s.each + nth;
+    const int row = place / s.w * s.stride - s.padding + tap / s.kernel;
+    const int q = place % s.w * s.stride - s.padding + tap % s.kernel;
+    const bool inside = row >= 0 && row < s.map.h && q >= 0 && q < s.map.w;
+    const bool there = inside && nth < s.each && group < s.groups;
+    const float *from = there ? s.map.data + ls_map_at(s.map, group, line / taps, row, q) : NULL;
+    float *const to = s.to + (size_t)line * s.columns + column;
+    const size_t lane = (size_t)s.lines * s.columns;
+#pragma unroll
+    for (int l = 0; l < LS_LANES; l += LS_QUAD) {
+        const ls_quad x = there ? ls_quad_load(from + l) : ls_quad_set(0);
+        for (int i = 0; i < LS_QUAD; i++)
+            to[(l + i) * lane] = x.at[i];
+    }
+}
+
+/* A thread has a weight of a shard. */
+__global__ void fold(weighing j, float *dw, size_t step)
+{
+    const int line = piece(), o = (int)blockIdx.y, shard = (int)blockIdx.z, taps = j.kernel * j.kernel;
+    const int first = shard * j.by_shard, end = first + j.by_shard < j.units ? first + j.by_shard : j.units;
+    if (line >= j.lines)
+        return;
+    const size_t lane = (size_t)j.e_lines * j.v_lines;
+    float acc[LS_LANES] = {};
+    for (int unit = first; unit < end; unit++) {
+        const float *m = j.m + unit * LS_LANES * lane + (size_t)o * j.v_lines + line;
+#pragma unroll
+        for (int l = 0; l < LS_LANES; l++)
+            acc[l] = acc[l] + m[l * lane];
+    }
+#pragma unroll
+    for (int half = LS_LANES / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int l = 0; l < half; l++)
+            acc[l] = acc[l] + acc[l + half];
+    const int c = line / taps, tap = line % taps;
+    const size_t pair = j.in_out ? (size_t)c * j.dy.c + o : (size_t)o * j.x.c + c;
+    dw[shard * step + pair * taps + tap] = acc[0] + 0.0f; /* no -0 */
+}
+
+void weigh_by_tiles(const weighing &j, float *dw, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    for (int first = 0; first < j.units; first += j.count) {
+        const bool ends = j.units - first <= j.count;
+        const int units = ends ? j.units - first : j.count, last = ends ? j.last : j.depth;
+        const int columns = (units - 1) * j.depth + last, group = first * j.each;
+        /* Lines that fill up tiles may hold anything. */
+        spread<<<grid_of(columns, j.dy.c, 1), THREADS, 0, stream>>>(
+            {j.dy, 1, 1, 0, j.dy.h, j.dy.w, j.each, j.depth, group, j.groups, j.e_lines, columns, j.e});
+        spread<<<grid_of(columns, j.lines, 1), THREADS, 0, stream>>>({j.x, j.kernel, j.stride, j.padding, j.dy.h,
+                                                                      j.dy.w, j.each, j.depth, group, j.groups,
+                                                                      j.v_lines, columns, j.v});
+        float *const m = j.m + (size_t)first * LS_LANES * j.e_lines * j.v_lines;
+        const ls_card_weighing w = {j.e,   j.v,     m,    LS_LANES, j.e_lines, j.v_lines,
+                                    units, j.depth, last, columns,  j.depth};
+        ls_card_weigh(&w, stream);
+    }
+    fold<<<grid_of(j.lines, j.dy.c, shards->shards), THREADS, 0, stream>>>(j, dw, shards->out_step[0]);
+}
+
+} // namespace
+
+size_t ls_cuda_lanes_conv_scratch(const ls_op_call *call, const ls_cuda_shards *shards)
+{
+    ls_op_call no_data = *call;
+    no_data.scratch = NULL;
+    weighing j;
+    return lay_out_weighing(&j, &no_data, shards) * sizeof(float);
+}
+
+bool ls_cuda_lanes_conv_by_tiles(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    weighing j;
+    if (lay_out_weighing(&j, call, shards) == 0)
+        return false;
+    weigh_by_tiles(j, call->out[0].data, shards, stream);
+    return true;
+}
