@@ -155,7 +155,7 @@ template <bool SHARE> __launch_bounds__(THREADS, 3) __global__ void weigh(const 
     const float *e = w.e + ((size_t)place * w.outputs + blockIdx.y * E_LINES + t / 4) * line + begin;
     const float *v = w.v + ((size_t)place * w.channels + blockIdx.x * V_LINES + t / 4) * line + begin;
     int fill = 0, use = 0, left = SHARE && depth > w.run ? w.run : depth; /* to be brought of a place's run */
-    int rest = depth, nth = 0; /* from that run on, and the place's number */
+    int rest = depth, nth = 0;                                            /* from that run on, and the place's number */
     const auto bring = [&] {
         if (left > 0) {
             float *const to = shared + fill + t / 4 * LINE + t % 4 * 4;

@@ -27,9 +27,9 @@ typedef struct ls_card_product {
 typedef struct ls_card_weighing {
     const float *e, *v;
     float *m;
-    int outputs, channels;    /* channels are a multiple of LS_PRODUCT_LINES too */
-    int shards, depth, last;  /* columns of a shard but the last, and of that one */
-    int columns;              /* of all */
+    int outputs, channels;   /* channels are a multiple of LS_PRODUCT_LINES too */
+    int shards, depth, last; /* columns of a shard but the last, and of that one */
+    int columns;             /* of all */
     int run;
     int sums, next, share;    /* sum i has so many places, from number next * i on, */
     ptrdiff_t e_step, v_step; /* which lie so many floats apart */
