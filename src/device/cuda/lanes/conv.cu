@@ -1,5 +1,5 @@
-/* Direct convolution in its general form, for every shape; a linear layer is one with a kernel of 1 on maps of 1 x 1.
- */
+/* Direct convolution in its general form, for every shape that conv_tiles.cu does not take; a linear layer is one with a
+ * kernel of 1 on maps of 1 x 1. */
 #include "device/cuda/lanes/numbers.cuh"
 
 namespace
@@ -141,6 +141,8 @@ shape shape_of(const ls_attributes *how, int out, int in)
 
 void ls_cuda_lanes_conv(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
+    if (ls_cuda_lanes_conv_by_tiles(call, shards, stream))
+        return;
     const ls_map y = ls_map_of(&call->out[0]), x = ls_map_of(&call->in[0]);
     const size_t n = pieces_of(y, shards);
     forward<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(y, x, call->in[1].data, call->in[2].data,
@@ -150,6 +152,8 @@ void ls_cuda_lanes_conv(const ls_op_call *call, const ls_cuda_shards *shards, cu
 
 void ls_cuda_lanes_conv_data(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
+    if (ls_cuda_lanes_conv_by_tiles(call, shards, stream))
+        return;
     const ls_map dx = ls_map_of(&call->out[0]), dy = ls_map_of(&call->in[0]);
     const size_t n = pieces_of(dx, shards);
     data<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(dx, dy, call->in[1].data,

@@ -164,21 +164,139 @@ void weigh_by_tiles(const weighing &j, float *dw, const ls_cuda_shards *shards, 
     fold<<<grid_of(j.lines, j.dy.c, shards->shards), THREADS, 0, stream>>>(j, dw, shards->out_step[0]);
 }
 
+/* ---- Kernels of 1 ---- */
+
+typedef struct multiplying {
+    ls_map x, y;               /* what is read and written */
+    int h, w, stride, by_data; /* rows and columns of the smaller map, which is y or, of CONV_DATA, dy */
+    int in_out, relu;
+    int x_c, y_c;       /* channels as they are laid out */
+    int groups, count;  /* of all, and laid out at once */
+    int first, columns; /* the group that begins, and columns as they are laid out */
+    const float *weights, *bias;
+    float *u, *begins, *v, *m; /* begins: the bias for all outputs that are laid out */
+} multiplying;
+
+/* Floats of scratch; 0: not by tiles. */
+size_t lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_shards *shards)
+{
+    const ls_attributes *a = call->attributes;
+    const bool by_data = a->op == LS_OP_CONV_DATA;
+    const ls_operand *small = by_data ? &call->in[0] : &call->out[0];
+    *j = {};
+    j->x = ls_map_of(&call->in[0]);
+    j->y = ls_map_of(&call->out[0]);
+    j->h = small->h;
+    j->w = small->w;
+    j->stride = a->stride;
+    j->by_data = by_data;
+    j->in_out = a->weight_in_out;
+    j->relu = !by_data && a->fused_relu;
+    j->x_c = (int)up_to(j->x.c, LS_PRODUCT_DEPTH);
+    j->y_c = (int)up_to(j->y.c, LS_PRODUCT_LINES);
+    j->groups = ls_cuda_all_groups(shards);
+    j->weights = call->in[1].data;
+    j->bias = by_data ? NULL : call->in[2].data;
+    const size_t lines = (size_t)j->x_c + j->y_c, u = (size_t)j->x_c * j->y_c,
+                 of_group = (size_t)j->h * j->w * LS_LANES;
+    const size_t others = u + j->y_c + lines * LS_PRODUCT_COLUMNS;
+    j->count = at_once(j->groups, lines * of_group, others);
+    j->columns = (int)up_to(j->count * of_group, LS_PRODUCT_COLUMNS);
+    if (a->kernel != 1 || a->padding != 0 || (size_t)j->x.c * j->y.c < LEAST_PAIRS || j->x_c > MOST_BLOCKS ||
+        j->count == 0 || !ls_card_product_fits(false, shards->shared))
+        return 0;
+    j->u = (float *)call->scratch;
+    if (j->u) {
+        j->begins = j->u + u;
+        j->v = j->begins + j->y_c;
+        j->m = j->v + (size_t)j->x_c * j->columns;
+    }
+    return u + j->y_c + lines * j->columns;
+}
+
+__global__ void weights(multiplying j)
+{
+    const int out = piece(), in = (int)blockIdx.y;
+    if (out >= j.y_c)
+        return;
+    const bool there = out < j.y.c && in < j.x.c, by_read = j.by_data != j.in_out; /* what is read comes first in w */
+    const size_t at = by_read ? (size_t)in * j.y.c + out : (size_t)out * j.x.c + in;
+    j.u[(size_t)in * j.y_c + out] = there ? j.weights[at] : -0.0f;
+    if (in == 0)
+        j.begins[out] = j.bias && out < j.y.c ? j.bias[out] : 0;
+}
+
+/* V: four lanes of a channel's column. */
+__global__ void gather(multiplying j)
+{
+    const int column = piece() * LS_QUAD, c = (int)blockIdx.y, step = j.by_data ? 1 : j.stride;
+    if (column >= j.columns)
+        return;
+    const int place = column / LS_LANES, row = place / j.w, group = j.first + row / j.h;
+    ls_quad x = ls_quad_set(0);
+    if (c < j.x.c && group < j.groups)
+        x = ls_quad_load(j.x.data + ls_map_at(j.x, group, c, row % j.h * step, place % j.w * step) + column % LS_LANES);
+    ls_quad_store(j.v + (size_t)c * j.columns + column, x);
+}
+
+/* M goes to its places; of CONV_DATA the strides leave others between. */
+__global__ void scatter(multiplying j, size_t pieces)
+{
+    LS_EACH_PIECE(i, pieces)
+    {
+        const ls_spot at = ls_spot_of(j.y, i);
+        const int step = j.by_data ? j.stride : 1, row = at.row / step, column = at.column / step;
+        const bool there = at.row % step == 0 && at.column % step == 0 && row < j.h && column < j.w;
+        const size_t place = ((size_t)at.group * j.h + row) * j.w + column;
+        ls_quad y = ls_quad_set(0);
+        if (there)
+            y = ls_quad_load(j.m + (size_t)at.channel * j.columns + place * LS_LANES + at.lane);
+        for (int l = 0; l < LS_QUAD; l++) {
+            y.at[l] = j.by_data ? y.at[l] + 0.0f : y.at[l]; /* no -0 */
+            y.at[l] = j.relu ? ls_relu(y.at[l]) : y.at[l];
+        }
+        ls_quad_store(j.y.data + ls_map_at(j.y, j.first + at.group, at.channel, at.row, at.column) + at.lane, y);
+    }
+}
+
+void multiply_by_tiles(multiplying j, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    weights<<<grid_of(j.y_c, j.x_c, 1), THREADS, 0, stream>>>(j);
+    const ls_card_product p = {j.u, j.v, j.m, 1, j.x_c, j.y_c, j.columns, j.x_c, j.begins, {0}};
+    for (; j.first < j.groups; j.first += j.count) {
+        const int groups = j.groups - j.first < j.count ? j.groups - j.first : j.count;
+        const size_t pieces = groups * j.y.c * ls_map_places(j.y) * LS_QUADS;
+        gather<<<grid_of(j.columns / LS_QUAD, j.x_c, 1), THREADS, 0, stream>>>(j);
+        ls_card_multiply(&p, shards->shared, stream);
+        scatter<<<ls_card_blocks(pieces), LS_CARD_THREADS, 0, stream>>>(j, pieces);
+    }
+}
+
 } // namespace
 
 size_t ls_cuda_lanes_conv_scratch(const ls_op_call *call, const ls_cuda_shards *shards)
 {
     ls_op_call no_data = *call;
     no_data.scratch = NULL;
-    weighing j;
-    return lay_out_weighing(&j, &no_data, shards) * sizeof(float);
+    weighing w;
+    multiplying m;
+    const size_t floats = call->attributes->op == LS_OP_CONV_WEIGHT ? lay_out_weighing(&w, &no_data, shards)
+                                                                    : lay_out_multiplying(&m, &no_data, shards);
+    return floats * sizeof(float);
 }
 
 bool ls_cuda_lanes_conv_by_tiles(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    weighing j;
-    if (lay_out_weighing(&j, call, shards) == 0)
+    if (call->attributes->op == LS_OP_CONV_WEIGHT) {
+        weighing w;
+        if (lay_out_weighing(&w, call, shards) == 0)
+            return false;
+        weigh_by_tiles(w, call->out[0].data, shards, stream);
+        return true;
+    }
+    multiplying m;
+    if (lay_out_multiplying(&m, call, shards) == 0)
         return false;
-    weigh_by_tiles(j, call->out[0].data, shards, stream);
+    multiply_by_tiles(m, shards, stream);
     return true;
 }

@@ -1,17 +1,16 @@
-/* Both products have 256 threads. A thread has 4 or 8 outputs by 8 columns (or channels), and brings a part of the next
- * tiles into shared memory while the block works on others. What the runs so far have given lies in shared memory, at a
- * place of the thread's own, as registers for it would halve how many blocks run side by side. */
+/* Both products have 256 threads, or fewer for small tiles. A thread has 4 or 8 outputs by 8 columns (or channels), and
+ * brings a part of the next tiles into shared memory while the block works on others. What the runs so far have given
+ * lies in shared memory, at a place of the thread's own, as registers for it would halve how many blocks run side by
+ * side. */
 #include "device/cuda/lanes/product.h"
 
 #include <cuda_pipeline.h>
 #include <math.h>
 
-#include "device/winograd.h"
-
 namespace
 {
 
-enum { THREADS = 256, ACROSS = 8, DEPTH = LS_PRODUCT_DEPTH, RUN = LS_WINOGRAD_DEPTH };
+enum { THREADS = 256, ACROSS = 8, DEPTH = LS_PRODUCT_DEPTH };
 
 struct alignas(16) four {
     float at[4];
@@ -28,15 +27,16 @@ constexpr size_t product_bytes(int lines, int columns, int stages, bool many)
     return (size_t)(stages * DEPTH * (lines + columns) + (many ? lines * columns : 0)) * sizeof(float);
 }
 
-template <int LINES, int COLUMNS, int STAGES, bool MANY, int BLOCKS>
-__launch_bounds__(THREADS, BLOCKS) __global__ void product(const __grid_constant__ ls_card_product p)
+/* TEAM: threads of a block. */
+template <int LINES, int COLUMNS, int STAGES, bool MANY, int BLOCKS, int TEAM = THREADS>
+__launch_bounds__(TEAM, BLOCKS) __global__ void product(const __grid_constant__ ls_card_product p)
 {
     enum {
-        DOWN = LINES * COLUMNS / THREADS / ACROSS,
+        DOWN = LINES * COLUMNS / TEAM / ACROSS,
         STAGE = DEPTH * (LINES + COLUMNS),
         WIDE = COLUMNS / 64, /* warps side by side */
-        U_ROWS = THREADS * 4 / LINES,
-        V_ROWS = THREADS * 4 / COLUMNS
+        U_ROWS = TEAM * 4 / LINES,
+        V_ROWS = TEAM * 4 / COLUMNS
     };
     extern __shared__ __align__(16) float shared[];
     four *const sums = (four *)(shared + STAGES * STAGE) + threadIdx.x;
@@ -53,10 +53,10 @@ __launch_bounds__(THREADS, BLOCKS) __global__ void product(const __grid_constant
             float *const to = shared + fill + t * 4;
 #pragma unroll
             for (int i = 0; i < DEPTH / U_ROWS; i++)
-                __pipeline_memcpy_async(to + i * THREADS * 4, u + i * U_ROWS * u_c, sizeof(four));
+                __pipeline_memcpy_async(to + i * TEAM * 4, u + i * U_ROWS * u_c, sizeof(four));
 #pragma unroll
             for (int i = 0; i < DEPTH / V_ROWS; i++)
-                __pipeline_memcpy_async(to + DEPTH * LINES + i * THREADS * 4, v + i * V_ROWS * v_c, sizeof(four));
+                __pipeline_memcpy_async(to + DEPTH * LINES + i * TEAM * 4, v + i * V_ROWS * v_c, sizeof(four));
             u += DEPTH * u_c;
             v += DEPTH * v_c;
             left -= DEPTH;
@@ -67,17 +67,19 @@ __launch_bounds__(THREADS, BLOCKS) __global__ void product(const __grid_constant
     for (int s = 0; s < STAGES - 1; s++)
         bring();
     float r[DOWN][ACROSS];
-    for (int first = 0; first < p.channels; first += RUN) {
+    for (int first = 0; first < p.channels; first += p.run) {
 #pragma unroll
-        for (int i = 0; i < DOWN; i++)
+        for (int i = 0; i < DOWN; i++) {
+            const float begin = MANY || !p.bias ? 0 : p.bias[blockIdx.y * LINES + down + i / 4 * 16 + i % 4];
 #pragma unroll
             for (int n = 0; n < ACROSS; n++) {
-                float *const sum = &sums[(i * ACROSS + n) / 4 * THREADS].at[n % 4];
+                float *const sum = &sums[(i * ACROSS + n) / 4 * TEAM].at[n % 4];
                 if (MANY && first > 0) /* the run that ends here */
-                    *sum = first > RUN ? *sum + r[i][n] : r[i][n];
-                r[i][n] = 0;
+                    *sum = first > p.run ? *sum + r[i][n] : r[i][n];
+                r[i][n] = begin;
             }
-        const int end = MANY && p.channels - first > RUN ? RUN : p.channels - first;
+        }
+        const int end = MANY && p.channels - first > p.run ? p.run : p.channels - first;
 #pragma unroll 1
         for (int k = 0; k < end; k += DEPTH) {
             __pipeline_wait_prior(STAGES - 2);
@@ -109,8 +111,8 @@ __launch_bounds__(THREADS, BLOCKS) __global__ void product(const __grid_constant
 #pragma unroll
         for (int n = 0; n < ACROSS; n += 4) {
             four out = {{r[i][n], r[i][n + 1], r[i][n + 2], r[i][n + 3]}};
-            if (MANY && p.channels > RUN) {
-                const four before = sums[(i * ACROSS + n) / 4 * THREADS];
+            if (MANY && p.channels > p.run) {
+                const four before = sums[(i * ACROSS + n) / 4 * TEAM];
 #pragma unroll
                 for (int l = 0; l < 4; l++)
                     out.at[l] = before.at[l] + out.at[l];
@@ -119,14 +121,14 @@ __launch_bounds__(THREADS, BLOCKS) __global__ void product(const __grid_constant
         }
 }
 
-template <int LINES, int COLUMNS, int STAGES, bool MANY, int BLOCKS>
+template <int LINES, int COLUMNS, int STAGES, bool MANY, int BLOCKS, int TEAM = THREADS>
 void launch(const ls_card_product *p, cudaStream_t stream)
 {
     const size_t bytes = product_bytes(LINES, COLUMNS, STAGES, MANY);
     const dim3 grid((unsigned)(p->columns / COLUMNS), (unsigned)(p->outputs / LINES), (unsigned)p->places);
-    cudaFuncSetAttribute((const void *)product<LINES, COLUMNS, STAGES, MANY, BLOCKS>,
+    cudaFuncSetAttribute((const void *)product<LINES, COLUMNS, STAGES, MANY, BLOCKS, TEAM>,
                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    product<LINES, COLUMNS, STAGES, MANY, BLOCKS><<<grid, THREADS, bytes, stream>>>(*p);
+    product<LINES, COLUMNS, STAGES, MANY, BLOCKS, TEAM><<<grid, TEAM, bytes, stream>>>(*p);
 }
 
 /* ---- Gradients of weights: both operands lie along the depth ---- */
@@ -244,14 +246,21 @@ template <bool SHARE> void launch_weighing(const ls_card_weighing *w, cudaStream
 /* The largest tiles that fit: 128 lines need as many outputs, and 112 KB where there are several runs. */
 bool takes_wide(const ls_card_product *p, size_t shared)
 {
-    return p->outputs % 128 == 0 && product_bytes(128, 128, 3, p->channels > RUN) <= shared;
+    return p->outputs % 128 == 0 && product_bytes(128, 128, 3, p->channels > p->run) <= shared;
+}
+
+/* Tiles of 64 x 128 would be too few for a card's multiprocessors. */
+bool takes_small(const ls_card_product *p)
+{
+    enum { FEW = 64 };
+    return (size_t)(p->outputs / 64) * (p->columns / 128) * p->places < FEW;
 }
 
 } // namespace
 
-bool ls_card_product_fits(int channels, size_t shared)
+bool ls_card_product_fits(bool many, size_t shared)
 {
-    return product_bytes(64, 128, 2, channels > RUN) <= shared;
+    return product_bytes(64, 128, 2, many) <= shared;
 }
 
 bool ls_card_weighing_fits(size_t shared)
@@ -261,8 +270,10 @@ bool ls_card_weighing_fits(size_t shared)
 
 void ls_card_multiply(const ls_card_product *p, size_t shared, cudaStream_t stream)
 {
-    const bool many = p->channels > RUN, stages = product_bytes(64, 128, 3, many) <= shared;
-    if (takes_wide(p, shared) && many)
+    const bool many = p->channels > p->run, stages = product_bytes(64, 128, 3, many) <= shared;
+    if (takes_small(p) && !many)
+        launch<64, 64, 3, false, 3, 128>(p, stream);
+    else if (takes_wide(p, shared) && many)
         launch<128, 128, 3, true, 2>(p, stream);
     else if (takes_wide(p, shared))
         launch<128, 128, 3, false, 2>(p, stream);

@@ -1,5 +1,5 @@
-/* Products of matrices for Winograd's operations, by tiles in shared memory. Sizes are padded to whole tiles. Tiles
- * change no bits: a sum is one thread's, in the order of its depth. */
+/* Products of matrices for convolutions, Winograd's too, by tiles in shared memory. Sizes are padded to whole tiles.
+ * Tiles change no bits: a sum is one thread's, in the order of its depth. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,12 +13,14 @@ enum {
 };
 
 /* m[place][output][column] = the sum over channels of u[its place][channel][output] * v[place][channel][column], in
- * runs of 64 channels: the first run's sum, and then each further one's added to it. Channels that are there to fill up
- * have -0 in u and 0 in v: adding -0 changes nothing. */
+ * runs of `run` channels: the first run's sum, and then each further one's added to it. Channels that are there to fill
+ * up have -0 in u and 0 in v: adding -0 changes nothing. */
 typedef struct ls_card_product {
     const float *u, *v;
     float *m;
     int places, channels, outputs, columns;
+    int run;
+    const float *bias; /* [output], where there is one run: what it begins at; NULL: 0 */
     unsigned char u_of[LS_PRODUCT_PLACES];
 } ls_card_product;
 
@@ -36,7 +38,7 @@ typedef struct ls_card_weighing {
 } ls_card_weighing;
 
 /* Whether a block can have the shared memory that these take, of which it may have so many bytes. */
-bool ls_card_product_fits(int channels, size_t shared);
+bool ls_card_product_fits(bool many, size_t shared); /* many: there are several runs */
 bool ls_card_weighing_fits(size_t shared);
 
 void ls_card_multiply(const ls_card_product *p, size_t shared, cudaStream_t stream);

@@ -56,6 +56,8 @@ size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shard
     switch (call->attributes->op) {
     case LS_OP_INPUT: /* the rows, before they are turned */
         return images * out->c * out->h * out->w * sizeof(float);
+    case LS_OP_CONV:
+    case LS_OP_CONV_DATA:
     case LS_OP_CONV_WEIGHT:
         return ls_cuda_lanes_conv_scratch(call, shards);
     case LS_OP_WINOGRAD:

@@ -370,7 +370,8 @@ bool goes_by_tiles(const job *j, bool weighs, const ls_cuda_shards *shards)
     enum { LEAST = 128 }; /* pairs of channels */
     if ((size_t)j->x.c * j->y.c < LEAST)
         return false;
-    return weighs ? ls_card_weighing_fits(shards->shared) : ls_card_product_fits(j->x.c, shards->shared);
+    return weighs ? ls_card_weighing_fits(shards->shared)
+                  : ls_card_product_fits(j->x.c > LS_WINOGRAD_DEPTH, shards->shared);
 }
 
 void lay_out_channels(job *j, bool weighs)
@@ -419,7 +420,7 @@ size_t lay_out(job *j, const ls_op_call *call, const ls_cuda_shards *shards, int
 
 void multiply_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    ls_card_product p = {j.u, j.v, j.m, j.map.places, j.x_c, j.y_c, (int)j.columns, {0}};
+    ls_card_product p = {j.u, j.v, j.m, j.map.places, j.x_c, j.y_c, (int)j.columns, LS_WINOGRAD_DEPTH, NULL, {0}};
     for (int place = 0; place < p.places; place++)
         p.u_of[place] = (unsigned char)distinct_of(&j.map, place);
     ls_card_multiply(&p, shards->shared, stream);
