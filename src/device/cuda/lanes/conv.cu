@@ -1,5 +1,5 @@
-/* Direct convolution in its general form, for every shape that conv_tiles.cu does not take; a linear layer is one with a
- * kernel of 1 on maps of 1 x 1. */
+/* Direct convolution in its general form, for every shape that conv_tiles.cu does not take. A linear layer is one with
+ * a kernel of 1 on maps of 1 x 1. */
 #include "device/cuda/lanes/numbers.cuh"
 
 namespace
