@@ -29,6 +29,13 @@ __device__ inline int piece(void)
     return (int)(blockIdx.x * blockDim.x + threadIdx.x);
 }
 
+/* What `count` take of the scratch at the most: never less for more images, as a batch may have fewer than its plan. */
+size_t reserved(int count, size_t each, size_t others)
+{
+    const size_t n = others + count * each;
+    return n < most_floats ? n : most_floats;
+}
+
 /* How many of `count` fit, of which each takes so many floats, beside others. */
 int at_once(int count, size_t each, size_t others)
 {
@@ -46,11 +53,12 @@ typedef struct weighing {
     int units, by_shard;    /* all, and of a shard but the last */
     int each, groups;       /* groups of a unit but the last, and of all */
     int depth, last, count; /* columns of a unit but the last, and of that one; units laid out at once */
+    size_t reserve;         /* floats of scratch */
     float *e, *v, *m;
 } weighing;
 
-/* Floats of scratch; 0: not by tiles. */
-size_t lay_out_weighing(weighing *j, const ls_op_call *call, const ls_cuda_shards *shards)
+/* Whether it goes by tiles. */
+bool lay_out_weighing(weighing *j, const ls_op_call *call, const ls_cuda_shards *shards)
 {
     const ls_attributes *a = call->attributes;
     *j = {};
@@ -74,17 +82,18 @@ size_t lay_out_weighing(weighing *j, const ls_op_call *call, const ls_cuda_shard
     j->last = by_group ? j->depth : (int)up_to(last * places, LS_PRODUCT_DEPTH);
     const size_t pairs = (size_t)j->e_lines * j->v_lines * LS_LANES, m = j->units * pairs;
     const size_t of_unit = (size_t)(j->e_lines + j->v_lines) * j->depth * LS_LANES;
+    if (j->groups == 0 || j->dy.c * lines < LEAST_PAIRS || lines > MOST_BLOCKS || j->dy.c > MOST_BLOCKS ||
+        !ls_card_weighing_fits(shards->shared))
+        return false;
+    j->reserve = reserved(j->units, of_unit, m);
     j->count = at_once(j->units, of_unit, m);
     j->count = j->count < MOST_BLOCKS / LS_LANES ? j->count : MOST_BLOCKS / LS_LANES;
-    if (j->dy.c * lines < LEAST_PAIRS || lines > MOST_BLOCKS || j->dy.c > MOST_BLOCKS || j->count == 0 ||
-        !ls_card_weighing_fits(shards->shared))
-        return 0;
     j->m = (float *)call->scratch;
     if (j->m) {
         j->e = j->m + m;
         j->v = j->e + (size_t)j->e_lines * j->count * j->depth * LS_LANES;
     }
-    return m + j->count * of_unit;
+    return j->count > 0;
 }
 
 /* E, or V, of some units: what the windows of dy's places have of a map. */
@@ -173,12 +182,13 @@ typedef struct multiplying {
     int x_c, y_c;       /* channels as they are laid out */
     int groups, count;  /* of all, and laid out at once */
     int first, columns; /* the group that begins, and columns as they are laid out */
+    size_t reserve;     /* floats of scratch */
     const float *weights, *bias;
     float *u, *begins, *v, *m; /* begins: the bias for all outputs that are laid out */
 } multiplying;
 
-/* Floats of scratch; 0: not by tiles. */
-size_t lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_shards *shards)
+/* Whether it goes by tiles. */
+bool lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_shards *shards)
 {
     const ls_attributes *a = call->attributes;
     const bool by_data = a->op == LS_OP_CONV_DATA;
@@ -200,18 +210,19 @@ size_t lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda
     const size_t lines = (size_t)j->x_c + j->y_c, u = (size_t)j->x_c * j->y_c,
                  of_group = (size_t)j->h * j->w * LS_LANES;
     const size_t others = u + j->y_c + lines * LS_PRODUCT_COLUMNS;
+    if (a->kernel != 1 || a->padding != 0 || (size_t)j->x.c * j->y.c < LEAST_PAIRS || j->x_c > MOST_BLOCKS ||
+        !ls_card_product_fits(false, shards->shared))
+        return false;
+    j->reserve = reserved(j->groups, lines * of_group, others);
     j->count = at_once(j->groups, lines * of_group, others);
     j->columns = (int)up_to(j->count * of_group, LS_PRODUCT_COLUMNS);
-    if (a->kernel != 1 || a->padding != 0 || (size_t)j->x.c * j->y.c < LEAST_PAIRS || j->x_c > MOST_BLOCKS ||
-        j->count == 0 || !ls_card_product_fits(false, shards->shared))
-        return 0;
     j->u = (float *)call->scratch;
     if (j->u) {
         j->begins = j->u + u;
         j->v = j->begins + j->y_c;
         j->m = j->v + (size_t)j->x_c * j->columns;
     }
-    return u + j->y_c + lines * j->columns;
+    return j->count > 0;
 }
 
 __global__ void weights(multiplying j)
@@ -278,24 +289,27 @@ size_t ls_cuda_lanes_conv_scratch(const ls_op_call *call, const ls_cuda_shards *
 {
     ls_op_call no_data = *call;
     no_data.scratch = NULL;
-    weighing w;
+    if (call->attributes->op == LS_OP_CONV_WEIGHT) {
+        weighing w;
+        lay_out_weighing(&w, &no_data, shards);
+        return w.reserve * sizeof(float);
+    }
     multiplying m;
-    const size_t floats = call->attributes->op == LS_OP_CONV_WEIGHT ? lay_out_weighing(&w, &no_data, shards)
-                                                                    : lay_out_multiplying(&m, &no_data, shards);
-    return floats * sizeof(float);
+    lay_out_multiplying(&m, &no_data, shards);
+    return m.reserve * sizeof(float);
 }
 
 bool ls_cuda_lanes_conv_by_tiles(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     if (call->attributes->op == LS_OP_CONV_WEIGHT) {
         weighing w;
-        if (lay_out_weighing(&w, call, shards) == 0)
+        if (!lay_out_weighing(&w, call, shards))
             return false;
         weigh_by_tiles(w, call->out[0].data, shards, stream);
         return true;
     }
     multiplying m;
-    if (lay_out_multiplying(&m, call, shards) == 0)
+    if (!lay_out_multiplying(&m, call, shards))
         return false;
     multiply_by_tiles(m, shards, stream);
     return true;
