@@ -166,8 +166,8 @@ void weigh_by_tiles(const weighing &j, float *dw, const ls_cuda_shards *shards, 
                                                                       j.dy.w, j.each, j.depth, group, j.groups,
                                                                       j.v_lines, columns, j.v});
         float *const m = j.m + (size_t)first * LS_LANES * j.e_lines * j.v_lines;
-        const ls_card_weighing w = {j.e,     j.v,     m,        j.e_lines, j.v_lines, units, j.depth, last,
-                                    columns, j.depth, LS_LANES, 1,         1,         0,     0};
+        const ls_card_weighing w = {j.e,  j.v,     m,       NULL,     j.e_lines, j.v_lines, units, j.depth,
+                                    last, columns, j.depth, LS_LANES, 1,         1,         0,     0};
         ls_card_weigh(&w, stream);
     }
     fold<<<grid_of(j.lines, j.dy.c, shards->shards), THREADS, 0, stream>>>(j, dw, shards->out_step[0]);

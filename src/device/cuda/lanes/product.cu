@@ -243,6 +243,57 @@ template <bool SHARE> void launch_weighing(const ls_card_weighing *w, cudaStream
     weigh<SHARE><<<grid, THREADS, weigh_bytes, stream>>>(*w);
 }
 
+/* What each run of each place gave, `runs` of them, joins the sums in their order. */
+__global__ void add_parts(ls_card_weighing w, ptrdiff_t apart, int runs, bool go_on)
+{
+    const size_t pairs = (size_t)w.outputs * w.channels, pair = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const float *part = w.parts + blockIdx.y * w.next * pairs + pair;
+    float *const m = w.m + blockIdx.y * pairs + pair;
+    float sum = go_on ? *m : 0;
+    for (int run = 0; run < runs; run++, part += w.sums * w.share * pairs) {
+#pragma unroll 8
+        for (int n = 0; n < w.share; n++)
+            sum = sum + part[n * apart];
+    }
+    *m = sum;
+}
+
+int tiles_of(const ls_card_weighing *w)
+{
+    return w->outputs / E_LINES * (w->channels / V_LINES);
+}
+
+/* Runs whose places' products are made side by side, by a launch that fills a card. 0: the sums alone do so. */
+int runs_at_once(const ls_card_weighing *w)
+{
+    enum { FEW = 128, MANY = 1024 }; /* blocks */
+    if (w->share == 1 || tiles_of(w) * w->sums * w->shards >= FEW)
+        return 0;
+    const int fill = MANY / (tiles_of(w) * w->sums * w->share), most = (w->depth + w->run - 1) / w->run;
+    return fill < 1 ? 1 : fill < most ? fill : most;
+}
+
+/* The sums of a shard of so many columns, which is all that w has. */
+void weigh_in_parts(const ls_card_weighing *w, int at_once, int depth, cudaStream_t stream)
+{
+    const ptrdiff_t apart = w->e_step / w->columns * w->channels;
+    const dim3 pairs((unsigned)(tiles_of(w) * (E_LINES * V_LINES / THREADS)), (unsigned)w->sums);
+    ls_card_weighing each = *w; /* a run is as a shard, and each place has a sum */
+    each.sums = w->sums * w->share;
+    each.next = each.share = 1;
+    each.m = w->parts;
+    each.depth = w->run;
+    for (int first = 0; first < depth; first += at_once * w->run) {
+        const int left = depth - first, some = (left + w->run - 1) / w->run;
+        each.shards = some < at_once ? some : at_once;
+        each.last = some > at_once ? w->run : left - (some - 1) * w->run;
+        launch_weighing<false>(&each, stream);
+        add_parts<<<pairs, THREADS, 0, stream>>>(*w, apart, each.shards, first > 0);
+        each.e += at_once * w->run;
+        each.v += at_once * w->run;
+    }
+}
+
 /* The largest tiles that fit: 128 lines need as many outputs, and 112 KB where there are several runs. */
 bool takes_wide(const ls_card_product *p, size_t shared)
 {
@@ -287,8 +338,23 @@ void ls_card_multiply(const ls_card_product *p, size_t shared, cudaStream_t stre
         launch<64, 128, 2, false, 1>(p, stream);
 }
 
+size_t ls_card_weighing_parts(const ls_card_weighing *w)
+{
+    return (size_t)runs_at_once(w) * w->sums * w->share * w->outputs * w->channels;
+}
+
 void ls_card_weigh(const ls_card_weighing *w, cudaStream_t stream)
 {
+    const int at_once = runs_at_once(w);
+    ls_card_weighing one = *w;
+    for (int shard = 0; at_once && shard < w->shards; shard++) {
+        weigh_in_parts(&one, at_once, shard + 1 == w->shards ? w->last : w->depth, stream);
+        one.e += w->depth;
+        one.v += w->depth;
+        one.m += (size_t)w->sums * w->outputs * w->channels;
+    }
+    if (at_once)
+        return;
     if (w->share > 1)
         launch_weighing<true>(w, stream);
     else

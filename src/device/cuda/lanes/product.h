@@ -28,7 +28,7 @@ typedef struct ls_card_product {
  * v[place][channel][column], in runs of `run` columns, each of which goes through all places of the sum. */
 typedef struct ls_card_weighing {
     const float *e, *v;
-    float *m;
+    float *m, *parts;
     int outputs, channels;   /* channels are a multiple of LS_PRODUCT_LINES too */
     int shards, depth, last; /* columns of a shard but the last, and of that one */
     int columns;             /* of all */
@@ -40,6 +40,9 @@ typedef struct ls_card_weighing {
 /* Whether a block can have the shared memory that these take, of which it may have so many bytes. */
 bool ls_card_product_fits(bool many, size_t shared); /* many: there are several runs */
 bool ls_card_weighing_fits(size_t shared);
+
+/* Floats of `parts`, which sums of too few blocks to fill a card need. */
+size_t ls_card_weighing_parts(const ls_card_weighing *w);
 
 void ls_card_multiply(const ls_card_product *p, size_t shared, cudaStream_t stream);
 void ls_card_weigh(const ls_card_weighing *w, cudaStream_t stream);

@@ -21,7 +21,7 @@ typedef struct job {
     size_t tile_lanes; /* columns that are there, */
     size_t columns;    /* and as they are laid out */
     const float *bias;
-    float *u, *v, *e, *m;
+    float *u, *v, *e, *m, *parts;
 } job;
 
 /* The last piece of a kernel's grid: threads beyond it have nothing to do. Pieces go along x, channels along y. */
@@ -386,6 +386,30 @@ void lay_out_channels(job *j, bool weighs)
     j->columns = weighs ? j->tile_lanes : up_to(j->tile_lanes, LS_PRODUCT_COLUMNS);
 }
 
+ls_card_weighing weighing_of(const job &j, const ls_cuda_shards *shards)
+{
+    const int lanes = j.map.rows * j.map.columns * LS_LANES;
+    const int window = form_window(j.map.along);
+    const bool down = form_distinct(j.map.along) > 1; /* places that share a sum are a column, else a row, or all */
+    const ptrdiff_t apart = (ptrdiff_t)(down ? window : 1) * j.columns;
+    return {j.e,
+            j.v,
+            j.m,
+            j.parts,
+            j.y_c,
+            j.x_c,
+            shards->shards,
+            ls_cuda_groups_of(shards->images) * lanes,
+            ls_cuda_groups_of(shards->last) * lanes,
+            (int)j.columns,
+            ls_winograd_run(j.map.tile) * LS_LANES,
+            j.map.distinct,
+            down ? 1 : window,
+            j.map.places / j.map.distinct,
+            apart * j.y_c,
+            apart * j.x_c};
+}
+
 /* Phase `number`, with its places in the scratch, whose floats are returned. */
 size_t lay_out(job *j, const ls_op_call *call, const ls_cuda_shards *shards, int number)
 {
@@ -409,13 +433,16 @@ size_t lay_out(job *j, const ls_op_call *call, const ls_cuda_shards *shards, int
     const size_t u = weighs ? 0 : j->map.distinct * pairs, v = places * j->x_c * j->columns;
     const size_t e = weighs ? places * j->y_c * j->columns : 0;
     const size_t m = weighs ? shards->shards * j->map.distinct * pairs : places * j->y_c * j->columns;
+    const ls_card_weighing weighing = weighing_of(*j, shards);
+    const size_t parts = weighs && j->by_tiles ? ls_card_weighing_parts(&weighing) : 0;
     j->u = (float *)call->scratch;
     if (j->u) {
         j->v = j->u + u;
         j->e = j->v + v;
         j->m = j->e + e;
+        j->parts = j->m + m;
     }
-    return u + v + e + m;
+    return u + v + e + m + parts;
 }
 
 void multiply_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t stream)
@@ -424,30 +451,6 @@ void multiply_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t 
     for (int place = 0; place < p.places; place++)
         p.u_of[place] = (unsigned char)distinct_of(&j.map, place);
     ls_card_multiply(&p, shards->shared, stream);
-}
-
-void weigh_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t stream)
-{
-    const int lanes = j.map.rows * j.map.columns * LS_LANES;
-    const int window = form_window(j.map.along);
-    const bool down = form_distinct(j.map.along) > 1; /* places that share a sum are a column, else a row, or all */
-    const ptrdiff_t apart = (ptrdiff_t)(down ? window : 1) * j.columns;
-    const ls_card_weighing w = {j.e,
-                                j.v,
-                                j.m,
-                                j.y_c,
-                                j.x_c,
-                                shards->shards,
-                                ls_cuda_groups_of(shards->images) * lanes,
-                                ls_cuda_groups_of(shards->last) * lanes,
-                                (int)j.columns,
-                                ls_winograd_run(j.map.tile) * LS_LANES,
-                                j.map.distinct,
-                                down ? 1 : window,
-                                j.map.places / j.map.distinct,
-                                apart * j.y_c,
-                                apart * j.x_c};
-    ls_card_weigh(&w, stream);
 }
 
 void run_phase(const job &j, const float *w, const ls_cuda_shards *shards, cudaStream_t stream)
@@ -498,8 +501,9 @@ void weigh_phase(const job &j, float *dw, const ls_cuda_shards *shards, cudaStre
     switch (pair_of(&j.map)) {
         EACH_PAIR(SLOPES)
     }
+    const ls_card_weighing by_tiles = weighing_of(j, shards);
     if (j.by_tiles)
-        weigh_by_tiles(j, shards, stream);
+        ls_card_weigh(&by_tiles, stream);
     else
         weigh<<<grid_of(j.x.c, j.y.c, shards->shards * j.map.distinct), THREADS, 0, stream>>>(
             j, *shards, ls_winograd_run(j.map.tile));
