@@ -185,7 +185,6 @@ const row op_table[] = {
     {CONVS, 37, 8, 27, 41, 20, 3, 2, 1, 0}, /* of several runs of tiles */
     {CONVS, 5, 3, 1, 2, 4, 3, 2, 1, 0},     /* of whose phases some write nothing */
     {CONVS, 1, 8, 27, 69, 16, 3, 2, 1, 0},  /* of several runs of tiles */
-    {CONVS, 5, 3, 1, 2, 4, 3, 2, 1, 0},     /* of whose phases some write nothing */
     {CONVS, 1, 3, 5, 6, 17, 5, 1, 0, 0},
     {CONVS, 37, 5, 8, 9, 3, 5, 1, 0, 0},
     {CONVS, 20, 17, 9, 8, 18, 5, 1, 1, 0},
