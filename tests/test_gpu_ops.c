@@ -374,9 +374,9 @@ static void run_op(bench *b, ls_op op, int family)
     int large = 0;
     for (size_t i = 0; i < op_rows; i++) {
         const row *r = &op_table[i];
-        if (r->family == family && work_of(r) >= LARGE && (large++ + (int)op) % every != 0)
+        if (r->family != family || !suits(r, op) || (work_of(r) >= LARGE && (large++ + (int)op) % every != 0))
             continue;
-        for (int variant = 0; r->family == family && variant < 8; variant++) {
+        for (int variant = 0; variant < 8; variant++) {
             int relu = variant & 1, add = variant >> 1 & 1, bias = variant >> 2 & 1;
             const int full = relu == takes_relu(op) && add == takes_add(op) && bias == takes_bias(op);
             if ((relu && !takes_relu(op)) || (add && !takes_add(op)) || (bias && !takes_bias(op)) ||
