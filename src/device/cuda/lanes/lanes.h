@@ -72,6 +72,7 @@ ls_cuda_operation ls_cuda_lanes_sum, ls_cuda_lanes_sum_backward; /* SUM, SQUARED
 /* ---- norm.cu ---- */
 ls_cuda_operation ls_cuda_lanes_channel_sum, ls_cuda_lanes_sum_images; /* plane sums */
 ls_cuda_operation ls_cuda_lanes_batch_norm, ls_cuda_lanes_batch_norm_infer, ls_cuda_lanes_batch_norm_backward;
+size_t ls_cuda_lanes_norm_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* but of sum_images */
 /* ---- conv.cu ---- */
 ls_cuda_operation ls_cuda_lanes_conv, ls_cuda_lanes_conv_data, ls_cuda_lanes_conv_weight;
 /* ---- conv_tiles.cu: the same by tiles; false: nothing is done, as they would not pay or do not fit ---- */

@@ -1,85 +1,102 @@
-/* Plane sums of op.h, and BatchNorm: in its general form a block sums a channel of a shard, and other kernels apply
- * what came of it. */
+/* Plane sums of op.h, and BatchNorm. The sums of rows stand by themselves, so that a kernel makes them all over the
+ * card; then a block for each channel of a shard adds them in order, and says what comes of it; others apply that. */
 #include "device/cuda/lanes/numbers.cuh"
 
 namespace
 {
 
-enum { ROWS = LS_CARD_THREADS / LS_LANES }; /* that a block sums side by side */
+enum { CHUNK = 256, MAP_THREADS = 32, MAPS = LS_CARD_THREADS / MAP_THREADS }; /* rows at once; maps of a block */
 
-/* A term of the two sums at a number. A term that is no product has 1 as its second factor: fma(x, 1, r) is r + x. */
-typedef struct two_terms {
-    float a, b, c, d; /* a * b of the first sum, c * d of the second */
-} two_terms;
-
-typedef struct two_sums {
-    float first, second;
-} two_sums;
-
-/* What the terms are made of: of one channel's numbers. */
+/* What is summed: of a shard's channel, with the mean in `saved`. */
 typedef struct sum_operands {
     ls_map x;
     const float *dy, *y; /* y NULL: no relu was fused */
-    float mean;
+    const float *saved;
+    size_t saved_step;
 } sum_operands;
 
-enum terms { NUMBER, SQUARE, SLOPES };
+enum terms { NUMBER, SQUARE, SLOPES }; /* x; (x - mean)^2; the slope, and its product with x - mean */
 
-__device__ inline float slope_at(const sum_operands &of, size_t at)
+__device__ inline ls_quad slopes_at(const sum_operands &of, size_t at)
 {
-    return !of.y || of.y[at] > 0 ? of.dy[at] : 0;
-}
-
-template <terms WHICH> __device__ inline two_terms terms_at(const sum_operands &of, size_t at)
-{
-    const float x = of.x.data[at];
-    if (WHICH == NUMBER)
-        return {x, 1, 0, 0};
-    if (WHICH == SQUARE)
-        return {x - of.mean, x - of.mean, 0, 0};
-    const float d = slope_at(of, at);
-    return {d, 1, d, x - of.mean};
-}
-
-/* The plane sums of a shard's channel, known to the whole block. Each thread sums a row in a lane; then a thread for
- * each lane adds the rows of a run in order. */
-template <terms WHICH>
-__device__ two_sums plane_sums(const sum_operands &of, int channel, int shard, const ls_cuda_shards *shards)
-{
-    __shared__ float rows[2][ROWS][LS_LANES], sums[2];
-    const int groups = ls_cuda_groups_of(shards->images), mine = ls_cuda_groups_of(ls_cuda_images_in(shards, shard));
-    const int row = (int)threadIdx.x / LS_LANES, lane = (int)threadIdx.x % LS_LANES;
-    float first = 0, second = 0;
-    for (int group = shard * groups; group < shard * groups + mine; group++)
-        for (int top = 0; top < of.x.h; top += ROWS) {
-            float r = 0, q = 0;
-            for (int column = 0; top + row < of.x.h && column < of.x.w; column++) {
-                const two_terms t = terms_at<WHICH>(of, ls_map_at(of.x, group, channel, top + row, column) + lane);
-                r = fmaf(t.a, t.b, r);
-                if (WHICH == SLOPES)
-                    q = fmaf(t.c, t.d, q);
-            }
-            __syncthreads(); /* the run before may still be read */
-            rows[0][row][lane] = r;
-            rows[1][row][lane] = q;
-            __syncthreads();
-            const bool adds = row == 0 && lane < ls_cuda_lanes_in(shards, group);
-            for (int i = 0; adds && i < ROWS && top + i < of.x.h; i++) {
-                first = first + rows[0][i][lane];
-                if (WHICH == SLOPES)
-                    second = second + rows[1][i][lane];
-            }
-        }
-    first = ls_lanes_sum(first);
-    second = ls_lanes_sum(second);
-    if (threadIdx.x == 0) {
-        sums[0] = first;
-        sums[1] = second;
+    ls_quad d = ls_quad_load(of.dy + at);
+    if (of.y) {
+        const ls_quad y = ls_quad_load(of.y + at);
+        for (int l = 0; l < LS_QUAD; l++)
+            d.at[l] = y.at[l] > 0 ? d.at[l] : 0;
     }
+    return d;
+}
+
+template <terms WHICH> __device__ inline void add_terms(const sum_operands &of, size_t at, float mean, ls_quad sums[2])
+{
+    const ls_quad x = ls_quad_load(of.x.data + at), d = WHICH == SLOPES ? slopes_at(of, at) : x;
+    for (int l = 0; l < LS_QUAD; l++)
+        if (WHICH == SQUARE) {
+            sums[0].at[l] = fmaf(x.at[l] - mean, x.at[l] - mean, sums[0].at[l]);
+        } else {
+            sums[0].at[l] = sums[0].at[l] + d.at[l];
+            if (WHICH == SLOPES)
+                sums[1].at[l] = fmaf(d.at[l], x.at[l] - mean, sums[1].at[l]);
+        }
+}
+
+/* rows[sum][channel][group][row][lane]: a thread has a row in four lanes. */
+template <terms WHICH>
+__global__ void sum_rows(sum_operands of, float *rows, size_t n, int groups, size_t pieces, ls_cuda_shards shards)
+{
+    const ls_map x = of.x;
+    LS_EACH_PIECE(i, pieces)
+    {
+        const unsigned row = (unsigned)(i / LS_QUADS), map = row / x.h, channel = map % x.c, group = map / x.c;
+        const size_t lane = i % LS_QUADS * LS_QUAD;
+        const unsigned shard = group / ls_cuda_groups_of(shards.images);
+        const float mean = WHICH == NUMBER ? 0 : of.saved[shard * of.saved_step + channel];
+        const size_t begin = ls_map_at(x, (int)group, (int)channel, (int)(row % x.h), 0) + lane;
+        ls_quad sums[2] = {ls_quad_set(0), ls_quad_set(0)};
+#pragma unroll 4
+        for (int column = 0; column < x.w; column++)
+            add_terms<WHICH>(of, begin + (size_t)column * LS_LANES, mean, sums);
+        float *const to = rows + (((size_t)channel * groups + group) * x.h + row % x.h) * LS_LANES + lane;
+        ls_quad_store(to, sums[0]);
+        if (WHICH == SLOPES)
+            ls_quad_store(to + n, sums[1]);
+    }
+}
+
+/* The plane sums of the block's channel and shard from the sums of their rows, known to the whole block: a thread has a
+ * lane of one. */
+template <int SUMS>
+__device__ void add_rows(const float *rows, size_t n, ls_map x, const ls_cuda_shards *shards, float all[SUMS])
+{
+    __shared__ ls_quad chunk[SUMS][CHUNK * LS_QUADS];
+    __shared__ float sums[SUMS];
+    const int channel = (int)blockIdx.x, shard = (int)blockIdx.y, groups = ls_cuda_all_groups(shards);
+    const int before = shard * ls_cuda_groups_of(shards->images);
+    const int mine = ls_cuda_groups_of(ls_cuda_images_in(shards, shard)), lines = mine * x.h;
+    const int lane = (int)threadIdx.x % LS_LANES, which = (int)threadIdx.x / LS_LANES;
+    const bool in_last = mine > 0 && lane < ls_cuda_lanes_in(shards, before + mine - 1);
+    const int adds = in_last ? lines : lines - x.h; /* without the last group, which has no such image */
+    const float *const from = rows + ((size_t)channel * groups + before) * x.h * LS_LANES;
+    float sum = 0;
+    for (int first = 0; first < lines; first += CHUNK) {
+        const int here = lines - first < CHUNK ? lines - first : CHUNK, end = adds - first < here ? adds - first : here;
+        __syncthreads(); /* the chunk before may still be read */
+        for (int k = 0; k < SUMS; k++)
+            for (int i = (int)threadIdx.x; i < here * LS_QUADS; i += LS_CARD_THREADS)
+                chunk[k][i] = ls_quad_load(from + k * n + (size_t)first * LS_LANES + i * LS_QUAD);
+        __syncthreads();
+        if (which < SUMS)
+#pragma unroll 8
+            for (int i = 0; i < end; i++)
+                sum = sum + chunk[which][i * LS_QUADS + lane / LS_QUAD].at[lane % LS_QUAD];
+    }
+    sum = ls_lanes_sum(sum);
+    if (lane == 0 && which < SUMS)
+        sums[which] = sum;
     __syncthreads();
-    const two_sums all = {sums[0], sums[1]};
-    __syncthreads();
-    return all;
+    for (int k = 0; k < SUMS; k++)
+        all[k] = sums[k];
 }
 
 __device__ inline float images_and_places(ls_map x, int shard, const ls_cuda_shards *shards)
@@ -87,13 +104,12 @@ __device__ inline float images_and_places(ls_map x, int shard, const ls_cuda_sha
     return (float)((size_t)ls_cuda_images_in(shards, shard) * ls_map_places(x));
 }
 
-__global__ void channel_sum(float *out, size_t step, ls_map x, ls_cuda_shards shards)
+__global__ void channel_sum(float *out, size_t step, const float *rows, ls_map x, ls_cuda_shards shards)
 {
-    const sum_operands of = {x, nullptr, nullptr, 0};
-    const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
-    const two_sums sums = plane_sums<NUMBER>(of, channel, shard, &shards);
+    float sum[1];
+    add_rows<1>(rows, 0, x, &shards, sum);
     if (threadIdx.x == 0)
-        out[shard * step + channel] = sums.first;
+        out[blockIdx.y * step + blockIdx.x] = sum[0];
 }
 
 typedef struct norm_vectors {
@@ -103,27 +119,40 @@ typedef struct norm_vectors {
     float eps;
 } norm_vectors;
 
-__global__ void statistics_of(ls_map x, norm_vectors v, ls_cuda_shards shards)
+__global__ void mean_of(const float *rows, ls_map x, norm_vectors v, ls_cuda_shards shards)
+{
+    const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
+    float sum[1];
+    add_rows<1>(rows, 0, x, &shards, sum);
+    if (threadIdx.x == 0)
+        v.saved[shard * v.saved_step + channel] = sum[0] / images_and_places(x, shard, &shards);
+}
+
+__global__ void statistics_of(const float *rows, ls_map x, norm_vectors v, ls_cuda_shards shards)
 {
     const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
     const float n = images_and_places(x, shard, &shards);
-    sum_operands of = {x, nullptr, nullptr, 0};
-    of.mean = plane_sums<NUMBER>(of, channel, shard, &shards).first / n;
-    const float squares = plane_sums<SQUARE>(of, channel, shard, &shards).first;
+    float squares[1];
+    add_rows<1>(rows, 0, x, &shards, squares);
     if (threadIdx.x == 0) {
         float *const saved = v.saved + shard * v.saved_step, *const statistics =
                                                                  v.statistics + shard * v.statistics_step;
-        saved[channel] = of.mean;
-        saved[x.c + channel] = 1 / sqrtf(squares / n + v.eps);
-        statistics[channel] = v.shift ? of.mean + v.shift[channel] : of.mean;
-        statistics[x.c + channel] = squares / (n - 1);
+        const float mean = saved[channel];
+        saved[x.c + channel] = 1 / sqrtf(squares[0] / n + v.eps);
+        statistics[channel] = v.shift ? mean + v.shift[channel] : mean;
+        statistics[x.c + channel] = squares[0] / (n - 1);
     }
 }
 
-/* A block for each map of a channel of a group. */
-__device__ inline size_t map_begin(ls_map x)
+/* A warp has a map of a channel of a group; channels lie beside one another in a block. */
+__device__ inline int map_channel(void)
 {
-    return ls_map_at(x, (int)blockIdx.y, (int)blockIdx.x, 0, 0);
+    return (int)blockIdx.x * MAPS + (int)threadIdx.x / MAP_THREADS;
+}
+
+dim3 grid_of_maps(ls_map x, const ls_cuda_shards *shards)
+{
+    return dim3((unsigned)((x.c + MAPS - 1) / MAPS), (unsigned)ls_cuda_all_groups(shards));
 }
 
 /* With the saved mean and inverse deviation of the group's shard, or with running statistics. */
@@ -131,7 +160,9 @@ template <bool RUNNING>
 __global__ void normalize(ls_map y, const float *x, const float *residual, norm_vectors v, int relu,
                           ls_cuda_shards shards)
 {
-    const int channel = (int)blockIdx.x, shard = (int)blockIdx.y / ls_cuda_groups_of(shards.images);
+    const int channel = map_channel(), shard = (int)blockIdx.y / ls_cuda_groups_of(shards.images);
+    if (channel >= y.c)
+        return;
     const float *const from = v.saved + (RUNNING ? 0 : shard * v.saved_step);
     float mean = from[channel], inv = from[y.c + channel];
     if (RUNNING) {
@@ -139,9 +170,10 @@ __global__ void normalize(ls_map y, const float *x, const float *residual, norm_
         mean = v.shift ? mean - v.shift[channel] : mean;
     }
     const float scale = v.gamma[channel] * inv, beta = v.beta[channel];
-    const size_t begin = map_begin(y), n = ls_map_places(y) * LS_QUADS;
-    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
-        const size_t at = begin + i * LS_QUAD;
+    const size_t begin = ls_map_at(y, (int)blockIdx.y, channel, 0, 0), n = ls_map_places(y) * LS_LANES;
+#pragma unroll 4
+    for (size_t i = threadIdx.x % MAP_THREADS * LS_QUAD; i < n; i += MAP_THREADS * LS_QUAD) {
+        const size_t at = begin + i;
         ls_quad z = ls_quad_load(x + at), more = ls_quad_set(0);
         if (residual)
             more = ls_quad_load(residual + at);
@@ -160,47 +192,76 @@ typedef struct slope_vectors {
     size_t saved_step, dgb_step;
 } slope_vectors;
 
-__global__ void sum_slopes(sum_operands of, slope_vectors v, ls_cuda_shards shards)
+__global__ void sum_slopes(const float *rows, size_t n, ls_map x, slope_vectors v, ls_cuda_shards shards)
 {
     const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
-    const float *const saved = v.saved + shard * v.saved_step;
-    of.mean = saved[channel];
-    const two_sums sums = plane_sums<SLOPES>(of, channel, shard, &shards);
+    float sums[2];
+    add_rows<2>(rows, n, x, &shards, sums);
     if (threadIdx.x == 0) {
-        v.dgb[shard * v.dgb_step + channel] = sums.second * saved[of.x.c + channel];
-        v.dgb[shard * v.dgb_step + of.x.c + channel] = sums.first;
+        v.dgb[shard * v.dgb_step + channel] = sums[1] * v.saved[shard * v.saved_step + x.c + channel];
+        v.dgb[shard * v.dgb_step + x.c + channel] = sums[0];
     }
 }
 
 __global__ void differentiate(float *dx, float *dresidual, sum_operands of, slope_vectors v, ls_cuda_shards shards)
 {
-    const int channel = (int)blockIdx.x, group = (int)blockIdx.y, shard = group / ls_cuda_groups_of(shards.images);
+    const int channel = map_channel(), group = (int)blockIdx.y, shard = group / ls_cuda_groups_of(shards.images);
+    if (channel >= of.x.c)
+        return;
     const float *const saved = v.saved + shard * v.saved_step, *const dgb = v.dgb + shard * v.dgb_step;
     const float n = images_and_places(of.x, shard, &shards), mean = saved[channel], inv = saved[of.x.c + channel];
     const float k1 = dgb[of.x.c + channel] / n, k2 = inv * (dgb[channel] / n), scale = v.gamma[channel] * inv;
-    const size_t begin = map_begin(of.x), numbers = ls_map_places(of.x) * LS_LANES;
-    const int lanes = ls_cuda_lanes_in(&shards, group);
-    for (size_t i = threadIdx.x; i < numbers; i += blockDim.x) {
-        const float d = slope_at(of, begin + i), x = of.x.data[begin + i];
-        dx[begin + i] = (int)(i % LS_LANES) < lanes ? scale * fmaf(mean - x, k2, d - k1) : 0;
+    const size_t begin = ls_map_at(of.x, group, channel, 0, 0), numbers = ls_map_places(of.x) * LS_LANES;
+    const int lanes = ls_cuda_lanes_in(&shards, group), lane = (int)(threadIdx.x % LS_QUADS) * LS_QUAD;
+#pragma unroll 4
+    for (size_t i = threadIdx.x % MAP_THREADS * LS_QUAD; i < numbers; i += MAP_THREADS * LS_QUAD) {
+        const ls_quad x = ls_quad_load(of.x.data + begin + i), d = slopes_at(of, begin + i);
+        ls_quad out;
+        for (int l = 0; l < LS_QUAD; l++)
+            out.at[l] = lane + l < lanes ? scale * fmaf(mean - x.at[l], k2, d.at[l] - k1) : 0;
+        ls_quad_store(dx + begin + i, out);
         if (dresidual)
-            dresidual[begin + i] = d;
+            ls_quad_store(dresidual + begin + i, d);
     }
+}
+
+/* Floats of a sum's rows. */
+size_t rows_of(ls_map x, const ls_cuda_shards *shards)
+{
+    return (size_t)ls_cuda_all_groups(shards) * x.c * x.h * LS_LANES;
+}
+
+template <terms WHICH>
+void launch_rows(const sum_operands &of, float *rows, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const size_t n = rows_of(of.x, shards), pieces = n / LS_QUAD;
+    sum_rows<WHICH><<<ls_card_blocks(pieces), LS_CARD_THREADS, 0, stream>>>(of, rows, n, ls_cuda_all_groups(shards),
+                                                                            pieces, *shards);
 }
 
 } // namespace
 
+size_t ls_cuda_lanes_norm_scratch(const ls_op_call *call, const ls_cuda_shards *shards)
+{
+    const bool slopes = call->attributes->op == LS_OP_BATCH_NORM_BACKWARD;
+    return rows_of(ls_map_of(&call->in[slopes]), shards) * (slopes ? 2 : 1) * sizeof(float);
+}
+
 void ls_cuda_lanes_channel_sum(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     const ls_map x = ls_map_of(&call->in[0]);
-    channel_sum<<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(call->out[0].data, shards->out_step[0], x,
-                                                                           *shards);
+    float *const rows = (float *)call->scratch;
+    launch_rows<NUMBER>({x, NULL, NULL, NULL, 0}, rows, shards, stream);
+    channel_sum<<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(call->out[0].data, shards->out_step[0], rows,
+                                                                           x, *shards);
 }
 
+/* An image's only number is its row's sum. */
 void ls_cuda_lanes_sum_images(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    channel_sum<<<dim3(1, shards->shards), LS_CARD_THREADS, 0, stream>>>(call->out[0].data, shards->out_step[0],
-                                                                         ls_map_of(&call->in[0]), *shards);
+    const ls_map x = ls_map_of(&call->in[0]);
+    channel_sum<<<dim3(1, shards->shards), LS_CARD_THREADS, 0, stream>>>(call->out[0].data, shards->out_step[0], x.data,
+                                                                         x, *shards);
 }
 
 void ls_cuda_lanes_batch_norm(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
@@ -209,8 +270,14 @@ void ls_cuda_lanes_batch_norm(const ls_op_call *call, const ls_cuda_shards *shar
     const ls_map x = ls_map_of(&call->in[0]), y = ls_map_of(&call->out[0]);
     const norm_vectors v = {call->in[1].data,  call->in[2].data,    call->in[5].data,    call->out[1].data,
                             call->out[2].data, shards->out_step[1], shards->out_step[2], how->eps};
-    statistics_of<<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(x, v, *shards);
-    normalize<false><<<dim3(x.c, ls_cuda_all_groups(shards)), LS_CARD_THREADS, 0, stream>>>(
+    const sum_operands of = {x, NULL, NULL, v.saved, v.saved_step};
+    const dim3 channels(x.c, shards->shards);
+    float *const rows = (float *)call->scratch;
+    launch_rows<NUMBER>(of, rows, shards, stream);
+    mean_of<<<channels, LS_CARD_THREADS, 0, stream>>>(rows, x, v, *shards);
+    launch_rows<SQUARE>(of, rows, shards, stream);
+    statistics_of<<<channels, LS_CARD_THREADS, 0, stream>>>(rows, x, v, *shards);
+    normalize<false><<<grid_of_maps(y, shards), LS_CARD_THREADS, 0, stream>>>(
         y, x.data, how->fused_add ? call->in[3].data : nullptr, v, how->fused_relu, *shards);
 }
 
@@ -220,7 +287,7 @@ void ls_cuda_lanes_batch_norm_infer(const ls_op_call *call, const ls_cuda_shards
     const ls_map x = ls_map_of(&call->in[0]), y = ls_map_of(&call->out[0]);
     const norm_vectors v = {call->in[1].data, call->in[2].data, call->in[5].data, call->in[4].data, nullptr, 0, 0,
                             how->eps};
-    normalize<true><<<dim3(x.c, ls_cuda_all_groups(shards)), LS_CARD_THREADS, 0, stream>>>(
+    normalize<true><<<grid_of_maps(y, shards), LS_CARD_THREADS, 0, stream>>>(
         y, x.data, how->fused_add ? call->in[3].data : nullptr, v, how->fused_relu, *shards);
 }
 
@@ -228,10 +295,13 @@ void ls_cuda_lanes_batch_norm_backward(const ls_op_call *call, const ls_cuda_sha
 {
     const ls_attributes *how = call->attributes;
     const ls_map x = ls_map_of(&call->in[1]);
-    const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, 0};
+    const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, call->in[3].data,
+                             shards->in_step[3]};
     const slope_vectors v = {call->in[2].data, call->in[3].data, call->out[1].data, shards->in_step[3],
                              shards->out_step[1]};
-    sum_slopes<<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(of, v, *shards);
-    differentiate<<<dim3(x.c, ls_cuda_all_groups(shards)), LS_CARD_THREADS, 0, stream>>>(
+    float *const rows = (float *)call->scratch;
+    launch_rows<SLOPES>(of, rows, shards, stream);
+    sum_slopes<<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(rows, rows_of(x, shards), x, v, *shards);
+    differentiate<<<grid_of_maps(x, shards), LS_CARD_THREADS, 0, stream>>>(
         call->out[0].data, how->fused_add ? call->out[2].data : nullptr, of, v, *shards);
 }

@@ -60,6 +60,10 @@ size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shard
     case LS_OP_CONV_DATA:
     case LS_OP_CONV_WEIGHT:
         return ls_cuda_lanes_conv_scratch(call, shards);
+    case LS_OP_CHANNEL_SUM:
+    case LS_OP_BATCH_NORM:
+    case LS_OP_BATCH_NORM_BACKWARD:
+        return ls_cuda_lanes_norm_scratch(call, shards);
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
     case LS_OP_WINOGRAD_WEIGHT:
