@@ -84,24 +84,19 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
 {
     *r = (run){.chosen = chosen, .cluster = cluster};
     int status = choose_norm(chosen, cluster);
+    if (!chosen->shard)
+        chosen->shard = chosen->dtype == LS_F32 ? EXACT_SHARD : ROUNDED_SHARD;
     if (!status)
         status = find_devices(r, chosen, cluster);
     if (status)
         return status;
-    const bool gpus = run_is_on(r, LS_CUDA), cpus = run_is_on(r, LS_CPU);
+    const bool gpus = run_is_on(r, LS_CUDA);
     if (gpus && chosen->bn == BN_SYNC && r->devices.n > 1)
         return failed("--bn",
                       "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
                       "--devices cuda:0, or take --bn shard");
-    if (cpus && chosen->dtype != LS_F32)
+    if (run_is_on(r, LS_CPU) && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", choice_name(dtype_choices, chosen->dtype));
-    if (!chosen->shard && chosen->dtype != LS_F32) { /* known only now, and the session's from its start */
-        chosen->shard = ROUNDED_SHARD;
-        ls_close(r->session);
-        if ((status = find_devices(r, chosen, cluster)) != 0)
-            return status;
-    }
-    chosen->shard = chosen->shard ? chosen->shard : EXACT_SHARD;
     snprintf(r->devices_text, sizeof r->devices_text, "%s", ls_devices_str(r->session, r->devices));
     snprintf(r->model, sizeof r->model, "%s", chosen->model ? chosen->model : "lenet");
     return 0;
