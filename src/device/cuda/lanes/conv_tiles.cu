@@ -11,23 +11,8 @@
 namespace
 {
 
-enum { THREADS = 128, MOST_BLOCKS = 65535, LEAST_PAIRS = 128 /* of lines of both sides: fewer leave tiles empty */ };
+enum { MOST_BLOCKS = 65535, LEAST_PAIRS = 128 /* of lines of both sides: fewer leave tiles empty */ };
 const size_t most_floats = (size_t)128 << 20;
-
-size_t up_to(size_t n, size_t whole)
-{
-    return (n + whole - 1) / whole * whole;
-}
-
-dim3 grid_of(size_t pieces, int lines, int more)
-{
-    return dim3((unsigned)((pieces + THREADS - 1) / THREADS), (unsigned)lines, (unsigned)more);
-}
-
-__device__ inline int piece(void)
-{
-    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
-}
 
 /* What `count` take of the scratch at the most: never less for more images, as a batch may have fewer than its plan. */
 size_t reserved(int count, size_t each, size_t others)
@@ -72,14 +57,14 @@ bool lay_out_weighing(weighing *j, const ls_op_call *call, const ls_cuda_shards 
     const int each = ls_cuda_groups_of(shards->images), last = ls_cuda_groups_of(shards->last);
     const bool by_group = places >= LS_OWN_SUM_PLACES;
     j->lines = (int)lines;
-    j->e_lines = (int)up_to(j->dy.c, LS_PRODUCT_LINES);
-    j->v_lines = (int)up_to(lines, LS_PRODUCT_LINES);
+    j->e_lines = (int)ls_product_up_to(j->dy.c, LS_PRODUCT_LINES);
+    j->v_lines = (int)ls_product_up_to(lines, LS_PRODUCT_LINES);
     j->groups = ls_cuda_all_groups(shards);
     j->units = by_group ? j->groups : shards->shards;
     j->by_shard = by_group ? each : 1;
     j->each = by_group ? 1 : each;
-    j->depth = (int)up_to(j->each * places, LS_PRODUCT_DEPTH);
-    j->last = by_group ? j->depth : (int)up_to(last * places, LS_PRODUCT_DEPTH);
+    j->depth = (int)ls_product_up_to(j->each * places, LS_PRODUCT_DEPTH);
+    j->last = by_group ? j->depth : (int)ls_product_up_to(last * places, LS_PRODUCT_DEPTH);
     const size_t pairs = (size_t)j->e_lines * j->v_lines * LS_LANES, m = j->units * pairs;
     const size_t of_unit = (size_t)(j->e_lines + j->v_lines) * j->depth * LS_LANES;
     if (j->groups == 0 || j->dy.c * lines < LEAST_PAIRS || lines > MOST_BLOCKS || j->dy.c > MOST_BLOCKS ||
@@ -108,7 +93,7 @@ typedef struct spreading {
 
 __global__ void spread(spreading s)
 {
-    const int column = piece(), taps = s.kernel * s.kernel, line = (int)blockIdx.y, tap = line % taps;
+    const int column = (int)ls_line_piece(), taps = s.kernel * s.kernel, line = (int)blockIdx.y, tap = line % taps;
     if (column >= s.columns)
         return;
     const int at = column % s.depth, places = s.h * s.w, nth = at / places, place = at % places;
@@ -131,7 +116,7 @@ __global__ void spread(spreading s)
 /* A thread has a weight of a shard. */
 __global__ void fold(weighing j, float *dw, size_t step)
 {
-    const int line = piece(), o = (int)blockIdx.y, shard = (int)blockIdx.z, taps = j.kernel * j.kernel;
+    const int line = (int)ls_line_piece(), o = (int)blockIdx.y, shard = (int)blockIdx.z, taps = j.kernel * j.kernel;
     const int first = shard * j.by_shard, end = first + j.by_shard < j.units ? first + j.by_shard : j.units;
     if (line >= j.lines)
         return;
@@ -160,17 +145,17 @@ void weigh_by_tiles(const weighing &j, float *dw, const ls_cuda_shards *shards, 
         const int units = ends ? j.units - first : j.count, last = ends ? j.last : j.depth;
         const int columns = (units - 1) * j.depth + last, group = first * j.each;
         /* Lines that fill up tiles may hold anything. */
-        spread<<<grid_of(columns, j.dy.c, 1), THREADS, 0, stream>>>(
+        spread<<<ls_line_blocks(columns, j.dy.c, 1), LS_LINE_THREADS, 0, stream>>>(
             {j.dy, 1, 1, 0, j.dy.h, j.dy.w, j.each, j.depth, group, j.groups, j.e_lines, columns, j.e});
-        spread<<<grid_of(columns, j.lines, 1), THREADS, 0, stream>>>({j.x, j.kernel, j.stride, j.padding, j.dy.h,
-                                                                      j.dy.w, j.each, j.depth, group, j.groups,
-                                                                      j.v_lines, columns, j.v});
+        spread<<<ls_line_blocks(columns, j.lines, 1), LS_LINE_THREADS, 0, stream>>>(
+            {j.x, j.kernel, j.stride, j.padding, j.dy.h, j.dy.w, j.each, j.depth, group, j.groups, j.v_lines, columns,
+             j.v});
         float *const m = j.m + (size_t)first * LS_LANES * j.e_lines * j.v_lines;
         const ls_card_weighing w = {j.e,  j.v,     m,       NULL,     j.e_lines, j.v_lines, units, j.depth,
                                     last, columns, j.depth, LS_LANES, 1,         1,         0,     0};
         ls_card_weigh(&w, stream);
     }
-    fold<<<grid_of(j.lines, j.dy.c, shards->shards), THREADS, 0, stream>>>(j, dw, shards->out_step[0]);
+    fold<<<ls_line_blocks(j.lines, j.dy.c, shards->shards), LS_LINE_THREADS, 0, stream>>>(j, dw, shards->out_step[0]);
 }
 
 /* ---- Kernels of 1 ---- */
@@ -202,8 +187,8 @@ bool lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_s
     j->by_data = by_data;
     j->in_out = a->weight_in_out;
     j->relu = !by_data && a->fused_relu;
-    j->x_c = (int)up_to(j->x.c, LS_PRODUCT_DEPTH);
-    j->y_c = (int)up_to(j->y.c, LS_PRODUCT_LINES);
+    j->x_c = (int)ls_product_up_to(j->x.c, LS_PRODUCT_DEPTH);
+    j->y_c = (int)ls_product_up_to(j->y.c, LS_PRODUCT_LINES);
     j->groups = ls_cuda_all_groups(shards);
     j->weights = call->in[1].data;
     j->bias = by_data ? NULL : call->in[2].data;
@@ -215,7 +200,7 @@ bool lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_s
         return false;
     j->reserve = reserved(j->groups, lines * of_group, others);
     j->count = at_once(j->groups, lines * of_group, others);
-    j->columns = (int)up_to(j->count * of_group, LS_PRODUCT_COLUMNS);
+    j->columns = (int)ls_product_up_to(j->count * of_group, LS_PRODUCT_COLUMNS);
     j->u = (float *)call->scratch;
     if (j->u) {
         j->begins = j->u + u;
@@ -227,7 +212,7 @@ bool lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_s
 
 __global__ void weights(multiplying j)
 {
-    const int out = piece(), in = (int)blockIdx.y;
+    const int out = (int)ls_line_piece(), in = (int)blockIdx.y;
     if (out >= j.y_c)
         return;
     const bool there = out < j.y.c && in < j.x.c, by_read = j.by_data != j.in_out; /* what is read comes first in w */
@@ -240,7 +225,7 @@ __global__ void weights(multiplying j)
 /* V: four lanes of a channel's column. */
 __global__ void gather(multiplying j)
 {
-    const int column = piece() * LS_QUAD, c = (int)blockIdx.y, step = j.by_data ? 1 : j.stride;
+    const int column = (int)ls_line_piece() * LS_QUAD, c = (int)blockIdx.y, step = j.by_data ? 1 : j.stride;
     if (column >= j.columns)
         return;
     const int place = column / LS_LANES, row = place / j.w, group = j.first + row / j.h;
@@ -272,12 +257,12 @@ __global__ void scatter(multiplying j, size_t pieces)
 
 void multiply_by_tiles(multiplying j, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    weights<<<grid_of(j.y_c, j.x_c, 1), THREADS, 0, stream>>>(j);
+    weights<<<ls_line_blocks(j.y_c, j.x_c, 1), LS_LINE_THREADS, 0, stream>>>(j);
     const ls_card_product p = {j.u, j.v, j.m, 1, j.x_c, j.y_c, j.columns, j.x_c, j.begins, {0}};
     for (; j.first < j.groups; j.first += j.count) {
         const int groups = j.groups - j.first < j.count ? j.groups - j.first : j.count;
         const size_t pieces = groups * j.y.c * ls_map_places(j.y) * LS_QUADS;
-        gather<<<grid_of(j.columns / LS_QUAD, j.x_c, 1), THREADS, 0, stream>>>(j);
+        gather<<<ls_line_blocks(j.columns / LS_QUAD, j.x_c, 1), LS_LINE_THREADS, 0, stream>>>(j);
         ls_card_multiply(&p, shards->shared, stream);
         scatter<<<ls_card_blocks(pieces), LS_CARD_THREADS, 0, stream>>>(j, pieces);
     }

@@ -84,6 +84,53 @@ ls_cuda_operation ls_cuda_lanes_winograd, ls_cuda_lanes_winograd_weight; /* the 
 size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shards *shards);
 
 /* ---- table.c ---- */
+/* The operations that are there: EACH(name in op.h, name here). */
+#define LS_CUDA_LANES(EACH)                                                                                            \
+    EACH(IMAGES, images)                                                                                               \
+    EACH(CONV, conv)                                                                                                   \
+    EACH(CONV_DATA, conv_data)                                                                                         \
+    EACH(CONV_WEIGHT, conv_weight)                                                                                     \
+    EACH(WINOGRAD, winograd)                                                                                           \
+    EACH(WINOGRAD_DATA, winograd)                                                                                      \
+    EACH(WINOGRAD_WEIGHT, winograd_weight)                                                                             \
+    EACH(CHANNEL_SUM, channel_sum)                                                                                     \
+    EACH(ADD, each)                                                                                                    \
+    EACH(ADD_BIAS, add_bias)                                                                                           \
+    EACH(RELU, each)                                                                                                   \
+    EACH(RELU_BACKWARD, each)                                                                                          \
+    EACH(AVG_POOL, pool)                                                                                               \
+    EACH(AVG_POOL_BACKWARD, pool_backward)                                                                             \
+    EACH(MAX_POOL, pool)                                                                                               \
+    EACH(MAX_POOL_BACKWARD, pool_backward)                                                                             \
+    EACH(GLOBAL_AVG_POOL, global_pool)                                                                                 \
+    EACH(GLOBAL_AVG_POOL_BACKWARD, global_pool_backward)                                                               \
+    EACH(BATCH_NORM, batch_norm)                                                                                       \
+    EACH(BATCH_NORM_INFER, batch_norm_infer)                                                                           \
+    EACH(BATCH_NORM_BACKWARD, batch_norm_backward)                                                                     \
+    EACH(DROPOUT, dropout)                                                                                             \
+    EACH(CROSS_ENTROPY, cross_entropy)                                                                                 \
+    EACH(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                               \
+    EACH(ONES, ones)                                                                                                   \
+    EACH(SUM_IMAGES, sum_images)                                                                                       \
+    EACH(COUNT_CORRECT, count_correct)                                                                                 \
+    EACH(ROWS, rows)                                                                                                   \
+    EACH(INPUT, input)                                                                                                 \
+    EACH(MULTIPLY, each)                                                                                               \
+    EACH(SUBTRACT, each)                                                                                               \
+    EACH(SCALE, each)                                                                                                  \
+    EACH(TANH, each)                                                                                                   \
+    EACH(TANH_BACKWARD, each)                                                                                          \
+    EACH(SIGMOID, each)                                                                                                \
+    EACH(SIGMOID_BACKWARD, each)                                                                                       \
+    EACH(SOFTMAX, softmax)                                                                                             \
+    EACH(SOFTMAX_BACKWARD, softmax_backward)                                                                           \
+    EACH(CONCAT, concat)                                                                                               \
+    EACH(SLICE, slice)                                                                                                 \
+    EACH(SUM, sum)                                                                                                     \
+    EACH(SUM_BACKWARD, sum_backward)                                                                                   \
+    EACH(SQUARED_ERROR, sum)                                                                                           \
+    EACH(SQUARED_ERROR_BACKWARD, sum_backward)                                                                         \
+    EACH(RESHAPE, reshape)
 extern ls_cuda_operation *const ls_cuda_lanes[LS_OP_COUNT];                         /* NULL: not there */
 size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* bytes */
 

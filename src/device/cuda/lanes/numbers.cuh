@@ -12,6 +12,19 @@ static inline unsigned ls_card_blocks(size_t n)
     return (unsigned)(blocks < 1 ? 1 : blocks > most ? most : blocks);
 }
 
+/* Of kernels whose lines, such as channels, go along y: n pieces of a line along x, by so many threads each. */
+enum { LS_LINE_THREADS = 128 };
+static inline dim3 ls_line_blocks(size_t n, int lines, int more)
+{
+    return dim3((unsigned)((n + LS_LINE_THREADS - 1) / LS_LINE_THREADS), (unsigned)lines, (unsigned)more);
+}
+
+/* The piece of a thread there; beyond the last one it has nothing to do. */
+__device__ inline size_t ls_line_piece(void)
+{
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
 #define LS_EACH_PIECE(i, n)                                                                                            \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (size_t)gridDim.x * blockDim.x)
 

@@ -12,6 +12,11 @@ enum {
     LS_PRODUCT_PLACES = 81
 };
 
+static inline size_t ls_product_up_to(size_t n, size_t whole)
+{
+    return (n + whole - 1) / whole * whole;
+}
+
 /* m[place][output][column] = the sum over channels of u[its place][channel][output] * v[place][channel][column], in
  * runs of `run` channels: the first run's sum, and then each further one's added to it. Channels that are there to fill
  * up have -0 in u and 0 in v: adding -0 changes nothing. */

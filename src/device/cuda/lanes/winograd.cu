@@ -24,17 +24,29 @@ typedef struct job {
     float *u, *v, *e, *m, *parts;
 } job;
 
-/* The last piece of a kernel's grid: threads beyond it have nothing to do. Pieces go along x, channels along y. */
-__device__ inline size_t piece(void)
+/* The steps along the rows of what those down the columns made, of `from` numbers, which give `made`: number b of row i
+ * goes `place` times i * made + b behind `to`. */
+typedef void steps(form, const float *, float *);
+template <form ALONG, steps STEP>
+__device__ __forceinline__ void store_rows(const float half[WINDOW][WINDOW], int rows, int from, int made, float *to,
+                                           size_t place)
 {
-    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    LS_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const line row = square_row(half[i], from);
+        float out[WINDOW];
+        STEP(ALONG, row.at, out);
+        LS_UNROLL
+        for (int b = 0; b < made; b++)
+            to[(i * made + b) * place] = out[b];
+    }
 }
 
 /* ---- U ---- */
 
 template <form DOWN, form ALONG> __global__ void weights(job j, const float *w)
 {
-    const int out = (int)piece(), in = (int)blockIdx.y, n = form_distinct(DOWN), k = form_distinct(ALONG);
+    const int out = (int)ls_line_piece(), in = (int)blockIdx.y, n = form_distinct(DOWN), k = form_distinct(ALONG);
     float *u = j.u + (size_t)in * j.y_c + out;
     const size_t place = (size_t)j.x_c * j.y_c;
     if (out >= j.y_c)
@@ -55,15 +67,7 @@ template <form DOWN, form ALONG> __global__ void weights(job j, const float *w)
         winograd_weights(DOWN, taps.at, to);
         square_put(half, b, to, n);
     }
-    LS_UNROLL
-    for (int i = 0; i < n; i++) {
-        const line taps = square_row(half[i], form_taps(ALONG));
-        float to[WINDOW];
-        winograd_weights(ALONG, taps.at, to);
-        LS_UNROLL
-        for (int b = 0; b < k; b++)
-            u[(i * k + b) * place] = to[b];
-    }
+    store_rows<ALONG, winograd_weights>(half, n, form_taps(ALONG), k, u, place);
 }
 
 /* ---- V and E ---- */
@@ -94,7 +98,7 @@ __device__ void clear(float *v, size_t place, int places)
 
 template <form DOWN, form ALONG> __global__ void inputs(job j)
 {
-    const size_t column = piece();
+    const size_t column = ls_line_piece();
     const int channel = (int)blockIdx.y, n = form_window(DOWN), m = form_window(ALONG);
     float *v = j.v + channel * j.columns + column;
     const size_t place = j.x_c * j.columns;
@@ -118,21 +122,13 @@ template <form DOWN, form ALONG> __global__ void inputs(job j)
         winograd_inputs(DOWN, d, to);
         square_put(half, b, to, n);
     }
-    LS_UNROLL
-    for (int i = 0; i < n; i++) {
-        const line d = square_row(half[i], m);
-        float to[WINDOW];
-        winograd_inputs(ALONG, d.at, to);
-        LS_UNROLL
-        for (int b = 0; b < m; b++)
-            v[(i * m + b) * place] = to[b];
-    }
+    store_rows<ALONG, winograd_inputs>(half, n, m, m, v, place);
 }
 
 /* E of dy, which is `of`, laid out with so many channels. */
 template <form DOWN, form ALONG> __global__ void slopes(job j, ls_map of, int channels, float *e)
 {
-    const size_t column = piece(), place = channels * j.columns;
+    const size_t column = ls_line_piece(), place = channels * j.columns;
     const int channel = (int)blockIdx.y, n = form_window(DOWN), m = form_window(ALONG), side = form_tile(DOWN);
     e += channel * j.columns + column;
     if (column >= j.columns)
@@ -154,15 +150,7 @@ template <form DOWN, form ALONG> __global__ void slopes(job j, ls_map of, int ch
         winograd_slopes(DOWN, s, to);
         square_put(half, b, to, n);
     }
-    LS_UNROLL
-    for (int i = 0; i < n; i++) {
-        const line s = square_row(half[i], side);
-        float to[WINDOW];
-        winograd_slopes(ALONG, s.at, to);
-        LS_UNROLL
-        for (int b = 0; b < m; b++)
-            e[(i * m + b) * place] = to[b];
-    }
+    store_rows<ALONG, winograd_slopes>(half, n, side, m, e, place);
 }
 
 /* ---- Products ---- */
@@ -170,7 +158,7 @@ template <form DOWN, form ALONG> __global__ void slopes(job j, ls_map of, int ch
 /* M of a place, a channel written and a column, one by one. */
 __global__ void multiply(job j)
 {
-    const size_t column = piece();
+    const size_t column = ls_line_piece();
     const int out = (int)blockIdx.y, place = (int)blockIdx.z;
     if (column >= j.columns)
         return;
@@ -191,7 +179,7 @@ __global__ void multiply(job j)
 
 template <form DOWN, form ALONG> __global__ void products(job j)
 {
-    const size_t column = piece();
+    const size_t column = ls_line_piece();
     const int channel = (int)blockIdx.y, n = form_window(DOWN), k = form_window(ALONG), side = form_tile(DOWN);
     if (column >= j.tile_lanes)
         return;
@@ -226,10 +214,15 @@ template <form DOWN, form ALONG> __global__ void products(job j)
     }
 }
 
+WINOGRAD_STEP void one_gradient(form, const float *from, float *to)
+{
+    winograd_gradients(from, to);
+}
+
 /* M of the gradient by tiles of dy becomes what each tile adds to its window of dx. */
 __global__ void gradients(job j)
 {
-    const size_t column = piece();
+    const size_t column = ls_line_piece();
     const int channel = (int)blockIdx.y, n = form_window(F4X5);
     if (column >= j.tile_lanes)
         return;
@@ -243,15 +236,7 @@ __global__ void gradients(job j)
         winograd_gradients(of.at, to);
         square_put(half, b, to, n);
     }
-    LS_UNROLL
-    for (int i = 0; i < n; i++) {
-        const line of = square_row(half[i], n);
-        float to[WINDOW];
-        winograd_gradients(of.at, to);
-        LS_UNROLL
-        for (int b = 0; b < n; b++)
-            m[(i * n + b) * place] = to[b];
-    }
+    store_rows<F4X5, one_gradient>(half, n, n, n, m, place);
 }
 
 /* Tiles from `first` on reach a place, up to `last`, of `count` side by side. */
@@ -267,7 +252,8 @@ __global__ void gather(job j)
 {
     const ls_map dx = j.y;
     const int channel = (int)blockIdx.y, group = (int)blockIdx.z, n = form_window(F4X5);
-    const int lane = (int)(piece() % LS_LANES), at = (int)(piece() / LS_LANES), row = at / dx.w, q = at % dx.w;
+    const int lane = (int)(ls_line_piece() % LS_LANES), at = (int)(ls_line_piece() / LS_LANES), row = at / dx.w,
+              q = at % dx.w;
     if (row >= dx.h)
         return;
     int top, bottom, left, right;
@@ -290,7 +276,7 @@ __global__ void gather(job j)
  * places that share it. */
 __global__ void weigh(job j, ls_cuda_shards shards, int run)
 {
-    const int c = (int)piece(), o = (int)blockIdx.y, distinct = (int)blockIdx.z % j.map.distinct;
+    const int c = (int)ls_line_piece(), o = (int)blockIdx.y, distinct = (int)blockIdx.z % j.map.distinct;
     const int shard = (int)blockIdx.z / j.map.distinct, map = j.map.rows * j.map.columns;
     if (c >= j.x.c)
         return;
@@ -313,7 +299,7 @@ __global__ void weigh(job j, ls_cuda_shards shards, int run)
 
 template <form DOWN, form ALONG> __global__ void sums(job j, float *dw, size_t step)
 {
-    const int c = (int)piece(), o = (int)blockIdx.y, shard = (int)blockIdx.z;
+    const int c = (int)ls_line_piece(), o = (int)blockIdx.y, shard = (int)blockIdx.z;
     const int n = form_distinct(DOWN), k = form_distinct(ALONG);
     if (c >= j.x.c)
         return;
@@ -342,13 +328,6 @@ template <form DOWN, form ALONG> __global__ void sums(job j, float *dw, size_t s
 
 /* ---- Launches ---- */
 
-enum { THREADS = 128 };
-
-dim3 grid_of(size_t pieces, int channels, int more)
-{
-    return dim3((unsigned)((pieces + THREADS - 1) / THREADS), (unsigned)channels, (unsigned)more);
-}
-
 /* The map that decides on the size of tiles. */
 const ls_operand *tiled_map(const ls_op_call *call)
 {
@@ -357,11 +336,6 @@ const ls_operand *tiled_map(const ls_op_call *call)
         return &call->in[1];
     const bool by_x = a->op == LS_OP_WINOGRAD_DATA && (a->kernel == 5 || a->stride > 1);
     return by_x ? &call->in[0] : &call->out[0];
-}
-
-size_t up_to(size_t n, size_t whole)
-{
-    return (n + whole - 1) / whole * whole;
 }
 
 /* Whether tiles of product.h are worth filling up. */
@@ -381,9 +355,9 @@ void lay_out_channels(job *j, bool weighs)
     j->columns = j->tile_lanes;
     if (!j->by_tiles)
         return;
-    j->x_c = (int)up_to(j->x.c, weighs ? LS_PRODUCT_LINES : LS_PRODUCT_DEPTH);
-    j->y_c = (int)up_to(j->y.c, LS_PRODUCT_LINES);
-    j->columns = weighs ? j->tile_lanes : up_to(j->tile_lanes, LS_PRODUCT_COLUMNS);
+    j->x_c = (int)ls_product_up_to(j->x.c, weighs ? LS_PRODUCT_LINES : LS_PRODUCT_DEPTH);
+    j->y_c = (int)ls_product_up_to(j->y.c, LS_PRODUCT_LINES);
+    j->columns = weighs ? j->tile_lanes : ls_product_up_to(j->tile_lanes, LS_PRODUCT_COLUMNS);
 }
 
 ls_card_weighing weighing_of(const job &j, const ls_cuda_shards *shards)
@@ -455,16 +429,16 @@ void multiply_by_tiles(const job &j, const ls_cuda_shards *shards, cudaStream_t 
 
 void run_phase(const job &j, const float *w, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    const dim3 pairs = grid_of(j.y_c, j.x_c, 1), read = grid_of(j.columns, j.x_c, 1);
-    const dim3 written = grid_of(j.tile_lanes, j.y.c, 1);
-#define WEIGHTS(down, along) weights<down, along><<<pairs, THREADS, 0, stream>>>(j, w)
-#define INPUTS(down, along)  inputs<down, along><<<read, THREADS, 0, stream>>>(j)
-#define OUTPUTS(down, along) products<down, along><<<written, THREADS, 0, stream>>>(j)
+    const dim3 pairs = ls_line_blocks(j.y_c, j.x_c, 1), read = ls_line_blocks(j.columns, j.x_c, 1);
+    const dim3 written = ls_line_blocks(j.tile_lanes, j.y.c, 1);
+#define WEIGHTS(down, along) weights<down, along><<<pairs, LS_LINE_THREADS, 0, stream>>>(j, w)
+#define INPUTS(down, along)  inputs<down, along><<<read, LS_LINE_THREADS, 0, stream>>>(j)
+#define OUTPUTS(down, along) products<down, along><<<written, LS_LINE_THREADS, 0, stream>>>(j)
     switch (pair_of(&j.map)) {
         EACH_PAIR(WEIGHTS)
     }
     if (j.transposed)
-        slopes<F4X5, F4X5><<<read, THREADS, 0, stream>>>(j, j.x, j.x_c, j.v);
+        slopes<F4X5, F4X5><<<read, LS_LINE_THREADS, 0, stream>>>(j, j.x, j.x_c, j.v);
     else
         switch (pair_of(&j.map)) {
             EACH_PAIR(INPUTS)
@@ -472,10 +446,11 @@ void run_phase(const job &j, const float *w, const ls_cuda_shards *shards, cudaS
     if (j.by_tiles)
         multiply_by_tiles(j, shards, stream);
     else
-        multiply<<<grid_of(j.columns, j.y.c, j.map.places), THREADS, 0, stream>>>(j);
+        multiply<<<ls_line_blocks(j.columns, j.y.c, j.map.places), LS_LINE_THREADS, 0, stream>>>(j);
     if (j.transposed) {
-        gradients<<<written, THREADS, 0, stream>>>(j);
-        gather<<<grid_of(ls_map_places(j.y) * LS_LANES, j.y.c, ls_cuda_all_groups(shards)), THREADS, 0, stream>>>(j);
+        gradients<<<written, LS_LINE_THREADS, 0, stream>>>(j);
+        gather<<<ls_line_blocks(ls_map_places(j.y) * LS_LANES, j.y.c, ls_cuda_all_groups(shards)), LS_LINE_THREADS, 0,
+                 stream>>>(j);
         return;
     }
     switch (pair_of(&j.map)) {
@@ -489,12 +464,12 @@ void run_phase(const job &j, const float *w, const ls_cuda_shards *shards, cudaS
 void weigh_phase(const job &j, float *dw, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     /* Channels that fill up tiles may hold anything. */
-    const dim3 of_x = grid_of(j.columns, j.x.c, 1), of_dy = grid_of(j.columns, j.y.c, 1);
-    const dim3 taps = grid_of(j.x.c, j.y.c, shards->shards);
+    const dim3 of_x = ls_line_blocks(j.columns, j.x.c, 1), of_dy = ls_line_blocks(j.columns, j.y.c, 1);
+    const dim3 taps = ls_line_blocks(j.x.c, j.y.c, shards->shards);
     const size_t step = shards->out_step[0];
-#define INPUTS(down, along) inputs<down, along><<<of_x, THREADS, 0, stream>>>(j)
-#define SLOPES(down, along) slopes<down, along><<<of_dy, THREADS, 0, stream>>>(j, j.y, j.y_c, j.e)
-#define SUMS(down, along)   sums<down, along><<<taps, THREADS, 0, stream>>>(j, dw, step)
+#define INPUTS(down, along) inputs<down, along><<<of_x, LS_LINE_THREADS, 0, stream>>>(j)
+#define SLOPES(down, along) slopes<down, along><<<of_dy, LS_LINE_THREADS, 0, stream>>>(j, j.y, j.y_c, j.e)
+#define SUMS(down, along)   sums<down, along><<<taps, LS_LINE_THREADS, 0, stream>>>(j, dw, step)
     switch (pair_of(&j.map)) {
         EACH_PAIR(INPUTS)
     }
@@ -505,7 +480,7 @@ void weigh_phase(const job &j, float *dw, const ls_cuda_shards *shards, cudaStre
     if (j.by_tiles)
         ls_card_weigh(&by_tiles, stream);
     else
-        weigh<<<grid_of(j.x.c, j.y.c, shards->shards * j.map.distinct), THREADS, 0, stream>>>(
+        weigh<<<ls_line_blocks(j.x.c, j.y.c, shards->shards * j.map.distinct), LS_LINE_THREADS, 0, stream>>>(
             j, *shards, ls_winograd_run(j.map.tile));
     switch (pair_of(&j.map)) {
         EACH_PAIR(SUMS)
