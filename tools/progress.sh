@@ -11,7 +11,8 @@ beside() {
     teller=$!
     command_status=0
     "$@" || command_status=$?
-    kill "$teller" 2>/dev/null || true
+    # What this script catches is lost on a teller that has only just begun, which would be waited for for ever.
+    kill -9 "$teller" 2>/dev/null || true
     wait "$teller" 2>/dev/null || true
     return $command_status
 }

@@ -41,6 +41,16 @@ leaves "the third time"
 rm "$root/build/CMakeCache.txt"
 set_up run gcc libpng-dev || wrong "nothing is set up without a configuration"
 
+# A command that is over at once has whoever tells of it end too, also where the script catches what ends that one.
+cat >"$work/quick.sh" <<END
+. $tools/progress.sh
+trap 'exit 3' TERM
+for again in \$(seq 300); do
+    beside 1 true true
+done
+END
+timeout 60 sh "$work/quick.sh" || wrong "beside a quick command: status $?"
+
 # A build says how far it is, as make and as Ninja name it, before it ends; its status and, where it fails, its output are kept.
 cat >"$work/bin/cmake" <<END
 #!/bin/sh
