@@ -1,37 +1,27 @@
 /* What ranks compare of a command's options before its first step: each one that defines the result, by its name and
- * with its value, and none of those that a rank may have for itself. The program's own file reads them; what it says of
- * wrong ones is not looked at here. */
+ * with its value, and none of those that a rank may have for itself. And what is said of words that the program does
+ * not know, each other program's word for an option or a command among them. The program's own files do both. */
 #include "support.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "options/help.h"
 #include "options/meant.h"
 #include "options/options.h"
+#include "options/table.h"
 #include "text/say.h"
 
-/* Not reached: every option below is right. */
+static char told[1024]; /* the last line of wrong usage */
+
 int wrong_usage(const char *option, const char *format, ...)
 {
-    fail_msg("%s is refused: %s", option, format);
-    return 1;
-}
-
-int unknown_option(int command, const char *name, const char *given)
-{
-    fail_msg("%s of %s (%d) is refused", given, name, command);
-    return 1;
-}
-
-int unknown_argument(int command, const char *name, const char *given)
-{
-    return unknown_option(command, name, given);
-}
-
-void print_help(int command, void (*options)(int command))
-{
-    (void)command, (void)options;
-    fail();
+    va_list arguments;
+    const int n = snprintf(told, sizeof told, "%s: ", option);
+    va_start(arguments, format);
+    vsnprintf(told + n, sizeof told - (size_t)n, format, arguments);
+    va_end(arguments);
+    return STATUS_USAGE;
 }
 
 int finish_output(void)
@@ -44,7 +34,7 @@ enum { MOST = 64 };
 typedef struct listed {
     settings chosen;
     ls_setting list[MOST];
-    char texts[MOST][64], given[64];
+    char texts[MOST][64], given[128];
     int n;
 } listed;
 
@@ -61,8 +51,8 @@ static void list_of(listed *l, int command, const char *option)
             argv[argc++] = value;
         }
     }
-    assert_true(read_options_only(command, argc, argv, &l->chosen, &status));
-    assert_int_equal(status, 0);
+    if (!read_options_only(command, argc, argv, &l->chosen, &status) || status)
+        fail_msg("%s is refused: %s", option ? option : "nothing", told);
     l->n = options_list(command, &l->chosen, l->list, l->texts, MOST);
 }
 
@@ -172,11 +162,427 @@ static void the_others_are_a_ranks_own(void **state)
     }
 }
 
+/* ---- Words that the program does not know ------------------------------------------------------------------------ */
+
+/* The last line is of wrong usage, and reads so. */
+static void assert_told(int status, const char *line)
+{
+    assert_int_equal(status, STATUS_USAGE);
+    assert_string_equal(told, line);
+    *told = '\0';
+}
+
+enum {
+    TRAIN = COMMAND_TRAIN,
+    PREDICT = COMMAND_PREDICT,
+    EXPORT = COMMAND_EXPORT,
+    BENCH = COMMAND_BENCH,
+    REPORT = COMMAND_REPORT,
+    DOCTOR = COMMAND_DOCTOR,
+    FETCH = COMMAND_FETCH,
+    RUNS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_PREDICT,
+    FILES = COMMAND_EVAL | COMMAND_PREDICT | COMMAND_EXPORT
+};
+
+/* Another program's words, and the option that is meant by them in each of these commands. */
+static const struct meant {
+    int commands;
+    const char *option, *words;
+} meant[] = {
+    {TRAIN | BENCH | DOCTOR, "batch", "batch-size bs b global-batch-size per-device-batch-size"},
+    {RUNS | BENCH | DOCTOR, "shard", "micro-batch-size"},
+    {TRAIN, "lr", "learning-rate base-lr"},
+    {TRAIN, "epochs", "num-epochs n-epochs max-epochs e"},
+    {TRAIN | BENCH, "steps", "num-steps max-steps iterations max-iter"},
+    {RUNS | BENCH | DOCTOR, "devices",
+     "gpu gpus gpu-ids num-gpus cpu no-cuda cuda cores threads num-threads d accelerator"},
+    {PREDICT | REPORT, "out", "output output-dir output-file o"},
+    {TRAIN, "save", "output output-file o out save-path save-model"},
+    {EXPORT, "onnx", "output output-file o out"},
+    {TRAIN | DOCTOR, "checkpoint", "output-dir save-dir checkpoint-dir"},
+    {TRAIN, "checkpoint-every", "save-every save-steps"},
+    {TRAIN, "resume", "resume-from resume-from-checkpoint continue"},
+    {TRAIN, "weight-decay", "wd l2"},
+    {TRAIN | DOCTOR, "optimizer", "opt"},
+    {TRAIN, "beta1", "adam-beta1"},
+    {TRAIN, "beta2", "adam-beta2"},
+    {TRAIN, "eps", "epsilon adam-epsilon"},
+    {TRAIN, "schedule", "scheduler lr-scheduler lr-schedule"},
+    {TRAIN, "warmup", "warmup-steps"},
+    {TRAIN, "clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val"},
+    {TRAIN, "label-smoothing", "smoothing"},
+    {TRAIN, "patience", "early-stopping"},
+    {TRAIN, "seed", "random-seed manual-seed"},
+    {TRAIN | FILES | BENCH | DOCTOR, "model", "arch a m net network"},
+    {TRAIN | FILES, "weights", "pretrained load load-weights init-from ckpt w"},
+    {FILES, "weights", "checkpoint"},
+    {RUNS | DOCTOR, "data", "data-dir data-path data-root dataset-path root"},
+    {RUNS | DOCTOR, "dataset", "data-set"},
+    {TRAIN, "limit", "max-samples max-train-samples limit-train"},
+    {RUNS, "limit-test", "max-eval-samples"},
+    {TRAIN, "flip", "hflip horizontal-flip"},
+    {TRAIN, "crop", "random-crop"},
+    {TRAIN, "erase", "random-erasing cutout"},
+    {TRAIN | BENCH | DOCTOR, "bn", "sync-bn sync-batchnorm"},
+    {RUNS | BENCH | DOCTOR, "dtype", "precision amp fp16 bf16 half"},
+    {TRAIN, "last-batch", "drop-last"},
+    {TRAIN, "log", "log-file log-dir logdir"},
+    {TRAIN, "trace", "profile"},
+    {TRAIN, "validate", "val-split validation-split"},
+    {TRAIN, "restart", "overwrite"},
+    {RUNS | EXPORT | DOCTOR, "quiet", "q silent"},
+    {FETCH, "to", "dir"},
+    {TRAIN, "no-shuffle", "no_shuffle NO-SHUFFLE -no-shuffle no-shufle no-shufflee on-shuffle"}, /* mistyped */
+};
+
+/* Gives each word of a list with blanks between its members, as often as it is called; NULL behind the last. */
+static const char *next_word(const char **list, char word[32])
+{
+    const int length = (int)strcspn(*list, " ");
+    snprintf(word, 32, "%.*s", length, *list);
+    *list += length + ((*list)[length] == ' ');
+    return length ? word : NULL;
+}
+
+static void other_programs_options_are_translated(void **state)
+{
+    (void)state;
+    char word[32], given[64], line[256];
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        for (int command = 1; command <= EXPORT; command <<= 1) {
+            const char *list = meant[i].words;
+            while (meant[i].commands & command && next_word(&list, word)) {
+                snprintf(given, sizeof given, "--%s=3", word);
+                snprintf(line, sizeof line, "--%s: unknown option of it; did you mean --%s?", word, meant[i].option);
+                assert_told(unknown_option(command, "it", given), line);
+            }
+        }
+}
+
+static void words_without_an_option_are_answered(void **state)
+{
+    (void)state;
+    static const struct answer {
+        int command;
+        const char *words, *answer;
+    } answers[] = {
+        {TRAIN, "workers num-workers j",
+         "unknown option of it; images are kept in memory, and no workers load them; --devices names what computes"},
+        {TRAIN, "nproc nproc-per-node num-processes nodes np",
+         "unknown option of it; several processes are started by mpirun -n N; one process uses all of --devices"},
+        {TRAIN, "shuffle", "unknown option of it; training images are shuffled unless --no-shuffle says otherwise"},
+        {TRAIN, "verbose v", "unknown option of it; progress is shown unless --quiet says otherwise"},
+        {TRAIN, "version", "unknown option of it; it stands alone: lockstep --version"},
+        {TRAIN, "deterministic", "unknown option of it; results are the same to the last bit always"},
+        {TRAIN, "download", "unknown option of it; 'lockstep data fetch' downloads Fashion-MNIST"},
+        /* Options of other commands, by their own name and by another's. */
+        {PREDICT, "momentum", "no option of it, but of train and doctor"},
+        {REPORT, "dtype", "no option of it, but of train, eval, predict, bench and doctor"},
+        {BENCH, "data", "no option of it, but of train, eval, predict and doctor"},
+        {PREDICT, "learning-rate", "unknown option of it; --lr is one of train"},
+        {EXPORT, "num-steps", "unknown option of it; --steps is one of train and bench"},
+        {EXPORT, "output-dir", "unknown option of it; --out is one of predict and report"},
+        {TRAIN, "dir", "unknown option of it; --to is one of data fetch"},
+        /* Several options begin so; one letter alone does not count, and neither does an only one. */
+        {TRAIN, "li", "may be any of --limit, --limit-test"},
+        {TRAIN, "res", "may be any of --resume, --restart"},
+        {TRAIN, "z y", "unknown option of it; 'lockstep help it' lists them"},
+        /* A word of up to two letters may be off by none, of five by one, of nine by two, of more by three. */
+        {TRAIN, "lx", "unknown option of it; 'lockstep help it' lists them"},
+        {TRAIN, "sed sead esed xseed", "unknown option of it; did you mean --seed?"},
+        {TRAIN, "sdee sxxd xse xxeed", "unknown option of it; 'lockstep help it' lists them"},
+        {TRAIN, "pacience ptaience", "unknown option of it; did you mean --patience?"},
+        {TRAIN, "zzzience xxxtience", "unknown option of it; 'lockstep help it' lists them"},
+        {TRAIN, "labelsmothin", "unknown option of it; did you mean --label-smoothing?"},
+        {TRAIN, "labelsmothn", "unknown option of it; 'lockstep help it' lists them"},
+    };
+    char word[32], given[64], line[256];
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        for (const char *list = answers[i].words; next_word(&list, word);) {
+            snprintf(given, sizeof given, "--%s", word);
+            snprintf(line, sizeof line, "--%s: %s", word, answers[i].answer);
+            assert_told(unknown_option(answers[i].command, "it", given), line);
+        }
+}
+
+/* A letter too many. */
+static void each_option_is_the_nearest_to_itself(void **state)
+{
+    (void)state;
+    const char *name;
+    int commands;
+    char given[64];
+    for (int i = 0; (name = option_at(i, &commands)) != NULL; i++) {
+        snprintf(given, sizeof given, "--%sx", name);
+        for (int command = 1; command <= EXPORT; command <<= 1)
+            if (commands & command) {
+                assert_int_equal(unknown_option(command, "it", given), STATUS_USAGE);
+                assert_non_null(strstr(told, name));
+            }
+    }
+}
+
+static const char *command_at(int i)
+{
+    static const char *const names[] = {"train", "eval", "predict", "export", "devices", "data", "bench", NULL};
+    return names[i];
+}
+
+static void other_programs_commands_are_translated(void **state)
+{
+    (void)state;
+    static const char *const verbs[][2] = {{"train", "fit training run Train traim"},
+                                           {"eval", "test evaluate evaluation validate accuracy"},
+                                           {"predict", "infer inference classify"},
+                                           {"export", "convert onnx"},
+                                           {"devices", "gpus cpus list"},
+                                           {"doctor", "check diagnose info"},
+                                           {"fingerprint", "hash sha256 checksum"},
+                                           {"report", "compare plot"},
+                                           {"bench", "benchmark"},
+                                           {"bench --profile", "profile"},
+                                           {"data fetch", "fetch download"}};
+    char word[32], line[128];
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        for (const char *list = verbs[i][1]; next_word(&list, word);) {
+            snprintf(line, sizeof line, "%s: no such command; did you mean 'lockstep %s'?", word, verbs[i][0]);
+            assert_told(unknown_command(word, command_at), line);
+        }
+    assert_told(unknown_command("brew", command_at), "brew: no such command; 'lockstep help' lists them");
+    assert_told(unknown_command("", command_at), "'': no such command; 'lockstep help' lists them");
+    assert_told(unknown_command("--fit", command_at),
+                "--fit: the command comes first: lockstep COMMAND [options]; 'lockstep help' lists them");
+}
+
+/* What stands where an option should: a value tells its option, and a word means what it means behind dashes. */
+static void arguments_name_their_option(void **state)
+{
+    (void)state;
+    static const struct argument {
+        int command;
+        const char *given, *option; /* NULL: none is known for it */
+    } arguments[] = {
+        {TRAIN, "cpu:0-1", "devices cpu:0-1"},
+        {TRAIN, "cuda:0", "devices cuda:0"},
+        {TRAIN, "gpu:1", "devices gpu:1"},
+        {PREDICT, "a.pt", "weights a.pt"},
+        {PREDICT, "a.pth", "weights a.pth"},
+        {TRAIN, "a.safetensors", "weights a.safetensors"},
+        {EXPORT, "a.onnx", "onnx a.onnx"},
+        {TRAIN, "a.jsonl", "log a.jsonl"},
+        {PREDICT, "a.npy", "out a.npy"},
+        {TRAIN, "/", "data /"},
+        {DOCTOR, "resnet18", "model resnet18"},
+        {TRAIN, "cifar10", "dataset cifar10"},
+        {TRAIN, "adamw", "optimizer adamw"},
+        {TRAIN, "batch=3", "batch 3"},
+        {TRAIN, "batch_size=3", "batch 3"},
+        {TRAIN, "quiet", "quiet"},
+        {EXPORT, "net=lenet", "model lenet"},
+        {PREDICT, ".npy", NULL},
+        {EXPORT, "a.jsonl", NULL},
+        {REPORT, "/", NULL},
+        {PREDICT, "lr=3", NULL},
+        {TRAIN, "help", NULL},
+        {TRAIN, "extra", NULL},
+    };
+    char line[256];
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        const struct argument *a = &arguments[i];
+        if (a->option)
+            snprintf(line, sizeof line, "it: takes options only, but got '%s'; did you mean --%s?", a->given,
+                     a->option);
+        else
+            snprintf(line, sizeof line, "it: takes options only, but got '%s'; 'lockstep help it' lists them",
+                     a->given);
+        assert_told(unknown_argument(a->command, "it", a->given), line);
+    }
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Reads `--option value` for a command; what is refused is told in this line. */
+static void assert_refused(int command, const char *option, const char *value, const char *why)
+{
+    settings chosen;
+    char name[64], given[600], line[1024];
+    int status = 0;
+    snprintf(name, sizeof name, "--%s", option);
+    snprintf(given, sizeof given, "%s", value);
+    snprintf(line, sizeof line, "--%s: %s", option, why);
+    assert_true(read_options_only(command, 3, (char *[]){"lockstep", name, given, NULL}, &chosen, &status));
+    assert_told(status, line);
+}
+
+static void wrong_values_are_refused(void **state)
+{
+    (void)state;
+    static const char *const counts[] = {"epochs",     "batch",  "patience", "limit",
+                                         "limit-test", "verify", "steps",    "shard"};
+    static const char *const of_counts[] = {"2147483647", "2147483647", "2147483647", NULL,
+                                            NULL,         NULL,         NULL,         "1048576"};
+    static const char *const no_counts[] = {
+        "0", "-1", "5x", " 5", "+5", "1e3", "0x10", "99999999999999999999", "", "9223372036854775808"};
+    char why[128];
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (size_t k = 0; k < sizeof no_counts / sizeof *no_counts; k++) {
+            if (of_counts[i])
+                snprintf(why, sizeof why, "'%s' is not a whole number from 1 to %s", no_counts[k], of_counts[i]);
+            else
+                snprintf(why, sizeof why, "'%s' is not a whole number of at least 1", no_counts[k]);
+            assert_refused(TRAIN, counts[i], no_counts[k], why);
+        }
+    static const char *const reals[] = {"lr",  "momentum",  "weight-decay",    "beta1", "beta2",
+                                        "eps", "clip-norm", "label-smoothing", "erase"};
+    static const char *const no_reals[] = {"-1",     "-0.1", "nan",  "inf", "1e30", "1e38", "1e999",
+                                           "1e-999", "0x1",  "0.1x", "",    " 0.1", "e5",   "1.2.3"};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        for (size_t k = 0; k < sizeof no_reals / sizeof *no_reals; k++) {
+            snprintf(why, sizeof why, "'%s' is not a number of at least 0 and below 1e+30", no_reals[k]);
+            assert_refused(TRAIN, reals[i], no_reals[k], why);
+        }
+    static const struct refused {
+        int command;
+        const char *option, *value, *why;
+    } others[] = {
+        {TRAIN, "epochs", "2147483648", "'2147483648' is not a whole number from 1 to 2147483647"},
+        {TRAIN, "batch", "4294967297", "'4294967297' is not a whole number from 1 to 2147483647"},
+        {TRAIN, "shard", "1048577", "'1048577' is not a whole number from 1 to 1048576"},
+        {TRAIN, "warmup", "-1", "'-1' is not a whole number of at least 0"},
+        {TRAIN, "crop", "1048577", "'1048577' is not a whole number from 0 to 1048576"},
+        {BENCH, "steps", "1000001", "'1000001' is not a whole number from 1 to 1000000"},
+        {BENCH, "in-flight", "5", "'5' is not a whole number from 1 to 4"},
+        {BENCH, "in-flight", "0", "'0' is not a whole number from 1 to 4"},
+        {DOCTOR, "timeout", "1000001", "'1000001' is not a whole number from 1 to 1000000"},
+        {TRAIN, "seed", "-1", "'-1' is not a whole number from 0 to 18446744073709551615"},
+        {TRAIN, "seed", "18446744073709551616",
+         "'18446744073709551616' is not a whole number from 0 to 18446744073709551615"},
+        {TRAIN, "seed", "1.5", "'1.5' is not a whole number from 0 to 18446744073709551615"},
+        {TRAIN, "seed", "", "'' is not a whole number from 0 to 18446744073709551615"},
+        {TRAIN, "validate", "0", "'0' is neither a number of images nor a share above 0 and below 1, such as 0.1"},
+        {TRAIN, "validate", "1.0", "'1.0' is neither a number of images nor a share above 0 and below 1, such as 0.1"},
+        {TRAIN, "validate", "1.5", "'1.5' is neither a number of images nor a share above 0 and below 1, such as 0.1"},
+        {TRAIN, "validate", "2147483648",
+         "'2147483648' is neither a number of images nor a share above 0 and below 1, such as 0.1"},
+        {TRAIN, "init", "normal:0", "'normal:0': the deviation is not a number above 0 and below 1e+30"},
+        {TRAIN, "init", "normal:", "'normal:': the deviation is not a number above 0 and below 1e+30"},
+        {TRAIN, "init", "normal:1e30", "'normal:1e30': the deviation is not a number above 0 and below 1e+30"},
+        {TRAIN, "init", "normal:-1", "'normal:-1': the deviation is not a number above 0 and below 1e+30"},
+        {TRAIN, "init", "normal:nan", "'normal:nan': the deviation is not a number above 0 and below 1e+30"},
+        {TRAIN, "init", "glorot", "'glorot' is none of: normal:DEVIATION, xavier, he"},
+        {TRAIN, "init", "", "'' is none of: normal:DEVIATION, xavier, he"},
+        {TRAIN, "checkpoint-every", "0", "'0' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "-1", "'-1' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "5x", "'5x' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "m", "'m' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "0m", "'0m' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "1.5h", "'1.5h' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "10ms", "'10ms' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "2147483648s",
+         "'2147483648s' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "checkpoint-every", "", "'' is neither a number of steps nor a time such as 90s, 10m, 2h"},
+        {TRAIN, "model", "vgg", "'vgg' is none of: lenet, resnet18"},
+        {TRAIN, "model", "", "its value is empty"},
+        {TRAIN, "dataset", "imagenet", "'imagenet' is none of: fashion-mnist, mnist, cifar10, cifar100, npy, folder"},
+        {TRAIN, "schedule", "linear", "'linear' is none of: constant, step, cosine"},
+        {TRAIN, "bn", "batch", "'batch' is none of: shard, sync"},
+        {TRAIN, "keep", "worst", "'worst' is none of: last, best"},
+        {TRAIN, "last-batch", "drop", "'drop' is none of: mean, share"},
+        {TRAIN, "optimizer", "lion", "'lion' is none of: sgd, adam, adamw"},
+        {TRAIN, "conv", "fft", "'fft' is none of: auto, direct"},
+        {TRAIN, "isa", "sse", "'sse' is none of: auto, avx512, avx2, neon, plain"},
+        {TRAIN, "dtype", "f16", "'f16' is none of: f32, tf32, bf16"},
+        {TRAIN, "allow-changed", ",", "its value is empty"},
+        {TRAIN, "allow-changed", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,1,2,3,4,5,6,7",
+         "is given more than 32 times"},
+        {DOCTOR, "skip", "cores,everything",
+         "'everything' is none of: devices, cores, memory, canary, copies, mpi, data, disk"},
+        {DOCTOR, "skip", "", "its value is empty"},
+        {EXPORT, "input", "1x28", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "1x28x28x1", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "1x0x28", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "1xx28x28", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "x1x28x28", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "1x28x28x", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "1x28x2147483648", "needs three sizes of at least 1, such as 1x28x28"},
+        {EXPORT, "input", "", "needs three sizes of at least 1, such as 1x28x28"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_refused(others[i].command, others[i].option, others[i].value, others[i].why);
+}
+
+/* Reads an option for a command, with the value behind a blank. */
+static settings read_one(int command, const char *option)
+{
+    static listed one; /* whose texts the settings are */
+    list_of(&one, command, option);
+    return one.chosen;
+}
+
+/* What the list above does not show. */
+static void settings_are_as_chosen(void **state)
+{
+    (void)state;
+    assert_true(read_one(TRAIN, "--validate 1").validate == 1 && read_one(TRAIN, "--validate 0.999").validate == 0.999);
+    assert_true(read_one(TRAIN, "--validate 2147483647").validate == 2147483647);
+    assert_true(read_one(TRAIN, "--checkpoint-every 90s").every_seconds == 90);
+    assert_true(read_one(TRAIN, "--checkpoint-every 2m").every_seconds == 120);
+    assert_true(read_one(TRAIN, "--checkpoint-every 3h").every_seconds == 10800);
+    assert_int_equal(read_one(TRAIN, "--checkpoint-every 1").every_steps, 1);
+    assert_true(read_one(TRAIN, "--checkpoint-every 1").every_seconds == 0);
+    assert_int_equal(read_one(TRAIN, "--init xavier").init.kind, LS_XAVIER);
+    assert_int_equal(read_one(TRAIN, "--init he").init.kind, LS_HE);
+    const settings normal = read_one(TRAIN, "--init normal:0.5"), usual = read_one(TRAIN, "--init normal");
+    assert_true(normal.init.kind == LS_NORMAL && normal.init.scale == 0.5);
+    assert_true(usual.init.kind == LS_NORMAL && usual.init.scale == 0.01);
+    assert_string_equal(usual.init_text, "normal:0.01");
+    const ls_shape image = read_one(EXPORT, "--input 3x32x48").input;
+    assert_true(image.rank == 4 && image.dim[0] == 1 && image.dim[1] == 3 && image.dim[2] == 32 && image.dim[3] == 48);
+
+    /* A setting that may be another is named by itself or by the option that sets it. */
+    static const char *const names[][2] = {{"weight-decay", "weight_decay"},
+                                           {"clip-norm", "clip_norm"},
+                                           {"label-smoothing", "label_smoothing"},
+                                           {"last-batch", "full_batch"},
+                                           {"no-shuffle", "shuffle"},
+                                           {"limit", "data"},
+                                           {"dataset", "data"},
+                                           {"epochs", "total"},
+                                           {"steps", "total"},
+                                           {"lr", "lr"},
+                                           {"shuffle", "shuffle"}};
+    char option[64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(option, sizeof option, "--allow-changed %s", names[i][0]);
+        const settings chosen = read_one(TRAIN, option);
+        assert_int_equal(chosen.n_allow_changed, 1);
+        assert_string_equal(chosen.allow_changed[0], names[i][1]);
+        assert_false(chosen.allow_classes);
+    }
+    const settings classes = read_one(TRAIN, "--allow-changed classes");
+    assert_true(classes.allow_classes && classes.n_allow_changed == 0);
+    listed several;
+    list_of(&several, TRAIN, "--allow-changed a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,1,2,3,4,5,classes,6");
+    assert_int_equal(several.chosen.n_allow_changed, 32);
+    assert_string_equal(several.chosen.allow_changed[31], "6");
+    list_of(&several, DOCTOR, "--skip mpi,disk");
+    assert_int_equal(several.chosen.n_skipped, 2);
+    assert_string_equal(several.chosen.skipped[0], "mpi");
+    assert_string_equal(several.chosen.skipped[1], "disk");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_option_of_the_result_is_compared),
         cmocka_unit_test(the_others_are_a_ranks_own),
+        cmocka_unit_test(other_programs_options_are_translated),
+        cmocka_unit_test(words_without_an_option_are_answered),
+        cmocka_unit_test(each_option_is_the_nearest_to_itself),
+        cmocka_unit_test(other_programs_commands_are_translated),
+        cmocka_unit_test(arguments_name_their_option),
+        cmocka_unit_test(wrong_values_are_refused),
+        cmocka_unit_test(settings_are_as_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
