@@ -92,7 +92,16 @@ static bool feeds_only_a_norm(const ls_graph *graph, const ls_value *y)
     return norms > 0 && ls_graph_uses(graph, y) == norms;
 }
 
-/* The gradient in front of a fused ReLU. A pool's backward that reads the same value masks on its way. */
+/* Whether these numbers are one value's gradient and nobody else's: an addition hands its own on to both operands. */
+static bool belongs_to_one(const tape *t, const ls_value *gradient)
+{
+    int values = 0;
+    for (int i = 0; i < t->n; i++)
+        values += t->gradient[i] == gradient;
+    return values == 1 && ls_graph_uses(t->graph, gradient) == 0;
+}
+
+/* The gradient in front of a fused ReLU. The backward of a pool that reads the ReLU's output masks on its way. */
 static ls_value *through_relu(tape *t, ls_node node, ls_value *dy)
 {
     if (!node.attributes.fused_relu || t->failed)
@@ -100,7 +109,7 @@ static ls_value *through_relu(tape *t, ls_node node, ls_value *dy)
     int producer = ls_graph_producer(t->graph, dy);
     ls_node *pool = producer < 0 ? NULL : &t->graph->nodes[producer];
     ls_op op = pool ? pool->attributes.op : LS_OP_COUNT;
-    if ((op == LS_OP_AVG_POOL_BACKWARD || op == LS_OP_MAX_POOL_BACKWARD) && ls_graph_uses(t->graph, dy) == 0) {
+    if ((op == LS_OP_AVG_POOL_BACKWARD || op == LS_OP_MAX_POOL_BACKWARD) && belongs_to_one(t, dy)) {
         pool->attributes.fused_relu = 1;
         pool->in[1] = node.out[0];
         return dy;
