@@ -237,12 +237,12 @@ static void misuse(void **state)
     ls_data_info info;
     static const double wrong[] = {-0.1, 1.1, NAN, INFINITY};
     assert_null(open_data(s, images, &(ls_loader){.augment = {.crop = WIDTH}}));
-    assert_caught(s, LS_BAD_ARGUMENT, "a crop of 15 pixels; images of 17 x 15 take 0 (none) to 14");
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_loader: a crop of 15 pixels; images of 17 x 15 take 0 (none) to 14");
     assert_null(open_data(s, images, &(ls_loader){.augment = {.crop = -1}}));
-    assert_caught(s, LS_BAD_ARGUMENT, "a crop of -1 pixels");
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_loader: a crop of -1 pixels; images of 17 x 15 take 0 (none) to 14");
     for (int i = 0; i < 4; i++) {
         assert_null(open_data(s, images, &(ls_loader){.augment = {.erase = wrong[i]}}));
-        assert_caught(s, LS_BAD_ARGUMENT, "it is a probability");
+        assert_caught(s, LS_BAD_ARGUMENT, "it is a probability, from 0 (never) to 1");
     }
     ls_data *data = open_data(s, images, NULL);
     assert_int_equal(ls_data_about(data, &info), LS_OK);
@@ -254,14 +254,18 @@ static void misuse(void **state)
     assert_caught(s, LS_BAD_ARGUMENT, "ls_data_about: info is NULL");
     assert_null(ls_data_open(NULL, "cifar10", LS_TRAIN, NULL));
     assert_null(ls_data_open(s, "cifar11", LS_TRAIN, NULL));
-    assert_caught(s, LS_BAD_ARGUMENT, "'cifar11' is no data set's name");
+    assert_caught(s, LS_BAD_ARGUMENT,
+                  "ls_data_open: 'cifar11' is no data set's name; there are fashion-mnist, mnist, cifar10, cifar100, "
+                  "npy, folder");
     assert_null(ls_data_open(s, "folder", LS_TRAIN, &(ls_loader){.directory = "/nowhere"}));
-    assert_caught(s, LS_IO, "/nowhere/train: is no folder");
+    assert_caught(
+        s, LS_IO,
+        "/nowhere/train: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE in /nowhere");
     assert_null(ls_model_for(NULL, "lenet", 10));
     assert_null(ls_model_for(s, "lenet", 0));
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_model_for: 0 classes");
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_model_for: 0 classes; needs at least 1");
     assert_null(ls_model_for(s, "vgg", 10));
-    assert_caught(s, LS_BAD_ARGUMENT, "model \"vgg\" is not known");
+    assert_caught(s, LS_BAD_ARGUMENT, "model \"vgg\" is not known; there are lenet and resnet18");
     assert_int_equal(ls_close(s), LS_OK);
 }
 

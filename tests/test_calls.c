@@ -207,9 +207,11 @@ static void losses_for_each_image(void **state)
     assert_values(each, before);
     free(before);
     ls_item(ls_sum(never));
-    assert_caught(t.s, LS_STALE, "the network was updated after this call of it was recorded");
+    assert_caught(t.s, LS_STALE,
+                  "the network was updated after this call of it was recorded; read the result before ls_trainer_step");
     ls_backward(never);
-    assert_caught(t.s, LS_STALE, "the network was updated after this call of it was recorded");
+    assert_caught(t.s, LS_STALE,
+                  "the network was updated after this call of it was recorded; read the result before ls_trainer_step");
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
@@ -221,25 +223,33 @@ static void gradients(void **state)
     ls_tensor *w = ls_module_param(t.net, name, ls_cpu(1)), *g = ls_grad(w);
     assert_string_equal(ls_str(g), "empty on cpu(1)");
     ls_trainer_step(t.trainer);
-    assert_caught(t.s, LS_STALE, "ls_trainer_step: there is no fresh gradient");
+    assert_caught(t.s, LS_STALE,
+                  "ls_trainer_step: there is no fresh gradient; call ls_backward on a loss of this network first");
     ls_backward(ls_mean(test_losses(t.net, &t.b)));
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_backward: of a network's losses take the sum");
+    assert_caught(t.s, LS_BAD_ARGUMENT,
+                  "ls_backward: of a network's losses take the sum, or the losses as they are: ls_trainer_step divides "
+                  "by the number of images, and a mean would be divided twice");
     ls_backward(test_losses(t.net, &t.b));
     ls_tensor *once = ls_clone(g, ls_host());
     ls_backward(test_losses(t.net, &t.b));
     assert_true(test_difference(ls_scale(once, 2), ls_to(g, ls_host())) < 1e-5);
     float *values = test_read(w);
     ls_module_write_parameter(t.net, name, values, test_numbers_of(w));
-    assert_caught(t.s, LS_STALE, "ls_module_write_parameter: the network has gradients that no update has used");
+    assert_caught(t.s, LS_STALE,
+                  "ls_module_write_parameter: the network has gradients that no update has used; call ls_trainer_step "
+                  "or ls_clear_grad first");
     assert_int_equal(ls_clear_grad(w), LS_OK);
     assert_int_equal(ls_module_write_parameter(t.net, name, values, test_numbers_of(w)), LS_OK);
     free(values);
     ls_backward(test_losses(t.net, &t.b));
     assert_same_bits(g, once);
     ls_backward(ls_sum(ls_cross_entropy(ls_module_infer(t.net, t.b.X), t.b.y)));
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_backward: the network was called by ls_module_infer");
+    assert_caught(t.s, LS_BAD_ARGUMENT,
+                  "ls_backward: the network was called by ls_module_infer, which keeps nothing to differentiate; call "
+                  "it by ls_module_forward");
     ls_backward_from(ls_relu(ls_module_forward(t.net, t.b.X)), ls_zeros(t.s, LS_SHAPE(BATCH, CLASSES)));
-    assert_caught(t.s, LS_UNSUPPORTED, "ls_backward_from: a network's backward pass starts from a loss");
+    assert_caught(t.s, LS_UNSUPPORTED,
+                  "ls_backward_from: a network's backward pass starts from a loss; use ls_backward");
     assert_int_equal(ls_trainer_step(t.trainer), LS_OK); /* the one before is pending still */
     assert_int_equal(ls_close(t.s), LS_OK);
 }
@@ -268,7 +278,9 @@ static void steps_and_copies_keep_their_order(void **state)
         ls_backward(ls_sum(ls_cross_entropy(ls_module_forward(t.net, part[1]), y[1])));
         ls_assign(part[1], part[0]);
         ls_trainer_step(t.trainer);
-        assert_caught(t.s, LS_STALE, "ls_trainer_step: what a backward pass reads was changed after ls_backward");
+        assert_caught(t.s, LS_STALE,
+                      "ls_trainer_step: what a backward pass reads was changed after ls_backward; call ls_clear_grad, "
+                      "and change it after ls_trainer_step");
         assert_int_equal(ls_close(t.s), LS_OK);
     }
     assert_string_equal(digits[0], digits[1]);
@@ -319,28 +331,36 @@ static void what_is_not_there_is_named(void **state)
     ls_module *net = ls_lenet(s);
     ls_tensor *x = ls_uniform(s, "x", LS_SHAPE(4, 1, SIZE, SIZE));
     assert_null(ls_module_infer(net, x));
-    assert_caught(s, LS_NOT_INITIALIZED, "ls_module_infer: the network has no values yet");
+    assert_caught(s, LS_NOT_INITIALIZED,
+                  "ls_module_infer: the network has no values yet; call ls_module_initialize first");
     assert_null(ls_module_param(net, "W1", ls_cpu(0)));
-    assert_caught(s, LS_NOT_INITIALIZED, "ls_module_param: the network has no values yet");
+    assert_caught(s, LS_NOT_INITIALIZED,
+                  "ls_module_param: the network has no values yet; call ls_module_initialize first");
     assert_int_equal(ls_module_initialize(net, test_cpus(2), NULL), LS_OK);
     ls_module_initialize(net, test_cpus(2), NULL);
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_module_initialize: the network has values already");
+    assert_caught(s, LS_BAD_ARGUMENT,
+                  "ls_module_initialize: the network has values already; set init.force to draw them again");
     ls_module_param(net, "W1", ls_cpu(0));
-    assert_caught(s, LS_SHAPE_UNKNOWN, "ls_module_param: the shapes of the network's parameters are not known");
+    assert_caught(s, LS_SHAPE_UNKNOWN,
+                  "ls_module_param: the shapes of the network's parameters are not known before its first images; call "
+                  "the network once, or set init.like");
     assert_int_equal(ls_module_parameter_count(net), 0);
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
     ls_module_forward(net, ls_zeros(s, LS_SHAPE(4)));
-    assert_caught(s, LS_BAD_SHAPE, "ls_module_forward: the images must be");
+    assert_caught(
+        s, LS_BAD_SHAPE,
+        "ls_module_forward: the images must be (images, channels, height, width) or (images, features); x is (4)");
     ls_module_infer(net, ls_to(x, ls_cpu(7)));
     assert_caught(s, LS_NOT_INITIALIZED,
                   "ls_module_infer: the network was not initialized on cpu(7), only on [cpu(0), cpu(1)]");
     ls_module_infer(net, ls_zeros(s, LS_SHAPE(2, 3, 4, 4))); /* before any good one: nothing of it may stay */
-    assert_caught(s, LS_BAD_SHAPE, "images of 4 x 4 are too small for lenet, which takes 14 x 14");
+    assert_caught(s, LS_BAD_SHAPE, "images of 4 x 4 are too small for lenet, which takes 14 x 14 and larger");
     ls_tensor *y = ls_module_infer(net, x);
     assert_int_equal(ls_rows(y), 4);
     const char *name = name_of(net, 0);
     ls_module_param(net, name, ls_cpu(7));
-    assert_caught(s, LS_NOT_INITIALIZED, "was not initialized on cpu(7)");
+    assert_caught(s, LS_NOT_INITIALIZED,
+                  "ls_module_param: parameter W1 was not initialized on cpu(7), only on [cpu(0), cpu(1)]");
     ls_module_param(net, "nobody", ls_cpu(0));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_module_param: there is no parameter \"nobody\"");
     ls_module_param(net, NULL, ls_host());
@@ -371,16 +391,20 @@ static void misuse_is_told_as_what_it_is(void **state)
     ls_module *other = ls_sequential(t.s, LS_LIST(ls_nn_linear(t.s, CLASSES)));
     ls_module_initialize(other, t.devices, NULL);
     ls_item(ls_sum(ls_module_infer(other, y)));
-    assert_caught(t.s, LS_UNSUPPORTED, "it calls two networks; make them children of one, or copy the first one's");
+    assert_caught(t.s, LS_UNSUPPORTED,
+                  "this computation cannot be run: it calls two networks; make them children of one, or copy the first "
+                  "one's result with ls_clone");
     assert_true(isfinite(ls_item(ls_sum(ls_module_infer(other, ls_clone(y, ls_host()))))));
     ls_item(ls_sum(ls_add(ls_module_infer(t.net, x), ls_module_infer(t.net, ls_clone(x, ls_host())))));
-    assert_caught(t.s, LS_UNSUPPORTED, "it calls a network twice; call it once, over all images");
+    assert_caught(t.s, LS_UNSUPPORTED,
+                  "this computation cannot be run: it calls a network twice; call it once, over all images");
     ls_module *thief = ls_block(t.s, steal, NULL);
     ls_module_append(thief, "output", ls_nn_linear(t.s, CLASSES));
     ls_module_initialize(thief, t.devices, NULL);
     assert_true(isfinite(ls_item(ls_sum(ls_module_infer(thief, x)))));
     ls_item(ls_sum(ls_add(ls_module_infer(t.net, x), stolen)));
-    assert_caught(t.s, LS_UNSUPPORTED, "it was recorded in a module's forward, which has no values");
+    assert_caught(t.s, LS_UNSUPPORTED,
+                  "this computation cannot be run: it was recorded in a module's forward, which has no values");
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
@@ -476,7 +500,8 @@ static void tables(void **state)
     ls_tensor *x = ls_arange(t.s, 0, LS_SHAPE(1, 1, 2, 2));
     assert_true(ls_item(ls_sum(ls_max_pool2d(x, &(ls_pool){.kernel = 2}))) == 3);
     ls_max_pool2d(x, NULL);
-    assert_caught(t.s, LS_BAD_SHAPE, "ls_max_pool2d: kernel must be");
+    assert_caught(t.s, LS_BAD_SHAPE,
+                  "ls_max_pool2d: kernel must be at least 1, padding at most half of it; x is (1, 1, 2, 2)");
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
@@ -492,7 +517,7 @@ static void devices_fall_back(void **state)
     ls_try_gpu(s, -1);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device -1");
     assert_int_equal(ls_try_devices(s, 0).n, 0);
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_try_devices: 0 devices");
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_try_devices: 0 devices; 1 to 256 are possible");
     ls_timer timer = {0};
     assert_true(ls_timer_avg(&timer) == 0);
     ls_timer_start(&timer);

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -292,6 +293,107 @@ static void parts_of_a_card_have_names(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* How many cards there are, where that is at least 0: the plugin is not asked then. */
+static int cards_here = -1;
+int __real_ls_card_count(char *why, size_t size);
+int __wrap_ls_card_count(char *why, size_t size);
+int __wrap_ls_card_count(char *why, size_t size)
+{
+    if (cards_here < 0)
+        return __real_ls_card_count(why, size);
+    snprintf(why, size, "%s", cards_here ? "" : "no card");
+    return cards_here;
+}
+
+/* The ranks of a host deal its cards out, and share them where they are too few. */
+static void ranks_deal_cards_out(void **state)
+{
+    (void)state;
+    static const int deals[][6] = {
+        /* cards, ranks, this one's place, its first card, how many, its last as a list says it */
+        {8, 3, 0, 0, 2, 1}, {8, 3, 1, 2, 3, 2}, {8, 3, 2, 5, 3, 2}, {8, 1, 0, 0, 8, 7},
+        {3, 3, 2, 2, 1, 0}, {2, 3, 0, 0, 1, 0}, {2, 3, 1, 1, 1, 0}, {2, 3, 2, 0, 1, 0}};
+    ls_session *s = ls_open(NULL);
+    for (size_t i = 0; i < sizeof deals / sizeof *deals; i++) {
+        const int *deal = deals[i];
+        char last[32];
+        cards_here = deal[0];
+        s->sharers = deal[1];
+        s->place = deal[2];
+        const ls_devices mine = ls_all_devices(s);
+        assert_int_equal(mine.n, deal[4]);
+        for (int k = 0; k < mine.n; k++)
+            assert_true(mine.at[k].type == LS_CUDA && ls_card_number(mine.at[k]) == deal[3] + k);
+        snprintf(last, sizeof last, "cuda:%d", deal[5]);
+        assert_int_equal(ls_card_number(ls_parse_devices(s, last).at[0]), deal[3] + deal[4] - 1);
+        assert_int_equal(ls_card_number(ls_try_gpu(s, deal[5])), deal[3] + deal[4] - 1);
+        assert_int_equal(ls_try_all_gpus(s).n, deal[4]);
+    }
+    cards_here = -1;
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void lists_of_cards(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list, *shown; /* or what is said */
+        ls_status status;
+    } lists[] = {
+        {"cuda:0-1", "[gpu(0), gpu(1)]", LS_OK},
+        {"gpu:1,cpu:1", "[gpu(1), cpu(1)]", LS_OK},
+        {"cuda:0-1x2", "[gpu(0.0), gpu(0.1), gpu(1.0), gpu(1.1)]", LS_OK},
+        {"cuda:1x4", "[gpu(1.0), gpu(1.1), gpu(1.2), gpu(1.3)]", LS_OK},
+        {"cuda:2", "devices \"cuda:2\": there is no cuda:2; the last is cuda:1", LS_NO_DEVICE},
+        {"cuda:0-2", "devices \"cuda:0-2\": there is no cuda:2; the last is cuda:1", LS_NO_DEVICE},
+        {"cuda:0x17", "devices \"cuda:0x17\": a card can be at most 16 devices", LS_NO_DEVICE},
+        {"cuda:1,cuda:0-1x2", "devices \"cuda:1,cuda:0-1x2\": cuda:1 is named twice", LS_BAD_ARGUMENT},
+        {"cpu:0-255,cuda:0", "devices \"cpu:0-255,cuda:0\": there are more than 256", LS_BAD_ARGUMENT},
+    };
+    cards_here = 2;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        ls_session *s = ls_open(NULL);
+        const ls_devices found = ls_parse_devices(s, lists[i].list);
+        assert_string_equal(lists[i].status ? ls_message(s) : ls_devices_str(s, found), lists[i].shown);
+        assert_int_equal(ls_close(s), lists[i].status);
+    }
+    cards_here = -1;
+}
+
+/* What stands in for cards that are not there has their numbers, and is told. */
+static void cores_stand_in_for_cards(void **state)
+{
+    (void)state;
+    static const struct {
+        int cards, asked; /* below 0: the number of one card, from -1 on */
+        const char *shown, *notice;
+    } cases[] = {
+        {2, 2, "[gpu(0), gpu(1)]", ""},
+        {2, 3, "[cpu(0), cpu(1), cpu(2)]", "there is no gpu(2) here: cpu(0) to cpu(2) in their place"},
+        {0, 3, "[cpu(0), cpu(1), cpu(2)]", "there are no GPUs here: cpu(0) to cpu(2) in their place"},
+        {0, 1, "[cpu(0)]", "there is no gpu(0) here: cpu(0) in its place"},
+        {2, -3, "[cpu(2)]", "there is no gpu(2) here: cpu(2) in its place"},
+        {2, -2, "[gpu(1)]", ""},
+    };
+    ls_session *s = ls_open(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cards_here = cases[i].cards;
+        ls_devices found = {.n = 1};
+        if (cases[i].asked > 0)
+            found = ls_try_devices(s, cases[i].asked);
+        else
+            found.at[0] = ls_try_gpu(s, -1 - cases[i].asked);
+        assert_string_equal(ls_devices_str(s, found), cases[i].shown);
+        assert_string_equal(ls_notice(s), cases[i].notice);
+    }
+    assert_int_equal(ls_try_gpu(s, 256).type, LS_CPU);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_try_gpu: there is no device 256");
+    assert_int_equal(ls_try_devices(s, 257).n, 0);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_try_devices: 257 devices; 1 to 256 are possible");
+    cards_here = -1;
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void a_card_that_is_not_there_is_said_so(void **state)
 {
     (void)state;
@@ -354,6 +456,9 @@ int main(void)
         cmocka_unit_test(plans_fit_a_card),
         cmocka_unit_test(what_a_card_lacks_is_refused),
         cmocka_unit_test(parts_of_a_card_have_names),
+        cmocka_unit_test(ranks_deal_cards_out),
+        cmocka_unit_test(lists_of_cards),
+        cmocka_unit_test(cores_stand_in_for_cards),
         cmocka_unit_test(a_card_that_is_not_there_is_said_so),
         cmocka_unit_test(cards_cannot_be_connected_without_a_card),
         cmocka_unit_test(a_cpu_computes_in_f32),

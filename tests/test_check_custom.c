@@ -147,18 +147,24 @@ static void misuse_is_refused(void **state)
     const ls_custom good = squaring(&none);
     ls_custom op = good;
     assert_true(isnan(ls_custom_check(NULL, &good, shapes, 6)));
-    refused(NULL, shapes, 6, LS_BAD_ARGUMENT, "ls_custom_check: an operation has a name");
-    refused(&good, NULL, 6, LS_BAD_ARGUMENT, "ls_custom_check: needs the inputs' shapes");
-    refused(&good, shapes, 0, LS_BAD_ARGUMENT, "ls_custom_check: needs the inputs' shapes");
-    refused(&good, (const int[][3]){{3, 0, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE, "shapes[0] is {3, 0, 5}");
-    refused(&good, (const int[][3]){{3, 2, 5}, {3, 2, 1}}, 6, LS_BAD_SHAPE, "a parameter is {numbers, 1, 1}");
-    refused(&good, (const int[][3]){{1 << 20, 1 << 20, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE, "not too large");
-    refused(&good, (const int[][3]){{3, 2, 5}, {4, 1, 1}}, 6, LS_BAD_SHAPE, "square: its shape rule refuses");
+    refused(NULL, shapes, 6, LS_BAD_ARGUMENT, "ls_custom_check: an operation has a name, a forward and 1 to 3 inputs");
+    refused(&good, NULL, 6, LS_BAD_ARGUMENT, "ls_custom_check: needs the inputs' shapes and at least one row");
+    refused(&good, shapes, 0, LS_BAD_ARGUMENT, "ls_custom_check: needs the inputs' shapes and at least one row");
+    refused(&good, (const int[][3]){{3, 0, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE,
+            "ls_custom_check: shapes[0] is {3, 0, 5} with 6 rows: all must be at least 1, and not too large");
+    refused(&good, (const int[][3]){{3, 2, 5}, {3, 2, 1}}, 6, LS_BAD_SHAPE,
+            "ls_custom_check: shapes[1] is {3, 2, 1} with 6 rows: a parameter is {numbers, 1, 1}");
+    refused(
+        &good, (const int[][3]){{1 << 20, 1 << 20, 5}, {3, 1, 1}}, 6, LS_BAD_SHAPE,
+        "ls_custom_check: shapes[0] is {1048576, 1048576, 5} with 6 rows: all must be at least 1, and not too large");
+    refused(&good, (const int[][3]){{3, 2, 5}, {4, 1, 1}}, 6, LS_BAD_SHAPE,
+            "ls_custom_check: square: its shape rule refuses the inputs");
     op.parameters = 1;
-    refused(&op, shapes, 6, LS_BAD_ARGUMENT, "`parameters` names the first input");
+    refused(&op, shapes, 6, LS_BAD_ARGUMENT,
+            "ls_custom_check: `parameters` names the first input, which is (images, ...), or one that is not there");
     op = good;
     op.backward = NULL;
-    refused(&op, shapes, 6, LS_UNSUPPORTED, "square has no backward");
+    refused(&op, shapes, 6, LS_UNSUPPORTED, "ls_custom_check: square has no backward");
 }
 
 /* Memory that runs out at any point of it. */

@@ -111,28 +111,29 @@ static void wrong_calls(void **state)
     assert_false(ls_checkpoint_load(NULL, NULL));
     begin(&r, &(how){0});
     assert_null(ls_checkpoints_open(r.trainer, r.data, "", NULL));
-    assert_fails(&r, LS_BAD_ARGUMENT, "needs a directory");
+    assert_fails(&r, LS_BAD_ARGUMENT, "ls_checkpoints_open: needs a directory, and keep must be at least 0");
     begin(&r, &(how){0});
     assert_null(ls_checkpoints_open(r.trainer, r.data, "x", &(ls_checkpoint_options){.keep = -1}));
-    assert_fails(&r, LS_BAD_ARGUMENT, "keep must be");
+    assert_fails(&r, LS_BAD_ARGUMENT, "ls_checkpoints_open: needs a directory, and keep must be at least 0");
     begin(&r, &(how){.allow_changed = (const char *const[]){"lr", "colour", NULL}});
-    assert_fails(&r, LS_BAD_ARGUMENT, "no setting 'colour'");
+    assert_fails(&r, LS_BAD_ARGUMENT,
+                 "no setting 'colour' that could be allowed to change; there are: numerics, model");
     begin(&r, &(how){.own = (ls_note[]){{"lr", "1"}, {NULL, NULL}}});
-    assert_fails(&r, LS_BAD_ARGUMENT, "'lr' is given twice");
+    assert_fails(&r, LS_BAD_ARGUMENT, "ls_checkpoints_open: the setting 'lr' is given twice, or the library's own");
     begin(&r, &(how){0});
     ls_data_next(r.data, &batch);
     ls_backward(test_losses(r.net, &batch));
     ls_checkpoint_save(r.kept, NULL);
-    assert_fails(&r, LS_STALE, "ls_checkpoint_save: the network has gradients");
+    assert_fails(&r, LS_STALE, "ls_checkpoint_save: the network has gradients that no update has used");
     begin(&r, &(how){0});
     ls_data_next(r.data, &batch);
     ls_backward(test_losses(r.net, &batch));
     ls_checkpoint_load(r.kept, NULL);
-    assert_fails(&r, LS_STALE, "ls_checkpoint_load: the network has gradients");
+    assert_fails(&r, LS_STALE, "ls_checkpoint_load: the network has gradients that no update has used");
     begin(&r, &(how){0});
     ls_checkpoint_save(r.kept, (ls_note[]){{"bytes", "\xff"}, {NULL, NULL}});
     ls_checkpoint_wait(r.kept);
-    assert_fails(&r, LS_BAD_ARGUMENT, "not UTF-8");
+    assert_fails(&r, LS_BAD_ARGUMENT, "cannot be written: a setting or note is not UTF-8, or there is no memory");
 }
 
 /* Moments that a failure had begin anew keep their age: Adam's corrections depend on it. */
@@ -204,12 +205,13 @@ static void other_settings(void **state)
     static const struct {
         how h;
         const char *words;
-    } cases[] = {{{.momentum = 0.9, .lr = 0.2}, "lr was 0.1 and is 0.2 now"},
-                 {{.momentum = 0.9, .seed = 1}, "seed was 0 and is 1 now"},
-                 {{.momentum = 0.5}, "momentum was 0.9 and is 0.5 now"},
-                 {{.momentum = 0.9, .batch = 4}, "batch was 5 and is 4 now"},
-                 {{.momentum = 0.9, .outputs = 5}, "has shape (4, 1, 3, 3)"},
-                 {{.lr = 0.2}, "lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
+    } cases[] = {
+        {{.momentum = 0.9, .lr = 0.2}, "of a run with other settings: lr was 0.1 and is 0.2 now"},
+        {{.momentum = 0.9, .seed = 1}, "of a run with other settings: seed was 0 and is 1 now"},
+        {{.momentum = 0.5}, "of a run with other settings: momentum was 0.9 and is 0.5 now"},
+        {{.momentum = 0.9, .batch = 4}, "of a run with other settings: batch was 5 and is 4 now"},
+        {{.momentum = 0.9, .outputs = 5}, "parameter 0.weight has shape (4, 1, 3, 3), the network needs (5, 1, 3, 3)"},
+        {{.lr = 0.2}, "of a run with other settings: lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r;
         begin(&r, &cases[i].h);
@@ -227,7 +229,7 @@ static void other_settings(void **state)
     run r;
     begin(&r, &(how){.momentum = 0.9, .own = own});
     assert_false(load(&r));
-    assert_fails(&r, LS_CHANGED, "colour was not set and is red now");
+    assert_fails(&r, LS_CHANGED, "of a run with other settings: colour was not set and is red now");
     /* One that is off is as good as none: a program may have new ones, and goes on with checkpoints from before it
      * had. */
     const ls_note off[] = {{"colour", ""}, {NULL, NULL}};
@@ -253,7 +255,10 @@ static void other_settings(void **state)
     assert_int_equal(r.steps, 6);
     assert_int_equal(r.lines, 1);
     assert_non_null(strstr(r.told, "passed over: "));
-    assert_non_null(strstr(r.told, "checkpoint-000003.json: of a run with other settings: lr was 0.2"));
+    assert_non_null(strstr(
+        r.told,
+        "checkpoint-000003.json: of a run with other settings: lr was 0.2 and is 0.1 now, momentum was 0 and is 0.9 "
+        "now, batch was 4 and is 5 now, colour was red and is not set now"));
     assert_int_equal(end(&r), LS_OK);
 }
 
@@ -364,10 +369,10 @@ static void what_is_missing_or_no_file(void **state)
     unlink(test_path(newest));
     assert_passed_over("missing, though its manifest is there");
     mkdir(test_path(newest), 0700);
-    assert_passed_over("a directory");
+    assert_passed_over("this is a directory; name a regular file");
     rmdir(test_path(newest));
     mkfifo(test_path(newest), 0700);
-    assert_passed_over("a FIFO");
+    assert_passed_over("this is a FIFO; name a regular file");
     unlink(test_path(newest));
     test_write_file(newest, bytes, n);
     free(bytes);
@@ -375,7 +380,7 @@ static void what_is_missing_or_no_file(void **state)
     rename(test_path(manifest), test_path("elsewhere"));
     assert_passed_over("it has no manifest; its save did not end");
     symlink("nowhere", test_path(manifest));
-    assert_passed_over("it has no manifest");
+    assert_passed_over("it has no manifest; its save did not end");
     unlink(test_path(manifest));
     rename(test_path("elsewhere"), test_path(manifest));
     assert_int_equal(assert_goes_on(&usual), 6);
@@ -503,7 +508,7 @@ static void numbers_at_their_end(void **state)
     test_write_file("kept/checkpoint-999999999999999.json", "", 0);
     run r;
     begin(&r, &usual);
-    assert_fails(&r, LS_BAD_FILE, "leaves no number for a next one");
+    assert_fails(&r, LS_BAD_FILE, "kept: checkpoint-999999999999999 leaves no number for a next one; take it away");
 }
 
 /* Writes a manifest with a right sum, as another library's would have; each `from` in it becomes `to`. */
@@ -542,12 +547,12 @@ static void other_versions(void **state)
     begin(&r, &usual);
     assert_true(load(&r)); /* the one before */
     assert_int_equal(r.steps, 3);
-    assert_non_null(strstr(r.told, "of format 2, this library reads 1"));
+    assert_non_null(strstr(r.told, "it is of format 2, this library reads 1"));
     end(&r);
     unlink(test_path("kept/checkpoint-000001.json"));
     begin(&r, &usual);
     assert_false(load(&r)); /* none but that: it is not for us to begin anew over it */
-    assert_fails(&r, LS_UNSUPPORTED, "of format 2");
+    assert_fails(&r, LS_UNSUPPORTED, "it is of format 2, this library reads 1");
     rewrite_manifest("\"lockstep checkpoint\": 2", "\"lockstep checkpoint\": 1");
     /* What 0.1 wrote in place of its numerics, and a library that computes other bits. */
     rewrite_manifest("\"numerics\": \"2\"", "\"version\": \"0.1.0\"");
@@ -561,7 +566,7 @@ static void other_versions(void **state)
     rewrite_manifest("\"version\": \"0.0.9\"", "\"numerics\": \"3\"");
     begin(&r, &usual);
     assert_false(load(&r));
-    assert_fails(&r, LS_CHANGED, "numerics was 3 and is 2 now");
+    assert_fails(&r, LS_CHANGED, "of a run with other settings: numerics was 3 and is 2 now");
     static const char *const numerics[] = {"numerics", NULL};
     assert_int_equal(assert_goes_on(&(how){.momentum = 0.9, .allow_changed = numerics}), 6);
 }
@@ -571,14 +576,14 @@ static void every_member_of_a_manifest(void **state)
 {
     (void)state;
     static const char *const wrong[][3] = {
-        {"\"lockstep checkpoint\": 1", "\"a checkpoint\": 1", "it is no checkpoint's manifest"},
-        {"\"lockstep checkpoint\": 1", "\"lockstep checkpoint\": \"1\"", "it is no checkpoint's manifest"},
+        {"\"lockstep checkpoint\": 1", "\"a checkpoint\": 1", "damaged: it is no checkpoint's manifest"},
+        {"\"lockstep checkpoint\": 1", "\"lockstep checkpoint\": \"1\"", "damaged: it is no checkpoint's manifest"},
         {"\"position\"", "\"pasition\""},
         {"\"step\": 6", "\"step\": -6"},
         {"\"step\": 6", "\"step\": \"6\""},
         {"\"step\": 6", "\"stop\": 6"},
         {"\"step\": 6", "\"step\": 1e99"},
-        {"\"step\": 6", "\"step\": 6, \"step\": 6", "it is no JSON"},
+        {"\"step\": 6", "\"step\": 6, \"step\": 6", "damaged: it is no JSON"},
         {"\"step\": 6", "\"step\": 9007199254740993"}, /* 2^53 + 1 */
         {"\"epoch\": 1", "\"epuch\": 1"},
         {"\"epoch\": 1", "\"epoch\": -1"},
@@ -672,7 +677,7 @@ static void one_run_a_folder(void **state)
     assert_int_equal(end(&r), LS_OK);
     mkdir(test_path("kept/lock"), 0700);
     begin(&r, &usual);
-    assert_fails(&r, LS_IO, "kept/lock: cannot be written");
+    assert_fails(&r, LS_IO, "kept/lock: cannot be written: Is a directory");
 }
 
 static void *leave_late(void *unused)

@@ -155,7 +155,7 @@ static void wrong_calls(void **state)
     assert_null(ls_module_class_name(NULL, 0));
     begin(&r, &usual);
     ls_module_name_classes(r.net, names, 2);
-    assert_fails(&r, LS_BAD_ARGUMENT, "2 names, but the network has 3 classes");
+    assert_fails(&r, LS_BAD_ARGUMENT, "ls_module_name_classes: 2 names, but the network has 3 classes");
     begin(&r, &usual);
     ls_module_name_classes(r.net, (const char *const[]){"a", NULL, "b"}, 3);
     assert_fails(&r, LS_BAD_ARGUMENT, "ls_module_name_classes: 3 names, one of which is NULL");

@@ -9,12 +9,13 @@ static void names(void **state)
 {
     (void)state;
     refused("imagenet", LS_TRAIN, LS_BAD_ARGUMENT,
-            "'imagenet' is no data set's name; there are fashion-mnist, mnist, cifar10, cifar100, npy, folder");
+            "ls_data_open: 'imagenet' is no data set's name; there are fashion-mnist, mnist, cifar10, cifar100, npy, "
+            "folder");
     refused(NULL, LS_TRAIN, LS_BAD_ARGUMENT, "'(null)'");
-    refused("cifar10", (ls_part)5, LS_BAD_ARGUMENT, "part 5");
+    refused("cifar10", (ls_part)5, LS_BAD_ARGUMENT, "ls_data_open: part 5 is neither LS_TRAIN nor LS_TEST");
     unsetenv("LOCKSTEP_DATA");
     assert_null(ls_dataset_open(test_context(), 0, "npy", LS_TRAIN, NULL));
-    test_expect(LS_IO, "npy: its folder is not named");
+    test_expect(LS_IO, "npy: its folder is not named; set ls_loader.directory or $LOCKSTEP_DATA");
     test_context_done();
 }
 
@@ -44,9 +45,12 @@ static void mnist_and_fashion_mnist(void **state)
     expect_about(data, 10000, 1, 28, 28, 10);
     assert_string_equal(ls_data_class(data, 7), "7");
     done(data);
-    refused("fashion-mnist", LS_TEST, LS_BAD_FILE, "these are the labels of MNIST; say so (mnist)");
+    refused("fashion-mnist", LS_TEST, LS_BAD_FILE,
+            "t10k-labels-idx1-ubyte: these are the labels of MNIST; say so (mnist), or name another folder");
     write_idx("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 10000, clothes);
-    refused("mnist", LS_TEST, LS_BAD_FILE, "these are the labels of Fashion-MNIST; say so (fashion-mnist)");
+    refused("mnist", LS_TEST, LS_BAD_FILE,
+            "t10k-labels-idx1-ubyte: these are the labels of Fashion-MNIST; say so (fashion-mnist), or name another "
+            "folder");
     data = open_part("fashion-mnist", LS_TEST);
     assert_string_equal(ls_data_class(data, 0), "T-shirt");
     assert_string_equal(ls_data_class(data, 9), "Boot");
@@ -117,20 +121,22 @@ static void faulty_cifar10(void **state)
     records(3, 1, 7);
     test_write_file("test_batch.bin", file, 3 * (1 + PIXELS) - 1);
     refused("cifar10", LS_TEST, LS_BAD_FILE,
-            "test_batch.bin: its 9218 bytes are no whole number of CIFAR-10's records");
+            "test_batch.bin: its 9218 bytes are no whole number of CIFAR-10's records of 3073; it was cut off, fetch "
+            "it again");
     test_write_file("test_batch.bin", file, 0);
-    refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: the file is empty");
+    refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: the file is empty; fetch it again");
     file[1 + PIXELS] = 10;
     test_write_file("test_batch.bin", file, 3 * (1 + PIXELS));
-    refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: label 10 of image 1 is not one of 0 to 9");
+    refused("cifar10", LS_TEST, LS_BAD_FILE,
+            "test_batch.bin: label 10 of image 1 is not one of 0 to 9; the file is of another data set, or damaged");
     test_write_file("test_batch.bin", file, records(2, 2, 0));
     refused("cifar10", LS_TEST, LS_BAD_FILE, "test_batch.bin: holds records of CIFAR-100, not of CIFAR-10");
     assert_int_equal(unlink(test_path("data_batch_4.bin")), 0);
-    refused("cifar10", LS_TRAIN, LS_IO, "data_batch_4.bin: cannot be opened");
+    refused("cifar10", LS_TRAIN, LS_IO, "data_batch_4.bin: cannot be opened for reading: No such file or directory");
     assert_int_equal(unlink(test_path("data_batch_1.bin")), 0);
     refused("cifar10", LS_TRAIN, LS_IO, "CIFAR-10 is not in ");
     assert_int_equal(mkdir(test_path("data_batch_1.bin"), 0700), 0);
-    refused("cifar10", LS_TRAIN, LS_BAD_FILE, "data_batch_1.bin: this is a directory");
+    refused("cifar10", LS_TRAIN, LS_BAD_FILE, "data_batch_1.bin: this is a directory; name a regular file");
 }
 
 static void cifar100(void **state)
@@ -148,12 +154,15 @@ static void cifar100(void **state)
     records(2, 2, 0);
     file[2 + PIXELS + 1] = 100;
     test_write_file("test.bin", file, 2 * (2 + PIXELS));
-    refused("cifar100", LS_TEST, LS_BAD_FILE, "test.bin: label 100 of image 1 is not one of 0 to 99");
+    refused("cifar100", LS_TEST, LS_BAD_FILE,
+            "test.bin: label 100 of image 1 is not one of 0 to 99; the file is of another data set, or damaged");
     file[2 + PIXELS] = 20;
     test_write_file("test.bin", file, 2 * (2 + PIXELS));
-    refused("cifar100", LS_TEST, LS_BAD_FILE, "test.bin: the coarse label 20 of image 1 is not one of 0 to 19");
+    refused(
+        "cifar100", LS_TEST, LS_BAD_FILE,
+        "test.bin: the coarse label 20 of image 1 is not one of 0 to 19; the file is of another data set, or damaged");
     test_write_file("test.bin", file, records(2, 1, 0));
-    refused("cifar100", LS_TEST, LS_BAD_FILE, "holds records of CIFAR-10, not of CIFAR-100");
+    refused("cifar100", LS_TEST, LS_BAD_FILE, "test.bin: holds records of CIFAR-10, not of CIFAR-100");
 }
 
 /* ---- .npy ---- */
@@ -243,17 +252,18 @@ static void faulty_npy(void **state)
 {
     (void)state;
     labels_npy("y_test.npy", (uint8_t[]){0, 1}, 2, "|u1", 2);
-    refused("npy", LS_TEST, LS_IO, "X_test.npy: is not there");
+    refused("npy", LS_TEST, LS_IO,
+            "X_test.npy: is not there; a data set of arrays is X_train.npy, y_train.npy, X_test.npy and y_test.npy");
     test_write_file("X_test.npy", "", 0);
-    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: not a .npy file");
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: not a .npy file; save it with numpy.save");
     test_write_file("X_test.npy", "PK\3\4 a zip archive", 18);
-    refused("npy", LS_TEST, LS_BAD_FILE, "not a .npy file");
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: not a .npy file but a zip archive; save it with numpy.save");
     test_write_file("X_test.npy", "\x93NUMPY\1", 7);
-    refused("npy", LS_TEST, LS_BAD_FILE, "the header is cut off");
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: the header is cut off");
     test_write_file("X_test.npy", "\x93NUMPY\4\0\2\0{}", 12);
-    refused("npy", LS_TEST, LS_BAD_FILE, "version 4 of the .npy format");
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: version 4 of the .npy format is not known");
     test_write_file("X_test.npy", "\x93NUMPY\1\0\3\0{}", 12);
-    refused("npy", LS_TEST, LS_BAD_FILE, "the header is cut off");
+    refused("npy", LS_TEST, LS_BAD_FILE, "X_test.npy: the header is cut off");
     static const char *const plain[] = {"",
                                         "{}",
                                         "[]",
@@ -270,22 +280,31 @@ static void faulty_npy(void **state)
                                         "{'descr': '|u1', 'fortran_order': Maybe, 'shape': (2, 1, 1)}",
                                         "{'colour': 1}"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        header_refused(plain[i], 2, "the header is none of a plain array");
-    header_refused(SHAPE_OF(">f4", "(2, 1, 1)"), 8, "numbers of the type '>f4'");
-    header_refused(SHAPE_OF("|b1", "(2, 1, 1)"), 2, "numbers of the type '|b1'");
-    header_refused(SHAPE_OF("<f2", "(2, 1, 1)"), 4, "numbers of the type '<f2'");
-    header_refused(SHAPE_OF("|O", "(2, 1, 1)"), 2, "numbers of the type '|O'");
-    header_refused("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1, 1)}", 2, "Fortran's order");
-    header_refused(SHAPE_OF("|u1", "(2, 1, 1)"), 1, "announces more than the file's");
-    header_refused(SHAPE_OF("|u1", "(2, 1, 1)"), 3, "goes on behind the announced numbers");
-    header_refused(SHAPE_OF("|u1", "(4294967296, 4294967296, 16)"), 0, "announces more than the file's");
-    header_refused(SHAPE_OF("|u1", "(2, 0, 1)"), 0, "a dimension of 0");
-    header_refused(SHAPE_OF("|u1", "(2, 1)"), 2, "has 2 dimensions; images are (N, C, H, W) or (N, H, W)");
-    header_refused(SHAPE_OF("|u1", "()"), 1, "has 0 dimensions");
-    header_refused(SHAPE_OF("|u1", "(1, 1, 1, 1, 2)"), 2, "has 5 dimensions");
-    header_refused(SHAPE_OF("<f8", "(2, 1, 1)"), 16, "images are uint8 or float32");
-    header_refused(SHAPE_OF("|i1", "(2, 1, 1)"), 2, "images are uint8 or float32");
-    header_refused(SHAPE_OF("|u1", "(3, 1, 1)"), 3, "holds 3 images, but there are 2 labels");
+        header_refused(plain[i], 2,
+                       "X_test.npy: the header is none of a plain array (descr, fortran_order and shape); save it "
+                       "again with numpy.save");
+    header_refused(SHAPE_OF(">f4", "(2, 1, 1)"), 8,
+                   "X_test.npy: holds numbers of the type '>f4'; save them as uint8, float32 or (labels) int64");
+    header_refused(SHAPE_OF("|b1", "(2, 1, 1)"), 2,
+                   "X_test.npy: holds numbers of the type '|b1'; save them as uint8, float32 or (labels) int64");
+    header_refused(SHAPE_OF("<f2", "(2, 1, 1)"), 4,
+                   "X_test.npy: holds numbers of the type '<f2'; save them as uint8, float32 or (labels) int64");
+    header_refused(SHAPE_OF("|O", "(2, 1, 1)"), 2,
+                   "X_test.npy: holds numbers of the type '|O'; save them as uint8, float32 or (labels) int64");
+    header_refused("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1, 1)}", 2,
+                   "X_test.npy: is in Fortran's order; save numpy.ascontiguousarray of it");
+    header_refused(SHAPE_OF("|u1", "(2, 1, 1)"), 1,
+                   "X_test.npy: announces more than the file's 71 bytes; it was cut off");
+    header_refused(SHAPE_OF("|u1", "(2, 1, 1)"), 3, "X_test.npy: goes on behind the announced numbers");
+    header_refused(SHAPE_OF("|u1", "(4294967296, 4294967296, 16)"), 0,
+                   "X_test.npy: announces more than the file's 89 bytes; it was cut off");
+    header_refused(SHAPE_OF("|u1", "(2, 0, 1)"), 0, "X_test.npy: a dimension of 0 is more, or less, than can be meant");
+    header_refused(SHAPE_OF("|u1", "(2, 1)"), 2, "X_test.npy: has 2 dimensions; images are (N, C, H, W) or (N, H, W)");
+    header_refused(SHAPE_OF("|u1", "()"), 1, "X_test.npy: has 0 dimensions; images are (N, C, H, W) or (N, H, W)");
+    header_refused(SHAPE_OF("|u1", "(1, 1, 1, 1, 2)"), 2, "X_test.npy: has 5 dimensions; at most 4 are understood");
+    header_refused(SHAPE_OF("<f8", "(2, 1, 1)"), 16, "X_test.npy: images are uint8 or float32; save them with .astype");
+    header_refused(SHAPE_OF("|i1", "(2, 1, 1)"), 2, "X_test.npy: images are uint8 or float32; save them with .astype");
+    header_refused(SHAPE_OF("|u1", "(3, 1, 1)"), 3, "X_test.npy: holds 3 images, but there are 2 labels");
     write_npy("X_test.npy", 1, SHAPE_OF("<f4", "(2, 1, 1)"), 8);
     size_t count;
     unsigned char *whole = test_read_file("X_test.npy", &count);
@@ -299,15 +318,16 @@ static void faulty_npy(void **state)
     labels_npy("y_test.npy", (int32_t[]){0, -1}, 8, "<i4", 2);
     refused("npy", LS_TEST, LS_BAD_FILE, "y_test.npy: the label of image 1 is not one of 0 to 255");
     labels_npy("y_test.npy", (int32_t[]){256, 0}, 8, "<i4", 2);
-    refused("npy", LS_TEST, LS_BAD_FILE, "the label of image 0");
+    refused("npy", LS_TEST, LS_BAD_FILE, "y_test.npy: the label of image 0 is not one of 0 to 255");
     labels_npy("y_test.npy", (int8_t[]){0, -1}, 2, "|i1", 2);
-    refused("npy", LS_TEST, LS_BAD_FILE, "the label of image 1");
+    refused("npy", LS_TEST, LS_BAD_FILE, "y_test.npy: the label of image 1 is not one of 0 to 255");
     labels_npy("y_test.npy", (float[]){0, 1}, 8, "<f4", 2);
-    refused("npy", LS_TEST, LS_BAD_FILE, "labels are whole numbers");
+    refused("npy", LS_TEST, LS_BAD_FILE, "y_test.npy: labels are whole numbers in one dimension, (N)");
     write_npy("y_test.npy", 1, SHAPE_OF("|u1", "(2, 1)"), 2);
-    refused("npy", LS_TEST, LS_BAD_FILE, "labels are whole numbers");
+    refused("npy", LS_TEST, LS_BAD_FILE, "y_test.npy: labels are whole numbers in one dimension, (N)");
     assert_int_equal(unlink(test_path("y_test.npy")), 0);
-    refused("npy", LS_TEST, LS_IO, "y_test.npy: is not there");
+    refused("npy", LS_TEST, LS_IO,
+            "y_test.npy: is not there; a data set of arrays is X_train.npy, y_train.npy, X_test.npy and y_test.npy");
 }
 
 static void floats_are_doubted(void **state)

@@ -17,27 +17,32 @@ static void make_folder(const char *name)
 static void no_folder(void **state)
 {
     (void)state;
-    refused("folder", LS_TRAIN, LS_IO, "train: is no folder; a data set of images is train/CLASS/IMAGE");
+    refused("folder", LS_TRAIN, LS_IO,
+            "train: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE in");
     make_folder("Training");
     make_folder("holdout");
     refused("folder", LS_TRAIN, LS_IO, "; its folders are Training, holdout");
-    refused("folder", LS_TEST, LS_IO, "test: is no folder; a data set of images is");
+    refused("folder", LS_TEST, LS_IO,
+            "test: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE in");
     make_folder("train");
-    refused("folder", LS_TRAIN, LS_BAD_FILE, "train: there is no folder in it");
+    refused("folder", LS_TRAIN, LS_BAD_FILE, "train: there is no folder in it; each class has one, with its images");
     test_write_file("train/stray.JPG", "x", 1);
-    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/stray.JPG: an image without a class");
+    refused("folder", LS_TRAIN, LS_BAD_FILE,
+            "train/stray.JPG: an image without a class; put it into a folder of the class's name");
     assert_int_equal(unlink(test_path("train/stray.JPG")), 0);
     make_folder("train/cat");
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat: there is no PNG or JPEG file in it");
     make_folder("train/cat/deeper");
-    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat/deeper: a folder inside a class");
+    refused("folder", LS_TRAIN, LS_BAD_FILE,
+            "train/cat/deeper: a folder inside a class; images lie in the class's folder itself");
     assert_int_equal(rmdir(test_path("train/cat/deeper")), 0);
     test_write_file("train/cat/a.png", "", 0);
     refused("folder", LS_TRAIN, LS_BAD_FILE,
             "train/cat/a.png: neither a PNG nor a JPEG file by how it begins: it is empty");
     test_write_file("train/cat/a.png", "GIF89a", 6);
     refused("folder", LS_TRAIN, LS_BAD_FILE,
-            "train/cat/a.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF");
+            "train/cat/a.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF, "
+            "BMP, TIFF, WebP or HEIF)");
 #if !LOCKSTEP_HAVE_PNG
     test_write_file("train/cat/a.png", "\x89PNG\r\n\x1a\n", 8);
     refused("folder", LS_TRAIN, LS_UNSUPPORTED, "built without libpng");
@@ -141,7 +146,8 @@ static void folder_of_png(void **state)
     refused("folder", LS_TEST, LS_BAD_FILE,
             "test/a/1.png: 2 pixels wide and 3 high, but "); /* the first training image decides */
     refused("folder", LS_TEST, LS_BAD_FILE,
-            "train/B/y.png, the first image, which decides for all, is 2 wide and 2 high");
+            "train/B/y.png, the first image, which decides for all, is 2 wide and 2 high; make all of one size, such "
+            "as with `mogrify -resize 2x2!`");
     assert_int_equal(rename(test_path("train"), test_path("other")), 0);
     data = open_part("folder", LS_TEST); /* for an evaluation alone */
     expect_about(data, 1, 1, 3, 2, 1);
@@ -178,7 +184,9 @@ static void many_faults(void **state)
     grey_png("train/b/1.png", 1);
     grey_png("train/c/1.png", 1);
     test_write_file("train/a/1.png", "GIF89a", 6);
-    expect_told(LS_TRAIN, 0, "train/a/1.png: neither a PNG nor a JPEG"); /* alone it is the failure */
+    expect_told(LS_TRAIN, 0,
+                "train/a/1.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF, "
+                "BMP, TIFF, WebP or HEIF)"); /* alone it is the failure */
     test_write_file("train/a/2.png", "", 0);
     write_png("train/b/2.png", 2, 3, PNG_COLOR_TYPE_GRAY, 8, PNG_INTERLACE_NONE, counting);
     write_png("train/c/2.png", 2, 2, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_NONE, counting);
@@ -186,9 +194,13 @@ static void many_faults(void **state)
     make_folder(classes[4]);
     expect_told(LS_TRAIN, 6, "train: 6 faults in its files, the first of them: ");
     static const char *const lines[] = {
-        "train/stray.png: an image without a class",     "train/a/deeper: a folder inside a class",
-        "train/a/1.png: neither a PNG nor a JPEG",       "train/a/2.png: neither a PNG nor a JPEG",
-        "train/b/2.png: 2 pixels wide and 3 high, but ", "train/c/2.png: in colour, but "};
+        "train/stray.png: an image without a class; put it into a folder of the class's name",
+        "train/a/deeper: a folder inside a class; images lie in the class's folder itself",
+        "train/a/1.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF, BMP, "
+        "TIFF, WebP or HEIF)",
+        "train/a/2.png: neither a PNG nor a JPEG file by how it begins: it is empty",
+        "train/b/2.png: 2 pixels wide and 3 high, but ",
+        "train/c/2.png: in colour, but "};
     for (int i = 0; i < 6; i++)
         assert_non_null(strstr(told_lines[i], lines[i]));
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train: 6 faults"); /* also where nobody is told */
@@ -197,11 +209,11 @@ static void many_faults(void **state)
         make_folder(others[i]);
     grey_png("test/a/1.png", 1);
     expect_told(LS_TRAIN, 7, "7 faults in its files, the first of them: ");
-    assert_non_null(strstr(told_lines[6], "test/z: there is no such class"));
+    assert_non_null(strstr(told_lines[6], "test/z: there is no such class among the training images"));
     assert_int_equal(rmdir(test_path("test/z")), 0);
     test_write_file("test/a/2.png", "x", 1);
     expect_told(LS_TRAIN, 7, "7 faults in its files, the first of them: ");
-    assert_non_null(strstr(told_lines[6], "test/a/2.png: neither a PNG nor a JPEG"));
+    assert_non_null(strstr(told_lines[6], "test/a/2.png: neither a PNG nor a JPEG file by how it begins"));
     for (int i = 0; i < 30; i++) {
         char name[32];
         snprintf(name, sizeof name, "train/b/x%d.png", i);
@@ -241,7 +253,9 @@ static void kinds_of_png(void **state)
     expect_pixels(data, 4, "one bit", (unsigned char[]){0, 255, 255, 0}, 4);
     done(data);
     write_png("train/a/4.png", 2, 2, PNG_COLOR_TYPE_GRAY_ALPHA, 8, PNG_INTERLACE_NONE, hole);
-    refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/4.png: has transparent pixels");
+    refused("folder", LS_TRAIN, LS_BAD_FILE,
+            "train/a/4.png: has transparent pixels, which have no colour of their own; put it on a background, such as "
+            "with `mogrify -background black -alpha remove`");
     write_png("train/a/4.png", 2, 2, PNG_COLOR_TYPE_RGB, 8, PNG_INTERLACE_NONE, counting);
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/4.png: in colour, but ");
 
@@ -344,8 +358,8 @@ static void orientations_are_noted(const unsigned char colour[4])
         ls_data *data = ls_data_open(s, "folder", LS_TRAIN, &(ls_loader){.directory = test_folder});
         assert_int_equal(ls_data_doubts(NULL, data, test_keep_line, told), LS_OK);
         const char *line =
-            strstr(told, "1 of 2 test images have a note by the camera to turn them, which is not followed, "
-                         "the first is image 1: turn");
+            strstr(told, "1 of 2 test images have a note by the camera to turn them, which is not followed, the first "
+                         "is image 1: turn their pixels, such as with `mogrify -auto-orient`");
         assert_true((line != NULL) == cases[i].turned);
         assert_int_equal(ls_close(s), LS_OK);
     }
@@ -374,7 +388,8 @@ static void folder_of_jpeg(void **state)
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train/a/1.jpeg: 17 pixels wide and 17 high, but ");
     write_jpeg("train/a/1.jpeg", 16, 4, colour);
     refused("folder", LS_TRAIN, LS_BAD_FILE,
-            "train/a/1.jpeg: cannot be decoded: it is neither grey nor of red, green and blue");
+            "train/a/1.jpeg: cannot be decoded: it is neither grey nor of red, green and blue (of four inks, as for "
+            "print); convert it, such as with `mogrify -colorspace sRGB`");
     write_jpeg("train/a/1.jpeg", 16, 3, colour);
     size_t count;
     unsigned char *whole = test_read_file("train/a/1.jpeg", &count);

@@ -114,7 +114,7 @@ static void a_gradient_that_is_not_finite(void **state)
     some_trainer(net);
     ls_backward(loss_of(net, ls_full(s, INFINITY, LS_SHAPE(8, 1, 4, 4)), ls_zeros(s, LS_SHAPE(8))));
     assert_string_equal(ls_str(ls_grad(ls_module_param(net, "0.weight", ls_cpu(0)))), "");
-    assert_failed(s, LS_NOT_FINITE, "not finite");
+    assert_failed(s, LS_NOT_FINITE, "step 1: the loss of shard 0 is not finite; a lower learning rate may help");
 }
 
 static void a_gradient_of_two_trainers(void **state)
@@ -184,7 +184,9 @@ static void an_operand_changed_before_its_step(void **state)
     ls_backward(loss_of(net, X, ls_zeros(s, LS_SHAPE(8))));
     ls_assign(X, ls_full(s, 2, LS_SHAPE(8, 1, 4, 4)));
     assert_int_equal(ls_trainer_step(trainer), LS_STALE);
-    assert_failed(s, LS_STALE, "changed after ls_backward");
+    assert_failed(s, LS_STALE,
+                  "ls_trainer_step: what a backward pass reads was changed after ls_backward; call ls_clear_grad, and "
+                  "change it after ls_trainer_step");
 }
 
 static void data_that_a_step_outlives(void **state)
@@ -219,7 +221,7 @@ static void tensors_that_outlive_their_network(void **state)
         ls_leave(s, scope);
         ls_tensor *all[] = {call, sum, weight};
         assert_string_equal(ls_str(all[which]), "");
-        assert_failed(s, LS_STALE, "went with their scope");
+        assert_failed(s, LS_STALE, "the values of the tensor's network went with their scope");
     }
 }
 
@@ -306,7 +308,7 @@ static void labels_beyond_the_logits(void **state)
     ls_batch b;
     assert_true(ls_data_next(some_data(s), &b));
     ls_item(ls_sum(ls_cross_entropy(ls_module_infer(some_net(s, 2), b.X), b.y)));
-    assert_failed(s, LS_BAD_ARGUMENT, "a label is 2");
+    assert_failed(s, LS_BAD_ARGUMENT, "a label is 2; the logits have the classes 0 to 1");
 }
 
 /* A step with such a label changes nothing. */
@@ -324,7 +326,7 @@ static void labels_beyond_the_logits_in_a_step(void **state)
     ls_backward(loss_of(net, b.X, b.y));
     ls_trainer_step(trainer);
     ls_wait(s);
-    assert_caught(s, LS_BAD_ARGUMENT, "a label is 2");
+    assert_caught(s, LS_BAD_ARGUMENT, "a label is 2; the logits have the classes 0 to 1");
     assert_int_equal(ls_module_fingerprint(net, after), LS_OK);
     assert_string_equal(before, after);
     assert_int_equal(ls_close(s), LS_OK);
@@ -362,7 +364,7 @@ static void devices_that_do_not_compute(void **state)
     assert_failed(s, LS_NO_DEVICE, "cpu(-3)");
     s = ls_open(NULL);
     assert_null(ls_to(ls_values(s, numbers, LS_SHAPE(2, 2)), ls_cpu(65536)));
-    assert_failed(s, LS_NO_DEVICE, "there is no cpu(-1)");
+    assert_failed(s, LS_NO_DEVICE, "ls_to: there is no cpu(-1); CPU devices go from 0 to 255");
     s = ls_open(NULL);
     assert_int_equal(ls_module_initialize(ls_lenet(s), (ls_devices){1, {ls_host()}}, NULL), LS_BAD_ARGUMENT);
     assert_failed(s, LS_BAD_ARGUMENT, "host");
@@ -442,7 +444,8 @@ static void more_shards_than_a_sum_takes(void **state)
     ls_session *s = ls_open(&(ls_options){.shard = 1});
     ls_tensor *x = ls_clone(ls_zeros(s, LS_SHAPE((1 << 23) + 1, 1)), ls_cpu(0));
     ls_item(ls_sum(ls_relu(x)));
-    assert_caught(s, LS_UNSUPPORTED, "8388609 shards are more than the 8388608 that a sum takes");
+    assert_caught(s, LS_UNSUPPORTED,
+                  "8388609 shards are more than the 8388608 that a sum takes; larger ones are fewer");
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -508,7 +511,9 @@ static void long_chains(void **state)
     for (int i = 0; i < 300000; i++)
         sum = ls_add(sum, one);
     ls_str(sum);
-    assert_caught(s, LS_UNSUPPORTED, "more than 4096 operations lead to it");
+    assert_caught(s, LS_UNSUPPORTED,
+                  "this computation cannot be run: more than 4096 operations lead to it, one after another; read a "
+                  "number on the way");
     ls_leave(s, scope);
     for (int i = 0; i < 4000; i++)
         total = ls_add(total, one);

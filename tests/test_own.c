@@ -333,16 +333,19 @@ static void wrong_operands_are_refused(void **state)
         ls_status status;
         const char *said;
     } cases[] = {
-        {unlike, LS_BAD_SHAPE, "ls_multiply: both operands"},
-        {unlike_error, LS_BAD_SHAPE, "ls_mse: both operands"},
-        {scaled_by_nan, LS_BAD_ARGUMENT, "ls_scale: the factor"},
-        {softmax_of_maps, LS_BAD_SHAPE, "ls_softmax: x must be (images, features)"},
-        {one_part, LS_BAD_ARGUMENT, "ls_concat: it takes 2 to 4 parts"},
-        {parts_of_two_sizes, LS_BAD_SHAPE, "ls_concat: all parts"},
-        {more_numbers, LS_BAD_SHAPE, "ls_reshape: x must"},
-        {bent_parameter, LS_BAD_SHAPE, "ls_tanh: x must"},
-        {own_of_wrong_shape, LS_BAD_SHAPE, "weigh: its shape rule"},
-        {own_without_inputs, LS_BAD_ARGUMENT, "ls_custom_op: an operation has"},
+        {unlike, LS_BAD_SHAPE,
+         "ls_multiply: both operands must be (images, ...) of one shape; x is (images, 48) at \"\""},
+        {unlike_error, LS_BAD_SHAPE, "ls_mse: both operands must be (images, ...) of one shape; x is (images) at \"\""},
+        {scaled_by_nan, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite"},
+        {softmax_of_maps, LS_BAD_SHAPE, "ls_softmax: x must be (images, features); x is (images, 3, 4, 4) at \"\""},
+        {one_part, LS_BAD_ARGUMENT, "ls_concat: it takes 2 to 4 parts, not 1"},
+        {parts_of_two_sizes, LS_BAD_SHAPE,
+         "ls_concat: all parts must be (images, ...) with maps of one size; x is (images, 3, 1, 1) at \"\""},
+        {more_numbers, LS_BAD_SHAPE,
+         "ls_reshape: x must be (images, ...) and keep its number of numbers; x is (images, 3, 4, 4) at \"\""},
+        {bent_parameter, LS_BAD_SHAPE, "ls_tanh: x must be (images, ...), not the parameter w"},
+        {own_of_wrong_shape, LS_BAD_SHAPE, "weigh: its shape rule refuses the inputs; x is (images, 3, 4, 4) at \"\""},
+        {own_without_inputs, LS_BAD_ARGUMENT, "ls_custom_op: an operation has a name, a forward and 1 to 3 inputs"},
         {own_without_backward, LS_UNSUPPORTED, "one way has no backward pass"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -477,12 +477,12 @@ static void misuse_is_refused(void **state)
     ls_profile *profile = ls_profile_start(t.trainer, 0);
     assert_ptr_equal(ls_session_of(profile), t.s);
     assert_null(ls_profile_start(t.trainer, 0));
-    assert_refused(&t, "measured already");
+    assert_refused(&t, "ls_profile_start: the trainer is being measured already");
 
     t = open_setup("cpu:0", NULL);
     profile = ls_profile_start(t.trainer, 0);
     assert_int_equal(ls_profile_total(profile, &sum), LS_BAD_ARGUMENT);
-    assert_refused(&t, "ls_profile_total: the profile runs still");
+    assert_refused(&t, "ls_profile_total: the profile runs still; call ls_profile_stop first");
 
     t = open_setup("cpu:0", NULL);
     profile = ls_profile_start(t.trainer, 0);
@@ -495,7 +495,7 @@ static void misuse_is_refused(void **state)
     t = open_setup("cpu:0", NULL);
     profile = ls_profile_start(t.trainer, 10);
     assert_int_equal(ls_profile_span_at(profile, 0, &span), LS_BAD_ARGUMENT);
-    assert_refused(&t, "ls_profile_span_at: the profile runs still");
+    assert_refused(&t, "ls_profile_span_at: the profile runs still; call ls_profile_stop first");
 
     t = open_setup("cpu:0", NULL);
     profile = ls_profile_start(t.trainer, 0);

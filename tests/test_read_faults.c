@@ -183,7 +183,7 @@ static void weights_that_do_not_fit(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"missing", "w: parameter 1.running_var is missing; is this a file of another model?"},
-        {"extra", "w: the network has no parameter 3.weight.more"},
+        {"extra", "w: the network has no parameter 3.weight.more; is this a file of another model?"},
         {"shape", "w: parameter 3.weight has shape (64, 3), the network needs (3, 64)"},
         {"nan", "w: the array '0.weight' holds NaN at number 30"},
         {"infinite", "w: the array '3.weight' holds infinity at number 180"},

@@ -37,7 +37,7 @@ static void an_npy_file(void **state)
     free(file);
     assert_int_equal(test_files_in_folder(), 1);
     assert_int_equal(ls_npy_save(context, test_path("x.npy"), VALUES, INT64_MAX, 3), LS_BAD_ARGUMENT);
-    test_expect(LS_BAD_ARGUMENT, "out of range");
+    test_expect(LS_BAD_ARGUMENT, "x.npy: cannot be written: 9223372036854775807 x 3 numbers are out of range");
     test_context_done();
 }
 
@@ -78,7 +78,7 @@ static void a_failed_write_leaves_the_old_file(void **state)
     assert_int_equal(test_files_in_folder(), 1);
     assert_int_equal(mkdir(test_path("folder"), 0700), 0);
     assert_int_equal(ls_npy_save(test_context(), test_path("folder"), VALUES, 2, 3), LS_BAD_FILE);
-    test_expect(LS_BAD_FILE, "a directory");
+    test_expect(LS_BAD_FILE, "folder: this is a directory; name a regular file");
     test_context_done();
 }
 
@@ -96,7 +96,7 @@ static void dropped_files_and_folders(void **state)
     assert_int_equal(access(test_path("a/b/c"), F_OK), 0);
     test_write_file("file", "", 0);
     assert_int_equal(ls_make_directories(context, test_path("file/d")), LS_IO);
-    test_expect(LS_IO, "cannot be made");
+    test_expect(LS_IO, "file: the directory cannot be made: File exists");
     test_context_done();
 }
 
@@ -216,10 +216,11 @@ static void names_with_a_prefix(void **state)
     }
     save_prefixed("module.", "b4"); /* not all of them */
     assert_int_equal(ls_module_load(saved, test_path("prefixed")), LS_BAD_FILE);
-    assert_non_null(strstr(ls_message(s), "parameter W1 is missing"));
+    assert_non_null(strstr(ls_message(s), "prefixed: parameter W1 is missing; is this a file of another model?"));
     assert_true(ls_catch(s, LS_BAD_FILE));
     assert_int_equal(ls_module_load_prefixed(saved, test_path("prefixed"), "module."), LS_BAD_FILE);
-    assert_non_null(strstr(ls_message(s), "'b4' does not begin with"));
+    assert_non_null(
+        strstr(ls_message(s), "prefixed: the array 'b4' does not begin with what is to be left out of all names"));
     assert_true(ls_catch(s, LS_BAD_FILE));
     save_prefixed("a.", NULL);
     assert_int_equal(ls_module_load_prefixed(saved, test_path("prefixed"), "a.W1"), LS_BAD_FILE);
@@ -290,14 +291,15 @@ static void a_file_of_no_arrays(void **state)
 static void refused_names(void **state)
 {
     (void)state;
-    static const char *const names[][2] = {{"", "is empty"},
-                                           {"a/b", "path separators"},
-                                           {"..", "path separators"},
-                                           {"a\\b", "path separators"},
-                                           {"a\nb", "'a?b' has control characters"},
-                                           {"__metadata__", "is reserved"},
-                                           {"W1", "is named twice"},
-                                           {"\xff\xfe", "not UTF-8"}};
+    static const char *const names[][2] = {
+        {"", "w: cannot be written: the array '' is empty"},
+        {"a/b", "w: cannot be written: the array 'a/b' has path separators"},
+        {"..", "w: cannot be written: the array '..' has path separators"},
+        {"a\\b", "w: cannot be written: the array 'a\\b' has path separators"},
+        {"a\nb", "w: cannot be written: the array 'a?b' has control characters"},
+        {"__metadata__", "w: cannot be written: the array '__metadata__' is reserved"},
+        {"W1", "w: cannot be written: the array 'W1' is named twice"},
+        {"\xff\xfe", "has a name that is not UTF-8, or there is no memory for it"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         ls_named_array arrays[] = {{"W1", 2, SHAPE, VALUES}, {names[i][0], 2, SHAPE, VALUES}};
         ls_context *context = test_context();
@@ -411,7 +413,7 @@ static void written_by_python(void **state)
     assert_true(ls_saved_ignored(counter->name));
     assert_false(ls_saved_ignored("num_batches_tracked"));
     assert_int_equal(ls_safetensors_read(open, counter, read), LS_BAD_FILE);
-    test_expect(LS_BAD_FILE, "is I64; only F32 is read");
+    test_expect(LS_BAD_FILE, "w: the array 'c.num_batches_tracked' is I64; only F32 is read, convert it");
     ls_safetensors_close(open);
     test_context_done();
 }
@@ -444,21 +446,24 @@ static void faulty_lengths(void **state)
     (void)state;
     static const char good[] = "{" ARRAY("x", "[1]", "0", "4") "}";
     test_write_file("w", "", 0);
-    expect_fault("the file is empty");
+    expect_fault("w: the file is empty");
     test_write_file("w", "1234567", 7);
-    expect_fault("too few");
+    expect_fault("w: 7 bytes are too few for a safetensors file");
     write_raw(good, 0, 4);
-    expect_fault("length 0");
+    expect_fault("w: the header has length 0; this is no safetensors file");
     write_raw(good, 1000, 4);
-    expect_fault("runs past the end");
+    expect_fault("w: the header of 1000 bytes runs past the end of the file; it is cut off or no safetensors file");
     write_raw(good, (long long)strlen(good) + 5, 4);
-    expect_fault("runs past the end");
+    expect_fault("w: the header of 59 bytes runs past the end of the file; it is cut off or no safetensors file");
     write_raw(good, INT64_MAX, 4);
-    expect_fault("runs past the end");
+    expect_fault("w: the header of 9223372036854775807 bytes runs past the end of the file; it is cut off or no "
+                 "safetensors file");
     write_raw(good, INT64_MIN, 4); /* 2^63 */
-    expect_fault("the header of 9223372036854775808 bytes runs past the end");
+    expect_fault("w: the header of 9223372036854775808 bytes runs past the end of the file; it is cut off or no "
+                 "safetensors file");
     write_raw(good, -2, 4); /* 2^64 - 2 */
-    expect_fault("runs past the end");
+    expect_fault("w: the header of 18446744073709551614 bytes runs past the end of the file; it is cut off or no "
+                 "safetensors file");
     write_raw(good, (long long)strlen(good) - 1, 4);
     expect_fault("the header is damaged");
     test_write_file("w", "", 0);
@@ -466,7 +471,7 @@ static void faulty_lengths(void **state)
     FILE *file = fopen(test_path("w"), "r+b");
     assert_int_equal(fwrite("\0\0\0\x10\0\0\0\0", 1, 8, file), 8);
     fclose(file);
-    expect_fault("longer than the format's 100000000");
+    expect_fault("w: the header of 268435456 bytes is longer than the format's 100000000");
 }
 
 static void expect_kind(const void *begin, size_t count, const char *message_part)
@@ -487,32 +492,45 @@ static void files_of_other_kinds(void **state)
     memcpy(bytes, zip, 26);
     memcpy(bytes + 26, "\x10\0\0\0lenet_8/data.pklFB", 22);
     expect_kind(bytes, 48,
-                "w: no safetensors file but a zip archive of torch.save; in Python: safetensors.torch.save_file(");
+                "w: no safetensors file but a zip archive of torch.save; in Python: "
+                "safetensors.torch.save_file(torch.load(file, map_location=\"cpu\"), new_file)");
     memcpy(bytes + 26, "\x6\0\0\0W1.npy/data", 16);
-    expect_kind(bytes, 42, "a zip archive of NumPy's savez (.npz); in Python: safetensors.numpy.save_file(");
+    expect_kind(bytes, 42,
+                "w: no safetensors file but a zip archive of NumPy's savez (.npz); in Python: "
+                "safetensors.numpy.save_file(dict(numpy.load(file)), new_file)");
     memcpy(bytes + 26, "\xb\0\0\0config.json", 15);
-    expect_kind(bytes, 41, "but a zip archive");
+    expect_kind(bytes, 41, "w: no safetensors file but a zip archive");
     test_write_file("w", zip, 20);
-    expect_fault("but a zip archive");
+    expect_fault("w: no safetensors file but a zip archive");
     expect_kind_of("\x80\2\x8a\nl\xfc\x9c",
                    "but a pickle of Python, such as torch.save wrote before PyTorch 1.6; in Python: ");
-    expect_kind_of("\x80\4\x95\x20\0\0\0\0\0\0\0}", "but a pickle of Python");
-    expect_kind_of("\x89HDF\r\n\x1a\n\0", "but an HDF5 file; in Python h5py reads its arrays");
-    expect_kind_of("\x93NUMPY\1\0v\0{", "but an array of NumPy (.npy); one array has no name");
-    expect_kind_of("<!DOCTYPE html>\n<html>", "but a web page; the address gave it in the file's place");
-    expect_kind_of("<?xml version=\"1.0\"?>", "but a web page");
-    expect_kind_of("\x1f\x8b\x8\0\0\0\0\0\0\3", "but gzip data; unpack it with gunzip");
-    expect_kind_of("version https://git-lfs.github.com/spec/v1\n", "but a pointer of Git LFS in the file's place");
+    expect_kind_of("\x80\4\x95\x20\0\0\0\0\0\0\0}",
+                   "w: no safetensors file but a pickle of Python, such as torch.save wrote before PyTorch 1.6; in "
+                   "Python: safetensors.torch.save_file(torch.load(file, map_location=\"cpu\"), new_file)");
+    expect_kind_of("\x89HDF\r\n\x1a\n\0", "w: no safetensors file but an HDF5 file; in Python h5py reads its arrays, "
+                                          "and safetensors.numpy.save_file writes them");
+    expect_kind_of("\x93NUMPY\1\0v\0{", "w: no safetensors file but an array of NumPy (.npy); one array has no name, "
+                                        "safetensors.numpy.save_file in Python gives it one");
+    expect_kind_of(
+        "<!DOCTYPE html>\n<html>",
+        "w: no safetensors file but a web page; the address gave it in the file's place, fetch the file itself");
+    expect_kind_of(
+        "<?xml version=\"1.0\"?>",
+        "w: no safetensors file but a web page; the address gave it in the file's place, fetch the file itself");
+    expect_kind_of("\x1f\x8b\x8\0\0\0\0\0\0\3", "w: no safetensors file but gzip data; unpack it with gunzip");
+    expect_kind_of(
+        "version https://git-lfs.github.com/spec/v1\n",
+        "w: no safetensors file but a pointer of Git LFS in the file's place; fetch the file itself with git lfs pull");
     static const char good[] = "{" ARRAY("x", "[1]", "0", "4") "}";
     write_raw(good, '<', 4); /* a header that is cut off is no web page, whatever its length looks like */
-    expect_fault("runs past the end");
+    expect_fault("w: the header of 60 bytes runs past the end of the file; it is cut off or no safetensors file");
 }
 
 static void faulty_json(void **state)
 {
     (void)state;
-    faulty("[]", 0, "not a JSON object");
-    faulty("<html>", 0, "not a JSON object");
+    faulty("[]", 0, "w: the header is not a JSON object; this is no safetensors file");
+    faulty("<html>", 0, "w: the header is not a JSON object; this is no safetensors file");
     faulty("{", 0, "the header is damaged");
     faulty("{]", 0, "the header is damaged");
     faulty("{}x", 0, "the header is damaged");
@@ -525,48 +543,59 @@ static void faulty_json(void **state)
     faulty(deep, 0, "maximum parsing depth");
     static char many[1 << 20] = "{\"x\":[";
     memset(many + 6, ',', sizeof many - 7);
-    faulty(many, 0, "the header has more than 524288 values");
+    faulty(many, 0, "w: the header has more than 524288 values; no model has so many");
 }
 
 static void faulty_entries(void **state)
 {
     (void)state;
-    faulty("{\"x\":1}", 0, "'x' has no dtype");
-    faulty("{\"x\":{}}", 0, "'x' has no dtype");
-    faulty("{\"x\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "unknown dtype");
-    faulty("{\"x\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "has no shape");
-    faulty("{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "no pair of data_offsets");
-    faulty("{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 8, "no pair of data_offsets");
-    faulty("{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4, "has fields besides");
-    faulty("{" ARRAY("x", "[-1]", "0", "4") "}", 4, "not made of whole numbers");
-    faulty("{" ARRAY("x", "[1.0]", "0", "4") "}", 4, "not made of whole numbers");
-    faulty("{" ARRAY("x", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "more than 8 dimensions");
-    faulty("{" ARRAY("x", "[4294967296,4294967296]", "0", "0") "}", 0, "product is out of range");
-    faulty("{" ARRAY("x", "[4294967296,4294967297]", "0", "4") "}", 4, "product is out of range");
-    faulty("{" ARRAY("x", "[4611686018427387905]", "0", "4") "}", 4, "product is out of range");
-    faulty("{" ARRAY("x", "[2]", "0", "4") "}", 4, "do not fit its shape");
-    faulty("{" ARRAY("a/b", "[1]", "0", "4") "}", 4, "'a/b' has path separators");
-    faulty("{" ARRAY("../x", "[1]", "0", "4") "}", 4, "path separators");
-    faulty("{" ARRAY("a\\\\b", "[1]", "0", "4") "}", 4, "path separators");
-    faulty("{" ARRAY("a\\u001b[2J", "[1]", "0", "4") "}", 4, "'a?[2J' has control characters");
-    faulty("{" ARRAY("", "[1]", "0", "4") "}", 4, "is empty");
-    faulty("{\"__metadata__\":[]}", 0, "__metadata__ is not an object");
-    faulty("{\"__metadata__\":{\"a\":1}}", 0, "something else than strings");
+    faulty("{\"x\":1}", 0, "w: the array 'x' has no dtype");
+    faulty("{\"x\":{}}", 0, "w: the array 'x' has no dtype");
+    faulty("{\"x\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+           "w: the array 'x' has an unknown dtype");
+    faulty("{\"x\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "w: the array 'x' has no shape");
+    faulty("{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "w: the array 'x' has no pair of data_offsets");
+    faulty("{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 8,
+           "w: the array 'x' has no pair of data_offsets");
+    faulty("{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4,
+           "w: the array 'x' has fields besides dtype, shape and data_offsets");
+    faulty("{" ARRAY("x", "[-1]", "0", "4") "}", 4, "w: the array 'x' has a shape that is not made of whole numbers");
+    faulty("{" ARRAY("x", "[1.0]", "0", "4") "}", 4, "w: the array 'x' has a shape that is not made of whole numbers");
+    faulty("{" ARRAY("x", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "w: the array 'x' has more than 8 dimensions");
+    faulty("{" ARRAY("x", "[4294967296,4294967296]", "0", "0") "}", 0,
+           "w: the array 'x' has a shape whose product is out of range");
+    faulty("{" ARRAY("x", "[4294967296,4294967297]", "0", "4") "}", 4,
+           "w: the array 'x' has a shape whose product is out of range");
+    faulty("{" ARRAY("x", "[4611686018427387905]", "0", "4") "}", 4,
+           "w: the array 'x' has a shape whose product is out of range");
+    faulty("{" ARRAY("x", "[2]", "0", "4") "}", 4, "w: the array 'x' has data_offsets that do not fit its shape");
+    faulty("{" ARRAY("a/b", "[1]", "0", "4") "}", 4, "w: the array 'a/b' has path separators");
+    faulty("{" ARRAY("../x", "[1]", "0", "4") "}", 4, "w: the array '../x' has path separators");
+    faulty("{" ARRAY("a\\\\b", "[1]", "0", "4") "}", 4, "w: the array 'a\\b' has path separators");
+    faulty("{" ARRAY("a\\u001b[2J", "[1]", "0", "4") "}", 4, "w: the array 'a?[2J' has control characters");
+    faulty("{" ARRAY("", "[1]", "0", "4") "}", 4, "w: the array '' is empty");
+    faulty("{\"__metadata__\":[]}", 0, "w: __metadata__ is not an object");
+    faulty("{\"__metadata__\":{\"a\":1}}", 0, "w: __metadata__ holds something else than strings");
 }
 
 static void faulty_places(void **state)
 {
     (void)state;
-    faulty("{" ARRAY("x", "[1]", "0", "4") "}", 3, "'x' runs past the end");
-    faulty("{" ARRAY("x", "[1]", "0", "4") "}", 5, "1 bytes after the last array");
-    faulty("{" ARRAY("x", "[1]", "-4", "0") "}", 4, "negative or in the wrong order");
-    faulty("{" ARRAY("x", "[1]", "4", "0") "}", 4, "negative or in the wrong order");
-    faulty("{" ARRAY("x", "[1]", "9223372036854775800", "9223372036854775804") "}", 4, "runs past the end");
-    faulty("{" ARRAY("x", "[1]", "0", "4") "," ARRAY("y", "[1]", "0", "4") "}", 4, "'y' overlaps another");
-    faulty("{" ARRAY("x", "[2]", "0", "8") "," ARRAY("y", "[1]", "4", "8") "}", 8, "'y' overlaps another");
-    faulty("{" ARRAY("x", "[1]", "0", "4") "," ARRAY("y", "[1]", "8", "12") "}", 12, "'y' leaves a hole");
-    faulty("{" ARRAY("x", "[1]", "4", "8") "}", 8, "'x' leaves a hole");
-    faulty("{}", 4, "4 bytes after the last array");
+    faulty("{" ARRAY("x", "[1]", "0", "4") "}", 3,
+           "w: the array 'x' runs past the end of the file; the file is cut off or its header damaged");
+    faulty("{" ARRAY("x", "[1]", "0", "4") "}", 5, "w: 1 bytes after the last array belong to none");
+    faulty("{" ARRAY("x", "[1]", "-4", "0") "}", 4,
+           "w: the array 'x' has data_offsets that are negative or in the wrong order");
+    faulty("{" ARRAY("x", "[1]", "4", "0") "}", 4,
+           "w: the array 'x' has data_offsets that are negative or in the wrong order");
+    faulty("{" ARRAY("x", "[1]", "9223372036854775800", "9223372036854775804") "}", 4,
+           "w: the array 'x' runs past the end of the file; the file is cut off or its header damaged");
+    faulty("{" ARRAY("x", "[1]", "0", "4") "," ARRAY("y", "[1]", "0", "4") "}", 4, "w: the array 'y' overlaps another");
+    faulty("{" ARRAY("x", "[2]", "0", "8") "," ARRAY("y", "[1]", "4", "8") "}", 8, "w: the array 'y' overlaps another");
+    faulty("{" ARRAY("x", "[1]", "0", "4") "," ARRAY("y", "[1]", "8", "12") "}", 12,
+           "w: the array 'y' leaves a hole before it");
+    faulty("{" ARRAY("x", "[1]", "4", "8") "}", 8, "w: the array 'x' leaves a hole before it");
+    faulty("{}", 4, "w: 4 bytes after the last array belong to none");
 }
 
 static void nan_and_infinity(void **state)
@@ -575,7 +604,8 @@ static void nan_and_infinity(void **state)
     static const struct {
         float value;
         const char *message_part;
-    } cases[] = {{NAN, "'x' holds NaN at number 2"}, {-INFINITY, "'x' holds infinity at number 2"}};
+    } cases[] = {{NAN, "w: the array 'x' holds NaN at number 2"},
+                 {-INFINITY, "w: the array 'x' holds infinity at number 2"}};
     for (int i = 0; i < 2; i++) {
         float values[3] = {1, 2, cases[i].value}, read[3];
         int64_t shape[] = {3};
@@ -594,11 +624,11 @@ static void what_is_no_file(void **state)
 {
     (void)state;
     assert_null(ls_safetensors_open(test_context(), test_path("w")));
-    test_expect(LS_IO, "No such file");
+    test_expect(LS_IO, "w: cannot be opened for reading: No such file or directory");
     assert_int_equal(mkfifo(test_path("w"), 0600), 0);
-    expect_fault("a FIFO");
+    expect_fault("w: this is a FIFO; name a regular file");
     assert_null(ls_safetensors_open(test_context(), test_folder));
-    test_expect(LS_BAD_FILE, "a directory");
+    test_expect(LS_BAD_FILE, "this is a directory; name a regular file");
 }
 
 /* Whatever is cut off or flipped: an error or a file, never a crash. */
@@ -686,7 +716,7 @@ static void fingerprints(void **state)
     write_raw("{\"x\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", -1, 2);
     assert_int_equal(ls_fingerprint_saved(context, test_path("w"), again), LS_BAD_FILE);
     assert_string_equal(again, "");
-    test_expect(LS_BAD_FILE, "is F16");
+    test_expect(LS_BAD_FILE, "w: an array is F16; only F32 has a fingerprint, convert it");
     test_context_done();
 }
 

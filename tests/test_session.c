@@ -50,7 +50,7 @@ static void the_first_error_sticks(void **state)
     assert_null(ls_lenet(s));
     assert_int_equal(ls_parse_devices(s, "cpu:0").n, 0);
     assert_int_equal(ls_module_append(NULL, NULL, NULL), LS_BAD_ARGUMENT);
-    assert_failed(s, LS_BAD_ARGUMENT, "model \"alexnet\" is not known");
+    assert_failed(s, LS_BAD_ARGUMENT, "model \"alexnet\" is not known; there are lenet and resnet18");
 }
 
 /* One place for each module, known before the parameters are made. */
@@ -138,25 +138,37 @@ static ls_status a_part_alone(ls_module *net, ls_session *s)
 static void a_module_has_one_place_in_time(void **state)
 {
     (void)state;
-    appended(twice, "\"again\" is the module that is \"2\" already");
-    appended(under_two_parents, "\"other\" is the module that is \"fc.0\" already");
-    appended(twice_in_a_list, "\"2\" is the module that is \"0\" already");
-    appended(in_itself, "\"self\" would be a part of itself");
-    appended(in_a_circle, "\"round\" would be a part of itself");
+    appended(twice, "ls_module_append: \"again\" is the module that is \"2\" already; a module has one place, and two "
+                    "places cannot share weights: make a second module");
+    appended(under_two_parents, "ls_module_append: \"other\" is the module that is \"fc.0\" already; a module has one "
+                                "place, and two places cannot share weights: make a second module");
+    appended(twice_in_a_list, "ls_module_append: \"2\" is the module that is \"0\" already; a module has one place, "
+                              "and two places cannot share weights: make a second module");
+    appended(in_itself, "ls_module_append: \"self\" would be a part of itself");
+    appended(in_a_circle, "ls_module_append: \"round\" would be a part of itself");
     appended(to_a_layer, "\"drop\": the parent, 2, is a layer");
     appended(to_lenet, "\"drop\": the parent, the network, is a layer or a whole network");
-    appended(after_like, "\"1\" comes too late to fc");
-    appended(after_a_call, "\"late\" comes too late to the network");
-    appended(with_values, "\"net\" has values of its own");
-    appended(a_part_alone, "\"fc.0\" is a part of another module");
+    appended(after_like,
+             "ls_module_append: \"1\" comes too late to fc: the parameters were made when the images' shape became "
+             "known; append before the first call, and before ls_module_initialize with init.like");
+    appended(after_a_call,
+             "ls_module_append: \"late\" comes too late to the network: the parameters were made when the images' "
+             "shape became known; append before the first call, and before ls_module_initialize with init.like");
+    appended(with_values,
+             "ls_module_append: \"net\" has values of its own; append it first, then initialize the outermost module");
+    appended(a_part_alone, "ls_module_initialize: \"fc.0\" is a part of another module; initialize the outermost one, "
+                           "which has the values");
 }
 
 static void options_are_checked(void **state)
 {
     (void)state;
-    assert_failed(ls_open(&(ls_options){.shard = -1}), LS_BAD_ARGUMENT, "shard is -1");
-    assert_failed(ls_open(&(ls_options){.trial = &(ls_trial){.host_ranks = -1}}), LS_BAD_ARGUMENT, "host_ranks is -1");
-    assert_failed(ls_open(&(ls_options){.allocator = &(ls_allocator){0}}), LS_BAD_ARGUMENT, "needs both functions");
+    assert_failed(ls_open(&(ls_options){.shard = -1}), LS_BAD_ARGUMENT,
+                  "ls_open: shard is -1; it must be from 1 to 1048576");
+    assert_failed(ls_open(&(ls_options){.trial = &(ls_trial){.host_ranks = -1}}), LS_BAD_ARGUMENT,
+                  "ls_open: host_ranks is -1; it must be at least 0");
+    assert_failed(ls_open(&(ls_options){.allocator = &(ls_allocator){0}}), LS_BAD_ARGUMENT,
+                  "ls_open: an allocator needs both functions, allocate and release");
     assert_failed(ls_open(&(ls_options){.isa = (ls_isa)99}), LS_BAD_ARGUMENT, "instruction set");
     assert_failed(ls_open(&(ls_options){.conv = (ls_algorithm)9}), LS_BAD_ARGUMENT, "algorithm");
 #if defined __x86_64__
@@ -197,19 +209,24 @@ static void device_lists(void **state)
         const char *list;
         ls_status status;
         const char *words;
-    } bad[] = {{"", LS_BAD_ARGUMENT, "empty"},
-               {"cpu", LS_BAD_ARGUMENT, "should be like"},
-               {"cpu:", LS_BAD_ARGUMENT, "should be like"},
-               {"cpu:0,", LS_BAD_ARGUMENT, "should be like"},
-               {"cpu:2-1", LS_BAD_ARGUMENT, "should be like"},
-               {"cpu:0x", LS_BAD_ARGUMENT, "should be like"},
-               {"tpu:0", LS_BAD_ARGUMENT, "should be like"},
-               {"cpu:0-3,cpu:2", LS_BAD_ARGUMENT, "twice"},
-               {"cpu:256", LS_NO_DEVICE, "no cpu:256"},
-               {"cpu:99999999999999999999", LS_NO_DEVICE, "there is no cpu:"},
-               {"cuda:0", LS_NO_DEVICE, "cuda:0"},
-               {"gpu:1", LS_NO_DEVICE, "cuda:1"},
-               {"cuda:0x2", LS_NO_DEVICE, "cuda:0"}};
+    } bad[] = {
+        {"", LS_BAD_ARGUMENT, "ls_parse_devices: the list is empty"},
+        {"cpu", LS_BAD_ARGUMENT, "devices \"cpu\": \"cpu\" should be like cpu:0, cpu:0-3 or cuda:0"},
+        {"cpu:0,cpu:", LS_BAD_ARGUMENT, "devices \"cpu:0,cpu:\": \"cpu:\" should be like cpu:0, cpu:0-3 or cuda:0"},
+        {"cpu:0,", LS_BAD_ARGUMENT, "devices \"cpu:0,\": \"\" should be like cpu:0, cpu:0-3 or cuda:0"},
+        {"cpu:2-1", LS_BAD_ARGUMENT, "devices \"cpu:2-1\": \"cpu:2-1\" should be like"},
+        {"cpu:2-", LS_BAD_ARGUMENT, "devices \"cpu:2-\": \"cpu:2-\" should be like"},
+        {"cpu:0x", LS_BAD_ARGUMENT, "devices \"cpu:0x\": \"cpu:0x\" should be like"},
+        {"cpu:0x2", LS_BAD_ARGUMENT, "devices \"cpu:0x2\": \"cpu:0x2\" should be like"},
+        {"cuda:0x0", LS_BAD_ARGUMENT, "devices \"cuda:0x0\": \"cuda:0x0\" should be like"},
+        {"tpu:0", LS_BAD_ARGUMENT, "devices \"tpu:0\": \"tpu:0\" should be like"},
+        {"cpu:0-3,cpu:2", LS_BAD_ARGUMENT, "devices \"cpu:0-3,cpu:2\": cpu:2 is named twice"},
+        {"cpu:256", LS_NO_DEVICE, "devices \"cpu:256\": there is no cpu:256; the last is cpu:255"},
+        {"cpu:0-99999999999999999999", LS_NO_DEVICE,
+         "devices \"cpu:0-99999999999999999999\": there is no cpu:1000000; the last is cpu:255"},
+        {"cuda:0", LS_NO_DEVICE, "devices \"cuda:0\": there is no cuda:0: "},
+        {"gpu:1-2", LS_NO_DEVICE, "devices \"gpu:1-2\": there is no cuda:1: "},
+        {"cuda:0x2", LS_NO_DEVICE, "devices \"cuda:0x2\": there is no cuda:0: "}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
         assert_int_equal(ls_parse_devices(s, bad[i].list).n, 0);
@@ -224,7 +241,7 @@ static void devices_out_of_range(void **state)
     uint64_t sum;
     ls_session *s = ls_open(NULL);
     ls_self_test(s, (ls_devices){.n = 1, .at = {{9, 9}}}, &sum);
-    assert_failed(s, LS_BAD_ARGUMENT, "type 9");
+    assert_failed(s, LS_BAD_ARGUMENT, "ls_module_initialize: type 9 is no type of device");
     s = ls_open(NULL);
     assert_string_equal(ls_devices_str(s, (ls_devices){.n = LS_MAX_DEVICES + 1}), "[]");
     assert_string_equal(ls_devices_str(s, (ls_devices){.n = -1}), "[]");
@@ -269,7 +286,8 @@ static void networks_need_values(void **state)
     ls_data *data = some_data(s);
     ls_module *net = some_net(s);
     assert_null(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}));
-    assert_failed(s, LS_NOT_INITIALIZED, "ls_trainer_new: the network has no values yet");
+    assert_failed(s, LS_NOT_INITIALIZED,
+                  "ls_trainer_new: the network has no values yet; call ls_module_initialize first");
 
     s = ls_open(NULL);
     data = some_data(s);
@@ -279,7 +297,8 @@ static void networks_need_values(void **state)
                      LS_OK);
     assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}),
                      LS_BAD_ARGUMENT);
-    assert_failed(s, LS_BAD_ARGUMENT, "has values already");
+    assert_failed(s, LS_BAD_ARGUMENT,
+                  "ls_module_initialize: the network has values already; set init.force to draw them again");
 }
 
 static ls_tensor *misfit(ls_module *self, ls_tensor *x)
@@ -312,9 +331,10 @@ static void graphs_are_checked(void **state)
         ls_forward *forward;
         ls_status status;
         const char *words;
-    } bad[] = {{misfit, LS_BAD_SHAPE, "ls_matmul"},
-               {too_many_numbers, LS_BAD_SHAPE, "parameter W: more than 2147483647 numbers"},
-               {nothing, LS_BAD_SHAPE, "must return what it made of its input"}};
+    } bad[] = {
+        {misfit, LS_BAD_SHAPE, "ls_matmul"},
+        {too_many_numbers, LS_BAD_SHAPE, "parameter W: more than 2147483647 numbers; make several of it"},
+        {nothing, LS_BAD_SHAPE, "the network's forward must return what it made of its input, a row for each image"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_session *s = ls_open(NULL);
         ls_module_initialize(ls_block(s, bad[i].forward, NULL), ls_parse_devices(s, "cpu:0"),
@@ -326,7 +346,7 @@ static void graphs_are_checked(void **state)
     ls_module *net = ls_block(s, shared_weight, NULL);
     assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
     ls_trainer_check_batches(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}), data);
-    assert_failed(s, LS_UNSUPPORTED, "parameter W is used by two operations");
+    assert_failed(s, LS_UNSUPPORTED, "parameter W is used by two operations of one network");
 }
 
 static void assert_refused(ls_optimizer kind, const ls_optim *optim, const char *words)
@@ -344,35 +364,40 @@ static void trainers_are_checked(void **state)
     static const struct {
         ls_optim optim;
         const char *words;
-    } bad[] = {{{.lr = -1}, "lr must be"},
-               {{.lr = NAN}, "lr must be"},
-               {{.lr = INFINITY}, "lr must be"},
-               {{.lr = 1, .weight_decay = NAN}, "weight_decay must be"},
+    } bad[] = {{{.lr = -1}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+               {{.lr = NAN}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+               {{.lr = INFINITY}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+               {{.lr = 1, .weight_decay = NAN},
+                "ls_trainer_new: momentum and weight_decay must be at least 0 and below 1e30"},
                {{.lr = 1, .momentum = INFINITY}, "momentum"},
                {{.lr = 1, .momentum = -0.5}, "momentum"},
-               {{.lr = 1, .nesterov = true}, "nesterov needs"},
-               {{.lr = 1, .schedule = LS_COSINE}, "need total"},
+               {{.lr = 1, .nesterov = true}, "ls_trainer_new: nesterov needs a momentum"},
+               {{.lr = 1, .schedule = LS_COSINE},
+                "ls_trainer_new: warmup must be at least 0, and the step and cosine schedules need total"},
                {{.lr = 1, .warmup = -2}, "warmup"},
                {{.lr = 1, .clip_norm = -1}, "clip_norm"},
                {{.lr = 1, .full_batch = -1}, "full_batch"},
-               {{.lr = 1, .eps = 1e-8}, "are Adam's"}},
-      adams[] = {{{.lr = 1, .momentum = 0.9}, "momentum is SGD's"},
-                 {{.lr = 1, .beta1 = 1}, "below 1"},
-                 {{.lr = 1, .beta2 = -0.1}, "at least 0"},
-                 {{.lr = 1, .eps = 1e-60}, "eps must be"},
-                 {{.lr = 1, .eps = NAN}, "eps must be"}};
+               {{.lr = 1, .eps = 1e-8}, "ls_trainer_new: beta1, beta2 and eps are Adam's"}},
+      adams[] = {{{.lr = 1, .momentum = 0.9}, "ls_trainer_new: momentum is SGD's; Adam has beta1"},
+                 {{.lr = 1, .beta1 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
+                 {{.lr = 1, .beta2 = -0.1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
+                 {{.lr = 1, .eps = 1e-60},
+                  "ls_trainer_new: eps must be at least 0, below 1e30, and no smaller than a float can be"},
+                 {{.lr = 1, .eps = NAN},
+                  "ls_trainer_new: eps must be at least 0, below 1e30, and no smaller than a float can be"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(LS_SGD, &bad[i].optim, bad[i].words);
     for (size_t i = 0; i < sizeof adams / sizeof *adams; i++)
         assert_refused(i % 2 ? LS_ADAM : LS_ADAMW, &adams[i].optim, adams[i].words);
-    assert_refused((ls_optimizer)3, &(ls_optim){.lr = 1}, "no such optimizer");
+    assert_refused((ls_optimizer)3, &(ls_optim){.lr = 1}, "ls_trainer_new: there is no such optimizer");
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
     ls_data *data = some_data(s);
     ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
     assert_int_equal(ls_trainer_step(trainer), LS_STALE);
-    assert_failed(s, LS_STALE, "ls_trainer_step: there is no fresh gradient");
+    assert_failed(s, LS_STALE,
+                  "ls_trainer_step: there is no fresh gradient; call ls_backward on a loss of this network first");
 }
 
 static void a_trainer_does_not_outlive_its_values(void **state)
@@ -389,7 +414,8 @@ static void a_trainer_does_not_outlive_its_values(void **state)
     assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.force = true, .like = data}),
                      LS_OK);
     assert_int_equal(test_step(net, trainer, &batch), LS_NOT_INITIALIZED);
-    assert_failed(s, LS_NOT_INITIALIZED, "initialized again");
+    assert_failed(s, LS_NOT_INITIALIZED,
+                  "ls_trainer_step: the network was initialized again after this trainer was made; make a new one");
 }
 
 static void data_from_memory(void **state)
@@ -408,7 +434,7 @@ static void data_from_memory(void **state)
     assert_true(ls_data_next(data, &batch));
     assert_int_equal(batch.epoch, 1);
     assert_null(ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 2, NULL));
-    assert_failed(s, LS_BAD_ARGUMENT, "label 2 is 2, there are 2 classes");
+    assert_failed(s, LS_BAD_ARGUMENT, "ls_data_from_memory: label 2 is 2, there are 2 classes");
 }
 
 static void parameters_by_name(void **state)
@@ -433,7 +459,7 @@ static void parameters_by_name(void **state)
     float one[1];
     assert_int_equal(ls_module_read_parameter(net, "fc.1.bias", one, 1), LS_BAD_SHAPE);
     free(image);
-    assert_failed(s, LS_BAD_SHAPE, "fc.1.bias has 10 numbers, not 1");
+    assert_failed(s, LS_BAD_SHAPE, "ls_module_read_parameter: parameter fc.1.bias has 10 numbers, not 1");
 }
 
 static void names_of_everything(void **state)

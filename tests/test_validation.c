@@ -89,7 +89,8 @@ static void wrong_calls(void **state)
     ls_data *data = make_data(s, 0);
     ls_data_next(data, &batch);
     assert_null(ls_data_hold_out(data, 7));
-    assert_non_null(strstr(ls_message(s), "ls_data_hold_out: the data are in use"));
+    assert_non_null(
+        strstr(ls_message(s), "ls_data_hold_out: the data are in use; hold images out before the first batch"));
     assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
 }
 
@@ -134,7 +135,7 @@ static void values_come_back(void **state)
     end(&r);
     begin(&r, &usual);
     ls_trainer_recall(r.trainer);
-    assert_fails(&r, LS_STALE, "ls_trainer_recall: nothing was remembered");
+    assert_fails(&r, LS_STALE, "ls_trainer_recall: nothing was remembered; call ls_trainer_remember first");
 }
 
 /* BatchNorm keeps a loss finite, and its statistics overflow first: `plain` is a network without. */
@@ -157,7 +158,9 @@ static void overflow(const how *h, bool plain)
     do {
         ls_module_fingerprint(r.net, was[r.steps]);
     } while (train(&r, r.steps + 1) == LS_OK && ls_wait(r.s) == LS_OK && r.steps < STEPS);
-    assert_non_null(strstr(ls_message(r.s), plain ? "step 2: the loss of shard " : "step 2: the update of "));
+    assert_non_null(strstr(ls_message(r.s),
+                           plain ? "step 2: the loss of shard 0 is not finite; a lower learning rate may help"
+                                 : "step 2: the update of the gradient is not finite; a lower learning rate may help"));
     assert_true(ls_catch(r.s, LS_NOT_FINITE));
     assert_int_equal(ls_trainer_step_back(r.trainer, &step), LS_OK);
     assert_int_equal(step, plain ? 0 : 1);
@@ -238,7 +241,7 @@ static void checkpoints_keep_them(void **state)
                 end(&r);
             } else {
                 ls_trainer_recall(r.trainer);
-                assert_fails(&r, LS_STALE, "nothing was remembered");
+                assert_fails(&r, LS_STALE, "ls_trainer_recall: nothing was remembered; call ls_trainer_remember first");
             }
         }
 }
