@@ -497,71 +497,6 @@ static void differences_name_setting_and_rank(void **state)
     assert_non_null(strstr(ranks[0].result.message, ": reason 1"));
 }
 
-static void launchers_are_known_by_their_environment(void **state)
-{
-    (void)state;
-    static const char *const names[] = {
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",   "PMIX_RANK",
-        "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS", "RANK",     "WORLD_SIZE", "LOCAL_RANK"};
-    int n, of, local;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
-    ls_cluster_launched(&n, &of, &local);
-    assert_true(n == 0 && of == 1 && local == 0);
-    ls_cluster *alone = ls_cluster_start();
-    assert_int_equal(ls_cluster_status(alone), LS_OK);
-    assert_int_equal(ls_cluster_ranks(alone), 1);
-    ls_cluster_end(alone);
-
-    setenv("SLURM_PROCID", "2", 1);
-    setenv("SLURM_STEP_NUM_TASKS", "3", 1);
-    setenv("SLURM_LOCALID", "1", 1);
-    ls_cluster_launched(&n, &of, &local);
-    assert_true(n == 2 && of == 3 && local == 1);
-    ls_cluster *tasks = ls_cluster_start();
-    assert_int_equal(ls_cluster_status(tasks), LS_BAD_ARGUMENT);
-    assert_non_null(strstr(ls_cluster_message(tasks), "3 tasks without MPI"));
-    ls_cluster_end(tasks);
-    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
-    tasks = ls_cluster_start();
-    assert_int_equal(ls_cluster_status(tasks), LS_OK);
-    ls_cluster_end(tasks);
-}
-
-/* PyTorch's variables, with and without a single task of another launcher around them. */
-static void processes_of_torchrun_do_not_train_alone(void **state)
-{
-    (void)state;
-    int n, of, local;
-    setenv("WORLD_SIZE", "4", 1);
-    setenv("RANK", "3", 1);
-    setenv("LOCAL_RANK", "1", 1);
-    for (int within = 0; within < 2; within++) {
-        setenv("SLURM_PROCID", "0", 1);
-        setenv("SLURM_STEP_NUM_TASKS", within ? "1" : "", 1);
-        ls_cluster_launched(&n, &of, &local);
-        assert_true(n == 3 && of == 4 && local == 1);
-        ls_cluster *tasks = ls_cluster_start();
-        assert_int_equal(ls_cluster_status(tasks), LS_BAD_ARGUMENT);
-        assert_non_null(strstr(ls_cluster_message(tasks), "(WORLD_SIZE) started 4 tasks without MPI"));
-        assert_non_null(strstr(ls_cluster_message(tasks), "mpirun -n 4"));
-        ls_cluster_end(tasks);
-    }
-    setenv("SLURM_STEP_NUM_TASKS", "2", 1); /* an MPI or Slurm that started several is the one that counts */
-    ls_cluster_launched(&n, &of, &local);
-    assert_true(n == 0 && of == 2);
-    unsetenv("SLURM_STEP_NUM_TASKS");
-    unsetenv("RANK");
-    unsetenv("LOCAL_RANK");
-    ls_cluster_launched(&n, &of, &local);
-    assert_true(n == 0 && of == 4);
-    setenv("WORLD_SIZE", "1", 1);
-    ls_cluster *alone = ls_cluster_start();
-    assert_int_equal(ls_cluster_status(alone), LS_OK);
-    ls_cluster_end(alone);
-    unsetenv("WORLD_SIZE");
-}
-
 static void a_self_test_says_the_same_on_all_devices(void **state)
 {
     (void)state;
@@ -600,8 +535,6 @@ int main(void)
         cmocka_unit_test(a_failed_start_receives_no_more),
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
-        cmocka_unit_test(launchers_are_known_by_their_environment),
-        cmocka_unit_test(processes_of_torchrun_do_not_train_alone),
         cmocka_unit_test(a_self_test_says_the_same_on_all_devices),
         cmocka_unit_test(plugins_can_be_loaded),
     };

@@ -243,8 +243,9 @@ typedef struct rank {
     pthread_t thread;
     wire_net *net;
     int number, ranks;
+    ls_cluster *(*start)(const ls_wire *wire, int rank, void *user); /* NULL: ls_cluster_on */
     void (*run)(ls_cluster *cluster, int rank, void *user);
-    void *user;
+    void *of_start, *user;
 } rank;
 
 static void *rank_main(void *argument)
@@ -252,7 +253,7 @@ static void *rank_main(void *argument)
     rank *me = argument;
     wire_end e;
     ls_wire wire = wire_of(&e, me->net, me->number, me->ranks);
-    ls_cluster *cluster = ls_cluster_on(&wire);
+    ls_cluster *cluster = me->start ? me->start(&wire, me->number, me->of_start) : ls_cluster_on(&wire);
     me->run(cluster, me->number, me->user);
     ls_cluster_end(cluster);
     assert_true(e.dropped == 0 || atomic_load(&me->net->dead));
@@ -271,16 +272,30 @@ void wire_break(const ls_cluster *cluster)
     atomic_store(&e->net->dead, true);
 }
 
-int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user)
+static int run_ranks(const rank *how)
 {
     wire_net net = {.lock = PTHREAD_MUTEX_INITIALIZER};
     rank all[WIRE_RANKS];
-    assert_in_range(ranks, 1, WIRE_RANKS);
-    for (int r = 0; r < ranks; r++) {
-        all[r] = (rank){.net = &net, .number = r, .ranks = ranks, .run = run, .user = user};
+    assert_in_range(how->ranks, 1, WIRE_RANKS);
+    for (int r = 0; r < how->ranks; r++) {
+        all[r] = *how;
+        all[r].net = &net;
+        all[r].number = r;
         assert_int_equal(pthread_create(&all[r].thread, NULL, rank_main, &all[r]), 0);
     }
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < how->ranks; r++)
         pthread_join(all[r].thread, NULL);
     return wire_empty(&net);
+}
+
+int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user)
+{
+    return run_ranks(&(rank){.ranks = ranks, .run = run, .user = user});
+}
+
+void wire_start(int ranks, ls_cluster *(*start)(const ls_wire *wire, int rank, void *user), void *of_start,
+                void (*run)(ls_cluster *cluster, int rank, void *user), void *user)
+{
+    assert_int_equal(run_ranks(&(rank){.ranks = ranks, .start = start, .of_start = of_start, .run = run, .user = user}),
+                     0);
 }

@@ -4,6 +4,7 @@
 #define TEST_THREAD_WIRE_H
 
 #include <lockstep.h>
+#include <lockstep_cluster.h>
 
 enum { WIRE_RANKS = 8 };
 
@@ -18,6 +19,10 @@ extern int wire_fails;
 /* Runs each rank in a thread of its own with its cluster, which is ended afterwards; fails the test where a message is
  * left that nobody received. */
 void wire_run(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
+
+/* The same, where a rank's cluster is what `start` makes of its wire. */
+void wire_start(int ranks, ls_cluster *(*start)(const ls_wire *wire, int rank, void *user), void *of_start,
+                void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
 
 /* The same for ranks that fail in the middle: returns how many messages were left. */
 int wire_run_torn(int ranks, void (*run)(ls_cluster *cluster, int rank, void *user), void *user);
