@@ -342,6 +342,83 @@ static void the_view_shows_the_devices_loads(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* A run with losses that fall, a step without one, accuracies that rise, and so many tests. */
+static void remember(history *h, int64_t steps, int tests)
+{
+    memset(h, 0, sizeof *h);
+    for (int64_t step = 1; step <= steps; step++)
+        history_step(h, step, step == 7 ? NAN : 0.2 + 2.1 / (1 + 0.05 * (double)step), step * 60 / (step + 20), 64);
+    for (int i = 1; i <= tests; i++)
+        history_test(h, steps * i / tests, 0.9 - 0.5 / i);
+}
+
+/* Frames as they were found good on a terminal, by the sum of their bytes; one that differs is printed. */
+static void frames_are_as_they_were_found_good(void **state)
+{
+    (void)state;
+    static const struct {
+        int columns, rows;
+        bool utf8;
+        terminal_colours colours;
+        int devices, tests, batches;
+        const char *phase;
+        bool over;
+        int lines;
+        uint64_t sum; /* FNV-1a */
+    } frames[] = {
+        {200, 50, true, COLOURS_MANY, 3, 4, 50, NULL, false, 23, 0xf74324e12c27f8e3},
+        {151, 40, true, COLOURS_FEW, 16, 40, 2, "testing", false, 25, 0xac4722618a285711},
+        {100, 30, false, COLOURS_NONE, 2, 4, 50, NULL, false, 22, 0x2d91adfad71f9cad},
+        {80, 24, true, COLOURS_MANY, 9, 1, 50, NULL, false, 19, 0x7f1592687498a812},
+        {73, 22, true, COLOURS_FEW, 1, 4, 50, NULL, true, 11, 0x5ca91fb5868c6a65},
+        {72, 22, false, COLOURS_FEW, 1, 4, 50, "saving", false, 14, 0xfa3b3fcc5f3787cd},
+        {60, 21, true, COLOURS_NONE, 4, 4, 50, NULL, false, 14, 0x15ee8ddf7ef5837d},
+        {41, 16, true, COLOURS_MANY, 2, 4, 50, NULL, false, 14, 0xf5aa3d2f32d96120},
+        {40, 12, false, COLOURS_FEW, 2, 4, 50, NULL, false, 4, 0x8cf3a7574ddca531},
+        {30, 8, true, COLOURS_MANY, 5, 4, 50, "testing", false, 4, 0xee5fbd3d7dc51f2a},
+        {24, 4, true, COLOURS_FEW, 2, 4, 50, NULL, false, 2, 0x00e48ddc36fd3c6f},
+        {9, 2, true, COLOURS_FEW, 0, 4, 50, NULL, false, 1, 0x3a387b9a1b918041},
+        {120, 20, true, COLOURS_MANY, 2, 4, 1, NULL, false, 14, 0x22efa357993385f0},
+    };
+    static history h;
+    ls_session *s = ls_open(NULL);
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        view_state at = midway;
+        char list[32];
+        int length;
+        loads devices = {.known = frames[i].devices > 0};
+        remember(&h, at.step, frames[i].tests);
+        if (devices.known) {
+            snprintf(list, sizeof list, "cpu:0-%d", frames[i].devices - 1);
+            devices.devices = ls_parse_devices(s, list);
+        }
+        for (int k = 0; k < frames[i].devices; k++) {
+            devices.names[k] = ls_device_str(s, devices.devices.at[k]);
+            devices.each[k] = (load){0.9f - 0.05f * (float)k, 0.03f};
+        }
+        at.batches = frames[i].batches;
+        at.phase = frames[i].phase;
+        at.over = frames[i].over;
+        const terminal look = {frames[i].utf8, frames[i].colours};
+        const int lines =
+            view_frame(frame, &length, &boards, &at, &h, &devices, &look, frames[i].columns, frames[i].rows);
+        assert_int_equal(length, strlen(frame));
+        uint64_t sum = 0xcbf29ce484222325;
+        for (int k = 0; k < length; k++)
+            sum = (sum ^ (unsigned char)frame[k]) * 0x100000001b3;
+        /* No colour goes on behind the frame. */
+        const char *last = NULL;
+        for (const char *sign = frame; (sign = strstr(sign, "\033[")) != NULL; sign++)
+            last = sign[2 + strspn(sign + 2, "0123456789;")] == 'm' ? sign : last;
+        if (sum != frames[i].sum || lines != frames[i].lines || (last && strncmp(last, "\033[0m", 4) != 0)) {
+            printf("%d x %d, {%d, 0x%016llx}:\n%s\033[0m\n", frames[i].columns, frames[i].rows, lines,
+                   (unsigned long long)sum, frame);
+            fail_msg("a frame of %d x %d has changed", frames[i].columns, frames[i].rows);
+        }
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static void an_epochs_line_is_as_long_as_fits(void **state)
 {
     (void)state;
@@ -453,6 +530,7 @@ int main(void)
         cmocka_unit_test(advice_is_of_the_spans),
         cmocka_unit_test(the_view_shows_how_far_a_run_is),
         cmocka_unit_test(the_view_shows_the_devices_loads),
+        cmocka_unit_test(frames_are_as_they_were_found_good),
         cmocka_unit_test(an_epochs_line_is_as_long_as_fits),
         cmocka_unit_test(a_bin_is_the_mean_of_its_steps),
         cmocka_unit_test(numbers_are_written_as_people_read_them),
