@@ -231,8 +231,8 @@ size_t weights_of(const ls_cuda_conv *v)
 }
 
 template <typename T, int V>
-void launch_some(cudaStream_t stream, void *y, const void *x, const float *w, const float *bias, int relu,
-                 const ls_cuda_conv *v)
+void launch_forward(cudaStream_t stream, void *y, const void *x, const float *w, const float *bias, int relu,
+                    const ls_cuda_conv *v)
 {
     enum { PLACES = 4 };
     const size_t groups = v->y.c / V;
@@ -242,21 +242,6 @@ void launch_some(cudaStream_t stream, void *y, const void *x, const float *w, co
     else
         forward<T, V, 0, 1><<<ls_cuda_few_blocks(pieces_of(*v, 1) * groups), LS_CUDA_THREADS, 0, stream>>>(
             (T *)y, (const T *)x, w, bias, relu, *v);
-}
-
-template <typename T>
-void launch_forward(cudaStream_t stream, void *y, const void *x, const float *w, const float *bias, int relu,
-                    const ls_cuda_conv *v)
-{
-    const int channels = weights_of(v) <= LS_CUDA_TILE ? v->y.c : 1; /* many weights: one by one */
-    LS_BY_VECTOR(T, channels, launch_some, stream, y, x, w, bias, relu, v);
-}
-
-template <typename T>
-void launch_data(cudaStream_t stream, void *dx, const void *dy, const float *w, const void *more, const ls_cuda_conv *v)
-{
-    data<T><<<ls_cuda_blocks(ls_cuda_numbers(v->x)), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, w,
-                                                                                   (const T *)more, *v);
 }
 
 /* A thread has the sums of all taps of its channels: no more than some 80. */
@@ -280,7 +265,7 @@ void launch_weight(cudaStream_t stream, float *dw, const void *x, const void *dy
     const int chunks = ls_cuda_weight_chunks(ls_cuda_rows(v->y)), kernel = v->window.kernel;
     const unsigned blocks = (unsigned)((weights + LS_CUDA_THREADS - 1) / LS_CUDA_THREADS);
     if (v->y.c <= LS_CUDA_THREADS && v->window.stride == 1 && (kernel == 3 || kernel == 5))
-        LS_BY_VECTOR(T, v->y.c, launch_rows, stream, sums, x, dy, v, chunks);
+        LS_BY_VECTOR(T, v->y.c, launch_rows<T, V>(stream, sums, x, dy, v, chunks));
     else
         weight_chunks<T><<<dim3(blocks, chunks), LS_CUDA_THREADS, 0, stream>>>(sums, (const T *)x, (const T *)dy, *v);
     add_chunks<<<ls_columns_of(weights), LS_FINISHING, 0, stream>>>(dw, sums, weights, chunks);
@@ -291,13 +276,16 @@ void launch_weight(cudaStream_t stream, float *dw, const void *x, const void *dy
 void ls_cuda_direct(cudaStream_t stream, int half, void *y, const void *x, const float *w, const float *bias, int relu,
                     const ls_cuda_conv *conv)
 {
-    LS_BY_TYPE(half, launch_forward, stream, y, x, w, bias, relu, conv);
+    const int channels = weights_of(conv) <= LS_CUDA_TILE ? conv->y.c : 1; /* many weights: one by one */
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, channels, launch_forward<T, V>(stream, y, x, w, bias, relu, conv)));
 }
 
 void ls_cuda_direct_data(cudaStream_t stream, int half, void *dx, const void *dy, const float *w, const void *more,
                          const ls_cuda_conv *conv)
 {
-    LS_BY_TYPE(half, launch_data, stream, dx, dy, w, more, conv);
+    const size_t n = ls_cuda_numbers(conv->x);
+    LS_BY_TYPE(half, data<T>
+               <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, w, (const T *)more, *conv));
 }
 
 size_t ls_cuda_direct_scratch(const ls_cuda_conv *conv)
@@ -308,5 +296,5 @@ size_t ls_cuda_direct_scratch(const ls_cuda_conv *conv)
 void ls_cuda_direct_weight(cudaStream_t stream, int half, float *dw, const void *x, const void *dy,
                            const ls_cuda_conv *conv, float *scratch)
 {
-    LS_BY_TYPE(half, launch_weight, stream, dw, x, dy, conv, scratch);
+    LS_BY_TYPE(half, launch_weight<T>(stream, dw, x, dy, conv, scratch));
 }

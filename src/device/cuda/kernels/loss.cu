@@ -125,82 +125,35 @@ __global__ void sum_each_backward(T *d, const float *dy, const T *a, const T *b,
     }
 }
 
-template <typename T>
-void launch_cross_entropy(cudaStream_t stream, float *loss, float *p, const void *logits, const int32_t *labels,
-                          int images, int classes, float smoothing)
-{
-    cross_entropy<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(loss, p, (const T *)logits, labels, images,
-                                                                             classes, smoothing);
-}
-
-template <typename T>
-void launch_cross_entropy_backward(cudaStream_t stream, void *dlogits, const float *dloss, const float *p,
-                                   const int32_t *labels, int images, int classes, float smoothing)
-{
-    const size_t n = (size_t)images * classes;
-    cross_entropy_backward<T>
-        <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)dlogits, dloss, p, labels, n, classes, smoothing);
-}
-
-template <typename T> void launch_softmax(cudaStream_t stream, void *y, const void *x, int images, int classes)
-{
-    softmax<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, images, classes);
-}
-
-template <typename T>
-void launch_softmax_backward(cudaStream_t stream, void *dx, const void *dy, const void *y, int images, int classes)
-{
-    softmax_backward<T>
-        <<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, (const T *)y, images, classes);
-}
-
-template <typename T>
-void launch_count(cudaStream_t stream, float *out, const void *logits, const int32_t *labels, int images, int classes)
-{
-    count_correct<T><<<1, LS_CUDA_THREADS, 0, stream>>>(out, (const T *)logits, labels, images, classes);
-}
-
-template <typename T>
-void launch_sum_each(cudaStream_t stream, float *y, const void *a, const void *b, ls_cuda_shape shape, float factor)
-{
-    const size_t numbers = ls_cuda_numbers(shape) / shape.images;
-    sum_each<T><<<shape.images, LS_CUDA_THREADS, 0, stream>>>(y, (const T *)a, (const T *)b, numbers, factor);
-}
-
-template <typename T>
-void launch_sum_each_backward(cudaStream_t stream, void *d, const float *dy, const void *a, const void *b,
-                              ls_cuda_shape shape, float factor)
-{
-    const size_t n = ls_cuda_numbers(shape);
-    sum_each_backward<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)d, dy, (const T *)a, (const T *)b,
-                                                                            n / shape.images, n, factor);
-}
-
 } // namespace
 
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
                            const int32_t *labels, int images, int classes, float smoothing)
 {
-    LS_BY_TYPE(half, launch_cross_entropy, stream, loss, probabilities, logits, labels, images, classes, smoothing);
+    LS_BY_TYPE(half, cross_entropy<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(
+                         loss, probabilities, (const T *)logits, labels, images, classes, smoothing));
 }
 
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
                                     const float *probabilities, const int32_t *labels, int images, int classes,
                                     float smoothing)
 {
-    LS_BY_TYPE(half, launch_cross_entropy_backward, stream, dlogits, dloss, probabilities, labels, images, classes,
-               smoothing);
+    const size_t n = (size_t)images * classes;
+    LS_BY_TYPE(half, cross_entropy_backward<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
+                         (T *)dlogits, dloss, probabilities, labels, n, classes, smoothing));
 }
 
 void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes)
 {
-    LS_BY_TYPE(half, launch_softmax, stream, y, x, images, classes);
+    LS_BY_TYPE(half, softmax<T>
+               <<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, images, classes));
 }
 
 void ls_cuda_softmax_backward(cudaStream_t stream, int half, void *dx, const void *dy, const void *y, int images,
                               int classes)
 {
-    LS_BY_TYPE(half, launch_softmax_backward, stream, dx, dy, y, images, classes);
+    LS_BY_TYPE(half, softmax_backward<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(
+                         (T *)dx, (const T *)dy, (const T *)y, images, classes));
 }
 
 void ls_cuda_fill(cudaStream_t stream, float *out, const float *value, int images)
@@ -216,17 +169,22 @@ void ls_cuda_sum_images(cudaStream_t stream, float *out, const float *x, int ima
 void ls_cuda_count_correct(cudaStream_t stream, int half, float *out, const void *logits, const int32_t *labels,
                            int images, int classes)
 {
-    LS_BY_TYPE(half, launch_count, stream, out, logits, labels, images, classes);
+    LS_BY_TYPE(half,
+               count_correct<T><<<1, LS_CUDA_THREADS, 0, stream>>>(out, (const T *)logits, labels, images, classes));
 }
 
 void ls_cuda_sum_each(cudaStream_t stream, int half, float *y, const void *a, const void *b, ls_cuda_shape shape,
                       float factor)
 {
-    LS_BY_TYPE(half, launch_sum_each, stream, y, a, b, shape, factor);
+    const size_t numbers = ls_cuda_numbers(shape) / shape.images;
+    LS_BY_TYPE(half, sum_each<T>
+               <<<shape.images, LS_CUDA_THREADS, 0, stream>>>(y, (const T *)a, (const T *)b, numbers, factor));
 }
 
 void ls_cuda_sum_each_backward(cudaStream_t stream, int half, void *d, const float *dy, const void *a, const void *b,
                                ls_cuda_shape shape, float factor)
 {
-    LS_BY_TYPE(half, launch_sum_each_backward, stream, d, dy, a, b, shape, factor);
+    const size_t n = ls_cuda_numbers(shape);
+    LS_BY_TYPE(half, sum_each_backward<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
+                         (T *)d, dy, (const T *)a, (const T *)b, n / shape.images, n, factor));
 }

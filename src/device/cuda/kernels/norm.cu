@@ -358,16 +358,10 @@ template <typename Of, int V> int launch_sums(cudaStream_t stream, Of of, float 
 }
 
 template <typename T, int V>
-void launch_some_sum(cudaStream_t stream, float *out, const void *x, ls_cuda_shape shape, float *sums)
+void launch_sum(cudaStream_t stream, float *out, const void *x, ls_cuda_shape shape, float *sums)
 {
     const int chunks = launch_sums<plain<T>, V>(stream, {(const T *)x}, sums, shape, 0);
     finish_sum<<<ls_columns_of(shape.c), LS_FINISHING, 0, stream>>>(out, sums, chunks, shape.c);
-}
-
-template <typename T>
-void launch_channel_sum(cudaStream_t stream, float *out, const void *x, ls_cuda_shape shape, float *sums)
-{
-    LS_BY_VECTOR(T, shape.c, launch_some_sum, stream, out, x, shape, sums);
 }
 
 template <typename T, int V>
@@ -390,22 +384,6 @@ template <typename T, int V> void launch_moments(cudaStream_t stream, const ls_c
         norm->saved, norm->statistics, norm->shift, sums, cut.chunks, channels, rows, cut.rows, norm->eps);
 }
 
-template <typename T, int V> void launch_some_train(cudaStream_t stream, const ls_cuda_norm *norm, float *sums)
-{
-    launch_moments<T, V>(stream, norm, sums);
-    launch_normalize<T, V>(stream, norm, norm->saved, 0);
-}
-
-template <typename T> void launch_train(cudaStream_t stream, const ls_cuda_norm *norm, float *sums)
-{
-    LS_BY_VECTOR(T, norm->shape.c, launch_some_train, stream, norm, sums);
-}
-
-template <typename T> void launch_infer(cudaStream_t stream, const ls_cuda_norm *norm)
-{
-    LS_BY_VECTOR(T, norm->shape.c, launch_normalize, stream, norm, norm->running, 1);
-}
-
 template <typename T, int V, bool BY_X>
 void launch_slopes(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *k12, const float *sums, int chunks)
 {
@@ -418,8 +396,7 @@ void launch_slopes(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *k
         norm->gamma, norm->beta, k12, n, (unsigned)channels);
 }
 
-template <typename T, int V>
-void launch_some_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *scratch)
+template <typename T, int V> void launch_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *scratch)
 {
     const ls_cuda_shape shape = norm->shape;
     const T *dy = (const T *)norm->dy, *x = (const T *)norm->x, *y = (const T *)norm->y;
@@ -433,11 +410,6 @@ void launch_some_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, f
     }
 }
 
-template <typename T> void launch_backward(cudaStream_t stream, const ls_cuda_norm_slope *norm, float *sums)
-{
-    LS_BY_VECTOR(T, norm->shape.c, launch_some_backward, stream, norm, sums);
-}
-
 } // namespace
 
 size_t ls_cuda_norm_scratch(ls_cuda_shape shape)
@@ -447,20 +419,21 @@ size_t ls_cuda_norm_scratch(ls_cuda_shape shape)
 
 void ls_cuda_channel_sum(cudaStream_t stream, int half, float *out, const void *x, ls_cuda_shape shape, float *scratch)
 {
-    LS_BY_TYPE(half, launch_channel_sum, stream, out, x, shape, scratch);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, shape.c, launch_sum<T, V>(stream, out, x, shape, scratch)));
 }
 
 void ls_cuda_norm_train(cudaStream_t stream, int half, const ls_cuda_norm *norm, float *scratch)
 {
-    LS_BY_TYPE(half, launch_train, stream, norm, scratch);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, norm->shape.c, launch_moments<T, V>(stream, norm, scratch);
+                                  launch_normalize<T, V>(stream, norm, norm->saved, 0)));
 }
 
 void ls_cuda_norm_infer(cudaStream_t stream, int half, const ls_cuda_norm *norm)
 {
-    LS_BY_TYPE(half, launch_infer, stream, norm);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, norm->shape.c, launch_normalize<T, V>(stream, norm, norm->running, 1)));
 }
 
 void ls_cuda_norm_backward(cudaStream_t stream, int half, const ls_cuda_norm_slope *norm, float *scratch)
 {
-    LS_BY_TYPE(half, launch_backward, stream, norm, scratch);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, norm->shape.c, launch_backward<T, V>(stream, norm, scratch)));
 }

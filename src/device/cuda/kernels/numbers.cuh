@@ -106,25 +106,33 @@ inline unsigned ls_columns_of(size_t columns)
 
 #define LS_FINISHING dim3(LS_CUDA_COLUMN, LS_CUDA_FINISH)
 
-/* Calls a launch function template with how many neighbouring channels a thread loads at once: 16 bytes of them, or 4,
- * or 2, or 1. */
-#define LS_BY_VECTOR(T, channels, function, ...)                                                                       \
+/* Carries out statements with V for how many neighbouring channels a thread loads at once: 16 bytes of them, or 4, or
+ * 2, or 1. */
+#define LS_BY_VECTOR(T, channels, ...)                                                                                 \
     do {                                                                                                               \
-        if ((channels) % (16 / (int)sizeof(T)) == 0)                                                                   \
-            function<T, 16 / (int)sizeof(T)>(__VA_ARGS__);                                                             \
-        else if ((channels) % 4 == 0)                                                                                  \
-            function<T, 4>(__VA_ARGS__);                                                                               \
-        else if ((channels) % 2 == 0)                                                                                  \
-            function<T, 2>(__VA_ARGS__);                                                                               \
-        else                                                                                                           \
-            function<T, 1>(__VA_ARGS__);                                                                               \
+        if ((channels) % (16 / (int)sizeof(T)) == 0) {                                                                 \
+            constexpr int V = 16 / (int)sizeof(T);                                                                     \
+            __VA_ARGS__;                                                                                               \
+        } else if ((channels) % 4 == 0) {                                                                              \
+            constexpr int V = 4;                                                                                       \
+            __VA_ARGS__;                                                                                               \
+        } else if ((channels) % 2 == 0) {                                                                              \
+            constexpr int V = 2;                                                                                       \
+            __VA_ARGS__;                                                                                               \
+        } else {                                                                                                       \
+            constexpr int V = 1;                                                                                       \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
     } while (0)
 
-/* Calls a launch function template for the activations' type. */
-#define LS_BY_TYPE(half, function, ...)                                                                                \
+/* Carries out statements with T for the activations' type. */
+#define LS_BY_TYPE(half, ...)                                                                                          \
     do {                                                                                                               \
-        if (half)                                                                                                      \
-            function<ls_half>(__VA_ARGS__);                                                                            \
-        else                                                                                                           \
-            function<float>(__VA_ARGS__);                                                                              \
+        if (half) {                                                                                                    \
+            typedef ls_half T;                                                                                         \
+            __VA_ARGS__;                                                                                               \
+        } else {                                                                                                       \
+            typedef float T;                                                                                           \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
     } while (0)

@@ -75,22 +75,6 @@ __global__ void add_bias(T *out, const T *x, unsigned x_c, const float *bias, si
     }
 }
 
-template <typename T, int V>
-void launch_some_bias(cudaStream_t stream, void *out, const void *x, int x_c, const float *bias, ls_cuda_shape shape,
-                      int relu)
-{
-    const size_t n = ls_cuda_numbers(shape) / V;
-    add_bias<T, V><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)out, (const T *)x, (unsigned)x_c, bias, n,
-                                                                      (unsigned)shape.c, relu);
-}
-
-template <typename T>
-void launch_bias(cudaStream_t stream, void *out, const void *x, int x_c, const float *bias, ls_cuda_shape shape,
-                 int relu)
-{
-    LS_BY_VECTOR(T, shape.c | x_c, launch_some_bias, stream, out, x, x_c, bias, shape, relu); /* what divides both */
-}
-
 template <typename T>
 __global__ void copy_channels(T *whole, T *part, size_t rows, int c, int whole_c, int first, int to_whole)
 {
@@ -101,15 +85,6 @@ __global__ void copy_channels(T *whole, T *part, size_t rows, int c, int whole_c
         else
             part[i] = *at;
     }
-}
-
-template <typename T>
-void launch_copy(cudaStream_t stream, void *whole, void *part, ls_cuda_shape shape, int whole_c, int first,
-                 int to_whole)
-{
-    const size_t rows = ls_cuda_rows(shape);
-    copy_channels<T><<<ls_cuda_blocks(rows * shape.c), LS_CUDA_THREADS, 0, stream>>>((T *)whole, (T *)part, rows,
-                                                                                     shape.c, whole_c, first, to_whole);
 }
 
 /* A block at a time treats one image, whose stream it derives once. A number is dropped where its 53 bits are below
@@ -128,39 +103,39 @@ __global__ void drop(T *y, const T *x, ls_cuda_drawn drawn, ls_cuda_shape s, uin
     }
 }
 
-template <typename T>
-void launch_dropout(cudaStream_t stream, void *y, const void *x, const ls_cuda_drawn *drawn, ls_cuda_shape shape)
-{
-    const size_t images = shape.images;
-    const unsigned blocks = (unsigned)(images < LS_CUDA_MOST_BLOCKS ? images : LS_CUDA_MOST_BLOCKS);
-    /* u < rate, with u = bits / 2^53 */
-    const uint64_t least = (uint64_t)ceil((double)drawn->rate * 0x1p53);
-    drop<T><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, *drawn, shape, least,
-                                                    1.0f / (1.0f - drawn->rate));
-}
-
 } // namespace
 
 void ls_cuda_dropout(cudaStream_t stream, int half, void *y, const void *x, const ls_cuda_drawn *drawn,
                      ls_cuda_shape shape)
 {
-    LS_BY_TYPE(half, launch_dropout, stream, y, x, drawn, shape);
+    const size_t images = shape.images;
+    const unsigned blocks = (unsigned)(images < LS_CUDA_MOST_BLOCKS ? images : LS_CUDA_MOST_BLOCKS);
+    /* u < rate, with u = bits / 2^53 */
+    const uint64_t least = (uint64_t)ceil((double)drawn->rate * 0x1p53);
+    const float scale = 1.0f / (1.0f - drawn->rate);
+    LS_BY_TYPE(half,
+               drop<T><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, *drawn, shape, least, scale));
 }
 
 void ls_cuda_each(cudaStream_t stream, int half, ls_cuda_pointwise what, void *out, const void *a, const void *b,
                   size_t n, float factor)
 {
-    LS_BY_TYPE(half, launch_each, stream, what, out, a, b, n, factor);
+    LS_BY_TYPE(half, launch_each<T>(stream, what, out, a, b, n, factor));
 }
 
 void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, int x_c, const float *bias,
                   ls_cuda_shape shape, int relu)
 {
-    LS_BY_TYPE(half, launch_bias, stream, out, x, x_c, bias, shape, relu);
+    const size_t n = ls_cuda_numbers(shape);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, shape.c | x_c, /* what divides both */
+                                  add_bias<T, V><<<ls_cuda_blocks(n / V), LS_CUDA_THREADS, 0, stream>>>(
+                                      (T *)out, (const T *)x, (unsigned)x_c, bias, n / V, (unsigned)shape.c, relu)));
 }
 
 void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,
                            int first, int to_whole)
 {
-    LS_BY_TYPE(half, launch_copy, stream, whole, part, shape, whole_c, first, to_whole);
+    const size_t rows = ls_cuda_rows(shape);
+    LS_BY_TYPE(half, copy_channels<T><<<ls_cuda_blocks(rows * shape.c), LS_CUDA_THREADS, 0, stream>>>(
+                         (T *)whole, (T *)part, rows, shape.c, whole_c, first, to_whole));
 }

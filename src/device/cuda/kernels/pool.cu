@@ -154,7 +154,7 @@ bool is_two_by_two(ls_cuda_window v)
 }
 
 template <typename T, int V>
-void launch_some(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
+void launch_pool(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
                  int max)
 {
     const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(out) / V);
@@ -164,16 +164,9 @@ void launch_some(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, 
         pool<T, V, 0><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in, out, v, max);
 }
 
-template <typename T>
-void launch_pool(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window v,
-                 int max)
-{
-    LS_BY_VECTOR(T, in.c, launch_some, stream, y, x, in, out, v, max);
-}
-
 template <typename T, int V>
-void launch_some_backward(cudaStream_t stream, void *dx, const void *dy, const void *x, ls_cuda_shape in,
-                          ls_cuda_shape out, ls_cuda_window v, int max, int relu)
+void launch_backward(cudaStream_t stream, void *dx, const void *dy, const void *x, ls_cuda_shape in, ls_cuda_shape out,
+                     ls_cuda_window v, int max, int relu)
 {
     const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(in) / V);
     if (is_two_by_two(v))
@@ -184,50 +177,30 @@ void launch_some_backward(cudaStream_t stream, void *dx, const void *dy, const v
             <<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, (const T *)x, in, out, v, max, relu);
 }
 
-template <typename T>
-void launch_backward(cudaStream_t stream, void *dx, const void *dy, const void *x, ls_cuda_shape in, ls_cuda_shape out,
-                     ls_cuda_window v, int max, int relu)
-{
-    LS_BY_VECTOR(T, in.c, launch_some_backward, stream, dx, dy, x, in, out, v, max, relu);
-}
-
-template <typename T> void launch_global(cudaStream_t stream, void *y, const void *x, ls_cuda_shape in)
-{
-    global_pool<T><<<ls_cuda_blocks((size_t)in.images * in.c), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in);
-}
-
-template <typename T, int V>
-void launch_some_global_backward(cudaStream_t stream, void *dx, const void *dy, ls_cuda_shape in)
-{
-    global_pool_backward<T, V>
-        <<<ls_cuda_blocks(ls_cuda_numbers(in) / V), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, in);
-}
-
-template <typename T> void launch_global_backward(cudaStream_t stream, void *dx, const void *dy, ls_cuda_shape in)
-{
-    LS_BY_VECTOR(T, in.c, launch_some_global_backward, stream, dx, dy, in);
-}
-
 } // namespace
 
 void ls_cuda_pool(cudaStream_t stream, int half, int max, void *y, const void *x, ls_cuda_shape in, ls_cuda_shape out,
                   ls_cuda_window window)
 {
-    LS_BY_TYPE(half, launch_pool, stream, y, x, in, out, window, max);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, in.c, launch_pool<T, V>(stream, y, x, in, out, window, max)));
 }
 
 void ls_cuda_pool_backward(cudaStream_t stream, int half, int max, int relu, void *dx, const void *dy, const void *x,
                            ls_cuda_shape in, ls_cuda_shape out, ls_cuda_window window)
 {
-    LS_BY_TYPE(half, launch_backward, stream, dx, dy, x, in, out, window, max, relu);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, in.c, launch_backward<T, V>(stream, dx, dy, x, in, out, window, max, relu)));
 }
 
 void ls_cuda_global_pool(cudaStream_t stream, int half, void *y, const void *x, ls_cuda_shape in)
 {
-    LS_BY_TYPE(half, launch_global, stream, y, x, in);
+    const size_t n = (size_t)in.images * in.c;
+    LS_BY_TYPE(half, global_pool<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)y, (const T *)x, in));
 }
 
 void ls_cuda_global_pool_backward(cudaStream_t stream, int half, void *dx, const void *dy, ls_cuda_shape in)
 {
-    LS_BY_TYPE(half, launch_global_backward, stream, dx, dy, in);
+    const size_t n = ls_cuda_numbers(in);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, in.c,
+                                  global_pool_backward<T, V>
+                                  <<<ls_cuda_blocks(n / V), LS_CUDA_THREADS, 0, stream>>>((T *)dx, (const T *)dy, in)));
 }

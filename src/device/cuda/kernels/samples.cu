@@ -77,43 +77,28 @@ template <typename T> void launch_gather(cudaStream_t stream, void *x, const ls_
     }
 }
 
-template <typename T> void launch_from_rows(cudaStream_t stream, void *x, const float *rows, ls_cuda_shape s)
-{
-    const size_t n = ls_cuda_numbers(s);
-    from_rows<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, rows, s, n);
-}
-
-template <typename T> void launch_to_rows(cudaStream_t stream, float *rows, const void *x, ls_cuda_shape s)
-{
-    const size_t n = ls_cuda_numbers(s);
-    to_rows<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(rows, (const T *)x, s, n);
-}
-
-template <typename T>
-void launch_reshape(cudaStream_t stream, void *to, const void *from, ls_cuda_shape is, ls_cuda_shape was)
-{
-    const size_t n = ls_cuda_numbers(is);
-    reshape<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)to, (const T *)from, is, was, n);
-}
-
 } // namespace
 
 void ls_cuda_images(cudaStream_t stream, int half, void *x, const ls_cuda_samples *from, ls_cuda_shape shape)
 {
-    LS_BY_TYPE(half, launch_gather, stream, x, from, shape);
+    LS_BY_TYPE(half, launch_gather<T>(stream, x, from, shape));
 }
 
 void ls_cuda_from_rows(cudaStream_t stream, int half, void *x, const float *rows, ls_cuda_shape shape)
 {
-    LS_BY_TYPE(half, launch_from_rows, stream, x, rows, shape);
+    const size_t n = ls_cuda_numbers(shape);
+    LS_BY_TYPE(half, from_rows<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)x, rows, shape, n));
 }
 
 void ls_cuda_to_rows(cudaStream_t stream, int half, float *rows, const void *x, ls_cuda_shape shape)
 {
-    LS_BY_TYPE(half, launch_to_rows, stream, rows, x, shape);
+    const size_t n = ls_cuda_numbers(shape);
+    LS_BY_TYPE(half, to_rows<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(rows, (const T *)x, shape, n));
 }
 
 void ls_cuda_reshape(cudaStream_t stream, int half, void *to, const void *from, ls_cuda_shape is, ls_cuda_shape was)
 {
-    LS_BY_TYPE(half, launch_reshape, stream, to, from, is, was);
+    const size_t n = ls_cuda_numbers(is);
+    LS_BY_TYPE(half,
+               reshape<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)to, (const T *)from, is, was, n));
 }

@@ -73,43 +73,27 @@ void launch_turn(cudaStream_t stream, void *packed, float *w, const ls_cuda_conv
         <<<blocks, threads, 0, stream>>>((T *)packed, w, out, (unsigned)v->x.c, wide_out, wide_in, taps, each);
 }
 
-template <typename T, int V>
-void launch_some(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was, const void *more)
-{
-    const unsigned blocks = ls_cuda_blocks(ls_cuda_numbers(is) / V);
-    fit<T, V><<<blocks, LS_CUDA_THREADS, 0, stream>>>((T *)to, is, (const T *)from, was, (const T *)more);
-}
-
-template <typename T>
-void launch_fit(cudaStream_t stream, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was, const void *more)
-{
-    LS_BY_VECTOR(T, is.c | was.c, launch_some, stream, to, is, from, was, more); /* of what divides both */
-}
-
 } // namespace
 
 void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, const ls_cuda_conv *fit,
                   const ls_cuda_conv *conv)
 {
-    if (half)
-        launch_turn<ls_half, true>(stream, packed, (float *)w, fit, conv);
-    else
-        launch_turn<float, true>(stream, packed, (float *)w, fit, conv);
+    LS_BY_TYPE(half, launch_turn<T, true>(stream, packed, (float *)w, fit, conv));
 }
 
 void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, const ls_cuda_conv *fit,
                     const ls_cuda_conv *conv)
 {
-    if (half)
-        launch_turn<ls_half, false>(stream, (void *)packed, w, fit, conv);
-    else
-        launch_turn<float, false>(stream, (void *)packed, w, fit, conv);
+    LS_BY_TYPE(half, launch_turn<T, false>(stream, (void *)packed, w, fit, conv));
 }
 
 void ls_cuda_fit(cudaStream_t stream, int half, void *to, ls_cuda_shape is, const void *from, ls_cuda_shape was,
                  const void *more)
 {
-    LS_BY_TYPE(half, launch_fit, stream, to, is, from, was, more);
+    const size_t n = ls_cuda_numbers(is);
+    LS_BY_TYPE(half, LS_BY_VECTOR(T, is.c | was.c, /* what divides both */
+                                  fit<T, V><<<ls_cuda_blocks(n / V), LS_CUDA_THREADS, 0, stream>>>(
+                                      (T *)to, is, (const T *)from, was, (const T *)more)));
 }
 
 void ls_cuda_round(cudaStream_t stream, void *half, const float *x, size_t n)
