@@ -96,6 +96,18 @@ if [ $# -gt 1 ]; then
     grep -q '^lockstep: --devices: cuda:0 (the host) and cuda:1 (another) are two models of GPU' "$work/err" ||
         wrong "two models are not refused by name"
 fi
+# NVIDIA's libraries, which some variables turn round, do not compute in f32.
+if [ $# -gt 1 ]; then
+    # shellcheck disable=SC2086
+    NVIDIA_TF32_OVERRIDE=1 CUBLAS_EMULATE_SINGLE_PRECISION=1 runs 0 train $small --quiet --devices cuda:0
+    tail -n 1 "$work/out" | cmp -s - "$work/without" || wrong "variables of NVIDIA's libraries change the fingerprint"
+    # shellcheck disable=SC2086
+    NVIDIA_TF32_OVERRIDE=0 runs 1 train $small --devices cuda:0 --dtype tf32
+    grep -q 'NVIDIA_TF32_OVERRIDE is set, and turns TF32 off against --dtype; unset it' "$work/err" || wrong "TF32 may be turned off"
+    # shellcheck disable=SC2086
+    CUBLAS_EMULATE_SINGLE_PRECISION=1 runs 1 train $small --devices cuda:0 --dtype bf16
+    grep -q 'CUBLAS_EMULATE_SINGLE_PRECISION is set' "$work/err" || wrong "cuBLAS may be turned round"
+fi
 # A core beside a card: its operations are its own, and all have the same bits.
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0,cuda:0 --trace "$work/t.json"

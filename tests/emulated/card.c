@@ -495,7 +495,13 @@ static const ls_backend *backend_of(ls_dtype dtype)
 static ls_executor *open_unit(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status,
                               char *why, size_t size)
 {
-    (void)callbacks, (void)status, (void)why, (void)size;
+    (void)callbacks;
+    const char *changed = ls_card_overriding(dtype);
+    if (changed) {
+        *status = LS_UNSUPPORTED;
+        snprintf(why, size, "starting the card failed: %s", changed);
+        return NULL;
+    }
     static const char *const names[CARDS] = {"cuda:0", "cuda:1", "cuda:2"};
     const char *other = getenv("EMULATED_OTHER"); /* the name of a card of another model */
     emulated *e = calloc(1, sizeof *e);

@@ -2,6 +2,7 @@
  * [image][row][column][channel], in float or, with bf16, in bfloat16; parameters, gradients, statistics, losses and
  * probabilities are float. What stands in op.h about the order of sums holds for float32: here every sum has an order
  * of its own, always the same for a shape. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/card.h"
@@ -558,6 +559,16 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_SQUARED_ERROR] = sum_each,                                                                       \
                [LS_OP_SQUARED_ERROR_BACKWARD] = sum_each_backward,                                                     \
                [LS_OP_RESHAPE] = reshape}
+
+const char *ls_card_overriding(ls_dtype dtype)
+{
+    const char *tf32 = getenv("NVIDIA_TF32_OVERRIDE"), *emulated = getenv("CUBLAS_EMULATE_SINGLE_PRECISION");
+    if (dtype == LS_TF32 && tf32 && *tf32 && !atoi(tf32))
+        return "NVIDIA_TF32_OVERRIDE is set, and turns TF32 off against --dtype; unset it";
+    if (dtype != LS_F32 && emulated && *emulated && atoi(emulated))
+        return "CUBLAS_EMULATE_SINGLE_PRECISION is set, and changes how float32 is computed; unset it";
+    return NULL;
+}
 
 const ls_backend *ls_card_backend(ls_dtype dtype)
 {

@@ -359,18 +359,6 @@ static bool open_libraries(ls_card *card)
     return good;
 }
 
-/* Variables of the environment that have NVIDIA's libraries compute in another way than they are asked to: what to say,
- * or NULL. */
-static const char *overriding(ls_dtype dtype)
-{
-    const char *tf32 = getenv("NVIDIA_TF32_OVERRIDE"), *emulated = getenv("CUBLAS_EMULATE_SINGLE_PRECISION");
-    if (tf32 && *tf32 && dtype == (atoi(tf32) ? LS_F32 : LS_TF32))
-        return "NVIDIA_TF32_OVERRIDE is set, and turns TF32 on or off against --dtype; unset it";
-    if (emulated && *emulated && atoi(emulated))
-        return "CUBLAS_EMULATE_SINGLE_PRECISION is set, and changes how float32 is computed; unset it";
-    return NULL;
-}
-
 static bool open_card(ls_card *card)
 {
     struct cudaDeviceProp properties;
@@ -383,7 +371,7 @@ static bool open_card(ls_card *card)
     if (ls_card_half(card) && properties.major < 8)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card",
                             "bf16 needs compute capability 8.0; compute in tf32 or f32");
-    const char *changed = overriding(card->dtype);
+    const char *changed = ls_card_overriding(card->dtype);
     if (changed)
         return ls_card_fail(card, LS_UNSUPPORTED, "starting the card", changed);
     card->shared = properties.sharedMemPerBlockOptin;
@@ -396,7 +384,7 @@ static bool open_card(ls_card *card)
            ls_card_good(card, cudaMemsetAsync(card->broken, 0, 2 * sizeof *card->broken, card->main),
                         "taking memory") &&
            ls_card_open_results(card) && ls_card_good(card, cudaStreamSynchronize(card->main), "starting the card") &&
-           open_libraries(card);
+           (!ls_card_uses_libraries(card) || open_libraries(card));
 }
 
 static ls_executor *open_executor(int number, ls_dtype dtype, const ls_card_callbacks *callbacks, ls_status *status,

@@ -97,7 +97,7 @@ typedef struct ls_card {
     cudaEvent_t turned;         /* in the main stream, in front of the side streams' next runs; */
     unsigned turn;              /* how many there were */
     bool main_advanced;         /* the main stream has gone on since the last one */
-    cudnnHandle_t dnn;
+    cudnnHandle_t dnn;          /* NULL, as `blas`, in float32 */
     cudnnBackendDescriptor_t
         elsewhere; /* for tests: what cuDNN has to know of a card that is not here. NULL: this one */
     cublasHandle_t blas;
@@ -160,6 +160,16 @@ void ls_card_unlock(void);
 /* The kernels of a dtype. */
 const ls_backend *ls_card_backend(ls_dtype dtype);
 const ls_backend *ls_card_exact_backend(void); /* exact.c: of float32 */
+
+/* Variables of the environment that have NVIDIA's libraries compute in another way than they are asked to, where that
+ * dtype uses them: what to say, or NULL. */
+const char *ls_card_overriding(ls_dtype dtype);
+
+/* Whether cuDNN and cuBLAS compute there. */
+static inline bool ls_card_uses_libraries(const ls_card *card)
+{
+    return card->dtype != LS_F32;
+}
 
 static inline int ls_card_half(const ls_card *card)
 {

@@ -38,20 +38,25 @@ static void close_side_stream(ls_card_stream *side_stream)
     *side_stream = (ls_card_stream){.stream = NULL};
 }
 
-static cudaError_t open_side_stream(ls_card_stream *side_stream)
+static size_t blas_bytes(const ls_card *card)
+{
+    return ls_card_uses_libraries(card) ? LS_CARD_BLAS : 0;
+}
+
+static cudaError_t open_side_stream(const ls_card *card, ls_card_stream *side_stream)
 {
     cudaError_t error = cudaStreamCreateWithFlags(&side_stream->stream, cudaStreamNonBlocking);
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&side_stream->reached, cudaEventDisableTiming);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&side_stream->blas_workspace, LS_CARD_BLAS);
+    if (error == cudaSuccess && blas_bytes(card))
+        error = cudaMalloc(&side_stream->blas_workspace, blas_bytes(card));
     return error;
 }
 
 bool ls_card_open_main(ls_card *card)
 {
     const bool good =
-        ls_card_good(card, open_side_stream(&card->side_streams[0]), "making a stream") &&
+        ls_card_good(card, open_side_stream(card, &card->side_streams[0]), "making a stream") &&
         ls_card_good(card, cudaEventCreateWithFlags(&card->turned, cudaEventDisableTiming), "making an event");
     card->main = card->stream = card->side_streams[0].stream;
     return good;
@@ -63,13 +68,13 @@ bool ls_card_open_side(ls_executor *executor, int number, size_t bytes)
     ls_card *card = ls_card_of(executor);
     ls_card_stream *side_stream = &card->side_streams[number];
     size_t spare = 0, all = 0;
-    const size_t more = bytes + (side_stream->stream ? 0 : LS_CARD_BLAS);
+    const size_t more = bytes + (side_stream->stream ? 0 : blas_bytes(card));
     if (card->executor.status != LS_OK)
         return false;
     cudaError_t error = more ? cudaMemGetInfo(&spare, &all) : cudaSuccess;
     if (error == cudaSuccess && more > spare / 4)
         return false;
-    if (error == cudaSuccess && !side_stream->stream && (error = open_side_stream(side_stream)) != cudaSuccess)
+    if (error == cudaSuccess && !side_stream->stream && (error = open_side_stream(card, side_stream)) != cudaSuccess)
         close_side_stream(side_stream);
     if (error != cudaSuccess)
         cudaGetLastError(); /* it would be reported again */
@@ -95,7 +100,7 @@ static bool wait_for_main(ls_card *card, ls_card_stream *side_stream)
 bool ls_card_take_libraries(ls_card *card, int number)
 {
     ls_card_stream *side_stream = &card->side_streams[number];
-    if (card->libraries == number)
+    if (card->libraries == number || !ls_card_uses_libraries(card))
         return true;
     const cudnnStatus_t dnn = cudnnSetStream(card->dnn, side_stream->stream);
     if (dnn != CUDNN_STATUS_SUCCESS)
