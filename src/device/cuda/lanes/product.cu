@@ -1,7 +1,6 @@
-/* Both products have 256 threads, or fewer for small tiles. A thread has 4 or 8 outputs by 8 columns (or channels), and
- * brings a part of the next tiles into shared memory while the block works on others. What the runs so far have given
- * lies in shared memory, at a place of the thread's own, as registers for it would halve how many blocks run side by
- * side. */
+/* Blocks have 256 threads, or 128 for small tiles. A thread has 4 or 8 outputs by 8 columns (or channels), and brings a
+ * part of the next tiles into shared memory while the block works on others. What the runs so far have given lies in
+ * shared memory, at a place of the thread's own, as registers for it would halve how many blocks run side by side. */
 #include "device/cuda/lanes/product.h"
 
 #include <cuda_pipeline.h>
@@ -57,10 +56,10 @@ __launch_bounds__(TEAM, BLOCKS) __global__ void product(const __grid_constant__ 
 #pragma unroll
             for (int i = 0; i < DEPTH / V_ROWS; i++)
                 __pipeline_memcpy_async(to + DEPTH * LINES + i * TEAM * 4, v + i * V_ROWS * v_c, sizeof(four));
-            u += DEPTH * u_c;
-            v += DEPTH * v_c;
             left -= DEPTH;
         }
+        u += DEPTH * u_c; /* in front of nothing, in the end: under the condition it takes more instructions */
+        v += DEPTH * v_c;
         __pipeline_commit();
         fill = fill == (STAGES - 1) * STAGE ? 0 : fill + STAGE;
     };
@@ -139,13 +138,16 @@ enum {
     LINE = DEPTH + 4, /* of shared memory: rows begin in other banks than their neighbours */
     WEIGH_STAGES = 3,
     WEIGH_STAGE = LINE * (E_LINES + V_LINES),
-    WEIGH_DOWN = E_LINES * V_LINES / THREADS / ACROSS
+    WEIGH_THREADS = 128,
+    ROWS = WEIGH_THREADS / 4,
+    WEIGH_DOWN = E_LINES * V_LINES / WEIGH_THREADS / ACROSS
 };
 
 constexpr size_t weigh_bytes = (size_t)(WEIGH_STAGES * WEIGH_STAGE + E_LINES * V_LINES) * sizeof(float);
 
 /* SHARE: several places have one sum, which goes run by run through all of them. */
-template <bool SHARE> __launch_bounds__(THREADS, 3) __global__ void weigh(const __grid_constant__ ls_card_weighing w)
+template <bool SHARE>
+__launch_bounds__(WEIGH_THREADS, 4) __global__ void weigh(const __grid_constant__ ls_card_weighing w)
 {
     extern __shared__ __align__(16) float shared[];
     four *const sums = (four *)(shared + WEIGH_STAGES * WEIGH_STAGE) + threadIdx.x;
@@ -161,8 +163,11 @@ template <bool SHARE> __launch_bounds__(THREADS, 3) __global__ void weigh(const 
     const auto bring = [&] {
         if (left > 0) {
             float *const to = shared + fill + t / 4 * LINE + t % 4 * 4;
-            __pipeline_memcpy_async(to, e, sizeof(four));
-            __pipeline_memcpy_async(to + E_LINES * LINE, v, sizeof(four));
+#pragma unroll
+            for (int i = 0; i < E_LINES; i += ROWS) {
+                __pipeline_memcpy_async(to + i * LINE, e + i * line, sizeof(four));
+                __pipeline_memcpy_async(to + (E_LINES + i) * LINE, v + i * line, sizeof(four));
+            }
             e += DEPTH;
             v += DEPTH;
             left -= DEPTH;
@@ -191,7 +196,7 @@ template <bool SHARE> __launch_bounds__(THREADS, 3) __global__ void weigh(const 
         for (int i = 0; i < WEIGH_DOWN; i++)
 #pragma unroll
             for (int n = 0; n < ACROSS; n++) {
-                float *const sum = &sums[(i * ACROSS + n) / 4 * THREADS].at[n % 4];
+                float *const sum = &sums[(i * ACROSS + n) / 4 * WEIGH_THREADS].at[n % 4];
                 if (first + of > 0) /* what ends here, which may be the first */
                     *sum = first + of > (SHARE ? 1 : w.run) ? *sum + r[i][n] : r[i][n];
                 r[i][n] = 0;
@@ -230,7 +235,7 @@ template <bool SHARE> __launch_bounds__(THREADS, 3) __global__ void weigh(const 
     for (int i = 0; i < WEIGH_DOWN; i++)
 #pragma unroll
         for (int n = 0; n < ACROSS; n++) {
-            const float before = sums[(i * ACROSS + n) / 4 * THREADS].at[n % 4];
+            const float before = sums[(i * ACROSS + n) / 4 * WEIGH_THREADS].at[n % 4];
             m[(size_t)i * 4 * w.channels + n * 8] = SHARE || depth > w.run ? before + r[i][n] : r[i][n];
         }
 }
@@ -240,7 +245,7 @@ template <bool SHARE> void launch_weighing(const ls_card_weighing *w, cudaStream
     const dim3 grid((unsigned)(w->channels / V_LINES), (unsigned)(w->outputs / E_LINES),
                     (unsigned)(w->sums * w->shards));
     cudaFuncSetAttribute((const void *)weigh<SHARE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)weigh_bytes);
-    weigh<SHARE><<<grid, THREADS, weigh_bytes, stream>>>(*w);
+    weigh<SHARE><<<grid, WEIGH_THREADS, weigh_bytes, stream>>>(*w);
 }
 
 /* What each run of each place gave, `runs` of them, joins the sums in their order. */
