@@ -141,10 +141,25 @@ static void value_free(bench *b, value *v)
     *v = (value){.rows = NULL};
 }
 
-static void fill(bench *b, const row *r, kind what, value *v, test_random *random)
+/* Operands by whose order, or sign, an operation decides: they have equal numbers, and zeros. */
+static bool decides(ls_op op, int k)
 {
+    static const int operands[LS_OP_COUNT] = {
+        [LS_OP_COUNT_CORRECT] = 1,     [LS_OP_MAX_POOL] = 1,      [LS_OP_MAX_POOL_BACKWARD] = 2,
+        [LS_OP_AVG_POOL_BACKWARD] = 2, [LS_OP_RELU_BACKWARD] = 2, [LS_OP_BATCH_NORM_BACKWARD] = 16,
+    };
+    return operands[op] >> k & 1;
+}
+
+/* Operand k of an operation. Statistics are taken of numbers far from zero, where what holds them can tell them
+ * apart. */
+static void fill(bench *b, const row *r, ls_op op, int k, value *v, test_random *random)
+{
+    const kind what = operands_of[op].in[k];
+    const float offset = op == LS_OP_BATCH_NORM && k == 0 && v->bytes == 4 ? 1000 : 0;
     test_fill_normal(random, v->rows, v->n);
     for (size_t i = 0; i < v->n; i++) {
+        v->rows[i] = decides(op, k) ? roundf(2 * v->rows[i]) / 2 : v->rows[i] + offset;
         if (what == STATISTICS && i >= v->n / 2)
             v->rows[i] = 0.5f + fabsf(v->rows[i]);
         if (v->bytes == 2)
@@ -242,7 +257,7 @@ static void run_case(bench *b, const test_case *one)
         if (what == NONE || !present(one, what, k))
             continue;
         in[k] = value_new(b, r, what, backend->read ? backend->read(op, k) : 4);
-        fill(b, r, what, &in[k], &random);
+        fill(b, r, op, k, &in[k], &random);
         reference.in[k].data = in[k].lanes;
         call.in[k].data = in[k].card;
     }
@@ -310,9 +325,9 @@ static void run_accumulating(bench *b, const row *r)
     const kind *in = operands_of[LS_OP_CONV_DATA].in;
     value dy = value_new(b, r, in[0], bytes), w = value_new(b, r, in[1], 4), more = value_new(b, r, X_SLOPE, bytes),
           alone = value_new(b, r, X_SLOPE, bytes), together = value_new(b, r, X_SLOPE, bytes);
-    fill(b, r, in[0], &dy, &random);
-    fill(b, r, in[1], &w, &random);
-    fill(b, r, X_SLOPE, &more, &random);
+    fill(b, r, LS_OP_CONV_DATA, 0, &dy, &random);
+    fill(b, r, LS_OP_CONV_DATA, 1, &w, &random);
+    fill(b, r, LS_OP_RELU_BACKWARD, 0, &more, &random);
     run_on_card(b, &one, (value *[LS_MAX_IN]){&dy, &w}, (value *[LS_MAX_OUT]){&alone});
     for (size_t i = 0; i < alone.n; i++)
         alone.rows[i] += more.rows[i];
@@ -346,10 +361,10 @@ static void run_masking(bench *b, const row *r)
     value x = value_new(b, r, X, bytes), gamma = value_new(b, r, CHANNEL, 4), beta = value_new(b, r, CHANNEL, 4),
           y = value_new(b, r, X, bytes), saved = value_new(b, r, STATISTICS, 4), dy = value_new(b, r, X, bytes),
           statistics = value_new(b, r, STATISTICS, 4), dx[2], dgb[2];
-    fill(b, r, X, &x, &random);
-    fill(b, r, X, &dy, &random);
-    fill(b, r, CHANNEL, &gamma, &random);
-    fill(b, r, CHANNEL, &beta, &random);
+    fill(b, r, LS_OP_BATCH_NORM_BACKWARD, 1, &x, &random);
+    fill(b, r, LS_OP_BATCH_NORM_BACKWARD, 0, &dy, &random);
+    fill(b, r, LS_OP_BATCH_NORM, 1, &gamma, &random);
+    fill(b, r, LS_OP_BATCH_NORM, 2, &beta, &random);
     run_on_card(b, &norm, (value *[LS_MAX_IN]){&x, &gamma, &beta}, (value *[LS_MAX_OUT]){&y, &saved, &statistics});
     for (int by_x = 0; by_x < 2; by_x++) {
         dx[by_x] = value_new(b, r, X, bytes);
