@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include "optim/schedule.h"
 #include "training.h"
 
 enum { ROWS = 60, HEIGHT = 3, WIDTH = 4, INPUTS = HEIGHT * WIDTH, CLASSES = 5, BATCH = 20, STEPS = 20 };
@@ -268,9 +269,22 @@ static void each_step_is_the_headers_formula(void **state)
         run_formula(i);
 }
 
+/* Each step of a long run: cosine's series is summed about another point in each quarter. */
+static void rates_follow_their_schedule(void **state)
+{
+    (void)state;
+    static const ls_optim runs[] = {{.lr = 0.3, .schedule = LS_COSINE, .total = 1000, .warmup = 10},
+                                    {.lr = 0.3, .schedule = LS_STEP_SCHEDULE, .total = 1000}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        for (int step = 0; step < 1010; step++)
+            if (!(fabs(ls_learning_rate(&runs[i], step) - rate_of(&runs[i], step)) <= 2e-16))
+                fail_msg("step %d: %.17g, not %.17g", step, ls_learning_rate(&runs[i], step), rate_of(&runs[i], step));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_in_pytorch),
-                                       cmocka_unit_test(each_step_is_the_headers_formula)};
+                                       cmocka_unit_test(each_step_is_the_headers_formula),
+                                       cmocka_unit_test(rates_follow_their_schedule)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

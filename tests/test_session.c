@@ -366,20 +366,33 @@ static void trainers_are_checked(void **state)
         const char *words;
     } bad[] = {{{.lr = -1}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
                {{.lr = NAN}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
-               {{.lr = INFINITY}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+               {{.lr = 1e30}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
                {{.lr = 1, .weight_decay = NAN},
                 "ls_trainer_new: momentum and weight_decay must be at least 0 and below 1e30"},
-               {{.lr = 1, .momentum = INFINITY}, "momentum"},
-               {{.lr = 1, .momentum = -0.5}, "momentum"},
+               {{.lr = 1, .weight_decay = 1e30}, "ls_trainer_new: momentum and weight_decay must be"},
+               {{.lr = 1, .weight_decay = -1e-9}, "ls_trainer_new: momentum and weight_decay must be"},
+               {{.lr = 1, .momentum = 1e30}, "ls_trainer_new: momentum and weight_decay must be"},
+               {{.lr = 1, .momentum = -0.5}, "ls_trainer_new: momentum and weight_decay must be"},
                {{.lr = 1, .nesterov = true}, "ls_trainer_new: nesterov needs a momentum"},
                {{.lr = 1, .schedule = LS_COSINE},
                 "ls_trainer_new: warmup must be at least 0, and the step and cosine schedules need total"},
-               {{.lr = 1, .warmup = -2}, "warmup"},
-               {{.lr = 1, .clip_norm = -1}, "clip_norm"},
-               {{.lr = 1, .full_batch = -1}, "full_batch"},
+               {{.lr = 1, .schedule = LS_STEP_SCHEDULE}, "ls_trainer_new: warmup must be at least 0"},
+               {{.lr = 1, .warmup = -1}, "ls_trainer_new: warmup must be at least 0"},
+               {{.lr = 1, .total = -1}, "ls_trainer_new: warmup must be at least 0"},
+               {{.lr = 1, .clip_norm = -1e-9}, "ls_trainer_new: clip_norm must be at least 0 and below 1e30"},
+               {{.lr = 1, .clip_norm = 1e30}, "ls_trainer_new: clip_norm must be at least 0 and below 1e30"},
+               {{.lr = 1, .full_batch = -1}, "ls_trainer_new: full_batch must be at least 0"},
+               {{.lr = 1, .schedule = (ls_schedule)-1}, "ls_trainer_new: there is no such schedule"},
+               {{.lr = 1, .schedule = (ls_schedule)3, .total = 1}, "ls_trainer_new: there is no such schedule"},
+               {{.lr = 1, .beta1 = 0.5}, "ls_trainer_new: beta1, beta2 and eps are Adam's"},
+               {{.lr = 1, .beta2 = 0.5}, "ls_trainer_new: beta1, beta2 and eps are Adam's"},
                {{.lr = 1, .eps = 1e-8}, "ls_trainer_new: beta1, beta2 and eps are Adam's"}},
       adams[] = {{{.lr = 1, .momentum = 0.9}, "ls_trainer_new: momentum is SGD's; Adam has beta1"},
                  {{.lr = 1, .beta1 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
+                 {{.lr = 1, .beta2 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
+                 {{.lr = 1, .beta1 = -0.1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
+                 {{.lr = 1, .eps = 1e30}, "ls_trainer_new: eps must be at least 0, below 1e30"},
+                 {{.lr = 1, .eps = -1e-8}, "ls_trainer_new: eps must be at least 0, below 1e30"},
                  {{.lr = 1, .beta2 = -0.1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
                  {{.lr = 1, .eps = 1e-60},
                   "ls_trainer_new: eps must be at least 0, below 1e30, and no smaller than a float can be"},
@@ -390,6 +403,8 @@ static void trainers_are_checked(void **state)
     for (size_t i = 0; i < sizeof adams / sizeof *adams; i++)
         assert_refused(i % 2 ? LS_ADAM : LS_ADAMW, &adams[i].optim, adams[i].words);
     assert_refused((ls_optimizer)3, &(ls_optim){.lr = 1}, "ls_trainer_new: there is no such optimizer");
+    assert_refused((ls_optimizer)-1, &(ls_optim){.lr = 1}, "ls_trainer_new: there is no such optimizer");
+    assert_refused(LS_ADAM, NULL, "ls_trainer_new: options are NULL");
     ls_session *s = ls_open(NULL);
     ls_module *net = some_net(s);
     ls_data *data = some_data(s);
