@@ -136,6 +136,8 @@ with Terminal(80, 24) as terminal:
     terminal.keys("C-c")
     terminal.prompt(130)
 
+# What a small terminal keeps of an old view comes back when it grows, so that this is the last thing in its window.
+with Terminal(80, 24) as terminal:
     # A new size at any time: the view fills it. A terminal that becomes so small that the old view, wrapped, is larger than the
     # screen keeps its upper part in the scrolled lines; up to there nothing of the old one is left.
     terminal.do(endless)
@@ -150,9 +152,14 @@ with Terminal(80, 24) as terminal:
             assert not clean or len(re.findall(r"\d%$", text, re.M)) == 1, text
 
         terminal.until(filled)
-    terminal.call("resize-window", "-x", "80", "-y", "24")
+    terminal.keys("C-c")
+    terminal.prompt(130)
 
+with Terminal(80, 24) as terminal:
+    modes = terminal.modes()
     # Suspended, and back.
+    terminal.do(endless)
+    terminal.until(r"left *$")
     terminal.keys("C-z")
     text = terminal.until(r"^\d+#\d+>$")
     assert not re.search(r"left *$", text, re.M), text
