@@ -65,7 +65,7 @@ foreach(kernel ${cuda_kernels})
   file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src/device/cuda ${kernel})
   set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
   get_filename_component(folder ${object} DIRECTORY)
-  # The PTX stays for tests/ptx.py.
+  # The PTX stays for tests/ptx.py, the machine code for tools/kernels.
   add_custom_command(OUTPUT ${object} COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
                      COMMAND ${LOCKSTEP_NVCC} ${cuda_flags} --keep --keep-dir ${folder} -c ${kernel} -o ${object}
                      DEPENDS ${kernel} ${cuda_texts} COMMENT "Building CUDA object ${name}.o" VERBATIM)
