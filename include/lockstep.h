@@ -372,19 +372,44 @@ ls_status ls_file_fingerprint(ls_session *session, const char *path, char digits
 
 typedef struct ls_trainer ls_trainer;
 typedef enum ls_optimizer { LS_SGD, LS_ADAM, LS_ADAMW } ls_optimizer;
-typedef enum ls_schedule { LS_CONSTANT, LS_STEP_SCHEDULE, LS_COSINE } ls_schedule;
+typedef enum ls_schedule {
+    LS_CONSTANT,
+    LS_STEP_SCHEDULE,
+    LS_COSINE,
+    LS_LINEAR,
+    LS_EXPONENTIAL,
+    LS_ONE_CYCLE,
+    LS_WARM_RESTARTS
+} ls_schedule;
 
 typedef struct ls_optim {
     double lr, momentum, weight_decay; /* momentum of LS_SGD alone */
     bool nesterov;                     /* likewise; needs momentum */
-    ls_schedule schedule; /* LS_STEP_SCHEDULE: a tenth of lr after half, a hundredth after three quarters of `total` */
-    int64_t warmup;       /* steps of linear rise to lr */
-    int64_t total;        /* steps of the whole run; needed by the step and cosine schedules */
+    ls_schedule schedule;
+    int64_t warmup; /* steps of linear rise to lr; with LS_ONE_CYCLE those of its own rise, 0: 0.3 * total */
+    int64_t total;  /* steps of the whole run; needed by all schedules but LS_EXPONENTIAL and LS_WARM_RESTARTS */
     double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
     double clip_norm; /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
     int64_t
         full_batch; /* 0: gradients are means over the images there were; else sums divided by this, as MXNet's are */
+    /* What schedules take; below, each has its formula. A schedule refuses what is another's. */
+    double start_factor, end_factor; /* of lr; 0: the usual, as below */
+    double gamma;
+    int64_t period;    /* steps; 0: 1 */
+    int period_factor; /* 0: 1 */
 } ls_optim;
+
+/* The rate of step k, from 0, with lr the trainer's and T = total. A warm-up comes first: lr*(k + 1)/warmup while
+ * k < warmup. Then, with cos(a, b, x) = b + (a - b)*(1 + cos(pi*x))/2, and k the same number:
+ *   LS_STEP_SCHEDULE: lr, from T/2 on 0.1*lr, from 3*T/4 on 0.01*lr;
+ *   LS_COSINE:        lr * cos(1, end_factor, k/T), and the end from T on (CosineAnnealingLR in PyTorch);
+ *   LS_LINEAR:        lr * (start_factor + (end_factor - start_factor)*min(k/T, 1)), start_factor 0: 1 (LinearLR);
+ *   LS_EXPONENTIAL:   lr * gamma^(k/period), k/period a whole number: a period of one epoch is ExponentialLR as it is
+ *                     called once an epoch;
+ *   LS_ONE_CYCLE:     up to r = warmup - 1 lr * cos(start_factor, 1, k/r), then lr * cos(1, end_factor, (k - r)/(T - 1
+ * - r)); start_factor 0: 1/25, end_factor 0: start_factor/10000. OneCycleLR, whose max_lr is lr; the momentum stays as
+ * it is; LS_WARM_RESTARTS: lr * cos(1, end_factor, x), where x goes from 0 to 1 over `period` steps, and again over
+ *                     period_factor times as many, and so on (CosineAnnealingWarmRestarts). */
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided
  * by the number of images since the last update, or by full_batch. As PyTorch defines them, with t updates so far, this
@@ -395,8 +420,17 @@ typedef struct ls_optim {
  *             w -= lr * m/(1 - beta1^t) / (sqrt(v/(1 - beta2^t)) + eps);
  *   LS_ADAMW: the same with g = gradient, after w -= lr*weight_decay*w.
  * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap
- * with none of it. */
+ * with none of it. A network has one trainer at a time, which lives as long as its scope: a second one is
+ * LS_BAD_ARGUMENT, as it would begin the moments anew. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
+
+/* The learning rate of the next step, as the schedule has it; 0 without a trainer. A step that failed is no step. */
+double ls_trainer_lr(const ls_trainer *trainer);
+/* From the next step on `lr` stands where the option lr stood: the schedule and its warm-up scale it from where they
+ * are. So a program that gives each step a rate of its own leaves the schedule LS_CONSTANT. Moments stay. At least 0
+ * and below 1e30, else LS_BAD_ARGUMENT. A checkpoint holds it, and loading one brings back what the run had then. Over
+ * ranks every rank makes this call, at the same step: one that updates otherwise than the others is LS_DIFFERS. */
+ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr);
 
 /* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
  * value. */

@@ -6,8 +6,11 @@
 enum { IMAGES = 22, SIDE = 6, BATCH = 5, CLASSES = 3 };
 
 const how usual = {.momentum = 0.9};
-const how rules[RULES] = {
-    {.momentum = 0}, {.momentum = 0.9}, {.optimizer = LS_ADAM, .lr = 0.01}, {.momentum = 0.9, .clip = 0.5}};
+const how rules[RULES] = {{.momentum = 0},
+                          {.momentum = 0.9},
+                          {.optimizer = LS_ADAM, .lr = 0.01},
+                          {.momentum = 0.9, .clip = 0.5},
+                          {.momentum = 0.9, .set = 0.025}};
 
 static void told(const char *line, void *user)
 {
@@ -43,12 +46,17 @@ ls_status begin(run *r, const how *h)
                                             .total = STEPS + 3});
     ls_checkpoint_options options = {
         .keep = h->keep, .settings = h->own, .allow_changed = h->allow_changed, .told = told, .user = r};
+    r->set = h->set;
     r->kept = ls_checkpoints_open(r->trainer, r->data, folder, &options);
     return ls_status_of(r->s);
 }
 
 ls_status train(run *r, int steps)
 {
+    if (r->set > 0 && r->steps <= SET && steps > SET) {
+        test_train(r->s, r->net, r->trainer, r->data, &r->steps, SET);
+        ls_trainer_set_lr(r->trainer, r->set);
+    }
     return test_train(r->s, r->net, r->trainer, r->data, &r->steps, steps);
 }
 
@@ -75,7 +83,7 @@ bool load(run *r)
 const char *reference(const how *h)
 {
     static char digits[RULES][65];
-    const int rule = h->clip > 0 ? 3 : h->optimizer != LS_SGD ? 2 : h->momentum != 0;
+    const int rule = h->set > 0 ? 4 : h->clip > 0 ? 3 : h->optimizer != LS_SGD ? 2 : h->momentum != 0;
     char *to = digits[rule];
     if (!*to) {
         run r;

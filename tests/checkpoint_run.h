@@ -9,7 +9,7 @@
 
 #include "training.h"
 
-enum { STEPS = 12 }; /* of the whole run; an epoch has five batches, the last of two images */
+enum { STEPS = 12, SET = 4 }; /* of the whole run; an epoch has five batches, the last of two images */
 
 typedef struct run {
     ls_session *s;
@@ -18,6 +18,7 @@ typedef struct run {
     ls_trainer *trainer;
     ls_checkpoints *kept;
     int steps; /* done */
+    double set;
     char told[4096];
     int lines;
 } run;
@@ -26,7 +27,7 @@ typedef struct how {
     const char *devices;
     ls_isa isa;
     ls_optimizer optimizer;
-    double momentum, lr, clip;
+    double momentum, lr, clip, set; /* set: the rate from step SET on; 0: it stays */
     uint64_t seed;
     int keep, batch;
     const char *const *allow_changed;
@@ -48,8 +49,9 @@ void assert_fails(run *r, ls_status status, const char *words); /* and ends it *
 
 void save_at(const how *h, int first, int second); /* a run with a checkpoint after each of these steps; 0: none */
 
-enum { RULES = 4 };
-extern const how rules[RULES]; /* SGD without and with momentum, and Adam: none, one and two moments; and clipped */
+enum { RULES = 5 };
+/* SGD without and with momentum, and Adam: none, one and two moments; clipped; and with a rate that is set. */
+extern const how rules[RULES];
 const char *reference(const how *h); /* the fingerprint of a whole run without a break, by one of these rules */
 /* Loads what is there and goes on to the end: the reference's bits. Returns the step it went on from. */
 int assert_goes_on(const how *h);

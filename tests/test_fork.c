@@ -89,6 +89,8 @@ static void use_parents(run *r, int number)
     REFUSED(ls_trainer_step(r->trainer));
     NOTHING(ls_trainer_next_report(r->trainer, &report));
     NOTHING(ls_trainer_voted(r->trainer));
+    NOTHING(ls_trainer_lr(r->trainer) > 0);
+    REFUSED(ls_trainer_set_lr(r->trainer, 1));
     ls_trainer_balanced(r->trainer, NULL);
     REFUSED(ls_trainer_device_times(r->trainer, 0, &times));
     REFUSED(ls_trainer_check_batches(r->trainer, r->data));

@@ -40,6 +40,7 @@ typedef struct plan {
     int hosts;      /* pretended by names, in turn; 0: as it is */
     bool balance;
     double slow_seconds; /* of the last rank */
+    double set;          /* the rate from the third step on; 0: it stays */
     bool wide;           /* enough weights for several buckets */
 } plan;
 
@@ -99,6 +100,8 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
         for (ls_batch b; !r->asked && ls_data_next(data, &b);) {
             test_step(net, trainer, &b);
             test_step(other, second, &b);
+            if (p->set > 0 && trainer->handed_in == 2)
+                ls_trainer_set_lr(trainer, p->set);
             ls_trainer_vote(trainer, p->ask_rank == number ? 5 : 0);
             r->asked = ls_trainer_voted(trainer);
             if (!r->balanced_from && ls_trainer_balanced(trainer, NULL))
@@ -179,6 +182,37 @@ static void broken_rank(ls_cluster *cluster, int number, void *user)
     ls_close(s);
 }
 
+/* The last rank sets another rate: all are told, and keep the weights from before. */
+static void other_rate(ls_cluster *cluster, int number, void *user)
+{
+    const int last = ((rank *)user + number)->plan->ranks - 1;
+    const plan p = {.batch = 24, .rows = 48};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
+    ls_data *data = small_data(s, &p);
+    ls_module *net = small_net(s, NARROW);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch b;
+    assert_true(ls_data_next(data, &b));
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_OK);
+    const uint64_t sum = ls_module_checksum(net);
+    assert_int_equal(ls_trainer_set_lr(trainer, number == last ? 0.0500001 : 0.05), LS_OK);
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_DIFFERS);
+    char words[64];
+    snprintf(words, sizeof words, "step 2: rank %d on host ", last);
+    if (!strstr(ls_message(s), words) || !strstr(ls_message(s), " has another learning rate "))
+        fail_msg("rank %d: %s", number, ls_message(s));
+    assert_true(ls_failed_together(s) && ls_catch(s, LS_DIFFERS));
+    assert_true(ls_module_checksum(net) == sum);
+    assert_int_equal(ls_trainer_set_lr(trainer, 0.05), LS_OK);
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_true(ls_module_checksum(net) != sum);
+    ls_close(s);
+}
+
 /* ---- Tests ---- */
 
 static void any_number_of_ranks_gives_the_bits_of_one(void **state)
@@ -191,6 +225,7 @@ static void any_number_of_ranks_gives_the_bits_of_one(void **state)
         {.batch = 3, .shard = 64, .rows = 7, .devices = 1, .lr = 0.1, .momentum = 0.9, .ask_rank = -1},
         {.batch = 14, .shard = 2, .rows = 38, .devices = 1, .optimizer = LS_ADAMW, .lr = 0.01, .ask_rank = -1},
         {.batch = 24, .shard = 4, .rows = 40, .devices = 2, .lr = 0.1, .momentum = 0.9, .clip = 0.4, .ask_rank = -1},
+        {.batch = 14, .shard = 2, .rows = 38, .devices = 1, .lr = 0.1, .momentum = 0.9, .set = 0.02, .ask_rank = -1},
     };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         result alone = {0};
@@ -522,6 +557,14 @@ static void plugins_can_be_loaded(void **state)
     assert_true(n <= 2);
 }
 
+static void a_rank_with_another_rate_is_named(void **state)
+{
+    (void)state;
+    rank ranks[RANKS];
+    for (int n = 2; n <= 4; n++)
+        on_ranks(&(plan){.ranks = n}, ranks, other_rate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +576,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_is_found_by_all),
         cmocka_unit_test(what_one_rank_meets_ends_the_work_of_all),
         cmocka_unit_test(a_failed_start_receives_no_more),
+        cmocka_unit_test(a_rank_with_another_rate_is_named),
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(a_self_test_says_the_same_on_all_devices),

@@ -34,21 +34,27 @@ static int choice_at(const json_t *object, const char *key, const char *const na
 static ls_optim optim_of(const json_t *figures)
 {
     /* A warm-up's schedule is constant behind it. */
-    static const char *const schedules[] = {"constant", "step", "cosine", "warmup", NULL};
+    static const char *const schedules[] = {"constant",  "step",          "cosine", "linear", "exponential",
+                                            "one_cycle", "warm_restarts", "warmup", NULL};
     int schedule = choice_at(figures, "schedule", schedules);
     const json_t *betas = json_object_get(figures, "betas");
     return (ls_optim){.lr = number_at(figures, "lr"),
                       .momentum = number_at(figures, "momentum"),
                       .weight_decay = number_at(figures, "weight_decay"),
                       .nesterov = json_is_true(json_object_get(figures, "nesterov")),
-                      .schedule = schedule == 3 ? LS_CONSTANT : (ls_schedule)schedule,
+                      .schedule = schedule == 7 ? LS_CONSTANT : (ls_schedule)schedule,
                       .warmup = (int64_t)number_at(figures, "warmup"),
                       .total = (int64_t)number_at(figures, "total"),
                       .beta1 = json_number_value(json_array_get(betas, 0)),
                       .beta2 = json_number_value(json_array_get(betas, 1)),
                       .eps = number_at(figures, "eps"),
                       .clip_norm = number_at(figures, "clip_norm"),
-                      .full_batch = (int64_t)number_at(figures, "full_batch")};
+                      .full_batch = (int64_t)number_at(figures, "full_batch"),
+                      .start_factor = number_at(figures, "start_factor"),
+                      .end_factor = number_at(figures, "end_factor"),
+                      .gamma = number_at(figures, "gamma"),
+                      .period = (int64_t)number_at(figures, "period"),
+                      .period_factor = (int)number_at(figures, "period_factor")};
 }
 
 static void start_at(ls_module *net, const char *name, const json_t *list)
@@ -88,12 +94,17 @@ static void run_case(const json_t *start, const json_t *figures)
     start_at(net, "1.bias", json_object_get(start, "bias"));
     ls_optim optim = optim_of(figures);
     ls_trainer *trainer = ls_trainer_new(net, (ls_optimizer)choice_at(figures, "optimizer", optimizers), &optim);
-    const json_t *losses = json_object_get(figures, "losses"), *norms = json_object_get(figures, "norms");
+    const json_t *losses = json_object_get(figures, "losses"), *norms = json_object_get(figures, "norms"),
+                 *rates = json_object_get(figures, "rates");
     double smoothing = number_at(figures, "label_smoothing"), worst = 0, off = 0, largest = 0;
     ls_batch batch;
     ls_report report;
     for (int k = 0; k < STEPS;)
         if (ls_data_next(data, &batch)) {
+            const double rate = json_number_value(json_array_get(rates, (size_t)k));
+            if (!(fabs(ls_trainer_lr(trainer) - rate) <= 1e-14 * optim.lr))
+                fail_msg("%s: the rate of step %d is %.17g and not %.17g",
+                         json_string_value(json_object_get(figures, "name")), k, ls_trainer_lr(trainer), rate);
             ls_backward(ls_cross_entropy_smooth(ls_module_forward(net, batch.X), batch.y, smoothing));
             assert_int_equal(ls_trainer_step(trainer), LS_OK);
             k++;
@@ -123,7 +134,7 @@ static void as_in_pytorch(void **state)
     assert_non_null(whole);
     size_t i;
     const json_t *figures, *cases = json_object_get(whole, "cases");
-    assert_int_equal(json_array_size(cases), 22);
+    assert_int_equal(json_array_size(cases), 32);
     json_array_foreach(cases, i, figures) run_case(json_object_get(whole, "start"), figures);
     json_decref(whole);
 }
@@ -151,9 +162,9 @@ static double rate_of(const ls_optim *o, int k)
 }
 
 /* The header's formulas; `g` is the gradient's mean, clipped. */
-static void update(kept *now, ls_optimizer kind, const ls_optim *o, int k, const double g[])
+static void update(kept *now, ls_optimizer kind, const ls_optim *o, double lr, int k, const double g[])
 {
-    const double lr = rate_of(o, k), t = k + 1;
+    const double t = k + 1;
     const double beta1 = o->beta1 > 0 ? o->beta1 : 0.9, beta2 = o->beta2 > 0 ? o->beta2 : 0.999;
     const double eps = o->eps > 0 ? o->eps : 1e-8;
     for (int i = 0; i < NUMBERS; i++) {
@@ -225,13 +236,20 @@ static const struct formula {
     {LS_ADAM, {.lr = 0.01, .schedule = LS_STEP_SCHEDULE, .total = SHORT, .warmup = 3}},
     {LS_SGD, {.lr = 1, .warmup = SHORT + 1}},
 };
+/* With a rate that is set from step 3 on. */
+static const struct set {
+    struct formula from;
+    double lr;
+} sets[] = {{{LS_SGD, {.lr = 1, .momentum = 0.7, .weight_decay = 0.3}}, 0.25},
+            {{LS_SGD, {.lr = 1, .schedule = LS_COSINE, .total = SHORT, .warmup = 5}}, 0.125},
+            {{LS_ADAMW, {.lr = 0.01, .schedule = LS_STEP_SCHEDULE, .total = SHORT, .weight_decay = 3}}, 0.05}};
 
-static void run_formula(int number)
+static void run_formula(int number, const struct formula *f, double set)
 {
-    const struct formula *f = &formulas[number];
     uint8_t images[ROWS * INPUTS], labels[ROWS];
     kept now = {{0}, {0}, {0}};
     double g[NUMBERS], got[NUMBERS];
+    ls_optim o = f->o;
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     ls_session *s = ls_open(&(ls_options){.shard = 8});
     ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = 24});
@@ -247,7 +265,10 @@ static void run_formula(int number)
             read_both(net, g, true);
             const double norm = take_mean(g, &f->o, (int)ls_rows(batch.y));
             kept before = now;
-            update(&now, f->kind, &f->o, k, g);
+            if (k == 3 && set > 0)
+                assert_int_equal(ls_trainer_set_lr(trainer, o.lr = set), LS_OK);
+            update(&now, f->kind, &o, rate_of(&o, k), k, g);
+            assert_true(fabs(ls_trainer_lr(trainer) - rate_of(&o, k)) <= 1e-15 * o.lr);
             assert_int_equal(ls_trainer_step(trainer), LS_OK);
             read_both(net, got, false);
             assert_true(ls_trainer_next_report(trainer, &report) && fabs(report.norm - norm) <= 1e-12 * norm);
@@ -266,7 +287,80 @@ static void each_step_is_the_headers_formula(void **state)
 {
     (void)state;
     for (int i = 0; i < (int)(sizeof formulas / sizeof *formulas); i++)
-        run_formula(i);
+        run_formula(i, &formulas[i], 0);
+    for (int i = 0; i < (int)(sizeof sets / sizeof *sets); i++)
+        run_formula(i, &sets[i].from, sets[i].lr);
+}
+
+/* ---- Rates ---- */
+
+/* Where a schedule is short, over, or longer than any run. */
+static void schedules_have_ends(void **state)
+{
+    (void)state;
+    const int64_t far = (int64_t)1 << 53;
+    static const struct {
+        ls_optim o;
+        double rates[5]; /* of the steps from 0 on, with a rate of 8 */
+    } ends[] = {
+        {{.schedule = LS_ONE_CYCLE, .total = 1}, {8e-4 / 25, 8e-4 / 25, 8e-4 / 25, 8e-4 / 25, 8e-4 / 25}},
+        {{.schedule = LS_ONE_CYCLE, .total = 2, .warmup = 1, .end_factor = 0.5}, {8, 4, 4, 4, 4}},
+        {{.schedule = LS_ONE_CYCLE, .total = 3, .warmup = 2, .start_factor = 0.25, .end_factor = 0.5}, {2, 8, 4, 4, 4}},
+        {{.schedule = LS_LINEAR, .total = 2, .end_factor = 0.5}, {8, 6, 4, 4, 4}},
+        {{.schedule = LS_LINEAR, .total = 4, .warmup = 2}, {4, 8, 4, 2, 0}},
+        {{.schedule = LS_COSINE, .total = 2, .end_factor = 0.5}, {8, 6, 4, 4, 4}},
+        {{.schedule = LS_WARM_RESTARTS, .period = 1}, {8, 8, 8, 8, 8}},
+        {{.schedule = LS_WARM_RESTARTS, .period = 2, .warmup = 1}, {8, 4, 8, 4, 8}},
+        {{.schedule = LS_EXPONENTIAL, .gamma = 0.5, .period = 3}, {8, 8, 8, 4, 4}},
+        {{.schedule = LS_EXPONENTIAL, .gamma = 2}, {8, 16, 32, 64, 128}},
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (int k = 0; k < 5; k++)
+            if (fabs(ls_learning_rate(&ends[i].o, 8, k) - ends[i].rates[k]) > 1e-14)
+                fail_msg("schedule %d, step %d: %.17g", (int)i, k, ls_learning_rate(&ends[i].o, 8, k));
+    const ls_optim restarts = {.schedule = LS_WARM_RESTARTS, .period = 1, .period_factor = INT32_MAX};
+    assert_true(ls_learning_rate(&restarts, 8, 1) == 8);
+    const double rate = ls_learning_rate(&restarts, 8, far); /* 2^53 - 2^31 steps into 2^62 of them */
+    assert_true(rate < 8 && rate > 8 - 1e-4);
+    assert_true(ls_learning_rate(&(ls_optim){.schedule = LS_EXPONENTIAL, .gamma = 0.5}, 8, far) == 0);
+}
+
+static void a_rate_is_read_and_set(void **state)
+{
+    (void)state;
+    uint8_t images[ROWS * INPUTS], labels[ROWS];
+    test_make_images(images, sizeof images, labels, ROWS, CLASSES);
+    assert_true(ls_trainer_lr(NULL) == 0);
+    assert_int_equal(ls_trainer_set_lr(NULL, 1), LS_BAD_ARGUMENT);
+    ls_session *s = ls_open(NULL);
+    ls_data *data =
+        ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = BATCH});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_trainer *trainer =
+        ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1, .schedule = LS_LINEAR, .total = 8, .weight_decay = 1e10});
+    static const double wrong[] = {-1e-300, 1e30, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(ls_trainer_set_lr(trainer, wrong[i]), LS_BAD_ARGUMENT);
+        assert_non_null(strstr(ls_message(s), "ls_trainer_set_lr: lr is "));
+        assert_int_equal(ls_trainer_set_lr(trainer, 0.5), LS_BAD_ARGUMENT);
+        assert_true(ls_catch(s, LS_BAD_ARGUMENT) && ls_trainer_lr(trainer) == 1);
+    }
+    ls_batch b;
+    assert_true(ls_data_next(data, &b) && test_step(net, trainer, &b) == LS_OK);
+    assert_true(ls_trainer_lr(trainer) == 0.875);
+    /* A step that is not finite is none, nor is the one behind it. */
+    assert_int_equal(ls_trainer_set_lr(trainer, 9e29), LS_OK);
+    for (int k = 0; k < 4 && ls_data_next(data, &b); k++)
+        test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_NOT_FINITE);
+    assert_true(ls_catch(s, LS_NOT_FINITE));
+    ls_report report = {.step = 0};
+    while (ls_trainer_next_report(trainer, &report))
+        ;
+    assert_int_equal(ls_trainer_set_lr(trainer, 1), LS_OK);
+    assert_true(ls_trainer_lr(trainer) == 1 - (double)report.step / 8);
+    assert_int_equal(ls_close(s), LS_OK);
 }
 
 /* Each step of a long run: cosine's series is summed about another point in each quarter. */
@@ -277,14 +371,16 @@ static void rates_follow_their_schedule(void **state)
                                     {.lr = 0.3, .schedule = LS_STEP_SCHEDULE, .total = 1000}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         for (int step = 0; step < 1010; step++)
-            if (!(fabs(ls_learning_rate(&runs[i], step) - rate_of(&runs[i], step)) <= 2e-16))
-                fail_msg("step %d: %.17g, not %.17g", step, ls_learning_rate(&runs[i], step), rate_of(&runs[i], step));
+            if (!(fabs(ls_learning_rate(&runs[i], runs[i].lr, step) - rate_of(&runs[i], step)) <= 2e-16))
+                fail_msg("step %d: %.17g, not %.17g", step, ls_learning_rate(&runs[i], runs[i].lr, step),
+                         rate_of(&runs[i], step));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_in_pytorch),
                                        cmocka_unit_test(each_step_is_the_headers_formula),
-                                       cmocka_unit_test(rates_follow_their_schedule)};
+                                       cmocka_unit_test(rates_follow_their_schedule),
+                                       cmocka_unit_test(schedules_have_ends), cmocka_unit_test(a_rate_is_read_and_set)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,11 @@ static const compared of_train[] = {
     {"last-batch", "mean", "--last-batch share", "share"},
     {"schedule", "constant", "--schedule cosine", "cosine"},
     {"warmup", "0", "--warmup 7", "7"},
+    {"start-factor", "the usual", "--start-factor 0.5", "0.5"},
+    {"end-factor", "the usual", "--end-factor 0.5", "0.5"},
+    {"gamma", "the usual", "--gamma 0.5", "0.5"},
+    {"period", "0", "--period 7", "7"},
+    {"period-factor", "0", "--period-factor 2", "2"},
     {"label-smoothing", "0", "--label-smoothing 0.1", "0.1"},
     {"validate", "0", "--validate 0.1", "0.1"},
     {"keep", "last", "--keep best", "best"},
@@ -209,6 +214,10 @@ static const struct meant {
     {TRAIN, "eps", "epsilon adam-epsilon"},
     {TRAIN, "schedule", "scheduler lr-scheduler lr-schedule"},
     {TRAIN, "warmup", "warmup-steps"},
+    {TRAIN, "gamma", "lr-gamma decay-rate"},
+    {TRAIN, "period", "t-0 decay-steps"},
+    {TRAIN, "period-factor", "t-mult"},
+    {TRAIN, "end-factor", "eta-min min-lr"},
     {TRAIN, "clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val"},
     {TRAIN, "label-smoothing", "smoothing"},
     {TRAIN, "patience", "early-stopping"},
@@ -432,8 +441,9 @@ static void wrong_values_are_refused(void **state)
                 snprintf(why, sizeof why, "'%s' is not a whole number of at least 1", no_counts[k]);
             assert_refused(TRAIN, counts[i], no_counts[k], why);
         }
-    static const char *const reals[] = {"lr",  "momentum",  "weight-decay",    "beta1", "beta2",
-                                        "eps", "clip-norm", "label-smoothing", "erase"};
+    static const char *const reals[] = {"lr",    "momentum",     "weight-decay", "beta1",
+                                        "beta2", "eps",          "clip-norm",    "label-smoothing",
+                                        "erase", "start-factor", "end-factor",   "gamma"};
     static const char *const no_reals[] = {"-1",     "-0.1", "nan",  "inf", "1e30", "1e38", "1e999",
                                            "1e-999", "0x1",  "0.1x", "",    " 0.1", "e5",   "1.2.3"};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -449,6 +459,8 @@ static void wrong_values_are_refused(void **state)
         {TRAIN, "batch", "4294967297", "'4294967297' is not a whole number from 1 to 2147483647"},
         {TRAIN, "shard", "1048577", "'1048577' is not a whole number from 1 to 1048576"},
         {TRAIN, "warmup", "-1", "'-1' is not a whole number of at least 0"},
+        {TRAIN, "period", "0", "'0' is not a whole number of at least 1"},
+        {TRAIN, "period-factor", "2147483648", "'2147483648' is not a whole number from 1 to 2147483647"},
         {TRAIN, "crop", "1048577", "'1048577' is not a whole number from 0 to 1048576"},
         {BENCH, "steps", "1000001", "'1000001' is not a whole number from 1 to 1000000"},
         {BENCH, "in-flight", "5", "'5' is not a whole number from 1 to 4"},
@@ -484,7 +496,8 @@ static void wrong_values_are_refused(void **state)
         {TRAIN, "model", "vgg", "'vgg' is none of: lenet, resnet18"},
         {TRAIN, "model", "", "its value is empty"},
         {TRAIN, "dataset", "imagenet", "'imagenet' is none of: fashion-mnist, mnist, cifar10, cifar100, npy, folder"},
-        {TRAIN, "schedule", "linear", "'linear' is none of: constant, step, cosine"},
+        {TRAIN, "schedule", "poly",
+         "'poly' is none of: constant, step, cosine, linear, exponential, one-cycle, warm-restarts"},
         {TRAIN, "bn", "batch", "'batch' is none of: shard, sync"},
         {TRAIN, "keep", "worst", "'worst' is none of: last, best"},
         {TRAIN, "last-batch", "drop", "'drop' is none of: mean, share"},

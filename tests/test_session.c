@@ -364,29 +364,46 @@ static void trainers_are_checked(void **state)
     static const struct {
         ls_optim optim;
         const char *words;
-    } bad[] = {{{.lr = -1}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
-               {{.lr = NAN}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
-               {{.lr = 1e30}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
-               {{.lr = 1, .weight_decay = NAN},
-                "ls_trainer_new: momentum and weight_decay must be at least 0 and below 1e30"},
-               {{.lr = 1, .weight_decay = 1e30}, "ls_trainer_new: momentum and weight_decay must be"},
-               {{.lr = 1, .weight_decay = -1e-9}, "ls_trainer_new: momentum and weight_decay must be"},
-               {{.lr = 1, .momentum = 1e30}, "ls_trainer_new: momentum and weight_decay must be"},
-               {{.lr = 1, .momentum = -0.5}, "ls_trainer_new: momentum and weight_decay must be"},
-               {{.lr = 1, .nesterov = true}, "ls_trainer_new: nesterov needs a momentum"},
-               {{.lr = 1, .schedule = LS_COSINE},
-                "ls_trainer_new: warmup must be at least 0, and the step and cosine schedules need total"},
-               {{.lr = 1, .schedule = LS_STEP_SCHEDULE}, "ls_trainer_new: warmup must be at least 0"},
-               {{.lr = 1, .warmup = -1}, "ls_trainer_new: warmup must be at least 0"},
-               {{.lr = 1, .total = -1}, "ls_trainer_new: warmup must be at least 0"},
-               {{.lr = 1, .clip_norm = -1e-9}, "ls_trainer_new: clip_norm must be at least 0 and below 1e30"},
-               {{.lr = 1, .clip_norm = 1e30}, "ls_trainer_new: clip_norm must be at least 0 and below 1e30"},
-               {{.lr = 1, .full_batch = -1}, "ls_trainer_new: full_batch must be at least 0"},
-               {{.lr = 1, .schedule = (ls_schedule)-1}, "ls_trainer_new: there is no such schedule"},
-               {{.lr = 1, .schedule = (ls_schedule)3, .total = 1}, "ls_trainer_new: there is no such schedule"},
-               {{.lr = 1, .beta1 = 0.5}, "ls_trainer_new: beta1, beta2 and eps are Adam's"},
-               {{.lr = 1, .beta2 = 0.5}, "ls_trainer_new: beta1, beta2 and eps are Adam's"},
-               {{.lr = 1, .eps = 1e-8}, "ls_trainer_new: beta1, beta2 and eps are Adam's"}},
+    } bad[] =
+        {{{.lr = -1}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+         {{.lr = NAN}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+         {{.lr = 1e30}, "ls_trainer_new: lr must be at least 0 and below 1e30"},
+         {{.lr = 1, .weight_decay = NAN},
+          "ls_trainer_new: momentum and weight_decay must be at least 0 and below 1e30"},
+         {{.lr = 1, .weight_decay = 1e30}, "ls_trainer_new: momentum and weight_decay must be"},
+         {{.lr = 1, .weight_decay = -1e-9}, "ls_trainer_new: momentum and weight_decay must be"},
+         {{.lr = 1, .momentum = 1e30}, "ls_trainer_new: momentum and weight_decay must be"},
+         {{.lr = 1, .momentum = -0.5}, "ls_trainer_new: momentum and weight_decay must be"},
+         {{.lr = 1, .nesterov = true}, "ls_trainer_new: nesterov needs a momentum"},
+         {{.lr = 1, .schedule = LS_COSINE},
+          "ls_trainer_new: warmup must be at least 0, and the step, cosine, linear and one-cycle schedules need total"},
+         {{.lr = 1, .schedule = LS_STEP_SCHEDULE}, "ls_trainer_new: warmup must be at least 0"},
+         {{.lr = 1, .warmup = -1}, "ls_trainer_new: warmup must be at least 0"},
+         {{.lr = 1, .total = -1}, "ls_trainer_new: warmup must be at least 0"},
+         {{.lr = 1, .clip_norm = -1e-9}, "ls_trainer_new: clip_norm must be at least 0 and below 1e30"},
+         {{.lr = 1, .clip_norm = 1e30}, "ls_trainer_new: clip_norm must be at least 0 and below 1e30"},
+         {{.lr = 1, .full_batch = -1}, "ls_trainer_new: full_batch must be at least 0"},
+         {{.lr = 1, .schedule = (ls_schedule)-1}, "ls_trainer_new: there is no such schedule"},
+         {{.lr = 1, .schedule = (ls_schedule)7, .total = 1}, "ls_trainer_new: there is no such schedule"},
+         {{.lr = 1, .beta1 = 0.5}, "ls_trainer_new: beta1, beta2 and eps are Adam's"},
+         {{.lr = 1, .beta2 = 0.5}, "ls_trainer_new: beta1, beta2 and eps are Adam's"},
+         {{.lr = 1, .eps = 1e-8}, "ls_trainer_new: beta1, beta2 and eps are Adam's"}},
+      rates[] = {{{.lr = 1, .schedule = LS_LINEAR}, "need total"},
+                 {{.lr = 1, .schedule = LS_ONE_CYCLE}, "need total"},
+                 {{.lr = 1, .schedule = LS_ONE_CYCLE, .total = 5, .warmup = 5}, "must be below total"},
+                 {{.lr = 1, .schedule = LS_EXPONENTIAL}, "needs gamma"},
+                 {{.lr = 1, .schedule = LS_EXPONENTIAL, .gamma = -1}, "needs gamma"},
+                 {{.lr = 1, .schedule = LS_EXPONENTIAL, .gamma = INFINITY}, "needs gamma"},
+                 {{.lr = 1, .schedule = LS_WARM_RESTARTS}, "need period"},
+                 {{.lr = 1, .schedule = LS_EXPONENTIAL, .gamma = 1, .period = -1}, "need period"},
+                 {{.lr = 1, .schedule = LS_WARM_RESTARTS, .period = 2, .period_factor = -1}, "need period"},
+                 {{.lr = 1, .schedule = LS_LINEAR, .total = 2, .start_factor = -1}, "start_factor and end_factor"},
+                 {{.lr = 1, .schedule = LS_LINEAR, .total = 2, .end_factor = NAN}, "start_factor and end_factor"},
+                 {{.lr = 1, .gamma = 1}, "gamma is the exponential"},
+                 {{.lr = 1, .schedule = LS_COSINE, .total = 2, .period = 1}, "period is of"},
+                 {{.lr = 1, .schedule = LS_EXPONENTIAL, .gamma = 1, .period_factor = 1}, "period_factor is of"},
+                 {{.lr = 1, .schedule = LS_COSINE, .total = 2, .start_factor = 1}, "start_factor is of"},
+                 {{.lr = 1, .schedule = LS_STEP_SCHEDULE, .total = 2, .end_factor = 1}, "end_factor is of"}},
       adams[] = {{{.lr = 1, .momentum = 0.9}, "ls_trainer_new: momentum is SGD's; Adam has beta1"},
                  {{.lr = 1, .beta1 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
                  {{.lr = 1, .beta2 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
@@ -402,6 +419,8 @@ static void trainers_are_checked(void **state)
         assert_refused(LS_SGD, &bad[i].optim, bad[i].words);
     for (size_t i = 0; i < sizeof adams / sizeof *adams; i++)
         assert_refused(i % 2 ? LS_ADAM : LS_ADAMW, &adams[i].optim, adams[i].words);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        assert_refused(i % 2 ? LS_SGD : LS_ADAM, &rates[i].optim, rates[i].words);
     assert_refused((ls_optimizer)3, &(ls_optim){.lr = 1}, "ls_trainer_new: there is no such optimizer");
     assert_refused((ls_optimizer)-1, &(ls_optim){.lr = 1}, "ls_trainer_new: there is no such optimizer");
     assert_refused(LS_ADAM, NULL, "ls_trainer_new: options are NULL");
@@ -410,6 +429,10 @@ static void trainers_are_checked(void **state)
     ls_data *data = some_data(s);
     ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    assert_null(ls_trainer_new(net, LS_ADAM, &(ls_optim){.lr = 0.1}));
+    assert_non_null(
+        strstr(ls_message(s), "ls_trainer_new: the network has a trainer already; ls_trainer_set_lr changes"));
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT));
     assert_int_equal(ls_trainer_step(trainer), LS_STALE);
     assert_failed(s, LS_STALE,
                   "ls_trainer_step: there is no fresh gradient; call ls_backward on a loss of this network first");

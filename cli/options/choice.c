@@ -5,8 +5,14 @@ const choice model_choices[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
 const choice dataset_choices[] = {{"fashion-mnist", 0}, {"mnist", 0},  {"cifar10", 0}, {"cifar100", 0},
                                   {"npy", 0},           {"folder", 0}, {NULL, 0}};
 const choice optimizer_choices[] = {{"sgd", LS_SGD}, {"adam", LS_ADAM}, {"adamw", LS_ADAMW}, {NULL, 0}};
-const choice schedule_choices[] = {
-    {"constant", LS_CONSTANT}, {"step", LS_STEP_SCHEDULE}, {"cosine", LS_COSINE}, {NULL, 0}};
+const choice schedule_choices[] = {{"constant", LS_CONSTANT},
+                                   {"step", LS_STEP_SCHEDULE},
+                                   {"cosine", LS_COSINE},
+                                   {"linear", LS_LINEAR},
+                                   {"exponential", LS_EXPONENTIAL},
+                                   {"one-cycle", LS_ONE_CYCLE},
+                                   {"warm-restarts", LS_WARM_RESTARTS},
+                                   {NULL, 0}};
 const choice conv_choices[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT}, {NULL, 0}};
 const choice dtype_choices[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 const choice isa_choices[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},

@@ -9,4 +9,7 @@ const settings settings_usual = {.batch = 256,
                                  .beta1 = -1,
                                  .beta2 = -1,
                                  .eps = -1,
-                                 .weight_decay = -1};
+                                 .weight_decay = -1,
+                                 .start_factor = -1,
+                                 .end_factor = -1,
+                                 .gamma = -1};

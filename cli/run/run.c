@@ -36,6 +36,30 @@ static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
     return 0;
 }
 
+/* Of options that only some schedules take: the one that the chosen schedule does not. */
+static int check_schedule(const settings *c)
+{
+    const bool cycle = c->schedule == LS_ONE_CYCLE, linear = c->schedule == LS_LINEAR;
+    const bool exponential = c->schedule == LS_EXPONENTIAL, restarts = c->schedule == LS_WARM_RESTARTS;
+    if (c->start_factor >= 0 && !cycle && !linear)
+        return wrong_usage("--start-factor", "needs --schedule linear or one-cycle");
+    if (c->end_factor >= 0 && !cycle && !linear && !restarts && c->schedule != LS_COSINE)
+        return wrong_usage("--end-factor", "needs --schedule cosine, linear, one-cycle or warm-restarts");
+    if (c->gamma >= 0 && !exponential)
+        return wrong_usage("--gamma", "needs --schedule exponential");
+    if (c->period && !exponential && !restarts)
+        return wrong_usage("--period", "needs --schedule exponential or warm-restarts");
+    if (c->period_factor && !restarts)
+        return wrong_usage("--period-factor", "needs --schedule warm-restarts");
+    if (exponential && c->gamma <= 0)
+        return wrong_usage("--schedule", "exponential needs --gamma above 0");
+    if (restarts && !c->period)
+        return wrong_usage("--schedule", "warm-restarts needs --period");
+    if (c->start_factor == 0 || (cycle && c->end_factor == 0))
+        return wrong_usage(c->start_factor == 0 ? "--start-factor" : "--end-factor", "must be above 0");
+    return 0;
+}
+
 int check_optimizer(const settings *c)
 {
     const char *adams = c->beta1 >= 0 ? "--beta1" : c->beta2 >= 0 ? "--beta2" : c->eps >= 0 ? "--eps" : NULL;
@@ -49,7 +73,7 @@ int check_optimizer(const settings *c)
         return wrong_usage("--eps", "must be above 0, and no smaller than a float can be");
     if (c->nesterov && c->momentum == 0)
         return wrong_usage("--nesterov", "needs a --momentum above 0");
-    return 0;
+    return check_schedule(c);
 }
 
 /* Statistics over the whole batch are those of a shard that is the whole batch. A core shares its operations out; ranks

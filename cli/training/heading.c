@@ -8,12 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The schedule, and what it was given. */
+static void write_schedule(char *text, size_t size, const ls_optim *o, const settings *c)
+{
+    size_t n = (size_t)snprintf(text, size, "%s", choice_name(schedule_choices, c->schedule));
+    if (o->start_factor > 0)
+        n += (size_t)snprintf(text + n, size - n, " from %g", o->start_factor);
+    if (o->end_factor > 0)
+        n += (size_t)snprintf(text + n, size - n, " to %g", o->end_factor);
+    if (o->gamma > 0)
+        n += (size_t)snprintf(text + n, size - n, " by %g", o->gamma);
+    if (o->period)
+        n += (size_t)snprintf(text + n, size - n, " each %lld steps", (long long)o->period);
+    if (o->period_factor > 1)
+        snprintf(text + n, size - n, ", each time %d times as long", o->period_factor);
+}
+
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
     const bool gpus = !run_is_on(&t->run, LS_CPU);
     char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", held[80] = "", clip[48] = "",
-         augment[96] = "";
+         augment[96] = "", schedule[160];
+    write_schedule(schedule, sizeof schedule, &t->optim, c);
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
     if (c->steps)
@@ -41,10 +58,9 @@ static void say_settings(const training *t)
          ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, held, (long long)c->batch,
          c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard, (long long)c->epochs,
          limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
-         choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip,
-         choice_name(schedule_choices, c->schedule), (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled",
-         augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
-         gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
+         choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip, schedule,
+         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", augment, choice_name(conv_choices, c->conv),
+         gpus ? "dtype" : "isa", gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
          c->balance ? ", shards by speed" : "");
 }
 
@@ -116,6 +132,16 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "last_batch", choice_name(last_batch_choices, c->last_batch));
     log_text(log, "schedule", choice_name(schedule_choices, c->schedule));
     log_integer(log, "warmup", c->warmup);
+    if (c->start_factor >= 0)
+        log_number(log, "start_factor", c->start_factor);
+    if (c->end_factor >= 0)
+        log_number(log, "end_factor", c->end_factor);
+    if (c->gamma >= 0)
+        log_number(log, "gamma", c->gamma);
+    if (c->period)
+        log_integer(log, "period", c->period);
+    if (c->period_factor)
+        log_integer(log, "period_factor", c->period_factor);
     log_number(log, "label_smoothing", c->label_smoothing);
     log_integer(log, "validate", ls_data_rows(t->validation));
     log_text(log, "keep", choice_name(keep_choices, c->keep));

@@ -84,7 +84,12 @@ static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
                       .full_batch = c->last_batch == LAST_SHARE ? c->batch : 0,
                       .schedule = (ls_schedule)c->schedule,
                       .warmup = c->warmup,
-                      .total = steps};
+                      .total = steps,
+                      .start_factor = or_usual(c->start_factor, 0),
+                      .end_factor = or_usual(c->end_factor, 0),
+                      .gamma = or_usual(c->gamma, 0),
+                      .period = c->period,
+                      .period_factor = (int)c->period_factor};
     if (c->optimizer != LS_SGD) {
         optim.lr = or_usual(c->lr, 0.001);
         optim.beta1 = or_usual(c->beta1, 0.9);

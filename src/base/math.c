@@ -29,3 +29,12 @@ double ls_log(double x)
 {
     return ls_elementary_log(x);
 }
+
+double ls_integer_power(double x, int64_t n)
+{
+    double result = 1;
+    for (; n > 0; n /= 2, x *= x)
+        if (n % 2)
+            result *= x;
+    return result;
+}

@@ -295,6 +295,7 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
                                 .age = moments ? age : step,
                                 .epoch = c->data ? c->data->epoch : 0,
                                 .batch = c->data ? c->data->position : 0,
+                                .lr = c->trainer->lr == c->trainer->options.lr ? -1 : c->trainer->lr,
                                 .settings = c->settings.list,
                                 .notes = c->notes.list,
                                 .n_sections = begin + n_moments};
@@ -446,6 +447,7 @@ typedef struct point {
     int64_t number; /* of the checkpoint; 0: none */
     int64_t step, epoch, batch;
     int64_t moments, age; /* whether there are any, and the updates that they hold */
+    double lr;            /* negative: the options' */
     int64_t remembers;
     int64_t notes; /* bytes */
 } point;
@@ -462,6 +464,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
     }
     to->moments = read_moments(c, file, &status);
     to->age = m->age;
+    to->lr = m->lr;
     float *values = NULL;
     if (status == LS_OK)
         status = read_remembered(c, file, &values);
@@ -472,7 +475,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
     ls_remembered_take(c->trainer, values);
     to->remembers = values != NULL;
     const float *moments = to->moments ? c->copy + moments_place(c) : NULL;
-    if (ls_trainer_restore(c->trainer, m->step, moments, to->age) == LS_OK && c->data)
+    if (ls_trainer_restore(c->trainer, m->step, moments, to->age, to->lr) == LS_OK && c->data)
         ls_data_seek(c->data, m->epoch, batch_now(c, m));
     to->step = m->step;
     to->epoch = c->data ? c->data->epoch : m->epoch;
@@ -589,7 +592,7 @@ static ls_status follow(ls_checkpoints *c, point *to)
     if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_gathered_scatter(c->trainer, moments) != LS_OK)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&
-        ls_trainer_restore(c->trainer, to->step, moments, to->age) == LS_OK && c->data)
+        ls_trainer_restore(c->trainer, to->step, moments, to->age, to->lr) == LS_OK && c->data)
         ls_data_seek(c->data, to->epoch, (int)to->batch);
     return ls_status_of(c->session);
 }

@@ -9,6 +9,7 @@
 #include "device/op.h"
 #include "io/notes.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "train/job.h"
 
 static void set(ls_settings *s, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -37,10 +38,28 @@ static void set_number(ls_settings *s, const char *name, double value)
     set(s, name, "%s", text);
 }
 
+static void set_schedule(ls_settings *s, const ls_optim *o)
+{
+    set(s, "schedule", "%s", ls_schedule_name(o->schedule));
+    set(s, "warmup", "%lld", (long long)o->warmup);
+    if (ls_schedule_takes(o->schedule, LS_TAKES_TOTAL))
+        set(s, "total", "%lld", (long long)o->total);
+    if (ls_schedule_takes(o->schedule, LS_TAKES_START))
+        set_number(s, "start_factor", ls_schedule_start(o));
+    if (ls_schedule_end(o) != 0)
+        set_number(s, "end_factor", ls_schedule_end(o));
+    if (ls_schedule_takes(o->schedule, LS_TAKES_GAMMA))
+        set_number(s, "gamma", o->gamma);
+    if (ls_schedule_takes(o->schedule, LS_TAKES_PERIOD))
+        set(s, "period", "%lld", (long long)ls_schedule_period(o));
+    if (ls_schedule_takes(o->schedule, LS_TAKES_GROWTH))
+        set(s, "period_factor", "%d", o->period_factor ? o->period_factor : 1);
+}
+
 static void set_trainer(ls_settings *s, const ls_trainer *trainer)
 {
     static const char *const dtypes[] = {"f32", "tf32", "bf16"};
-    static const char *const inits[] = {"normal", "xavier", "he"}, *const schedules[] = {"constant", "step", "cosine"};
+    static const char *const inits[] = {"normal", "xavier", "he"};
     const ls_network *network = trainer->network;
     const ls_options *options = &s->session->options;
     const ls_optim *o = &trainer->options;
@@ -68,10 +87,7 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
         set_number(s, "clip_norm", o->clip_norm);
     if (o->full_batch)
         set(s, "full_batch", "%lld", (long long)o->full_batch);
-    set(s, "schedule", "%s", schedules[o->schedule]);
-    set(s, "warmup", "%lld", (long long)o->warmup);
-    if (o->schedule != LS_CONSTANT)
-        set(s, "total", "%lld", (long long)o->total);
+    set_schedule(s, o);
 }
 
 static void set_data(ls_settings *s, const ls_data *data)
@@ -93,8 +109,9 @@ static void set_data(ls_settings *s, const ls_data *data)
 static ls_status allow(ls_settings *s, const char *name)
 {
     char known[1024] = "";
-    static const char *const at_times[] = {"total",      "beta1", "beta2", "eps",  "clip_norm",
-                                           "full_batch", "flip",  "crop",  "erase"}; /* not in every run */
+    static const char *const at_times[] = {
+        "total", "start_factor", "end_factor", "gamma",      "period", "period_factor", "beta1",
+        "beta2", "eps",          "clip_norm",  "full_batch", "flip",   "crop",          "erase"}; /* not in every run */
     bool there = ls_note_find(s->list, name) != NULL;
     for (size_t i = 0; i < sizeof at_times / sizeof *at_times; i++)
         there |= strcmp(name, at_times[i]) == 0;

@@ -58,6 +58,10 @@ static char *text_of(const ls_manifest *m)
         json_decref(position);
         position = NULL;
     }
+    if (m->lr >= 0 && json_object_set_new(position, "lr", json_real(m->lr)) != 0) {
+        json_decref(position);
+        position = NULL;
+    }
     /* Setting takes its value also when it fails, and fails without one. */
     int failures = json_object_set_new(whole, "lockstep checkpoint", json_integer(LS_MANIFEST_FORMAT)) +
                    json_object_set_new(whole, "position", position) +
@@ -176,6 +180,14 @@ static bool read_age(const json_t *position, ls_manifest *m)
     return !json_object_get(position, "age") || read_integer(position, "age", m->step, &m->age);
 }
 
+/* Left out where it is the settings'. */
+static bool read_rate(const json_t *position, ls_manifest *m)
+{
+    const json_t *rate = json_object_get(position, "lr");
+    m->lr = rate ? json_number_value(rate) : -1;
+    return !rate || (json_is_number(rate) && m->lr >= 0 && m->lr < 1e30);
+}
+
 static bool read_sections(const json_t *list, ls_manifest *m)
 {
     m->n_sections = (int)json_array_size(list);
@@ -209,7 +221,7 @@ static ls_status read_content(ls_context *context, const char *path, json_t *who
         return ls_context_status(context);
     if (!m->settings || !m->notes || !read_integer(position, "step", most_steps, &m->step) ||
         !read_integer(position, "epoch", most_steps, &m->epoch) ||
-        !read_integer(position, "batch", MOST_BATCH, &m->batch) || !read_age(position, m) ||
+        !read_integer(position, "batch", MOST_BATCH, &m->batch) || !read_age(position, m) || !read_rate(position, m) ||
         !read_sections(json_object_get(whole, "sections"), m))
         return damaged(context, path, "it lacks a member, or has one out of range");
     return LS_OK;

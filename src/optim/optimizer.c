@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/math.h"
 #include "optim/schedule.h"
 
 static const struct optimizer {
@@ -18,7 +19,7 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "there is no such optimizer";
     if (!o)
         return "options are NULL";
-    if (!(o->lr >= 0 && o->lr < 1e30))
+    if (!ls_is_rate(o->lr))
         return "lr must be at least 0 and below 1e30";
     if (!(o->momentum >= 0 && o->momentum < 1e30) || !(o->weight_decay >= 0 && o->weight_decay < 1e30))
         return "momentum and weight_decay must be at least 0 and below 1e30";
@@ -36,11 +37,7 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "clip_norm must be at least 0 and below 1e30";
     if (o->full_batch < 0)
         return "full_batch must be at least 0";
-    if ((int)o->schedule < LS_CONSTANT || (int)o->schedule > LS_COSINE)
-        return "there is no such schedule";
-    if (o->warmup < 0 || o->total < 0 || (o->schedule != LS_CONSTANT && o->total == 0))
-        return "warmup must be at least 0, and the step and cosine schedules need total";
-    return NULL;
+    return ls_schedule_wrong(o);
 }
 
 const char *ls_optimizer_name(ls_optimizer kind)
@@ -83,16 +80,6 @@ double ls_optimizer_eps(const ls_optim *options)
     return options->eps != 0 ? options->eps : 1e-8;
 }
 
-/* x to the power of n, by squaring: the C library's bits differ by version. */
-static double power(double x, int64_t n)
-{
-    double result = 1;
-    for (; n > 0; n /= 2, x *= x)
-        if (n % 2)
-            result *= x;
-    return result;
-}
-
 float ls_optimizer_divisor(const ls_optim *o, int64_t rows)
 {
     return (float)(o->full_batch ? o->full_batch : rows);
@@ -104,17 +91,16 @@ static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int6
     return (ls_adam){.divisor = divisor,
                      .share1 = (float)(1 - beta1),
                      .share2 = (float)(1 - beta2),
-                     .rate = (float)(lr / (1 - power(beta1, age + 1))),
-                     .scale = (float)(1 / sqrt(1 - power(beta2, age + 1))),
+                     .rate = (float)(lr / (1 - ls_integer_power(beta1, age + 1))),
+                     .scale = (float)(1 / sqrt(1 - ls_integer_power(beta2, age + 1))),
                      .eps = (float)ls_optimizer_eps(o),
                      .weight_decay = kind == LS_ADAM ? (float)o->weight_decay : 0,
                      .decay = kind == LS_ADAMW ? (float)(lr * o->weight_decay) : 0,
                      .first = age == 0};
 }
 
-ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step, int64_t age, int64_t rows)
+ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, int64_t rows)
 {
-    const double lr = ls_learning_rate(o, step);
     const float divisor = ls_optimizer_divisor(o, rows);
     if (kind != LS_SGD)
         return (ls_update){.rule = LS_RULE_ADAM, .adam = adam_update(kind, o, lr, age, divisor)};
@@ -125,6 +111,17 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, int64_t step
                                .weight_decay = (float)o->weight_decay,
                                .nesterov = o->nesterov,
                                .first = age == 0}};
+}
+
+/* FNV-1a over the numbers of the rule, which have no gaps between them. */
+uint32_t ls_update_hash(const ls_update *how)
+{
+    const bool adam = how->rule == LS_RULE_ADAM;
+    const unsigned char *bytes = adam ? (const unsigned char *)&how->adam : (const unsigned char *)&how->sgd;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < (adam ? sizeof how->adam : sizeof how->sgd); i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return hash;
 }
 
 void ls_update_divide(ls_update *how, float divisor)

@@ -25,9 +25,10 @@ double ls_optimizer_eps(const ls_optim *options);
 /* What the sum of a gradient over `rows` images is divided by. */
 float ls_optimizer_divisor(const ls_optim *options, int64_t rows);
 
-/* Of step `step`, from 0, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but
- * the stride. */
-ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, int64_t step, int64_t age, int64_t rows);
+/* By the rate `lr`, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but the
+ * stride. */
+ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, double lr, int64_t age, int64_t rows);
+uint32_t ls_update_hash(const ls_update *how); /* equal for equal numbers */
 
 /* Divides the gradient's sum by this in place of that divisor. */
 void ls_update_divide(ls_update *how, float divisor);

@@ -95,18 +95,42 @@ static bool all_finite(const float *values, size_t n)
     return true;
 }
 
-/* Names what is not finite: the loss of a shard, or the first parameter whose new value is not. */
+/* Whether a place updates its part of the weights otherwise than the first one. */
+static bool other_rule(const ls_step_job *step, int place)
+{
+    return step->update && step->exchange.statuses[place].rule != step->exchange.statuses[0].rule;
+}
+
+/* Names the rank that failed, or that is not as the first; false where none is such. */
+static bool raise_rank(const ls_step_job *step)
+{
+    ls_session *session = step->trainer->session;
+    const long long number = step->number + 1;
+    for (int p = 0; p < step->partition.parts; p++) {
+        const int rank = step->trainer->groups.rank[p];
+        const char *host = ls_cluster_host(session->options.cluster, rank);
+        if (step->exchange.statuses[p].flags & LS_FLAG_FAILED)
+            ls_raise(&session->context, LS_IO, "step %lld: rank %d on host %s failed; see its own message", number,
+                     rank, host);
+        else if (other_rule(step, p))
+            ls_raise(&session->context, LS_DIFFERS,
+                     "step %lld: rank %d on host %s has another learning rate or other options of the trainer than "
+                     "rank %d; give all ranks the same",
+                     number, rank, host, step->trainer->groups.rank[0]);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+/* Names that, or what is not finite: the loss of a shard, or the first parameter whose new value is not. */
 static void raise_broken(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
     ls_context *context = &network->session->context;
-    for (int p = 0; p < step->partition.parts; p++)
-        if (step->exchange.statuses[p].flags & LS_FLAG_FAILED) {
-            int rank = step->trainer->groups.rank[p];
-            ls_raise(context, LS_IO, "step %lld: rank %d on host %s failed; see its own message",
-                     (long long)step->number + 1, rank, ls_cluster_host(network->session->options.cluster, rank));
-            return;
-        }
+    if (raise_rank(step))
+        return;
     for (int j = 0; j < step->shards; j++)
         if (!isfinite(step->results.metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS])) {
             ls_raise(context, LS_NOT_FINITE,
@@ -140,7 +164,7 @@ void ls_step_decide(ls_step_job *step)
     for (int p = 0; p < step->partition.parts; p++) {
         int asked = (int)(step->exchange.statuses[p].flags / LS_FLAG_ASKED);
         step->ending.asked = asked > step->ending.asked ? asked : step->ending.asked;
-        if (step->exchange.statuses[p].flags % LS_FLAG_ASKED)
+        if (step->exchange.statuses[p].flags % LS_FLAG_ASKED || other_rule(step, p))
             atomic_store(&step->ending.broken, 1);
     }
     ls_exchange_learn(step);

@@ -30,7 +30,7 @@ typedef enum ls_stage {
 enum { LS_FLAG_BROKEN = 1, LS_FLAG_FAILED = 2, LS_FLAG_ASKED = 256 /* times what ls_trainer_vote was given */ };
 typedef struct ls_rank_status {
     ls_throughput throughput; /* where somebody asked for balance */
-    uint32_t flags, unused;
+    uint32_t flags, rule;     /* rule: the hash of how it updates, which must be all ranks' */
 } ls_rank_status;
 
 /* Slices of a bucket that workers take. */
@@ -147,6 +147,7 @@ struct ls_trainer {
     ls_network *network;
     ls_optimizer kind;
     ls_optim options;
+    double lr; /* that the schedule scales: the options', or what was set since */
     /* In the memory of the network's executor: */
     float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
     float *gradient; /* when it was read, or is clipped; NULL before */

@@ -12,6 +12,7 @@
 #include "model/initialize.h"
 #include "model/replica.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "train/clip.h"
 #include "train/exchange.h"
 #include "train/measure.h"
@@ -121,6 +122,33 @@ static ls_status prepare(ls_trainer *trainer)
     if (good)
         ls_replicas_take_gradients(network);
     return ls_status_of(network->session);
+}
+
+/* ---- The learning rate ---- */
+
+double ls_trainer_lr(const ls_trainer *trainer)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || ls_context_is_parents(&trainer->session->context))
+        return 0;
+    int64_t step = trainer->network->updates;
+    if (atomic_load(&trainer->upset)) { /* the next step goes back; see go_back */
+        ls_engine_wait(trainer->network->engine);
+        step = trainer->reported;
+    }
+    return ls_learning_rate(&trainer->options, trainer->lr, step);
+}
+
+ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || ls_failed(trainer->session))
+        return trainer ? ls_status_of(trainer->session) : LS_BAD_ARGUMENT;
+    if (!ls_is_rate(lr))
+        return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT,
+                        "ls_trainer_set_lr: lr is %g; it must be at least 0 and below 1e30", lr);
+    trainer->lr = lr;
+    return LS_OK;
 }
 
 /* ---- The batch ---- */
@@ -334,7 +362,7 @@ float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
     return trainer->network->updates == 0 || trainer->restart ? NULL : ls_trainer_see_moments(trainer);
 }
 
-ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age)
+ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age, double lr)
 {
     ls_network *network = trainer->network;
     if (prepare(trainer) != LS_OK)
@@ -346,6 +374,7 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *mom
     pthread_mutex_unlock(&trainer->lock);
     trainer->restart = !moments;
     trainer->began = step - age;
+    trainer->lr = lr < 0 ? trainer->options.lr : lr;
     return LS_OK;
 }
 
@@ -391,8 +420,9 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (update && trainer->restart)
         trainer->began = step->number;
     trainer->restart &= !update;
-    step->how =
-        ls_optimizer_update(trainer->kind, &trainer->options, step->number, step->number - trainer->began, step->rows);
+    step->how = ls_optimizer_update(trainer->kind, &trainer->options,
+                                    ls_learning_rate(&trainer->options, trainer->lr, step->number),
+                                    step->number - trainer->began, step->rows);
     step->how.stride = network->flat.trainable;
     order_pulls(step, session->trial.shuffle_pulls);
     step->n_microbatches = network->n_pending;
@@ -462,7 +492,9 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     ls_context *context = &network->session->context;
     const char *wrong = ls_optimizer_wrong(kind, options);
     if (!wrong && network->trainer)
-        wrong = "the network has a trainer already";
+        wrong =
+            "the network has a trainer already; ls_trainer_set_lr changes its rate, and leaving the scope that it was "
+            "made in ends it";
     if (wrong) {
         ls_raise(context, LS_BAD_ARGUMENT, "ls_trainer_new: %s", wrong);
         return NULL;
@@ -474,6 +506,7 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     trainer->network = network;
     trainer->kind = kind;
     trainer->options = *options;
+    trainer->lr = options->lr;
     trainer->n_moments = ls_optimizer_moments(kind, options);
     pthread_mutex_init(&trainer->lock, NULL);
     network->gradient = gradient;

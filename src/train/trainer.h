@@ -21,5 +21,6 @@ ls_status ls_trainer_wait(struct ls_trainer *trainer, const char *function);
 float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
 float *ls_trainer_see_moments(
     struct ls_trainer *trainer); /* whatever they are; NULL where none are kept, or after a failure */
-/* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. */
-ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age);
+/* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. And
+ * with the rate that was set; negative: the options'. */
+ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age, double lr);

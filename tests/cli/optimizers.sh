@@ -59,6 +59,15 @@ first '{"schedule": "step", "nesterov": true, "weight_decay": 0.001}'
 anywhere --optimizer adamw --lr 0.01 --schedule cosine --warmup 3
 first '{"schedule": "cosine", "warmup": 3}'
 anywhere --optimizer adam --schedule step
+anywhere --lr 0.3 --momentum 0.5 --schedule one-cycle --start-factor 0.1 --end-factor 0.01
+# These have no length, and go on after a break.
+same --lr 0.3 --schedule exponential --gamma 0.5 --period 4
+first '{"schedule": "exponential", "gamma": 0.5, "period": 4}'
+same --lr 0.3 --schedule warm-restarts --period 3 --period-factor 2 --end-factor 0.1
+first '{"schedule": "warm-restarts", "period": 3, "period_factor": 2, "end_factor": 0.1}'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --schedule warm-restarts --period 4
+one_line '--resume: .*period was 3 and is 4 now'
 
 # Other settings than the checkpoint's are refused by name.
 same --lr 0.3 --momentum 0.9 --last-batch share

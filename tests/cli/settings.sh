@@ -51,7 +51,11 @@ DEFAULTS = [
     ("clip-norm", "default: never", "clip_norm", None),
     ("last-batch", "default mean", "last_batch", "mean"),
     ("schedule", "default constant", "schedule", "constant"),
-    ("warmup", "default 0", "warmup", 0),
+    ("warmup", "default 0; there 0.3 of the run", "warmup", 0),
+    ("start-factor", "default 1; 0.04 with one-cycle", "start_factor", None),
+    ("end-factor", "default 0; with one-cycle a ten-thousandth of its start", "end_factor", None),
+    ("period", "default 1", "period", None),
+    ("period-factor", "default 1", "period_factor", None),
     ("label-smoothing", "default 0", "label_smoothing", 0),
     ("validate", "default: none", "validate", 0),
     ("keep", "default last", "keep", "last"),
@@ -134,7 +138,7 @@ header = json.dumps(tensors).encode()
 header += b" " * (-len(header) % 8)
 open("wrapped.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + content[8 + length:])
 
-# Three runs that together are given every option: the value in the log, where it is not as it was given.
+# Runs that together are given every option: the value in the log, where it is not as it was given.
 seen = {"log", "quiet"}
 
 
@@ -173,6 +177,9 @@ usual, _, _ = given(adam + " adamw --weights wrapped.safetensors --strip-prefix 
 assert [name for name in usual if name not in SETTINGS] == list(of_adam), usual
 assert [usual[name] for name in ("lr", "weight_decay", *of_adam)] == [0.001, 0.01, 0.9, 0.999, 1e-8], usual
 assert usual["isa_in_use"] == "plain", usual
+given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule exponential --gamma 0.5 --period 3")
+given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule warm-restarts --period 3 --period-factor 2 --end-factor 0.5")
+given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule one-cycle --start-factor 0.5 --end-factor 0.25")
 usual, _, _ = given(adam + " adam --beta1 0.5 --beta2 0.75 --eps 0.001")
 assert [usual[name] for name in ("lr", "weight_decay")] == [0.001, 0], usual
 usual, _, _ = given("--model resnet18 --limit 3 --limit-test 1 --batch 3 --epochs 1 --bn sync")

@@ -55,6 +55,15 @@ for option in beta1 beta2 eps; do
     usage "--$option: must be above 0" train --optimizer adam "--$option" 0
 done
 usage '--beta2: must be above 0 and below 1' train --optimizer adamw --beta2 1
+usage '--start-factor: needs --schedule linear or one-cycle' train --schedule cosine --start-factor 0.5
+usage '--end-factor: needs --schedule cosine' train --end-factor 0.5
+usage '--gamma: needs --schedule exponential' train --schedule cosine --gamma 0.5
+usage '--period: needs --schedule exponential or warm-restarts' train --schedule linear --period 5
+usage '--period-factor: needs --schedule warm-restarts' train --schedule exponential --gamma 0.5 --period-factor 2
+usage '--schedule: exponential needs --gamma above 0' train --schedule exponential
+usage '--schedule: warm-restarts needs --period' train --schedule warm-restarts
+usage '--start-factor: must be above 0' train --schedule linear --start-factor 0
+usage '--end-factor: must be above 0' train --schedule one-cycle --end-factor 0
 usage '--label-smoothing: must be from 0 to 1' train --label-smoothing 1.1
 usage '--momentum: is of sgd' train --optimizer adam --momentum 0.9
 usage '--momentum: is of sgd' doctor --optimizer adam --momentum 0.9
