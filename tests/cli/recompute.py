@@ -239,6 +239,22 @@ def bench(path, out, seconds):
         # Half of the rounds took as long as the median, or longer.
         measured += (speed["rounds"] + 1) // 2 * speed["steps"] * speed["step_seconds"]
     assert measured <= float(seconds), (measured, seconds)
+    recommended(whole, read(out))
+
+
+def recommended(whole, text):
+    """What a further device costs: by least squares, what each line took beyond what was expected without that."""
+    line = r"^(\S+) +recommended: \d+ devices?, for (\d+) shards? a step \([\d.]+ ms a shard, [\d.]+ ms of sums, ([\d.]+) ms a further device\)$"
+    for model, shards, further in re.findall(line, text, re.M):
+        assert int(shards) == -(-whole["batch"] // whole["shard"]), shards
+        left, weight, latency = 0.0, 0, 0.0
+        for speed in whole["speeds"]:
+            others, expected = speed["device_count"] - 1, speed["forecast_images_per_second"]
+            if speed["model"] == model and expected is not None:
+                left += others * (speed["step_seconds"] - (whole["batch"] / expected - latency * others))
+                weight += others * others
+                latency = left / weight if left > 0 else 0.0
+        told(further, 1e3 * latency, "ms a further device")
 
 
 DIRECTIONS = ("forward", "data", "weight")
