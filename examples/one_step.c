@@ -94,7 +94,7 @@ static void pool(maps y, maps x)
 
 /* ---- Loss ---- */
 
-/* exp and log differ from one C library to the next. These are Lockstep's (src/base/math.c): series in double, rounded
+/* exp and log differ from one C library to the next. These are Lockstep's (src/base/math.h): series in double, rounded
  * to float. ln 2 is cut in two, so that n * LN2_HIGH is exact. */
 static const double LN2_HIGH = 0x1.62e42feep-1, LN2_LOW = 0x1.a39ef35793c76p-33;
 

@@ -62,7 +62,7 @@ double ls_normal_quantile(double p)
         double r = 0.180625 - q * q;
         return q * horner(a, r) / horner(b, r);
     }
-    double r = sqrt(-ls_log(q < 0 ? p : 1.0 - p));
+    double r = sqrt(-ls_logd(q < 0 ? p : 1.0 - p));
     double x = r <= 5.0 ? horner(c, r - 1.6) / horner(d, r - 1.6) : horner(e, r - 5.0) / horner(f, r - 5.0);
     return q < 0 ? -x : x;
 }

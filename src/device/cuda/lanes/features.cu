@@ -1,5 +1,5 @@
 /* Losses, and what else goes over all numbers of an image. A thread has an image. */
-#include "base/elementary.h"
+#include "base/math.h"
 #include "device/cuda/lanes/numbers.cuh"
 
 namespace
@@ -42,7 +42,7 @@ __device__ float softmax_of(float *p, const float *z, float m, int n)
 {
     float s = 0;
     for (int c = 0; c < n; c++) {
-        p[c * LS_LANES] = ls_elementary_expf(z[c * LS_LANES] - m);
+        p[c * LS_LANES] = ls_expf(z[c * LS_LANES] - m);
         s = c == 0 ? p[0] : s + p[c * LS_LANES];
     }
     for (int c = 0; c < n; c++)
@@ -68,7 +68,7 @@ __global__ void cross_entropy(float *loss, float *p, const float *logits, const 
         float all = 0;
         for (int c = 0; c < classes && smoothing != 0; c++)
             all = all + (z[c * LS_LANES] - m);
-        loss[i] = ls_elementary_logf(s) -
+        loss[i] = ls_logf(s) -
                   (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / (float)classes * all));
     }
 }

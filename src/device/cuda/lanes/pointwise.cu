@@ -1,7 +1,7 @@
 /* Kernels that treat every number alone. */
 #include <math.h>
 
-#include "base/elementary.h"
+#include "base/math.h"
 #include "base/philox.h"
 #include "device/cuda/lanes/numbers.cuh"
 
@@ -24,11 +24,11 @@ __device__ float apply(ls_op op, float a, float b, float factor)
     case LS_OP_RELU_BACKWARD:
         return b > 0 ? a : 0;
     case LS_OP_TANH:
-        return ls_elementary_tanhf(a);
+        return ls_tanhf(a);
     case LS_OP_TANH_BACKWARD:
         return a * fmaf(-b, b, 1.0f);
     case LS_OP_SIGMOID:
-        return ls_elementary_sigmoidf(a);
+        return ls_sigmoidf(a);
     case LS_OP_SIGMOID_BACKWARD:
         return a * (b * (1.0f - b));
     default:
