@@ -43,7 +43,9 @@ ls_module *ls_nn_batch_norm(ls_session *session);           /* eps 1e-5, running
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
-ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_relu, ls_flatten, ls_global_avg_pool2d */
+ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_relu, ls_gelu, ls_flatten, ... */
+/* Of a function with an argument: ls_nn_fn_with(s, ls_leaky_relu, 0.1). */
+ls_module *ls_nn_fn_with(ls_session *session, ls_tensor *(*fn)(ls_tensor *, double), double argument);
 
 /* A parameter of the block itself, made at the first call with this name. Of rank 1 it starts at zero, else as ls_init
  * says. */
@@ -56,23 +58,55 @@ ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shap
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options); /* bias may be NULL */
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
-ls_tensor *ls_add(ls_tensor *a, ls_tensor *b);                          /* equal shapes, or b a bias (features) */
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
-ls_tensor *ls_global_avg_pool2d(ls_tensor *x);      /* (images, channels, 1, 1) */
-ls_tensor *ls_flatten(ls_tensor *x);                /* (images, channels * height * width) */
-ls_tensor *ls_multiply(ls_tensor *a, ls_tensor *b); /* number by number; equal shapes */
-ls_tensor *ls_subtract(ls_tensor *a, ls_tensor *b);
-ls_tensor *ls_scale(ls_tensor *x, double factor);
-ls_tensor *ls_tanh(ls_tensor *x);
-ls_tensor *ls_sigmoid(ls_tensor *x);
+ls_tensor *ls_global_avg_pool2d(ls_tensor *x);             /* (images, channels, 1, 1) */
+ls_tensor *ls_flatten(ls_tensor *x);                       /* (images, channels * height * width) */
 ls_tensor *ls_softmax(ls_tensor *x);                       /* over the features of (images, features) */
 ls_tensor *ls_concat(ls_tensor *const parts[], int count); /* 2 to 4, channel after channel; maps of one size */
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
 ls_tensor *ls_sum_each(ls_tensor *x);                                     /* over each image: (images) */
 ls_tensor *ls_mean_each(ls_tensor *x);
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each image: (images); equal shapes */
+
+/* Number by number. Both are (images, ...) with as many sizes. Behind the images a size of 1 is repeated to the other
+ * operand's, as NumPy does: (images, c, h, w) with (images, c, 1, 1). b may have no images: a parameter, or a tensor
+ * with values and fewer sizes than a. Its last size then meets a's last one, what it lacks is repeated, and all images
+ * have it: (h, w), (c, 1, 1); with one size it is a bias, (channels), or (1). Gradients of what was repeated are sums.
+ * LS_BAD_SHAPE otherwise. x / 0 is infinite and 0 / 0 NaN, as in IEEE 754. */
+ls_tensor *ls_add(ls_tensor *a, ls_tensor *b);
+ls_tensor *ls_subtract(ls_tensor *a, ls_tensor *b);
+ls_tensor *ls_multiply(ls_tensor *a, ls_tensor *b);
+ls_tensor *ls_divide(ls_tensor *a, ls_tensor *b);
+
+/* Functions of each number; x is (images, ...) of any shape, else LS_BAD_SHAPE. What they give at the edges is
+ * PyTorch's too: NaN gives NaN where nothing else is said. One that is told a number fails with LS_BAD_ARGUMENT where
+ * that is not finite as a float. */
+ls_tensor *ls_scale(ls_tensor *x, double factor); /* x * factor */
+ls_tensor *ls_tanh(ls_tensor *x);                 /* tanh(-0) is -0 */
+ls_tensor *ls_sigmoid(ls_tensor *x);              /* 1 / (1 + exp(-x)) */
+/* x where x > 0, else x * slope; the gradient at 0 is the slope. */
+ls_tensor *ls_leaky_relu(ls_tensor *x, double slope);
+/* x * sigmoid(x). silu(-inf) is NaN, and so are the gradients at both infinities. */
+ls_tensor *ls_silu(ls_tensor *x);
+/* x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel, arXiv 1606.08415); at the infinities like ls_silu. */
+ls_tensor *ls_gelu(ls_tensor *x);
+/* Its approximation there, x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2: PyTorch's approximate="tanh". */
+ls_tensor *ls_gelu_tanh(ls_tensor *x);
+/* low where x is below, high where it is above. They may be infinite, and low must not be above high (LS_BAD_ARGUMENT).
+ * The gradient passes where low <= x <= high, and is 0 elsewhere, at NaN too. */
+ls_tensor *ls_clamp(ls_tensor *x, double low, double high);
+ls_tensor *ls_exp(ls_tensor *x);
+/* Natural; log of 0 and -0 is -inf, of less NaN. */
+ls_tensor *ls_log(ls_tensor *x);
+/* NaN of less than 0, sqrt(-0) is -0; the gradient at 0 is infinite, or NaN of a zero gradient. */
+ls_tensor *ls_sqrt(ls_tensor *x);
+/* |x|; the gradient at 0 and at NaN is 0. */
+ls_tensor *ls_abs(ls_tensor *x);
+/* x^exponent as C's pow: a negative x has a power where the exponent is whole, else NaN; x^0 is 1, of NaN too. The
+ * gradient is exponent * x^(exponent - 1), of x^0 it is 0. */
+ls_tensor *ls_power(ls_tensor *x, double exponent);
 
 /* ---- Losses ------------------------------------------------------------------------------------------------------ */
 

@@ -38,11 +38,34 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_INPUT] = {{NONE}, {X_SLOPE}},
     [LS_OP_MULTIPLY] = {{X, X}, {X_SLOPE}},
     [LS_OP_SUBTRACT] = {{X, X}, {X_SLOPE}},
+    [LS_OP_DIVIDE] = {{X, X}, {X_SLOPE}},
     [LS_OP_SCALE] = {{X}, {X_SLOPE}},
     [LS_OP_TANH] = {{X}, {X_SLOPE}},
     [LS_OP_TANH_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
     [LS_OP_SIGMOID] = {{X}, {X_SLOPE}},
     [LS_OP_SIGMOID_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_EXP] = {{X}, {X_SLOPE}},
+    [LS_OP_LOG] = {{X}, {X_SLOPE}},
+    [LS_OP_SQRT] = {{X}, {X_SLOPE}},
+    [LS_OP_ABS] = {{X}, {X_SLOPE}},
+    [LS_OP_POWER] = {{X}, {X_SLOPE}},
+    [LS_OP_CLAMP] = {{X}, {X_SLOPE}},
+    [LS_OP_LEAKY_RELU] = {{X}, {X_SLOPE}},
+    [LS_OP_SILU] = {{X}, {X_SLOPE}},
+    [LS_OP_GELU] = {{X}, {X_SLOPE}},
+    [LS_OP_GELU_TANH] = {{X}, {X_SLOPE}},
+    [LS_OP_SQRT_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_ABS_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_POWER_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_CLAMP_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_LEAKY_RELU_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_SILU_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_GELU_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_GELU_TANH_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
+    [LS_OP_EXPAND] = {{THIN}, {X_SLOPE}},
+    [LS_OP_EXPAND_BACKWARD] = {{X_SLOPE}, {THIN_SLOPE}},
+    [LS_OP_EXPAND_WEIGHT] = {{THIN_WEIGHTS}, {X_SLOPE}},
+    [LS_OP_EXPAND_WEIGHT_BACKWARD] = {{X_SLOPE}, {THIN_WEIGHTS}},
     [LS_OP_SOFTMAX] = {{X}, {X_SLOPE}},
     [LS_OP_SOFTMAX_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
     [LS_OP_CONCAT] = {{X, PART, X, PART}, {WHOLE}},
@@ -112,10 +135,9 @@ const ls_op families[FAMILIES][32] = {
               LS_OP_INPUT,
               LS_OP_MULTIPLY,
               LS_OP_SUBTRACT,
+              LS_OP_DIVIDE,
               LS_OP_SCALE,
-              LS_OP_TANH,
               LS_OP_TANH_BACKWARD,
-              LS_OP_SIGMOID,
               LS_OP_SIGMOID_BACKWARD,
               LS_OP_SUM,
               LS_OP_SUM_BACKWARD,
@@ -129,6 +151,28 @@ const ls_op families[FAMILIES][32] = {
                  LS_OP_SOFTMAX_BACKWARD, LS_OP_COUNT},
     [COUNTS] = {LS_OP_ONES, LS_OP_SUM_IMAGES, LS_OP_COUNT},
     [CONCATS] = {LS_OP_CONCAT, LS_OP_SLICE, LS_OP_COUNT},
+    [FUNCTIONS] = {LS_OP_TANH,
+                   LS_OP_SIGMOID,
+                   LS_OP_EXP,
+                   LS_OP_LOG,
+                   LS_OP_SQRT,
+                   LS_OP_ABS,
+                   LS_OP_POWER,
+                   LS_OP_CLAMP,
+                   LS_OP_LEAKY_RELU,
+                   LS_OP_SILU,
+                   LS_OP_GELU,
+                   LS_OP_GELU_TANH,
+                   LS_OP_SQRT_BACKWARD,
+                   LS_OP_ABS_BACKWARD,
+                   LS_OP_POWER_BACKWARD,
+                   LS_OP_CLAMP_BACKWARD,
+                   LS_OP_LEAKY_RELU_BACKWARD,
+                   LS_OP_SILU_BACKWARD,
+                   LS_OP_GELU_BACKWARD,
+                   LS_OP_GELU_TANH_BACKWARD,
+                   LS_OP_COUNT},
+    [EXPANDS] = {LS_OP_EXPAND, LS_OP_EXPAND_BACKWARD, LS_OP_EXPAND_WEIGHT, LS_OP_EXPAND_WEIGHT_BACKWARD, LS_OP_COUNT},
 };
 
 const row op_table[] = {
@@ -238,11 +282,27 @@ const row op_table[] = {
     {CONCATS, 5, 3, 5, 7, 2, 2, 0, 0, 0},
     {CONCATS, 37, 1, 2, 3, 17, 3, 0, 0, 0},
     {CONCATS, 16, 4, 1, 1, 1, 4, 0, 0, 0},
+    {FUNCTIONS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
+    {FUNCTIONS, 5, 3, 5, 17, 1, 0, 0, 0, 0}, /* a map that the lanes treat in several blocks */
+    {FUNCTIONS, 16, 9, 1, 1, 2, 0, 0, 0, 0},
+    {FUNCTIONS, 1, 3, 5, 7, 3, 0, 0, 0, 0},
+    {FUNCTIONS, 20, 3, 2, 7, 4, 0, 0, 0, 0},
+    {FUNCTIONS, 17, 2, 3, 3, 5, 0, 0, 0, 0},
+    {EXPANDS, 37, 3, 5, 7, 0, 0, 0, 0, 0},
+    {EXPANDS, 20, 3, 5, 7, 0, 1, 0, 0, 0},
+    {EXPANDS, 5, 3, 5, 7, 0, 2, 0, 0, 0},
+    {EXPANDS, 16, 17, 3, 2, 0, 4, 0, 0, 0},
+    {EXPANDS, 37, 3, 5, 7, 0, 5, 0, 0, 0},
+    {EXPANDS, 1, 17, 5, 7, 0, 6, 0, 0, 0},
+    {EXPANDS, 37, 17, 3, 7, 0, 7, 0, 0, 0},
+    {EXPANDS, 33, 9, 1, 1, 0, 6, 0, 0, 0},
 };
 
 const size_t op_rows = sizeof op_table / sizeof *op_table;
 
 static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny", "faint"};
+
+static const float factors[] = {0.7f, 3, -2, -1.5f, 0, 0x1p25f};
 
 test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int values)
 {
@@ -254,7 +314,9 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
     one.attributes.eps = 1e-5f;
     one.attributes.rate = 0.3f;
     one.attributes.key = 0x123456789abcdefu;
-    one.attributes.factor = 0.7f;
+    one.attributes.factor = factors[r->family == FUNCTIONS ? r->o : 0];
+    one.attributes.low = -0.6f;
+    one.attributes.high = 1.1f;
     one.attributes.smoothing = r->in_out ? 0.1f : 0;
     one.attributes.first = r->c;
     one.attributes.input = 2;
@@ -287,7 +349,7 @@ int by_image(kind what)
 int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
-           what != WHOLE && what != HALVES;
+           what != THIN && what != WHOLE && what != HALVES;
 }
 
 ls_operand shape_of(const row *r, kind what)
@@ -320,6 +382,10 @@ ls_operand shape_of(const row *r, kind what)
     case WHOLE:
     case WHOLE_SLOPE:
         return (ls_operand){NULL, (parts + 1) / 2 * r->c + parts / 2 * r->o, r->h, r->w};
+    case THIN:
+    case THIN_SLOPE:
+    case THIN_WEIGHTS:
+        return (ls_operand){NULL, r->kernel & 1 ? 1 : r->c, r->kernel & 2 ? 1 : r->h, r->kernel & 4 ? 1 : r->w};
     case ONE_SLOPE:
     case NUMBER:
         return (ls_operand){NULL, 1, 1, 1};

@@ -22,14 +22,17 @@ typedef enum kind {
     WHOLE, /* X, PART, X, PART, as many as `kernel` says, one after another */
     PART_SLOPE,
     WHOLE_SLOPE,
+    THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
+    THIN_SLOPE,
     ONE_SLOPE,  /* one number an image */
     WEIGHTS,    /* o x c x kernel x kernel numbers */
     BIAS,       /* o */
     CHANNEL,    /* c */
     STATISTICS, /* 2 c, the second half positive */
     NUMBER,
-    SIGNS, /* of HALVES' windows, in all groups */
-    ROWS,  /* c x h x w for each image, no padded lanes */
+    THIN_WEIGHTS, /* THIN as a parameter */
+    SIGNS,        /* of HALVES' windows, in all groups */
+    ROWS,         /* c x h x w for each image, no padded lanes */
 } kind;
 
 typedef struct op_operands {
@@ -39,13 +42,13 @@ extern const op_operands operands_of[LS_OP_COUNT];
 
 /* ---- The table ---- */
 
-enum { CONVS, CROPPED, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FAMILIES };
+enum { CONVS, CROPPED, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FUNCTIONS, EXPANDS, FAMILIES };
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows
  * of each row and column are left out. */
 extern const ls_op families[FAMILIES][32];
 
-/* Of CONCATS `kernel` is how many operands there are. */
+/* Of CONCATS `kernel` is how many operands there are, of FUNCTIONS `o` is the number of the factor. */
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;

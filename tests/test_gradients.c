@@ -309,11 +309,102 @@ static void backward_scale(chain *t)
     run(t, LS_OP_SCALE, IN(t->dy), OUT(t->gradient[0]));
 }
 
+/* A function of one number whose backward operation reads x. */
+static void backward_function(chain *t)
+{
+    static const ls_op backward[LS_OP_COUNT] = {
+        [LS_OP_LOG] = LS_OP_DIVIDE,
+        [LS_OP_ABS] = LS_OP_ABS_BACKWARD,
+        [LS_OP_POWER] = LS_OP_POWER_BACKWARD,
+        [LS_OP_CLAMP] = LS_OP_CLAMP_BACKWARD,
+        [LS_OP_LEAKY_RELU] = LS_OP_LEAKY_RELU_BACKWARD,
+        [LS_OP_SILU] = LS_OP_SILU_BACKWARD,
+        [LS_OP_GELU] = LS_OP_GELU_BACKWARD,
+        [LS_OP_GELU_TANH] = LS_OP_GELU_TANH_BACKWARD,
+    };
+    run(t, backward[t->how.op], IN(t->dy, t->in[0]), OUT(t->gradient[0]));
+}
+
+static void backward_exp(chain *t)
+{
+    run(t, LS_OP_MULTIPLY, IN(t->dy, t->y), OUT(t->gradient[0]));
+}
+
+static void backward_sqrt(chain *t)
+{
+    run(t, LS_OP_SQRT_BACKWARD, IN(t->dy, t->y), OUT(t->gradient[0]));
+}
+
+static void make_positive(chain *t, ls_operand *x)
+{
+    for (size_t i = 0; i < test_lane_numbers(x, t->count); i++) {
+        x->data[i] = 0.5f + fabsf(x->data[i]);
+    }
+}
+
+static void prepare_positive(chain *t)
+{
+    prepare_same(t);
+    make_positive(t, &t->in[0]);
+}
+
+/* No step goes over a corner: 0, and the bounds of CLAMP where these are whole hundredths. */
+static void prepare_spread(chain *t)
+{
+    prepare_same(t);
+    spread(t, &t->in[0]);
+}
+
 static void prepare_pair(chain *t)
 {
     add_activation(t);
     add_activation(t);
     set_output(t, t->c, t->h, t->w);
+}
+
+static void prepare_fraction(chain *t)
+{
+    prepare_pair(t);
+    make_positive(t, &t->in[1]);
+    t->middle = like(t, &t->y, 1);
+    t->dmiddle = like(t, &t->y, 1);
+}
+
+static void backward_divide(chain *t)
+{
+    run(t, LS_OP_DIVIDE, IN(t->dy, t->in[1]), OUT(t->gradient[0]));
+    run(t, LS_OP_DIVIDE, IN(t->y, t->in[1]), OUT(t->middle));
+    run(t, LS_OP_MULTIPLY, IN(t->dy, t->middle), OUT(t->dmiddle));
+    t->how.factor = -1;
+    run(t, LS_OP_SCALE, IN(t->dmiddle), OUT(t->gradient[1]));
+}
+
+/* Rows are repeated, of a parameter the channels too. */
+static void prepare_expand(chain *t)
+{
+    t->by_image[0] = 1;
+    t->in[0] = test_activation(&t->random, t->c, 1, t->w, t->count);
+    t->gradient[0] = like(t, &t->in[0], 1);
+    t->inputs = 1;
+    set_output(t, t->c, t->h, t->w);
+}
+
+static void backward_expand(chain *t)
+{
+    run(t, LS_OP_EXPAND_BACKWARD, IN(t->dy), OUT(t->gradient[0]));
+}
+
+static void prepare_expand_weight(chain *t)
+{
+    add_vector(t, t->w);
+    t->in[0].w = t->gradient[0].w = t->w;
+    t->in[0].c = t->gradient[0].c = 1;
+    set_output(t, t->c, t->h, t->w);
+}
+
+static void backward_expand_weight(chain *t)
+{
+    run(t, LS_OP_EXPAND_WEIGHT_BACKWARD, IN(t->dy), OUT(t->gradient[0]));
 }
 
 static void forward_pair(chain *t)
@@ -471,6 +562,20 @@ static const chain chains[] = {
     {"scale", SHAPE(3, 4, 5, 0, 20), .how.factor = -1.7f, OWN(SCALE, same, own, scale), LINEAR},
     {"tanh", SHAPE(3, 4, 5, 0, 20), OWN(TANH, same, own, tanh), SMOOTH},
     {"sigmoid", SHAPE(3, 4, 5, 0, 20), OWN(SIGMOID, same, own, sigmoid), SMOOTH},
+    {"divide", SHAPE(3, 4, 5, 0, 20), OWN(DIVIDE, fraction, pair, divide), SMOOTH},
+    {"exp", SHAPE(3, 4, 5, 0, 20), OWN(EXP, same, own, exp), SMOOTH},
+    {"log", SHAPE(3, 4, 5, 0, 20), OWN(LOG, positive, own, function), SMOOTH},
+    {"sqrt", SHAPE(3, 4, 5, 0, 20), OWN(SQRT, positive, own, sqrt), SMOOTH},
+    {"abs", SHAPE(3, 4, 5, 0, 20), OWN(ABS, spread, own, function), SPREAD},
+    {"power 3", SHAPE(3, 4, 5, 0, 20), .how.factor = 3, OWN(POWER, same, own, function), SMOOTH},
+    {"power -1.5", SHAPE(3, 4, 5, 0, 20), .how.factor = -1.5f, OWN(POWER, positive, own, function), SMOOTH},
+    {"clamp", SHAPE(3, 4, 5, 0, 20), .how.low = -1, .how.high = 2, OWN(CLAMP, spread, own, function), SPREAD},
+    {"leaky relu", SHAPE(3, 4, 5, 0, 20), .how.factor = 0.1f, OWN(LEAKY_RELU, spread, own, function), SPREAD},
+    {"silu", SHAPE(3, 4, 5, 0, 20), OWN(SILU, same, own, function), SMOOTH},
+    {"gelu", SHAPE(3, 4, 5, 0, 20), OWN(GELU, same, own, function), SMOOTH},
+    {"gelu, tanh form", SHAPE(3, 4, 5, 0, 20), OWN(GELU_TANH, same, own, function), SMOOTH},
+    {"expand", SHAPE(3, 4, 5, 0, 20), OWN(EXPAND, expand, own, expand), LINEAR},
+    {"expand a parameter", SHAPE(3, 4, 5, 0, 20), OWN(EXPAND_WEIGHT, expand_weight, own, expand_weight), LINEAR},
     {"softmax", SHAPE(7, 1, 1, 0, 20), OWN(SOFTMAX, same, own, softmax), SMOOTH},
     {"concat", SHAPE(3, 4, 5, 0, 20), STEPS(concat, concat), LINEAR},
     {"sum", SHAPE(3, 4, 5, 0, 20), .how.factor = 1, OWN(SUM, sum, own, sum), LINEAR},

@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "device/cpu/fma.h"
+#include "device/function.h"
 
 static uint32_t bits(float x)
 {
@@ -156,6 +157,189 @@ static void tanhf_and_sigmoidf_at_the_edges(void **state)
     }
 }
 
+/* ---- The functions of one number and their gradients ---- */
+
+/* What an operation makes of numbers: one of its attributes may be `factor`. */
+static float made(ls_op op, float factor, float x)
+{
+    const ls_attributes how = {.op = op, .factor = factor, .low = -1, .high = 2};
+    return ls_function(op, x, ls_function_how_of(&how));
+}
+
+static float slope(ls_op op, float factor, float x)
+{
+    const ls_attributes how = {.op = op, .factor = factor, .low = -1, .high = 2};
+    return ls_function_backward(op, 1, x, ls_function_how_of(&how));
+}
+
+static long double normal(long double x)
+{
+    return erfcl(-x / sqrtl(2)) / 2;
+}
+
+static long double density(long double x)
+{
+    return expl(-x * x / 2) / sqrtl(2 * acosl(-1));
+}
+
+static long double sigmoid(long double x)
+{
+    return 1 / (1 + expl(-x));
+}
+
+/* Of PyTorch's tanh form: 2 u, and its derivative. */
+static long double gelu_inside(long double x)
+{
+    return 2 * sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x);
+}
+
+static long double gelu_inside_slope(long double x)
+{
+    return 2 * sqrtl(2 / acosl(-1)) * (1 + 3 * 0.044715L * x * x);
+}
+
+static long double right(ls_op op, long double p, long double x)
+{
+    const long double s = sigmoid(op == LS_OP_GELU_TANH || op == LS_OP_GELU_TANH_BACKWARD ? gelu_inside(x) : x);
+    switch (op) {
+    case LS_OP_POWER:
+        return powl(x, p);
+    case LS_OP_POWER_BACKWARD:
+        return p * powl(x, p - 1);
+    case LS_OP_SILU:
+    case LS_OP_GELU_TANH:
+        return x * s;
+    case LS_OP_SILU_BACKWARD:
+        return s + x * s * (1 - s);
+    case LS_OP_GELU_TANH_BACKWARD:
+        return s + x * s * (1 - s) * gelu_inside_slope(x);
+    case LS_OP_GELU:
+        return x * normal(x);
+    default:
+        return normal(x) + x * density(x);
+    }
+}
+
+/* Where a slope is a sum that goes through zero the error is measured in units of its parts, which are about 1. */
+static void functions_are_accurate(void **state)
+{
+    (void)state;
+    static const struct {
+        ls_op op;
+        float factor;
+        int slope, positive;
+    } cases[] = {{LS_OP_SILU, 0, 0, 0},
+                 {LS_OP_GELU, 0, 0, 0},
+                 {LS_OP_GELU_TANH, 0, 0, 0},
+                 {LS_OP_POWER, 0.7f, 0, 1},
+                 {LS_OP_POWER, -3, 0, 0},
+                 {LS_OP_POWER, 2, 0, 0},
+                 {LS_OP_POWER, 0x1.fffffep+23f, 0, 0},
+                 {LS_OP_SILU_BACKWARD, 0, 1, 0},
+                 {LS_OP_GELU_BACKWARD, 0, 1, 0},
+                 {LS_OP_GELU_TANH_BACKWARD, 0, 1, 0},
+                 {LS_OP_POWER_BACKWARD, 0.7f, 1, 1},
+                 {LS_OP_POWER_BACKWARD, 3, 1, 0}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const ls_op op = cases[k].op;
+        const int sum = cases[k].slope && op != LS_OP_POWER_BACKWARD;
+        double worst = 0;
+        for (uint32_t word = 0; word < 0x7f800000; word += 65521) {
+            for (int sign = 0; sign < 2 - cases[k].positive; sign++) {
+                const float x = number(word | (uint32_t)sign << 31);
+                const float y = cases[k].slope ? slope(op, cases[k].factor, x) : made(op, cases[k].factor, x);
+                const double wanted = (double)right(op, (long double)cases[k].factor, (long double)x);
+                if (fabs(wanted) <= FLT_MAX)
+                    worst = fmax(worst, fabs(y - wanted) / (sum ? 0x1p-24 : float_unit(wanted)));
+                else if (!isnan(wanted)) /* the largest float's middle to infinity is a matter of rounding */
+                    assert_true(isinf(y) || fabs(y) >= 0x1.fffffep+127);
+            }
+        }
+        printf("%s by %g: %.4f units in the last place\n", ls_op_name(op), (double)cases[k].factor, worst);
+        assert_true(worst <= (sum ? 1.01 : 0.5002));
+    }
+}
+
+/* What PyTorch defines there: its functions, and the formulas of its gradients. */
+static void functions_at_the_edges(void **state)
+{
+    (void)state;
+    const float inf = INFINITY;
+    enum { NUMBERS = 6 };
+    static const float x[NUMBERS] = {0, -0.0f, INFINITY, -INFINITY, 0x1p-149f, NAN};
+    const struct {
+        ls_op op;
+        float factor, wanted[NUMBERS];
+    } cases[] = {
+        {LS_OP_EXP, 0, {1, 1, inf, 0, 1, NAN}},
+        {LS_OP_LOG, 0, {-inf, -inf, inf, NAN, -103.2789307f, NAN}},
+        {LS_OP_SQRT, 0, {0, -0.0f, inf, NAN, 0x1.6a09e6p-75f, NAN}},
+        {LS_OP_ABS, 0, {0, 0, inf, inf, 0x1p-149f, NAN}},
+        {LS_OP_CLAMP, 0, {0, -0.0f, 2, -1, 0x1p-149f, NAN}},
+        {LS_OP_LEAKY_RELU, 0.25f, {0, -0.0f, inf, -inf, 0x1p-149f, NAN}},
+        {LS_OP_SILU, 0, {0, -0.0f, inf, NAN, 0, NAN}},
+        {LS_OP_GELU, 0, {0, -0.0f, inf, NAN, 0x1p-149f, NAN}}, /* just above half of it */
+        {LS_OP_GELU_TANH, 0, {0, -0.0f, inf, NAN, 0, NAN}},
+        {LS_OP_POWER, 0, {1, 1, 1, 1, 1, 1}},
+        {LS_OP_POWER, 3, {0, -0.0f, inf, -inf, 0, NAN}},
+        {LS_OP_POWER, 2, {0, 0, inf, inf, 0, NAN}},
+        {LS_OP_POWER, -1, {inf, -inf, 0, -0.0f, inf, NAN}},
+        {LS_OP_POWER, 0.5f, {0, 0, inf, inf, 0x1.6a09e6p-75f, NAN}},
+        {LS_OP_POWER, -0.5f, {inf, inf, 0, 0, 0x1.6a09e6p+74f, NAN}},
+    };
+    const struct {
+        ls_op op;
+        float factor, wanted[NUMBERS];
+    } slopes[] = {
+        {LS_OP_SQRT_BACKWARD, 0, {inf, -inf, 0, -0.0f, inf, NAN}}, /* of y */
+        {LS_OP_ABS_BACKWARD, 0, {0, 0, 1, -1, 1, 0}},
+        {LS_OP_CLAMP_BACKWARD, 0, {1, 1, 0, 0, 1, 0}},
+        {LS_OP_LEAKY_RELU_BACKWARD, 0.25f, {0.25f, 0.25f, 1, 0.25f, 1, 0.25f}},
+        {LS_OP_SILU_BACKWARD, 0, {0.5f, 0.5f, NAN, NAN, 0.5f, NAN}},
+        {LS_OP_GELU_BACKWARD, 0, {0.5f, 0.5f, NAN, NAN, 0.5f, NAN}},
+        {LS_OP_GELU_TANH_BACKWARD, 0, {0.5f, 0.5f, NAN, NAN, 0.5f, NAN}},
+        {LS_OP_POWER_BACKWARD, 0, {0, 0, 0, 0, 0, 0}},
+        {LS_OP_POWER_BACKWARD, 1, {1, 1, 1, 1, 1, 1}},
+        {LS_OP_POWER_BACKWARD, 2, {0, -0.0f, inf, -inf, 0x1p-148f, NAN}},
+        {LS_OP_POWER_BACKWARD, -1, {-inf, -inf, -0.0f, -0.0f, -inf, NAN}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int i = 0; i < NUMBERS; i++)
+            if (!test_same_bits(made(cases[k].op, cases[k].factor, x[i]), cases[k].wanted[i]))
+                fail_msg("%s of %g by %g is %a, not %a", ls_op_name(cases[k].op), (double)x[i], (double)cases[k].factor,
+                         (double)made(cases[k].op, cases[k].factor, x[i]), (double)cases[k].wanted[i]);
+    for (size_t k = 0; k < sizeof slopes / sizeof *slopes; k++)
+        for (int i = 0; i < NUMBERS; i++)
+            if (!test_same_bits(slope(slopes[k].op, slopes[k].factor, x[i]), slopes[k].wanted[i]))
+                fail_msg("%s at %g by %g is %a, not %a", ls_op_name(slopes[k].op), (double)x[i],
+                         (double)slopes[k].factor, (double)slope(slopes[k].op, slopes[k].factor, x[i]),
+                         (double)slopes[k].wanted[i]);
+    assert_true(isnan(made(LS_OP_POWER, 0.5f, -2)) && isnan(made(LS_OP_LOG, 0, -0x1p-149f)));
+    assert_true(isnan(ls_function_backward(LS_OP_SQRT_BACKWARD, 0, 0, (ls_function_how){.factor = 0})));
+    assert_true(made(LS_OP_GELU, 0, -1e30f) == 0 && signbit(made(LS_OP_GELU, 0, -1e30f)));
+}
+
+static void bits_of_functions_are_frozen(void **state)
+{
+    (void)state;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint32_t word = 0; word < 0x7f800000; word += 65537) {
+        for (int sign = 0; sign < 2; sign++) {
+            const float x = number(word | (uint32_t)sign << 31);
+            for (int op = LS_OP_TANH; op <= LS_OP_GELU_TANH; op++) {
+                const float y = made((ls_op)op, -1.5f, x);
+                hash = (hash ^ (isnan(y) ? 0x7fc00000u : bits(y))) * 0x100000001b3u;
+            }
+            for (int op = LS_OP_SQRT_BACKWARD; op <= LS_OP_GELU_TANH_BACKWARD; op++) {
+                const float y = slope((ls_op)op, 3, x);
+                hash = (hash ^ (isnan(y) ? 0x7fc00000u : bits(y))) * 0x100000001b3u;
+            }
+        }
+    }
+    printf("bits: 0x%016llx\n", (unsigned long long)hash);
+    assert_true(hash == 0x3aa170696d60e5b6u);
+}
+
 /* FNV-1a over the results: a compiler that changes one bit changes this. */
 static void bits_are_frozen(void **state)
 {
@@ -256,6 +440,9 @@ int main(void)
         cmocka_unit_test(sigmoidf_is_accurate),
         cmocka_unit_test(tanhf_and_sigmoidf_at_the_edges),
         cmocka_unit_test(bits_of_tanhf_and_sigmoidf_are_frozen),
+        cmocka_unit_test(functions_are_accurate),
+        cmocka_unit_test(functions_at_the_edges),
+        cmocka_unit_test(bits_of_functions_are_frozen),
         cmocka_unit_test(a_fused_product_is_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,17 @@ enum { ROWS = 5, CHANNELS = 3, SIZE = 6, FEATURES = 4, CLASSES = 7 };
 
 static float turning[FEATURES * FEATURES];
 
+/* Of x from 0 to 1. */
+static ls_tensor *functions(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *centred = ls_subtract(x, ls_module_parameter(self, "centre", LS_SHAPE(SIZE, 1)));
+    ls_tensor *sum = ls_add(ls_gelu(centred), ls_gelu_tanh(ls_scale(centred, 3)));
+    sum = ls_subtract(sum, ls_silu(ls_leaky_relu(centred, 0.25)));
+    ls_tensor *root = ls_sqrt(ls_add(ls_abs(sum), ls_module_parameter(self, "least", LS_SHAPE(CHANNELS))));
+    ls_tensor *share = ls_divide(ls_exp(sum), ls_power(ls_clamp(root, 0.5, 2), 1.5));
+    return ls_multiply(ls_global_avg_pool2d(ls_log(share)), root);
+}
+
 static ls_tensor *maps(ls_module *self, ls_tensor *x)
 {
     ls_tensor *kernel = ls_module_parameter(self, "input", LS_SHAPE(FEATURES, CHANNELS, 3, 3));
@@ -22,7 +33,7 @@ static ls_tensor *maps(ls_module *self, ls_tensor *x)
     ls_tensor *gate = ls_sigmoid(ls_scale(y, -1.5));
     ls_tensor *bent = ls_multiply(ls_tanh(y), gate);
     ls_tensor *turned = ls_reshape(ls_tanh(ls_reshape(gate, SIZE, FEATURES, SIZE)), FEATURES, SIZE, SIZE);
-    y = ls_concat((ls_tensor *[]){bent, ls_subtract(bent, turned), ls_add(x, x)}, 3);
+    y = ls_concat((ls_tensor *[]){bent, ls_subtract(bent, turned), ls_add(x, functions(self, x))}, 3);
     ls_tensor *least = ls_max_pool2d(y, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1});
     ls_tensor *middle = ls_avg_pool2d(y, &(ls_pool){.kernel = 2, .stride = 2});
     ls_tensor *edged = ls_avg_pool2d(y, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1});

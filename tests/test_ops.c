@@ -340,13 +340,14 @@ int main(int argc, char **argv)
     }
     print_message("%s\n", backend_count ? "" : " none");
     int convolutions[] = {CONVS, CROPPED, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES}, maps[] = {MAPS, FAMILIES};
-    int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES};
+    int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES}, functions[] = {FUNCTIONS, EXPANDS, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),
         {"convolutions", test_families, NULL, NULL, convolutions},
         {"pools", test_families, NULL, NULL, pools},
         {"maps", test_families, NULL, NULL, maps},
         {"classes", test_families, NULL, NULL, classes},
+        {"functions", test_families, NULL, NULL, functions},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,11 +156,45 @@ typedef enum ls_op {
 
     LS_OP_MULTIPLY,         /* in: a, b; out: a * b */
     LS_OP_SUBTRACT,         /* in: a, b; out: a - b */
+    LS_OP_DIVIDE,           /* in: a, b; out: a / b */
     LS_OP_SCALE,            /* in: x; out: x * factor */
-    LS_OP_TANH,             /* in: x; out: ls_tanhf(x) */
     LS_OP_TANH_BACKWARD,    /* in: dy, y; out: dx = dy * fma(-y, y, 1) */
-    LS_OP_SIGMOID,          /* in: x; out: ls_sigmoidf(x) */
     LS_OP_SIGMOID_BACKWARD, /* in: dy, y; out: dx = dy * (y * (1 - y)) */
+
+    /* Functions of one number. in: x; out: y. `device/function.h` is their definition: in double, with the elementary
+     * functions of `base/math.h`, and rounded once, where a single operation in float is not enough. */
+    LS_OP_TANH,       /* ls_tanhf(x) */
+    LS_OP_SIGMOID,    /* ls_sigmoidf(x) */
+    LS_OP_EXP,        /* ls_expf(x) */
+    LS_OP_LOG,        /* ls_logf(x) */
+    LS_OP_SQRT,       /* sqrtf(x) */
+    LS_OP_ABS,        /* |x| */
+    LS_OP_POWER,      /* x^factor: exp(factor * log |x|), with its sign */
+    LS_OP_CLAMP,      /* x < low ? low : x > high ? high : x */
+    LS_OP_LEAKY_RELU, /* x * (x > 0 ? 1 : factor) */
+    LS_OP_SILU,       /* x * sigmoid(x) */
+    LS_OP_GELU,       /* x * (1 + erf(x / sqrt(2))) / 2 */
+    LS_OP_GELU_TANH,  /* x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
+    /* in: dy, and x (of SQRT: y); out: dx, dy times the function's derivative at x. Rounded as above. */
+    LS_OP_SQRT_BACKWARD,       /* dy / (y + y) */
+    LS_OP_ABS_BACKWARD,        /* dy * (x > 0 ? 1 : x < 0 ? -1 : 0) */
+    LS_OP_POWER_BACKWARD,      /* dy * (factor * x^(factor - 1)); 0 where factor is 0 */
+    LS_OP_CLAMP_BACKWARD,      /* low <= x <= high ? dy : 0 */
+    LS_OP_LEAKY_RELU_BACKWARD, /* dy * (x > 0 ? 1 : factor) */
+    LS_OP_SILU_BACKWARD,
+    LS_OP_GELU_BACKWARD,
+    LS_OP_GELU_TANH_BACKWARD,
+
+    /* in: x, which has 1 for some of y's channels, rows and columns; out: y, which repeats it there. */
+    LS_OP_EXPAND,
+    /* in: dy; out: dx. Per lane and number of dx, over what EXPAND repeated, as a plane sum: total = 0; for each
+     * channel: for each row: r = 0, r = r + dy over columns; total = total + r. */
+    LS_OP_EXPAND_BACKWARD,
+    /* The same where x is a parameter, of the shape of an image with 1 where it is repeated; all images have it. */
+    LS_OP_EXPAND_WEIGHT,
+    /* The total goes on over the groups, lanes without an image skipped; at the end lanes(total). */
+    LS_OP_EXPAND_WEIGHT_BACKWARD,
+
     /* Over the features of an image. in: x[C]; out: y[C] = the probabilities of CROSS_ENTROPY. */
     LS_OP_SOFTMAX,
     /* in: dy[C], y[C]; out: dx[C]. s = 0; s = fma(dy_c, y_c, s) in order; dx_c = y_c * (dy_c - s). */
@@ -216,7 +250,8 @@ typedef struct ls_attributes {
     float eps;                                /* BatchNorm */
     float rate;                               /* dropout */
     uint64_t key;                             /* dropout: hash of the layer's name */
-    float factor;                             /* SCALE, SUM, SQUARED_ERROR */
+    float factor;                             /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope */
+    float low, high;                          /* CLAMP */
     float smoothing;                          /* CROSS_ENTROPY: from 0 to 1 */
     int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
@@ -224,7 +259,7 @@ typedef struct ls_attributes {
     uintptr_t parameters;                     /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 9 * sizeof(int) + 4 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 9 * sizeof(int) + 6 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their

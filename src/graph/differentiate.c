@@ -252,14 +252,64 @@ static void derive_linear(tape *t, ls_node node, ls_value *dy)
     contribute(t, node.in[0], apply(t, op, node, dy, NULL, node.in[0]), node);
 }
 
-/* dx from dy and y. */
-static void derive_from_output(tape *t, ls_node node, ls_value *dy)
+/* dx from dy and x, or from dy and y. */
+static void derive_function(tape *t, ls_node node, ls_value *dy)
 {
-    static const ls_op backward[LS_OP_COUNT] = {[LS_OP_TANH] = LS_OP_TANH_BACKWARD,
-                                                [LS_OP_SIGMOID] = LS_OP_SIGMOID_BACKWARD,
-                                                [LS_OP_SOFTMAX] = LS_OP_SOFTMAX_BACKWARD};
-    ls_op op = backward[node.attributes.op];
-    contribute(t, node.in[0], apply(t, op, node, dy, node.out[0], node.in[0]), node);
+    static const struct {
+        ls_op backward;
+        bool of_output;
+    } functions[LS_OP_COUNT] = {
+        [LS_OP_TANH] = {LS_OP_TANH_BACKWARD, true},
+        [LS_OP_SIGMOID] = {LS_OP_SIGMOID_BACKWARD, true},
+        [LS_OP_SOFTMAX] = {LS_OP_SOFTMAX_BACKWARD, true},
+        [LS_OP_EXP] = {LS_OP_MULTIPLY, true},
+        [LS_OP_LOG] = {LS_OP_DIVIDE, false},
+        [LS_OP_SQRT] = {LS_OP_SQRT_BACKWARD, true},
+        [LS_OP_ABS] = {LS_OP_ABS_BACKWARD, false},
+        [LS_OP_POWER] = {LS_OP_POWER_BACKWARD, false},
+        [LS_OP_CLAMP] = {LS_OP_CLAMP_BACKWARD, false},
+        [LS_OP_LEAKY_RELU] = {LS_OP_LEAKY_RELU_BACKWARD, false},
+        [LS_OP_SILU] = {LS_OP_SILU_BACKWARD, false},
+        [LS_OP_GELU] = {LS_OP_GELU_BACKWARD, false},
+        [LS_OP_GELU_TANH] = {LS_OP_GELU_TANH_BACKWARD, false},
+    };
+    const ls_op op = node.attributes.op, backward = functions[op].backward;
+    ls_value *x = node.in[0];
+    contribute(t, x, apply(t, backward, node, dy, functions[op].of_output ? node.out[0] : x, x), node);
+}
+
+/* da = dy / b, db = -(dy * ((a / b) / b)). */
+static void derive_divide(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *a = node.in[0], *b = node.in[1];
+    if (a->needs_gradient)
+        contribute(t, a, apply(t, LS_OP_DIVIDE, node, dy, b, a), node);
+    if (!b->needs_gradient)
+        return;
+    ls_value *slope = apply(t, LS_OP_DIVIDE, node, node.out[0], b, b);
+    ls_value *product = apply(t, LS_OP_MULTIPLY, node, dy, slope, b);
+    node.attributes.factor = -1;
+    contribute(t, b, apply(t, LS_OP_SCALE, node, product, NULL, b), node);
+}
+
+static void derive_expand(tape *t, ls_node node, ls_value *dy)
+{
+    contribute(t, node.in[0], apply(t, LS_OP_EXPAND_BACKWARD, node, dy, NULL, node.in[0]), node);
+}
+
+/* One number a channel is a bias, in its gradient too. */
+static void derive_expand_weight(tape *t, ls_node node, ls_value *dy)
+{
+    const ls_value *w = node.in[0];
+    const bool channels = w->c == dy->c && w->h == 1 && w->w == 1;
+    ls_value *dw = gradient_of(t, w->base, w->base->c);
+    ls_value *shaped = dw ? ls_graph_reshaped(t->graph, dw, w->c, w->h, w->w) : NULL;
+    ls_node *sum = shaped ? emit(t, channels ? LS_OP_CHANNEL_SUM : LS_OP_EXPAND_WEIGHT_BACKWARD, &node) : NULL;
+    t->failed |= dw && !sum;
+    if (!sum)
+        return;
+    sum->in[0] = dy;
+    sum->out[0] = shaped;
 }
 
 static void derive_concat(tape *t, ls_node node, ls_value *dy)
@@ -330,9 +380,22 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_MULTIPLY] = derive_multiply,
     [LS_OP_SUBTRACT] = derive_subtract,
     [LS_OP_SCALE] = derive_linear,
-    [LS_OP_TANH] = derive_from_output,
-    [LS_OP_SIGMOID] = derive_from_output,
-    [LS_OP_SOFTMAX] = derive_from_output,
+    [LS_OP_DIVIDE] = derive_divide,
+    [LS_OP_TANH] = derive_function,
+    [LS_OP_SIGMOID] = derive_function,
+    [LS_OP_EXP] = derive_function,
+    [LS_OP_LOG] = derive_function,
+    [LS_OP_SQRT] = derive_function,
+    [LS_OP_ABS] = derive_function,
+    [LS_OP_POWER] = derive_function,
+    [LS_OP_CLAMP] = derive_function,
+    [LS_OP_LEAKY_RELU] = derive_function,
+    [LS_OP_SILU] = derive_function,
+    [LS_OP_GELU] = derive_function,
+    [LS_OP_GELU_TANH] = derive_function,
+    [LS_OP_SOFTMAX] = derive_function,
+    [LS_OP_EXPAND] = derive_expand,
+    [LS_OP_EXPAND_WEIGHT] = derive_expand_weight,
     [LS_OP_CONCAT] = derive_concat,
     [LS_OP_SUM] = derive_linear,
     [LS_OP_SQUARED_ERROR] = derive_squared_error,

@@ -284,11 +284,11 @@ static ls_value *lower_leaf(lowering *l, const ls_tensor *t)
     return value;
 }
 
-static ls_value *reshaped(lowering *l, const ls_tensor *t)
+static ls_value *reshaped(lowering *l, ls_value *value, const ls_shape *shape)
 {
     int c, h, w;
-    ls_shape_image(&t->shape, &c, &h, &w);
-    return keep(l, ls_graph_reshaped(l->graph, t->in[0]->value, c, h, w));
+    ls_shape_image(shape, &c, &h, &w);
+    return keep(l, ls_graph_reshaped(l->graph, value, c, h, w));
 }
 
 static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
@@ -314,7 +314,7 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
 {
     ls_op op = t->computed.attributes.op;
     if (op == LS_OP_COUNT)
-        return reshaped(l, t);
+        return reshaped(l, t->in[0]->value, &t->shape);
     if (t->fold) /* the graph goes as far as the images; the rest is a matter of the shards */
         return t->in[0]->value;
     ls_value *y = value_like(l, t);
@@ -329,6 +329,10 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = probabilities;
     } else if (op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER) {
         add_norm_operands(l, t, op == LS_OP_BATCH_NORM);
+    } else if (op == LS_OP_EXPAND_WEIGHT) {
+        const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank);
+        ls_value *weight = reshaped(l, t->in[0]->value, &behind);
+        l->graph->nodes[l->graph->n_nodes - 1].in[0] = weight;
     }
     return y;
 }

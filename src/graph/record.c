@@ -60,6 +60,8 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
         return operand ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     case LS_OP_CROSS_ENTROPY:
         return operand ? LS_ROLE_LABELS : LS_ROLE_IMAGES;
+    case LS_OP_EXPAND_WEIGHT:
+        return LS_ROLE_WEIGHT;
     case LS_OP_CUSTOM:
         return a->parameters >> operand & 1 ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     default:
@@ -228,11 +230,9 @@ ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
         return NULL;
     if (a->shape.rank < 1)
         return ls_bad_shape(a, "ls_add", "both must be (images, ...); a sum or mean is the end of a computation");
-    if (b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape))
-        return ls_record_shaped(LS_OP_ADD, in, 2, &a->shape);
-    if (a->shape.rank < 2 || !fits_bias(b, a->shape.dim[1]))
-        return ls_bad_shape(a, "ls_add", "both must have one shape, or the second be a bias (channels of the first)");
-    return ls_record_shaped(LS_OP_ADD_BIAS, in, 2, &a->shape);
+    if (a->shape.rank >= 2 && fits_bias(b, a->shape.dim[1]))
+        return ls_record_shaped(LS_OP_ADD_BIAS, in, 2, &a->shape);
+    return ls_broadcast(in, "ls_add") ? ls_record_shaped(LS_OP_ADD, in, 2, &in[0]->shape) : NULL;
 }
 
 static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const char *function)

@@ -30,6 +30,9 @@ ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *wh
 /* NULL unless every tensor is there, is of one session that has not failed, and lies on one device. */
 ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 
+/* Repeats the operands of an operation on pairs of numbers until they have one shape; false after LS_BAD_SHAPE. */
+bool ls_broadcast(ls_tensor *in[2], const char *function);
+
 /* BatchNorm over x with parameters weight and bias and running statistics, all four made under the recording's path. */
 ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps);
 ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate);

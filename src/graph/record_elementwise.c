@@ -24,9 +24,7 @@ static ls_tensor *binary(ls_tensor *a, ls_tensor *b, ls_op op, const char *funct
     ls_tensor *in[] = {a, b};
     if (!ls_operands(in, 2, function))
         return NULL;
-    if (a->shape.rank < 1 || b->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&a->shape, &b->shape))
-        return ls_bad_shape(b, function, "both operands must be (images, ...) of one shape");
-    return like(op, in, 2);
+    return ls_broadcast(in, function) ? like(op, in, 2) : NULL;
 }
 
 ls_tensor *ls_multiply(ls_tensor *a, ls_tensor *b)
@@ -39,6 +37,12 @@ ls_tensor *ls_subtract(ls_tensor *a, ls_tensor *b)
 {
     LS_OWN_ENVIRONMENT;
     return binary(a, b, LS_OP_SUBTRACT, "ls_subtract");
+}
+
+ls_tensor *ls_divide(ls_tensor *a, ls_tensor *b)
+{
+    LS_OWN_ENVIRONMENT;
+    return binary(a, b, LS_OP_DIVIDE, "ls_divide");
 }
 
 ls_tensor *ls_tanh(ls_tensor *x)
@@ -61,14 +65,87 @@ ls_tensor *ls_softmax(ls_tensor *x)
     return unary(x, LS_OP_SOFTMAX, "ls_softmax");
 }
 
+ls_tensor *ls_exp(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_EXP, "ls_exp");
+}
+
+ls_tensor *ls_log(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_LOG, "ls_log");
+}
+
+ls_tensor *ls_sqrt(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_SQRT, "ls_sqrt");
+}
+
+ls_tensor *ls_abs(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_ABS, "ls_abs");
+}
+
+ls_tensor *ls_silu(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_SILU, "ls_silu");
+}
+
+ls_tensor *ls_gelu(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_GELU, "ls_gelu");
+}
+
+ls_tensor *ls_gelu_tanh(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_GELU_TANH, "ls_gelu_tanh");
+}
+
+/* A function of a number that must be finite as a float. */
+static ls_tensor *with_factor(ls_tensor *x, ls_op op, double factor, const char *function, const char *what)
+{
+    if (x && !isfinite((float)factor))
+        ls_raise(&x->session->context, LS_BAD_ARGUMENT, "%s: the %s must be finite", function, what);
+    ls_tensor *y = unary(x, op, function);
+    if (y)
+        y->computed.attributes.factor = (float)factor;
+    return y;
+}
+
 ls_tensor *ls_scale(ls_tensor *x, double factor)
 {
     LS_OWN_ENVIRONMENT;
-    if (x && !isfinite((float)factor))
-        ls_raise(&x->session->context, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite");
-    ls_tensor *y = unary(x, LS_OP_SCALE, "ls_scale");
-    if (y)
-        y->computed.attributes.factor = (float)factor;
+    return with_factor(x, LS_OP_SCALE, factor, "ls_scale", "factor");
+}
+
+ls_tensor *ls_leaky_relu(ls_tensor *x, double slope)
+{
+    LS_OWN_ENVIRONMENT;
+    return with_factor(x, LS_OP_LEAKY_RELU, slope, "ls_leaky_relu", "slope");
+}
+
+ls_tensor *ls_power(ls_tensor *x, double exponent)
+{
+    LS_OWN_ENVIRONMENT;
+    return with_factor(x, LS_OP_POWER, exponent, "ls_power", "exponent");
+}
+
+ls_tensor *ls_clamp(ls_tensor *x, double low, double high)
+{
+    LS_OWN_ENVIRONMENT;
+    if (x && !((float)low <= (float)high)) /* NaN too */
+        ls_raise(&x->session->context, LS_BAD_ARGUMENT, "ls_clamp: low must be a number that is not above high");
+    ls_tensor *y = unary(x, LS_OP_CLAMP, "ls_clamp");
+    if (!y)
+        return NULL;
+    y->computed.attributes.low = (float)low;
+    y->computed.attributes.high = (float)high;
     return y;
 }
 

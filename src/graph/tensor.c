@@ -307,6 +307,17 @@ int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w)
     return (int64_t)size[0] * size[1] * size[2];
 }
 
+ls_shape ls_shape_behind_images(const ls_shape *weight, int rank)
+{
+    ls_shape shape = {rank, {1, 1, 1, 1}};
+    const int first = weight->rank == 1 ? 1 : rank - weight->rank;
+    for (int i = 0; i < weight->rank; i++)
+        shape.dim[first + i] = weight->dim[i];
+    for (int i = rank; i < LS_MAX_RANK; i++)
+        shape.dim[i] = 0;
+    return shape;
+}
+
 bool ls_same_shape(const ls_shape *a, const ls_shape *b)
 {
     if (a->rank != b->rank)

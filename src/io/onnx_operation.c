@@ -14,12 +14,22 @@ static const char *operator_of(ls_op op)
         return "Mul";
     case LS_OP_SUBTRACT:
         return "Sub";
+    case LS_OP_DIVIDE:
+        return "Div";
     case LS_OP_RELU:
         return "Relu";
     case LS_OP_TANH:
         return "Tanh";
     case LS_OP_SIGMOID:
         return "Sigmoid";
+    case LS_OP_EXP:
+        return "Exp";
+    case LS_OP_LOG:
+        return "Log";
+    case LS_OP_SQRT:
+        return "Sqrt";
+    case LS_OP_ABS:
+        return "Abs";
     case LS_OP_GLOBAL_AVG_POOL:
         return "GlobalAveragePool";
     default:
@@ -93,16 +103,83 @@ static ls_onnx_node *add_bias(ls_onnx_graph *graph, const ls_tensor *t, char *co
     return ls_onnx_add(graph, t->computed.layer, "Add", both, 2);
 }
 
+/* The name of a number that the operation is told, as `what` of its layer. */
+static char *number(ls_onnx_graph *graph, const ls_tensor *t, const char *what, float value)
+{
+    float *kept = ls_onnx_room(graph, sizeof *kept);
+    if (!kept)
+        return NULL;
+    *kept = value;
+    char *name = ls_onnx_name(graph, "%s%s/%s_%zu", *t->computed.layer ? "/" : "", t->computed.layer, what,
+                              graph->message.n_initializer);
+    return ls_onnx_floats(graph, name, kept, NULL, 0);
+}
+
+static ls_onnx_node *pair(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *a, char *b)
+{
+    return ls_onnx_add(graph, t->computed.layer, op_type, (char *[]){a, b}, 2);
+}
+
 static ls_onnx_node *scale(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
-    float *factor = ls_onnx_room(graph, sizeof *factor);
-    if (!factor)
-        return NULL;
-    *factor = t->computed.attributes.factor;
-    char *name = ls_onnx_name(graph, "%s%s/factor_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
+    return pair(graph, t, "Mul", x, number(graph, t, "factor", t->computed.attributes.factor));
+}
+
+static ls_onnx_node *clamp(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    char *in[] = {x, number(graph, t, "low", t->computed.attributes.low),
+                  number(graph, t, "high", t->computed.attributes.high)};
+    return ls_onnx_add(graph, t->computed.layer, "Clip", in, 3);
+}
+
+static ls_onnx_node *leaky_relu(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, "LeakyRelu", in, 1);
+    ls_onnx_float(graph, node, "alpha", t->computed.attributes.factor);
+    return node;
+}
+
+/* x times the operator of a scaled number; operators of version 13 have no SiLU and no GELU. */
+static ls_onnx_node *gated(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *x, char *scaled)
+{
+    return pair(graph, t, "Mul", x, ls_onnx_output(ls_onnx_add(graph, t->computed.layer, op_type, &scaled, 1)));
+}
+
+static ls_onnx_node *gelu(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    char *scaled = ls_onnx_output(pair(graph, t, "Mul", x, number(graph, t, "root", 0x1.6a09e6p-1f))); /* sqrt(1/2) */
+    char *erf = ls_onnx_output(ls_onnx_add(graph, t->computed.layer, "Erf", &scaled, 1));
+    char *whole = ls_onnx_output(pair(graph, t, "Add", erf, number(graph, t, "one", 1)));
+    char *half = ls_onnx_output(pair(graph, t, "Mul", x, number(graph, t, "half", 0.5f)));
+    return pair(graph, t, "Mul", half, whole);
+}
+
+static ls_onnx_node *gelu_tanh(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    char *square = ls_onnx_output(pair(graph, t, "Mul", x, x));
+    char *share = ls_onnx_output(pair(graph, t, "Mul", square, number(graph, t, "cube", 0.044715f)));
+    char *factor = ls_onnx_output(pair(graph, t, "Add", share, number(graph, t, "one", 1)));
+    char *sum = ls_onnx_output(pair(graph, t, "Mul", x, factor)); /* x + 0.044715 x^3 */
+    char *scaled = ls_onnx_output(pair(graph, t, "Mul", sum, number(graph, t, "scale", 0x1.988454p+0f)));
+    return gated(graph, t, "Sigmoid", x, scaled); /* 2 sqrt(2 / pi) */
+}
+
+/* Repeated to the output's shape, for any number of images. */
+static ls_onnx_node *expand(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    int64_t shape[LS_MAX_RANK] = {1};
+    for (int i = 1; i < t->shape.rank; i++)
+        shape[i] = t->shape.dim[i];
+    char *name = ls_onnx_name(graph, "%s%s/shape_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
                               graph->message.n_initializer);
-    char *in[] = {x, ls_onnx_floats(graph, name, factor, NULL, 0)};
-    return ls_onnx_add(graph, t->computed.layer, "Mul", in, 2);
+    return pair(graph, t, "Expand", x, ls_onnx_integers(graph, name, shape, t->shape.rank));
+}
+
+/* Operators on pairs repeat it themselves. */
+static ls_onnx_node *expand_weight(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank);
+    return reshape(graph, t, x, behind.dim + 1, behind.rank - 1);
 }
 
 /* One number an image. */
@@ -156,6 +233,22 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
         return add_bias(graph, t, in);
     case LS_OP_SCALE:
         return scale(graph, t, in[0]);
+    case LS_OP_POWER:
+        return pair(graph, t, "Pow", in[0], number(graph, t, "exponent", t->computed.attributes.factor));
+    case LS_OP_CLAMP:
+        return clamp(graph, t, in[0]);
+    case LS_OP_LEAKY_RELU:
+        return leaky_relu(graph, t, in);
+    case LS_OP_SILU:
+        return gated(graph, t, "Sigmoid", in[0], in[0]);
+    case LS_OP_GELU:
+        return gelu(graph, t, in[0]);
+    case LS_OP_GELU_TANH:
+        return gelu_tanh(graph, t, in[0]);
+    case LS_OP_EXPAND:
+        return expand(graph, t, in[0]);
+    case LS_OP_EXPAND_WEIGHT:
+        return expand_weight(graph, t, in[0]);
     case LS_OP_SOFTMAX:
         return along_features(graph, t, "Softmax", in);
     case LS_OP_CONCAT:

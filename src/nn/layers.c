@@ -143,3 +143,21 @@ ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *))
         module->fn = fn;
     return module;
 }
+
+static ls_tensor *forward_fn_with(ls_module *self, ls_tensor *x)
+{
+    return self->fn_with(x, self->argument);
+}
+
+ls_module *ls_nn_fn_with(ls_session *session, ls_tensor *(*fn)(ls_tensor *, double), double argument)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!fn)
+        return bad(session, "ls_nn_fn_with: fn is NULL");
+    ls_module *module = ls_module_new(session, forward_fn_with);
+    if (!module)
+        return NULL;
+    module->fn_with = fn;
+    module->argument = argument;
+    return module;
+}

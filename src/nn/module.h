@@ -23,6 +23,8 @@ struct ls_module {
     ls_pool pool;
     double rate;
     ls_tensor *(*fn)(ls_tensor *);
+    ls_tensor *(*fn_with)(ls_tensor *, double);
+    double argument;            /* of fn_with */
     struct ls_network *network; /* of a root that was initialized (model/network.h) */
     const bool *defined;        /* with it: whether the parameters of all below are made, which nothing can join then */
 };

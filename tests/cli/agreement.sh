@@ -1,5 +1,5 @@
 #!/bin/sh
-# Weights and models in other programs: the same logits from PyTorch, both ways, and from onnxruntime. pip installs them into build/peers
+# Weights and models in other programs: the same logits from PyTorch, both ways, and from onnxruntime; and PyTorch's figures, as recorded. pip installs them into build/peers
 # where PYTHON has them not. agreement.sh PROGRAM torch|onnxruntime TEST_ONNX [PYTHON]
 . "$(dirname -- "$0")/common.sh"
 root=$(readlink -f "$here/../..")
@@ -10,6 +10,7 @@ python=$(python3 "$root/bench/peers/venvs.py" "$peer" ${given:+"$given"}) ||
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 
 if [ "$peer" = torch ]; then
+    "$python" "$root/tests/reference/make_functions.py" --check || exit 1
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'

@@ -331,14 +331,44 @@ static void global_pool_backward(const ls_op_call *call)
 
 static void each(const ls_op_call *call)
 {
-    static const ls_cuda_pointwise kinds[LS_OP_COUNT] = {
-        [LS_OP_ADD] = LS_CUDA_ADD,           [LS_OP_SUBTRACT] = LS_CUDA_SUBTRACT,
-        [LS_OP_MULTIPLY] = LS_CUDA_MULTIPLY, [LS_OP_SCALE] = LS_CUDA_SCALE,
-        [LS_OP_RELU] = LS_CUDA_RELU,         [LS_OP_RELU_BACKWARD] = LS_CUDA_RELU_BACKWARD,
-        [LS_OP_TANH] = LS_CUDA_TANH,         [LS_OP_TANH_BACKWARD] = LS_CUDA_TANH_BACKWARD,
-        [LS_OP_SIGMOID] = LS_CUDA_SIGMOID,   [LS_OP_SIGMOID_BACKWARD] = LS_CUDA_SIGMOID_BACKWARD};
+    static const ls_cuda_pointwise kinds[LS_OP_COUNT] = {[LS_OP_ADD] = LS_CUDA_ADD,
+                                                         [LS_OP_SUBTRACT] = LS_CUDA_SUBTRACT,
+                                                         [LS_OP_MULTIPLY] = LS_CUDA_MULTIPLY,
+                                                         [LS_OP_DIVIDE] = LS_CUDA_DIVIDE,
+                                                         [LS_OP_SCALE] = LS_CUDA_SCALE,
+                                                         [LS_OP_RELU] = LS_CUDA_RELU,
+                                                         [LS_OP_TANH] = LS_CUDA_TANH,
+                                                         [LS_OP_RELU_BACKWARD] = LS_CUDA_RELU_BACKWARD,
+                                                         [LS_OP_SIGMOID] = LS_CUDA_SIGMOID,
+                                                         [LS_OP_TANH_BACKWARD] = LS_CUDA_TANH_BACKWARD,
+                                                         [LS_OP_SIGMOID_BACKWARD] = LS_CUDA_SIGMOID_BACKWARD};
     ls_cuda_each(card_of(call)->stream, half_of(call), kinds[call->attributes->op], call->out[0].data, call->in[0].data,
                  call->in[1].data, ls_cuda_numbers(shape_of(call, &call->out[0])), call->attributes->factor);
+}
+
+static void function(const ls_op_call *call)
+{
+    ls_cuda_function(card_of(call)->stream, half_of(call), call->attributes, call->out[0].data, NULL, call->in[0].data,
+                     ls_cuda_numbers(shape_of(call, &call->out[0])));
+}
+
+static void function_backward(const ls_op_call *call)
+{
+    ls_cuda_function(card_of(call)->stream, half_of(call), call->attributes, call->out[0].data, call->in[0].data,
+                     call->in[1].data, ls_cuda_numbers(shape_of(call, &call->out[0])));
+}
+
+static void expand(const ls_op_call *call)
+{
+    ls_cuda_expand(card_of(call)->stream, half_of(call), call->out[0].data, shape_of(call, &call->out[0]),
+                   call->in[0].data, shape_of(call, &call->in[0]), call->attributes->op == LS_OP_EXPAND_WEIGHT);
+}
+
+static void expand_backward(const ls_op_call *call)
+{
+    ls_cuda_expand_backward(card_of(call)->stream, half_of(call), call->out[0].data, shape_of(call, &call->out[0]),
+                            call->attributes->op == LS_OP_EXPAND_WEIGHT_BACKWARD, call->in[0].data,
+                            shape_of(call, &call->in[0]));
 }
 
 static void dropout(const ls_op_call *call)
@@ -545,11 +575,34 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_INPUT] = input,                                                                                  \
                [LS_OP_MULTIPLY] = each,                                                                                \
                [LS_OP_SUBTRACT] = each,                                                                                \
+               [LS_OP_DIVIDE] = each,                                                                                  \
                [LS_OP_SCALE] = each,                                                                                   \
                [LS_OP_TANH] = each,                                                                                    \
                [LS_OP_TANH_BACKWARD] = each,                                                                           \
                [LS_OP_SIGMOID] = each,                                                                                 \
                [LS_OP_SIGMOID_BACKWARD] = each,                                                                        \
+               [LS_OP_EXP] = function,                                                                                 \
+               [LS_OP_LOG] = function,                                                                                 \
+               [LS_OP_SQRT] = function,                                                                                \
+               [LS_OP_ABS] = function,                                                                                 \
+               [LS_OP_POWER] = function,                                                                               \
+               [LS_OP_CLAMP] = function,                                                                               \
+               [LS_OP_LEAKY_RELU] = function,                                                                          \
+               [LS_OP_SILU] = function,                                                                                \
+               [LS_OP_GELU] = function,                                                                                \
+               [LS_OP_GELU_TANH] = function,                                                                           \
+               [LS_OP_SQRT_BACKWARD] = function_backward,                                                              \
+               [LS_OP_ABS_BACKWARD] = function_backward,                                                               \
+               [LS_OP_POWER_BACKWARD] = function_backward,                                                             \
+               [LS_OP_CLAMP_BACKWARD] = function_backward,                                                             \
+               [LS_OP_LEAKY_RELU_BACKWARD] = function_backward,                                                        \
+               [LS_OP_SILU_BACKWARD] = function_backward,                                                              \
+               [LS_OP_GELU_BACKWARD] = function_backward,                                                              \
+               [LS_OP_GELU_TANH_BACKWARD] = function_backward,                                                         \
+               [LS_OP_EXPAND] = expand,                                                                                \
+               [LS_OP_EXPAND_BACKWARD] = expand_backward,                                                              \
+               [LS_OP_EXPAND_WEIGHT] = expand,                                                                         \
+               [LS_OP_EXPAND_WEIGHT_BACKWARD] = expand_backward,                                                       \
                [LS_OP_SOFTMAX] = softmax,                                                                              \
                [LS_OP_SOFTMAX_BACKWARD] = softmax_backward,                                                            \
                [LS_OP_CONCAT] = concat,                                                                                \

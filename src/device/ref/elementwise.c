@@ -1,5 +1,5 @@
 /* Operations that treat every number alone and leave 0 in lanes without an image. */
-#include "base/math.h"
+#include "device/function.h"
 #include "device/ref/ref.h"
 
 /* One number of the output from those of the operands; `b` is 0 where there is no second. */
@@ -23,24 +23,27 @@ static float scale(float x, float unused, const ls_attributes *how)
     return x * how->factor;
 }
 
-static float tanh_of(float x, float unused, const ls_attributes *how)
+static float divide(float a, float b, const ls_attributes *how)
+{
+    (void)how;
+    return a / b;
+}
+
+static float function(float x, float unused, const ls_attributes *how)
 {
     (void)unused;
-    (void)how;
-    return ls_tanhf(x);
+    return ls_function(how->op, x, ls_function_how_of(how));
+}
+
+static float function_backward(float dy, float v, const ls_attributes *how)
+{
+    return ls_function_backward(how->op, dy, v, ls_function_how_of(how));
 }
 
 static float tanh_slope(float dy, float y, const ls_attributes *how)
 {
     (void)how;
     return dy * fmaf(-y, y, 1);
-}
-
-static float sigmoid_of(float x, float unused, const ls_attributes *how)
-{
-    (void)unused;
-    (void)how;
-    return ls_sigmoidf(x);
 }
 
 static float sigmoid_slope(float dy, float y, const ls_attributes *how)
@@ -54,11 +57,30 @@ void ls_ref_each_number(const ls_op_call *call)
     static ls_ref_number *const numbers_of[LS_OP_COUNT] = {
         [LS_OP_MULTIPLY] = multiply,
         [LS_OP_SUBTRACT] = subtract,
+        [LS_OP_DIVIDE] = divide,
         [LS_OP_SCALE] = scale,
-        [LS_OP_TANH] = tanh_of,
+        [LS_OP_TANH] = function,
         [LS_OP_TANH_BACKWARD] = tanh_slope,
-        [LS_OP_SIGMOID] = sigmoid_of,
+        [LS_OP_SIGMOID] = function,
         [LS_OP_SIGMOID_BACKWARD] = sigmoid_slope,
+        [LS_OP_EXP] = function,
+        [LS_OP_LOG] = function,
+        [LS_OP_SQRT] = function,
+        [LS_OP_ABS] = function,
+        [LS_OP_POWER] = function,
+        [LS_OP_CLAMP] = function,
+        [LS_OP_LEAKY_RELU] = function,
+        [LS_OP_SILU] = function,
+        [LS_OP_GELU] = function,
+        [LS_OP_GELU_TANH] = function,
+        [LS_OP_SQRT_BACKWARD] = function_backward,
+        [LS_OP_ABS_BACKWARD] = function_backward,
+        [LS_OP_POWER_BACKWARD] = function_backward,
+        [LS_OP_CLAMP_BACKWARD] = function_backward,
+        [LS_OP_LEAKY_RELU_BACKWARD] = function_backward,
+        [LS_OP_SILU_BACKWARD] = function_backward,
+        [LS_OP_GELU_BACKWARD] = function_backward,
+        [LS_OP_GELU_TANH_BACKWARD] = function_backward,
     };
     ls_ref_number *number = numbers_of[call->attributes->op];
     const ls_operand *out = &call->out[0];

@@ -15,6 +15,9 @@ void ls_ref_each_place(const ls_op_call *call)
         [LS_OP_MAX_POOL_BACKWARD] = ls_ref_pool_backward,
         [LS_OP_GLOBAL_AVG_POOL] = ls_ref_global_avg_pool,
         [LS_OP_GLOBAL_AVG_POOL_BACKWARD] = ls_ref_global_avg_pool_backward,
+        [LS_OP_EXPAND] = ls_ref_expand,
+        [LS_OP_EXPAND_WEIGHT] = ls_ref_expand,
+        [LS_OP_EXPAND_BACKWARD] = ls_ref_expand_backward,
     };
     ls_ref_place *at = places_of[call->attributes->op];
     const ls_operand *out = &call->out[0];

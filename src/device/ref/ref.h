@@ -15,6 +15,7 @@ ls_kernel ls_ref_add, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
 ls_kernel ls_ref_concat, ls_ref_slice, ls_ref_reshape;
+ls_kernel ls_ref_expand_weight_backward;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
 /* Of several operations: those that treat every number alone, and those over all numbers of an image. */
@@ -26,6 +27,7 @@ typedef void ls_ref_place(const ls_op_call *call, int group, int channel, int ro
 ls_ref_place ls_ref_images, ls_ref_conv, ls_ref_conv_data, ls_ref_add_bias;
 ls_ref_place ls_ref_avg_pool, ls_ref_max_pool, ls_ref_pool_backward; /* the last of both */
 ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
+ls_ref_place ls_ref_expand, ls_ref_expand_backward; /* the first of weights too */
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_scratch(const ls_op_call *call);  /* both directions */

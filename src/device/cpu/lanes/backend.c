@@ -58,6 +58,26 @@ static int units_of(const ls_op_call *call)
     case LS_OP_MAX_POOL_BACKWARD:
     case LS_OP_GLOBAL_AVG_POOL:
     case LS_OP_GLOBAL_AVG_POOL_BACKWARD:
+    case LS_OP_TANH:
+    case LS_OP_SIGMOID:
+    case LS_OP_EXP:
+    case LS_OP_LOG:
+    case LS_OP_SQRT:
+    case LS_OP_ABS:
+    case LS_OP_POWER:
+    case LS_OP_CLAMP:
+    case LS_OP_LEAKY_RELU:
+    case LS_OP_SILU:
+    case LS_OP_GELU:
+    case LS_OP_GELU_TANH:
+    case LS_OP_SQRT_BACKWARD:
+    case LS_OP_ABS_BACKWARD:
+    case LS_OP_POWER_BACKWARD:
+    case LS_OP_CLAMP_BACKWARD:
+    case LS_OP_LEAKY_RELU_BACKWARD:
+    case LS_OP_SILU_BACKWARD:
+    case LS_OP_GELU_BACKWARD:
+    case LS_OP_GELU_TANH_BACKWARD:
         return call->groups * call->out[0].c;
     default:
         return 1;
@@ -92,6 +112,8 @@ static void fill(void)
     LANES(ls_lanes_add_pool)(&backend);
     LANES(ls_lanes_add_pointwise)(&backend);
     LANES(ls_lanes_add_elementwise)(&backend);
+    LANES(ls_lanes_add_function)(&backend);
+    LANES(ls_lanes_add_expand)(&backend);
     LANES(ls_lanes_add_features)(&backend);
     LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);

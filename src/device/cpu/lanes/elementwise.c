@@ -1,5 +1,4 @@
 /* Operations that treat every number alone and leave 0 in lanes without an image. */
-#include "base/math.h"
 #include "device/cpu/lanes/plane.h"
 
 /* One vector of the output from those of the operands; `b` is `a` again where there is no second. */
@@ -38,6 +37,12 @@ LS_INLINE vf difference_of(vf a, vf b, vf factor)
     return a - b;
 }
 
+LS_INLINE vf quotient_of(vf a, vf b, vf factor)
+{
+    (void)factor;
+    return a / b;
+}
+
 LS_INLINE vf scaled(vf a, vf b, vf factor)
 {
     (void)b;
@@ -66,6 +71,11 @@ static void subtract(const ls_op_call *call)
     each_vector(call, difference_of);
 }
 
+static void divide(const ls_op_call *call)
+{
+    each_vector(call, quotient_of);
+}
+
 static void scale(const ls_op_call *call)
 {
     each_vector(call, scaled);
@@ -79,31 +89,6 @@ static void tanh_backward(const ls_op_call *call)
 static void sigmoid_backward(const ls_op_call *call)
 {
     each_vector(call, sigmoid_slope);
-}
-
-/* tanh and sigmoid one number at a time, and none for lanes without an image. */
-LS_INLINE void each_image_number(const ls_op_call *call, float (*of)(float))
-{
-    const ls_operand *out = &call->out[0];
-    const ptrdiff_t places = (ptrdiff_t)out->c * out->h * out->w;
-    const float *x = call->in[0].data;
-    float *to = out->data;
-    for (int group = 0; group < call->groups; group++) {
-        const int lanes = lanes_of_group(call->samples->count, group);
-        for (ptrdiff_t i = 0; i < places; i++, x += LS_LANES, to += LS_LANES)
-            for (int lane = 0; lane < LS_LANES; lane++)
-                to[lane] = lane < lanes ? of(x[lane]) : 0.0f;
-    }
-}
-
-static void hyperbolic_tangent(const ls_op_call *call)
-{
-    each_image_number(call, ls_tanhf);
-}
-
-static void sigmoid(const ls_op_call *call)
-{
-    each_image_number(call, ls_sigmoidf);
 }
 
 /* Rows into lanes, the inverse of ROWS. */
@@ -125,10 +110,9 @@ void LANES(ls_lanes_add_elementwise)(ls_backend *backend)
 {
     backend->kernel[LS_OP_MULTIPLY] = multiply;
     backend->kernel[LS_OP_SUBTRACT] = subtract;
+    backend->kernel[LS_OP_DIVIDE] = divide;
     backend->kernel[LS_OP_SCALE] = scale;
-    backend->kernel[LS_OP_TANH] = hyperbolic_tangent;
     backend->kernel[LS_OP_TANH_BACKWARD] = tanh_backward;
-    backend->kernel[LS_OP_SIGMOID] = sigmoid;
     backend->kernel[LS_OP_SIGMOID_BACKWARD] = sigmoid_backward;
     backend->kernel[LS_OP_INPUT] = input;
 }

@@ -19,7 +19,7 @@ template <int P> struct piece {
     __device__ piece(size_t i, const ls_cuda_conv &v)
     {
         unsigned group, y_row;
-        image = ls_divide(ls_divide(i, (v.y.w + P - 1) / P, &group), v.y.h, &y_row);
+        image = ls_split(ls_split(i, (v.y.w + P - 1) / P, &group), v.y.h, &y_row);
         row = (int)y_row;
         column = (int)group * P;
         place = (image * v.y.h + row) * v.y.w + column;
@@ -61,7 +61,7 @@ __global__ void forward(T *y, const T *x, const float *w, const float *bias, int
     __syncthreads();
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         unsigned group;
-        const piece<P> at(ls_divide(i, v.y.c / V, &group), v);
+        const piece<P> at(ls_split(i, v.y.c / V, &group), v);
         const T *image = x + at.image * v.x.h * v.x.w * v.x.c;
         const int o = (int)group * V;
         float sum[P][V] = {{0}};

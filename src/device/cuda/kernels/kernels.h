@@ -26,11 +26,12 @@ LS_EVERYWHERE size_t ls_cuda_numbers(ls_cuda_shape s)
     return ls_cuda_rows(s) * (size_t)s.c;
 }
 
-/* ---- pointwise.cu ---- */
+/* ---- pointwise.cu, function.cu, expand.cu ---- */
 typedef enum ls_cuda_pointwise {
     LS_CUDA_ADD,
     LS_CUDA_SUBTRACT,
     LS_CUDA_MULTIPLY,
+    LS_CUDA_DIVIDE,
     LS_CUDA_SCALE, /* by `factor` */
     LS_CUDA_RELU,
     LS_CUDA_RELU_BACKWARD, /* a where b > 0 */
@@ -42,6 +43,15 @@ typedef enum ls_cuda_pointwise {
 /* out may be a or b; b may be NULL where it is not used. */
 void ls_cuda_each(cudaStream_t stream, int half, ls_cuda_pointwise what, void *out, const void *a, const void *b,
                   size_t n, float factor);
+/* y = function(x), as device/function.h defines it; with dy its gradient, where x is the operand that op.h says. */
+void ls_cuda_function(cudaStream_t stream, int half, const ls_attributes *attributes, void *y, const void *dy,
+                      const void *x, size_t n);
+/* x, which has 1 for some of y's channels, rows and columns, repeated; `weight`: of a parameter, in C order. */
+void ls_cuda_expand(cudaStream_t stream, int half, void *y, ls_cuda_shape shape, const void *x, ls_cuda_shape small,
+                    int weight);
+/* Its gradient: the sums over what was repeated, of a parameter over the images too. */
+void ls_cuda_expand_backward(cudaStream_t stream, int half, void *dx, ls_cuda_shape small, int weight, const void *dy,
+                             ls_cuda_shape shape);
 /* x + bias of its channel, then relu where asked; out may be x. Of x's channels, x_c, the first are taken. */
 void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, int x_c, const float *bias,
                   ls_cuda_shape shape, int relu);

@@ -45,7 +45,7 @@ __device__ inline size_t ls_threads(void)
 }
 
 /* i / by and i % by; most maps are small enough for the quicker division. */
-__device__ inline size_t ls_divide(size_t i, unsigned by, unsigned *rest)
+__device__ inline size_t ls_split(size_t i, unsigned by, unsigned *rest)
 {
     const size_t whole = i <= 0xffffffffu ? (unsigned)i / by : i / by;
     *rest = (unsigned)(i - whole * by);
@@ -55,7 +55,7 @@ __device__ inline size_t ls_divide(size_t i, unsigned by, unsigned *rest)
 __device__ inline unsigned ls_channel(size_t i, unsigned channels)
 {
     unsigned c;
-    ls_divide(i, channels, &c);
+    ls_split(i, channels, &c);
     return c;
 }
 

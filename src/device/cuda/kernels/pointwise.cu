@@ -16,6 +16,8 @@ __device__ float apply(ls_cuda_pointwise what, float a, float b, float factor)
         return a - b;
     case LS_CUDA_MULTIPLY:
         return a * b;
+    case LS_CUDA_DIVIDE:
+        return a / b;
     case LS_CUDA_SCALE:
         return a * factor;
     case LS_CUDA_RELU:
@@ -65,7 +67,7 @@ __global__ void add_bias(T *out, const T *x, unsigned x_c, const float *bias, si
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         unsigned group;
-        const size_t row = ls_divide(i, channels / V, &group);
+        const size_t row = ls_split(i, channels / V, &group);
         ls_some<T, V> y = ((const ls_some<T, V> *)x)[row * (x_c / V) + group];
         for (int k = 0; k < V; k++) {
             const float sum = ls_load(&y.at[k]) + bias[group * V + k];

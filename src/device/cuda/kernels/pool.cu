@@ -14,7 +14,7 @@ struct place {
 template <int V> __device__ place place_of(size_t i, ls_cuda_shape s)
 {
     unsigned group, column, row;
-    const size_t image = ls_divide(ls_divide(ls_divide(i, s.c / V, &group), s.w, &column), s.h, &row);
+    const size_t image = ls_split(ls_split(ls_split(i, s.c / V, &group), s.w, &column), s.h, &row);
     return {image, (int)row, (int)column, (int)group * V};
 }
 

@@ -9,7 +9,7 @@ namespace
 __device__ size_t in_c_order(size_t i, ls_cuda_shape s)
 {
     unsigned c, place;
-    const size_t image = ls_divide(ls_divide(i, s.c, &c), s.h * s.w, &place);
+    const size_t image = ls_split(ls_split(i, s.c, &c), s.h * s.w, &place);
     return (image * s.c + c) * s.h * s.w + place;
 }
 
@@ -30,8 +30,8 @@ __global__ void gather(T *x, const N *images, const uint32_t *index, const ls_ch
     const size_t numbers = (size_t)s.c * s.h * s.w, plane = (size_t)s.h * s.w;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         unsigned at, place;
-        const size_t image = ls_divide(in_c_order(i, s), (unsigned)numbers, &at);
-        ls_divide(at, (unsigned)plane, &place);
+        const size_t image = ls_split(in_c_order(i, s), (unsigned)numbers, &at);
+        ls_split(at, (unsigned)plane, &place);
         long from = (long)place;
         if (changes)
             from = ls_change_source(&changes[image], s.h, s.w, (int)(place / s.w), (int)(place % s.w));
@@ -57,8 +57,8 @@ template <typename T> __global__ void reshape(T *to, const T *from, ls_cuda_shap
     const size_t places = (size_t)was.h * was.w, numbers = places * was.c;
     for (size_t i = ls_thread(); i < n; i += ls_threads()) {
         unsigned left, place;
-        const size_t image = ls_divide(in_c_order(i, is), (unsigned)numbers, &left),
-                     c = ls_divide(left, (unsigned)places, &place);
+        const size_t image = ls_split(in_c_order(i, is), (unsigned)numbers, &left),
+                     c = ls_split(left, (unsigned)places, &place);
         to[i] = from[image * numbers + place * was.c + c];
     }
 }

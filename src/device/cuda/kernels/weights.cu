@@ -40,7 +40,7 @@ __global__ void fit(T *to, ls_cuda_shape is, const T *from, ls_cuda_shape was, c
 {
     for (size_t i = ls_thread(); i < ls_cuda_numbers(is) / V; i += ls_threads()) {
         unsigned group, column, row;
-        const size_t image = ls_divide(ls_divide(ls_divide(i, is.c / V, &group), is.w, &column), is.h, &row);
+        const size_t image = ls_split(ls_split(ls_split(i, is.c / V, &group), is.w, &column), is.h, &row);
         ls_some<T, V> some;
         if ((int)group * V < was.c && (int)column < was.w && (int)row < was.h)
             some = *(const ls_some<T, V> *)(from + ((image * was.h + row) * was.w + column) * was.c + group * V);

@@ -68,8 +68,7 @@ __global__ void cross_entropy(float *loss, float *p, const float *logits, const 
         float all = 0;
         for (int c = 0; c < classes && smoothing != 0; c++)
             all = all + (z[c * LS_LANES] - m);
-        loss[i] = ls_logf(s) -
-                  (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / (float)classes * all));
+        loss[i] = ls_logf(s) - (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / (float)classes * all));
     }
 }
 

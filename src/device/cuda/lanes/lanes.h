@@ -59,9 +59,13 @@ typedef void ls_cuda_operation(const ls_op_call *call, const ls_cuda_shards *sha
 /* ---- samples.cu ---- */
 ls_cuda_operation ls_cuda_lanes_images, ls_cuda_lanes_input, ls_cuda_lanes_rows, ls_cuda_lanes_ones;
 /* ---- pointwise.cu ---- */
-ls_cuda_operation ls_cuda_lanes_each; /* ADD, SUBTRACT, MULTIPLY, SCALE, RELU, TANH, SIGMOID and their gradients */
+ls_cuda_operation ls_cuda_lanes_each; /* ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, RELU, and gradients from outputs */
 ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_dropout, ls_cuda_lanes_concat, ls_cuda_lanes_slice;
 ls_cuda_operation ls_cuda_lanes_reshape;
+/* ---- function.cu: the functions of one number, and their gradients ---- */
+ls_cuda_operation ls_cuda_lanes_function;
+/* ---- expand.cu: the first of parameters too ---- */
+ls_cuda_operation ls_cuda_lanes_expand, ls_cuda_lanes_expand_backward, ls_cuda_lanes_expand_weight_backward;
 /* ---- pool.cu: both kinds ---- */
 ls_cuda_operation ls_cuda_lanes_pool, ls_cuda_lanes_pool_backward;
 ls_cuda_operation ls_cuda_lanes_global_pool, ls_cuda_lanes_global_pool_backward;
@@ -117,11 +121,34 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(INPUT, input)                                                                                                 \
     EACH(MULTIPLY, each)                                                                                               \
     EACH(SUBTRACT, each)                                                                                               \
+    EACH(DIVIDE, each)                                                                                                 \
     EACH(SCALE, each)                                                                                                  \
-    EACH(TANH, each)                                                                                                   \
     EACH(TANH_BACKWARD, each)                                                                                          \
-    EACH(SIGMOID, each)                                                                                                \
     EACH(SIGMOID_BACKWARD, each)                                                                                       \
+    EACH(TANH, function)                                                                                               \
+    EACH(SIGMOID, function)                                                                                            \
+    EACH(EXP, function)                                                                                                \
+    EACH(LOG, function)                                                                                                \
+    EACH(SQRT, function)                                                                                               \
+    EACH(ABS, function)                                                                                                \
+    EACH(POWER, function)                                                                                              \
+    EACH(CLAMP, function)                                                                                              \
+    EACH(LEAKY_RELU, function)                                                                                         \
+    EACH(SILU, function)                                                                                               \
+    EACH(GELU, function)                                                                                               \
+    EACH(GELU_TANH, function)                                                                                          \
+    EACH(SQRT_BACKWARD, function)                                                                                      \
+    EACH(ABS_BACKWARD, function)                                                                                       \
+    EACH(POWER_BACKWARD, function)                                                                                     \
+    EACH(CLAMP_BACKWARD, function)                                                                                     \
+    EACH(LEAKY_RELU_BACKWARD, function)                                                                                \
+    EACH(SILU_BACKWARD, function)                                                                                      \
+    EACH(GELU_BACKWARD, function)                                                                                      \
+    EACH(GELU_TANH_BACKWARD, function)                                                                                 \
+    EACH(EXPAND, expand)                                                                                               \
+    EACH(EXPAND_BACKWARD, expand_backward)                                                                             \
+    EACH(EXPAND_WEIGHT, expand)                                                                                        \
+    EACH(EXPAND_WEIGHT_BACKWARD, expand_weight_backward)                                                               \
     EACH(SOFTMAX, softmax)                                                                                             \
     EACH(SOFTMAX_BACKWARD, softmax_backward)                                                                           \
     EACH(CONCAT, concat)                                                                                               \

@@ -1,7 +1,6 @@
 /* Kernels that treat every number alone. */
 #include <math.h>
 
-#include "base/math.h"
 #include "base/philox.h"
 #include "device/cuda/lanes/numbers.cuh"
 
@@ -17,18 +16,16 @@ __device__ float apply(ls_op op, float a, float b, float factor)
         return a - b;
     case LS_OP_MULTIPLY:
         return a * b;
+    case LS_OP_DIVIDE:
+        return a / b;
     case LS_OP_SCALE:
         return a * factor;
     case LS_OP_RELU:
         return ls_relu(a);
     case LS_OP_RELU_BACKWARD:
         return b > 0 ? a : 0;
-    case LS_OP_TANH:
-        return ls_tanhf(a);
     case LS_OP_TANH_BACKWARD:
         return a * fmaf(-b, b, 1.0f);
-    case LS_OP_SIGMOID:
-        return ls_sigmoidf(a);
     case LS_OP_SIGMOID_BACKWARD:
         return a * (b * (1.0f - b));
     default:
