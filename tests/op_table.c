@@ -312,7 +312,6 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
     one.attributes.fused_add = add;
     one.attributes.weight_in_out = r->in_out;
     one.attributes.eps = 1e-5f;
-    one.attributes.rate = 0.3f;
     one.attributes.key = 0x123456789abcdefu;
     one.attributes.factor = factors[r->family == FUNCTIONS ? r->o : 0];
     one.attributes.low = -0.6f;

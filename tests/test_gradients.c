@@ -556,7 +556,7 @@ static const chain chains[] = {
     {"batch norm, add", SHAPE(3, 4, 5, 0, 5), .how.eps = 1e-5f, .how.fused_add = 1, NORM, SMOOTH},
     {"batch norm, add, relu", SHAPE(3, 4, 5, 0, 20), .how.eps = 1e-5f, .how.fused_relu = 1, .how.fused_add = 1, NORM,
      KINKED},
-    {"dropout", SHAPE(3, 4, 5, 0, 20), .how.rate = 0.4f, .how.key = 77, STEPS(same, dropout), LINEAR},
+    {"dropout", SHAPE(3, 4, 5, 0, 20), .how.factor = 0.4f, .how.key = 77, STEPS(same, dropout), LINEAR},
     {"multiply", SHAPE(3, 4, 5, 0, 20), OWN(MULTIPLY, pair, pair, multiply), LINEAR},
     {"subtract", SHAPE(3, 4, 5, 0, 20), OWN(SUBTRACT, pair, pair, subtract), LINEAR},
     {"scale", SHAPE(3, 4, 5, 0, 20), .how.factor = -1.7f, OWN(SCALE, same, own, scale), LINEAR},

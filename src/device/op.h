@@ -122,9 +122,9 @@ typedef enum ls_op {
      * dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
     LS_OP_BATCH_NORM_BACKWARD,
 
-    /* in: x; out: x kept or dropped, as u < rate (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT, key ^
-     * sample, step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). 0 in lanes
-     * without an image. Its own backward. */
+    /* in: x; out: x kept or dropped, as u < rate = factor (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT,
+     * key ^ sample, step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). 0 in lanes without
+     * an image. Its own backward. */
     LS_OP_DROPOUT,
 
     /* Softmax cross-entropy by sample. in: logits[C]; out: loss[1], probabilities[C].
@@ -246,20 +246,18 @@ typedef struct ls_attributes {
     ls_op op;
     int kernel, stride, padding;
     int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
-    int direct;                               /* convolutions: 1 where the session says direct */
-    float eps;                                /* BatchNorm */
-    float rate;                               /* dropout */
-    uint64_t key;                             /* dropout: hash of the layer's name */
-    float factor;                             /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope */
-    float low, high;                          /* CLAMP */
-    float smoothing;                          /* CROSS_ENTROPY: from 0 to 1 */
     int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
-    const struct ls_custom *custom;           /* CUSTOM: lives as long as the session */
-    uintptr_t parameters;                     /* CUSTOM: bit k is set where operand k is a parameter */
+    float eps;                                /* BatchNorm */
+    float factor;    /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate */
+    float low, high; /* CLAMP */
+    float smoothing; /* CROSS_ENTROPY: from 0 to 1 */
+    uint64_t key;    /* DROPOUT: hash of the layer's name */
+    const struct ls_custom *custom; /* CUSTOM: lives as long as the session */
+    uintptr_t parameters;           /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 9 * sizeof(int) + 6 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 8 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their

@@ -160,8 +160,6 @@ void ls_graph_fuse(ls_graph *graph)
     for (int i = 0; i < graph->n_nodes && graph->backend->kernel[LS_OP_CONV_POOL]; i++)
         if (fuse_pool(graph, i))
             ls_graph_remove(graph, i--);
-    for (int i = 0; i < graph->n_nodes; i++)
-        graph->nodes[i].attributes.direct = graph->session->options.conv == LS_CONV_DIRECT;
     if (graph->session->options.conv == LS_CONV_AUTO && graph->backend->kernel[LS_OP_WINOGRAD])
         for (int i = 0; i < graph->n_nodes; i++)
             choose_winograd(&graph->nodes[i]);

@@ -396,7 +396,7 @@ ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate)
     ls_tensor *y = ls_record_shaped(LS_OP_DROPOUT, &x, 1, &x->shape);
     if (!y)
         return NULL;
-    y->computed.attributes.rate = (float)rate;
+    y->computed.attributes.factor = (float)rate;
     y->computed.attributes.key = ls_hash_name(path);
     return y;
 }

@@ -377,7 +377,7 @@ static void dropout(const ls_op_call *call)
                                  .key = call->attributes->key,
                                  .step = &card_of(call)->now->step,
                                  .index = call->samples->index,
-                                 .rate = call->attributes->rate};
+                                 .rate = call->attributes->factor};
     ls_cuda_dropout(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data, &drawn,
                     shape_of(call, &call->out[0]));
 }

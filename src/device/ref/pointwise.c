@@ -33,7 +33,7 @@ void ls_ref_dropout(const ls_op_call *call)
 {
     const ls_samples *samples = call->samples;
     const ls_operand *x = &call->in[0];
-    float rate = call->attributes->rate, scale = 1.0f / (1.0f - rate);
+    float rate = call->attributes->factor, scale = 1.0f / (1.0f - rate);
     size_t places = ls_ref_places(x);
     for (int group = 0; group < call->groups; group++) {
         int lanes = ls_ref_lanes(call, group);

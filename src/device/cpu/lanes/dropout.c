@@ -59,8 +59,8 @@ static void dropout(const ls_op_call *call)
 {
     const ls_operand *out = &call->out[0];
     const ptrdiff_t places = (ptrdiff_t)out->c * out->h * out->w;
-    const float rest = 1.0f / (1.0f - call->attributes->rate);
-    const uint64_t limit = limit_of(call->attributes->rate);
+    const float rest = 1.0f / (1.0f - call->attributes->factor);
+    const uint64_t limit = limit_of(call->attributes->factor);
     const float *x = call->in[0].data;
     float *to = out->data;
     for (int group = 0; group < call->groups; group++) {

@@ -129,7 +129,7 @@ void ls_cuda_lanes_dropout(const ls_op_call *call, const ls_cuda_shards *shards,
 {
     enum { NUMBERS = 4 }; /* of a thread */
     const ls_map out = ls_map_of(&call->out[0]);
-    const float rate = call->attributes->rate;
+    const float rate = call->attributes->factor;
     /* u < rate, with u = bits / 2^53 */
     const uint64_t least = (uint64_t)ceil((double)rate * 0x1p53);
     const size_t numbers = out.c * ls_map_places(out);
