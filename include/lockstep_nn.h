@@ -30,16 +30,35 @@ void *ls_module_user(ls_module *block);
 
 /* ---- Layers ------------------------------------------------------------------------------------------------------ */
 
+/* Of a convolution's windows. 0 is the usual: stride, dilation and groups 1, padding 0; of `*_w`, the width's, it is
+ * the height's, and padding_w of -1 is none. Neighbouring taps of a window are `dilation` places apart. With groups the
+ * channels lie in so many runs of equal length, input and output, and each run of outputs sees its own run of inputs;
+ * as many groups as channels are a depthwise convolution. Negative numbers, and groups that do not divide the channels,
+ * are refused by name. */
 typedef struct ls_conv {
     int stride, padding;
-} ls_conv; /* 0 means stride 1, padding 0 */
+    int groups, dilation;
+    int output_padding; /* of a transposed convolution: rows and columns more at the end; below stride or dilation */
+    int kernel_w, stride_w, padding_w, dilation_w;
+    bool no_bias;
+} ls_conv;
+typedef struct ls_linear_options {
+    bool no_bias;
+} ls_linear_options;
 typedef struct ls_pool {
     int kernel, stride, padding;
 } ls_pool; /* stride 0 means kernel */
 
-ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options); /* weight OIHW, bias */
+/* To so many channels. weight (channels, inputs / groups, kernel, kernel_w), bias (channels); options may be NULL. A
+ * map of h rows gets (h + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1, rounded down. */
+ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options);
+/* The gradient of such a convolution as a layer, as PyTorch's ConvTranspose2d: weight (inputs, channels / groups,
+ * kernel, kernel_w), bias (channels). A map of h rows gets (h - 1) * stride - 2 * padding + dilation * (kernel - 1) +
+ * output_padding + 1. */
+ls_module *ls_nn_conv_transpose2d(ls_session *session, int channels, int kernel, const ls_conv *options);
 ls_module *ls_nn_linear(ls_session *session, int features); /* weight (features, inputs), bias */
-ls_module *ls_nn_batch_norm(ls_session *session);           /* eps 1e-5, running statistics move by 0.1 a step */
+ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_options *options);
+ls_module *ls_nn_batch_norm(ls_session *session); /* eps 1e-5, running statistics move by 0.1 a step */
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
@@ -55,7 +74,9 @@ ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shap
 
 /* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width) or
  * (images, features); weights and biases are parameters, or tensors with values on x's device. */
-ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options); /* bias may be NULL */
+/* As the layers have it. bias and options may be NULL; the weight says the kernel's size. LS_BAD_SHAPE. */
+ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options);
+ls_tensor *ls_conv_transpose2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options);
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
 ls_tensor *ls_relu(ls_tensor *x);

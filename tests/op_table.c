@@ -117,6 +117,7 @@ const ls_op families[FAMILIES][32] = {
                LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
     [CROPPED] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
                  LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
+    [GENERAL] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_COUNT},
     [POOLED] = {LS_OP_CONV_POOL, LS_OP_CONV_POOL_WEIGHT, LS_OP_COUNT},
     [POOLS] = {LS_OP_AVG_POOL, LS_OP_AVG_POOL_BACKWARD, LS_OP_MAX_POOL, LS_OP_MAX_POOL_BACKWARD, LS_OP_COUNT},
     [MAPS] = {LS_OP_IMAGES,
@@ -173,6 +174,44 @@ const ls_op families[FAMILIES][32] = {
                    LS_OP_GELU_TANH_BACKWARD,
                    LS_OP_COUNT},
     [EXPANDS] = {LS_OP_EXPAND, LS_OP_EXPAND_BACKWARD, LS_OP_EXPAND_WEIGHT, LS_OP_EXPAND_WEIGHT_BACKWARD, LS_OP_COUNT},
+};
+
+/* What the windows of GENERAL have besides; `cropped`: the last ones of each row and column are left out. */
+typedef struct more_windows {
+    ls_attributes how;
+    int cropped;
+} more_windows;
+enum {
+    HALVED,
+    DEPTHWISE_3,
+    DEPTHWISE_5,
+    DEPTHWISE_17,
+    DILATED,
+    WIDE,
+    TALL,
+    OBLONG,
+    STRIDED_APART,
+    FOUR_GROUPS,
+    FOUR_WIDE,
+    DEPTHWISE_APART,
+    CROPPED_GROUPS,
+    CROPPED_DEPTHWISE,
+};
+static const more_windows more_of[] = {
+    [HALVED] = {.how.groups = 2},
+    [DEPTHWISE_3] = {.how.groups = 3},
+    [DEPTHWISE_5] = {.how.groups = 5},
+    [DEPTHWISE_17] = {.how.groups = 17},
+    [DILATED] = {.how.dilation = 2},
+    [WIDE] = {.how.kernel_w = 5, .how.padding_w = 2},
+    [TALL] = {.how.kernel_w = 1, .how.padding_w = -1},
+    [OBLONG] = {.how.kernel_w = 2, .how.stride_w = 3, .how.padding_w = -1},
+    [STRIDED_APART] = {.how.stride_w = 1, .how.dilation = 3, .how.dilation_w = 2},
+    [FOUR_GROUPS] = {.how.groups = 4},
+    [FOUR_WIDE] = {.how = {.groups = 4, .kernel_w = 2, .stride_w = 2, .dilation_w = 2}},
+    [DEPTHWISE_APART] = {.how = {.groups = 3, .kernel_w = 4, .stride_w = 2, .dilation = 2, .dilation_w = 3}},
+    [CROPPED_GROUPS] = {.how = {.groups = 2, .dilation = 2}, .cropped = 1},
+    [CROPPED_DEPTHWISE] = {.how.groups = 3, .cropped = 1},
 };
 
 const row op_table[] = {
@@ -249,6 +288,35 @@ const row op_table[] = {
     {CROPPED, 37, 3, 9, 7, 5, 3, 1, 1, 0},
     {CROPPED, 5, 3, 7, 8, 5, 3, 1, 1, 0},
     {CROPPED, 5, 3, 9, 7, 5, 3, 2, 1, 0},
+    {GENERAL, 5, 6, 5, 7, 4, 3, 1, 1, HALVED},
+    {GENERAL, 20, 36, 5, 7, 10, 3, 2, 1, HALVED},
+    {GENERAL, 37, 6, 1, 1, 4, 1, 1, 0, HALVED}, /* one place, and yet no linear layer */
+    {GENERAL, 5, 12, 9, 8, 20, 1, 1, 0, FOUR_GROUPS},
+    {GENERAL, 16, 20, 5, 7, 36, 1, 2, 0, FOUR_GROUPS},
+    {GENERAL, 20, 8, 9, 10, 24, 3, 1, 1, FOUR_GROUPS},
+    {GENERAL, 5, 8, 7, 11, 12, 3, 1, 1, FOUR_WIDE},
+    {GENERAL, 20, 17, 5, 7, 17, 3, 1, 1, DEPTHWISE_17},
+    {GENERAL, 5, 17, 8, 9, 17, 3, 2, 1, DEPTHWISE_17},
+    {GENERAL, 37, 5, 9, 13, 5, 3, 1, 1, DEPTHWISE_5},
+    {GENERAL, 5, 5, 6, 21, 5, 3, 1, 1, DEPTHWISE_5},
+    {GENERAL, 16, 5, 7, 7, 5, 5, 1, 2, DEPTHWISE_5}, /* of more taps than the lanes sum at once */
+    {GENERAL, 5, 5, 9, 8, 5, 5, 2, 2, DEPTHWISE_5},
+    {GENERAL, 5, 5, 4, 4, 5, 1, 2, 0, DEPTHWISE_5},
+    {GENERAL, 20, 3, 6, 7, 6, 3, 1, 0, DEPTHWISE_3}, /* of several outputs a channel, */
+    {GENERAL, 5, 3, 6, 7, 27, 3, 2, 1, DEPTHWISE_3}, /* and of many */
+    {GENERAL, 5, 3, 1, 2, 6, 3, 1, 1, DEPTHWISE_3},
+    {GENERAL, 37, 3, 11, 9, 6, 3, 3, 2, DEPTHWISE_APART},
+    {GENERAL, 5, 3, 9, 8, 5, 3, 1, 2, DILATED},
+    {GENERAL, 20, 17, 6, 7, 5, 3, 2, 2, DILATED}, /* where whole rows meet no window */
+    {GENERAL, 5, 3, 12, 9, 18, 2, 3, 0, DILATED},
+    {GENERAL, 5, 3, 7, 6, 5, 3, 1, 1, WIDE},
+    {GENERAL, 20, 3, 7, 9, 5, 3, 2, 1, WIDE},
+    {GENERAL, 37, 4, 5, 7, 5, 3, 1, 1, TALL},
+    {GENERAL, 5, 18, 6, 7, 5, 3, 2, 1, TALL},
+    {GENERAL, 5, 3, 9, 11, 5, 3, 2, 1, OBLONG},
+    {GENERAL, 16, 3, 9, 10, 5, 3, 2, 3, STRIDED_APART},
+    {GENERAL, 5, 6, 9, 11, 8, 3, 1, 2, CROPPED_GROUPS},
+    {GENERAL, 20, 3, 9, 8, 3, 3, 2, 1, CROPPED_DEPTHWISE},
     {POOLED, 37, 1, 28, 28, 20, 3, 1, 0, 0},
     {POOLED, 5, 3, 9, 6, 7, 3, 1, 0, 0},
     {POOLED, 16, 2, 4, 5, 1, 3, 1, 0, 0},
@@ -304,13 +372,32 @@ static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny", "f
 
 static const float factors[] = {0.7f, 3, -2, -1.5f, 0, 0x1p25f};
 
+static ls_attributes attributes_of(const row *r)
+{
+    ls_attributes made = r->family == GENERAL ? more_of[r->in_out].how : (ls_attributes){.weight_in_out = r->in_out};
+    made.kernel = r->kernel;
+    made.stride = r->stride;
+    made.padding = r->padding;
+    return made;
+}
+
+ls_windows row_windows(const row *r)
+{
+    const ls_attributes how = attributes_of(r);
+    return ls_windows_of(&how);
+}
+
+static int is_cropped(const row *r)
+{
+    return r->family == CROPPED || (r->family == GENERAL && more_of[r->in_out].cropped);
+}
+
 test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int values)
 {
-    test_case one = {.row = r, .bias = bias, .values = values};
-    one.attributes = (ls_attributes){.op = op, .kernel = r->kernel, .stride = r->stride, .padding = r->padding};
+    test_case one = {.row = r, .bias = bias, .values = values, .attributes = attributes_of(r)};
+    one.attributes.op = op;
     one.attributes.fused_relu = relu;
     one.attributes.fused_add = add;
-    one.attributes.weight_in_out = r->in_out;
     one.attributes.eps = 1e-5f;
     one.attributes.key = 0x123456789abcdefu;
     one.attributes.factor = factors[r->family == FUNCTIONS ? r->o : 0];
@@ -326,14 +413,18 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
 
 void describe_row(const row *r, ls_op op, char *text, size_t size)
 {
-    snprintf(text, size, "%s of %d images %dx%dx%d to %d, kernel %d stride %d padding %d", ls_op_name(op), r->count,
-             r->c, r->h, r->w, r->o, r->kernel, r->stride, r->padding);
+    const ls_windows w = row_windows(r);
+    int at = snprintf(text, size, "%s of %d images %dx%dx%d to %d, kernel %d stride %d padding %d", ls_op_name(op),
+                      r->count, r->c, r->h, r->w, r->o, r->kernel, r->stride, r->padding);
+    if (r->family == GENERAL)
+        snprintf(text + at, size - (size_t)at, ", groups %d, dilation %d, across %d %d %d %d", w.groups,
+                 w.rows.dilation, w.columns.kernel, w.columns.stride, w.columns.padding, w.columns.dilation);
 }
 
 void describe(const test_case *one, char *text, size_t size)
 {
     const ls_attributes *how = &one->attributes;
-    char row_text[160];
+    char row_text[224];
     describe_row(one->row, how->op, row_text, sizeof row_text);
     snprintf(text, size, "%s%s%s%s%s, %s numbers", row_text, how->fused_relu ? ", relu" : "",
              how->fused_add ? ", add" : "", how->weight_in_out ? ", in_out" : "", one->bias ? ", bias" : "",
@@ -353,9 +444,10 @@ int is_slope(kind what)
 
 ls_operand shape_of(const row *r, kind what)
 {
+    const ls_windows of = row_windows(r);
     int windows = r->kernel && r->stride, parts = r->kernel;
-    int y_h = windows ? test_windows(r->h, r->kernel, r->stride, r->padding) - (r->family == CROPPED) : 0;
-    int y_w = windows ? test_windows(r->w, r->kernel, r->stride, r->padding) - (r->family == CROPPED) : 0;
+    int y_h = windows ? (int)ls_windows_along(&of.rows, r->h) - is_cropped(r) : 0;
+    int y_w = windows ? (int)ls_windows_along(&of.columns, r->w) - is_cropped(r) : 0;
     switch (what) {
     case X:
     case X_SLOPE:
@@ -389,7 +481,7 @@ ls_operand shape_of(const row *r, kind what)
     case NUMBER:
         return (ls_operand){NULL, 1, 1, 1};
     case WEIGHTS:
-        return (ls_operand){NULL, r->o * r->c * r->kernel * r->kernel, 1, 1};
+        return (ls_operand){NULL, r->o * (r->c / of.groups) * of.rows.kernel * of.columns.kernel, 1, 1};
     case BIAS:
         return (ls_operand){NULL, r->o, 1, 1};
     case STATISTICS:
@@ -470,9 +562,10 @@ int suits(const row *r, ls_op op)
 
 double work_of(const row *r)
 {
-    double places = r->kernel && r->stride ? test_windows(r->h, r->kernel, r->stride, r->padding) *
-                                                 (double)test_windows(r->w, r->kernel, r->stride, r->padding)
-                                           : (double)r->h * r->w;
-    double taps = r->family <= POOLED ? (double)r->o * r->kernel * r->kernel : 1;
+    const ls_windows of = row_windows(r);
+    double places = r->kernel && r->stride
+                        ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
+                        : (double)r->h * r->w;
+    double taps = r->family <= POOLED ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel : 1;
     return places * taps * r->c * r->count;
 }

@@ -25,7 +25,7 @@ typedef enum kind {
     THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
     THIN_SLOPE,
     ONE_SLOPE,  /* one number an image */
-    WEIGHTS,    /* o x c x kernel x kernel numbers */
+    WEIGHTS,    /* o x c / groups x kernel x kernel_w numbers */
     BIAS,       /* o */
     CHANNEL,    /* c */
     STATISTICS, /* 2 c, the second half positive */
@@ -42,13 +42,14 @@ extern const op_operands operands_of[LS_OP_COUNT];
 
 /* ---- The table ---- */
 
-enum { CONVS, CROPPED, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FUNCTIONS, EXPANDS, FAMILIES };
+enum { CONVS, CROPPED, GENERAL, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FUNCTIONS, EXPANDS, FAMILIES };
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows
- * of each row and column are left out. */
+ * of each row and column are left out. GENERAL's are no squares of neighbouring taps over all channels. */
 extern const ls_op families[FAMILIES][32];
 
-/* Of CONCATS `kernel` is how many operands there are, of FUNCTIONS `o` is the number of the factor. */
+/* Of CONCATS `kernel` is how many operands there are, of FUNCTIONS `o` is the number of the factor, of GENERAL `in_out`
+ * that of what its windows have besides. */
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;
@@ -71,6 +72,9 @@ typedef struct test_case {
 test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int values);
 void describe_row(const row *r, ls_op op, char *text, size_t size);
 void describe(const test_case *one, char *text, size_t size);
+
+/* Of a row with windows: its convolution's or pool's. */
+ls_windows row_windows(const row *r);
 
 int by_image(kind what);
 int is_slope(kind what);

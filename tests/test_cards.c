@@ -66,26 +66,27 @@ static void blocks_are_never_none_or_too_many(void **state)
     assert_int_equal(ls_cuda_aligned(LS_CUDA_ALIGNMENT), LS_CUDA_ALIGNMENT);
 }
 
-/* cuDNN has (input + before + after - kernel) / stride + 1 windows, rounded down, and reads nothing that is not
- * there. */
+/* cuDNN has (input + before + after - span) / stride + 1 windows, rounded down, and reads nothing that is not there. */
+static void check_axis(int input, const ls_windows_axis *of)
+{
+    const int span = (int)ls_windows_span(of), windows = (int)ls_windows_along(of, input);
+    for (int output = 1; output <= windows; output++) { /* fewer: the last ones are left out */
+        ls_cuda_axis axis = ls_cuda_axis_of(input, output, of);
+        assert_true(axis.input >= 1 && axis.input <= input && axis.before == of->padding && axis.after >= 0);
+        assert_true(axis.after <= of->padding);
+        assert_int_equal((axis.input + axis.before + axis.after - span) / of->stride + 1, output);
+    }
+}
+
 static void an_axis_has_as_many_windows_as_asked(void **state)
 {
     (void)state;
     for (int input = 1; input <= 14; input++)
         for (int kernel = 1; kernel <= 5; kernel++)
             for (int stride = 1; stride <= 3; stride++)
-                for (int padding = 0; padding < kernel; padding++) {
-                    int windows = (input + 2 * padding - kernel) / stride + 1;
-                    if (input + 2 * padding < kernel)
-                        continue;
-                    for (int output = 1; output <= windows; output++) { /* fewer: the last ones are left out */
-                        ls_cuda_axis axis = ls_cuda_axis_of(input, output, kernel, stride, padding);
-                        assert_true(axis.input >= 1 && axis.input <= input && axis.before == padding &&
-                                    axis.after >= 0);
-                        assert_true(axis.after <= padding);
-                        assert_int_equal((axis.input + axis.before + axis.after - kernel) / stride + 1, output);
-                    }
-                }
+                for (int dilation = 1; dilation <= 3; dilation++)
+                    for (int padding = 0; padding <= dilation * (kernel - 1); padding++)
+                        check_axis(input, &(ls_windows_axis){kernel, stride, padding, dilation});
 }
 
 /* ---- Plans ---- */

@@ -107,9 +107,10 @@ static void every_convolution_has_an_engine(void **state)
             int64_t most = 0;
             for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
                 for (int direction = LS_CARD_FORWARD; direction <= LS_CARD_MORE_DATA; direction++) {
+                    const ls_windows_axis of = {convs[i].kernel, convs[i].stride, convs[i].padding, 1};
                     const ls_cuda_conv v = {.x = {counts[n], convs[i].in, convs[i].size, convs[i].size},
                                             .y = {counts[n], convs[i].out, convs[i].to, convs[i].to},
-                                            .window = {convs[i].kernel, convs[i].stride, convs[i].padding}};
+                                            .windows = {of, of, 1}};
                     int64_t bytes;
                     if (!ls_card_engine(&card, (ls_card_direction)direction, &v, &bytes)) {
                         print_message("%s, %d images: %s, %s: no engine\n", dtypes[dtype], counts[n], convs[i].name,
@@ -134,7 +135,7 @@ static void every_call_fails(void **state)
     const cudnnStatus_t never = CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
                         once[] = {CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, CUDNN_STATUS_INTERNAL_ERROR,
                                   CUDNN_STATUS_EXECUTION_FAILED};
-    const ls_cuda_conv v = {.x = {96, 256, 7, 7}, .y = {96, 512, 4, 4}, .window = {1, 2, 0}};
+    const ls_cuda_conv v = {.x = {96, 256, 7, 7}, .y = {96, 512, 4, 4}, .windows = {{1, 2, 0, 1}, {1, 2, 0, 1}, 1}};
     cudnnBackendDescriptor_t card_there = description();
     if (!card_there)
         test_not_run("this cuDNN, %zu, cannot be told of a card", cudnnGetVersion());

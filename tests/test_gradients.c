@@ -63,8 +63,8 @@ static void set_output(chain *t, int c, int h, int w)
 static void set_windows_output(chain *t, int channels)
 {
     const ls_attributes *how = &t->how;
-    set_output(t, channels, test_windows(t->h, how->kernel, how->stride, how->padding),
-               test_windows(t->w, how->kernel, how->stride, how->padding));
+    const ls_windows of = ls_windows_of(how);
+    set_output(t, channels, (int)ls_windows_along(&of.rows, t->h), (int)ls_windows_along(&of.columns, t->w));
 }
 
 static void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT])
@@ -84,11 +84,34 @@ static void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const 
 
 static void prepare_conv(chain *t)
 {
+    const ls_windows of = ls_windows_of(&t->how);
     add_activation(t);
-    add_vector(t, t->o * t->c * t->how.kernel * t->how.kernel);
+    add_vector(t, t->o * (t->c / of.groups) * of.rows.kernel * of.columns.kernel);
     add_vector(t, t->o);
     set_windows_output(t, t->o);
     t->dmiddle = like(t, &t->y, 1);
+}
+
+/* A transposed convolution: the forward pass is a convolution's gradient, its shape that one's input. */
+static void prepare_transposed(chain *t)
+{
+    const ls_windows of = ls_windows_of(&t->how);
+    const int h = (t->h - 1) * of.rows.stride - 2 * of.rows.padding + (int)ls_windows_span(&of.rows);
+    const int w = (t->w - 1) * of.columns.stride - 2 * of.columns.padding + (int)ls_windows_span(&of.columns);
+    add_activation(t);
+    add_vector(t, t->c * (t->o / of.groups) * of.rows.kernel * of.columns.kernel);
+    set_output(t, t->o, h, w);
+}
+
+static void forward_transposed(chain *t)
+{
+    run(t, LS_OP_CONV_DATA, IN(t->in[0], t->in[1]), OUT(t->y));
+}
+
+static void backward_transposed(chain *t)
+{
+    run(t, LS_OP_CONV, IN(t->dy, t->in[1]), OUT(t->gradient[0]));
+    run(t, LS_OP_CONV_WEIGHT, IN(t->dy, t->in[0]), OUT(t->gradient[1]));
 }
 
 static void forward_conv(chain *t)
@@ -519,6 +542,7 @@ static void backward_custom(chain *t)
 #define KINKED .step = 0.001, .tolerance = 2e-2 /* some numbers step over a relu's corner */
 #define SPREAD .step = 0.004, .tolerance = 1e-3
 #define CONV   STEPS(conv, conv)
+#define TRANS  STEPS(transposed, transposed)
 #define WINO   STEPS(conv, winograd)
 #define AVG    STEPS(pool, avg_pool)
 #define MAX    STEPS(pool, max_pool)
@@ -584,6 +608,14 @@ static const chain chains[] = {
      OWN(SQUARED_ERROR, squared_error, pair, squared_error), SMOOTH},
     {"custom", SHAPE(3, 4, 5, 0, 20), OWN(CUSTOM, custom, pair, custom), LINEAR},
     {"cross-entropy", SHAPE(10, 1, 1, 0, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
+    {"conv, two groups", SHAPE(4, 5, 7, 6, 20), WINDOW(3, 1, 1), .how.groups = 2, CONV, LINEAR},
+    {"conv, depthwise", SHAPE(4, 5, 7, 4, 20), WINDOW(3, 2, 1), .how.groups = 4, CONV, LINEAR},
+    {"conv, dilated", SHAPE(2, 9, 8, 3, 5), WINDOW(3, 2, 2), .how.dilation = 3, CONV, LINEAR},
+    {"conv, oblong", SHAPE(2, 6, 9, 3, 5), WINDOW(2, 2, 1), .how.kernel_w = 4, .how.stride_w = 3, .how.padding_w = -1,
+     CONV, LINEAR},
+    {"transposed", SHAPE(3, 4, 5, 2, 20), WINDOW(3, 2, 1), TRANS, LINEAR},
+    {"transposed, groups, dilated", SHAPE(4, 4, 5, 6, 5), WINDOW(2, 3, 1), .how.groups = 2, .how.dilation_w = 2, TRANS,
+     LINEAR},
 };
 /* clang-format on */
 

@@ -450,6 +450,28 @@ static void convolutions_that_suit_it_are_winograds(void **state)
     }
 }
 
+/* A convolution that would be Winograd's, or of 3 channels joined with its pool, were its windows not general. */
+static void general_windows_stay_what_they_are(void **state)
+{
+    (void)state;
+    static const ls_attributes all[] = {{.groups = 2},   {.dilation = 2}, {.dilation_w = 2},
+                                        {.kernel_w = 5}, {.stride_w = 2}, {.padding_w = 1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int padding = 0; padding < 2; padding++) {
+            built *b = begin(true);
+            ls_attributes how = all[i];
+            how.op = LS_OP_CONV;
+            how.kernel = 3;
+            how.stride = 1;
+            how.padding = padding;
+            how.padding_w = padding && how.padding_w ? -1 : how.padding_w;
+            ls_value *x = input(b, padding ? 16 : 3, 28, 28, false), *w = weight(b, 9);
+            ls_value *y = NODE(b, 16, 28, 28, RELU, node(b, 16, 28, 28, how, (ls_value *[LS_MAX_IN]){x, w}));
+            WINDOW(b, 16, 14, 14, AVG_POOL, 2, 2, 0, y);
+            assert_fused(b, "d=conv+relu(a,b) e=avg_pool(d)");
+        }
+}
+
 static void a_convolutions_gradient_takes_the_addition_in(void **state)
 {
     (void)state;
@@ -651,6 +673,7 @@ static void others_derive(void **state)
         {LS_OP_SIGMOID, false, "c=ones() d=sigmoid_backward(c,b) | d"},
         {LS_OP_SOFTMAX, false, "c=ones() d=softmax_backward(c,b) | d"},
         {LS_OP_ADD_BIAS, true, "d=ones() db=channel_sum(d) | d"},
+        {LS_OP_CONV_DATA, true, "d=ones() db=conv_weight(d,a) f=conv(d,b) | f"}, /* a transposed convolution */
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         built *b = begin(true);
@@ -758,6 +781,7 @@ int main(void)
         cmocka_unit_test(rows_that_no_window_reads_are_left_out),
         cmocka_unit_test(a_first_layer_takes_its_pool_in),
         cmocka_unit_test(convolutions_that_suit_it_are_winograds),
+        cmocka_unit_test(general_windows_stay_what_they_are),
         cmocka_unit_test(a_convolutions_gradient_takes_the_addition_in),
         cmocka_unit_test(each_operand_has_its_gradient_or_none),
         cmocka_unit_test(convolutions_derive),

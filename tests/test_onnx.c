@@ -34,6 +34,8 @@ static ls_tensor *maps(ls_module *self, ls_tensor *x)
     ls_tensor *bent = ls_multiply(ls_tanh(y), gate);
     ls_tensor *turned = ls_reshape(ls_tanh(ls_reshape(gate, SIZE, FEATURES, SIZE)), FEATURES, SIZE, SIZE);
     y = ls_concat((ls_tensor *[]){bent, ls_subtract(bent, turned), ls_add(x, functions(self, x))}, 3);
+    y = ls_module_call(self, "depthwise", y);
+    y = ls_module_call(self, "up", ls_module_call(self, "oblong", y));
     ls_tensor *least = ls_max_pool2d(y, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1});
     ls_tensor *middle = ls_avg_pool2d(y, &(ls_pool){.kernel = 2, .stride = 2});
     ls_tensor *edged = ls_avg_pool2d(y, &(ls_pool){.kernel = 3, .stride = 2, .padding = 1});
@@ -59,6 +61,18 @@ static ls_module *module_of_everything(ls_session *s)
     ls_module *net = ls_block(s, everything, NULL);
     ls_module_append(net, "norm", ls_nn_batch_norm(s));
     ls_module_append(net, "strided", ls_nn_conv2d(s, FEATURES, 2, &(ls_conv){.stride = 2}));
+    const ls_conv oblong = {.kernel_w = 1,
+                            .stride = 2,
+                            .stride_w = 1,
+                            .dilation = 2,
+                            .dilation_w = 1,
+                            .padding = 3,
+                            .padding_w = -1,
+                            .no_bias = true};
+    const ls_conv up = {.kernel_w = 3, .stride_w = 2, .stride = 3, .padding = 2, .groups = 2, .output_padding = 1};
+    ls_module_append(net, "depthwise", ls_nn_conv2d(s, 22, 3, &(ls_conv){.padding = 1, .groups = 11}));
+    ls_module_append(net, "oblong", ls_nn_conv2d(s, FEATURES, 3, &oblong));
+    ls_module_append(net, "up", ls_nn_conv_transpose2d(s, 6, 4, &up));
     ls_module_append(net, "drop", ls_nn_dropout(s, 0.5));
     ls_module_append(net, "features", ls_nn_batch_norm(s));
     ls_module_append(net, "last", ls_nn_linear(s, CLASSES));
@@ -276,6 +290,14 @@ static void check_ints(const Ls__NodeProto *node, const char *name, size_t n, in
         assert_int_equal(a->ints[i], each);
 }
 
+static void check_list(const Ls__NodeProto *node, const char *name, size_t n, const int64_t *wanted)
+{
+    const Ls__AttributeProto *a = attribute(node, name);
+    assert_non_null(a);
+    assert_int_equal(a->n_ints, n);
+    assert_memory_equal(a->ints, wanted, n * sizeof *wanted);
+}
+
 static ls_module *defined(ls_session *s, ls_module *net, int channels)
 {
     assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), NULL), LS_OK);
@@ -366,6 +388,19 @@ static void every_operation(void **state)
     assert_int_equal(count(model->graph, "Gemm"), 4);
     assert_int_equal(count(model->graph, "ReduceSum"), 4);
     check_ints(node_of_layer(model->graph, "/MaxPool_"), "pads", 4, 1);
+    const Ls__NodeProto *depthwise = node_of_layer(model->graph, "/depthwise/Conv_");
+    assert_int_equal(attribute(depthwise, "group")->i, 11);
+    assert_null(attribute(depthwise, "dilations"));
+    const Ls__NodeProto *oblong = node_of_layer(model->graph, "/oblong/Conv_");
+    check_list(oblong, "kernel_shape", 2, (int64_t[]){3, 1});
+    check_list(oblong, "strides", 2, (int64_t[]){2, 1});
+    check_list(oblong, "pads", 4, (int64_t[]){3, 0, 3, 0});
+    check_list(oblong, "dilations", 2, (int64_t[]){2, 1});
+    assert_null(attribute(oblong, "group"));
+    const Ls__NodeProto *up = node_of_layer(model->graph, "/up/ConvTranspose_");
+    check_list(up, "strides", 2, (int64_t[]){3, 2});
+    check_list(up, "output_padding", 2, (int64_t[]){1, 1});
+    assert_int_equal(attribute(up, "group")->i, 2);
     ls__model_proto__free_unpacked(model, NULL);
     assert_int_equal(ls_close(t.s), LS_OK);
 }

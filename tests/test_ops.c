@@ -248,7 +248,7 @@ static void run_case(const test_case *one)
 
 static void say_left_out(const row *r, ls_op op, const char *what)
 {
-    char text[160];
+    char text[224];
     describe_row(r, op, text, sizeof text);
     print_message("left out: %s of %s\n", what, text);
 }
@@ -339,7 +339,8 @@ int main(int argc, char **argv)
         print_message(" %s", backends[i]->name);
     }
     print_message("%s\n", backend_count ? "" : " none");
-    int convolutions[] = {CONVS, CROPPED, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES}, maps[] = {MAPS, FAMILIES};
+    int convolutions[] = {CONVS, CROPPED, GENERAL, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES};
+    int maps[] = {MAPS, FAMILIES};
     int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES}, functions[] = {FUNCTIONS, EXPANDS, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),

@@ -122,6 +122,29 @@ static ls_tensor *functions(ls_module *self, ls_tensor *x)
     return ls_linear(ls_flatten(ls_global_avg_pool2d(ls_tanh(all))), parameter(self, "w", CLASSES, 12 * MAPS), NULL);
 }
 
+/* And one of convolutions that are no squares of neighbouring taps over all channels, and of transposed ones. */
+static ls_tensor *convolutions(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_tanh(ls_module_call(self, "grouped", ls_module_call(self, "wide", x)));
+    ls_tensor *deep = ls_tanh(ls_module_call(self, "depthwise", y));
+    ls_tensor *up = ls_module_call(self, "up", ls_module_call(self, "dilated", ls_add(deep, y)));
+    ls_tensor *more = ls_add(ls_module_call(self, "up_depthwise", ls_tanh(up)), up); /* one addition, backward too */
+    return ls_module_call(self, "last", ls_flatten(ls_avg_pool2d(more, &(ls_pool){.kernel = 3})));
+}
+
+static void add_convolutions(ls_module *net)
+{
+    ls_session *s = ls_session_of(net);
+    ls_module_append(net, "wide", ls_nn_conv2d(s, 6, 1, &(ls_conv){.kernel_w = 3, .padding_w = 1}));
+    ls_module_append(net, "grouped", ls_nn_conv2d(s, 6, 3, &(ls_conv){.padding = 1, .groups = 2}));
+    ls_module_append(net, "depthwise", ls_nn_conv2d(s, 6, 3, &(ls_conv){.padding = 1, .groups = 6}));
+    ls_module_append(net, "dilated", ls_nn_conv2d(s, 4, 2, &(ls_conv){.dilation = 2, .stride = 2, .no_bias = true}));
+    ls_module_append(net, "up", ls_nn_conv_transpose2d(s, 6, 3, &(ls_conv){.stride = 2, .output_padding = 1}));
+    ls_module_append(net, "up_depthwise",
+                     ls_nn_conv_transpose2d(s, 6, 3, &(ls_conv){.groups = 6, .padding = 1, .no_bias = true}));
+    ls_module_append(net, "last", ls_nn_linear_with(s, CLASSES, &(ls_linear_options){.no_bias = true}));
+}
+
 typedef struct setup {
     ls_session *session;
     ls_data *data;
@@ -140,6 +163,8 @@ static setup open_setup(ls_isa isa, ls_forward *forward)
     s.net = ls_block(s.session, forward, NULL);
     if (forward == functions)
         ls_module_append(s.net, "leaky", ls_nn_fn_with(s.session, ls_leaky_relu, 0.9));
+    if (forward == convolutions)
+        add_convolutions(s.net);
     ls_module_initialize(s.net, ls_parse_devices(s.session, "cpu:0"), &(ls_init){.scale = 0.3, .like = s.data});
     s.trainer = ls_trainer_new(s.net, LS_SGD, &(ls_optim){.lr = 0.05});
     return s;
@@ -213,6 +238,7 @@ static void gradients_are_slopes(void **state)
     (void)state;
     assert_slopes(everything, 0.03);
     assert_slopes(functions, 0.03);
+    assert_slopes(convolutions, 0.03);
     assert_slopes(average_of_a_sum, 0.0005); /* small steps cross few corners */
     assert_slopes(largest_of_a_sum, 0.0005);
 }
@@ -434,6 +460,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_slopes),
+        {"bits_of_convolutions_do_not_depend_on_the_backend", bits_do_not_depend_on_the_backend, NULL, NULL,
+         convolutions},
         {"bits_do_not_depend_on_the_backend", bits_do_not_depend_on_the_backend, NULL, NULL, everything},
         {"bits_of_functions_do_not_depend_on_the_backend", bits_do_not_depend_on_the_backend, NULL, NULL, functions},
         cmocka_unit_test(rows_come_out_as_they_went_in),

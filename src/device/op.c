@@ -149,6 +149,6 @@ double ls_op_flops(const ls_op_call *call)
     default:
         return 0.0;
     }
-    const int kernel = call->attributes->kernel;
-    return 2.0 * y->c * y->h * y->w * windows * (double)x->c * kernel * kernel;
+    const ls_windows w = ls_windows_of(call->attributes);
+    return 2.0 * y->c * y->h * y->w * windows * ((double)x->c / w.groups) * w.rows.kernel * w.columns.kernel;
 }

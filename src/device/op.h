@@ -18,9 +18,13 @@
  *                 (adding nothing). At the end lanes(total).
  *   taps          a window position outside the map counts as a product with zero: fma(w, 0, acc), never skipped.
  *                 Window (i, j) of a convolution or a pool begins at row i*stride - padding and column j*stride -
- *                 padding; a map of h rows has (h + 2*padding - kernel) / stride + 1 of them, rounded down. A
- *                 convolution's y and dy may have fewer rows and columns: the last windows, which nobody reads, are
- *                 then left out.
+ *                 padding, and its tap (ky, kx) is dilation*ky rows and dilation*kx columns further; columns have a
+ *                 kernel, stride, padding and dilation of their own (`ls_windows`). A map of h rows has (h + 2*padding
+ *                 - (dilation*(kernel - 1) + 1)) / stride + 1 of them, rounded down. A convolution's y and dy may have
+ *                 fewer rows and columns: the last windows, which nobody reads, are then left out.
+ *   groups        a convolution's C channels of x and O of y lie in so many groups, C/groups and O/groups one after
+ *                 another in each: group i of y is the convolution of group i of x. "Over channels" and "over output
+ *                 channels" mean those of the group.
  */
 #pragma once
 
@@ -29,6 +33,7 @@
 #include <stdint.h>
 #include <lockstep_nn.h>
 
+#include "base/everywhere.h"
 #include "device/change.h"
 
 /* Which bits the library computes: raised by whatever changes one of them, here or in the order of a sum. Releases of
@@ -44,16 +49,18 @@ typedef enum ls_op {
      * changed as the image's `changes` say where there are any; lanes without an image 0. */
     LS_OP_IMAGES,
 
-    /* y = conv(x, w) + b. in: x, w[O][C][k][k] (or [C][O] with weight_in_out, k = 1, maps of one place), b[O] or NULL;
-     * out: y. acc = b (or 0); over channels, then kernel rows, then kernel columns: acc = fma(w, x, acc). relu last
-     * where fused_relu. A linear layer is this with k = 1 on maps of 1 x 1. */
+    /* y = conv(x, w) + b. in: x, w[O][C/groups][kh][kw] (or [C][O] with weight_in_out, one group, a kernel of 1, maps
+     * of one place), b[O] or NULL; out: y. acc = b (or 0); over channels, then kernel rows, then kernel columns: acc =
+     * fma(w, x, acc). relu last where fused_relu. A linear layer is this with a kernel of 1 on maps of 1 x 1. It is the
+     * gradient of a transposed convolution too, x being the gradient of that one's result. */
     LS_OP_CONV,
     /* in: dy, w; out: dx. acc = 0; over output channels, then kernel rows ky, then kernel columns kx, ascending, of
-     * those with (row + padding - ky) and (column + padding - kx) divisible by the stride and both quotients inside the
-     * map of dy: acc = fma(w, dy at the quotients, acc); then acc + 0. Those outside are left out here: at the edge
-     * they are most of the window. A backend that lays out a product of matrices may take them in as zeros: as w is
-     * finite, they can change no more than a zero's sign, and adding 0 leaves no -0. in[2], where there, of backends
-     * that `accumulate`: what dx is added to; dx may lie in its place. */
+     * those with (row + padding - dilation*ky) and (column + padding - dilation*kx) divisible by the stride and both
+     * quotients inside the map of dy: acc = fma(w, dy at the quotients, acc); then acc + 0. Those outside are left out
+     * here: at the edge they are most of the window. A transposed convolution is this, dy being its input. A backend
+     * that lays out a product of matrices may take them in as zeros: as w is finite, they can change no more than a
+     * zero's sign, and adding 0 leaves no -0. in[2], where there, of backends that `accumulate`: what dx is added to;
+     * dx may lie in its place. */
     LS_OP_CONV_DATA,
     /* in: x, dy; out: dw (laid out like w). Per lane: acc = 0; for each group: r = 0; over rows and columns of dy: r =
      * fma(dy, x at the tap, r); acc = acc + r. Where dy has fewer than LS_OWN_SUM_PLACES places r begins at acc, and
@@ -245,6 +252,9 @@ unsigned ls_op_overwrites(ls_op op);
 typedef struct ls_attributes {
     ls_op op;
     int kernel, stride, padding;
+    /* Convolutions, as in ls_conv: 0 is the height's, of dilation and groups 1; of padding_w -1 is none. ls_windows_of
+     * says what they mean. */
+    int kernel_w, stride_w, padding_w, dilation, dilation_w, groups;
     int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
     int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
@@ -257,8 +267,46 @@ typedef struct ls_attributes {
     uintptr_t parameters;           /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 8 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 14 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
+
+/* The windows of a convolution along its rows or its columns, and of both, with nothing left to be understood. */
+typedef struct ls_windows_axis {
+    int kernel, stride, padding, dilation;
+} ls_windows_axis;
+typedef struct ls_windows {
+    ls_windows_axis rows, columns;
+    int groups;
+} ls_windows;
+
+LS_EVERYWHERE ls_windows ls_windows_of(const ls_attributes *a)
+{
+    const ls_windows_axis rows = {a->kernel, a->stride, a->padding, a->dilation ? a->dilation : 1};
+    const ls_windows_axis columns = {a->kernel_w ? a->kernel_w : rows.kernel, a->stride_w ? a->stride_w : rows.stride,
+                                     a->padding_w ? a->padding_w < 0 ? 0 : a->padding_w : rows.padding,
+                                     a->dilation_w ? a->dilation_w : rows.dilation};
+    const ls_windows of = {rows, columns, a->groups ? a->groups : 1};
+    return of;
+}
+
+/* Whether they are squares of neighbouring taps, every so many rows as columns, over all channels. */
+LS_EVERYWHERE bool ls_windows_plain(const ls_attributes *a)
+{
+    const ls_windows w = ls_windows_of(a);
+    return w.groups == 1 && w.rows.dilation == 1 && w.columns.dilation == 1 && w.rows.kernel == w.columns.kernel &&
+           w.rows.stride == w.columns.stride && w.rows.padding == w.columns.padding;
+}
+
+/* From a window's first row to behind its last, and the windows of so many rows: 0 where none fits. */
+LS_EVERYWHERE int64_t ls_windows_span(const ls_windows_axis *axis)
+{
+    return (int64_t)axis->dilation * (axis->kernel - 1) + 1;
+}
+LS_EVERYWHERE int64_t ls_windows_along(const ls_windows_axis *axis, int64_t rows)
+{
+    const int64_t room = rows + 2 * (int64_t)axis->padding - ls_windows_span(axis);
+    return room < 0 ? 0 : room / axis->stride + 1;
+}
 
 /* One operand: an activation has the shape of one image, a vector of n numbers c = n, h = w = 1, weights c = their
  * count. */

@@ -142,6 +142,20 @@ static void derive_conv(tape *t, ls_node node, ls_value *dy)
         contribute(t, x, apply(t, data, node, dy, w, x), node);
 }
 
+/* A transposed convolution: a convolution's x has its dy's shape, and dy its x's. */
+static void derive_conv_transpose(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *x = node.in[0], *w = node.in[1], *dw = gradient_of(t, w, w->c);
+    ls_node *weight = dw ? emit(t, LS_OP_CONV_WEIGHT, &node) : NULL;
+    if (weight) {
+        weight->in[0] = dy;
+        weight->in[1] = x;
+        weight->out[0] = dw;
+    }
+    if (x->needs_gradient)
+        contribute(t, x, apply(t, LS_OP_CONV, node, dy, w, x), node);
+}
+
 /* The forward node, which `node` is a copy of, hands on its map's signs from now on. */
 static ls_value *signs_of(tape *t, const ls_node *node)
 {
@@ -199,9 +213,13 @@ static void derive_add(tape *t, ls_node node, ls_value *dy)
     contribute(t, node.in[1], dy, node);
 }
 
+/* The bias of a transposed convolution stands by itself; in front of a BatchNorm it is like any convolution's. */
 static void derive_add_bias(tape *t, ls_node node, ls_value *dy)
 {
-    ls_value *db = gradient_of(t, node.in[1], node.in[1]->c);
+    const int producer = ls_graph_producer(t->graph, node.in[0]);
+    const bool transposed = producer >= 0 && t->graph->nodes[producer].attributes.op == LS_OP_CONV_DATA;
+    const bool zero = transposed && feeds_only_a_norm(t->graph, node.out[0]);
+    ls_value *db = zero ? NULL : gradient_of(t, node.in[1], node.in[1]->c);
     ls_node *sum = db ? emit(t, LS_OP_CHANNEL_SUM, &node) : NULL;
     if (sum) {
         sum->in[0] = dy;
@@ -366,6 +384,7 @@ static void derive_custom(tape *t, ls_node node, ls_value *dy)
 typedef void rule(tape *t, ls_node node, ls_value *dy);
 static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_CONV] = derive_conv,
+    [LS_OP_CONV_DATA] = derive_conv_transpose,
     [LS_OP_WINOGRAD] = derive_conv,
     [LS_OP_CONV_POOL] = derive_conv_pool,
     [LS_OP_BATCH_NORM] = derive_batch_norm,

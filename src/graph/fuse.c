@@ -121,8 +121,8 @@ static bool fuse_pool(ls_graph *graph, int i)
         return false;
     ls_node *product = pooled_product(graph, pool);
     const ls_attributes *a = product ? &product->attributes : NULL;
-    if (!a || !a->fused_relu || a->kernel != 3 || a->stride != 1 || a->padding != 0 || product->in[0]->needs_gradient ||
-        product->in[0]->c > CONV_POOL_MAX_CHANNELS)
+    if (!a || !a->fused_relu || !ls_windows_plain(a) || a->kernel != 3 || a->stride != 1 || a->padding != 0 ||
+        product->in[0]->needs_gradient || product->in[0]->c > CONV_POOL_MAX_CHANNELS)
         return false;
     product->attributes.op = LS_OP_CONV_POOL;
     product->attributes.fused_relu = 0;
@@ -135,8 +135,9 @@ static bool fuse_pool(ls_graph *graph, int i)
 static void choose_winograd(ls_node *node)
 {
     const ls_attributes *a = &node->attributes;
-    if (a->op != LS_OP_CONV || a->weight_in_out || !ls_winograd_defined(a->kernel, a->stride, a->padding) ||
-        node->in[0]->c < WINOGRAD_MIN_CHANNELS || node->out[0]->c < WINOGRAD_MIN_CHANNELS)
+    if (a->op != LS_OP_CONV || a->weight_in_out || !ls_windows_plain(a) ||
+        !ls_winograd_defined(a->kernel, a->stride, a->padding) || node->in[0]->c < WINOGRAD_MIN_CHANNELS ||
+        node->out[0]->c < WINOGRAD_MIN_CHANNELS)
         return;
     const ls_value *y = node->out[0];
     const int tile = ls_winograd_tile(a->kernel, a->stride, y->h, y->w);

@@ -6,7 +6,7 @@
 #include "base/environment.h"
 #include "base/random.h"
 
-enum { MAX_DIMENSION = 1 << 24, MAX_WINDOW = 1 << 15 };
+enum { MAX_WINDOW = 1 << 15 };
 
 ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
 {
@@ -54,6 +54,7 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
 {
     switch (a->op) {
     case LS_OP_CONV:
+    case LS_OP_CONV_DATA:
     case LS_OP_ADD_BIAS:
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
@@ -129,54 +130,15 @@ ls_tensor *ls_flatten(ls_tensor *x)
     return ls_record(LS_OP_COUNT, &x, 1, (int)ls_shape_image(&x->shape, &c, &h, &w), 1, 1, true);
 }
 
-/* The shape of what can stand as a weight or bias: NULL for what was computed or belongs to a batch. */
-static const ls_shape *weight_shape(const ls_tensor *weight)
+const ls_shape *ls_weight_shape(const ls_tensor *weight)
 {
     return weight && (weight->kind == LS_TENSOR_PARAMETER || weight->kind == LS_TENSOR_ARRAY) ? &weight->shape : NULL;
 }
 
-static bool fits_bias(const ls_tensor *bias, int64_t outputs)
+bool ls_fits_bias(const ls_tensor *bias, int64_t outputs)
 {
-    const ls_shape *shape = weight_shape(bias);
+    const ls_shape *shape = ls_weight_shape(bias);
     return shape && shape->rank == 1 && shape->dim[0] == outputs;
-}
-
-static int out_size(int in, int kernel, int stride, int padding)
-{
-    int64_t span = (int64_t)in + 2 * (int64_t)padding - kernel;
-    return span < 0 ? 0 : (int)(span / stride + 1);
-}
-
-static ls_tensor *with_windows(ls_tensor *y, int kernel, int stride, int padding)
-{
-    if (!y)
-        return NULL;
-    y->computed.attributes.kernel = kernel;
-    y->computed.attributes.stride = stride;
-    y->computed.attributes.padding = padding;
-    return y;
-}
-
-ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options)
-{
-    LS_OWN_ENVIRONMENT;
-    ls_tensor *in[] = {x, weight, bias};
-    int n = bias ? 3 : 2, c, height, width;
-    if (!ls_operands(in, n, "ls_conv2d"))
-        return NULL;
-    const ls_shape *w = weight_shape(weight);
-    int stride = options && options->stride ? options->stride : 1, padding = options ? options->padding : 0;
-    ls_shape_image(&x->shape, &c, &height, &width);
-    if (x->shape.rank != 4 || !w || w->rank != 4 || w->dim[1] != c || w->dim[2] != w->dim[3])
-        return ls_bad_shape(x, "ls_conv2d", "weight must be a parameter (outputs, channels of x, k, k)");
-    if (bias && !fits_bias(bias, w->dim[0]))
-        return ls_bad_shape(x, "ls_conv2d", "bias must be a parameter (outputs)");
-    if (stride < 1 || padding < 0 || stride > MAX_DIMENSION || padding > MAX_DIMENSION)
-        return ls_bad_shape(x, "ls_conv2d", "stride must be at least 1 and padding at least 0");
-    int k = (int)w->dim[2], h = out_size(height, k, stride, padding), wide = out_size(width, k, stride, padding);
-    if (h < 1 || wide < 1)
-        return ls_bad_shape(x, "ls_conv2d", "the kernel is larger than the padded map");
-    return with_windows(ls_record(LS_OP_CONV, in, n, (int)w->dim[0], h, wide, false), k, stride, padding);
 }
 
 /* A product over features is a convolution of one tap over maps of one place. */
@@ -196,7 +158,7 @@ ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
     ls_tensor *in[] = {x, weight};
     if (!ls_operands(in, 2, "ls_matmul"))
         return NULL;
-    const ls_shape *w = weight_shape(weight);
+    const ls_shape *w = ls_weight_shape(weight);
     if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[0] != x->shape.dim[1])
         return ls_bad_shape(x, "ls_matmul", "x must be flat and weight a parameter (features of x, outputs)");
     if (weight->kind == LS_TENSOR_PARAMETER && x->session->recording) {
@@ -214,10 +176,10 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
     int n = bias ? 3 : 2;
     if (!ls_operands(in, n, "ls_linear"))
         return NULL;
-    const ls_shape *w = weight_shape(weight);
+    const ls_shape *w = ls_weight_shape(weight);
     if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[1] != x->shape.dim[1])
         return ls_bad_shape(x, "ls_linear", "x must be flat and weight a parameter (outputs, features of x)");
-    if (bias && !fits_bias(bias, w->dim[0]))
+    if (bias && !ls_fits_bias(bias, w->dim[0]))
         return ls_bad_shape(x, "ls_linear", "bias must be a parameter (outputs)");
     return product(in, n, 0, w->dim[0]);
 }
@@ -230,7 +192,7 @@ ls_tensor *ls_add(ls_tensor *a, ls_tensor *b)
         return NULL;
     if (a->shape.rank < 1)
         return ls_bad_shape(a, "ls_add", "both must be (images, ...); a sum or mean is the end of a computation");
-    if (a->shape.rank >= 2 && fits_bias(b, a->shape.dim[1]))
+    if (a->shape.rank >= 2 && ls_fits_bias(b, a->shape.dim[1]))
         return ls_record_shaped(LS_OP_ADD_BIAS, in, 2, &a->shape);
     return ls_broadcast(in, "ls_add") ? ls_record_shaped(LS_OP_ADD, in, 2, &in[0]->shape) : NULL;
 }
@@ -249,10 +211,17 @@ static ls_tensor *pool(ls_tensor *x, const ls_pool *options, ls_op op, const cha
     int k = options->kernel, stride = options->stride ? options->stride : k, padding = options->padding;
     int c, height, width;
     ls_shape_image(&x->shape, &c, &height, &width);
-    int h = out_size(height, k, stride, padding), w = out_size(width, k, stride, padding);
+    const ls_windows_axis axis = {k, stride, padding, 1};
+    int h = (int)ls_windows_along(&axis, height), w = (int)ls_windows_along(&axis, width);
     if (h < 1 || w < 1)
         return ls_bad_shape(x, function, "the window is larger than the padded map");
-    return with_windows(ls_record(op, &x, 1, c, h, w, false), k, stride, padding);
+    ls_tensor *y = ls_record(op, &x, 1, c, h, w, false);
+    if (!y)
+        return NULL;
+    y->computed.attributes.kernel = k;
+    y->computed.attributes.stride = stride;
+    y->computed.attributes.padding = padding;
+    return y;
 }
 
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options)

@@ -24,6 +24,14 @@ ls_role ls_role_of(const ls_attributes *attributes, int operand);
 /* How often an operand that can be written was written; 0 of any other. */
 uint64_t ls_version_of(const ls_tensor *operand);
 
+/* The shape of what can stand as a weight or bias: NULL for what was computed or belongs to a batch. */
+const ls_shape *ls_weight_shape(const ls_tensor *weight);
+bool ls_fits_bias(const ls_tensor *bias, int64_t outputs);
+
+/* What keeps a convolution to so many channels from having these options, which may be NULL; NULL where nothing does.
+ */
+const char *ls_wrong_conv(const ls_conv *options, int64_t channels, bool transposed);
+
 /* Raises LS_BAD_SHAPE with x's shape and where it was; returns NULL. */
 ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what);
 

@@ -106,7 +106,7 @@ char *ls_onnx_output(const ls_onnx_node *node)
     return node ? node->output[0] : NULL;
 }
 
-enum { MOST_ATTRIBUTES = 4 };
+enum { MOST_ATTRIBUTES = 6 };
 
 static Ls__AttributeProto *attribute(ls_onnx_graph *graph, ls_onnx_node *node, const char *name)
 {

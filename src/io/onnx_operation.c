@@ -48,15 +48,35 @@ static int operands(char *const in[])
 /* A convolution or a pool. */
 static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
 {
-    const ls_attributes *a = &t->computed.attributes;
-    const int64_t kernel[] = {a->kernel, a->kernel}, strides[] = {a->stride, a->stride},
-                  pads[] = {a->padding, a->padding, a->padding, a->padding};
+    const ls_windows w = ls_windows_of(&t->computed.attributes);
+    const ls_windows_axis *down = &w.rows, *right = &w.columns;
     ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
-    ls_onnx_ints(graph, node, "kernel_shape", kernel, 2);
-    ls_onnx_ints(graph, node, "strides", strides, 2);
-    ls_onnx_ints(graph, node, "pads", pads, 4);
-    if (a->op == LS_OP_AVG_POOL)
+    ls_onnx_ints(graph, node, "kernel_shape", (int64_t[]){down->kernel, right->kernel}, 2);
+    ls_onnx_ints(graph, node, "strides", (int64_t[]){down->stride, right->stride}, 2);
+    ls_onnx_ints(graph, node, "pads", (int64_t[]){down->padding, right->padding, down->padding, right->padding}, 4);
+    if (down->dilation > 1 || right->dilation > 1)
+        ls_onnx_ints(graph, node, "dilations", (int64_t[]){down->dilation, right->dilation}, 2);
+    if (w.groups > 1)
+        ls_onnx_int(graph, node, "group", w.groups);
+    if (t->computed.attributes.op == LS_OP_AVG_POOL)
         ls_onnx_int(graph, node, "count_include_pad", 1);
+    return node;
+}
+
+/* What a map has more than the last window's end, its padding taken off. */
+static int64_t more_than_windows(const ls_windows_axis *axis, int64_t windows, int64_t rows)
+{
+    return rows + 2 * (int64_t)axis->padding - ls_windows_span(axis) - (windows - 1) * axis->stride;
+}
+
+static ls_onnx_node *conv_transpose(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    const ls_windows w = ls_windows_of(&t->computed.attributes);
+    const ls_shape *x = &t->in[0]->shape;
+    const int64_t more[] = {more_than_windows(&w.rows, x->dim[2], t->shape.dim[2]),
+                            more_than_windows(&w.columns, x->dim[3], t->shape.dim[3])};
+    ls_onnx_node *node = windows(graph, t, "ConvTranspose", in);
+    ls_onnx_ints(graph, node, "output_padding", more, 2);
     return node;
 }
 
@@ -223,6 +243,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     switch (t->computed.attributes.op) {
     case LS_OP_CONV:
         return t->shape.rank == 2 ? product(graph, t, in) : windows(graph, t, "Conv", in);
+    case LS_OP_CONV_DATA:
+        return conv_transpose(graph, t, in);
     case LS_OP_AVG_POOL:
         return windows(graph, t, "AveragePool", in);
     case LS_OP_MAX_POOL:

@@ -31,18 +31,47 @@ ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shap
     return own(block, name, shape);
 }
 
-static ls_tensor *forward_conv2d(ls_module *self, ls_tensor *x)
+/* NULL where the layer has none. */
+static ls_tensor *own_bias(ls_module *self, bool none)
 {
-    ls_tensor *weight = own(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1), self->kernel, self->kernel));
-    return ls_conv2d(x, weight, own(self, "bias", LS_SHAPE(self->channels)), &self->conv);
+    return none ? NULL : own(self, "bias", LS_SHAPE(self->channels));
 }
 
-ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options)
+/* Channels in a group; where the groups do not divide them the convolution says so. */
+static int64_t in_group(const ls_conv *conv, int64_t channels)
 {
-    LS_OWN_ENVIRONMENT;
-    if (channels < 1 || kernel < 1)
-        return bad(session, "ls_nn_conv2d: channels and kernel must be at least 1");
-    ls_module *module = ls_module_new(session, forward_conv2d);
+    const int groups = conv->groups > 1 ? conv->groups : 1;
+    return channels > groups ? channels / groups : 1;
+}
+
+static int64_t kernel_w(const ls_module *self)
+{
+    return self->conv.kernel_w ? self->conv.kernel_w : self->kernel;
+}
+
+static ls_tensor *forward_conv2d(ls_module *self, ls_tensor *x)
+{
+    const ls_shape shape = LS_SHAPE(self->channels, in_group(&self->conv, ls_dim(x, 1)), self->kernel, kernel_w(self));
+    ls_tensor *weight = own(self, "weight", shape);
+    return ls_conv2d(x, weight, own_bias(self, self->conv.no_bias), &self->conv);
+}
+
+static ls_tensor *forward_conv_transpose2d(ls_module *self, ls_tensor *x)
+{
+    const ls_shape shape = LS_SHAPE(ls_dim(x, 1), in_group(&self->conv, self->channels), self->kernel, kernel_w(self));
+    ls_tensor *weight = own(self, "weight", shape);
+    return ls_conv_transpose2d(x, weight, own_bias(self, self->conv.no_bias), &self->conv);
+}
+
+static ls_module *convolution(ls_session *session, ls_forward *forward, int channels, int kernel,
+                              const ls_conv *options, bool transposed)
+{
+    const char *function = transposed ? "ls_nn_conv_transpose2d" : "ls_nn_conv2d";
+    const char *why = channels < 1 || kernel < 1 ? "channels and kernel must be at least 1"
+                                                 : ls_wrong_conv(options, channels, transposed);
+    if (why && session)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: %s", function, why);
+    ls_module *module = why ? NULL : ls_module_new(session, forward);
     if (!module)
         return NULL;
     module->channels = channels;
@@ -52,10 +81,22 @@ ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_
     return module;
 }
 
+ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_conv *options)
+{
+    LS_OWN_ENVIRONMENT;
+    return convolution(session, forward_conv2d, channels, kernel, options, false);
+}
+
+ls_module *ls_nn_conv_transpose2d(ls_session *session, int channels, int kernel, const ls_conv *options)
+{
+    LS_OWN_ENVIRONMENT;
+    return convolution(session, forward_conv_transpose2d, channels, kernel, options, true);
+}
+
 static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
 {
     ls_tensor *weight = own(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1)));
-    return ls_linear(x, weight, own(self, "bias", LS_SHAPE(self->channels)));
+    return ls_linear(x, weight, own_bias(self, self->linear.no_bias));
 }
 
 ls_module *ls_nn_linear(ls_session *session, int features)
@@ -66,6 +107,15 @@ ls_module *ls_nn_linear(ls_session *session, int features)
     ls_module *module = ls_module_new(session, forward_linear);
     if (module)
         module->channels = features;
+    return module;
+}
+
+ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_options *options)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_module *module = ls_nn_linear(session, features);
+    if (module && options)
+        module->linear = *options;
     return module;
 }
 

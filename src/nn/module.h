@@ -20,6 +20,7 @@ struct ls_module {
     const char *model;    /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
     int channels, kernel; /* a layer's own options */
     ls_conv conv;
+    ls_linear_options linear;
     ls_pool pool;
     double rate;
     ls_tensor *(*fn)(ls_tensor *);

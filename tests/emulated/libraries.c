@@ -73,39 +73,43 @@ typedef struct view {
 
 static view view_of(const ls_cuda_conv *v)
 {
-    const ls_cuda_window *k = &v->window;
-    return (view){ls_cuda_axis_of(v->x.h, v->y.h, k->kernel, k->stride, k->padding),
-                  ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding)};
+    return (view){ls_cuda_axis_of(v->x.h, v->y.h, &v->windows.rows),
+                  ls_cuda_axis_of(v->x.w, v->y.w, &v->windows.columns)};
 }
 
 /* One tap of one window: y[out] and x[in], with the tap's weights of all pairs of channels from w[0] on, `row`
  * apart. */
 static void add_products(ls_card_direction direction, float *x, float *w, float *y, const ls_cuda_conv *v)
 {
-    const size_t row = (size_t)v->window.kernel * (size_t)v->window.kernel * (size_t)v->x.c;
-    for (int o = 0; o < v->y.c; o++, w += row)
-        for (int c = 0; c < v->x.c; c++)
+    const int in = v->x.c / v->windows.groups, out = v->y.c / v->windows.groups;
+    const size_t row = (size_t)ls_cuda_taps(v) * (size_t)in;
+    for (int o = 0; o < v->y.c; o++, w += row) {
+        float *of_group = x + o / out * in;
+        for (int c = 0; c < in; c++)
             if (direction == LS_CARD_FORWARD)
-                y[o] += x[c] * w[c];
+                y[o] += of_group[c] * w[c];
             else if (direction == LS_CARD_DATA || direction == LS_CARD_MORE_DATA)
-                x[c] += y[o] * w[c];
+                of_group[c] += y[o] * w[c];
             else
-                w[c] += x[c] * y[o];
+                w[c] += of_group[c] * y[o];
+    }
 }
 
 static void convolve(ls_card_direction direction, float *x, float *w, float *y, const ls_cuda_conv *v, const view *seen)
 {
-    const int kernel = v->window.kernel, stride = v->window.stride;
+    const ls_windows_axis *rows = &v->windows.rows, *columns = &v->windows.columns;
+    const size_t in = (size_t)(v->x.c / v->windows.groups);
     for (size_t place = 0; place < ls_cuda_rows(v->y); place++) {
         const size_t image = place / (size_t)(v->y.h * v->y.w), in_image = place % (size_t)(v->y.h * v->y.w);
-        const int top = (int)in_image / v->y.w * stride - seen->down.before,
-                  left = (int)in_image % v->y.w * stride - seen->right.before;
-        for (int tap = 0; tap < kernel * kernel; tap++) {
-            const int r = top + tap / kernel, q = left + tap % kernel;
+        const int top = (int)in_image / v->y.w * rows->stride - seen->down.before,
+                  left = (int)in_image % v->y.w * columns->stride - seen->right.before;
+        for (int tap = 0; tap < ls_cuda_taps(v); tap++) {
+            const int r = top + tap / columns->kernel * rows->dilation;
+            const int q = left + tap % columns->kernel * columns->dilation;
             if (r < 0 || r >= seen->down.input || q < 0 || q >= seen->right.input)
                 continue;
             float *from = x + ((image * (size_t)v->x.h + (size_t)r) * (size_t)v->x.w + (size_t)q) * (size_t)v->x.c;
-            add_products(direction, from, w + (size_t)tap * (size_t)v->x.c, y + place * (size_t)v->y.c, v);
+            add_products(direction, from, w + (size_t)tap * in, y + place * (size_t)v->y.c, v);
         }
     }
 }
@@ -142,9 +146,7 @@ void ls_card_convolve(ls_card *card, ls_card_direction direction, const ls_cuda_
     const cudaDataType type = ls_card_half(card) ? CUDA_R_16BF : CUDA_R_32F;
     const view seen = view_of(v);
     void *const places[] = {x, w, y};
-    const size_t n[] = {ls_cuda_numbers(v->x),
-                        (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel,
-                        ls_cuda_numbers(v->y)};
+    const size_t n[] = {ls_cuda_numbers(v->x), ls_cuda_weights(v), ls_cuda_numbers(v->y)};
     const int made = direction == LS_CARD_FORWARD ? 2 : direction == LS_CARD_WEIGHT ? 1 : 0;
     float *all[3];
     emulated_enter();

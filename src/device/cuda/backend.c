@@ -34,7 +34,7 @@ static ls_cuda_conv conv_of(const ls_op_call *call, const ls_operand *x, const l
 {
     return (ls_cuda_conv){.x = shape_of(call, x),
                           .y = shape_of(call, y),
-                          .window = window_of(call->attributes),
+                          .windows = ls_windows_of(call->attributes),
                           .in_out = call->attributes->weight_in_out};
 }
 
@@ -52,29 +52,33 @@ static const ls_operand *output_of(const ls_op_call *call)
 
 static bool is_linear(const ls_cuda_conv *v)
 {
-    return v->window.kernel == 1 && v->x.h == 1 && v->x.w == 1 && v->y.h == 1 && v->y.w == 1 && v->window.padding == 0;
+    const ls_windows *w = &v->windows;
+    return ls_cuda_taps(v) == 1 && v->x.h == 1 && v->x.w == 1 && v->y.h == 1 && v->y.w == 1 && w->groups == 1 &&
+           w->rows.padding == 0 && w->columns.padding == 0;
 }
 
-/* What the kernels of our own compute: with so few channels cuDNN's tiles are all but empty, and so large a window is
- * not turned. */
-static bool is_thin(const ls_cuda_conv *v)
+/* The channels that cuDNN's tensor cores load at once: 16 bytes. */
+static int channels_at_once(size_t number)
 {
-    return v->x.c < 4 || v->in_out || v->window.kernel * v->window.kernel > LS_CUDA_TILE;
+    return (int)(16 / number);
 }
 
-static size_t weights_of(const ls_cuda_conv *v)
+/* What the kernels of our own compute: with so few channels cuDNN's tiles are all but empty, so large a window is not
+ * turned, and groups cannot be filled up with channels. */
+static bool is_thin(const ls_cuda_conv *v, size_t number)
 {
-    return (size_t)v->x.c * (size_t)v->y.c * (size_t)v->window.kernel * (size_t)v->window.kernel;
+    const int groups = v->windows.groups, most = channels_at_once(number);
+    return v->x.c < 4 || v->in_out || ls_cuda_taps(v) > LS_CUDA_TILE ||
+           (groups > 1 && (v->x.c / groups % most || v->y.c / groups % most));
 }
 
-/* The convolution that cuDNN computes: its tensor cores want whole loads of 16 bytes of channels, and an image without
- * the places that no window reads, which it would copy. */
+/* The convolution that cuDNN computes: whole loads of channels, and an image without the places that no window reads,
+ * which it would copy. */
 static ls_cuda_conv fitted(ls_cuda_conv v, size_t number)
 {
-    const int most = (int)(16 / number);
-    const ls_cuda_window *k = &v.window;
-    v.x.h = ls_cuda_axis_of(v.x.h, v.y.h, k->kernel, k->stride, k->padding).input;
-    v.x.w = ls_cuda_axis_of(v.x.w, v.y.w, k->kernel, k->stride, k->padding).input;
+    const int most = channels_at_once(number);
+    v.x.h = ls_cuda_axis_of(v.x.h, v.y.h, &v.windows.rows).input;
+    v.x.w = ls_cuda_axis_of(v.x.w, v.y.w, &v.windows.columns).input;
     v.x.c = (v.x.c + most - 1) / most * most;
     v.y.c = (v.y.c + most - 1) / most * most;
     return v;
@@ -97,7 +101,7 @@ static conv_room room_of(const ls_cuda_conv *v, size_t number, bool adds)
 {
     const ls_cuda_conv fit = fitted(*v, number);
     conv_room room = {.fit = fit, .copies_x = !same_shape(fit.x, v->x), .copies_y = !same_shape(fit.y, v->y)};
-    room.x_at = ls_cuda_aligned(weights_of(&fit) * number);
+    room.x_at = ls_cuda_aligned(ls_cuda_weights(&fit) * number);
     room.y_at = room.x_at + (room.copies_x || adds ? ls_cuda_aligned(ls_cuda_numbers(fit.x) * number) : 0);
     room.workspace_at = room.y_at + (room.copies_y ? ls_cuda_aligned(ls_cuda_numbers(fit.y) * number) : 0);
     return room;
@@ -114,9 +118,9 @@ static size_t conv_scratch(const ls_op_call *call, size_t number)
     const ls_cuda_conv v = conv_of(call, input_of(call), output_of(call));
     const size_t direct = ls_cuda_direct_scratch(&v);
     if (is_linear(&v))
-        return ls_cuda_aligned(weights_of(&v) * number) +
+        return ls_cuda_aligned(ls_cuda_weights(&v) * number) +
                (added_to(call) ? ls_cuda_aligned(ls_cuda_numbers(v.x) * number) : 0);
-    if (is_thin(&v))
+    if (is_thin(&v, number))
         return direct;
     const conv_room room = room_of(&v, number, added_to(call));
     return room.workspace_at + (direct > LS_CARD_DNN ? direct : LS_CARD_DNN);
@@ -188,7 +192,7 @@ static void linear(const ls_op_call *call, ls_card_direction direction, const ls
     const int half = ls_card_half(card);
     float *w = call->in[1].data;
     if (half)
-        ls_cuda_round(card->stream, call->scratch, w, weights_of(v));
+        ls_cuda_round(card->stream, call->scratch, w, ls_cuda_weights(v));
     ls_card_linear(card, direction, v, x, half ? call->scratch : w, output_of(call)->data);
 }
 
@@ -204,7 +208,8 @@ static void conv(const ls_op_call *call)
     ls_cuda_shape shape = v.y; /* of what is made */
     if (is_linear(&v)) {
         linear(call, LS_CARD_FORWARD, &v, x->data);
-    } else if (!is_thin(&v) && fitted_conv(call, LS_CARD_FORWARD, &v, x->data, w, y->data)) {
+    } else if (!is_thin(&v, ls_card_number_bytes(card_of(call))) &&
+               fitted_conv(call, LS_CARD_FORWARD, &v, x->data, w, y->data)) {
         const conv_room room = room_of(&v, ls_card_number_bytes(card_of(call)), false);
         made = room.copies_y ? (const char *)call->scratch + room.y_at : made;
         shape = room.fit.y;
@@ -228,11 +233,11 @@ static void conv_data(const ls_op_call *call)
     const ls_cuda_conv v = conv_of(call, x, y);
     const void *more = added_to(call);
     if (is_linear(&v)) {
-        void *made = (char *)call->scratch + ls_cuda_aligned(weights_of(&v) * ls_card_number_bytes(card));
+        void *made = (char *)call->scratch + ls_cuda_aligned(ls_cuda_weights(&v) * ls_card_number_bytes(card));
         linear(call, LS_CARD_DATA, &v, more ? made : x->data);
         if (more)
             ls_cuda_each(card->stream, half, LS_CUDA_ADD, x->data, made, more, ls_cuda_numbers(v.x), 0);
-    } else if (is_thin(&v) || !fitted_conv_data(call, &v)) {
+    } else if (is_thin(&v, ls_card_number_bytes(card)) || !fitted_conv_data(call, &v)) {
         ls_cuda_direct_data(card->stream, half, x->data, y->data, call->in[1].data, more, &v);
     }
 }
@@ -246,7 +251,7 @@ static void conv_weight(const ls_op_call *call)
     const ls_cuda_conv v = conv_of(call, &call->in[0], &call->in[1]);
     if (is_linear(&v))
         ls_card_linear(card, LS_CARD_WEIGHT, &v, x, dw, dy);
-    else if (is_thin(&v) || !fitted_conv(call, LS_CARD_WEIGHT, &v, x, dw, dy))
+    else if (is_thin(&v, ls_card_number_bytes(card)) || !fitted_conv(call, LS_CARD_WEIGHT, &v, x, dw, dy))
         ls_cuda_direct_weight(card->stream, half, dw, x, dy, &v, call->scratch);
 }
 

@@ -2,6 +2,7 @@
  * adds in the same order and is as exact as the dtype says. So one version of cuDNN on one model of card gives the same
  * bits every time. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/cuda/card.h"
 
@@ -85,8 +86,9 @@ static descriptor activation(maker *m, int64_t id, int half, ls_cuda_shape s, in
 
 static descriptor weights(maker *m, int64_t id, int half, const ls_cuda_conv *v)
 {
-    const int64_t in = v->x.c, k = v->window.kernel;
-    const int64_t sizes[] = {v->y.c, in, k, k}, strides[] = {k * k * in, 1, k * in, in};
+    const int64_t in = v->x.c / v->windows.groups; /* of fewer channels than x has cuDNN makes groups */
+    const int64_t high = v->windows.rows.kernel, wide = v->windows.columns.kernel;
+    const int64_t sizes[] = {v->y.c, in, high, wide}, strides[] = {high * wide * in, 1, wide * in, in};
     return tensor(m, id, half, sizes, strides);
 }
 
@@ -94,7 +96,8 @@ static descriptor convolution(maker *m, const ls_cuda_conv *v, ls_cuda_axis down
 {
     descriptor d = make(m, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     const int64_t axes = 2, before[] = {down.before, right.before}, after[] = {down.after, right.after};
-    const int64_t dilations[] = {1, 1}, strides[] = {v->window.stride, v->window.stride};
+    const ls_windows_axis *rows = &v->windows.rows, *columns = &v->windows.columns;
+    const int64_t dilations[] = {rows->dilation, columns->dilation}, strides[] = {rows->stride, columns->stride};
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     set(m, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes);
@@ -139,9 +142,8 @@ enum { X = 'x', W = 'w', Y = 'y' }; /* the tensors' numbers */
 
 static descriptor operation(maker *m, ls_card_direction direction, const ls_cuda_conv *v, int half)
 {
-    const ls_cuda_window *k = &v->window;
-    const ls_cuda_axis down = ls_cuda_axis_of(v->x.h, v->y.h, k->kernel, k->stride, k->padding),
-                       right = ls_cuda_axis_of(v->x.w, v->y.w, k->kernel, k->stride, k->padding);
+    const ls_cuda_axis down = ls_cuda_axis_of(v->x.h, v->y.h, &v->windows.rows),
+                       right = ls_cuda_axis_of(v->x.w, v->y.w, &v->windows.columns);
     const names *n = &names_of[direction];
     const float one = 1, kept = direction == LS_CARD_MORE_DATA;
     descriptor x = activation(m, X, half, v->x, down.input, right.input), w = weights(m, W, half, v),
@@ -311,9 +313,8 @@ static bool same_shape(ls_cuda_shape a, ls_cuda_shape b)
 
 static bool is_of(const conv_plan *plan, ls_card_direction direction, const ls_cuda_conv *v)
 {
-    const ls_cuda_window *a = &plan->conv.window, *b = &v->window;
     return plan->direction == direction && same_shape(plan->conv.x, v->x) && same_shape(plan->conv.y, v->y) &&
-           a->kernel == b->kernel && a->stride == b->stride && a->padding == b->padding;
+           memcmp(&plan->conv.windows, &v->windows, sizeof v->windows) == 0; /* of ints alone */
 }
 
 static conv_plan *find(ls_card *card, ls_card_direction direction, const ls_cuda_conv *conv)

@@ -70,7 +70,8 @@ LS_INLINE void tiles(const int rows, const linear *l, int row, int column, int e
 int LANES(ls_lanes_is_linear)(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[0];
-    return x->h == 1 && x->w == 1 && call->attributes->kernel == 1 && call->attributes->padding == 0;
+    const ls_attributes *a = call->attributes;
+    return x->h == 1 && x->w == 1 && a->kernel == 1 && a->padding == 0 && ls_windows_plain(a);
 }
 
 int LANES(ls_lanes_linear_weight_units)(const ls_op_call *call)

@@ -37,6 +37,13 @@ int LANES(ls_lanes_is_linear)(const ls_op_call *call);
 void LANES(ls_lanes_linear_weight)(const ls_op_call *call);
 int LANES(ls_lanes_linear_weight_units)(const ls_op_call *call);
 
+/* The three directions of a convolution whose groups have one input channel and few outputs. */
+int LANES(ls_lanes_is_depthwise)(const ls_op_call *call);
+void LANES(ls_lanes_depthwise)(const ls_op_call *call); /* CONV and CONV_DATA */
+void LANES(ls_lanes_depthwise_weight)(const ls_op_call *call);
+size_t LANES(ls_lanes_depthwise_scratch)(const ls_op_call *call); /* all three */
+int LANES(ls_lanes_depthwise_units)(const ls_op_call *call);      /* all three */
+
 /* Bytes of scratch for the operations that use any. */
 size_t LANES(ls_lanes_images_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call); /* CONV and CONV_DATA */

@@ -16,9 +16,13 @@ enum {
 
 typedef struct sums {
     const ls_op_call *call;
-    const ls_operand *x, *dy;
+    const ls_operand *x, *dy; /* all channels of the maps */
+    int in, out;              /* channels of the group that is summed, and where it begins: */
+    const float *x_data, *dy_data;
     float *dw;
-    int kernel, stride, padding, taps;               /* taps of one channel */
+    ls_windows windows;
+    int row_step, column_step;                       /* of places in the copy */
+    int taps;                                        /* of one channel */
     int block_groups, block_rows, channels, outputs; /* the parts it is cut into */
     int copy_rows, copy_columns, blocks;
     ptrdiff_t plane;         /* floats of one channel's copy */
@@ -129,10 +133,9 @@ static __attribute__((noinline)) void sums_4(int rb, const sums_job *job)
 
 static void set_rows(sums *s, int rows)
 {
-    const int step = s->kernel == 1 ? 1 : s->stride;
     s->block_rows = rows;
-    s->copy_rows = (rows - 1) * step + s->kernel;
-    s->copy_columns = (s->dy->w - 1) * step + s->kernel;
+    s->copy_rows = (rows - 1) * s->row_step + (int)ls_windows_span(&s->windows.rows);
+    s->copy_columns = (s->dy->w - 1) * s->column_step + (int)ls_windows_span(&s->windows.columns);
 }
 
 /* The lines that a tile's LS_OB outputs and its taps' channels keep in use while its places go by. */
@@ -160,18 +163,32 @@ static void cut_places(sums *s)
     s->blocks = ((s->call->groups + s->block_groups - 1) / s->block_groups) * ((h + s->block_rows - 1) / s->block_rows);
 }
 
-/* Returns the bytes of scratch; the pointers into it are right where the call's scratch is. */
-static size_t cut_sums(sums *s, const ls_op_call *call)
+/* Where a single tap leaves rows or columns out, they are not copied. */
+static int copy_step(const ls_windows_axis *a)
 {
-    const ls_attributes *a = call->attributes;
+    return a->kernel == 1 ? 1 : a->stride;
+}
+
+/* Of group number `part` of the channels. Returns the bytes of scratch; the pointers into it are right where the call's
+ * scratch is. */
+static size_t cut_sums(sums *s, const ls_op_call *call, int part)
+{
+    const ls_windows w = ls_windows_of(call->attributes);
+    const ls_operand *x = &call->in[0], *dy = &call->in[1];
     *s = (sums){.call = call,
-                .x = &call->in[0],
-                .dy = &call->in[1],
-                .dw = call->out[0].data,
-                .kernel = a->kernel,
-                .stride = a->stride,
-                .padding = a->padding,
-                .taps = a->kernel * a->kernel};
+                .x = x,
+                .dy = dy,
+                .in = x->c / w.groups,
+                .out = dy->c / w.groups,
+                .windows = w,
+                .row_step = copy_step(&w.rows),
+                .column_step = copy_step(&w.columns),
+                .taps = w.rows.kernel * w.columns.kernel};
+    if (call->scratch) {
+        s->x_data = x->data + (ptrdiff_t)part * s->in * x->h * x->w * LS_LANES;
+        s->dy_data = dy->data + (ptrdiff_t)part * s->out * dy->h * dy->w * LS_LANES;
+        s->dw = call->out[0].data + (ptrdiff_t)part * s->out * s->in * s->taps;
+    }
     cut_places(s);
     /* An odd number of lines spreads the channels over the sets of the caches. */
     s->plane = ((ptrdiff_t)s->copy_rows * s->copy_columns | 1) * LS_LANES;
@@ -179,8 +196,8 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
     const int products = s->block_rows * s->dy->w * s->taps, copied = s->copy_rows * s->copy_columns;
     int outputs = products ? (int)((ptrdiff_t)2 * MANY_OUTPUTS * copied / products) : FEW_OUTPUTS;
     outputs = outputs < FEW_OUTPUTS ? FEW_OUTPUTS : outputs > MANY_OUTPUTS ? MANY_OUTPUTS : outputs;
-    s->outputs = (even_part(s->dy->c, outputs) + LS_OB - 1) / LS_OB * LS_OB;
-    s->channels = even_part(s->x->c, CHUNK / (s->outputs < FEW_OUTPUTS ? FEW_OUTPUTS : s->outputs) / s->taps);
+    s->outputs = (even_part(s->out, outputs) + LS_OB - 1) / LS_OB * LS_OB;
+    s->channels = even_part(s->in, CHUNK / (s->outputs < FEW_OUTPUTS ? FEW_OUTPUTS : s->outputs) / s->taps);
 
     const size_t runs = ((size_t)s->channels * s->taps + RUN - 1) / RUN,
                  all = (size_t)s->block_groups * s->block_rows * s->dy->w;
@@ -202,21 +219,22 @@ static size_t cut_sums(sums *s, const ls_op_call *call)
 /* The rows of one channel that the block's places read, zeros outside the map. */
 static void copy_plane(const sums *s, const float *x, int row, float *to)
 {
-    const int jump = s->kernel == 1 ? s->stride : 1;
+    const ls_windows_axis *down = &s->windows.rows, *right = &s->windows.columns;
+    const int jump = right->stride / s->column_step, row_jump = down->stride / s->row_step;
     int from = 0, end = s->copy_columns;
-    while (from < end && from * jump < s->padding)
+    while (from < end && from * jump < right->padding)
         from++;
-    while (end > from && (end - 1) * jump - s->padding >= s->x->w)
+    while (end > from && (end - 1) * jump - right->padding >= s->x->w)
         end--;
     for (int i = 0; i < s->copy_rows; i++, to += (ptrdiff_t)s->copy_columns * LS_LANES) {
-        const int y = row * s->stride - s->padding + i * jump;
+        const int y = row * down->stride - down->padding + i * row_jump;
         if (y < 0 || y >= s->x->h || from == end) {
             lanes_clear(to, s->copy_columns);
             continue;
         }
         lanes_clear(to, from);
-        lanes_copy(to + from * LS_LANES, x + ((ptrdiff_t)y * s->x->w + from * jump - s->padding) * LS_LANES, end - from,
-                   jump);
+        lanes_copy(to + from * LS_LANES, x + ((ptrdiff_t)y * s->x->w + from * jump - right->padding) * LS_LANES,
+                   end - from, jump);
         lanes_clear(to + end * LS_LANES, s->copy_columns - end);
     }
 }
@@ -224,12 +242,12 @@ static void copy_plane(const sums *s, const float *x, int row, float *to)
 static int list_places(const sums *s, int groups, int rows)
 {
     const ptrdiff_t group = (ptrdiff_t)s->dy->c * s->dy->h * s->dy->w * LS_LANES;
-    const int step = s->kernel == 1 ? 1 : s->stride;
     int n = 0;
     for (int g = 0; g < groups; g++)
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < s->dy->w; j++, n++) {
-                s->x_at[n] = g * s->channels * s->plane + ((ptrdiff_t)i * s->copy_columns + j) * step * LS_LANES;
+                s->x_at[n] = g * s->channels * s->plane +
+                             ((ptrdiff_t)i * s->row_step * s->copy_columns + j * s->column_step) * LS_LANES;
                 s->dy_at[n] = g * group + ((ptrdiff_t)i * s->dy->w + j) * LS_LANES;
             }
     return n;
@@ -240,7 +258,7 @@ static int list_places(const sums *s, int groups, int rows)
 static void finish_run(const sums *s, const float *acc, int output, int ob, int tap, int taps)
 {
     for (int i = 0; i < ob; i++) {
-        float *dw = s->dw + (ptrdiff_t)(output + i) * s->x->c * s->taps + tap;
+        float *dw = s->dw + (ptrdiff_t)(output + i) * s->in * s->taps + tap;
         for (int t = 0; t < taps; t += 16) {
             float sum[16];
             lanes_sum16(acc + (i * RUN + t) * LS_LANES, sum);
@@ -271,7 +289,7 @@ static block block_at(const sums *s, int number)
 
 static const float *dy_of(const sums *s, const block *b, int output)
 {
-    return s->dy->data + (((ptrdiff_t)b->group * s->dy->c + output) * s->dy->h + b->row) * s->dy->w * LS_LANES;
+    return s->dy_data + (((ptrdiff_t)b->group * s->dy->c + output) * s->dy->h + b->row) * s->dy->w * LS_LANES;
 }
 
 static void copy_block(const sums *s, const block *b, const chunk *k)
@@ -279,7 +297,7 @@ static void copy_block(const sums *s, const block *b, const chunk *k)
     const ptrdiff_t plane = (ptrdiff_t)s->x->h * s->x->w * LS_LANES;
     for (int g = 0; g < b->groups; g++)
         for (int c = 0; c < k->channels; c++)
-            copy_plane(s, s->x->data + ((ptrdiff_t)(b->group + g) * s->x->c + k->channel + c) * plane, b->row,
+            copy_plane(s, s->x_data + ((ptrdiff_t)(b->group + g) * s->x->c + k->channel + c) * plane, b->row,
                        s->copy + (g * s->channels + c) * s->plane);
 }
 
@@ -293,10 +311,10 @@ static const float *fetch_of(const sums *s, const chunk *k, const block *b, cons
     /* A channel's rows are asked for in parts of a block's places. */
     const int places = b->rows * s->dy->w, lines = s->copy_rows * s->x->w, parts = (lines + places - 1) / places;
     const int part = tile - LS_OB, channel = o / LS_OB * FETCHED + part / parts;
-    const int y = next->row * s->stride - s->padding;
+    const int y = next->row * s->windows.rows.stride - s->windows.rows.padding;
     if (part >= parts * FETCHED || channel >= k->channels)
         return dy_of(s, b, k->output + o);
-    return s->x->data +
+    return s->x_data +
            ((((ptrdiff_t)next->group * s->x->c + k->channel + channel) * s->x->h + (y < 0 ? 0 : y)) * s->x->w +
             (ptrdiff_t)part % parts * places) *
                LS_LANES;
@@ -342,27 +360,29 @@ static int by_channels(const ls_op_call *call)
 
 int LANES(ls_lanes_weight_units)(const ls_op_call *call)
 {
+    const int groups = ls_windows_of(call->attributes).groups;
+    if (LANES(ls_lanes_is_depthwise)(call))
+        return LANES(ls_lanes_depthwise_units)(call);
     if (LANES(ls_lanes_is_linear)(call))
         return LANES(ls_lanes_linear_weight_units)(call);
+    if (groups > 1)
+        return groups;
     return by_channels(call) ? call->in[0].c : (call->in[1].c + LS_OB - 1) / LS_OB;
 }
 
-static void weight(const ls_op_call *call)
+/* The sums of one group of channels. */
+static void sum_group(const ls_op_call *call, int part, range channels, range outputs)
 {
-    if (LANES(ls_lanes_is_linear)(call)) {
-        LANES(ls_lanes_linear_weight)(call);
-        return;
-    }
-    const range all_channels = {0, call->in[0].c}, all_outputs = {0, call->in[1].c};
-    const range channels = by_channels(call) ? range_of(call, call->in[0].c) : all_channels;
-    const range outputs = by_channels(call) ? all_outputs : range_by(call, call->in[1].c, LS_OB);
     sums s;
-    cut_sums(&s, call);
+    cut_sums(&s, call, part);
+    const ls_windows_axis *down = &s.windows.rows, *right = &s.windows.columns;
     int32_t *tap = s.tap;
     for (int c = 0; c < s.channels; c++)
-        for (int ky = 0; ky < s.kernel; ky++)
-            for (int kx = 0; kx < s.kernel; kx++)
-                *tap++ = (int32_t)(c * s.plane + ((ptrdiff_t)ky * s.copy_columns + kx) * LS_LANES);
+        for (int ky = 0; ky < down->kernel; ky++)
+            for (int kx = 0; kx < right->kernel; kx++)
+                *tap++ = (int32_t)(c * s.plane +
+                                   ((ptrdiff_t)ky * down->dilation * s.copy_columns + (ptrdiff_t)kx * right->dilation) *
+                                       LS_LANES);
     for (int o = outputs.from; o < outputs.to; o += s.outputs)
         for (int c = channels.from; c < channels.to; c += s.channels) {
             const chunk k = {o, outputs.to - o < s.outputs ? outputs.to - o : s.outputs, c,
@@ -375,14 +395,35 @@ static void weight(const ls_op_call *call)
         }
 }
 
+static void weight(const ls_op_call *call)
+{
+    const int groups = ls_windows_of(call->attributes).groups;
+    const range all_channels = {0, call->in[0].c / groups}, all_outputs = {0, call->in[1].c / groups};
+    if (LANES(ls_lanes_is_depthwise)(call)) {
+        LANES(ls_lanes_depthwise_weight)(call);
+    } else if (LANES(ls_lanes_is_linear)(call)) {
+        LANES(ls_lanes_linear_weight)(call);
+    } else if (groups > 1) {
+        const range mine = range_of(call, groups);
+        for (int part = mine.from; part < mine.to; part++)
+            sum_group(call, part, all_channels, all_outputs);
+    } else {
+        const range channels = by_channels(call) ? range_of(call, call->in[0].c) : all_channels;
+        const range outputs = by_channels(call) ? all_outputs : range_by(call, call->in[1].c, LS_OB);
+        sum_group(call, 0, channels, outputs);
+    }
+}
+
 size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call)
 {
+    if (LANES(ls_lanes_is_depthwise)(call))
+        return LANES(ls_lanes_depthwise_scratch)(call);
     if (LANES(ls_lanes_is_linear)(call))
         return 0;
     sums s;
     ls_op_call no_data = *call;
     no_data.scratch = NULL;
-    return cut_sums(&s, &no_data);
+    return cut_sums(&s, &no_data, 0);
 }
 
 void LANES(ls_lanes_add_weight)(ls_backend *backend)

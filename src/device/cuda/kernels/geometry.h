@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "device/op.h"
+
 enum {
     LS_CUDA_THREADS = 256,
     LS_CUDA_MOST_BLOCKS = 132 * 16, /* loops take what is left: enough for the largest cards there are */
@@ -78,12 +80,14 @@ typedef struct ls_cuda_axis {
     int input, before, after; /* places read, and padded in front and behind */
 } ls_cuda_axis;
 
-static inline ls_cuda_axis ls_cuda_axis_of(int input, int output, int kernel, int stride, int padding)
+static inline ls_cuda_axis ls_cuda_axis_of(int input, int output, const ls_windows_axis *windows)
 {
+    const int stride = windows->stride, padding = windows->padding;
     ls_cuda_axis axis = {input, padding, padding};
-    if ((input + 2 * padding - kernel) / stride + 1 == output) /* cuDNN's division rounds down, too */
+    if (ls_windows_along(windows, input) == output) /* cuDNN's division rounds down, too */
         return axis;
-    int reach = (output - 1) * stride + kernel - padding; /* one past the last place that a window reads */
+    /* one past the last place that a window reads */
+    int reach = (output - 1) * stride + (int)ls_windows_span(windows) - padding;
     axis.input = reach < input ? reach : input;
     axis.after = reach > input ? reach - input : 0;
     if (axis.input < 1)

@@ -143,14 +143,24 @@ void ls_cuda_reshape(cudaStream_t stream, int half, void *to, const void *from, 
 
 typedef struct ls_cuda_conv {
     ls_cuda_shape x, y;
-    ls_cuda_window window;
+    ls_windows windows;
     int in_out; /* weights are [in][out] */
 } ls_cuda_conv;
 
+/* Taps of a window, and weights in all; an output sees the inputs of its group. */
+LS_EVERYWHERE int ls_cuda_taps(const ls_cuda_conv *v)
+{
+    return v->windows.rows.kernel * v->windows.columns.kernel;
+}
+LS_EVERYWHERE size_t ls_cuda_weights(const ls_cuda_conv *v)
+{
+    return (size_t)v->y.c * (size_t)(v->x.c / v->windows.groups) * (size_t)ls_cuda_taps(v);
+}
+
 /* ---- weights.cu ---- */
-/* Between weights as PyTorch orders them, [out][in][k][k], and as cuDNN reads them, [out][k][k][in], in the
- * activations' type; k * k is at most LS_CUDA_TILE. `fit` is the convolution with the channels that cuDNN sees; what
- * conv has not are zeros. */
+/* Between weights as PyTorch orders them, [out][in][taps], and as cuDNN reads them, [out][taps][in], in the
+ * activations' type; there are at most LS_CUDA_TILE taps. `fit` is the convolution with the channels that cuDNN sees;
+ * what conv has not are zeros. */
 void ls_cuda_pack(cudaStream_t stream, int half, void *packed, const float *w, const ls_cuda_conv *fit,
                   const ls_cuda_conv *conv);
 void ls_cuda_unpack(cudaStream_t stream, int half, float *w, const void *packed, const ls_cuda_conv *fit,

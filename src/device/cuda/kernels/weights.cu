@@ -65,12 +65,12 @@ __global__ void to_half(ls_half *to, const float *x, size_t n)
 template <typename T, bool packing>
 void launch_turn(cudaStream_t stream, void *packed, float *w, const ls_cuda_conv *fit, const ls_cuda_conv *v)
 {
-    const unsigned taps = (unsigned)(v->window.kernel * v->window.kernel), each = LS_CUDA_TILE / taps;
-    const unsigned out = (unsigned)v->y.c, wide_out = (unsigned)fit->y.c, wide_in = (unsigned)fit->x.c;
+    const unsigned taps = (unsigned)ls_cuda_taps(v), each = LS_CUDA_TILE / taps, groups = (unsigned)v->windows.groups;
+    const unsigned out = (unsigned)v->y.c, wide_out = (unsigned)fit->y.c;
+    const unsigned in = (unsigned)v->x.c / groups, wide_in = (unsigned)fit->x.c / groups;
     const dim3 blocks((wide_in + each - 1) / each, wide_out < 65535 ? wide_out : 65535);
     const dim3 threads(LS_CUDA_THREADS / 4, 4);
-    turn<T, packing>
-        <<<blocks, threads, 0, stream>>>((T *)packed, w, out, (unsigned)v->x.c, wide_out, wide_in, taps, each);
+    turn<T, packing><<<blocks, threads, 0, stream>>>((T *)packed, w, out, in, wide_out, wide_in, taps, each);
 }
 
 } // namespace

@@ -67,8 +67,8 @@ bool lay_out_weighing(weighing *j, const ls_op_call *call, const ls_cuda_shards 
     j->last = by_group ? j->depth : (int)ls_product_up_to(last * places, LS_PRODUCT_DEPTH);
     const size_t pairs = (size_t)j->e_lines * j->v_lines * LS_LANES, m = j->units * pairs;
     const size_t of_unit = (size_t)(j->e_lines + j->v_lines) * j->depth * LS_LANES;
-    if (j->groups == 0 || j->dy.c * lines < LEAST_PAIRS || lines > MOST_BLOCKS || j->dy.c > MOST_BLOCKS ||
-        !ls_card_weighing_fits(shards->shared))
+    if (!ls_windows_plain(a) || j->groups == 0 || j->dy.c * lines < LEAST_PAIRS || lines > MOST_BLOCKS ||
+        j->dy.c > MOST_BLOCKS || !ls_card_weighing_fits(shards->shared))
         return false;
     j->reserve = reserved(j->units, of_unit, m);
     j->count = at_once(j->units, of_unit, m);
@@ -195,8 +195,8 @@ bool lay_out_multiplying(multiplying *j, const ls_op_call *call, const ls_cuda_s
     const size_t lines = (size_t)j->x_c + j->y_c, u = (size_t)j->x_c * j->y_c,
                  of_group = (size_t)j->h * j->w * LS_LANES;
     const size_t others = u + j->y_c + lines * LS_PRODUCT_COLUMNS;
-    if (a->kernel != 1 || a->padding != 0 || (size_t)j->x.c * j->y.c < LEAST_PAIRS || j->x_c > MOST_BLOCKS ||
-        !ls_card_product_fits(false, shards->shared))
+    if (!ls_windows_plain(a) || a->kernel != 1 || a->padding != 0 || (size_t)j->x.c * j->y.c < LEAST_PAIRS ||
+        j->x_c > MOST_BLOCKS || !ls_card_product_fits(false, shards->shared))
         return false;
     j->reserve = reserved(j->groups, lines * of_group, others);
     j->count = at_once(j->groups, lines * of_group, others);
