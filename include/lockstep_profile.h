@@ -58,7 +58,8 @@ typedef struct ls_profile_row {
     const char *operation;       /* "conv", "winograd_weight", "batch_norm_backward", ... */
     ls_direction direction;      /* backward: towards what went in, or to the parameters alone */
     int in[3], out[3];           /* channels, height, width of an image, as they go in and out of the forward pass */
-    int kernel, stride, padding; /* of convolutions and pools, else 0 */
+    int kernel, stride, padding; /* of convolutions and pools, of their rows; else 0 */
+    int kernel_w, groups;        /* the same: the kernel's columns, and the groups of channels, 1 of a pool */
     bool fused_relu, fused_add;  /* a ReLU, a residual addition is part of it */
     int64_t calls;               /* one for each shard */
     double seconds, bytes;       /* of all calls; bytes are those of operands and results */

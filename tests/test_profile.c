@@ -124,7 +124,7 @@ static void every_operation_is_there(void **state)
         assert_int_equal(row.direction, LS_FORWARD);
         assert_string_equal(row.parameter, "0.weight");
         assert_float_equal(row.flops, 2 * macs * images, 1);
-        assert_int_equal(row.kernel, 3);
+        assert_true(row.kernel == 3 && row.kernel_w == 3 && row.groups == 1);
         assert_int_equal(row.in[0], 1);
         assert_int_equal(row.out[0], CHANNELS);
         row = find_row(profile, "3", "winograd_data");

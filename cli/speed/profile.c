@@ -104,10 +104,12 @@ static void shape_text(char *text, size_t size, const ls_profile_row *row)
     int at = snprintf(text, size, "%dx%dx%d", in[0], in[1], in[2]);
     if (!same || row->kernel)
         at += snprintf(text + at, size - (size_t)at, " > %dx%dx%d", out[0], out[1], out[2]);
-    if (row->kernel > 1 || row->stride > 1)
-        at += snprintf(text + at, size - (size_t)at, ", %dx%d", row->kernel, row->kernel);
+    if (row->kernel > 1 || row->kernel_w > 1 || row->stride > 1)
+        at += snprintf(text + at, size - (size_t)at, ", %dx%d", row->kernel, row->kernel_w);
     if (row->stride > 1)
-        snprintf(text + at, size - (size_t)at, " by %d", row->stride);
+        at += snprintf(text + at, size - (size_t)at, " by %d", row->stride);
+    if (row->groups > 1)
+        snprintf(text + at, size - (size_t)at, " in %d", row->groups);
 }
 
 static void print_head(const char *name, const char *shape)
@@ -232,6 +234,8 @@ static void log_row(run_log *log, const ls_profile_row *row)
     log_integer(log, "kernel", row->kernel);
     log_integer(log, "stride", row->stride);
     log_integer(log, "padding", row->padding);
+    log_integer(log, "kernel_w", row->kernel_w);
+    log_integer(log, "groups", row->groups);
     log_bool(log, "fused_relu", row->fused_relu);
     log_bool(log, "fused_add", row->fused_add);
     log_integer(log, "calls", row->calls);

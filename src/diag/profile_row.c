@@ -57,7 +57,8 @@ static const char *parameter_of(const ls_flat *flat, const ls_plan_step *step)
 static const char *linear_name(const ls_plan_step *step, const ls_profile_row *row)
 {
     const ls_attributes *a = &step->attributes;
-    if (a->kernel != 1 || a->stride != 1 || row->in[1] != 1 || row->in[2] != 1 || row->out[1] != 1 || row->out[2] != 1)
+    if (!ls_windows_plain(a) || a->kernel != 1 || a->stride != 1 || row->in[1] != 1 || row->in[2] != 1 ||
+        row->out[1] != 1 || row->out[2] != 1)
         return NULL;
     switch (a->op) {
     case LS_OP_CONV:
@@ -93,6 +94,7 @@ static bool has_windows(ls_op op)
 ls_profile_row ls_profile_row_of(const ls_plan_step *step, const ls_tally *all, bool backward, const ls_flat *flat)
 {
     const ls_attributes *a = &step->attributes;
+    const ls_windows windows = ls_windows_of(a);
     ls_cost cost = ls_plan_cost(step);
     ls_profile_row row = {.layer = step->layer ? step->layer : "",
                           .parameter = parameter_of(flat, step),
@@ -112,6 +114,8 @@ ls_profile_row ls_profile_row_of(const ls_plan_step *step, const ls_tally *all, 
         row.kernel = a->kernel;
         row.stride = a->stride;
         row.padding = a->padding;
+        row.kernel_w = windows.columns.kernel;
+        row.groups = windows.groups;
     }
     return row;
 }
