@@ -196,8 +196,8 @@ static void many_faults(void **state)
     static const char *const lines[] = {
         "train/stray.png: an image without a class; put it into a folder of the class's name",
         "train/a/deeper: a folder inside a class; images lie in the class's folder itself",
-        "train/a/1.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF, BMP, "
-        "TIFF, WebP or HEIF)",
+        ("train/a/1.png: neither a PNG nor a JPEG file by how it begins: it is an image in another format (GIF, BMP, "
+         "TIFF, WebP or HEIF)"),
         "train/a/2.png: neither a PNG nor a JPEG file by how it begins: it is empty",
         "train/b/2.png: 2 pixels wide and 3 high, but ",
         "train/c/2.png: in colour, but "};

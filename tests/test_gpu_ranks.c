@@ -70,7 +70,7 @@ static void ahead_main(ls_cluster *cluster, int number, void *user)
     for (int step = 1; step <= (a->spoiled && !a->at_once ? a->spoiled - 1 : MANY); step++) {
         if (a->late && step == a->spoiled + 1)
             nanosleep(&(struct timespec){0, 1000000L * a->late}, NULL);
-        a->trainer->options.lr = a->at_once && step == a->spoiled ? HUGE_VAL : 0.05;
+        a->trainer->lr = a->at_once && step == a->spoiled ? HUGE_VAL : 0.05;
         test_step(net, a->trainer, &b);
         if (!a->at_once)
             ls_wait(s);

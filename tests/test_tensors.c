@@ -287,7 +287,9 @@ static void computing_needs_images(void **state)
     assert_caught(s, LS_BAD_SHAPE,
                   "ls_matmul: x must be flat and weight a parameter (features of x, outputs); x is (2, 2)");
     ls_conv2d(x, x, NULL, NULL);
-    assert_caught(s, LS_BAD_SHAPE, "ls_conv2d: weight must be a parameter (outputs, channels of x, k, k); x is (2, 2)");
+    assert_caught(s, LS_BAD_SHAPE,
+                  "ls_conv2d: weight must be a parameter (outputs, channels of x / groups, kernel, kernel_w); "
+                  "x is (2, 2)");
     ls_relu(NULL);
     ls_add(x, NULL);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_add: a tensor is NULL");
