@@ -93,32 +93,14 @@ unsigned ls_op_overwrites(ls_op op)
         [LS_OP_SUBTRACT] = 3,
         [LS_OP_DIVIDE] = 3,
         [LS_OP_SCALE] = 1,
-        [LS_OP_TANH] = 1,
-        [LS_OP_SIGMOID] = 1,
         [LS_OP_TANH_BACKWARD] = 3,
         [LS_OP_SIGMOID_BACKWARD] = 3,
-        [LS_OP_EXP] = 1,
-        [LS_OP_LOG] = 1,
-        [LS_OP_SQRT] = 1,
-        [LS_OP_ABS] = 1,
-        [LS_OP_POWER] = 1,
-        [LS_OP_CLAMP] = 1,
-        [LS_OP_LEAKY_RELU] = 1,
-        [LS_OP_SILU] = 1,
-        [LS_OP_GELU] = 1,
-        [LS_OP_GELU_TANH] = 1,
-        [LS_OP_SQRT_BACKWARD] = 3,
-        [LS_OP_ABS_BACKWARD] = 3,
-        [LS_OP_POWER_BACKWARD] = 3,
-        [LS_OP_CLAMP_BACKWARD] = 3,
-        [LS_OP_LEAKY_RELU_BACKWARD] = 3,
-        [LS_OP_SILU_BACKWARD] = 3,
-        [LS_OP_GELU_BACKWARD] = 3,
-        [LS_OP_GELU_TANH_BACKWARD] = 3,
         [LS_OP_AVG_POOL_BACKWARD] = 2,
         [LS_OP_BATCH_NORM_INFER] = 9,
         [LS_OP_BATCH_NORM_BACKWARD] = 19,
     };
+    if (ls_op_is_function(op) || ls_op_is_function_backward(op))
+        return ls_op_is_function(op) ? 1 : 3;
     unsigned at = (unsigned)op;
     return at < LS_OP_COUNT ? operands[at] : 0;
 }

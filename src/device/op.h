@@ -235,6 +235,16 @@ typedef enum ls_op {
     LS_OP_COUNT
 } ls_op;
 
+/* The functions of one number stand together, and so do their gradients that `device/function.h` defines. */
+static inline bool ls_op_is_function(ls_op op)
+{
+    return op >= LS_OP_TANH && op <= LS_OP_GELU_TANH;
+}
+static inline bool ls_op_is_function_backward(ls_op op)
+{
+    return op >= LS_OP_SQRT_BACKWARD && op <= LS_OP_GELU_TANH_BACKWARD;
+}
+
 const char *ls_op_name(ls_op op);
 
 /* A place's 16 signs, among floats; and in how many places of 16 floats those of one channel of a map lie. */

@@ -55,34 +55,13 @@ static float sigmoid_slope(float dy, float y, const ls_attributes *how)
 void ls_ref_each_number(const ls_op_call *call)
 {
     static ls_ref_number *const numbers_of[LS_OP_COUNT] = {
-        [LS_OP_MULTIPLY] = multiply,
-        [LS_OP_SUBTRACT] = subtract,
-        [LS_OP_DIVIDE] = divide,
-        [LS_OP_SCALE] = scale,
-        [LS_OP_TANH] = function,
-        [LS_OP_TANH_BACKWARD] = tanh_slope,
-        [LS_OP_SIGMOID] = function,
-        [LS_OP_SIGMOID_BACKWARD] = sigmoid_slope,
-        [LS_OP_EXP] = function,
-        [LS_OP_LOG] = function,
-        [LS_OP_SQRT] = function,
-        [LS_OP_ABS] = function,
-        [LS_OP_POWER] = function,
-        [LS_OP_CLAMP] = function,
-        [LS_OP_LEAKY_RELU] = function,
-        [LS_OP_SILU] = function,
-        [LS_OP_GELU] = function,
-        [LS_OP_GELU_TANH] = function,
-        [LS_OP_SQRT_BACKWARD] = function_backward,
-        [LS_OP_ABS_BACKWARD] = function_backward,
-        [LS_OP_POWER_BACKWARD] = function_backward,
-        [LS_OP_CLAMP_BACKWARD] = function_backward,
-        [LS_OP_LEAKY_RELU_BACKWARD] = function_backward,
-        [LS_OP_SILU_BACKWARD] = function_backward,
-        [LS_OP_GELU_BACKWARD] = function_backward,
-        [LS_OP_GELU_TANH_BACKWARD] = function_backward,
+        [LS_OP_MULTIPLY] = multiply, [LS_OP_SUBTRACT] = subtract,        [LS_OP_DIVIDE] = divide,
+        [LS_OP_SCALE] = scale,       [LS_OP_TANH_BACKWARD] = tanh_slope, [LS_OP_SIGMOID_BACKWARD] = sigmoid_slope,
     };
-    ls_ref_number *number = numbers_of[call->attributes->op];
+    const ls_op op = call->attributes->op;
+    ls_ref_number *number = ls_op_is_function(op)            ? function
+                            : ls_op_is_function_backward(op) ? function_backward
+                                                             : numbers_of[op];
     const ls_operand *out = &call->out[0];
     const float *a = call->in[0].data, *b = call->in[1].data;
     size_t numbers = ls_ref_places(out);

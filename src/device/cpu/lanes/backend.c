@@ -30,7 +30,10 @@ static size_t scratch(const ls_op_call *call)
 
 static int units_of(const ls_op_call *call)
 {
-    switch (call->attributes->op) {
+    const ls_op op = call->attributes->op;
+    if (ls_op_is_function(op) || ls_op_is_function_backward(op))
+        return call->groups * call->out[0].c;
+    switch (op) {
     case LS_OP_CONV:
     case LS_OP_CONV_DATA:
         return LANES(ls_lanes_conv_units)(call);
@@ -58,26 +61,6 @@ static int units_of(const ls_op_call *call)
     case LS_OP_MAX_POOL_BACKWARD:
     case LS_OP_GLOBAL_AVG_POOL:
     case LS_OP_GLOBAL_AVG_POOL_BACKWARD:
-    case LS_OP_TANH:
-    case LS_OP_SIGMOID:
-    case LS_OP_EXP:
-    case LS_OP_LOG:
-    case LS_OP_SQRT:
-    case LS_OP_ABS:
-    case LS_OP_POWER:
-    case LS_OP_CLAMP:
-    case LS_OP_LEAKY_RELU:
-    case LS_OP_SILU:
-    case LS_OP_GELU:
-    case LS_OP_GELU_TANH:
-    case LS_OP_SQRT_BACKWARD:
-    case LS_OP_ABS_BACKWARD:
-    case LS_OP_POWER_BACKWARD:
-    case LS_OP_CLAMP_BACKWARD:
-    case LS_OP_LEAKY_RELU_BACKWARD:
-    case LS_OP_SILU_BACKWARD:
-    case LS_OP_GELU_BACKWARD:
-    case LS_OP_GELU_TANH_BACKWARD:
         return call->groups * call->out[0].c;
     default:
         return 1;

@@ -109,14 +109,9 @@ typedef struct workspace {
     depth_tap *tap;
 } workspace;
 
-static const ls_operand *map_read(const ls_op_call *call)
-{
-    return &call->in[0];
-}
-
 static workspace workspace_of(const ls_op_call *call)
 {
-    const int width = map_read(call)->w;
+    const int width = call->in[0].w;
     const workspace space = {call->scratch, (depth_tap *)((float *)call->scratch + (ptrdiff_t)width * LS_LANES)};
     lanes_clear(space.zeros, width);
     return space;
@@ -126,7 +121,7 @@ size_t LANES(ls_lanes_depthwise_scratch)(const ls_op_call *call)
 {
     const ls_windows w = ls_windows_of(call->attributes);
     const int outputs = call->attributes->op == LS_OP_CONV_DATA ? call->in[0].c / w.groups : 1;
-    return (size_t)map_read(call)->w * LS_LANES * sizeof(float) +
+    return (size_t)call->in[0].w * LS_LANES * sizeof(float) +
            lines((size_t)outputs * w.rows.kernel * w.columns.kernel * sizeof(depth_tap));
 }
 

@@ -108,8 +108,7 @@ static void function_backward(const ls_op_call *call)
 
 void LANES(ls_lanes_add_function)(ls_backend *backend)
 {
-    for (int op = LS_OP_TANH; op <= LS_OP_GELU_TANH; op++)
-        backend->kernel[op] = function;
-    for (int op = LS_OP_SQRT_BACKWARD; op <= LS_OP_GELU_TANH_BACKWARD; op++)
-        backend->kernel[op] = function_backward;
+    for (ls_op op = 0; op < LS_OP_COUNT; op++)
+        if (ls_op_is_function(op) || ls_op_is_function_backward(op))
+            backend->kernel[op] = ls_op_is_function(op) ? function : function_backward;
 }
