@@ -2,13 +2,20 @@
 #include "base/math.h"
 
 #include <math.h>
+#include <string.h>
+
+uint64_t ls_hash_bytes(const void *bytes, size_t n)
+{
+    const unsigned char *byte = bytes;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    return hash;
+}
 
 uint64_t ls_hash_name(const char *name)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    return hash;
+    return ls_hash_bytes(name, strlen(name));
 }
 
 uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i)

@@ -13,7 +13,9 @@ double ls_derived_normal(const ls_derived *from, uint64_t i);
  * points of the normal distribution", Applied Statistics 37 (1988), PPND16; relative error about 1e-16. */
 double ls_normal_quantile(double p);
 
-uint64_t ls_hash_name(const char *name); /* FNV-1a, 64 bits */
+/* FNV-1a, 64 bits. */
+uint64_t ls_hash_bytes(const void *bytes, size_t n);
+uint64_t ls_hash_name(const char *name);
 
 uint32_t ls_random_u32(const ls_random_stream *stream, uint64_t i);                      /* the stream's i-th number */
 double ls_random_uniform(const ls_random_stream *stream, uint64_t i);                    /* in [0, 1), 2^-53 apart */

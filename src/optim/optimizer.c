@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/math.h"
+#include "base/random.h"
 #include "optim/schedule.h"
 
 static const struct optimizer {
@@ -113,15 +114,12 @@ ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, double lr, i
                                .first = age == 0}};
 }
 
-/* FNV-1a over the numbers of the rule, which have no gaps between them. */
+/* Over the numbers of the rule, which have no gaps between them. */
 uint32_t ls_update_hash(const ls_update *how)
 {
-    const bool adam = how->rule == LS_RULE_ADAM;
-    const unsigned char *bytes = adam ? (const unsigned char *)&how->adam : (const unsigned char *)&how->sgd;
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < (adam ? sizeof how->adam : sizeof how->sgd); i++)
-        hash = (hash ^ bytes[i]) * 16777619u;
-    return hash;
+    const uint64_t hash = how->rule == LS_RULE_ADAM ? ls_hash_bytes(&how->adam, sizeof how->adam)
+                                                    : ls_hash_bytes(&how->sgd, sizeof how->sgd);
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 void ls_update_divide(ls_update *how, float divisor)
