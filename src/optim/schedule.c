@@ -55,7 +55,7 @@ const char *ls_schedule_wrong(const ls_optim *o)
         return "warmup, the rise of the one-cycle schedule, must be below total";
     if (!ls_is_rate(o->start_factor) || !ls_is_rate(o->end_factor))
         return "start_factor and end_factor must be at least 0 and below 1e30";
-    if (!(o->gamma >= 0 && o->gamma < 1e30) || (o->gamma == 0 && o->schedule == LS_EXPONENTIAL))
+    if (!ls_is_rate(o->gamma) || (o->gamma == 0 && o->schedule == LS_EXPONENTIAL))
         return "the exponential schedule needs gamma, above 0 and below 1e30";
     if (o->period < 0 || o->period_factor < 0 || (o->period == 0 && o->schedule == LS_WARM_RESTARTS))
         return "warm restarts need period, and neither it nor period_factor may be below 0";
