@@ -1,10 +1,9 @@
 /* Convolutions with groups, dilation, rectangles and strides, plain and transposed: PyTorch's figures in float64
  * (tests/reference/make_convolutions.py, which says of what numbers), which floats hold exactly, the layers, and what
  * is refused. */
-#include "tensors.h"
+#include "reference_cases.h"
 #include "training.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <lockstep_data.h>
 #include <lockstep_nn.h>
@@ -76,16 +75,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    json_error_t error;
-    json_t *whole = json_load_file(REFERENCE "/convolutions.json", 0, &error);
-    assert_non_null(whole);
-    ls_session *s = ls_open(NULL);
-    size_t i;
-    const json_t *one, *all = json_object_get(whole, "convolutions");
-    assert_int_equal(json_array_size(all), 13);
-    json_array_foreach(all, i, one) run_figures(s, one);
-    json_decref(whole);
-    assert_int_equal(ls_close(s), LS_OK);
+    run_reference_cases("convolutions", 13, run_figures);
 }
 
 /* ---- Layers ---- */

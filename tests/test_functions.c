@@ -1,9 +1,8 @@
 /* The functions of one number against PyTorch's in float64 (tests/reference/make_functions.py, which says of what
  * numbers), and operations on pairs whose shapes are brought to one: each number against a plain loop, and the
  * gradients against plain sums. */
-#include "tensors.h"
+#include "reference_cases.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <lockstep_nn.h>
@@ -89,16 +88,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    json_error_t error;
-    json_t *whole = json_load_file(REFERENCE "/functions.json", 0, &error);
-    assert_non_null(whole);
-    ls_session *s = ls_open(NULL);
-    size_t i;
-    const json_t *one, *all = json_object_get(whole, "functions");
-    assert_int_equal(json_array_size(all), 14);
-    json_array_foreach(all, i, one) run_figures(s, one);
-    json_decref(whole);
-    assert_int_equal(ls_close(s), LS_OK);
+    run_reference_cases("functions", 14, run_figures);
 }
 
 /* ---- Pairs ---- */

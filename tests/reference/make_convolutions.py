@@ -13,9 +13,8 @@ there), and y, dx, dw and db: the gradients of the sum of y * dy. The numbers ar
 and number(i, 7, 2) for place i of x, the weight, the bias and dy.
 """
 import itertools
-import json
-import os
-import sys
+
+import figures
 
 try:
     import torch
@@ -138,32 +137,5 @@ def description(case):
     return {"name": case[0], "transposed": case[1], "x": list(case[2]), "weight": list(case[3]), "options": case[4]}
 
 
-def off(a, b):
-    return max(abs(p - q) for p, q in zip(a, b, strict=True)) / max(abs(q) for q in b)
-
-
-def check(path):
-    with open(path) as f:
-        recorded = json.load(f)["convolutions"]
-    ways = [by_sums] + ([by_torch] if torch else [])
-    worst = 0
-    for way in ways:
-        for case, figures in zip(CASES, recorded, strict=True):
-            assert all(figures[key] == value for key, value in description(case).items()), figures["name"]
-            worst = max([worst] + [off(values, figures[key]) for key, values in way(case).items()])
-    print(f"{len(recorded)} convolutions by {'PyTorch and ' if torch else ''}their sums: off by {worst:.1e}")
-    return worst < 1e-12
-
-
-def main():
-    names = [a for a in sys.argv[1:] if a != "--check"]
-    path = names[0] if names else os.path.join(os.path.dirname(os.path.abspath(__file__)), "convolutions.json")
-    if "--check" in sys.argv:
-        raise SystemExit(0 if check(path) else 1)
-    with open(path, "w") as f:
-        lines = [json.dumps(description(case) | (by_torch if torch else by_sums)(case)) for case in CASES]
-        f.write('{"convolutions": [\n' + ",\n".join(lines) + "\n]}\n")
-
-
 if __name__ == "__main__":
-    main()
+    figures.main("convolutions", CASES, description, ({"PyTorch": by_torch} if torch else {}) | {"their sums": by_sums})

@@ -11,10 +11,9 @@ fails where a figure of the file is off by more than 1e-12 of the largest of its
 Each function has its numbers x, which floats hold exactly, y, and dx: the gradient of the sum of y * dy, where dy of number i is
 (7 * i % 11 - 5) / 4.
 """
-import json
 import math
-import os
-import sys
+
+import figures
 
 try:
     import torch
@@ -73,46 +72,22 @@ def gradients(n):
 
 
 def by_formula(case):
-    name, arguments, numbers, _, function, slope = case
-    return {"name": name, "arguments": arguments, "x": numbers, "y": [function(x, *arguments) for x in numbers],
+    _, arguments, numbers, _, function, slope = case
+    return {"y": [function(x, *arguments) for x in numbers],
             "dx": [dy * slope(x, *arguments) for x, dy in zip(numbers, gradients(len(numbers)))]}
 
 
 def by_torch(case):
-    name, arguments, numbers, function, *_ = case
+    _, arguments, numbers, function, *_ = case
     x = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
     y = function(x, *arguments)
     y.backward(torch.tensor(gradients(len(numbers)), dtype=torch.float64))
-    return {"name": name, "arguments": arguments, "x": numbers, "y": y.tolist(), "dx": x.grad.tolist()}
+    return {"y": y.tolist(), "dx": x.grad.tolist()}
 
 
-def off(a, b):
-    return max(abs(p - q) for p, q in zip(a, b)) / max(abs(q) for q in b)
-
-
-def check(path):
-    with open(path) as f:
-        recorded = json.load(f)["functions"]
-    ways = [by_formula] + ([by_torch] if torch else [])
-    worst = 0
-    for way in ways:
-        for case, figures in zip(CASES, recorded, strict=True):
-            new = way(case)
-            assert all(new[key] == figures[key] for key in ("name", "arguments", "x")), figures["name"]
-            worst = max(worst, off(new["y"], figures["y"]), off(new["dx"], figures["dx"]))
-    print(f"{len(recorded)} functions by {'PyTorch and ' if torch else ''}their formulas: off by {worst:.1e}")
-    return worst < 1e-12
-
-
-def main():
-    names = [a for a in sys.argv[1:] if a != "--check"]
-    path = names[0] if names else os.path.join(os.path.dirname(os.path.abspath(__file__)), "functions.json")
-    if "--check" in sys.argv:
-        raise SystemExit(0 if check(path) else 1)
-    with open(path, "w") as f:
-        json.dump({"functions": [(by_torch if torch else by_formula)(case) for case in CASES]}, f, indent=1)
-        f.write("\n")
+def description(case):
+    return {"name": case[0], "arguments": case[1], "x": case[2]}
 
 
 if __name__ == "__main__":
-    main()
+    figures.main("functions", CASES, description, ({"PyTorch": by_torch} if torch else {}) | {"their formulas": by_formula})
