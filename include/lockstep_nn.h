@@ -59,9 +59,28 @@ ls_module *ls_nn_conv_transpose2d(ls_session *session, int channels, int kernel,
 ls_module *ls_nn_linear(ls_session *session, int features); /* weight (features, inputs), bias */
 ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_options *options);
 ls_module *ls_nn_batch_norm(ls_session *session); /* eps 1e-5, running statistics move by 0.1 a step */
+
+/* How a layer normalises: 0 is the usual value. */
+typedef struct ls_norm {
+    double eps;      /* 1e-5, of RMSNorm 2^-23, as in PyTorch; above 0 and at most 1 */
+    double momentum; /* BatchNorm's: how far a step moves the running statistics; 0.1 */
+    bool no_affine;  /* no weight and no bias; not for BatchNorm */
+    bool frozen;     /* BatchNorm's: with running statistics, which stay, in training too; weight and bias train */
+} ls_norm;
+
+/* options may be NULL. LS_BAD_ARGUMENT for values outside. */
+ls_module *ls_nn_batch_norm_with(ls_session *session, const ls_norm *options);
+/* As ls_layer_norm, ls_group_norm and ls_rms_norm: weight, which starts at 1, and bias, at 0, RMSNorm without bias. */
+ls_module *ls_nn_layer_norm(ls_session *session, const ls_norm *options);
+ls_module *ls_nn_group_norm(ls_session *session, int groups, const ls_norm *options);
+ls_module *ls_nn_rms_norm(ls_session *session, const ls_norm *options);
+
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
+ls_module *ls_nn_adaptive_avg_pool2d(ls_session *session, int height, int width);
+typedef enum ls_upsample_mode { LS_NEAREST, LS_BILINEAR } ls_upsample_mode;
+ls_module *ls_nn_upsample2d(ls_session *session, int factor, ls_upsample_mode mode);
 ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_relu, ls_gelu, ls_flatten, ... */
 /* Of a function with an argument: ls_nn_fn_with(s, ls_leaky_relu, 0.1). */
 ls_module *ls_nn_fn_with(ls_session *session, ls_tensor *(*fn)(ls_tensor *, double), double argument);
@@ -82,14 +101,45 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weigh
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
-ls_tensor *ls_global_avg_pool2d(ls_tensor *x);             /* (images, channels, 1, 1) */
-ls_tensor *ls_flatten(ls_tensor *x);                       /* (images, channels * height * width) */
-ls_tensor *ls_softmax(ls_tensor *x);                       /* over the features of (images, features) */
-ls_tensor *ls_concat(ls_tensor *const parts[], int count); /* 2 to 4, channel after channel; maps of one size */
+ls_tensor *ls_global_avg_pool2d(ls_tensor *x);                            /* (images, channels, 1, 1) */
+ls_tensor *ls_flatten(ls_tensor *x);                                      /* (images, channels * height * width) */
+ls_tensor *ls_softmax(ls_tensor *x);                                      /* over the features of (images, features) */
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
 ls_tensor *ls_sum_each(ls_tensor *x);                                     /* over each image: (images) */
 ls_tensor *ls_mean_each(ls_tensor *x);
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each image: (images); equal shapes */
+
+/* Numbers put elsewhere; dimensions are those behind the images, from 1 on. Gradients go the way back. LS_BAD_SHAPE
+ * where a dimension is not there or sizes do not fit. */
+ls_tensor *ls_transpose(ls_tensor *x, int i, int j);                      /* dimensions i and j exchanged */
+ls_tensor *ls_slice(ls_tensor *x, int dim, int64_t from, int64_t to);     /* from, up to and without `to` */
+ls_tensor *ls_pad2d(ls_tensor *x, const int sides[4], double value);      /* left, right, top, bottom, at least 0 */
+ls_tensor *ls_concat(ls_tensor *const parts[], int count);                /* channel after channel */
+ls_tensor *ls_concat_along(ls_tensor *const parts[], int count, int dim); /* one after another along the dimension */
+
+/* Over one dimension, which is gone from the result: (images, c, h, w) over 1 gives (images, h, w). */
+ls_tensor *ls_mean_over(ls_tensor *x, int dim);
+/* The gradient goes to the first of the largest; NaN where there is one. */
+ls_tensor *ls_max_over(ls_tensor *x, int dim);
+ls_tensor *ls_max_each(ls_tensor *x); /* over each image: (images) */
+
+/* Maps of another size: x is (images, channels, height, width). */
+/* Averages: row i of the result is made of x's rows from i * H / height, rounded down, to (i + 1) * H / height, rounded
+ * up, and columns likewise, as PyTorch has it. */
+ls_tensor *ls_adaptive_avg_pool2d(ls_tensor *x, int height, int width);
+/* Each number `factor` times in both directions, or bilinear between centres: PyTorch's align_corners=False. */
+ls_tensor *ls_upsample2d(ls_tensor *x, int factor, ls_upsample_mode mode);
+
+/* (x - mean) / sqrt(variance + eps) * weight + bias, each image by itself, with its biased variance. weight and bias
+ * are parameters of one size, or NULL: 1 and 0. LS_BAD_SHAPE where they do not fit, LS_BAD_ARGUMENT for an eps outside
+ * 0 to 1. Over the features of (images, features) and (images, tokens, features), over the channels at each place of
+ * (images, channels, height, width) (Ba and others, arXiv 1607.06450). */
+ls_tensor *ls_layer_norm(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, double eps);
+/* x / sqrt(mean of x^2 + eps) * weight over the same (Zhang and Sennrich, arXiv 1910.07467). */
+ls_tensor *ls_rms_norm(ls_tensor *x, ls_tensor *weight, double eps);
+/* Over all numbers of as many channels each as the groups leave, weight and bias (channels) (Wu and He, arXiv
+ * 1803.08494). The channels must be a multiple of the groups. */
+ls_tensor *ls_group_norm(ls_tensor *x, int groups, ls_tensor *weight, ls_tensor *bias, double eps);
 
 /* Number by number. Both are (images, ...) with as many sizes. Behind the images a size of 1 is repeated to the other
  * operand's, as NumPy does: (images, c, h, w) with (images, c, 1, 1). b may have no images: a parameter, or a tensor

@@ -1,6 +1,7 @@
 #include "op_table.h"
 
 #include <lockstep.h>
+#include <math.h>
 
 #include "device/winograd.h"
 
@@ -28,6 +29,7 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_BATCH_NORM] = {{X, CHANNEL, CHANNEL, X, NONE, CHANNEL}, {X, STATISTICS, STATISTICS}},
     [LS_OP_BATCH_NORM_INFER] = {{X, CHANNEL, CHANNEL, X, STATISTICS, CHANNEL}, {X}},
     [LS_OP_BATCH_NORM_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS, X}, {X_SLOPE, STATISTICS, X_SLOPE}},
+    [LS_OP_BATCH_NORM_FROZEN_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS}, {X_SLOPE, STATISTICS}},
     [LS_OP_DROPOUT] = {{X}, {X_SLOPE}},
     [LS_OP_CROSS_ENTROPY] = {{X}, {ONE_SLOPE, X_SLOPE}},
     [LS_OP_CROSS_ENTROPY_BACKWARD] = {{ONE_SLOPE, X_SLOPE}, {X_SLOPE}},
@@ -68,8 +70,18 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_EXPAND_WEIGHT_BACKWARD] = {{X_SLOPE}, {THIN_WEIGHTS}},
     [LS_OP_SOFTMAX] = {{X}, {X_SLOPE}},
     [LS_OP_SOFTMAX_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
-    [LS_OP_CONCAT] = {{X, PART, X, PART}, {WHOLE}},
-    [LS_OP_SLICE] = {{WHOLE_SLOPE}, {PART_SLOPE}},
+    [LS_OP_CONCAT] = {{X, PART, X, PART, X, PART}, {WHOLE}},
+    [LS_OP_VIEW] = {{X_SLOPE}, {VIEWED_SLOPE}},
+    [LS_OP_MAX_OVER] = {{X}, {THIN_SLOPE}},
+    [LS_OP_MAX_OVER_BACKWARD] = {{THIN_SLOPE, X, THIN}, {X_SLOPE}},
+    [LS_OP_SET_NORM] = {{X}, {X_SLOPE, SAVED_SLOPE}},
+    [LS_OP_SET_NORM_BACKWARD] = {{X_SLOPE, X, SAVED_SLOPE}, {X_SLOPE}},
+    [LS_OP_RMS_NORM] = {{X}, {X_SLOPE, SAVED_SLOPE}},
+    [LS_OP_RMS_NORM_BACKWARD] = {{X_SLOPE, X, SAVED_SLOPE}, {X_SLOPE}},
+    [LS_OP_ADAPTIVE_POOL] = {{X}, {RESIZED_SLOPE}},
+    [LS_OP_ADAPTIVE_POOL_BACKWARD] = {{RESIZED_SLOPE}, {X_SLOPE}},
+    [LS_OP_BILINEAR] = {{X}, {RESIZED_SLOPE}},
+    [LS_OP_BILINEAR_BACKWARD] = {{RESIZED_SLOPE}, {X_SLOPE}},
     [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
     [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
     [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
@@ -131,6 +143,7 @@ const ls_op families[FAMILIES][32] = {
               LS_OP_BATCH_NORM,
               LS_OP_BATCH_NORM_INFER,
               LS_OP_BATCH_NORM_BACKWARD,
+              LS_OP_BATCH_NORM_FROZEN_BACKWARD,
               LS_OP_DROPOUT,
               LS_OP_ROWS,
               LS_OP_INPUT,
@@ -151,7 +164,11 @@ const ls_op families[FAMILIES][32] = {
     [CLASSES] = {LS_OP_CROSS_ENTROPY, LS_OP_CROSS_ENTROPY_BACKWARD, LS_OP_COUNT_CORRECT, LS_OP_ROWS, LS_OP_SOFTMAX,
                  LS_OP_SOFTMAX_BACKWARD, LS_OP_COUNT},
     [COUNTS] = {LS_OP_ONES, LS_OP_SUM_IMAGES, LS_OP_COUNT},
-    [CONCATS] = {LS_OP_CONCAT, LS_OP_SLICE, LS_OP_COUNT},
+    [CONCATS] = {LS_OP_CONCAT, LS_OP_COUNT},
+    [VIEWS] = {LS_OP_VIEW, LS_OP_COUNT},
+    [SETS] = {LS_OP_SET_NORM, LS_OP_SET_NORM_BACKWARD, LS_OP_RMS_NORM, LS_OP_RMS_NORM_BACKWARD, LS_OP_COUNT},
+    [RESIZES] = {LS_OP_ADAPTIVE_POOL, LS_OP_ADAPTIVE_POOL_BACKWARD, LS_OP_BILINEAR, LS_OP_BILINEAR_BACKWARD,
+                 LS_OP_COUNT},
     [FUNCTIONS] = {LS_OP_TANH,
                    LS_OP_SIGMOID,
                    LS_OP_EXP,
@@ -173,7 +190,8 @@ const ls_op families[FAMILIES][32] = {
                    LS_OP_GELU_BACKWARD,
                    LS_OP_GELU_TANH_BACKWARD,
                    LS_OP_COUNT},
-    [EXPANDS] = {LS_OP_EXPAND, LS_OP_EXPAND_BACKWARD, LS_OP_EXPAND_WEIGHT, LS_OP_EXPAND_WEIGHT_BACKWARD, LS_OP_COUNT},
+    [EXPANDS] = {LS_OP_EXPAND, LS_OP_EXPAND_BACKWARD, LS_OP_EXPAND_WEIGHT, LS_OP_EXPAND_WEIGHT_BACKWARD, LS_OP_MAX_OVER,
+                 LS_OP_MAX_OVER_BACKWARD, LS_OP_COUNT},
 };
 
 /* What the windows of GENERAL have besides; `cropped`: the last ones of each row and column are left out. */
@@ -350,6 +368,30 @@ const row op_table[] = {
     {CONCATS, 5, 3, 5, 7, 2, 2, 0, 0, 0},
     {CONCATS, 37, 1, 2, 3, 17, 3, 0, 0, 0},
     {CONCATS, 16, 4, 1, 1, 1, 4, 0, 0, 0},
+    {CONCATS, 5, 3, 5, 7, 2, 3, 0, 1, 0},
+    {CONCATS, 37, 3, 2, 4, 17, 6, 0, 1, 0},
+    {CONCATS, 20, 3, 5, 7, 1, 2, 0, 2, 0},
+    {CONCATS, 17, 2, 1, 3, 4, 5, 0, 2, 0},
+    {VIEWS, 37, 3, 5, 7, 0, 0, 0, 0, 0},
+    {VIEWS, 5, 3, 5, 7, 1, 0, 0, 0, 0},
+    {VIEWS, 16, 3, 5, 7, 2, 0, 0, 0, 0},
+    {VIEWS, 20, 3, 5, 7, 3, 0, 0, 0, 0},
+    {VIEWS, 1, 17, 3, 4, 4, 0, 0, 0, 0},
+    {VIEWS, 33, 4, 3, 6, 5, 0, 0, 0, 0},
+    {VIEWS, 5, 5, 2, 4, 6, 0, 0, 0, 0},
+    {VIEWS, 17, 3, 2, 4, 7, 0, 0, 0, 0},
+    {SETS, 37, 1, 33, 1, 0, 0, 0, 0, 0},
+    {SETS, 5, 7, 32, 1, 0, 0, 0, 0, 0},
+    {SETS, 20, 3, 70, 2, 0, 0, 0, 0, 0},
+    {SETS, 16, 1, 17, 5, 0, 0, 0, 0, 0},
+    {SETS, 1, 2, 1, 3, 0, 0, 0, 0, 0},
+    {RESIZES, 37, 3, 5, 7, 0, 2, 3, 0,
+     0}, /* to as many rows as the kernel's column says, and columns as the stride's */
+    {RESIZES, 5, 2, 4, 6, 0, 8, 12, 0, 0},
+    {RESIZES, 20, 3, 3, 5, 0, 9, 15, 0, 0},
+    {RESIZES, 1, 17, 7, 5, 0, 3, 1, 0, 0},
+    {RESIZES, 16, 2, 1, 1, 0, 3, 2, 0, 0},
+    {RESIZES, 33, 2, 2, 3, 0, 7, 2, 0, 0},
     {FUNCTIONS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
     {FUNCTIONS, 5, 3, 5, 17, 1, 0, 0, 0, 0}, /* a map that the lanes treat in several blocks */
     {FUNCTIONS, 16, 9, 1, 1, 2, 0, 0, 0, 0},
@@ -369,6 +411,17 @@ const row op_table[] = {
 const size_t op_rows = sizeof op_table / sizeof *op_table;
 
 static const char *const values_name[VALUES] = {"ordinary", "salted", "tiny", "faint"};
+
+/* What VIEWS do: y's size along d is x's along axes[d], and so many more. */
+static const struct {
+    int axes[3], shift[3], more[3];
+} views[] = {
+    {{0, 1, 2}, {0, -1, -2}, {0, -1, -3}},                                      /* parts */
+    {{0, 1, 2}, {0, 2, 1}, {0, 3, 4}},                                          /* borders */
+    {{2, 1, 0}, {0, 0, 0}, {0, 0, 0}},     {{1, 2, 0}, {0, 0, 0}, {0, 0, 0}},   /* turned */
+    {{0, 2, 1}, {0, 0, 0}, {0, 0, 0}},     {{1, 0, 2}, {1, -2, 0}, {2, -2, 1}}, /* all of it */
+    {{0, 1, 2}, {-1, 0, 0}, {-2, 0, 0}},   {{2, 0, 1}, {9, -1, 1}, {6, 0, 3}},  /* nothing of x */
+};
 
 static const float factors[] = {0.7f, 3, -2, -1.5f, 0, 0x1p25f};
 
@@ -404,7 +457,11 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
     one.attributes.low = -0.6f;
     one.attributes.high = 1.1f;
     one.attributes.smoothing = r->in_out ? 0.1f : 0;
-    one.attributes.first = r->c;
+    one.attributes.axis = r->family == CONCATS ? r->padding : 0;
+    for (int d = 0; d < 3 && r->family == VIEWS; d++) {
+        one.attributes.axes[d] = views[r->o].axes[d];
+        one.attributes.shift[d] = views[r->o].shift[d];
+    }
     one.attributes.input = 2;
     one.attributes.custom = &weighted;
     one.attributes.parameters = 1u << 1;
@@ -442,10 +499,24 @@ int is_slope(kind what)
            what != THIN && what != WHOLE && what != HALVES;
 }
 
+/* X, and with it a number of parts, one after another along the row's axis. */
+static ls_operand joined(const row *r, int x, int parts)
+{
+    int sizes[3] = {r->c, r->h, r->w};
+    sizes[r->padding] = x * sizes[r->padding] + parts * r->o;
+    return (ls_operand){NULL, sizes[0], sizes[1], sizes[2]};
+}
+
+static ls_operand viewed(const row *r)
+{
+    const int sizes[3] = {r->c, r->h, r->w}, *axes = views[r->o].axes, *more = views[r->o].more;
+    return (ls_operand){NULL, sizes[axes[0]] + more[0], sizes[axes[1]] + more[1], sizes[axes[2]] + more[2]};
+}
+
 ls_operand shape_of(const row *r, kind what)
 {
     const ls_windows of = row_windows(r);
-    int windows = r->kernel && r->stride, parts = r->kernel;
+    int windows = r->family <= POOLS, parts = r->kernel;
     int y_h = windows ? (int)ls_windows_along(&of.rows, r->h) - is_cropped(r) : 0;
     int y_w = windows ? (int)ls_windows_along(&of.columns, r->w) - is_cropped(r) : 0;
     switch (what) {
@@ -468,11 +539,15 @@ ls_operand shape_of(const row *r, kind what)
     case CHANNEL:
         return (ls_operand){NULL, r->c, 1, 1};
     case PART:
-    case PART_SLOPE:
-        return (ls_operand){NULL, r->o, r->h, r->w};
+        return joined(r, 0, 1);
     case WHOLE:
-    case WHOLE_SLOPE:
-        return (ls_operand){NULL, (parts + 1) / 2 * r->c + parts / 2 * r->o, r->h, r->w};
+        return joined(r, (parts + 1) / 2, parts / 2);
+    case VIEWED_SLOPE:
+        return viewed(r);
+    case RESIZED_SLOPE:
+        return (ls_operand){NULL, r->c, r->kernel, r->stride};
+    case SAVED_SLOPE:
+        return (ls_operand){NULL, 2 * r->c, 1, r->w};
     case THIN:
     case THIN_SLOPE:
     case THIN_WEIGHTS:
@@ -498,6 +573,11 @@ size_t size_of(const row *r, kind what)
 {
     ls_operand shape = shape_of(r, what);
     return by_image(what) ? test_lane_numbers(&shape, r->count) : test_numbers(&shape);
+}
+
+float comparable(ls_op op, float x)
+{
+    return op == LS_OP_MAX_OVER || op == LS_OP_MAX_OVER_BACKWARD ? roundf(x) : x;
 }
 
 int present(const test_case *one, kind what, int i)
@@ -563,7 +643,7 @@ int suits(const row *r, ls_op op)
 double work_of(const row *r)
 {
     const ls_windows of = row_windows(r);
-    double places = r->kernel && r->stride
+    double places = r->family <= POOLS
                         ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
                         : (double)r->h * r->w;
     double taps = r->family <= POOLED ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel : 1;

@@ -18,10 +18,11 @@ typedef enum kind {
     Y_SLOPE,
     HALVES_SLOPE,
     FEATURES_SLOPE,
-    PART,  /* an activation of o x h x w */
-    WHOLE, /* X, PART, X, PART, as many as `kernel` says, one after another */
-    PART_SLOPE,
-    WHOLE_SLOPE,
+    PART,          /* an activation that has o where X has another size: of the axis that `padding` says */
+    WHOLE,         /* X, PART, X, PART, as many as `kernel` says, one after another along that axis */
+    VIEWED_SLOPE,  /* what VIEW makes of X */
+    SAVED_SLOPE,   /* two numbers for each channel and column of X */
+    RESIZED_SLOPE, /* an activation of c x kernel x stride */
     THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
     THIN_SLOPE,
     ONE_SLOPE,  /* one number an image */
@@ -42,14 +43,30 @@ extern const op_operands operands_of[LS_OP_COUNT];
 
 /* ---- The table ---- */
 
-enum { CONVS, CROPPED, GENERAL, POOLED, POOLS, MAPS, CLASSES, COUNTS, CONCATS, FUNCTIONS, EXPANDS, FAMILIES };
+enum {
+    CONVS,
+    CROPPED,
+    GENERAL,
+    POOLED,
+    POOLS,
+    MAPS,
+    CLASSES,
+    COUNTS,
+    CONCATS,
+    FUNCTIONS,
+    EXPANDS,
+    VIEWS,
+    SETS,
+    RESIZES,
+    FAMILIES
+};
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows
  * of each row and column are left out. GENERAL's are no squares of neighbouring taps over all channels. */
 extern const ls_op families[FAMILIES][32];
 
-/* Of CONCATS `kernel` is how many operands there are, of FUNCTIONS `o` is the number of the factor, of GENERAL `in_out`
- * that of what its windows have besides. */
+/* Of CONCATS `kernel` is how many operands there are and `padding` the axis, of FUNCTIONS `o` is the number of the
+ * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. */
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;
@@ -81,6 +98,8 @@ int is_slope(kind what);
 ls_operand shape_of(const row *r, kind what);
 size_t size_of(const row *r, kind what); /* numbers in the lanes layout */
 int present(const test_case *one, kind what, int i);
+/* Of operations that look for the largest number many are to be equal. */
+float comparable(ls_op op, float x);
 
 /* Of IMAGES, relu stands for images that are changed, and add for floats: see batch_of. */
 test_batch batch_of(const test_case *one);

@@ -3,82 +3,12 @@
  * f(input) = sum of r * y with random r, added in double. For each input a random direction of +-1 is drawn until the
  * gradient's product with it is a good part of its length: then a wrong sign or factor cannot hide behind the
  * tolerance. The steps that the float inputs really take are used, so that linear operations are exact to rounding. */
-#include "support.h"
+#include "gradient_chain.h"
 
 #include <lockstep.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_INPUTS = 4 };
-
-typedef struct chain chain;
-typedef void chain_step(chain *t);
-
-struct chain {
-    const char *name;
-    int c, h, w, o, count;
-    ls_attributes how;
-    chain_step *prepare, *forward, *backward;
-    double step, tolerance; /* relative to the gradient's length */
-
-    test_random random;
-    test_batch batch;
-    int inputs, by_image[MAX_INPUTS];
-    ls_operand in[MAX_INPUTS], gradient[MAX_INPUTS];
-    ls_operand y, dy;
-    ls_operand middle, dmiddle, saved, statistics; /* what a chain of operations keeps */
-};
-
-/* ---- Operands ---- */
-
-static ls_operand like(const chain *t, const ls_operand *shape, int by_image)
-{
-    ls_operand made = *shape;
-    made.data = test_floats(by_image ? test_lane_numbers(shape, t->count) : test_numbers(shape));
-    return made;
-}
-
-static void add_activation(chain *t)
-{
-    t->by_image[t->inputs] = 1;
-    t->in[t->inputs] = test_activation(&t->random, t->c, t->h, t->w, t->count);
-    t->gradient[t->inputs] = like(t, &t->in[t->inputs], 1);
-    t->inputs++;
-}
-
-static void add_vector(chain *t, int n)
-{
-    t->in[t->inputs] = test_vector(&t->random, (size_t)n);
-    t->gradient[t->inputs] = like(t, &t->in[t->inputs], 0);
-    t->inputs++;
-}
-
-static void set_output(chain *t, int c, int h, int w)
-{
-    t->dy = test_activation(&t->random, c, h, w, t->count);
-    t->y = like(t, &t->dy, 1);
-}
-
-static void set_windows_output(chain *t, int channels)
-{
-    const ls_attributes *how = &t->how;
-    const ls_windows of = ls_windows_of(how);
-    set_output(t, channels, (int)ls_windows_along(&of.rows, t->h), (int)ls_windows_along(&of.columns, t->w));
-}
-
-static void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT])
-{
-    ls_attributes how = t->how;
-    how.op = op;
-    ls_op_call call = {.attributes = &how, .samples = &t->batch.samples};
-    memcpy(call.in, in, sizeof call.in);
-    memcpy(call.out, out, sizeof call.out);
-    test_run(ls_backend_ref(), &call);
-}
-
-#define IN(...)  ((ls_operand[LS_MAX_IN]){__VA_ARGS__})
-#define OUT(...) ((ls_operand[LS_MAX_OUT]){__VA_ARGS__})
 
 /* ---- The chains ---- */
 
@@ -279,6 +209,27 @@ static void backward_batch_norm(chain *t)
     memcpy(t->gradient[2].data, t->statistics.data + t->c, t->c * sizeof(float));
 }
 
+/* `saved` has the running statistics. */
+static void prepare_frozen_norm(chain *t)
+{
+    prepare_batch_norm(t);
+    for (int c = t->c; c < 2 * t->c; c++)
+        t->saved.data[c] = 0.5f + fabsf(t->saved.data[c]);
+}
+
+static void forward_frozen_norm(chain *t)
+{
+    run(t, LS_OP_BATCH_NORM_INFER, IN(t->in[0], t->in[1], t->in[2], {0}, t->saved), OUT(t->y));
+}
+
+static void backward_frozen_norm(chain *t)
+{
+    run(t, LS_OP_BATCH_NORM_FROZEN_BACKWARD, IN(t->dy, t->in[0], t->in[1], t->saved),
+        OUT(t->gradient[0], t->statistics));
+    memcpy(t->gradient[1].data, t->statistics.data, t->c * sizeof(float));
+    memcpy(t->gradient[2].data, t->statistics.data + t->c, t->c * sizeof(float));
+}
+
 static void forward_dropout(chain *t)
 {
     run(t, LS_OP_DROPOUT, IN(t->in[0]), OUT(t->y));
@@ -461,12 +412,69 @@ static void forward_concat(chain *t)
     run(t, LS_OP_CONCAT, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
 }
 
+static void view(chain *t, const int axes[3], const int shift[3], ls_operand x, ls_operand y)
+{
+    memcpy(t->how.axes, axes, sizeof t->how.axes);
+    memcpy(t->how.shift, shift, sizeof t->how.shift);
+    run(t, LS_OP_VIEW, IN(x), OUT(y));
+}
+
 static void backward_concat(chain *t)
 {
     for (int k = 0; k < 3; k++) {
-        t->how.first = k * t->c;
-        run(t, LS_OP_SLICE, IN(t->dy), OUT(t->gradient[k]));
+        view(t, (int[3]){0, 1, 2}, (int[3]){-k * t->c, 0, 0}, t->dy, t->gradient[k]);
     }
+}
+
+/* Turned, a part, a border. */
+static void prepare_view(chain *t)
+{
+    add_activation(t);
+    set_output(t, t->w - 2, t->c + 3, t->h);
+}
+
+static void forward_view(chain *t)
+{
+    view(t, (int[3]){2, 0, 1}, (int[3]){-1, 2, 0}, t->in[0], t->y);
+}
+
+static void backward_view(chain *t)
+{
+    view(t, (int[3]){1, 2, 0}, (int[3]){-2, 0, 1}, t->dy, t->gradient[0]);
+}
+
+/* Its backward operation reads dy, and some x and then `saved`, or y. */
+static void backward_shape(chain *t)
+{
+    static const ls_op backward[LS_OP_COUNT] = {
+        [LS_OP_SET_NORM] = LS_OP_SET_NORM_BACKWARD, [LS_OP_RMS_NORM] = LS_OP_RMS_NORM_BACKWARD,
+        [LS_OP_EXPAND_BACKWARD] = LS_OP_EXPAND,     [LS_OP_MAX_OVER] = LS_OP_MAX_OVER_BACKWARD,
+        [LS_OP_BILINEAR] = LS_OP_BILINEAR_BACKWARD, [LS_OP_ADAPTIVE_POOL] = LS_OP_ADAPTIVE_POOL_BACKWARD};
+    run(t, backward[t->how.op], IN(t->dy, t->in[0], t->saved.data ? t->saved : t->y), OUT(t->gradient[0]));
+}
+
+static void prepare_set_norm(chain *t)
+{
+    prepare_same(t);
+    t->saved = test_activation(&t->random, 2 * t->c, 1, t->w, t->count);
+}
+
+static void forward_set_norm(chain *t)
+{
+    run(t, t->how.op, IN(t->in[0]), OUT(t->y, t->saved));
+}
+
+static void prepare_over(chain *t)
+{
+    add_activation(t);
+    spread(t, &t->in[0]);
+    set_output(t, t->c, 1, t->w);
+}
+
+static void prepare_resize(chain *t)
+{
+    add_activation(t);
+    set_output(t, t->c, t->how.kernel, t->how.stride);
 }
 
 static void prepare_sum(chain *t)
@@ -602,6 +610,16 @@ static const chain chains[] = {
     {"expand a parameter", SHAPE(3, 4, 5, 0, 20), OWN(EXPAND_WEIGHT, expand_weight, own, expand_weight), LINEAR},
     {"softmax", SHAPE(7, 1, 1, 0, 20), OWN(SOFTMAX, same, own, softmax), SMOOTH},
     {"concat", SHAPE(3, 4, 5, 0, 20), STEPS(concat, concat), LINEAR},
+    {"view", SHAPE(3, 4, 5, 0, 20), STEPS(view, view), LINEAR},
+    {"sum over", SHAPE(3, 4, 5, 0, 20), OWN(EXPAND_BACKWARD, over, own, shape), LINEAR},
+    {"max over", SHAPE(3, 4, 5, 0, 20), OWN(MAX_OVER, over, own, shape), SPREAD},
+    {"set norm", SHAPE(2, 37, 3, 0, 20), .how.eps = 1e-5f, OWN(SET_NORM, set_norm, set_norm, shape), SMOOTH},
+    {"rms norm", SHAPE(3, 6, 1, 0, 5), .how.eps = 0.1f, OWN(RMS_NORM, set_norm, set_norm, shape), SMOOTH},
+    {"adaptive pool", SHAPE(3, 5, 7, 0, 20), WINDOW(3, 2, 0), OWN(ADAPTIVE_POOL, resize, own, shape), LINEAR},
+    {"adaptive pool, larger", SHAPE(2, 3, 4, 0, 5), WINDOW(5, 9, 0), OWN(ADAPTIVE_POOL, resize, own, shape), LINEAR},
+    {"bilinear", SHAPE(3, 3, 4, 0, 20), WINDOW(6, 8, 0), OWN(BILINEAR, resize, own, shape), LINEAR},
+    {"bilinear, by 3", SHAPE(2, 1, 5, 0, 5), WINDOW(3, 15, 0), OWN(BILINEAR, resize, own, shape), LINEAR},
+    {"batch norm, frozen", SHAPE(3, 4, 5, 0, 20), .how.eps = 1e-5f, STEPS(frozen_norm, frozen_norm), SMOOTH},
     {"sum", SHAPE(3, 4, 5, 0, 20), .how.factor = 1, OWN(SUM, sum, own, sum), LINEAR},
     {"mean", SHAPE(3, 4, 5, 0, 5), .how.factor = 1.0f / 60, OWN(SUM, sum, own, sum), LINEAR},
     {"squared error", SHAPE(30, 1, 1, 0, 20), .how.factor = 1.0f / 30,

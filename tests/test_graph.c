@@ -126,8 +126,8 @@ static const char *spelled(built *b, int first)
         put(b, "=%s%s%s", ls_op_name(a->op), a->fused_add ? "+add" : "", a->fused_relu ? "+relu" : "");
         if (a->op == LS_OP_SCALE)
             put(b, "*%g", a->factor);
-        if (a->op == LS_OP_SLICE)
-            put(b, "@%d", a->first);
+        if (a->op == LS_OP_VIEW)
+            put(b, "@%d", -a->shift[0]);
         put(b, "(");
         put_values(b, n->in, LS_MAX_IN);
         put(b, ")");
@@ -541,7 +541,7 @@ static void each_operand_has_its_gradient_or_none(void **state)
          {"d=ones() e=squared_error_backward(d,a,b) | e,-", "d=ones() e=squared_error_backward(d,b,a) | -,e",
           "d=ones() e=squared_error_backward(d,a,b) f=squared_error_backward(d,b,a) | e,f"}},
         {LS_OP_CONCAT,
-         {"d=ones() e=slice@0(d) | e,-", "d=ones() e=slice@3(d) | -,e", "d=ones() e=slice@0(d) f=slice@3(d) | e,f"}},
+         {"d=ones() e=view@0(d) | e,-", "d=ones() e=view@3(d) | -,e", "d=ones() e=view@0(d) f=view@3(d) | e,f"}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int which = 0; which < 4; which++) {

@@ -42,6 +42,21 @@ static ls_tensor *maps(ls_module *self, ls_tensor *x)
     return ls_concat((ls_tensor *[]){least, middle, edged}, 3);
 }
 
+/* Of maps, as features. */
+static ls_tensor *shapes(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *w = ls_module_parameter(self, "w", LS_SHAPE(CHANNELS)),
+              *b = ls_module_parameter(self, "beta", LS_SHAPE(CHANNELS));
+    ls_tensor *large =
+        ls_upsample2d(ls_upsample2d(ls_pad2d(x, (const int[]){1, 0, 2, 1}, 0.5), 2, LS_NEAREST), 3, LS_BILINEAR);
+    ls_tensor *small = ls_adaptive_avg_pool2d(ls_slice(large, 3, 2, 37), 5, 4);
+    ls_tensor *maps = ls_group_norm(ls_layer_norm(small, w, b, 1e-5), 3, b, w, 1e-3);
+    ls_tensor *rows = ls_mean_over(ls_transpose(maps, 1, 3), 2); /* (images, 4, CHANNELS) */
+    rows = ls_rms_norm(ls_layer_norm(rows, w, b, 1e-5), b, 1e-6);
+    return ls_concat_along((ls_tensor *[]){ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1)}, 3,
+                           1);
+}
+
 static ls_tensor *everything(ls_module *self, ls_tensor *x)
 {
     ls_tensor *y = ls_module_call(self, "drop", ls_module_call(self, "strided", maps(self, x)));
@@ -52,8 +67,9 @@ static ls_tensor *everything(ls_module *self, ls_tensor *x)
     h = ls_linear(h, w, b); /* the same parameters again, the weight the other way round */
     h = ls_matmul(h, ls_named(ls_values(ls_session_of(self), turning, LS_SHAPE(FEATURES, FEATURES)), "turning"));
     ls_tensor *error = ls_mse(h, ls_softmax(h));
-    ls_tensor *each[] = {h, ls_flatten(error), ls_flatten(ls_sum_each(y)), ls_flatten(ls_mean_each(ls_sum_each(x)))};
-    return ls_module_call(self, "last", ls_concat(each, 4));
+    ls_tensor *each[] = {h, ls_flatten(error), ls_flatten(ls_sum_each(y)), ls_flatten(ls_mean_each(ls_sum_each(x))),
+                         shapes(self, x)};
+    return ls_module_call(self, "last", ls_concat(each, 5));
 }
 
 static ls_module *module_of_everything(ls_session *s)
@@ -386,7 +402,7 @@ static void every_operation(void **state)
     assert_string_equal(model->graph->output[0]->name, "output_");
     check_shape(model->graph->output[0], "batch", 2, (int64_t[]){0, CLASSES});
     assert_int_equal(count(model->graph, "Gemm"), 4);
-    assert_int_equal(count(model->graph, "ReduceSum"), 4);
+    assert_int_equal(count(model->graph, "ReduceSum"), 5);
     check_ints(node_of_layer(model->graph, "/MaxPool_"), "pads", 4, 1);
     const Ls__NodeProto *depthwise = node_of_layer(model->graph, "/depthwise/Conv_");
     assert_int_equal(attribute(depthwise, "group")->i, 11);

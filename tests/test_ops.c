@@ -15,6 +15,7 @@ static void fill(test_random *random, const test_case *one, kind what, float *x,
 {
     test_fill_normal(random, x, n);
     for (size_t i = 0; i < n; i++) {
+        x[i] = comparable(one->attributes.op, x[i]);
         if (one->values == SALTED && what != STATISTICS) {
             x[i] = test_salt(random, x[i], !by_image(what));
         } else if (one->values == TINY && by_image(what)) {
@@ -342,6 +343,7 @@ int main(int argc, char **argv)
     int convolutions[] = {CONVS, CROPPED, GENERAL, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES};
     int maps[] = {MAPS, FAMILIES};
     int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES}, functions[] = {FUNCTIONS, EXPANDS, FAMILIES};
+    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),
         {"convolutions", test_families, NULL, NULL, convolutions},
@@ -349,6 +351,7 @@ int main(int argc, char **argv)
         {"maps", test_families, NULL, NULL, maps},
         {"classes", test_families, NULL, NULL, classes},
         {"functions", test_families, NULL, NULL, functions},
+        {"shapes", test_families, NULL, NULL, shapes},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -329,12 +329,6 @@ static ls_tensor *softmax_of_maps(ls_module *self, ls_tensor *x)
     return ls_softmax(x);
 }
 
-static ls_tensor *one_part(ls_module *self, ls_tensor *x)
-{
-    (void)self;
-    return ls_concat(&x, 1);
-}
-
 static ls_tensor *parts_of_two_sizes(ls_module *self, ls_tensor *x)
 {
     (void)self;
@@ -384,9 +378,9 @@ static void wrong_operands_are_refused(void **state)
         {unlike_error, LS_BAD_SHAPE, "ls_mse: both operands must be (images, ...) of one shape; x is (images) at \"\""},
         {scaled_by_nan, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite"},
         {softmax_of_maps, LS_BAD_SHAPE, "ls_softmax: x must be (images, features); x is (images, 3, 4, 4) at \"\""},
-        {one_part, LS_BAD_ARGUMENT, "ls_concat: it takes 2 to 4 parts, not 1"},
         {parts_of_two_sizes, LS_BAD_SHAPE,
-         "ls_concat: all parts must be (images, ...) with maps of one size; x is (images, 3, 1, 1) at \"\""},
+         "ls_concat: all parts must be (images, ...) of equal sizes but in that dimension; x is (images, 3, 1, 1) at "
+         "\"\""},
         {more_numbers, LS_BAD_SHAPE,
          "ls_reshape: x must be (images, ...) and keep its number of numbers; x is (images, 3, 4, 4) at \"\""},
         {bent_parameter, LS_BAD_SHAPE, "ls_tanh: x must be (images, ...), not the parameter w"},

@@ -41,6 +41,7 @@
 enum { LS_NUMERICS = 2 };
 
 enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
+enum { LS_SET_RUN = 32 };             /* numbers that SET_NORM adds one after another */
 enum { LS_OWN_SUM_PLACES = 64 };      /* of a map on which CONV_WEIGHT sums each group by itself */
 enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */
 
@@ -129,6 +130,11 @@ typedef enum ls_op {
      * dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
     LS_OP_BATCH_NORM_BACKWARD,
 
+    /* BATCH_NORM_INFER's, where the statistics are constants. in: dy, x, gamma, running[2C]; out: dx, dgb[2C]. inv and
+     * the sums as there: dbeta = plane sum of dy; dgamma = plane sum of products dy * (x - mean), times inv; dx = gamma
+     * * inv * dy, and 0 in lanes without an image. */
+    LS_OP_BATCH_NORM_FROZEN_BACKWARD,
+
     /* in: x; out: x kept or dropped, as u < rate = factor (u = ls_random_uniform of the stream (seed, LS_FOR_DROPOUT,
      * key ^ sample, step), place c*h*w in the image): dropped is 0, kept x * (1.0f / (1.0f - rate)). 0 in lanes without
      * an image. Its own backward. */
@@ -155,7 +161,7 @@ typedef enum ls_op {
     LS_OP_ROWS,
 
     /* From here on every output of each image is 0 in lanes without an image, whatever the operands hold there:
-     * products of what nobody looks at would else grow until they are not finite. CONCAT and SLICE alone copy what they
+     * products of what nobody looks at would else grow until they are not finite. CONCAT and VIEW alone copy what they
      * find. */
 
     /* out: x = rows number `input` of the samples, the inverse of ROWS: row i is image i of the shard. */
@@ -202,15 +208,46 @@ typedef enum ls_op {
     /* The total goes on over the groups, lanes without an image skipped; at the end lanes(total). */
     LS_OP_EXPAND_WEIGHT_BACKWARD,
 
+    /* in: x; out: y, which has 1 for some of x's channels, rows and columns: the largest of those, found as by MAX_POOL
+     * in their C order. */
+    LS_OP_MAX_OVER,
+    /* in: dy, x, y; out: dx = dy at the first of them that is y (or NaN, where y is), 0 elsewhere. */
+    LS_OP_MAX_OVER_BACKWARD,
+
+    /* The h numbers of each channel and column of an image are one set. in: x; out: y, saved (2c channels of 1 x w:
+     * mean of each set, then inv). sum(t): total = 0; for each LS_SET_RUN numbers, of which the last may be fewer: r =
+     * 0, r = r
+     * + t (or r = fma(a, b, r) of products); total = total + r. mean = sum(x) / h; d = x - mean; inv = 1 / sqrtf(sum(d
+     * * d) / h + eps); y = d * inv. */
+    LS_OP_SET_NORM,
+    LS_OP_RMS_NORM, /* the same with a mean of 0 */
+    /* in: dy, x, saved; out: dx = inv * fma(mean - x, k2, dy - k1), with k1 = sum(dy) / h, of RMS_NORM 0, and k2 = inv
+     * * (inv * (sum(dy * d) / h)). */
+    LS_OP_SET_NORM_BACKWARD,
+    LS_OP_RMS_NORM_BACKWARD,
+
+    /* Maps of another size: of ADAPTIVE_POOL row i of y has the average of x's rows from i*H/h, rounded down, to
+     * (i+1)*H/h, rounded up, of BILINEAR that of the two nearest; `device/resize.h` has the rows and their weights, and
+     * those of columns likewise. in: x; out: y. acc = 0; over its rows, then columns: acc = fma(row's weight * column's
+     * weight, x, acc). */
+    LS_OP_ADAPTIVE_POOL,
+    LS_OP_BILINEAR,
+    /* in: dy; out: dx. acc = 0; over y's rows, then columns that are made of the place: acc = fma(weight * weight, dy,
+     * acc). */
+    LS_OP_ADAPTIVE_POOL_BACKWARD,
+    LS_OP_BILINEAR_BACKWARD,
+
     /* Over the features of an image. in: x[C]; out: y[C] = the probabilities of CROSS_ENTROPY. */
     LS_OP_SOFTMAX,
     /* in: dy[C], y[C]; out: dx[C]. s = 0; s = fma(dy_c, y_c, s) in order; dx_c = y_c * (dy_c - s). */
     LS_OP_SOFTMAX_BACKWARD,
 
-    /* in: 2 to 4 activations with maps of one size; out: their channels one after another. */
+    /* in: 2 and more activations whose sizes are equal but along `axis`: 0 channels, 1 rows, 2 columns; out: one after
+     * another along it. */
     LS_OP_CONCAT,
-    /* in: y; out: as many of its channels as the output has, from channel `first` on. The gradient of CONCAT. */
-    LS_OP_SLICE,
+    /* in: x; out: y, whose number at channel, row and column i[0], i[1], i[2] is x's at j, with j[axes[d]] = i[d] -
+     * shift[d]; where x has none, `factor`. A part, a border, a transposition: its gradient is another one. */
+    LS_OP_VIEW,
 
     /* in: x; out: y[1]. total = 0; for each channel: t = 0; for each row: r = 0, r = r + x over columns; t = t + r;
      * total = total + t. y = total * factor. */
@@ -266,18 +303,19 @@ typedef struct ls_attributes {
      * says what they mean. */
     int kernel_w, stride_w, padding_w, dilation, dilation_w, groups;
     int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
-    int first;                                /* SLICE */
     int input;                                /* INPUT: below LS_MAX_INPUTS */
-    float eps;                                /* BatchNorm */
-    float factor;    /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate */
-    float low, high; /* CLAMP */
-    float smoothing; /* CROSS_ENTROPY: from 0 to 1 */
-    uint64_t key;    /* DROPOUT: hash of the layer's name */
+    int axis;                                 /* CONCAT; EXPAND_WEIGHT: which one a vector meets */
+    int axes[3], shift[3];                    /* VIEW: a permutation of 0, 1, 2 */
+    float eps;                                /* BatchNorm, SET_NORM, RMS_NORM */
+    float factor; /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate, VIEW's border */
+    float low, high;                /* CLAMP */
+    float smoothing;                /* CROSS_ENTROPY: from 0 to 1 */
+    uint64_t key;                   /* DROPOUT: hash of the layer's name */
     const struct ls_custom *custom; /* CUSTOM: lives as long as the session */
     uintptr_t parameters;           /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 14 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 20 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
 
 /* The windows of a convolution along its rows or its columns, and of both, with nothing left to be understood. */

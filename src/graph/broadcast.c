@@ -22,7 +22,7 @@ bool ls_broadcast(ls_tensor *in[2], const char *function)
     const bool weight = b->kind == LS_TENSOR_PARAMETER || (b->kind == LS_TENSOR_ARRAY && b->shape.rank < rank);
     if (rank < 1 || (weight ? b->shape.rank < 1 || b->shape.rank >= rank : b->shape.rank != rank))
         return ls_bad_shape(a, function, wanted);
-    ls_shape has = weight ? ls_shape_behind_images(&b->shape, rank) : b->shape, shape = a->shape;
+    ls_shape has = weight ? ls_shape_behind_images(&b->shape, rank, 0) : b->shape, shape = a->shape;
     has.dim[0] = weight ? shape.dim[0] : has.dim[0];
     bool fits = has.dim[0] == shape.dim[0];
     for (int i = 1; i < rank; i++) {

@@ -207,6 +207,36 @@ static void derive_batch_norm(tape *t, ls_node node, ls_value *dy)
     contribute(t, x, dx, node);
 }
 
+/* Its statistics are constants. */
+static void derive_frozen_norm(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *x = node.in[0], *gamma = node.in[1], *beta = node.in[2];
+    if (node.in[5]) { /* a shift takes the bias of the convolution in front, whose gradient would be lost */
+        ls_raise(&t->graph->session->context, LS_UNSUPPORTED, "%s: batch_norm_infer has no backward pass on %s",
+                 node.layer, t->graph->backend->name);
+        t->failed = true;
+        return;
+    }
+    dy = through_relu(t, node, dy);
+    node.attributes.fused_relu = 0;
+    if (node.attributes.fused_add)
+        contribute(t, node.in[3], dy, node);
+    node.attributes.fused_add = 0;
+    ls_value *dgb = gradient_of(t, gamma, 2 * gamma->c), *dx = like(t, x);
+    if (dgb)
+        t->gradient[beta->id] = dgb;
+    ls_node *backward = emit(t, LS_OP_BATCH_NORM_FROZEN_BACKWARD, &node);
+    if (!backward)
+        return;
+    backward->in[0] = dy;
+    backward->in[1] = x;
+    backward->in[2] = gamma;
+    backward->in[3] = node.in[4];
+    backward->out[0] = dx;
+    backward->out[1] = dgb;
+    contribute(t, x, dx, node);
+}
+
 static void derive_add(tape *t, ls_node node, ls_value *dy)
 {
     contribute(t, node.in[0], dy, node);
@@ -237,7 +267,9 @@ static void derive_pool(tape *t, ls_node node, ls_value *dy)
 {
     static const ls_op backward[LS_OP_COUNT] = {[LS_OP_AVG_POOL] = LS_OP_AVG_POOL_BACKWARD,
                                                 [LS_OP_MAX_POOL] = LS_OP_MAX_POOL_BACKWARD,
-                                                [LS_OP_GLOBAL_AVG_POOL] = LS_OP_GLOBAL_AVG_POOL_BACKWARD};
+                                                [LS_OP_GLOBAL_AVG_POOL] = LS_OP_GLOBAL_AVG_POOL_BACKWARD,
+                                                [LS_OP_ADAPTIVE_POOL] = LS_OP_ADAPTIVE_POOL_BACKWARD,
+                                                [LS_OP_BILINEAR] = LS_OP_BILINEAR_BACKWARD};
     ls_op op = backward[node.attributes.op];
     ls_value *x = node.in[0];
     contribute(t, x, apply(t, op, node, dy, op == LS_OP_MAX_POOL_BACKWARD ? x : NULL, x), node);
@@ -315,6 +347,29 @@ static void derive_expand(tape *t, ls_node node, ls_value *dy)
     contribute(t, node.in[0], apply(t, LS_OP_EXPAND_BACKWARD, node, dy, NULL, node.in[0]), node);
 }
 
+/* Of a sum over what EXPAND would repeat. */
+static void derive_sum_over(tape *t, ls_node node, ls_value *dy)
+{
+    contribute(t, node.in[0], apply(t, LS_OP_EXPAND, node, dy, NULL, node.in[0]), node);
+}
+
+static void derive_set_norm(tape *t, ls_node node, ls_value *dy)
+{
+    const ls_op op = node.attributes.op == LS_OP_SET_NORM ? LS_OP_SET_NORM_BACKWARD : LS_OP_RMS_NORM_BACKWARD;
+    ls_value *x = node.in[0], *dx = apply(t, op, node, dy, x, x);
+    if (dx)
+        t->graph->nodes[t->graph->n_nodes - 1].in[2] = node.out[1];
+    contribute(t, x, dx, node);
+}
+
+static void derive_max_over(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *x = node.in[0], *dx = apply(t, LS_OP_MAX_OVER_BACKWARD, node, dy, x, x);
+    if (dx)
+        t->graph->nodes[t->graph->n_nodes - 1].in[2] = node.out[0];
+    contribute(t, x, dx, node);
+}
+
 /* One number a channel is a bias, in its gradient too. */
 static void derive_expand_weight(tape *t, ls_node node, ls_value *dy)
 {
@@ -330,12 +385,31 @@ static void derive_expand_weight(tape *t, ls_node node, ls_value *dy)
     sum->out[0] = shaped;
 }
 
+/* The operation that puts each number back. */
+static void derive_view(tape *t, ls_node node, ls_value *dy)
+{
+    ls_attributes *back = &node.attributes;
+    const ls_attributes there = *back;
+    for (int d = 0; d < 3; d++) {
+        back->axes[there.axes[d]] = d;
+        back->shift[there.axes[d]] = -there.shift[d];
+    }
+    back->factor = 0;
+    contribute(t, node.in[0], apply(t, LS_OP_VIEW, node, dy, NULL, node.in[0]), node);
+}
+
 static void derive_concat(tape *t, ls_node node, ls_value *dy)
 {
-    node.attributes.first = 0;
-    for (int k = 0; k < LS_MAX_IN && node.in[k]; node.attributes.first += node.in[k++]->c)
-        if (node.in[k]->needs_gradient)
-            contribute(t, node.in[k], apply(t, LS_OP_SLICE, node, dy, NULL, node.in[k]), node);
+    ls_attributes *part = &node.attributes;
+    const int axis = part->axis;
+    for (int d = 0; d < 3; d++)
+        part->axes[d] = d;
+    for (int k = 0; k < LS_MAX_IN && node.in[k]; k++) {
+        const ls_value *x = node.in[k];
+        if (x->needs_gradient)
+            contribute(t, x, apply(t, LS_OP_VIEW, node, dy, NULL, x), node);
+        part->shift[axis] -= axis == 0 ? x->c : axis == 1 ? x->h : x->w;
+    }
 }
 
 static void derive_squared_error(tape *t, ls_node node, ls_value *dy)
@@ -388,6 +462,7 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_WINOGRAD] = derive_conv,
     [LS_OP_CONV_POOL] = derive_conv_pool,
     [LS_OP_BATCH_NORM] = derive_batch_norm,
+    [LS_OP_BATCH_NORM_INFER] = derive_frozen_norm,
     [LS_OP_ADD] = derive_add,
     [LS_OP_ADD_BIAS] = derive_add_bias,
     [LS_OP_RELU] = derive_relu,
@@ -415,7 +490,14 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_SOFTMAX] = derive_function,
     [LS_OP_EXPAND] = derive_expand,
     [LS_OP_EXPAND_WEIGHT] = derive_expand_weight,
+    [LS_OP_EXPAND_BACKWARD] = derive_sum_over,
+    [LS_OP_SET_NORM] = derive_set_norm,
+    [LS_OP_RMS_NORM] = derive_set_norm,
+    [LS_OP_MAX_OVER] = derive_max_over,
+    [LS_OP_ADAPTIVE_POOL] = derive_pool,
+    [LS_OP_BILINEAR] = derive_pool,
     [LS_OP_CONCAT] = derive_concat,
+    [LS_OP_VIEW] = derive_view,
     [LS_OP_SUM] = derive_linear,
     [LS_OP_SQUARED_ERROR] = derive_squared_error,
     [LS_OP_CUSTOM] = derive_custom,

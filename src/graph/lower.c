@@ -324,13 +324,16 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
     node->attributes = t->computed.attributes;
     for (int k = 0; k < LS_MAX_IN; k++)
         node->in[k] = t->in[k] ? t->in[k]->value : NULL;
-    if (op == LS_OP_CROSS_ENTROPY) {
+    if (op == LS_OP_SET_NORM || op == LS_OP_RMS_NORM) {
+        ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, 2 * y->c, 1, y->w, true));
+        l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;
+    } else if (op == LS_OP_CROSS_ENTROPY) {
         ls_value *probabilities = keep(l, ls_graph_like(l->graph, t->in[0]->value));
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = probabilities;
     } else if (op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER) {
         add_norm_operands(l, t, op == LS_OP_BATCH_NORM);
     } else if (op == LS_OP_EXPAND_WEIGHT) {
-        const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank);
+        const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank, t->computed.attributes.axis);
         ls_value *weight = reshaped(l, t->in[0]->value, &behind);
         l->graph->nodes[l->graph->n_nodes - 1].in[0] = weight;
     }

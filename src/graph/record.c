@@ -331,7 +331,7 @@ ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char
     return parameter(session, number);
 }
 
-ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps)
+ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *how)
 {
     ls_session *session = ls_operands(&x, 1, "BatchNorm");
     if (!session)
@@ -346,14 +346,17 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps)
     int variance = mean < 0 ? -1 : define(session, path, "running_var", 1, shape, false, true);
     if (variance < 0)
         return NULL;
-    recording->flat->views[gamma].fill = recording->flat->views[variance].fill = 1;
+    ls_view *views = recording->flat->views;
+    views[gamma].fill = views[variance].fill = 1;
+    views[mean].momentum = views[variance].momentum = how->frozen ? 0 : how->momentum;
     ls_tensor *in[] = {x, parameter(session, gamma), parameter(session, beta)};
     if (!in[1] || !in[2])
         return NULL;
-    ls_tensor *y = ls_record_shaped(recording->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
+    const bool own = recording->training && !how->frozen;
+    ls_tensor *y = ls_record_shaped(own ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
     if (!y)
         return NULL;
-    y->computed.attributes.eps = eps;
+    y->computed.attributes.eps = (float)how->eps;
     y->view = mean;
     return y;
 }

@@ -41,8 +41,9 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 /* Repeats the operands of an operation on pairs of numbers until they have one shape; false after LS_BAD_SHAPE. */
 bool ls_broadcast(ls_tensor *in[2], const char *function);
 
-/* BatchNorm over x with parameters weight and bias and running statistics, all four made under the recording's path. */
-ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, float eps);
+/* BatchNorm over x with parameters weight and bias and running statistics, all four made under the recording's path. In
+ * training it takes those where it is frozen; eps and momentum are as they are. */
+ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *how);
 ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate);
 
 /* What keeps a user's operation from being one; NULL where nothing does. */

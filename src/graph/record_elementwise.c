@@ -5,8 +5,6 @@
 #include "base/environment.h"
 #include "graph/record.h"
 
-enum { MAX_PARTS = 4 };
-
 static ls_tensor *like(ls_op op, ls_tensor *const in[], int n)
 {
     return ls_record_shaped(op, in, n, &in[0]->shape);
@@ -147,27 +145,6 @@ ls_tensor *ls_clamp(ls_tensor *x, double low, double high)
     y->computed.attributes.low = (float)low;
     y->computed.attributes.high = (float)high;
     return y;
-}
-
-ls_tensor *ls_concat(ls_tensor *const parts[], int count)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!parts || count < 1 || !ls_operands(parts, count < MAX_PARTS ? count : MAX_PARTS, "ls_concat"))
-        return NULL;
-    if (count < 2 || count > MAX_PARTS) {
-        ls_raise(&parts[0]->session->context, LS_BAD_ARGUMENT, "ls_concat: it takes 2 to 4 parts, not %d", count);
-        return NULL;
-    }
-    ls_shape shape = parts[0]->shape;
-    shape.dim[1] = 0;
-    for (int k = 0; k < count; k++) {
-        ls_shape rest = parts[k]->shape;
-        rest.dim[1] = shape.dim[1];
-        if (rest.rank < 2 || parts[k]->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&rest, &shape))
-            return ls_bad_shape(parts[k], "ls_concat", "all parts must be (images, ...) with maps of one size");
-        shape.dim[1] += parts[k]->shape.dim[1];
-    }
-    return ls_record_shaped(LS_OP_CONCAT, parts, count, &shape);
 }
 
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width)

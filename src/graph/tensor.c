@@ -307,10 +307,10 @@ int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w)
     return (int64_t)size[0] * size[1] * size[2];
 }
 
-ls_shape ls_shape_behind_images(const ls_shape *weight, int rank)
+ls_shape ls_shape_behind_images(const ls_shape *weight, int rank, int axis)
 {
     ls_shape shape = {rank, {1, 1, 1, 1}};
-    const int first = weight->rank == 1 ? 1 : rank - weight->rank;
+    const int first = weight->rank == 1 ? 1 + axis : rank - weight->rank;
     for (int i = 0; i < weight->rank; i++)
         shape.dim[first + i] = weight->dim[i];
     for (int i = rank; i < LS_MAX_RANK; i++)

@@ -146,8 +146,9 @@ ls_array *ls_array_of(const ls_tensor *tensor);
 int64_t ls_shape_numbers(const ls_shape *shape);
 int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w); /* numbers of one image */
 /* A weight's shape as it stands behind the images of a tensor of that rank: its last size meets the last one there,
- * what it lacks in front is 1; of rank 1 it meets the channels. dim[0] is 1. */
-ls_shape ls_shape_behind_images(const ls_shape *weight, int rank);
+ * what it lacks in front is 1; of rank 1 it meets the channels, or with an axis of 1 or 2 what is behind them. dim[0]
+ * is 1. */
+ls_shape ls_shape_behind_images(const ls_shape *weight, int rank, int axis);
 bool ls_same_shape(const ls_shape *a, const ls_shape *b);
 void ls_shape_text(char *text, size_t size, const ls_shape *shape); /* "(2, 5)" */
 

@@ -3,6 +3,7 @@
 #if LOCKSTEP_HAVE_PROTOBUF_C
 
 #include "io/onnx_operation.h"
+#include "io/onnx_shapes.h"
 
 /* Operators that are the operation, and need to be told nothing. */
 static const char *operator_of(ls_op op)
@@ -89,19 +90,21 @@ static ls_onnx_node *product(ls_onnx_graph *graph, const ls_tensor *t, char *con
     return node;
 }
 
-static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
+static ls_onnx_node *along(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[], int axis)
 {
     ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
-    ls_onnx_int(graph, node, "axis", 1);
+    ls_onnx_int(graph, node, "axis", axis);
     return node;
+}
+
+static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
+{
+    return along(graph, t, op_type, in, 1);
 }
 
 static ls_onnx_node *reshape(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank)
 {
-    char *name = ls_onnx_name(graph, "%s%s/shape_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
-                              graph->message.n_initializer);
-    char *in[] = {x, ls_onnx_integers(graph, name, shape, rank)};
-    return ls_onnx_add(graph, t->computed.layer, "Reshape", in, 2);
+    return ls_onnx_pair(graph, t, "Reshape", x, ls_onnx_list(graph, t, "shape", shape, rank));
 }
 
 /* The same numbers of each image under another shape. */
@@ -123,32 +126,15 @@ static ls_onnx_node *add_bias(ls_onnx_graph *graph, const ls_tensor *t, char *co
     return ls_onnx_add(graph, t->computed.layer, "Add", both, 2);
 }
 
-/* The name of a number that the operation is told, as `what` of its layer. */
-static char *number(ls_onnx_graph *graph, const ls_tensor *t, const char *what, float value)
-{
-    float *kept = ls_onnx_room(graph, sizeof *kept);
-    if (!kept)
-        return NULL;
-    *kept = value;
-    char *name = ls_onnx_name(graph, "%s%s/%s_%zu", *t->computed.layer ? "/" : "", t->computed.layer, what,
-                              graph->message.n_initializer);
-    return ls_onnx_floats(graph, name, kept, NULL, 0);
-}
-
-static ls_onnx_node *pair(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *a, char *b)
-{
-    return ls_onnx_add(graph, t->computed.layer, op_type, (char *[]){a, b}, 2);
-}
-
 static ls_onnx_node *scale(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
-    return pair(graph, t, "Mul", x, number(graph, t, "factor", t->computed.attributes.factor));
+    return ls_onnx_pair(graph, t, "Mul", x, ls_onnx_number(graph, t, "factor", t->computed.attributes.factor));
 }
 
 static ls_onnx_node *clamp(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
-    char *in[] = {x, number(graph, t, "low", t->computed.attributes.low),
-                  number(graph, t, "high", t->computed.attributes.high)};
+    char *in[] = {x, ls_onnx_number(graph, t, "low", t->computed.attributes.low),
+                  ls_onnx_number(graph, t, "high", t->computed.attributes.high)};
     return ls_onnx_add(graph, t->computed.layer, "Clip", in, 3);
 }
 
@@ -162,25 +148,27 @@ static ls_onnx_node *leaky_relu(ls_onnx_graph *graph, const ls_tensor *t, char *
 /* x times the operator of a scaled number; operators of version 13 have no SiLU and no GELU. */
 static ls_onnx_node *gated(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *x, char *scaled)
 {
-    return pair(graph, t, "Mul", x, ls_onnx_output(ls_onnx_add(graph, t->computed.layer, op_type, &scaled, 1)));
+    return ls_onnx_pair(graph, t, "Mul", x, ls_onnx_output(ls_onnx_add(graph, t->computed.layer, op_type, &scaled, 1)));
 }
 
 static ls_onnx_node *gelu(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
-    char *scaled = ls_onnx_output(pair(graph, t, "Mul", x, number(graph, t, "root", 0x1.6a09e6p-1f))); /* sqrt(1/2) */
+    char *scaled = ls_onnx_output(
+        ls_onnx_pair(graph, t, "Mul", x, ls_onnx_number(graph, t, "root", 0x1.6a09e6p-1f))); /* sqrt(1/2) */
     char *erf = ls_onnx_output(ls_onnx_add(graph, t->computed.layer, "Erf", &scaled, 1));
-    char *whole = ls_onnx_output(pair(graph, t, "Add", erf, number(graph, t, "one", 1)));
-    char *half = ls_onnx_output(pair(graph, t, "Mul", x, number(graph, t, "half", 0.5f)));
-    return pair(graph, t, "Mul", half, whole);
+    char *whole = ls_onnx_output(ls_onnx_pair(graph, t, "Add", erf, ls_onnx_number(graph, t, "one", 1)));
+    char *half = ls_onnx_output(ls_onnx_pair(graph, t, "Mul", x, ls_onnx_number(graph, t, "half", 0.5f)));
+    return ls_onnx_pair(graph, t, "Mul", half, whole);
 }
 
 static ls_onnx_node *gelu_tanh(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
-    char *square = ls_onnx_output(pair(graph, t, "Mul", x, x));
-    char *share = ls_onnx_output(pair(graph, t, "Mul", square, number(graph, t, "cube", 0.044715f)));
-    char *factor = ls_onnx_output(pair(graph, t, "Add", share, number(graph, t, "one", 1)));
-    char *sum = ls_onnx_output(pair(graph, t, "Mul", x, factor)); /* x + 0.044715 x^3 */
-    char *scaled = ls_onnx_output(pair(graph, t, "Mul", sum, number(graph, t, "scale", 0x1.988454p+0f)));
+    char *square = ls_onnx_output(ls_onnx_pair(graph, t, "Mul", x, x));
+    char *share = ls_onnx_output(ls_onnx_pair(graph, t, "Mul", square, ls_onnx_number(graph, t, "cube", 0.044715f)));
+    char *factor = ls_onnx_output(ls_onnx_pair(graph, t, "Add", share, ls_onnx_number(graph, t, "one", 1)));
+    char *sum = ls_onnx_output(ls_onnx_pair(graph, t, "Mul", x, factor)); /* x + 0.044715 x^3 */
+    char *scaled =
+        ls_onnx_output(ls_onnx_pair(graph, t, "Mul", sum, ls_onnx_number(graph, t, "scale", 0x1.988454p+0f)));
     return gated(graph, t, "Sigmoid", x, scaled); /* 2 sqrt(2 / pi) */
 }
 
@@ -190,15 +178,13 @@ static ls_onnx_node *expand(ls_onnx_graph *graph, const ls_tensor *t, char *x)
     int64_t shape[LS_MAX_RANK] = {1};
     for (int i = 1; i < t->shape.rank; i++)
         shape[i] = t->shape.dim[i];
-    char *name = ls_onnx_name(graph, "%s%s/shape_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
-                              graph->message.n_initializer);
-    return pair(graph, t, "Expand", x, ls_onnx_integers(graph, name, shape, t->shape.rank));
+    return ls_onnx_pair(graph, t, "Expand", x, ls_onnx_list(graph, t, "shape", shape, t->shape.rank));
 }
 
 /* Operators on pairs repeat it themselves. */
 static ls_onnx_node *expand_weight(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
-    const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank);
+    const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank, t->computed.attributes.axis);
     return reshape(graph, t, x, behind.dim + 1, behind.rank - 1);
 }
 
@@ -206,10 +192,7 @@ static ls_onnx_node *expand_weight(ls_onnx_graph *graph, const ls_tensor *t, cha
 static ls_onnx_node *sum(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
     char *flat = ls_onnx_output(along_features(graph, t, "Flatten", (char *[LS_MAX_IN]){x}));
-    char *name = ls_onnx_name(graph, "%s%s/axes_%zu", *t->computed.layer ? "/" : "", t->computed.layer,
-                              graph->message.n_initializer);
-    char *in[] = {flat, ls_onnx_integers(graph, name, (int64_t[]){1}, 1)};
-    ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, "ReduceSum", in, 2);
+    ls_onnx_node *node = ls_onnx_pair(graph, t, "ReduceSum", flat, ls_onnx_list(graph, t, "axes", (int64_t[]){1}, 1));
     ls_onnx_int(graph, node, "keepdims", 0);
     return t->computed.attributes.factor == 1 ? node : scale(graph, t, ls_onnx_output(node));
 }
@@ -256,7 +239,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     case LS_OP_SCALE:
         return scale(graph, t, in[0]);
     case LS_OP_POWER:
-        return pair(graph, t, "Pow", in[0], number(graph, t, "exponent", t->computed.attributes.factor));
+        return ls_onnx_pair(graph, t, "Pow", in[0],
+                            ls_onnx_number(graph, t, "exponent", t->computed.attributes.factor));
     case LS_OP_CLAMP:
         return clamp(graph, t, in[0]);
     case LS_OP_LEAKY_RELU:
@@ -274,7 +258,19 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     case LS_OP_SOFTMAX:
         return along_features(graph, t, "Softmax", in);
     case LS_OP_CONCAT:
-        return along_features(graph, t, "Concat", in);
+        return along(graph, t, "Concat", in, t->computed.attributes.axis + 1);
+    case LS_OP_VIEW:
+        return ls_onnx_view(graph, t, in[0]);
+    case LS_OP_EXPAND_BACKWARD:
+        return ls_onnx_sum_over(graph, t, in[0]);
+    case LS_OP_MAX_OVER:
+        return ls_onnx_max_over(graph, t, in[0]);
+    case LS_OP_SET_NORM:
+    case LS_OP_RMS_NORM:
+        return ls_onnx_set_norm(graph, t, in[0]);
+    case LS_OP_ADAPTIVE_POOL:
+    case LS_OP_BILINEAR:
+        return ls_onnx_resize(graph, t, in[0]);
     case LS_OP_SUM:
         return sum(graph, t, in[0]);
     case LS_OP_SQUARED_ERROR:

@@ -1,20 +1,6 @@
 #include "base/environment.h"
 #include "nn/module.h"
 
-static ls_module *bad(ls_session *session, const char *message)
-{
-    if (session)
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s", message);
-    return NULL;
-}
-
-/* A parameter under the path of the module that records now. */
-static ls_tensor *own(ls_module *self, const char *name, ls_shape shape)
-{
-    return self->session->recording ? ls_record_parameter(self->session, self->session->recording->path, name, &shape)
-                                    : NULL;
-}
-
 ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shape)
 {
     LS_OWN_ENVIRONMENT;
@@ -28,13 +14,13 @@ ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shap
                  "ls_module_parameter: needs a name, a shape of rank 1 to 4, and a forward under way");
         return NULL;
     }
-    return own(block, name, shape);
+    return ls_layer_parameter(block, name, shape);
 }
 
 /* NULL where the layer has none. */
 static ls_tensor *own_bias(ls_module *self, bool none)
 {
-    return none ? NULL : own(self, "bias", LS_SHAPE(self->channels));
+    return none ? NULL : ls_layer_parameter(self, "bias", LS_SHAPE(self->channels));
 }
 
 /* Channels in a group; where the groups do not divide them the convolution says so. */
@@ -52,14 +38,14 @@ static int64_t kernel_w(const ls_module *self)
 static ls_tensor *forward_conv2d(ls_module *self, ls_tensor *x)
 {
     const ls_shape shape = LS_SHAPE(self->channels, in_group(&self->conv, ls_dim(x, 1)), self->kernel, kernel_w(self));
-    ls_tensor *weight = own(self, "weight", shape);
+    ls_tensor *weight = ls_layer_parameter(self, "weight", shape);
     return ls_conv2d(x, weight, own_bias(self, self->conv.no_bias), &self->conv);
 }
 
 static ls_tensor *forward_conv_transpose2d(ls_module *self, ls_tensor *x)
 {
     const ls_shape shape = LS_SHAPE(ls_dim(x, 1), in_group(&self->conv, self->channels), self->kernel, kernel_w(self));
-    ls_tensor *weight = own(self, "weight", shape);
+    ls_tensor *weight = ls_layer_parameter(self, "weight", shape);
     return ls_conv_transpose2d(x, weight, own_bias(self, self->conv.no_bias), &self->conv);
 }
 
@@ -95,7 +81,7 @@ ls_module *ls_nn_conv_transpose2d(ls_session *session, int channels, int kernel,
 
 static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *weight = own(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1)));
+    ls_tensor *weight = ls_layer_parameter(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1)));
     return ls_linear(x, weight, own_bias(self, self->linear.no_bias));
 }
 
@@ -103,7 +89,7 @@ ls_module *ls_nn_linear(ls_session *session, int features)
 {
     LS_OWN_ENVIRONMENT;
     if (features < 1)
-        return bad(session, "ls_nn_linear: features must be at least 1");
+        return ls_bad_layer(session, "ls_nn_linear: features must be at least 1");
     ls_module *module = ls_module_new(session, forward_linear);
     if (module)
         module->channels = features;
@@ -119,17 +105,6 @@ ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_
     return module;
 }
 
-static ls_tensor *forward_batch_norm(ls_module *self, ls_tensor *x)
-{
-    return ls_record_batch_norm(x, self->session->recording->path, 1e-5f);
-}
-
-ls_module *ls_nn_batch_norm(ls_session *session)
-{
-    LS_OWN_ENVIRONMENT;
-    return ls_module_new(session, forward_batch_norm);
-}
-
 static ls_tensor *forward_dropout(ls_module *self, ls_tensor *x)
 {
     return ls_record_dropout(x, self->session->recording->path, self->rate);
@@ -139,7 +114,7 @@ ls_module *ls_nn_dropout(ls_session *session, double rate)
 {
     LS_OWN_ENVIRONMENT;
     if (!(rate >= 0 && rate < 1))
-        return bad(session, "ls_nn_dropout: rate must be at least 0 and below 1");
+        return ls_bad_layer(session, "ls_nn_dropout: rate must be at least 0 and below 1");
     ls_module *module = ls_module_new(session, forward_dropout);
     if (module)
         module->rate = rate;
@@ -159,7 +134,7 @@ static ls_tensor *forward_max_pool2d(ls_module *self, ls_tensor *x)
 static ls_module *pool(ls_session *session, ls_forward *forward, const ls_pool *options)
 {
     if (!options)
-        return bad(session, "a pool needs options with a kernel");
+        return ls_bad_layer(session, "a pool needs options with a kernel");
     ls_module *module = ls_module_new(session, forward);
     if (module)
         module->pool = *options;
@@ -187,7 +162,7 @@ ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *))
 {
     LS_OWN_ENVIRONMENT;
     if (!fn)
-        return bad(session, "ls_nn_fn: fn is NULL");
+        return ls_bad_layer(session, "ls_nn_fn: fn is NULL");
     ls_module *module = ls_module_new(session, forward_fn);
     if (module)
         module->fn = fn;
@@ -203,11 +178,47 @@ ls_module *ls_nn_fn_with(ls_session *session, ls_tensor *(*fn)(ls_tensor *, doub
 {
     LS_OWN_ENVIRONMENT;
     if (!fn)
-        return bad(session, "ls_nn_fn_with: fn is NULL");
+        return ls_bad_layer(session, "ls_nn_fn_with: fn is NULL");
     ls_module *module = ls_module_new(session, forward_fn_with);
     if (!module)
         return NULL;
     module->fn_with = fn;
     module->argument = argument;
+    return module;
+}
+
+static ls_tensor *forward_adaptive_avg_pool2d(ls_module *self, ls_tensor *x)
+{
+    return ls_adaptive_avg_pool2d(x, self->height, self->width);
+}
+
+ls_module *ls_nn_adaptive_avg_pool2d(ls_session *session, int height, int width)
+{
+    LS_OWN_ENVIRONMENT;
+    if (height < 1 || width < 1)
+        return ls_bad_layer(session, "ls_nn_adaptive_avg_pool2d: height and width must be at least 1");
+    ls_module *module = ls_module_new(session, forward_adaptive_avg_pool2d);
+    if (!module)
+        return NULL;
+    module->height = height;
+    module->width = width;
+    return module;
+}
+
+static ls_tensor *forward_upsample2d(ls_module *self, ls_tensor *x)
+{
+    return ls_upsample2d(x, self->channels, self->mode);
+}
+
+ls_module *ls_nn_upsample2d(ls_session *session, int factor, ls_upsample_mode mode)
+{
+    LS_OWN_ENVIRONMENT;
+    if (factor < 1)
+        return ls_bad_layer(session, "ls_nn_upsample2d: the factor must be at least 1");
+    ls_module *module = ls_module_new(session, forward_upsample2d);
+    if (!module)
+        return NULL;
+    module->channels = factor;
+    module->mode = mode;
     return module;
 }

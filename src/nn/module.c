@@ -4,6 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+ls_module *ls_bad_layer(ls_session *session, const char *message)
+{
+    if (session)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s", message);
+    return NULL;
+}
+
+ls_tensor *ls_layer_parameter(ls_module *self, const char *name, ls_shape shape)
+{
+    return self->session->recording ? ls_record_parameter(self->session, self->session->recording->path, name, &shape)
+                                    : NULL;
+}
+
 ls_module *ls_module_new(ls_session *session, ls_forward *forward)
 {
     if (!session || ls_failed(session))

@@ -18,10 +18,13 @@ struct ls_module {
     int n_children, capacity;
     bool calls_children;  /* its forward can; a layer's cannot */
     const char *model;    /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
-    int channels, kernel; /* a layer's own options */
+    int channels, kernel; /* a layer's own options; channels: of GroupNorm its groups, of upsampling its factor */
     ls_conv conv;
     ls_linear_options linear;
     ls_pool pool;
+    ls_norm norm;      /* its eps and momentum as they are */
+    int height, width; /* what an adaptive pool gives */
+    ls_upsample_mode mode;
     double rate;
     ls_tensor *(*fn)(ls_tensor *);
     ls_tensor *(*fn_with)(ls_tensor *, double);
@@ -40,6 +43,11 @@ ls_module *ls_module_new(ls_session *session, ls_forward *forward);
 ls_module *ls_lenet_for(ls_session *session, int classes);
 /* The last bias of one of the book's networks: as many numbers as there are classes. NULL for other names. */
 const char *ls_model_last_bias(const char *model);
+
+/* For makers of layers: LS_BAD_ARGUMENT with the message, NULL; and a parameter under the path of the module that
+ * records now. */
+ls_module *ls_bad_layer(ls_session *session, const char *message);
+ls_tensor *ls_layer_parameter(ls_module *self, const char *name, ls_shape shape);
 
 /* A forward that was recorded over images of one shape: held, until released. */
 typedef struct ls_recorded {

@@ -16,6 +16,7 @@ typedef struct ls_view {
     int64_t shape[LS_MAX_RANK];
     size_t offset, numbers; /* in floats, within its vector */
     bool trainable;         /* in the trainable vector, else in the state vector */
+    double momentum;        /* of a running statistic: how far a step moves it; 0: it stays */
     float fill;             /* the start of what is not drawn */
     bool drawn;             /* starts from the initialiser's distribution */
     size_t fan_in, fan_out;

@@ -33,16 +33,20 @@ void ls_step_sum_results(ls_step_job *step, bool finite)
     sum_statistics(step);
 }
 
-/* r = 0.9*r + 0.1 * (the shards' statistics, weighted by their images) */
+/* r = (1 - momentum) * r + momentum * (the shards' statistics, weighted by their images) */
 static void move_statistics(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
-    size_t n = network->flat.state;
     int current = atomic_load(&network->current);
     const float *was = network->state[current];
     float *is = network->state[1 - current];
-    for (size_t i = 0; i < n; i++)
-        is[i] = fmaf(0.1f, step->results.statistics[i] / (float)step->rows, 0.9f * was[i]);
+    for (int k = 0; k < network->flat.n_views; k++) {
+        const ls_view *view = &network->flat.views[k];
+        const float by = (float)view->momentum, kept = (float)(1 - view->momentum);
+        for (size_t i = view->offset; i < view->offset + view->numbers && !view->trainable; i++)
+            is[i] =
+                view->momentum > 0 ? fmaf(by, step->results.statistics[i] / (float)step->rows, kept * was[i]) : was[i];
+    }
     ls_network_state_moved(network, 1 - current);
 }
 

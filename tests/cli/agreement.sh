@@ -12,6 +12,7 @@ python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 if [ "$peer" = torch ]; then
     "$python" "$root/tests/reference/make_functions.py" --check || exit 1
     "$python" "$root/tests/reference/make_convolutions.py" --check || exit 1
+    "$python" "$root/tests/reference/make_shapes.py" --check || exit 1
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'

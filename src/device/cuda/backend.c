@@ -395,15 +395,20 @@ static void add_bias(const ls_op_call *call)
 
 static void concat(const ls_op_call *call)
 {
-    for (int k = 0, first = 0; k < LS_MAX_IN && call->in[k].data; first += call->in[k++].c)
-        ls_cuda_copy_channels(card_of(call)->stream, half_of(call), call->out[0].data, call->in[k].data,
-                              shape_of(call, &call->in[k]), call->out[0].c, first, 1);
+    const int axis = call->attributes->axis;
+    for (int k = 0, at = 0; k < LS_MAX_IN && call->in[k].data; k++) {
+        const int sizes[3] = {call->in[k].c, call->in[k].h, call->in[k].w};
+        ls_cuda_place(card_of(call)->stream, half_of(call), call->out[0].data, shape_of(call, &call->out[0]),
+                      call->in[k].data, shape_of(call, &call->in[k]), axis, at);
+        at += sizes[axis];
+    }
 }
 
-static void slice(const ls_op_call *call)
+static void view(const ls_op_call *call)
 {
-    ls_cuda_copy_channels(card_of(call)->stream, half_of(call), call->in[0].data, call->out[0].data,
-                          shape_of(call, &call->out[0]), call->in[0].c, call->attributes->first, 0);
+    const ls_view_steps steps = ls_view_steps_of(call);
+    ls_cuda_view(card_of(call)->stream, half_of(call), call->out[0].data, shape_of(call, &call->out[0]),
+                 call->in[0].data, shape_of(call, &call->in[0]), &steps, call->attributes->factor);
 }
 
 static void reshape(const ls_op_call *call)
@@ -611,7 +616,7 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_SOFTMAX] = softmax,                                                                              \
                [LS_OP_SOFTMAX_BACKWARD] = softmax_backward,                                                            \
                [LS_OP_CONCAT] = concat,                                                                                \
-               [LS_OP_SLICE] = slice,                                                                                  \
+               [LS_OP_VIEW] = view,                                                                                    \
                [LS_OP_SUM] = sum_each,                                                                                 \
                [LS_OP_SUM_BACKWARD] = sum_each_backward,                                                               \
                [LS_OP_SQUARED_ERROR] = sum_each,                                                                       \

@@ -121,3 +121,21 @@ void ls_ref_batch_norm_backward(const ls_op_call *call)
         dgb[x->c + channel] = dbeta;
     }
 }
+
+void ls_ref_batch_norm_frozen_backward(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1], *dx = &call->out[0];
+    const float *gamma = call->in[2].data, *running = call->in[3].data;
+    float *dgb = call->out[1].data;
+    for (int channel = 0; channel < x->c; channel++) {
+        channel_sums of = {.x = x->data, .dy = call->in[0].data, .mean = running[channel]};
+        float inv = 1 / sqrtf(running[x->c + channel] + call->attributes->eps), scale = gamma[channel] * inv;
+        dgb[channel] = ls_ref_plane_sum(call, x, channel, correlation, &of) * inv;
+        dgb[x->c + channel] = ls_ref_plane_sum(call, x, channel, gradient, &of);
+        for (int group = 0; group < call->groups; group++) {
+            size_t begin = ls_ref_offset(dx, group, channel, 0, 0), end = ls_ref_offset(dx, group, channel + 1, 0, 0);
+            for (size_t at = begin; at < end; at++)
+                dx->data[at] = (int)(at % LS_LANES) < ls_ref_lanes(call, group) ? scale * of.dy[at] : 0;
+        }
+    }
+}

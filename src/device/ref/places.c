@@ -18,6 +18,13 @@ void ls_ref_each_place(const ls_op_call *call)
         [LS_OP_EXPAND] = ls_ref_expand,
         [LS_OP_EXPAND_WEIGHT] = ls_ref_expand,
         [LS_OP_EXPAND_BACKWARD] = ls_ref_expand_backward,
+        [LS_OP_VIEW] = ls_ref_view,
+        [LS_OP_MAX_OVER] = ls_ref_max_over,
+        [LS_OP_MAX_OVER_BACKWARD] = ls_ref_max_over_backward,
+        [LS_OP_ADAPTIVE_POOL] = ls_ref_resize,
+        [LS_OP_BILINEAR] = ls_ref_resize,
+        [LS_OP_ADAPTIVE_POOL_BACKWARD] = ls_ref_resize_backward,
+        [LS_OP_BILINEAR_BACKWARD] = ls_ref_resize_backward,
     };
     ls_ref_place *at = places_of[call->attributes->op];
     const ls_operand *out = &call->out[0];

@@ -13,8 +13,10 @@ ls_kernel ls_ref_winograd, ls_ref_winograd_weight; /* the first in both directio
 ls_kernel ls_ref_channel_sum, ls_ref_sum_images;
 ls_kernel ls_ref_add, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
+ls_kernel ls_ref_batch_norm_frozen_backward;
+ls_kernel ls_ref_set_norm, ls_ref_set_norm_backward; /* RMS_NORM's too */
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
-ls_kernel ls_ref_concat, ls_ref_slice, ls_ref_reshape;
+ls_kernel ls_ref_concat, ls_ref_reshape;
 ls_kernel ls_ref_expand_weight_backward;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
@@ -28,6 +30,8 @@ ls_ref_place ls_ref_images, ls_ref_conv, ls_ref_conv_data, ls_ref_add_bias;
 ls_ref_place ls_ref_avg_pool, ls_ref_max_pool, ls_ref_pool_backward; /* the last of both */
 ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 ls_ref_place ls_ref_expand, ls_ref_expand_backward; /* the first of weights too */
+ls_ref_place ls_ref_view, ls_ref_max_over, ls_ref_max_over_backward;
+ls_ref_place ls_ref_resize, ls_ref_resize_backward; /* ADAPTIVE_POOL and BILINEAR */
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_scratch(const ls_op_call *call);  /* both directions */

@@ -50,6 +50,7 @@ static int units_of(const ls_op_call *call)
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
     case LS_OP_BATCH_NORM_BACKWARD:
+    case LS_OP_BATCH_NORM_FROZEN_BACKWARD:
     case LS_OP_CHANNEL_SUM:
         return call->in[0].c;
     case LS_OP_ADD:
@@ -97,6 +98,8 @@ static void fill(void)
     LANES(ls_lanes_add_elementwise)(&backend);
     LANES(ls_lanes_add_function)(&backend);
     LANES(ls_lanes_add_expand)(&backend);
+    LANES(ls_lanes_add_view)(&backend);
+    LANES(ls_lanes_add_set_norm)(&backend);
     LANES(ls_lanes_add_features)(&backend);
     LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);

@@ -1,5 +1,5 @@
-/* Repeating numbers along channels, rows and columns, and the sums that are its gradient, sixteen images side by
- * side. */
+/* Repeating numbers along channels, rows and columns, the sums that are its gradient, and the largest over them,
+ * sixteen images side by side. */
 #include "device/cpu/lanes/plane.h"
 
 /* How far x, which has 1 along what is repeated, moves on from one channel, row and column of y to the next. */
@@ -105,10 +105,95 @@ static void expand_weight_backward(const ls_op_call *call)
     }
 }
 
+/* x's numbers that belong to one place of y: `sizes` of them, `steps` floats from one to the next. */
+typedef struct span {
+    int sizes[3];
+    ptrdiff_t steps[3];
+} span;
+
+static span span_of(const ls_operand *x, const ls_operand *y)
+{
+    return (span){{y->c == 1 ? x->c : 1, y->h == 1 ? x->h : 1, y->w == 1 ? x->w : 1},
+                  {(ptrdiff_t)x->h * x->w * LS_LANES, (ptrdiff_t)x->w * LS_LANES, LS_LANES}};
+}
+
+/* Where, in floats, the span of y's place number i begins in a group of x. */
+static ptrdiff_t begin_of(const span *s, const ls_operand *y, int i)
+{
+    const int c = i / (y->h * y->w), row = i / y->w % y->h, column = i % y->w;
+    return c * s->steps[0] + row * s->steps[1] + column * s->steps[2];
+}
+
+/* Each number of a span as `at`, in C order. */
+#define EACH_OF_SPAN(s, at)                                                                                            \
+    for (int c_ = 0; c_ < (s)->sizes[0]; c_++)                                                                         \
+        for (int i_ = 0; i_ < (s)->sizes[1]; i_++)                                                                     \
+            for (ptrdiff_t at = c_ * (s)->steps[0] + i_ * (s)->steps[1], end_ = at + (s)->sizes[2] * LS_LANES;         \
+                 at < end_; at += LS_LANES)
+
+LS_INLINE vf largest(const span *s, const float *x)
+{
+    vf most = vf_load(x);
+    EACH_OF_SPAN(s, at)
+    {
+        const vf number = vf_load(x + at);
+        most = vf_select(vm_less_equal(number, most) | vm_unordered(most), most, number);
+    }
+    return most;
+}
+
+static void max_over(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[0], *y = &call->out[0];
+    const span s = span_of(x, y);
+    const int places = y->c * y->h * y->w;
+    float *to = y->data;
+    for (int group = 0; group < call->groups; group++) {
+        const int lanes = lanes_of_group(call->samples->count, group);
+        const float *from = x->data + (ptrdiff_t)group * x->c * x->h * x->w * LS_LANES;
+        for (int i = 0; i < places; i++, to += LS_LANES)
+            for (int v = 0; v < LS_LANES; v += LS_VL)
+                vf_store(to + v, vf_keep(vm_first(lanes - v), largest(&s, from + begin_of(&s, y, i) + v)));
+    }
+}
+
+/* dx of one span: dy's number goes to the first of x that is the largest. */
+LS_INLINE void give(const span *s, vf dy, vf most, const float *x, float *dx)
+{
+    EACH_OF_SPAN(s, at)
+    {
+        const vf number = vf_load(x + at);
+        const vm same =
+            (vm_less_equal(number, most) & vm_less_equal(most, number)) | (vm_unordered(number) & vm_unordered(most));
+        vf_store(dx + at, vf_keep(same, dy));
+        dy = vf_select(same, vf_zero(), dy);
+    }
+}
+
+static void max_over_backward(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1], *y = &call->in[2];
+    const span s = span_of(x, y);
+    const int places = y->c * y->h * y->w;
+    for (int group = 0; group < call->groups; group++) {
+        const int lanes = lanes_of_group(call->samples->count, group);
+        const ptrdiff_t small = (ptrdiff_t)group * places * LS_LANES;
+        const ptrdiff_t large = (ptrdiff_t)group * x->c * x->h * x->w * LS_LANES;
+        for (int i = 0; i < places; i++)
+            for (int v = 0; v < LS_LANES; v += LS_VL) {
+                const ptrdiff_t at = small + (ptrdiff_t)i * LS_LANES + v, begin = large + begin_of(&s, y, i) + v;
+                const vf dy = vf_keep(vm_first(lanes - v), vf_load(call->in[0].data + at));
+                give(&s, dy, vf_load(y->data + at), x->data + begin, call->out[0].data + begin);
+            }
+    }
+}
+
 void LANES(ls_lanes_add_expand)(ls_backend *backend)
 {
     backend->kernel[LS_OP_EXPAND] = expand;
     backend->kernel[LS_OP_EXPAND_BACKWARD] = expand_backward;
     backend->kernel[LS_OP_EXPAND_WEIGHT] = expand_weight;
     backend->kernel[LS_OP_EXPAND_WEIGHT_BACKWARD] = expand_weight_backward;
+    backend->kernel[LS_OP_MAX_OVER] = max_over;
+    backend->kernel[LS_OP_MAX_OVER_BACKWARD] = max_over_backward;
 }

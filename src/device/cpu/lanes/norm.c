@@ -172,6 +172,37 @@ static void batch_norm_backward(const ls_op_call *call)
     lanes_streamed();
 }
 
+/* A group's dx of one channel whose statistics are constants. */
+LS_INLINE void scale_plane(const float *dy, float *dx, ptrdiff_t numbers, int lanes, float by)
+{
+    const vf scale = vf_set(by);
+    for (ptrdiff_t i = 0; i < numbers; i += LS_LANES)
+        for (int v = 0; v < LS_LANES; v += LS_VL)
+            vf_store(dx + i + v, vf_keep(vm_first(lanes - v), scale * vf_load(dy + i + v)));
+}
+
+static void batch_norm_frozen_backward(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1];
+    const float *gamma = call->in[2].data, *running = call->in[3].data;
+    plane p = plane_of(call, x);
+    p.dy = call->in[0].data;
+    const range mine = range_of(call, x->c);
+    for (int c = mine.from; c < mine.to; c++) {
+        const float inv = 1.0f / sqrtf(running[x->c + c] + call->attributes->eps);
+        const ptrdiff_t numbers = (ptrdiff_t)x->h * x->w * LS_LANES;
+        float sum[2];
+        plane_sum(PLANE_GRADIENT, &p, c, running[c], sum);
+        call->out[1].data[c] = sum[1] * inv;
+        call->out[1].data[x->c + c] = sum[0];
+        for (int group = 0; group < call->groups; group++) {
+            const ptrdiff_t at = ((ptrdiff_t)group * x->c + c) * numbers;
+            scale_plane(p.dy + at, call->out[0].data + at, numbers, lanes_of_group(call->samples->count, group),
+                        gamma[c] * inv);
+        }
+    }
+}
+
 static void channel_sum(const ls_op_call *call)
 {
     const plane p = plane_of(call, &call->in[0]);
@@ -196,6 +227,7 @@ void LANES(ls_lanes_add_norm)(ls_backend *backend)
     backend->kernel[LS_OP_BATCH_NORM] = batch_norm;
     backend->kernel[LS_OP_BATCH_NORM_INFER] = batch_norm_infer;
     backend->kernel[LS_OP_BATCH_NORM_BACKWARD] = batch_norm_backward;
+    backend->kernel[LS_OP_BATCH_NORM_FROZEN_BACKWARD] = batch_norm_frozen_backward;
     backend->kernel[LS_OP_CHANNEL_SUM] = channel_sum;
     backend->kernel[LS_OP_SUM_IMAGES] = sum_images;
 }

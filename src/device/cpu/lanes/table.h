@@ -25,6 +25,8 @@ void LANES(ls_lanes_add_pointwise)(ls_backend *backend);
 void LANES(ls_lanes_add_elementwise)(ls_backend *backend);
 void LANES(ls_lanes_add_function)(ls_backend *backend);
 void LANES(ls_lanes_add_expand)(ls_backend *backend);
+void LANES(ls_lanes_add_view)(ls_backend *backend);
+void LANES(ls_lanes_add_set_norm)(ls_backend *backend);
 void LANES(ls_lanes_add_features)(ls_backend *backend);
 void LANES(ls_lanes_add_dropout)(ls_backend *backend);
 void LANES(ls_lanes_add_loss)(ls_backend *backend);

@@ -4,21 +4,8 @@
 namespace
 {
 
-struct place {
-    size_t image;
-    unsigned c, row, column;
-};
-
-/* Number i of an activation: [image][row][column][channel]. */
-__device__ place place_of(size_t i, ls_cuda_shape s)
-{
-    place at;
-    at.image = ls_split(ls_split(ls_split(i, s.c, &at.c), s.w, &at.column), s.h, &at.row);
-    return at;
-}
-
 /* Where x, which has 1 along what is repeated, has the number of that place. */
-__device__ size_t repeated_at(place at, ls_cuda_shape x, int weight)
+__device__ size_t repeated_at(ls_place at, ls_cuda_shape x, int weight)
 {
     const size_t c = x.c == 1 ? 0 : at.c, row = x.h == 1 ? 0 : at.row, column = x.w == 1 ? 0 : at.column;
     return weight ? (c * x.h + row) * x.w + column : ((at.image * x.h + row) * x.w + column) * x.c + c;
@@ -28,7 +15,7 @@ template <typename T, typename X>
 __global__ void expand(T *y, ls_cuda_shape shape, const X *x, ls_cuda_shape small, int weight, size_t n)
 {
     for (size_t i = ls_thread(); i < n; i += ls_threads())
-        ls_store(y + i, ls_load(x + repeated_at(place_of(i, shape), small, weight)));
+        ls_store(y + i, ls_load(x + repeated_at(ls_place_of(i, shape), small, weight)));
 }
 
 /* A block at a time makes one number of dx: its threads take the places that it was repeated in by turns, and their
@@ -40,7 +27,7 @@ __global__ void sum_repeated(X *dx, ls_cuda_shape small, int weight, const T *dy
                    columns = small.w == 1 ? shape.w : 1;
     const size_t images = weight ? shape.images : 1, terms = images * channels * rows * columns;
     for (size_t i = blockIdx.x; i < n; i += gridDim.x) {
-        const place first = place_of(i, small);
+        const ls_place first = ls_place_of(i, small);
         float sum = 0;
         for (size_t k = threadIdx.x; k < terms; k += blockDim.x) {
             unsigned c, row, column;

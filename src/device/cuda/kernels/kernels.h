@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "device/executor.h"
+#include "device/view.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,7 +27,7 @@ LS_EVERYWHERE size_t ls_cuda_numbers(ls_cuda_shape s)
     return ls_cuda_rows(s) * (size_t)s.c;
 }
 
-/* ---- pointwise.cu, function.cu, expand.cu ---- */
+/* ---- pointwise.cu, function.cu, expand.cu, view.cu ---- */
 typedef enum ls_cuda_pointwise {
     LS_CUDA_ADD,
     LS_CUDA_SUBTRACT,
@@ -55,9 +56,13 @@ void ls_cuda_expand_backward(cudaStream_t stream, int half, void *dx, ls_cuda_sh
 /* x + bias of its channel, then relu where asked; out may be x. Of x's channels, x_c, the first are taken. */
 void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, int x_c, const float *bias,
                   ls_cuda_shape shape, int relu);
-/* Channels [first, first + from.c) of `to` are those of `from`, or the other way. */
-void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,
-                           int first, int to_whole);
+
+/* The part, whose sizes are those of `whole` but along the axis, at place `at` of that. */
+void ls_cuda_place(cudaStream_t stream, int half, void *whole, ls_cuda_shape shape, const void *part,
+                   ls_cuda_shape small, int axis, int at);
+/* y of VIEW. */
+void ls_cuda_view(cudaStream_t stream, int half, void *y, ls_cuda_shape shape, const void *x, ls_cuda_shape has,
+                  const ls_view_steps *steps, float border);
 
 /* Of dropout; what the numbers are drawn from. */
 typedef struct ls_cuda_drawn {

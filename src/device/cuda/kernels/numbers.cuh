@@ -59,6 +59,19 @@ __device__ inline unsigned ls_channel(size_t i, unsigned channels)
     return c;
 }
 
+struct ls_place {
+    size_t image;
+    unsigned c, row, column;
+};
+
+/* Number i of an activation: [image][row][column][channel]. */
+__device__ inline ls_place ls_place_of(size_t i, ls_cuda_shape s)
+{
+    ls_place at;
+    at.image = ls_split(ls_split(ls_split(i, s.c, &at.c), s.w, &at.column), s.h, &at.row);
+    return at;
+}
+
 /* (NaN and -0 pass through.) */
 __device__ inline float ls_relu_of(float x)
 {

@@ -77,18 +77,6 @@ __global__ void add_bias(T *out, const T *x, unsigned x_c, const float *bias, si
     }
 }
 
-template <typename T>
-__global__ void copy_channels(T *whole, T *part, size_t rows, int c, int whole_c, int first, int to_whole)
-{
-    for (size_t i = ls_thread(); i < rows * c; i += ls_threads()) {
-        T *at = whole + i / c * whole_c + first + i % c;
-        if (to_whole)
-            *at = part[i];
-        else
-            part[i] = *at;
-    }
-}
-
 /* A block at a time treats one image, whose stream it derives once. A number is dropped where its 53 bits are below
  * `least`. */
 template <typename T>
@@ -132,12 +120,4 @@ void ls_cuda_bias(cudaStream_t stream, int half, void *out, const void *x, int x
     LS_BY_TYPE(half, LS_BY_VECTOR(T, shape.c | x_c, /* what divides both */
                                   add_bias<T, V><<<ls_cuda_blocks(n / V), LS_CUDA_THREADS, 0, stream>>>(
                                       (T *)out, (const T *)x, (unsigned)x_c, bias, n / V, (unsigned)shape.c, relu)));
-}
-
-void ls_cuda_copy_channels(cudaStream_t stream, int half, void *whole, void *part, ls_cuda_shape shape, int whole_c,
-                           int first, int to_whole)
-{
-    const size_t rows = ls_cuda_rows(shape);
-    LS_BY_TYPE(half, copy_channels<T><<<ls_cuda_blocks(rows * shape.c), LS_CUDA_THREADS, 0, stream>>>(
-                         (T *)whole, (T *)part, rows, shape.c, whole_c, first, to_whole));
 }

@@ -60,12 +60,19 @@ typedef void ls_cuda_operation(const ls_op_call *call, const ls_cuda_shards *sha
 ls_cuda_operation ls_cuda_lanes_images, ls_cuda_lanes_input, ls_cuda_lanes_rows, ls_cuda_lanes_ones;
 /* ---- pointwise.cu ---- */
 ls_cuda_operation ls_cuda_lanes_each; /* ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, RELU, and gradients from outputs */
-ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_dropout, ls_cuda_lanes_concat, ls_cuda_lanes_slice;
-ls_cuda_operation ls_cuda_lanes_reshape;
+ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_dropout, ls_cuda_lanes_reshape;
 /* ---- function.cu: the functions of one number, and their gradients ---- */
 ls_cuda_operation ls_cuda_lanes_function;
 /* ---- expand.cu: the first of parameters too ---- */
 ls_cuda_operation ls_cuda_lanes_expand, ls_cuda_lanes_expand_backward, ls_cuda_lanes_expand_weight_backward;
+/* ---- view.cu ---- */
+ls_cuda_operation ls_cuda_lanes_concat, ls_cuda_lanes_view;
+/* ---- set_norm.cu: RMS_NORM's too ---- */
+ls_cuda_operation ls_cuda_lanes_set_norm, ls_cuda_lanes_set_norm_backward;
+/* ---- max_over.cu ---- */
+ls_cuda_operation ls_cuda_lanes_max_over, ls_cuda_lanes_max_over_backward;
+/* ---- resize.cu: ADAPTIVE_POOL, BILINEAR ---- */
+ls_cuda_operation ls_cuda_lanes_resize, ls_cuda_lanes_resize_backward;
 /* ---- pool.cu: both kinds ---- */
 ls_cuda_operation ls_cuda_lanes_pool, ls_cuda_lanes_pool_backward;
 ls_cuda_operation ls_cuda_lanes_global_pool, ls_cuda_lanes_global_pool_backward;
@@ -76,6 +83,7 @@ ls_cuda_operation ls_cuda_lanes_sum, ls_cuda_lanes_sum_backward; /* SUM, SQUARED
 /* ---- norm.cu ---- */
 ls_cuda_operation ls_cuda_lanes_channel_sum, ls_cuda_lanes_sum_images; /* plane sums */
 ls_cuda_operation ls_cuda_lanes_batch_norm, ls_cuda_lanes_batch_norm_infer, ls_cuda_lanes_batch_norm_backward;
+ls_cuda_operation ls_cuda_lanes_batch_norm_frozen_backward;
 size_t ls_cuda_lanes_norm_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* but of sum_images */
 /* ---- conv.cu ---- */
 ls_cuda_operation ls_cuda_lanes_conv, ls_cuda_lanes_conv_data, ls_cuda_lanes_conv_weight;
@@ -111,6 +119,7 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(BATCH_NORM, batch_norm)                                                                                       \
     EACH(BATCH_NORM_INFER, batch_norm_infer)                                                                           \
     EACH(BATCH_NORM_BACKWARD, batch_norm_backward)                                                                     \
+    EACH(BATCH_NORM_FROZEN_BACKWARD, batch_norm_frozen_backward)                                                       \
     EACH(DROPOUT, dropout)                                                                                             \
     EACH(CROSS_ENTROPY, cross_entropy)                                                                                 \
     EACH(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                               \
@@ -149,10 +158,20 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(EXPAND_BACKWARD, expand_backward)                                                                             \
     EACH(EXPAND_WEIGHT, expand)                                                                                        \
     EACH(EXPAND_WEIGHT_BACKWARD, expand_weight_backward)                                                               \
+    EACH(SET_NORM, set_norm)                                                                                           \
+    EACH(SET_NORM_BACKWARD, set_norm_backward)                                                                         \
+    EACH(RMS_NORM, set_norm)                                                                                           \
+    EACH(RMS_NORM_BACKWARD, set_norm_backward)                                                                         \
+    EACH(MAX_OVER, max_over)                                                                                           \
+    EACH(MAX_OVER_BACKWARD, max_over_backward)                                                                         \
+    EACH(ADAPTIVE_POOL, resize)                                                                                        \
+    EACH(ADAPTIVE_POOL_BACKWARD, resize_backward)                                                                      \
+    EACH(BILINEAR, resize)                                                                                             \
+    EACH(BILINEAR_BACKWARD, resize_backward)                                                                           \
     EACH(SOFTMAX, softmax)                                                                                             \
     EACH(SOFTMAX_BACKWARD, softmax_backward)                                                                           \
     EACH(CONCAT, concat)                                                                                               \
-    EACH(SLICE, slice)                                                                                                 \
+    EACH(VIEW, view)                                                                                                   \
     EACH(SUM, sum)                                                                                                     \
     EACH(SUM_BACKWARD, sum_backward)                                                                                   \
     EACH(SQUARED_ERROR, sum)                                                                                           \

@@ -190,15 +190,18 @@ typedef struct slope_vectors {
     const float *gamma, *saved;
     float *dgb; /* [2c] of each shard: dgamma, dbeta */
     size_t saved_step, dgb_step;
+    float eps; /* where `saved` are running statistics */
 } slope_vectors;
 
+template <bool RUNNING>
 __global__ void sum_slopes(const float *rows, size_t n, ls_map x, slope_vectors v, ls_cuda_shards shards)
 {
     const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
     float sums[2];
     add_rows<2>(rows, n, x, &shards, sums);
     if (threadIdx.x == 0) {
-        v.dgb[shard * v.dgb_step + channel] = sums[1] * v.saved[shard * v.saved_step + x.c + channel];
+        const float inv = v.saved[shard * v.saved_step + x.c + channel];
+        v.dgb[shard * v.dgb_step + channel] = sums[1] * (RUNNING ? 1 / sqrtf(inv + v.eps) : inv);
         v.dgb[shard * v.dgb_step + x.c + channel] = sums[0];
     }
 }
@@ -225,6 +228,22 @@ __global__ void differentiate(float *dx, float *dresidual, sum_operands of, slop
     }
 }
 
+__global__ void differentiate_frozen(ls_map dx, const float *dy, slope_vectors v, ls_cuda_shards shards)
+{
+    const int channel = map_channel(), group = (int)blockIdx.y;
+    if (channel >= dx.c)
+        return;
+    const float scale = v.gamma[channel] * (1 / sqrtf(v.saved[dx.c + channel] + v.eps));
+    const size_t begin = ls_map_at(dx, group, channel, 0, 0), numbers = ls_map_places(dx) * LS_LANES;
+    const int lanes = ls_cuda_lanes_in(&shards, group), lane = (int)(threadIdx.x % LS_QUADS) * LS_QUAD;
+    for (size_t i = threadIdx.x % MAP_THREADS * LS_QUAD; i < numbers; i += MAP_THREADS * LS_QUAD) {
+        ls_quad d = ls_quad_load(dy + begin + i);
+        for (int l = 0; l < LS_QUAD; l++)
+            d.at[l] = lane + l < lanes ? scale * d.at[l] : 0;
+        ls_quad_store(dx.data + begin + i, d);
+    }
+}
+
 /* Floats of a sum's rows. */
 size_t rows_of(ls_map x, const ls_cuda_shards *shards)
 {
@@ -243,7 +262,8 @@ void launch_rows(const sum_operands &of, float *rows, const ls_cuda_shards *shar
 
 size_t ls_cuda_lanes_norm_scratch(const ls_op_call *call, const ls_cuda_shards *shards)
 {
-    const bool slopes = call->attributes->op == LS_OP_BATCH_NORM_BACKWARD;
+    const ls_op op = call->attributes->op;
+    const bool slopes = op == LS_OP_BATCH_NORM_BACKWARD || op == LS_OP_BATCH_NORM_FROZEN_BACKWARD;
     return rows_of(ls_map_of(&call->in[slopes]), shards) * (slopes ? 2 : 1) * sizeof(float);
 }
 
@@ -297,11 +317,26 @@ void ls_cuda_lanes_batch_norm_backward(const ls_op_call *call, const ls_cuda_sha
     const ls_map x = ls_map_of(&call->in[1]);
     const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, call->in[3].data,
                              shards->in_step[3]};
-    const slope_vectors v = {call->in[2].data, call->in[3].data, call->out[1].data, shards->in_step[3],
-                             shards->out_step[1]};
+    const slope_vectors v = {call->in[2].data,   call->in[3].data,    call->out[1].data,
+                             shards->in_step[3], shards->out_step[1], how->eps};
     float *const rows = (float *)call->scratch;
     launch_rows<SLOPES>(of, rows, shards, stream);
-    sum_slopes<<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(rows, rows_of(x, shards), x, v, *shards);
+    sum_slopes<false>
+        <<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(rows, rows_of(x, shards), x, v, *shards);
     differentiate<<<grid_of_maps(x, shards), LS_CARD_THREADS, 0, stream>>>(
         call->out[0].data, how->fused_add ? call->out[2].data : nullptr, of, v, *shards);
+}
+
+void ls_cuda_lanes_batch_norm_frozen_backward(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const ls_map x = ls_map_of(&call->in[1]);
+    const sum_operands of = {x, call->in[0].data, nullptr, call->in[3].data, shards->in_step[3]};
+    const slope_vectors v = {call->in[2].data,   call->in[3].data,    call->out[1].data,
+                             shards->in_step[3], shards->out_step[1], call->attributes->eps};
+    float *const rows = (float *)call->scratch;
+    launch_rows<SLOPES>(of, rows, shards, stream);
+    sum_slopes<true>
+        <<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(rows, rows_of(x, shards), x, v, *shards);
+    differentiate_frozen<<<grid_of_maps(x, shards), LS_CARD_THREADS, 0, stream>>>(ls_map_of(&call->out[0]),
+                                                                                  call->in[0].data, v, *shards);
 }

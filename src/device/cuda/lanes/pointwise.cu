@@ -79,21 +79,6 @@ __global__ void drop(ls_map out, const float *x, const uint32_t *index, uint64_t
     }
 }
 
-/* `part` has some channels of `whole`, from the first on. */
-__global__ void copy_channels(ls_map whole, ls_map part, int first, bool to_whole, size_t pieces)
-{
-    const size_t map = ls_map_places(part) * LS_LANES;
-    LS_EACH_PIECE(i, pieces)
-    {
-        const size_t at = i * LS_QUAD, plane = at / map;
-        float *const there = whole.data + (plane / part.c * whole.c + plane % part.c + first) * map + at % map;
-        if (to_whole)
-            ls_quad_store(there, ls_quad_load(part.data + at));
-        else
-            ls_quad_store(part.data + at, ls_quad_load(there));
-    }
-}
-
 __global__ void copy(float *to, const float *from, size_t pieces)
 {
     LS_EACH_PIECE(i, pieces)
@@ -136,24 +121,6 @@ void ls_cuda_lanes_dropout(const ls_op_call *call, const ls_cuda_shards *shards,
     const dim3 grid(ls_card_blocks((numbers + NUMBERS - 1) / NUMBERS * LS_LANES), ls_cuda_all_groups(shards));
     drop<<<grid, LS_CARD_THREADS, 0, stream>>>(out, call->in[0].data, call->samples->index, call->samples->seed,
                                                call->attributes->key, least, 1.0f / (1.0f - rate), *shards);
-}
-
-void ls_cuda_lanes_concat(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
-{
-    for (int k = 0, first = 0; k < LS_MAX_IN && call->in[k].data; first += call->in[k++].c) {
-        const ls_map part = ls_map_of(&call->in[k]);
-        const size_t n = ls_map_pieces(part, shards);
-        copy_channels<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(ls_map_of(&call->out[0]), part, first, true,
-                                                                         n);
-    }
-}
-
-void ls_cuda_lanes_slice(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
-{
-    const ls_map part = ls_map_of(&call->out[0]);
-    const size_t n = ls_map_pieces(part, shards);
-    copy_channels<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(ls_map_of(&call->in[0]), part,
-                                                                     call->attributes->first, false, n);
 }
 
 void ls_cuda_lanes_reshape(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)

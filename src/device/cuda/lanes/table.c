@@ -18,6 +18,7 @@ size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shard
     case LS_OP_CHANNEL_SUM:
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_BACKWARD:
+    case LS_OP_BATCH_NORM_FROZEN_BACKWARD:
         return ls_cuda_lanes_norm_scratch(call, shards);
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:

@@ -5,7 +5,7 @@
  * vector of channels, and no lanes need adding at the end. Runs of tiles are transformed one after another, and their
  * products join M; a chunk of M is as large as the second cache likes. */
 #include "device/cpu/lanes/cut.h"
-#include "device/cpu/lanes/winograd.h"
+#include "device/cpu/lanes/winograd/winograd.h"
 
 /* A tile of accumulators is OUTPUTS x VECTORS; a panel's channels, at most PANEL, lie side by side in V. */
 #if LS_VL == 16

@@ -5,7 +5,7 @@
  * cache until its tiles are written to y. U is transformed once where it is small beside the tiles, else chunk by chunk
  * just before its use, so that it never travels to memory and back. */
 #include "device/cpu/lanes/cut.h"
-#include "device/cpu/lanes/winograd.h"
+#include "device/cpu/lanes/winograd/winograd.h"
 
 enum {
     TILES = 4,         /* of a block */

@@ -1,7 +1,7 @@
 /* What Winograd's three directions share: tiles, the windows that they read, and the transforms of both. */
 #pragma once
 
-#include "device/cpu/lanes/winograd_steps.h"
+#include "device/cpu/lanes/winograd/winograd_steps.h"
 #include "device/winograd_tiling.h"
 
 enum { MOST_TILE = LS_WINOGRAD_TILE };

@@ -1,0 +1,48 @@
+#include "gradient_chain.h"
+
+#include <string.h>
+
+ls_operand like(const chain *t, const ls_operand *shape, int by_image)
+{
+    ls_operand made = *shape;
+    made.data = test_floats(by_image ? test_lane_numbers(shape, t->count) : test_numbers(shape));
+    return made;
+}
+
+void add_activation(chain *t)
+{
+    t->by_image[t->inputs] = 1;
+    t->in[t->inputs] = test_activation(&t->random, t->c, t->h, t->w, t->count);
+    t->gradient[t->inputs] = like(t, &t->in[t->inputs], 1);
+    t->inputs++;
+}
+
+void add_vector(chain *t, int n)
+{
+    t->in[t->inputs] = test_vector(&t->random, (size_t)n);
+    t->gradient[t->inputs] = like(t, &t->in[t->inputs], 0);
+    t->inputs++;
+}
+
+void set_output(chain *t, int c, int h, int w)
+{
+    t->dy = test_activation(&t->random, c, h, w, t->count);
+    t->y = like(t, &t->dy, 1);
+}
+
+void set_windows_output(chain *t, int channels)
+{
+    const ls_attributes *how = &t->how;
+    const ls_windows of = ls_windows_of(how);
+    set_output(t, channels, (int)ls_windows_along(&of.rows, t->h), (int)ls_windows_along(&of.columns, t->w));
+}
+
+void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT])
+{
+    ls_attributes how = t->how;
+    how.op = op;
+    ls_op_call call = {.attributes = &how, .samples = &t->batch.samples};
+    memcpy(call.in, in, sizeof call.in);
+    memcpy(call.out, out, sizeof call.out);
+    test_run(ls_backend_ref(), &call);
+}

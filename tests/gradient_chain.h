@@ -1,0 +1,37 @@
+/* A chain of the reference's operations, with its inputs, their gradients and the numbers between. */
+#ifndef LOCKSTEP_TESTS_GRADIENT_CHAIN_H
+#define LOCKSTEP_TESTS_GRADIENT_CHAIN_H
+
+#include "support.h"
+
+enum { MAX_INPUTS = 4 };
+
+typedef struct chain chain;
+typedef void chain_step(chain *t);
+
+struct chain {
+    const char *name;
+    int c, h, w, o, count;
+    ls_attributes how;
+    chain_step *prepare, *forward, *backward;
+    double step, tolerance; /* relative to the gradient's length */
+
+    test_random random;
+    test_batch batch;
+    int inputs, by_image[MAX_INPUTS];
+    ls_operand in[MAX_INPUTS], gradient[MAX_INPUTS];
+    ls_operand y, dy;
+    ls_operand middle, dmiddle, saved, statistics; /* what a chain of operations keeps */
+};
+
+ls_operand like(const chain *t, const ls_operand *shape, int by_image);
+void add_activation(chain *t);
+void add_vector(chain *t, int n);
+void set_output(chain *t, int c, int h, int w);
+void set_windows_output(chain *t, int channels);
+void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT]);
+
+#define IN(...)  ((ls_operand[LS_MAX_IN]){__VA_ARGS__})
+#define OUT(...) ((ls_operand[LS_MAX_OUT]){__VA_ARGS__})
+
+#endif

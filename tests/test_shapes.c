@@ -1,0 +1,340 @@
+/* What changes shapes, and normalises, against PyTorch's figures in float64 (tests/reference/make_shapes.py, which says
+ * of what numbers); layers of it in training, on any number of devices; frozen BatchNorm; what is refused. */
+#include "tensors.h"
+#include "training.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <lockstep_nn.h>
+
+enum { NUMBERS = 4096 };
+
+/* ---- PyTorch's figures ---- */
+
+typedef struct list {
+    double at[NUMBERS];
+    int n;
+} list;
+
+static list list_of(const json_t *object, const char *key)
+{
+    list l = {.n = 0};
+    const json_t *array = json_object_get(object, key);
+    l.n = (int)json_array_size(array);
+    assert_true(l.n <= NUMBERS);
+    for (int i = 0; i < l.n; i++)
+        l.at[i] = json_number_value(json_array_get(array, (size_t)i));
+    return l;
+}
+
+static ls_shape shape_of(const json_t *object, const char *key)
+{
+    const list l = list_of(object, key);
+    ls_shape shape = {.rank = l.n};
+    for (int i = 0; i < l.n; i++)
+        shape.dim[i] = (int64_t)l.at[i];
+    return shape;
+}
+
+static ls_tensor *join(ls_tensor *x, int dim)
+{
+    ls_tensor *parts[] = {x, ls_scale(x, 2), x, x, x, x, ls_scale(x, -1), x};
+    return ls_concat_along(parts, 8, dim);
+}
+
+static ls_tensor *apply(const char *name, ls_tensor *x, const double a[], ls_tensor *w, ls_tensor *b)
+{
+    const int one = (int)a[0], two = (int)a[1];
+    if (strcmp(name, "transpose") == 0)
+        return ls_transpose(x, one, two);
+    if (strcmp(name, "slice") == 0)
+        return ls_slice(x, one, (int64_t)a[1], (int64_t)a[2]);
+    if (strcmp(name, "pad2d") == 0)
+        return ls_pad2d(x, (const int[]){one, two, (int)a[2], (int)a[3]}, 0.5);
+    if (strcmp(name, "concat") == 0)
+        return join(x, one);
+    if (strcmp(name, "mean_over") == 0)
+        return ls_mean_over(x, one);
+    if (strcmp(name, "max_over") == 0)
+        return ls_max_over(x, one);
+    if (strcmp(name, "max_each") == 0)
+        return ls_max_each(x);
+    if (strcmp(name, "upsample2d") == 0)
+        return ls_upsample2d(x, one, two ? LS_BILINEAR : LS_NEAREST);
+    if (strcmp(name, "adaptive") == 0)
+        return ls_adaptive_avg_pool2d(x, one, two);
+    if (strcmp(name, "layer_norm") == 0)
+        return ls_layer_norm(x, w, b, a[0]);
+    if (strcmp(name, "group_norm") == 0)
+        return ls_group_norm(x, two, w, b, a[0]);
+    assert_string_equal(name, "rms_norm");
+    return ls_rms_norm(x, w, a[0]);
+}
+
+/* The largest difference, relative to the largest number. */
+static double off_by(ls_tensor *tensor, const list *wanted)
+{
+    assert_int_equal(test_numbers_of(tensor), wanted->n);
+    float *values = test_read(tensor);
+    double most = 0, largest = 0;
+    for (int i = 0; i < wanted->n; i++) {
+        most = fmax(most, fabs(values[i] - wanted->at[i]));
+        largest = fmax(largest, fabs(wanted->at[i]));
+        assert_false(isnan(values[i]));
+    }
+    free(values);
+    return most / largest;
+}
+
+/* Number i is (by * i % of - less) / share. */
+static ls_tensor *numbered(ls_session *s, ls_shape shape, int by, int of, int less, int share)
+{
+    static float values[NUMBERS];
+    int64_t n = 1;
+    for (int i = 0; i < shape.rank; i++)
+        n *= shape.dim[i];
+    assert_true(n <= NUMBERS);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = (float)((int)(by * i % of) - less) / (float)share;
+    return ls_clone(ls_values(s, values, shape), ls_cpu(0));
+}
+
+static void run_figures(ls_session *s, const json_t *one)
+{
+    const char *name = json_string_value(json_object_get(one, "name"));
+    const list arguments = list_of(one, "arguments"), y_wanted = list_of(one, "y"), dx = list_of(one, "dx"),
+               dw = list_of(one, "dw"), db = list_of(one, "db");
+    const ls_shape to = shape_of(one, "to");
+    ls_tensor *x = ls_track(numbered(s, shape_of(one, "shape"), 37, 101, 50, 16));
+    ls_tensor *w = dw.n ? ls_track(numbered(s, LS_SHAPE(dw.n), 5, 7, -1, 4)) : NULL;
+    ls_tensor *b = db.n ? ls_track(numbered(s, LS_SHAPE(db.n), 3, 5, 2, 4)) : NULL;
+    ls_tensor *y = apply(name, x, arguments.at, w, b);
+    if (ls_failed(s))
+        fail_msg("%s: %s", name, ls_message(s));
+    assert_int_equal(ls_rank(y), to.rank);
+    for (int i = 0; i < to.rank; i++)
+        assert_int_equal(ls_dim(y, i), to.dim[i]);
+    const double forward = off_by(y, &y_wanted);
+    ls_backward_from(y, numbered(s, to, 7, 11, 5, 4));
+    double backward = off_by(ls_grad(x), &dx);
+    backward = w ? fmax(backward, off_by(ls_grad(w), &dw)) : backward;
+    backward = b ? fmax(backward, off_by(ls_grad(b), &db)) : backward;
+    print_message("%-10s off by %.1e of the largest, the gradients by %.1e\n", name, forward, backward);
+    assert_true(forward < 1e-6 && backward < 2e-6);
+}
+
+static void as_in_pytorch(void **state)
+{
+    (void)state;
+    json_error_t error;
+    json_t *whole = json_load_file(REFERENCE "/shapes.json", 0, &error);
+    assert_non_null(whole);
+    size_t i;
+    const json_t *one, *all = json_object_get(whole, "shapes");
+    assert_int_equal(json_array_size(all), 20);
+    json_array_foreach(all, i, one)
+    {
+        ls_session *s = ls_open(&(ls_options){.shard = 2});
+        run_figures(s, one);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+    json_decref(whole);
+}
+
+/* ---- Layers in training ---- */
+
+enum { IMAGES = 24, CHANNELS = 6, SIZE = 5, CLASSES = 4 };
+
+static ls_tensor *tokens(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *rows = ls_mean_over(ls_transpose(x, 1, 3), 2); /* (images, SIZE, CHANNELS) */
+    return ls_flatten(ls_module_call(self, "rms", ls_module_call(self, "norm", rows)));
+}
+
+static ls_module *network(ls_session *s)
+{
+    ls_module *block = ls_block(s, tokens, NULL);
+    ls_module_append(block, "norm", ls_nn_layer_norm(s, NULL));
+    ls_module_append(block, "rms", ls_nn_rms_norm(s, &(ls_norm){.no_affine = true}));
+    return ls_sequential(s, LS_LIST(ls_nn_conv2d(s, CHANNELS, 3, &(ls_conv){.padding = 1}),
+                                    ls_nn_group_norm(s, 2, NULL), ls_nn_fn(s, ls_relu),
+                                    ls_nn_layer_norm(s, &(ls_norm){.eps = 1e-3}), ls_nn_upsample2d(s, 2, LS_BILINEAR),
+                                    ls_nn_adaptive_avg_pool2d(s, SIZE, SIZE), ls_nn_upsample2d(s, 2, LS_NEAREST),
+                                    ls_nn_batch_norm_with(s, &(ls_norm){.eps = 1e-3, .momentum = 0.25}), block,
+                                    ls_nn_linear(s, CLASSES)));
+}
+
+typedef ls_module *maker(ls_session *s, const ls_norm *how);
+
+typedef struct setup {
+    ls_session *s;
+    ls_module *net;
+    ls_trainer *trainer;
+    ls_data *data;
+} setup;
+
+static ls_module *whole(ls_session *s, const ls_norm *how)
+{
+    (void)how;
+    return network(s);
+}
+
+static setup open_setup(int devices, ls_isa isa, maker *make, const ls_norm *how)
+{
+    static uint8_t images[IMAGES * SIZE * SIZE], labels[IMAGES];
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
+    setup t = {.s = ls_open(&(ls_options){.shard = 8, .isa = isa, .seed = 5})};
+    t.data = ls_data_from_memory(t.s, images, labels, IMAGES, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = IMAGES});
+    t.net = make(t.s, how);
+    ls_module_initialize(t.net, test_cpus(devices), &(ls_init){.scale = 0.3, .like = t.data});
+    t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.1});
+    return t;
+}
+
+static void train(const setup *t, int steps)
+{
+    ls_batch batch;
+    for (int i = 0; i < steps; i++) {
+        assert_true(ls_data_next(t->data, &batch) || ls_data_next(t->data, &batch)); /* the next epoch */
+        test_step(t->net, t->trainer, &batch);
+    }
+    if (ls_wait(t->s) != LS_OK)
+        fail_msg("%s", ls_message(t->s));
+}
+
+static void bits_do_not_depend_on_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        int devices;
+        ls_isa isa;
+    } runs[] = {{1, LS_ISA_REFERENCE}, {1, LS_ISA_PLAIN}, {2, LS_ISA_AVX2}, {3, LS_ISA_AUTO}};
+    char first[65] = "", digits[65];
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        setup t = open_setup(runs[i].devices, runs[i].isa, whole, NULL);
+        train(&t, 3);
+        assert_int_equal(ls_module_fingerprint(t.net, digits), LS_OK);
+        memcpy(first, *first ? first : digits, sizeof first);
+        assert_string_equal(digits, first);
+        assert_int_equal(ls_close(t.s), LS_OK);
+    }
+}
+
+/* ---- BatchNorm with options ---- */
+
+static ls_module *normed(ls_session *s, const ls_norm *how)
+{
+    return ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 2, 3, NULL), ls_nn_batch_norm_with(s, how), ls_nn_fn(s, ls_relu),
+                                    ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+}
+
+static void read_two(const setup *t, const char *name, float two[2])
+{
+    assert_int_equal(ls_module_read_parameter(t->net, name, two, 2), LS_OK);
+}
+
+static void momentum_is_how_far_a_step_moves(void **state)
+{
+    (void)state;
+    float usual[2], quarter[2];
+    setup t = open_setup(1, LS_ISA_AUTO, normed, NULL);
+    train(&t, 1);
+    read_two(&t, "1.running_mean", usual);
+    assert_int_equal(ls_close(t.s), LS_OK);
+    t = open_setup(1, LS_ISA_AUTO, normed, &(ls_norm){.momentum = 0.25});
+    train(&t, 1);
+    read_two(&t, "1.running_mean", quarter);
+    assert_int_equal(ls_close(t.s), LS_OK);
+    for (int c = 0; c < 2; c++)
+        assert_true(usual[c] != 0 && fabsf(quarter[c] / usual[c] - 2.5f) < 1e-5f);
+}
+
+/* The running statistics stay, what is trained moves; in the bias in front too, which statistics of the shard would
+ * hide. */
+static void a_frozen_norm_keeps_its_statistics(void **state)
+{
+    (void)state;
+    char first[65] = "", digits[65];
+    static const ls_isa isas[] = {LS_ISA_REFERENCE, LS_ISA_AUTO};
+    for (size_t i = 0; i < 2; i++) {
+        static const char *const trained[] = {"0.bias", "1.weight", "1.bias"};
+        float two[2], before[3][2];
+        setup t = open_setup(1 + (int)i, isas[i], normed, &(ls_norm){.frozen = true, .eps = 0.01});
+        for (int k = 0; k < 3; k++)
+            read_two(&t, trained[k], before[k]);
+        train(&t, 2);
+        read_two(&t, "1.running_mean", two);
+        assert_true(two[0] == 0 && two[1] == 0);
+        read_two(&t, "1.running_var", two);
+        assert_true(two[0] == 1 && two[1] == 1);
+        for (int k = 0; k < 3; k++) {
+            read_two(&t, trained[k], two);
+            assert_true(two[0] != before[k][0] && two[1] != before[k][1]);
+        }
+        assert_int_equal(ls_module_fingerprint(t.net, digits), LS_OK);
+        memcpy(first, *first ? first : digits, sizeof first);
+        assert_string_equal(digits, first);
+        assert_int_equal(ls_close(t.s), LS_OK);
+    }
+}
+
+/* ---- What is refused ---- */
+
+static void wrong_shapes_are_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_zeros(s, LS_SHAPE(2, 3, 4, 5)), *flat = ls_zeros(s, LS_SHAPE(2, 6)), *none = NULL;
+    ls_tensor *four = ls_zeros(s, LS_SHAPE(4));
+#define REFUSED(call, status, words)                                                                                   \
+    do {                                                                                                               \
+        assert_null(call);                                                                                             \
+        assert_caught(s, status, words);                                                                               \
+    } while (0)
+    REFUSED(ls_transpose(x, 0, 2), LS_BAD_SHAPE, "ls_transpose: the dimension must be one of x's behind the images");
+    REFUSED(ls_transpose(x, 1, 4), LS_BAD_SHAPE, "ls_transpose: the dimension");
+    REFUSED(ls_slice(x, 4, 0, 1), LS_BAD_SHAPE, "ls_slice: the dimension");
+    REFUSED(ls_slice(x, 2, 0, 5), LS_BAD_SHAPE, "ls_slice: from must be at least 0");
+    REFUSED(ls_slice(x, 2, -1, 2), LS_BAD_SHAPE, "ls_slice: from must");
+    REFUSED(ls_slice(x, 2, 2, 2), LS_BAD_SHAPE, "ls_slice: from must");
+    REFUSED(ls_pad2d(flat, (const int[]){1, 1, 1, 1}, 0), LS_BAD_SHAPE, "ls_pad2d: x must be (images, channels");
+    REFUSED(ls_pad2d(x, (const int[]){0, -1, 0, 0}, 0), LS_BAD_SHAPE, "ls_pad2d: x must");
+    REFUSED(ls_pad2d(x, NULL, 0), LS_BAD_SHAPE, "ls_pad2d: x must");
+    REFUSED(ls_pad2d(x, (const int[]){0, 1, 0, 0}, NAN), LS_BAD_ARGUMENT, "ls_pad2d: the value must be a number");
+    REFUSED(ls_concat((ls_tensor *[]){x, flat}, 2), LS_BAD_SHAPE, "ls_concat: all parts must");
+    REFUSED(ls_concat_along((ls_tensor *[]){x, x}, 2, 4), LS_BAD_SHAPE, "ls_concat_along: the dimension");
+    REFUSED(ls_concat((ls_tensor *[]){x, x, x, x, x, x, x, none}, 8), LS_BAD_ARGUMENT, "ls_concat: a tensor is NULL");
+    REFUSED(ls_upsample2d(flat, 2, LS_NEAREST), LS_BAD_SHAPE, "ls_upsample2d: x must");
+    REFUSED(ls_upsample2d(x, 0, LS_BILINEAR), LS_BAD_SHAPE, "ls_upsample2d: x must");
+    REFUSED(ls_adaptive_avg_pool2d(x, 0, 1), LS_BAD_SHAPE, "ls_adaptive_avg_pool2d: x must");
+    REFUSED(ls_mean_over(flat, 2), LS_BAD_SHAPE, "ls_mean_over: the dimension");
+    REFUSED(ls_max_over(x, 0), LS_BAD_SHAPE, "ls_max_over: the dimension");
+    REFUSED(ls_layer_norm(x, four, NULL, 1e-5), LS_BAD_SHAPE, "ls_layer_norm: x must");
+    REFUSED(ls_layer_norm(x, NULL, NULL, -1), LS_BAD_ARGUMENT, "ls_layer_norm: eps must be from 0 to 1");
+    REFUSED(ls_rms_norm(flat, four, 0), LS_BAD_SHAPE, "ls_rms_norm: x must");
+    REFUSED(ls_group_norm(flat, 4, NULL, NULL, 0), LS_BAD_SHAPE, "ls_group_norm: x must be (images, channels, ...)");
+    REFUSED(ls_nn_group_norm(s, 0, NULL), LS_BAD_ARGUMENT, "ls_nn_group_norm: groups must");
+    REFUSED(ls_nn_layer_norm(s, &(ls_norm){.eps = -1}), LS_BAD_ARGUMENT, "ls_nn_layer_norm: eps must");
+    REFUSED(ls_nn_rms_norm(s, &(ls_norm){.eps = 2}), LS_BAD_ARGUMENT, "ls_nn_rms_norm: eps must");
+    REFUSED(ls_nn_batch_norm_with(s, &(ls_norm){.momentum = 2}), LS_BAD_ARGUMENT, "ls_nn_batch_norm_with: eps and");
+    REFUSED(ls_nn_batch_norm_with(s, &(ls_norm){.no_affine = true}), LS_BAD_ARGUMENT, "BatchNorm has its weight");
+    REFUSED(ls_nn_upsample2d(s, 0, LS_NEAREST), LS_BAD_ARGUMENT, "ls_nn_upsample2d: the factor");
+    REFUSED(ls_nn_adaptive_avg_pool2d(s, 1, 0), LS_BAD_ARGUMENT, "ls_nn_adaptive_avg_pool2d: height");
+    assert_ptr_equal(ls_transpose(x, 2, 2), x);
+    assert_ptr_equal(ls_concat(&x, 1), x);
+    assert_ptr_equal(ls_upsample2d(x, 1, LS_BILINEAR), x);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_in_pytorch),
+        cmocka_unit_test(bits_do_not_depend_on_devices),
+        cmocka_unit_test(momentum_is_how_far_a_step_moves),
+        cmocka_unit_test(a_frozen_norm_keeps_its_statistics),
+        cmocka_unit_test(wrong_shapes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
