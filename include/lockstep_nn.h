@@ -107,7 +107,6 @@ ls_tensor *ls_softmax(ls_tensor *x);                                      /* ove
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
 ls_tensor *ls_sum_each(ls_tensor *x);                                     /* over each image: (images) */
 ls_tensor *ls_mean_each(ls_tensor *x);
-ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b); /* mean of (a - b)^2 over each image: (images); equal shapes */
 
 /* Numbers put elsewhere; dimensions are those behind the images, from 1 on. Gradients go the way back. LS_BAD_SHAPE
  * where a dimension is not there or sizes do not fit. */
@@ -171,6 +170,8 @@ ls_tensor *ls_clamp(ls_tensor *x, double low, double high);
 ls_tensor *ls_exp(ls_tensor *x);
 /* Natural; log of 0 and -0 is -inf, of less NaN. */
 ls_tensor *ls_log(ls_tensor *x);
+/* log(sigmoid(x)), without an overflow on the way. */
+ls_tensor *ls_log_sigmoid(ls_tensor *x);
 /* NaN of less than 0, sqrt(-0) is -0; the gradient at 0 is infinite, or NaN of a zero gradient. */
 ls_tensor *ls_sqrt(ls_tensor *x);
 /* |x|; the gradient at 0 and at NaN is 0. */
@@ -180,6 +181,33 @@ ls_tensor *ls_abs(ls_tensor *x);
 ls_tensor *ls_power(ls_tensor *x, double exponent);
 
 /* ---- Losses ------------------------------------------------------------------------------------------------------ */
+
+/* A loss is one number for each image, (images). What ls_backward differentiates is their sum, and ls_trainer_step
+ * divides by the number of images. A loss that is a mean over each image so has the gradients of PyTorch's mean over
+ * all numbers. Operands are (images, ...) of one shape, else LS_BAD_SHAPE; targets come as tensors with values, and
+ * both operands have gradients. An option that a loss does not have is LS_BAD_ARGUMENT. */
+
+/* Zeros are the usual values. */
+typedef struct ls_loss {
+    double delta;                   /* ls_huber: where the parabola ends; 0: 1 */
+    const double *class_weights;    /* [classes], each not below 0; NULL: 1 */
+    const double *positive_weights; /* ls_bce, [classes]: how often a positive target counts; NULL: 1 */
+    double smoothing;
+    bool has_ignore;
+    int64_t ignore;
+} ls_loss;
+
+/* The mean of (a - b)^2 over each image; and of |a - b|, whose gradient is 0 where they are equal. */
+ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b);
+ls_tensor *ls_l1(ls_tensor *a, ls_tensor *b);
+/* PyTorch's huber_loss: the mean over each image of d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2), of d =
+ * a - b. `options` (may be NULL): delta, LS_BAD_ARGUMENT unless it is above 0 and finite. */
+ls_tensor *ls_huber(ls_tensor *a, ls_tensor *b, const ls_loss *options);
+/* Binary cross-entropy of logits with targets y from 0 to 1, for labels of which an image has any number: the mean over
+ * each image of (1 - y) x - (1 + (p - 1) y) log(sigmoid(x)), PyTorch's binary_cross_entropy_with_logits. `options` (may
+ * be NULL): positive_weights (p, PyTorch's pos_weight) and class_weights (a factor, its weight), by the sizes behind
+ * the images of (images, classes, ...). */
+ls_tensor *ls_bce(ls_tensor *logits, ls_tensor *y, const ls_loss *options);
 
 /* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);

@@ -1,14 +1,15 @@
-/* Cases that a generator of tests/reference recorded. */
+/* Cases that a generator of tests/reference recorded, and how far numbers are from theirs. */
 #ifndef TEST_REFERENCE_CASES_H
 #define TEST_REFERENCE_CASES_H
 
 #include "tensors.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 
 /* Runs each case of tests/reference/NOUN.json, of which there are so many, in one session. */
-static inline void run_reference_cases(const char *noun, size_t count,
+static inline void run_reference_cases(const char *noun, size_t count, const ls_options *options,
                                        void (*run)(ls_session *session, const json_t *one))
 {
     char path[512];
@@ -16,13 +17,77 @@ static inline void run_reference_cases(const char *noun, size_t count,
     snprintf(path, sizeof path, REFERENCE "/%s.json", noun);
     json_t *whole = json_load_file(path, 0, &error);
     assert_non_null(whole);
-    ls_session *s = ls_open(NULL);
+    ls_session *s = ls_open(options);
     size_t i;
     const json_t *one, *all = json_object_get(whole, noun);
     assert_int_equal(json_array_size(all), count);
     json_array_foreach(all, i, one) run(s, one);
     json_decref(whole);
     assert_int_equal(ls_close(s), LS_OK);
+}
+
+static inline const char *recorded_name(const json_t *one)
+{
+    return json_string_value(json_object_get(one, "name"));
+}
+
+/* The numbers of a list, to be freed; NULL where there is none. */
+static inline double *recorded_numbers(const json_t *one, const char *key, int *n)
+{
+    const json_t *list = json_object_get(one, key);
+    *n = (int)json_array_size(list);
+    double *values = json_is_array(list) ? calloc((size_t)*n + 1, sizeof *values) : NULL;
+    for (int i = 0; i < *n; i++)
+        values[i] = json_number_value(json_array_get(list, (size_t)i));
+    return values;
+}
+
+static inline ls_shape recorded_shape(const json_t *one, const char *key)
+{
+    const json_t *list = json_object_get(one, key);
+    ls_shape shape = {.rank = (int)json_array_size(list)};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = json_integer_value(json_array_get(list, (size_t)i));
+    return shape;
+}
+
+/* A tensor of these numbers on the first core, tracked. */
+static inline ls_tensor *tracked_numbers(ls_session *s, const double *values, ls_shape shape)
+{
+    ls_tensor *made = ls_zeros(s, shape);
+    const int64_t n = test_numbers_of(made);
+    float *floats = calloc((size_t)n + 1, sizeof *floats);
+    for (int64_t i = 0; i < n; i++)
+        floats[i] = (float)values[i];
+    made = ls_track(ls_clone(ls_values(s, floats, shape), ls_cpu(0)));
+    free(floats);
+    return made;
+}
+
+/* The largest difference, relative to the largest number. */
+static inline double off_by(ls_tensor *tensor, const double *wanted, int n)
+{
+    float *values = test_read(tensor);
+    double most = 0, largest = 0;
+    assert_int_equal(test_numbers_of(tensor), n);
+    for (int i = 0; i < n; i++) {
+        most = fmax(most, fabs(values[i] - wanted[i]));
+        largest = fmax(largest, fabs(wanted[i]));
+        assert_false(isnan(values[i]));
+    }
+    free(values);
+    return most / largest;
+}
+
+/* The same from the numbers under the key. */
+static inline double off_by_recorded(ls_tensor *tensor, const json_t *one, const char *key)
+{
+    int n;
+    double *wanted = recorded_numbers(one, key, &n);
+    assert_non_null(wanted);
+    const double off = off_by(tensor, wanted, n);
+    free(wanted);
+    return off;
 }
 
 #endif

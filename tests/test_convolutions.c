@@ -10,15 +10,6 @@
 
 /* ---- PyTorch's figures ---- */
 
-static ls_shape shape_at(const json_t *object, const char *key)
-{
-    const json_t *list = json_object_get(object, key);
-    ls_shape shape = {.rank = (int)json_array_size(list)};
-    for (int i = 0; i < shape.rank; i++)
-        shape.dim[i] = json_integer_value(json_array_get(list, (size_t)i));
-    return shape;
-}
-
 static ls_conv options_of(const json_t *one)
 {
     const json_t *o = json_object_get(one, "options");
@@ -42,14 +33,8 @@ static ls_tensor *numbered(ls_session *s, ls_shape shape, int factor, int begin)
 
 static void assert_figures(ls_tensor *tensor, const json_t *one, const char *key)
 {
-    const json_t *wanted = json_object_get(one, key);
-    float *values = test_read(tensor);
-    assert_int_equal(test_numbers_of(tensor), json_array_size(wanted));
-    for (size_t i = 0; i < json_array_size(wanted); i++)
-        if ((double)values[i] != json_number_value(json_array_get(wanted, i)))
-            fail_msg("%s: %s: number %zu is %g, not %g", json_string_value(json_object_get(one, "name")), key, i,
-                     (double)values[i], json_number_value(json_array_get(wanted, i)));
-    free(values);
+    if (off_by_recorded(tensor, one, key) != 0)
+        fail_msg("%s: %s is another", recorded_name(one), key);
 }
 
 static void run_figures(ls_session *s, const json_t *one)
@@ -57,12 +42,12 @@ static void run_figures(ls_session *s, const json_t *one)
     const bool transposed = json_boolean_value(json_object_get(one, "transposed"));
     const int64_t outputs = (int64_t)json_array_size(json_object_get(one, "db"));
     const ls_conv options = options_of(one);
-    ls_tensor *x = ls_track(numbered(s, shape_at(one, "x"), 37, 11));
-    ls_tensor *w = ls_track(numbered(s, shape_at(one, "weight"), 29, 5));
+    ls_tensor *x = ls_track(numbered(s, recorded_shape(one, "x"), 37, 11));
+    ls_tensor *w = ls_track(numbered(s, recorded_shape(one, "weight"), 29, 5));
     ls_tensor *b = ls_track(numbered(s, LS_SHAPE(outputs), 13, 3));
     ls_tensor *y = transposed ? ls_conv_transpose2d(x, w, b, &options) : ls_conv2d(x, w, b, &options);
     if (!y)
-        fail_msg("%s: %s", json_string_value(json_object_get(one, "name")), ls_message(s));
+        fail_msg("%s: %s", recorded_name(one), ls_message(s));
     assert_figures(y, one, "y");
     assert_int_equal(
         ls_backward_from(y, numbered(s, LS_SHAPE(ls_dim(y, 0), ls_dim(y, 1), ls_dim(y, 2), ls_dim(y, 3)), 7, 2)),
@@ -75,7 +60,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    run_reference_cases("convolutions", 13, run_figures);
+    run_reference_cases("convolutions", 13, NULL, run_figures);
 }
 
 /* ---- Layers ---- */

@@ -3,27 +3,9 @@
  * gradients against plain sums. */
 #include "reference_cases.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <lockstep_nn.h>
 
 /* ---- PyTorch's figures ---- */
-
-typedef struct figures {
-    float x[128], dy[128];
-    double y[128], dx[128], arguments[2];
-    int n;
-} figures;
-
-static int list_at(const json_t *object, const char *key, double values[])
-{
-    const json_t *list = json_object_get(object, key);
-    const int n = (int)json_array_size(list);
-    assert_true(n <= 128);
-    for (int i = 0; i < n; i++)
-        values[i] = json_number_value(json_array_get(list, (size_t)i));
-    return n;
-}
 
 static ls_tensor *apply(const char *name, ls_tensor *x, const double arguments[2])
 {
@@ -38,6 +20,7 @@ static ls_tensor *apply(const char *name, ls_tensor *x, const double arguments[2
                      {"exp", ls_exp, NULL},
                      {"log", ls_log, NULL},
                      {"gelu_tanh", ls_gelu_tanh, NULL},
+                     {"log_sigmoid", ls_log_sigmoid, NULL},
                      {"sqrt", ls_sqrt, NULL},
                      {"abs", ls_abs, NULL},
                      {"leaky_relu", NULL, ls_leaky_relu},
@@ -49,46 +32,27 @@ static ls_tensor *apply(const char *name, ls_tensor *x, const double arguments[2
     return ls_clamp(x, arguments[0], arguments[1]);
 }
 
-/* The largest difference, relative to the largest number. */
-static double off_by(ls_tensor *tensor, const double *wanted, int n)
-{
-    float *values = test_read(tensor);
-    double most = 0, largest = 0;
-    for (int i = 0; i < n; i++) {
-        most = fmax(most, fabs(values[i] - wanted[i]));
-        largest = fmax(largest, fabs(wanted[i]));
-        assert_false(isnan(values[i]));
-    }
-    free(values);
-    return most / largest;
-}
-
 static void run_figures(ls_session *s, const json_t *one)
 {
-    const char *name = json_string_value(json_object_get(one, "name"));
-    double x[128];
-    figures f;
-    f.n = list_at(one, "x", x);
-    list_at(one, "arguments", f.arguments);
-    assert_int_equal(list_at(one, "y", f.y), f.n);
-    assert_int_equal(list_at(one, "dx", f.dx), f.n);
-    for (int i = 0; i < f.n; i++) {
-        f.x[i] = (float)x[i];
-        f.dy[i] = (float)(7 * i % 11 - 5) / 4;
-    }
-    ls_tensor *tracked = ls_track(ls_clone(ls_values(s, f.x, LS_SHAPE(f.n, 1)), ls_cpu(0)));
-    ls_tensor *y = apply(name, tracked, f.arguments);
-    const double forward = off_by(y, f.y, f.n);
-    ls_backward_from(y, ls_clone(ls_values(s, f.dy, LS_SHAPE(f.n, 1)), ls_cpu(0)));
-    const double backward = off_by(ls_grad(tracked), f.dx, f.n);
-    print_message("%-10s off by %.1e of the largest, the gradient by %.1e\n", name, forward, backward);
+    int n;
+    double *x = recorded_numbers(one, "x", &n), *arguments = recorded_numbers(one, "arguments", &(int){0}), dy[128];
+    assert_true(n <= 128);
+    for (int i = 0; i < n; i++)
+        dy[i] = (7 * i % 11 - 5) / 4.0;
+    ls_tensor *tracked = tracked_numbers(s, x, LS_SHAPE(n, 1)), *made = apply(recorded_name(one), tracked, arguments);
+    const double forward = off_by_recorded(made, one, "y");
+    assert_int_equal(ls_backward_from(made, tracked_numbers(s, dy, LS_SHAPE(n, 1))), LS_OK);
+    const double backward = off_by_recorded(ls_grad(tracked), one, "dx");
+    print_message("%-11s off by %.1e of the largest, the gradient by %.1e\n", recorded_name(one), forward, backward);
     assert_true(forward < 1e-7 && backward < 2e-7);
+    free(x);
+    free(arguments);
 }
 
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    run_reference_cases("functions", 14, run_figures);
+    run_reference_cases("functions", 15, NULL, run_figures);
 }
 
 /* ---- Pairs ---- */

@@ -288,6 +288,7 @@ static void backward_function(chain *t)
 {
     static const ls_op backward[LS_OP_COUNT] = {
         [LS_OP_LOG] = LS_OP_DIVIDE,
+        [LS_OP_LOG_SIGMOID] = LS_OP_LOG_SIGMOID_BACKWARD,
         [LS_OP_ABS] = LS_OP_ABS_BACKWARD,
         [LS_OP_POWER] = LS_OP_POWER_BACKWARD,
         [LS_OP_CLAMP] = LS_OP_CLAMP_BACKWARD,
@@ -597,6 +598,7 @@ static const chain chains[] = {
     {"divide", SHAPE(3, 4, 5, 0, 20), OWN(DIVIDE, fraction, pair, divide), SMOOTH},
     {"exp", SHAPE(3, 4, 5, 0, 20), OWN(EXP, same, own, exp), SMOOTH},
     {"log", SHAPE(3, 4, 5, 0, 20), OWN(LOG, positive, own, function), SMOOTH},
+    {"log sigmoid", SHAPE(3, 4, 5, 0, 20), OWN(LOG_SIGMOID, same, own, function), SMOOTH},
     {"sqrt", SHAPE(3, 4, 5, 0, 20), OWN(SQRT, positive, own, sqrt), SMOOTH},
     {"abs", SHAPE(3, 4, 5, 0, 20), OWN(ABS, spread, own, function), SPREAD},
     {"power 3", SHAPE(3, 4, 5, 0, 20), .how.factor = 3, OWN(POWER, same, own, function), SMOOTH},

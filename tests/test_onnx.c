@@ -19,7 +19,7 @@ static ls_tensor *functions(ls_module *self, ls_tensor *x)
 {
     ls_tensor *centred = ls_subtract(x, ls_module_parameter(self, "centre", LS_SHAPE(SIZE, 1)));
     ls_tensor *sum = ls_add(ls_gelu(centred), ls_gelu_tanh(ls_scale(centred, 3)));
-    sum = ls_subtract(sum, ls_silu(ls_leaky_relu(centred, 0.25)));
+    sum = ls_subtract(sum, ls_silu(ls_leaky_relu(ls_log_sigmoid(centred), 0.25)));
     ls_tensor *root = ls_sqrt(ls_add(ls_abs(sum), ls_module_parameter(self, "least", LS_SHAPE(CHANNELS))));
     ls_tensor *share = ls_divide(ls_exp(sum), ls_power(ls_clamp(root, 0.5, 2), 1.5));
     return ls_multiply(ls_global_avg_pool2d(ls_log(share)), root);

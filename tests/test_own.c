@@ -112,7 +112,7 @@ static ls_tensor *functions(ls_module *self, ls_tensor *x)
     ls_tensor *y = ls_conv2d(x, ls_module_parameter(self, "kernel", LS_SHAPE(MAPS, CHANNELS, 3, 3)), NULL,
                              &(ls_conv){.padding = 1});
     y = ls_subtract(y, ls_module_parameter(self, "places", LS_SHAPE(SIZE, SIZE)));
-    ls_tensor *bent[] = {ls_silu(y), ls_gelu(y), ls_gelu_tanh(y), ls_module_call(self, "leaky", y)};
+    ls_tensor *bent[] = {ls_silu(y), ls_gelu(ls_log_sigmoid(y)), ls_gelu_tanh(y), ls_module_call(self, "leaky", y)};
     ls_tensor *gate = ls_multiply(ls_concat(bent, 4), ls_module_parameter(self, "rows", LS_SHAPE(SIZE, 1)));
     ls_tensor *above = ls_add(ls_exp(ls_clamp(gate, -3, 3)), ls_module_parameter(self, "one", LS_SHAPE(1)));
     ls_tensor *deep = ls_sqrt(ls_add(ls_abs(ls_scale(above, -1)), ls_power(ls_exp(gate), -0.75)));

@@ -114,6 +114,14 @@ LS_EVERYWHERE_INLINE double ls_sigmoidd(double x, double *slope)
     return ls_choose(x < 0, e, 1) / whole;
 }
 
+/* log(sigmoid(x)) = min(x, 0) - log(1 + e) with e = exp(-|x|), the error below 3e-14 of it. What 1 + e loses of e comes
+ * back by the logarithm's slope there. */
+LS_EVERYWHERE_INLINE double ls_log_sigmoidd(double x)
+{
+    const double e = ls_expd(-__builtin_fabs(x)), whole = 1.0 + e;
+    return ls_choose(x < 0, x, 0) - (ls_logd(whole) + (e - (whole - 1.0)) / whole);
+}
+
 /* The normal distribution up to x, (1 + erf(x / sqrt(2))) / 2, the error below 1e-11, far out at the left too;
  * `density`: exp(-x^2 / 2) / sqrt(2 pi). With z = |x| / sqrt(2): erfc(z) = exp(-z^2) t P(2t - 1), t = 2.75 / (2.75 +
  * z), where P is the polynomial of degree 15 that equals exp(z^2) erfc(z) / t at the Chebyshev nodes of 2t - 1 in

@@ -50,6 +50,8 @@ LS_EVERYWHERE_INLINE float ls_function(ls_op op, float x, ls_function_how how)
         return ls_expf(x);
     case LS_OP_LOG:
         return ls_logf(x);
+    case LS_OP_LOG_SIGMOID:
+        return (float)ls_log_sigmoidd(x);
     case LS_OP_SQRT:
         return sqrtf(x);
     case LS_OP_ABS:
@@ -96,6 +98,8 @@ LS_EVERYWHERE_INLINE float ls_function_backward(ls_op op, float dy, float v, ls_
         return ((v >= how.low) & (v <= how.high)) ? dy : 0;
     case LS_OP_LEAKY_RELU_BACKWARD:
         return dy * (float)ls_choose(v > 0, 1, how.factor);
+    case LS_OP_LOG_SIGMOID_BACKWARD:
+        return (float)(dy * ls_sigmoidd(-v, &slope));
     case LS_OP_SILU_BACKWARD: {
         const double s = ls_sigmoidd(v, &slope);
         return (float)(dy * (s + v * slope));

@@ -176,24 +176,26 @@ typedef enum ls_op {
 
     /* Functions of one number. in: x; out: y. `device/function.h` is their definition: in double, with the elementary
      * functions of `base/math.h`, and rounded once, where a single operation in float is not enough. */
-    LS_OP_TANH,       /* ls_tanhf(x) */
-    LS_OP_SIGMOID,    /* ls_sigmoidf(x) */
-    LS_OP_EXP,        /* ls_expf(x) */
-    LS_OP_LOG,        /* ls_logf(x) */
-    LS_OP_SQRT,       /* sqrtf(x) */
-    LS_OP_ABS,        /* |x| */
-    LS_OP_POWER,      /* x^factor: exp(factor * log |x|), with its sign */
-    LS_OP_CLAMP,      /* x < low ? low : x > high ? high : x */
-    LS_OP_LEAKY_RELU, /* x * (x > 0 ? 1 : factor) */
-    LS_OP_SILU,       /* x * sigmoid(x) */
-    LS_OP_GELU,       /* x * (1 + erf(x / sqrt(2))) / 2 */
-    LS_OP_GELU_TANH,  /* x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
+    LS_OP_TANH,        /* ls_tanhf(x) */
+    LS_OP_SIGMOID,     /* ls_sigmoidf(x) */
+    LS_OP_EXP,         /* ls_expf(x) */
+    LS_OP_LOG,         /* ls_logf(x) */
+    LS_OP_LOG_SIGMOID, /* log(sigmoid(x)) = min(x, 0) - log(1 + exp(-|x|)) */
+    LS_OP_SQRT,        /* sqrtf(x) */
+    LS_OP_ABS,         /* |x| */
+    LS_OP_POWER,       /* x^factor: exp(factor * log |x|), with its sign */
+    LS_OP_CLAMP,       /* x < low ? low : x > high ? high : x */
+    LS_OP_LEAKY_RELU,  /* x * (x > 0 ? 1 : factor) */
+    LS_OP_SILU,        /* x * sigmoid(x) */
+    LS_OP_GELU,        /* x * (1 + erf(x / sqrt(2))) / 2 */
+    LS_OP_GELU_TANH,   /* x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
     /* in: dy, and x (of SQRT: y); out: dx, dy times the function's derivative at x. Rounded as above. */
-    LS_OP_SQRT_BACKWARD,       /* dy / (y + y) */
-    LS_OP_ABS_BACKWARD,        /* dy * (x > 0 ? 1 : x < 0 ? -1 : 0) */
-    LS_OP_POWER_BACKWARD,      /* dy * (factor * x^(factor - 1)); 0 where factor is 0 */
-    LS_OP_CLAMP_BACKWARD,      /* low <= x <= high ? dy : 0 */
-    LS_OP_LEAKY_RELU_BACKWARD, /* dy * (x > 0 ? 1 : factor) */
+    LS_OP_SQRT_BACKWARD,        /* dy / (y + y) */
+    LS_OP_ABS_BACKWARD,         /* dy * (x > 0 ? 1 : x < 0 ? -1 : 0) */
+    LS_OP_POWER_BACKWARD,       /* dy * (factor * x^(factor - 1)); 0 where factor is 0 */
+    LS_OP_CLAMP_BACKWARD,       /* low <= x <= high ? dy : 0 */
+    LS_OP_LEAKY_RELU_BACKWARD,  /* dy * (x > 0 ? 1 : factor) */
+    LS_OP_LOG_SIGMOID_BACKWARD, /* dy * sigmoid(-x) */
     LS_OP_SILU_BACKWARD,
     LS_OP_GELU_BACKWARD,
     LS_OP_GELU_TANH_BACKWARD,

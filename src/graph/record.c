@@ -50,6 +50,16 @@ ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *wh
     return NULL;
 }
 
+bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function)
+{
+    if (!ls_operands((ls_tensor *[]){a, b}, 2, function))
+        return false;
+    const bool alike = a->shape.rank >= 1 && b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape);
+    if (!alike)
+        ls_bad_shape(b, function, "both operands must be (images, ...) of one shape");
+    return alike;
+}
+
 ls_role ls_role_of(const ls_attributes *a, int operand)
 {
     switch (a->op) {

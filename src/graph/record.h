@@ -38,6 +38,9 @@ ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *wh
 /* NULL unless every tensor is there, is of one session that has not failed, and lies on one device. */
 ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 
+/* Whether both are (images, ...) of one shape; false after a failure. */
+bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function);
+
 /* Repeats the operands of an operation on pairs of numbers until they have one shape; false after LS_BAD_SHAPE. */
 bool ls_broadcast(ls_tensor *in[2], const char *function);
 

@@ -75,6 +75,12 @@ ls_tensor *ls_log(ls_tensor *x)
     return unary(x, LS_OP_LOG, "ls_log");
 }
 
+ls_tensor *ls_log_sigmoid(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    return unary(x, LS_OP_LOG_SIGMOID, "ls_log_sigmoid");
+}
+
 ls_tensor *ls_sqrt(ls_tensor *x)
 {
     LS_OWN_ENVIRONMENT;
@@ -204,11 +210,7 @@ ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b)
 {
     LS_OWN_ENVIRONMENT;
     ls_tensor *in[] = {a, b};
-    if (!ls_operands(in, 2, "ls_mse"))
-        return NULL;
-    if (a->shape.rank < 1 || b->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&a->shape, &b->shape))
-        return ls_bad_shape(b, "ls_mse", "both operands must be (images, ...) of one shape");
-    return total(LS_OP_SQUARED_ERROR, in, 2, share_of(a));
+    return ls_are_alike(a, b, "ls_mse") ? total(LS_OP_SQUARED_ERROR, in, 2, share_of(a)) : NULL;
 }
 
 /* Everything in x added up: each image's numbers, then the images. */

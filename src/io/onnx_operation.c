@@ -151,6 +151,14 @@ static ls_onnx_node *gated(ls_onnx_graph *graph, const ls_tensor *t, const char 
     return ls_onnx_pair(graph, t, "Mul", x, ls_onnx_output(ls_onnx_add(graph, t->computed.layer, op_type, &scaled, 1)));
 }
 
+/* -log(1 + exp(-x)), which operators have by itself. */
+static ls_onnx_node *log_sigmoid(ls_onnx_graph *graph, const ls_tensor *t, char *x)
+{
+    char *turned = ls_onnx_output(ls_onnx_add(graph, t->computed.layer, "Neg", &x, 1));
+    char *whole = ls_onnx_output(ls_onnx_add(graph, t->computed.layer, "Softplus", &turned, 1));
+    return ls_onnx_add(graph, t->computed.layer, "Neg", &whole, 1);
+}
+
 static ls_onnx_node *gelu(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
     char *scaled = ls_onnx_output(
@@ -247,6 +255,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
         return leaky_relu(graph, t, in);
     case LS_OP_SILU:
         return gated(graph, t, "Sigmoid", in[0], in[0]);
+    case LS_OP_LOG_SIGMOID:
+        return log_sigmoid(graph, t, in[0]);
     case LS_OP_GELU:
         return gelu(graph, t, in[0]);
     case LS_OP_GELU_TANH:

@@ -60,6 +60,8 @@ CASES = [("tanh", [], ANY, lambda x: x.tanh(), math.tanh, lambda x: 1 - math.tan
           lambda x, a, b: 1 if a <= x <= b else 0),
          ("exp", [], ANY, lambda x: x.exp(), math.exp, math.exp),
          ("log", [], POSITIVE, lambda x: x.log(), math.log, lambda x: 1 / x),
+         ("log_sigmoid", [], ANY, lambda x: F.logsigmoid(x), lambda x: min(x, 0) - math.log1p(math.exp(-abs(x))),
+          lambda x: sigmoid(-x)),
          ("sqrt", [], POSITIVE, lambda x: x.sqrt(), math.sqrt, lambda x: 1 / (2 * math.sqrt(x))),
          ("abs", [], ANY, lambda x: x.abs(), abs, lambda x: (x > 0) - (x < 0)),
          ("power", [3], ANY, lambda x, p: x.pow(p), lambda x, p: x**p, lambda x, p: p * x**(p - 1)),

@@ -593,6 +593,7 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_SIGMOID_BACKWARD] = each,                                                                        \
                [LS_OP_EXP] = function,                                                                                 \
                [LS_OP_LOG] = function,                                                                                 \
+               [LS_OP_LOG_SIGMOID] = function,                                                                         \
                [LS_OP_SQRT] = function,                                                                                \
                [LS_OP_ABS] = function,                                                                                 \
                [LS_OP_POWER] = function,                                                                               \
@@ -606,6 +607,7 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_POWER_BACKWARD] = function_backward,                                                             \
                [LS_OP_CLAMP_BACKWARD] = function_backward,                                                             \
                [LS_OP_LEAKY_RELU_BACKWARD] = function_backward,                                                        \
+               [LS_OP_LOG_SIGMOID_BACKWARD] = function_backward,                                                       \
                [LS_OP_SILU_BACKWARD] = function_backward,                                                              \
                [LS_OP_GELU_BACKWARD] = function_backward,                                                              \
                [LS_OP_GELU_TANH_BACKWARD] = function_backward,                                                         \

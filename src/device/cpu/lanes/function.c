@@ -49,6 +49,9 @@ static void function(const ls_op_call *call)
     case LS_OP_LOG:
         each_function(call, LS_OP_LOG, 0);
         break;
+    case LS_OP_LOG_SIGMOID:
+        each_function(call, LS_OP_LOG_SIGMOID, 0);
+        break;
     case LS_OP_SQRT:
         each_function(call, LS_OP_SQRT, 0);
         break;
@@ -93,6 +96,9 @@ static void function_backward(const ls_op_call *call)
         break;
     case LS_OP_LEAKY_RELU_BACKWARD:
         each_function(call, LS_OP_LEAKY_RELU_BACKWARD, 1);
+        break;
+    case LS_OP_LOG_SIGMOID_BACKWARD:
+        each_function(call, LS_OP_LOG_SIGMOID_BACKWARD, 1);
         break;
     case LS_OP_SILU_BACKWARD:
         each_function(call, LS_OP_SILU_BACKWARD, 1);

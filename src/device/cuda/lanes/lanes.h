@@ -138,6 +138,7 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(SIGMOID, function)                                                                                            \
     EACH(EXP, function)                                                                                                \
     EACH(LOG, function)                                                                                                \
+    EACH(LOG_SIGMOID, function)                                                                                        \
     EACH(SQRT, function)                                                                                               \
     EACH(ABS, function)                                                                                                \
     EACH(POWER, function)                                                                                              \
@@ -151,6 +152,7 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(POWER_BACKWARD, function)                                                                                     \
     EACH(CLAMP_BACKWARD, function)                                                                                     \
     EACH(LEAKY_RELU_BACKWARD, function)                                                                                \
+    EACH(LOG_SIGMOID_BACKWARD, function)                                                                               \
     EACH(SILU_BACKWARD, function)                                                                                      \
     EACH(GELU_BACKWARD, function)                                                                                      \
     EACH(GELU_TANH_BACKWARD, function)                                                                                 \

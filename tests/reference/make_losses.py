@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The losses and their gradients, computed by PyTorch in float64.
+
+    PYTHON tests/reference/make_losses.py [FILE]
+    PYTHON tests/reference/make_losses.py --check [FILE]
+
+`losses.json` beside this script is its output; tests/test_losses.c reads it. Where the interpreter has no torch, the figures come from
+the formulas that PyTorch documents, in Python's float64. `--check` computes them anew, by both where torch is there, and fails where a
+figure of the file is off by more than 1e-12 of the largest of its loss.
+
+Each loss has x and y, which floats hold exactly, and of the loss of each image i, as `reduction="none"` and a mean over the image give
+it: `each`, and dx and dy, the gradients of the sum of each * (i % 3 + 1). dy is null where the targets are labels or have none. `mean`
+is PyTorch's, over all there is.
+"""
+import json
+import math
+import os
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    torch = None
+
+
+def numbers(n, seed, scale):
+    """Multiples of 1/64 between -scale and scale, in no order."""
+    return [((seed + 7919 * i) * 104729 % 2039 % (128 * scale + 1) - 64 * scale) / 64 for i in range(n)]
+
+
+def count(shape):
+    return math.prod(shape)
+
+
+def weights(n):
+    return [0.5 + (3 * c % 5) / 4 for c in range(n)]
+
+
+def share(n, seed):
+    """Multiples of 1/16 from 0 to 1."""
+    return [(seed + 11 * i) % 17 / 16 for i in range(n)]
+
+
+# ---- The formulas: of each image, its loss and the gradients of that, and how much of a mean it is ----
+
+
+def of_pairs(one):
+    """A loss that is a mean over an image's numbers: one(x, y, class) gives the loss and its two slopes."""
+    def losses(case):
+        images, inner = case["shape"][0], count(case["shape"][1:])
+        places = count(case["shape"][2:])
+        for i in range(images):
+            made = [one(case, case["x"][k], case["y"][k], k % inner // places) for k in range(i * inner, (i + 1) * inner)]
+            yield (sum(m[0] for m in made) / inner, [m[1] / inner for m in made], [m[2] / inner for m in made], 1)
+    return losses
+
+
+def mse(case, x, y, c):
+    return (x - y)**2, 2 * (x - y), 2 * (y - x)
+
+
+def l1(case, x, y, c):
+    sign = (x > y) - (x < y)
+    return abs(x - y), sign, -sign
+
+
+def huber(case, x, y, c):
+    d, delta = x - y, case.get("delta", 1)
+    slope = d if abs(d) <= delta else math.copysign(delta, d)
+    return (d * d / 2 if abs(d) <= delta else delta * (abs(d) - delta / 2)), slope, -slope
+
+
+def bce(case, x, y, c):
+    w = case["class_weights"][c] if "class_weights" in case else 1
+    p = case["positive_weights"][c] if "positive_weights" in case else 1
+    logarithm, q = min(x, 0) - math.log1p(math.exp(-abs(x))), 1 + (p - 1) * y
+    below = 1 / (1 + math.exp(x))
+    return w * ((1 - y) * x - q * logarithm), w * (1 - y - q * below), w * (-x - (p - 1) * logarithm)
+
+
+# ---- PyTorch's ----
+
+
+def tensor(values, shape):
+    return torch.tensor(values, dtype=torch.float64).reshape(shape)
+
+
+def by_class(case, key):
+    return tensor(case[key], [-1] + [1] * (len(case["shape"]) - 2)) if key in case else None
+
+
+def torch_bce(case, x, y, reduction):
+    return F.binary_cross_entropy_with_logits(x, y, by_class(case, "class_weights"), reduction=reduction,
+                                              pos_weight=by_class(case, "positive_weights"))
+
+
+LOSSES = {"mse": (of_pairs(mse), lambda case, x, y, reduction: F.mse_loss(x, y, reduction=reduction)),
+          "l1": (of_pairs(l1), lambda case, x, y, reduction: F.l1_loss(x, y, reduction=reduction)),
+          "huber": (of_pairs(huber),
+                    lambda case, x, y, reduction: F.huber_loss(x, y, reduction=reduction, delta=case.get("delta", 1))),
+          "bce": (of_pairs(bce), torch_bce)}
+
+
+def pairs(name, shape, **options):
+    return {"loss": name, "shape": shape, "x": numbers(count(shape), 5, 3), "y": numbers(count(shape), 77, 3), **options}
+
+
+def chances(shape, **options):
+    return {"loss": "bce", "shape": shape, "x": numbers(count(shape), 3, 7), "y": share(count(shape), 4), **options}
+
+
+CASES = [pairs("mse", [5, 3, 2, 4]), pairs("l1", [5, 3, 2, 4]), pairs("l1", [37, 7]), pairs("huber", [5, 3, 2, 4]),
+         pairs("huber", [37, 7], delta=0.375), pairs("huber", [37], delta=2.5), chances([37, 7]), chances([5]),
+         chances([5, 3, 2, 4], class_weights=weights(3)), chances([37, 7], positive_weights=weights(7)),
+         chances([5, 3, 2, 4], class_weights=weights(3), positive_weights=[3, 0, 1])]
+
+
+def turns(n):
+    return [i % 3 + 1 for i in range(n)]
+
+
+def by_formula(case):
+    made = list(LOSSES[case["loss"]][0](case))
+    mean = sum(m[0] for m in made) / sum(m[3] for m in made)
+    slopes = [[turn * d for m, turn in zip(made, turns(len(made))) for d in m[k]] if made[0][k] else None for k in (1, 2)]
+    return {**case, "each": [m[0] for m in made], "dx": slopes[0], "dy": slopes[1], "mean": mean}
+
+
+def by_torch(case):
+    x, y = tensor(case["x"], case["shape"]).requires_grad_(), tensor(case["y"], case["shape"]).requires_grad_()
+    loss = LOSSES[case["loss"]][1]
+    each = loss(case, x, y, "none").reshape(case["shape"][0], -1).mean(1)
+    (each * tensor(turns(len(each)), [-1])).sum().backward()
+    return {**case, "each": each.tolist(), "dx": x.grad.flatten().tolist(), "dy": y.grad.flatten().tolist(),
+            "mean": loss(case, x, y, "mean").item()}
+
+
+def off(a, b):
+    return max(abs(p - q) for p, q in zip(a, b, strict=True)) / max(abs(q) for q in b)
+
+
+def check(path):
+    with open(path) as f:
+        recorded = json.load(f)["losses"]
+    worst = 0
+    for way in [by_formula] + ([by_torch] if torch else []):
+        for case, figures in zip(CASES, recorded, strict=True):
+            new = way(case)
+            assert all(figures[key] == value for key, value in case.items()), figures["loss"]
+            for key in ("each", "dx", "dy"):
+                worst = max(worst, off(new[key], figures[key]) if new[key] else 0)
+            worst = max(worst, off([new["mean"]], [figures["mean"]]))
+    print(f"{len(recorded)} losses by {'PyTorch and ' if torch else ''}their formulas: off by {worst:.1e}")
+    return worst < 1e-12
+
+
+def main():
+    names = [a for a in sys.argv[1:] if a != "--check"]
+    path = names[0] if names else os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.json")
+    if "--check" in sys.argv:
+        raise SystemExit(0 if check(path) else 1)
+    with open(path, "w") as f:
+        json.dump({"losses": [(by_torch if torch else by_formula)(case) for case in CASES]}, f)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    main()
