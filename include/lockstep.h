@@ -222,7 +222,7 @@ ls_tensor *ls_grad(ls_tensor *tensor);
 ls_status ls_clear_grad(ls_tensor *tensor);
 /* Backward from a loss: one number, or one for each image, which stands for their sum. A part of a batch on a device is
  * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_module_forward) the
- * pass waits for ls_trainer_step, which divides by the number of images; a mean is refused there. */
+ * pass waits for ls_trainer_step, which divides by what the loss counts, mostly images; a mean is refused there. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
 /* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they
@@ -412,8 +412,8 @@ typedef struct ls_optim {
  *                     period_factor times as many, and so on (CosineAnnealingWarmRestarts). */
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided
- * by the number of images since the last update, or by full_batch. As PyTorch defines them, with t updates so far, this
- * one included:
+ * by what their losses count since the last update, or by full_batch. A loss counts its images, or what lockstep_nn.h
+ * says in their place. As PyTorch defines them, with t updates so far, this one included:
  *   LS_SGD:   g = gradient + weight_decay*w, v = momentum*v + g (the first time v = g),
  *             w -= lr*v (nesterov: w -= lr*(g + momentum*v));
  *   LS_ADAM:  g = gradient + weight_decay*w, m = beta1*m + (1 - beta1)*g, v = beta2*v + (1 - beta2)*g*g,
@@ -442,7 +442,7 @@ ls_status ls_trainer_step(ls_trainer *trainer);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */
-    double loss;     /* mean over the batch, before the update */
+    double loss;     /* mean over the batch, or over what the losses count, before the update */
     int64_t correct; /* images whose largest logit is the label's, before the update */
     int rows;
     double norm; /* of the gradient before it is clipped; 0 without clip_norm */

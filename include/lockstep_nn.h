@@ -183,19 +183,20 @@ ls_tensor *ls_power(ls_tensor *x, double exponent);
 /* ---- Losses ------------------------------------------------------------------------------------------------------ */
 
 /* A loss is one number for each image, (images). What ls_backward differentiates is their sum, and ls_trainer_step
- * divides by the number of images. A loss that is a mean over each image so has the gradients of PyTorch's mean over
- * all numbers. Operands are (images, ...) of one shape, else LS_BAD_SHAPE; targets come as tensors with values, and
- * both operands have gradients. An option that a loss does not have is LS_BAD_ARGUMENT. */
+ * divides by what the losses count: the images, but of ls_cross_entropy_with as is said there. So the gradients are
+ * those of PyTorch's reduction="mean". Classes are the sizes behind the images of (images, classes, ...). */
 
-/* Zeros are the usual values. */
+/* Options; zeros are the usual values. One that a loss does not have is LS_BAD_ARGUMENT. */
 typedef struct ls_loss {
+    double smoothing;               /* ls_cross_entropy_with: from 0 to 1 */
     double delta;                   /* ls_huber: where the parabola ends; 0: 1 */
-    const double *class_weights;    /* [classes], each not below 0; NULL: 1 */
-    const double *positive_weights; /* ls_bce, [classes]: how often a positive target counts; NULL: 1 */
-    double smoothing;
-    bool has_ignore;
-    int64_t ignore;
+    bool has_ignore;                /* ls_cross_entropy_with: label `ignore`, which may be no class, counts nothing */
+    int64_t ignore;                 /* PyTorch has -100; other than 0 it needs no has_ignore */
+    const double *class_weights;    /* [classes], finite and not below 0; NULL: 1 each */
+    const double *positive_weights; /* ls_bce, likewise: how much a positive target counts */
 } ls_loss;
+
+/* Of pairs of numbers: a and b are (images, ...) of one shape, else LS_BAD_SHAPE, and both have gradients. */
 
 /* The mean of (a - b)^2 over each image; and of |a - b|, whose gradient is 0 where they are equal. */
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b);
@@ -209,11 +210,21 @@ ls_tensor *ls_huber(ls_tensor *a, ls_tensor *b, const ls_loss *options);
  * the images of (images, classes, ...). */
 ls_tensor *ls_bce(ls_tensor *logits, ls_tensor *y, const ls_loss *options);
 
-/* Softmax cross-entropy of logits (images, classes) with labels y (images): (images). */
+/* Softmax cross-entropy of logits (images, classes, ...) with y: labels (images, ...), one for each place behind the
+ * classes, or targets of the logits' shape, such as probabilities. Of (images, classes) that is a label an image; maps,
+ * and (images, classes, tokens), have one a place, and an image's loss is the sum over its places. Labels are tensors
+ * with values, whole numbers below the classes (LS_BAD_ARGUMENT where they are read); targets have no gradient
+ * (LS_UNSUPPORTED of tracked ones). A step divides by the number of places. */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
 /* The same with smooth labels, as PyTorch's label_smoothing: each image's target is 1 - smoothing of its label and
  * smoothing of all classes alike. From 0 to 1; with 0 it is ls_cross_entropy. */
 ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing);
+/* The same with options (may be NULL): smoothing, class_weights w and, of labels, ignore. As PyTorch puts them
+ * together, each place has targets t = (1 - smoothing) * y + smoothing / classes, y of a label being 1 and 0, and its
+ * loss is the sum of -w * t * log(softmax(logits)) over the classes; 0 where the label is ignored. Of labels that are
+ * weighed or ignored a step divides by the sum of w[label] over those that are not ignored; LS_BAD_ARGUMENT where that
+ * is 0. On GPUs a network's loss takes no class_weights yet (LS_UNSUPPORTED). */
+ls_tensor *ls_cross_entropy_with(ls_tensor *logits, ls_tensor *y, const ls_loss *options);
 ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 

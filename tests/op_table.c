@@ -31,8 +31,8 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_BATCH_NORM_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS, X}, {X_SLOPE, STATISTICS, X_SLOPE}},
     [LS_OP_BATCH_NORM_FROZEN_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS}, {X_SLOPE, STATISTICS}},
     [LS_OP_DROPOUT] = {{X}, {X_SLOPE}},
-    [LS_OP_CROSS_ENTROPY] = {{X}, {ONE_SLOPE, X_SLOPE}},
-    [LS_OP_CROSS_ENTROPY_BACKWARD] = {{ONE_SLOPE, X_SLOPE}, {X_SLOPE}},
+    [LS_OP_CROSS_ENTROPY] = {{X, NONE, CHANNEL, X}, {PLACES_SLOPE, X_SLOPE}},
+    [LS_OP_CROSS_ENTROPY_BACKWARD] = {{PLACES_SLOPE, X_SLOPE, CHANNEL, X}, {X_SLOPE}},
     [LS_OP_ONES] = {{NONE}, {ONE_SLOPE}},
     [LS_OP_SUM_IMAGES] = {{FEATURES}, {NUMBER}},
     [LS_OP_COUNT_CORRECT] = {{X}, {NUMBER}},
@@ -366,6 +366,14 @@ const row op_table[] = {
     {CLASSES, 20, 17, 1, 1, 0, 0, 0, 0, 0},
     {CLASSES, 37, 10, 1, 1, 0, 0, 0, 0, 1}, /* here with smooth labels */
     {CLASSES, 5, 1, 1, 1, 0, 0, 0, 0, 1},
+    {CLASSES, 37, 10, 1, 1, WEIGHED | IGNORING, 0, 0, 0, 0},
+    {CLASSES, 20, 5, 1, 1, WEIGHED, 0, 0, 0, 1},
+    {CLASSES, 16, 10, 1, 1, TARGETS, 0, 0, 0, 1},
+    {CLASSES, 5, 3, 5, 7, 0, 0, 0, 0, 0}, /* labels of places */
+    {CLASSES, 37, 3, 2, 5, IGNORING, 0, 0, 0, 1},
+    {CLASSES, 20, 5, 3, 2, WEIGHED | IGNORING, 0, 0, 0, 1},
+    {CLASSES, 17, 3, 1, 7, TARGETS, 0, 0, 0, 0},
+    {CLASSES, 37, 5, 2, 3, WEIGHED | TARGETS, 0, 0, 0, 0},
     {COUNTS, 1, 1, 1, 1, 0, 0, 0, 0, 0},
     {COUNTS, 16, 1, 1, 1, 0, 0, 0, 0, 0},
     {COUNTS, 37, 1, 1, 1, 0, 0, 0, 0, 0},
@@ -556,6 +564,8 @@ ls_operand shape_of(const row *r, kind what)
     case THIN_SLOPE:
     case THIN_WEIGHTS:
         return (ls_operand){NULL, r->kernel & 1 ? 1 : r->c, r->kernel & 2 ? 1 : r->h, r->kernel & 4 ? 1 : r->w};
+    case PLACES_SLOPE:
+        return (ls_operand){NULL, 1, r->h, r->w};
     case ONE_SLOPE:
     case NUMBER:
         return (ls_operand){NULL, 1, 1, 1};
@@ -599,6 +609,9 @@ int present(const test_case *one, kind what, int i)
         return i == 3 ? how->fused_add : i != 5 || one->bias;
     case LS_OP_BATCH_NORM_BACKWARD:
         return i != 4 || how->fused_relu;
+    case LS_OP_CROSS_ENTROPY:
+    case LS_OP_CROSS_ENTROPY_BACKWARD:
+        return i < 2 || one->row->o & (i == 2 ? WEIGHED : TARGETS);
     case LS_OP_CONCAT:
         return i < one->row->kernel;
     default:
@@ -616,6 +629,8 @@ test_batch batch_of(const test_case *one)
         test_batch_take_floats(&batch, image);
     if (one->attributes.op == LS_OP_IMAGES && one->attributes.fused_relu)
         test_batch_change(&batch, r->h, r->w);
+    if (one->attributes.op == LS_OP_CROSS_ENTROPY || one->attributes.op == LS_OP_CROSS_ENTROPY_BACKWARD)
+        test_batch_label(&batch, r->h * r->w, r->c, r->o & IGNORING);
     return batch;
 }
 
@@ -641,6 +656,8 @@ int takes_bias(ls_op op)
 int suits(const row *r, ls_op op)
 {
     int winograd = op == LS_OP_WINOGRAD || op == LS_OP_WINOGRAD_DATA || op == LS_OP_WINOGRAD_WEIGHT;
+    if (op == LS_OP_COUNT_CORRECT || op == LS_OP_SOFTMAX || op == LS_OP_SOFTMAX_BACKWARD)
+        return r->h * r->w == 1;
     return !winograd || (ls_winograd_defined(r->kernel, r->stride, r->padding) && !r->in_out);
 }
 

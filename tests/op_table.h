@@ -25,11 +25,12 @@ typedef enum kind {
     RESIZED_SLOPE, /* an activation of c x kernel x stride */
     THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
     THIN_SLOPE,
-    ONE_SLOPE,  /* one number an image */
-    WEIGHTS,    /* o x c / groups x kernel x kernel_w numbers */
-    BIAS,       /* o */
-    CHANNEL,    /* c */
-    STATISTICS, /* 2 c, the second half positive */
+    PLACES_SLOPE, /* an activation of 1 x h x w */
+    ONE_SLOPE,    /* one number an image */
+    WEIGHTS,      /* o x c / groups x kernel x kernel_w numbers */
+    BIAS,         /* o */
+    CHANNEL,      /* c */
+    STATISTICS,   /* 2 c, the second half positive */
     NUMBER,
     THIN_WEIGHTS, /* THIN as a parameter */
     SIGNS,        /* of HALVES' windows, in all groups */
@@ -66,7 +67,9 @@ enum {
 extern const ls_op families[FAMILIES][32];
 
 /* Of CONCATS `kernel` is how many operands there are and `padding` the axis, of FUNCTIONS `o` is the number of the
- * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. */
+ * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of CLASSES `o` is
+ * what a cross-entropy is told: */
+enum { WEIGHED = 1, TARGETS = 2, IGNORING = 4 };
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;

@@ -183,12 +183,23 @@ test_batch test_batch_new(int count, size_t image_bytes, int classes)
     }
     batch.samples = (ls_samples){.images = batch.images,
                                  .labels = batch.labels,
+                                 .labels_each = 1,
                                  .index = batch.index,
                                  .count = count,
                                  .seed = 11,
                                  .step = 3,
                                  .one = 1};
     return batch;
+}
+
+void test_batch_label(test_batch *batch, int places, int classes, int ignored)
+{
+    const int n = batch->samples.count * places;
+    free(batch->labels);
+    batch->samples.labels = batch->labels = zeroed((size_t)n * sizeof(int32_t));
+    batch->samples.labels_each = places;
+    for (int i = 0; i < n; i++)
+        batch->labels[i] = ignored && i % 5 == 3 ? -1 : i * 7 % classes;
 }
 
 void test_batch_take_floats(test_batch *batch, size_t image_numbers)

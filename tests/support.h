@@ -66,6 +66,8 @@ typedef struct test_batch {
     ls_change *changes;
 } test_batch;
 test_batch test_batch_new(int count, size_t image_bytes, int classes);
+/* A label for each of so many places of an image; where `ignored`, every fifth is -1. */
+void test_batch_label(test_batch *batch, int places, int classes, int ignored);
 /* The images as floats in place of bytes; each image changed, by every kind of change there is. */
 void test_batch_take_floats(test_batch *batch, size_t image_numbers);
 void test_batch_change(test_batch *batch, int h, int w);

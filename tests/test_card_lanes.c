@@ -127,7 +127,7 @@ static ls_samples samples_from(const test_batch *batch, int first, int count, si
     ls_samples s = batch->samples;
     s.count = count;
     s.index += first;
-    s.labels += first;
+    s.labels += first * s.labels_each;
     s.changes = s.changes ? s.changes + first : NULL;
     s.rows[input] += first * numbers;
     return s;

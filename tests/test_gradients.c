@@ -240,21 +240,28 @@ static void backward_dropout(chain *t)
     run(t, LS_OP_DROPOUT, IN(t->dy), OUT(t->gradient[0]));
 }
 
+/* `o` says what it is told besides: 1 weights of classes, 2 targets for labels, 4 labels that are ignored. These are no
+ * inputs that are stepped. */
 static void prepare_cross_entropy(chain *t)
 {
     add_activation(t);
-    set_output(t, 1, 1, 1);
+    set_output(t, 1, t->h, t->w);
     t->middle = like(t, &t->in[0], 1);
+    test_batch_label(&t->batch, t->h * t->w, t->c, t->o & 4);
+    if (t->o & 1)
+        t->saved = test_vector(&t->random, (size_t)t->c);
+    if (t->o & 2)
+        t->statistics = test_activation(&t->random, t->c, t->h, t->w, t->count);
 }
 
 static void forward_cross_entropy(chain *t)
 {
-    run(t, LS_OP_CROSS_ENTROPY, IN(t->in[0]), OUT(t->y, t->middle));
+    run(t, LS_OP_CROSS_ENTROPY, IN(t->in[0], {NULL, 0, 0, 0}, t->saved, t->statistics), OUT(t->y, t->middle));
 }
 
 static void backward_cross_entropy(chain *t)
 {
-    run(t, LS_OP_CROSS_ENTROPY_BACKWARD, IN(t->dy, t->middle), OUT(t->gradient[0]));
+    run(t, LS_OP_CROSS_ENTROPY_BACKWARD, IN(t->dy, t->middle, t->saved, t->statistics), OUT(t->gradient[0]));
 }
 
 /* Any operation of one input that keeps its shape, and one whose backward reads y. */
@@ -636,6 +643,15 @@ static const chain chains[] = {
     {"transposed", SHAPE(3, 4, 5, 2, 20), WINDOW(3, 2, 1), TRANS, LINEAR},
     {"transposed, groups, dilated", SHAPE(4, 4, 5, 6, 5), WINDOW(2, 3, 1), .how.groups = 2, .how.dilation_w = 2, TRANS,
      LINEAR},
+    {"cross-entropy, smooth", SHAPE(10, 1, 1, 0, 20), .how.smoothing = 0.2f, STEPS(cross_entropy, cross_entropy),
+     SMOOTH},
+    {"cross-entropy of places", SHAPE(5, 3, 4, 4, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
+    {"cross-entropy, weights", SHAPE(5, 3, 4, 1 | 4, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
+    {"cross-entropy, weights, smooth", SHAPE(5, 1, 1, 1 | 4, 37), .how.smoothing = 0.2f,
+     STEPS(cross_entropy, cross_entropy), SMOOTH},
+    {"cross-entropy, targets", SHAPE(5, 3, 4, 2, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
+    {"cross-entropy, targets, all", SHAPE(5, 3, 4, 2 | 1, 20), .how.smoothing = 0.2f,
+     STEPS(cross_entropy, cross_entropy), SMOOTH},
 };
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 /* The losses against PyTorch's in float64 (tests/reference/make_losses.py), and what they refuse. */
 #include "recorded.h"
+#include "thread_wire.h"
 
 #include <lockstep_nn.h>
 
@@ -11,41 +12,57 @@ static ls_tensor *record(const char *name, ls_tensor *x, ls_tensor *y, const ls_
         return ls_l1(x, y);
     if (strcmp(name, "huber") == 0)
         return ls_huber(x, y, options);
-    assert_string_equal(name, "bce");
-    return ls_bce(x, y, options);
+    if (strcmp(name, "bce") == 0)
+        return ls_bce(x, y, options);
+    assert_string_equal(name, "cross_entropy");
+    return ls_cross_entropy_with(x, y, options);
 }
 
 /* A case of the file. */
+enum { LISTS = 9 };
 typedef struct figures {
     const char *name;
-    ls_shape shape;
+    ls_shape shape, y_shape;
     ls_loss options;
-    double *x, *y, *each, *dx, *dy; /* of these `own` is to be freed */
-    double *own[8];
-    int n_x, n_y, n_each;
+    double mean;
+    double *x, *y, *each, *dx, *dy, *mean_dx;
+    double *own[LISTS]; /* what is to be freed */
+    int n_x, n_each;
 } figures;
 
 static figures figures_of(const json_t *one)
 {
-    int n[8];
-    static const char *const keys[8] = {"x", "y", "each", "dx", "dy", "class_weights", "positive_weights", "shape"};
-    figures f = {.name = json_string_value(json_object_get(one, "loss"))};
-    for (int k = 0; k < 8; k++)
+    int n[LISTS];
+    static const char *const keys[LISTS] = {
+        "x", "y", "each", "dx", "dy", "mean_dx", "class_weights", "positive_weights", "shape"};
+    const json_t *ignore = json_object_get(one, "ignore");
+    figures f = {.name = json_string_value(json_object_get(one, "loss")),
+                 .mean = json_number_value(json_object_get(one, "mean"))};
+    for (int k = 0; k < LISTS; k++)
         f.own[k] = recorded_numbers(one, keys[k], &n[k]);
-    f.x = f.own[0], f.y = f.own[1], f.each = f.own[2], f.dx = f.own[3], f.dy = f.own[4];
-    f.n_x = n[0], f.n_y = n[1], f.n_each = n[2];
-    f.options.class_weights = f.own[5];
-    f.options.positive_weights = f.own[6];
-    f.options.delta = json_number_value(json_object_get(one, "delta"));
-    f.shape.rank = n[7];
-    for (int i = 0; i < n[7]; i++)
-        f.shape.dim[i] = (int64_t)f.own[7][i];
+    f.x = f.own[0], f.y = f.own[1], f.each = f.own[2], f.dx = f.own[3], f.dy = f.own[4], f.mean_dx = f.own[5];
+    f.n_x = n[0], f.n_each = n[2];
+    f.options = (ls_loss){.smoothing = json_number_value(json_object_get(one, "smoothing")),
+                          .delta = json_number_value(json_object_get(one, "delta")),
+                          .has_ignore = ignore,
+                          .ignore = json_integer_value(ignore),
+                          .class_weights = f.own[6],
+                          .positive_weights = f.own[7]};
+    f.shape.rank = n[8];
+    for (int i = 0; i < n[8]; i++)
+        f.shape.dim[i] = (int64_t)f.own[8][i];
+    f.y_shape = f.shape;
+    if (n[1] < n[0]) { /* labels: without the classes */
+        f.y_shape.rank--;
+        for (int i = 1; i < f.y_shape.rank; i++)
+            f.y_shape.dim[i] = f.shape.dim[i + 1];
+    }
     return f;
 }
 
 static void free_figures(figures *f)
 {
-    for (int k = 0; k < 8; k++)
+    for (int k = 0; k < LISTS; k++)
         free(f->own[k]);
 }
 
@@ -58,29 +75,132 @@ static ls_tensor *turns(ls_session *s, int images)
     return ls_clone(ls_values(s, values, LS_SHAPE(images)), ls_cpu(0));
 }
 
-static void run_figures(const json_t *one)
+static void run_figures(figures *f)
 {
-    figures f = figures_of(one);
     ls_session *s = ls_open(&(ls_options){.shard = 20});
-    ls_tensor *x = tracked_numbers(s, f.x, f.shape), *y = tracked_numbers(s, f.y, f.shape);
-    ls_tensor *loss = record(f.name, x, y, &f.options);
-    const double forward = off_by(loss, f.each, f.n_each);
-    assert_int_equal(ls_backward_from(loss, turns(s, f.n_each)), LS_OK);
-    const double dx = off_by(ls_grad(x), f.dx, f.n_x), dy = off_by(ls_grad(y), f.dy, f.n_y);
-    print_message("%-6s off by %.1e of the largest, the gradients by %.1e and %.1e\n", f.name, forward, dx, dy);
+    ls_tensor *x = tracked_numbers(s, f->x, f->shape), *y = tracked_numbers(s, f->y, f->y_shape);
+    ls_tensor *loss = record(f->name, x, f->dy ? y : ls_clone(y, ls_cpu(0)), &f->options);
+    if (ls_failed(s))
+        fail_msg("%s: %s", f->name, ls_message(s));
+    const double forward = off_by(loss, f->each, f->n_each);
+    assert_int_equal(ls_backward_from(loss, turns(s, f->n_each)), LS_OK);
+    const double dx = off_by(ls_grad(x), f->dx, f->n_x), dy = f->dy ? off_by(ls_grad(y), f->dy, f->n_x) : 0;
+    print_message("%-13s off by %.1e of the largest, the gradients by %.1e and %.1e\n", f->name, forward, dx, dy);
     assert_true(forward < 1e-6 && dx < 1e-6 && dy < 1e-6);
     assert_int_equal(ls_close(s), LS_OK);
-    free_figures(&f);
+}
+
+/* ---- A step ---- */
+
+/* x and a parameter of an image's shape, whose gradient is the sum of the logits' over the images. */
+static ls_tensor *shifted(ls_module *self, ls_tensor *x)
+{
+    const figures *f = ls_module_user(self);
+    ls_shape shape = {f->shape.rank - 1, {0}};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = f->shape.dim[i + 1];
+    return ls_add(x, ls_module_parameter(self, "shift", shape));
+}
+
+static ls_tensor *on_host(ls_session *s, const double *values, ls_shape shape)
+{
+    return ls_clone(tracked_numbers(s, values, shape), ls_host());
+}
+
+/* What a step of rate 1 from zero leaves: minus the gradient; also the report's loss. */
+static void take_step(figures *f, ls_cluster *cluster, int devices, float *shift, double *loss)
+{
+    ls_session *s = ls_open(&(ls_options){.shard = 3, .cluster = cluster});
+    const int64_t n = f->n_x / f->n_each;
+    ls_module *net = ls_block(s, shifted, f);
+    ls_module_initialize(net, test_cpus(devices), NULL);
+    ls_tensor *x = on_host(s, f->x, f->shape);
+    ls_module_infer(net, x);
+    memset(shift, 0, (size_t)n * sizeof *shift);
+    ls_module_write_parameter(net, "shift", shift, n);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1});
+    ls_backward(record(f->name, ls_module_forward(net, x), on_host(s, f->y, f->y_shape), &f->options));
+    ls_trainer_step(trainer);
+    ls_report report = {.loss = NAN};
+    if (ls_wait(s) != LS_OK || !ls_trainer_next_report(trainer, &report))
+        fail_msg("%s: %s", f->name, ls_message(s));
+    *loss = report.loss;
+    assert_int_equal(ls_module_read_parameter(net, "shift", shift, n), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+enum { MOST = 64 };
+typedef struct rank_step {
+    figures *figures;
+    float shift[3][MOST];
+    double loss[3];
+} rank_step;
+
+static void step_of_rank(ls_cluster *cluster, int number, void *user)
+{
+    rank_step *all = user;
+    take_step(all->figures, cluster, 2, all->shift[number], &all->loss[number]);
+}
+
+/* A step divides as PyTorch's mean does, and any devices and ranks give its bits. */
+static void run_steps(figures *f)
+{
+    const int n = f->n_x / f->n_each;
+    float alone[MOST], other[MOST];
+    double loss, again, wanted[MOST] = {0}, most = 0, largest = 0;
+    if (f->shape.rank < 2) /* no network takes them */
+        return;
+    assert_true(n <= MOST);
+    take_step(f, NULL, 1, alone, &loss);
+    for (int i = 0; i < f->n_x; i++)
+        wanted[i % n] -= f->mean_dx[i];
+    for (int i = 0; i < n; i++) {
+        most = fmax(most, fabs(alone[i] - wanted[i]));
+        largest = fmax(largest, fabs(wanted[i]));
+    }
+    print_message("%-13s a step is off by %.1e of the largest, its loss by %.1e\n", f->name, most / largest,
+                  fabs(loss - f->mean) / f->mean);
+    assert_true(most / largest < 1e-6 && fabs(loss - f->mean) / f->mean < 1e-6);
+    for (int devices = 2; devices <= 3; devices++) {
+        take_step(f, NULL, devices, other, &again);
+        assert_memory_equal(other, alone, (size_t)n * sizeof *alone);
+        assert_true(again == loss);
+    }
+    for (int ranks = 2; ranks <= 3; ranks++) {
+        static rank_step all;
+        all.figures = f;
+        wire_run(ranks, step_of_rank, &all);
+        for (int r = 0; r < ranks; r++) {
+            assert_memory_equal(all.shift[r], alone, (size_t)n * sizeof *alone);
+            assert_true(all.loss[r] == loss);
+        }
+    }
+}
+
+static void each_case(void (*run)(figures *f))
+{
+    json_t *whole;
+    size_t i;
+    const json_t *one, *all = recorded_list(REFERENCE "/losses.json", "losses", &whole);
+    json_array_foreach(all, i, one)
+    {
+        figures f = figures_of(one);
+        run(&f);
+        free_figures(&f);
+    }
+    json_decref(whole);
 }
 
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    json_t *whole;
-    size_t i;
-    const json_t *one, *all = recorded_list(REFERENCE "/losses.json", "losses", &whole);
-    json_array_foreach(all, i, one) run_figures(one);
-    json_decref(whole);
+    each_case(run_figures);
+}
+
+static void a_step_divides_as_pytorchs_mean(void **state)
+{
+    (void)state;
+    each_case(run_steps);
 }
 
 /* What a float holds of the loss does not drown beside a large logit, and nothing overflows on the way. */
@@ -100,6 +220,105 @@ static void bce_is_stable(void **state)
     }
     free(got);
     free(slope);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* On labels of a batch of a data set, and on the first classes of it. */
+static void labels_of_a_data_set(void **state)
+{
+    (void)state;
+    enum { ROWS = 20, CLASSES = 4, LEFT_OUT = 3 };
+    static const uint8_t images[ROWS * CLASSES] = {9, 3, 200, 17, 255, 31, 76};
+    uint8_t labels[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (uint8_t)(i % CLASSES);
+    ls_session *s = ls_open(&(ls_options){.shard = 8});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CLASSES, 1, 1, CLASSES, &(ls_loader){.batch = ROWS});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, LEFT_OUT)));
+    ls_module_initialize(net, test_cpus(2), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch b;
+    ls_report report;
+    assert_true(ls_data_next(data, &b));
+    ls_tensor *logits = ls_module_infer(net, b.X);
+    assert_same_bits(ls_cross_entropy_with(logits, ls_values(s, (float[ROWS]){0}, LS_SHAPE(ROWS)), NULL),
+                     ls_cross_entropy(logits, ls_values(s, (float[ROWS]){0}, LS_SHAPE(ROWS))));
+    ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
+    ls_trainer_step(trainer);
+    ls_wait(s);
+    assert_caught(s, LS_BAD_ARGUMENT, "a label is 3; the logits have the classes 0 to 2");
+    const ls_loss ignoring = {.has_ignore = true, .ignore = LEFT_OUT};
+    ls_tensor *losses = ls_cross_entropy_with(ls_module_forward(net, b.X), b.y, &ignoring);
+    double sum = ls_item(ls_sum(losses));
+    ls_backward(losses);
+    ls_trainer_step(trainer);
+    ls_wait(s);
+    assert_true(ls_trainer_next_report(trainer, &report));
+    assert_int_equal(report.rows, ROWS);
+    assert_true(fabs(report.loss - sum / 15) < 1e-6);
+    assert_true(report.correct >= 1 && report.correct <= 15);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* The labels of a batch none of which counts, and one that is no class. */
+static void labels_are_checked(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_linear(s, 2)));
+    ls_module_initialize(net, test_cpus(1), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_tensor *x = ls_zeros(s, LS_SHAPE(3, 5));
+    const double weights[] = {0, 1};
+    const ls_loss some[] = {{.has_ignore = true}, {.class_weights = weights}};
+    for (int k = 0; k < 2; k++) {
+        ls_backward(ls_cross_entropy_with(ls_module_forward(net, x), ls_zeros(s, LS_SHAPE(3)), &some[k]));
+        assert_int_equal(ls_trainer_step(trainer), LS_BAD_ARGUMENT);
+        assert_caught(s, LS_BAD_ARGUMENT, "ls_trainer_step: no label of the batch counts");
+        assert_int_equal(ls_clear_grad(ls_module_param(net, "0.weight", ls_host())), LS_OK);
+    }
+    ls_tensor *maps = ls_zeros(s, LS_SHAPE(2, 3, 1, 2)),
+              *labels = ls_values(s, (float[]){2, -100, 3, 0}, LS_SHAPE(2, 1, 2));
+    ls_item(ls_sum(ls_cross_entropy_with(maps, labels, &(ls_loss){.has_ignore = true, .ignore = -100})));
+    assert_caught(s, LS_BAD_ARGUMENT, "label 2 is 3; there are the classes 0 to 2");
+    ls_item(ls_sum(ls_cross_entropy_with(maps, labels, &(ls_loss){.has_ignore = true, .ignore = 3})));
+    assert_caught(s, LS_BAD_ARGUMENT, "label 1 is -100; there are");
+    ls_tensor *two = ls_add(ls_cross_entropy_with(maps, labels, &some[0]), ls_cross_entropy(maps, labels));
+    ls_item(ls_sum(two));
+    assert_caught(s, LS_UNSUPPORTED, "it ignores a label here and another one, or none, there");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void other_cross_entropies_are_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_clone(ls_zeros(s, LS_SHAPE(2, 3, 4)), ls_cpu(0)), *y = ls_clone(x, ls_cpu(0));
+    ls_tensor *labels = ls_clone(ls_zeros(s, LS_SHAPE(2, 4)), ls_cpu(0));
+    const double weights[] = {1, 1, NAN};
+    assert_null(ls_cross_entropy_with(labels, ls_clone(x, ls_cpu(0)), NULL));
+    assert_caught(s, LS_BAD_SHAPE, "ls_cross_entropy_with: y must be labels (images, ...)");
+    assert_null(ls_cross_entropy(x, ls_clone(ls_zeros(s, LS_SHAPE(2, 3)), ls_cpu(0))));
+    assert_caught(s, LS_BAD_SHAPE, "ls_cross_entropy: y must be labels (images, ...)");
+    assert_null(ls_cross_entropy(x, ls_clone(ls_zeros(s, LS_SHAPE(2, 3, 5)), ls_cpu(0))));
+    assert_caught(s, LS_BAD_SHAPE, "ls_cross_entropy: both operands must");
+    assert_null(ls_cross_entropy(ls_clone(ls_zeros(s, LS_SHAPE(2)), ls_cpu(0)), labels));
+    assert_caught(s, LS_BAD_SHAPE, "ls_cross_entropy: logits must be (images, classes, ...)");
+    assert_null(ls_cross_entropy_with(x, ls_track(y), NULL));
+    assert_caught(s, LS_UNSUPPORTED, "ls_cross_entropy_with: targets have no gradient; copy them with ls_clone");
+    assert_null(ls_cross_entropy_with(x, ls_clone(x, ls_cpu(0)), &(ls_loss){.has_ignore = true}));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: this loss has no option `ignore`");
+    assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.delta = 1}));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: this loss has no option `delta`");
+    assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.positive_weights = weights}));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: this loss has no option `positive_weights`");
+    assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.class_weights = weights}));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: the weight of class 2 must be finite and not below 0");
+    for (int k = 0; k < 3; k++) {
+        const double smoothings[] = {-0.1, 1.1, NAN};
+        assert_null(ls_cross_entropy_smooth(x, labels, smoothings[k]));
+        assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_smooth: smoothing must be from 0 to 1");
+    }
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -148,8 +367,9 @@ static void others_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_in_pytorch),
-        cmocka_unit_test(bce_is_stable),
+        cmocka_unit_test(as_in_pytorch),      cmocka_unit_test(a_step_divides_as_pytorchs_mean),
+        cmocka_unit_test(bce_is_stable),      cmocka_unit_test(labels_of_a_data_set),
+        cmocka_unit_test(labels_are_checked), cmocka_unit_test(other_cross_entropies_are_refused),
         cmocka_unit_test(others_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

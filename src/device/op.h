@@ -140,14 +140,19 @@ typedef enum ls_op {
      * an image. Its own backward. */
     LS_OP_DROPOUT,
 
-    /* Softmax cross-entropy by sample. in: logits[C]; out: loss[1], probabilities[C].
+    /* Softmax cross-entropy by place. in: logits[C], NULL (the labels come with the samples), weights[C] or NULL, a
+     * parameter, targets[C] in place of the labels or NULL; out: loss[1], probabilities[C], each of the logits' places.
      * m = largest logit (first to last, m = z > m ? z : m); e_c = ls_expf(z_c - m); s = e_0 + e_1 + ... in order; loss
      * = ls_logf(s) - (z_label - m); p_c = e_c / s. Lanes without an image: loss 0, probabilities 0. With smoothing
      * above 0 the targets are share = smoothing / C for each class, and keep = 1 - smoothing besides for the label: u =
-     * (z_0 - m) + (z_1 - m) + ... in order; loss = ls_logf(s) - fma(keep, z_label - m, share * u). */
+     * (z_0 - m) + (z_1 - m) + ... in order; loss = ls_logf(s) - fma(keep, z_label - m, share * u).
+     * With weights or targets: t_c = fma(keep, target_c, share), or of a label c == label ? keep + share : share; times
+     * weight_c where there are weights. u = 0; u = fma(t_c, ls_logf(s) - (z_c - m), u) in order, of a label that is not
+     * smoothed for its class alone; loss = u. A label of -1 is ignored: loss 0. */
     LS_OP_CROSS_ENTROPY,
-    /* in: dloss[1], probabilities; out: dlogits = (p_c - (c == label ? keep + share : share)) * dloss, which without
-     * smoothing are 1 and 0; 0 in lanes without an image. */
+    /* in: dloss[1], probabilities, weights and targets as above; out: dlogits = (p_c - (c == label ? keep + share :
+     * share)) * dloss, which without smoothing are 1 and 0. With weights or targets: T = 0, T = T + t_c in order,
+     * dlogits = fma(T, p_c, -t_c) * dloss. 0 where the label is ignored, and in lanes without an image. */
     LS_OP_CROSS_ENTROPY_BACKWARD,
     /* out0[1] = the samples' `one` in lanes with an image, else 0: the gradient of a sum over images, or of their
      * mean. */
@@ -373,7 +378,8 @@ typedef struct ls_samples {
     struct ls_counted *owner;         /* of the images, for a backend that keeps a copy; NULL: there are none */
     const uint32_t *index;            /* [count] sample numbers */
     const ls_change *changes;         /* [count], of this shard's images in order; NULL: they come as they are */
-    const int32_t *labels;            /* [count], of this shard's images in order */
+    const int32_t *labels;            /* [count][labels_each], of this shard's images in order; -1: ignored */
+    int labels_each;                  /* of an image: 1, or one for each place */
     int count;                        /* images in this shard */
     uint64_t seed, step;              /* dropout's stream */
     const float *rows[LS_MAX_INPUTS]; /* [count][c*h*w] each, of this shard's images in order; NULL: not handed in */

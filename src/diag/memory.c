@@ -16,7 +16,8 @@ static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
             continue;
         cores++;
         bytes += turn->executor->memory ? 0 : plan->arena_floats * sizeof(float) + plan->scratch_bytes;
-        bytes += (size_t)plan->capacity * (sizeof *turn->index + sizeof *turn->changes + sizeof *turn->labels) +
+        bytes += (size_t)plan->capacity *
+                     (sizeof *turn->index + sizeof *turn->changes + (size_t)plan->labels_each * sizeof *turn->labels) +
                  turn->host->held;
     }
     return bytes;

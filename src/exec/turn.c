@@ -122,9 +122,15 @@ static bool is_room_for(const ls_room *room, const ls_plan *plan)
            plan->scratch_bytes <= room->scratch_bytes;
 }
 
+static size_t labels_of(const ls_plan *plan)
+{
+    return (size_t)plan->capacity * (size_t)plan->labels_each;
+}
+
 static bool has_room(const ls_turn *turn, const ls_plan *plan)
 {
-    return is_room_for(&turn->rooms[0], plan) && (size_t)plan->capacity <= turn->shard_images;
+    return is_room_for(&turn->rooms[0], plan) && (size_t)plan->capacity <= turn->shard_images &&
+           labels_of(plan) <= turn->shard_labels;
 }
 
 static ls_status make_room(ls_turn *turn, const ls_plan *plan)
@@ -143,8 +149,11 @@ static ls_status make_room(ls_turn *turn, const ls_plan *plan)
     if (images > turn->shard_images) {
         turn->index = enlarge_host(turn, turn->index, images, sizeof *turn->index);
         turn->changes = enlarge_host(turn, turn->changes, images, sizeof *turn->changes);
-        turn->labels = enlarge_host(turn, turn->labels, images, sizeof *turn->labels);
-        turn->shard_images = turn->index && turn->changes && turn->labels ? images : 0;
+        turn->shard_images = turn->index && turn->changes ? images : 0;
+    }
+    if (labels_of(plan) > turn->shard_labels) {
+        turn->labels = enlarge_host(turn, turn->labels, labels_of(plan), sizeof *turn->labels);
+        turn->shard_labels = turn->labels ? labels_of(plan) : 0;
     }
     return has_room(turn, plan) ? LS_OK : LS_OUT_OF_MEMORY;
 }

@@ -36,7 +36,7 @@ typedef struct ls_turn {
     uint32_t *index;  /* sample numbers, changes and labels of the shard */
     ls_change *changes;
     int32_t *labels;
-    size_t shard_images;
+    size_t shard_images, shard_labels;
     atomic_size_t scratch_bytes; /* of the first room; looked at by those who would help others, without the turn */
     atomic_bool helped;          /* one of those who share the core would help others with it */
 } ls_turn;

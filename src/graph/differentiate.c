@@ -277,7 +277,16 @@ static void derive_pool(tape *t, ls_node node, ls_value *dy)
 
 static void derive_cross_entropy(tape *t, ls_node node, ls_value *dloss)
 {
-    contribute(t, node.in[0], apply(t, LS_OP_CROSS_ENTROPY_BACKWARD, node, dloss, node.out[1], node.in[0]), node);
+    ls_value *dlogits = like(t, node.in[0]);
+    ls_node *backward = dlogits ? emit(t, LS_OP_CROSS_ENTROPY_BACKWARD, &node) : NULL;
+    if (!backward)
+        return;
+    backward->in[0] = dloss;
+    backward->in[1] = node.out[1];
+    backward->in[2] = node.in[2];
+    backward->in[3] = node.in[3];
+    backward->out[0] = dlogits;
+    contribute(t, node.in[0], dlogits, node);
 }
 
 static void derive_multiply(tape *t, ls_node node, ls_value *dy)

@@ -115,6 +115,20 @@ static void check_versions(ls_trace *trace, const ls_tensor *t)
         }
 }
 
+/* What a cross-entropy asks of the labels. */
+static void note_labels(ls_trace *trace, const ls_tensor *t)
+{
+    int c, h, w;
+    ls_shape_image(&t->in[0]->shape, &c, &h, &w);
+    const ls_ignored *ignored = &t->computed.ignored;
+    if (trace->classes && (ignored->there != trace->ignored.there || ignored->label != trace->ignored.label))
+        trace->failure = "it ignores a label here and another one, or none, there";
+    if (!trace->classes || c < trace->classes)
+        trace->classes = c;
+    trace->labels_each = h * w;
+    trace->ignored = *ignored;
+}
+
 static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
 {
     if (trace->failure)
@@ -145,9 +159,8 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
         visit(trace, t->forward.output, LS_ROLE_IMAGES, true);
     } else {
         check_versions(trace, t);
-        int64_t classes = t->computed.attributes.op == LS_OP_CROSS_ENTROPY ? t->in[0]->shape.dim[1] : 0;
-        if (classes && (!trace->classes || classes < trace->classes))
-            trace->classes = (int)classes;
+        if (t->computed.attributes.op == LS_OP_CROSS_ENTROPY && t->in[1])
+            note_labels(trace, t);
         for (int k = 0; k < LS_MAX_IN; k++)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->computed.attributes, k), fresh);
@@ -173,6 +186,8 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->key_length = trace->depth = 0;
     trace->images = trace->labels = trace->call = NULL;
     trace->classes = 0;
+    trace->labels_each = 1;
+    trace->ignored = (ls_ignored){.there = false};
     trace->failure = NULL;
     visit(trace, root, LS_ROLE_IMAGES, fresh);
     if (trace->failure && !ls_failed(session))
@@ -367,8 +382,8 @@ static void record_wanted(lowering *l, const ls_tensor *root)
     }
     const ls_tensor *loss = root->fold ? root->in[0] : root;
     record_metric(l, loss->value, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
-    if (loss->kind == LS_TENSOR_COMPUTED && loss->computed.attributes.op == LS_OP_CROSS_ENTROPY &&
-        !is_leaf(loss, l->trace->fresh)) /* its logits are in this graph */
+    const ls_tensor *counted = is_leaf(loss, l->trace->fresh) ? NULL : ls_counted_loss(loss);
+    if (counted == loss && loss->in[1]) /* labels of images; its logits are in this graph */
         record_metric(l, loss->in[0]->value, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
 }
 

@@ -18,7 +18,9 @@ typedef struct ls_trace {
     int n_arrays, arrays_capacity;
     ls_tensor *images; /* of a batch, as bytes */
     ls_tensor *labels;
-    int classes;         /* what the labels are below */
+    int classes;         /* what the labels are below, */
+    int labels_each;     /* how many an image has, */
+    ls_ignored ignored;  /* and which of them count nothing */
     ls_tensor *call;     /* of a network, at most one */
     const char *failure; /* why it cannot be run, NULL when it can */
     uint32_t *key;

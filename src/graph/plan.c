@@ -225,6 +225,12 @@ static void note_norm(ls_plan *plan, const ls_node *node)
     plan->min_layer = node->layer;
 }
 
+static void note_labels(ls_plan *plan, const ls_node *node)
+{
+    if (node->attributes.op == LS_OP_CROSS_ENTROPY && !node->in[3] && node->in[0]->h * node->in[0]->w > 1)
+        plan->labels_each = node->in[0]->h * node->in[0]->w;
+}
+
 static ls_status build(ls_plan *plan, const ls_graph *graph)
 {
     ls_context *context = plan->context;
@@ -250,6 +256,7 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
             for (int k = 0; k < LS_MAX_OUT; k++)
                 step->out[k] = argument(node->out[k], lives, heir);
             note_norm(plan, node);
+            note_labels(plan, node);
             if (check_numbers(plan, node, lives) != LS_OK)
                 status = ls_status_of(graph->session);
             else if (!step->kernel)
@@ -271,8 +278,11 @@ ls_plan *ls_plan_new(const ls_graph *graph, int capacity)
     ls_plan *plan = ls_alloc(context, 1, sizeof *plan, "a plan");
     if (!plan)
         return NULL;
-    *plan = (ls_plan){
-        .context = context, .number = ++graph->session->plans, .backend = graph->backend, .capacity = capacity};
+    *plan = (ls_plan){.context = context,
+                      .number = ++graph->session->plans,
+                      .backend = graph->backend,
+                      .capacity = capacity,
+                      .labels_each = 1};
     if (build(plan, graph) == LS_OK)
         return plan;
     ls_plan_free(plan);

@@ -30,7 +30,8 @@ typedef struct ls_plan {
     int n_steps;
     int *whole; /* bucket numbers, in the order they become whole */
     size_t arena_floats, scratch_bytes;
-    int capacity;          /* images in the largest shard */
+    int capacity;          /* images in the largest shard, */
+    int labels_each;       /* and labels of each */
     int min_places;        /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
     const char *min_layer; /* and that BatchNorm's name */
     struct ls_plan *older; /* the holder's: of the same computation, for another backend or smaller shards */

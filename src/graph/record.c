@@ -70,7 +70,7 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
     case LS_OP_BATCH_NORM_INFER:
         return operand ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     case LS_OP_CROSS_ENTROPY:
-        return operand ? LS_ROLE_LABELS : LS_ROLE_IMAGES;
+        return operand == 1 ? LS_ROLE_LABELS : operand == 2 ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     case LS_OP_EXPAND_WEIGHT:
         return LS_ROLE_WEIGHT;
     case LS_OP_CUSTOM:
@@ -254,38 +254,6 @@ ls_tensor *ls_global_avg_pool2d(ls_tensor *x)
     if (x->shape.rank != 4)
         return ls_bad_shape(x, "ls_global_avg_pool2d", "x must be (images, channels, height, width)");
     return ls_record(LS_OP_GLOBAL_AVG_POOL, &x, 1, (int)x->shape.dim[1], 1, 1, false);
-}
-
-static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, double smoothing, const char *function)
-{
-    ls_tensor *in[] = {logits, y};
-    if (!ls_operands(in, 2, function))
-        return NULL;
-    if (logits->shape.rank != 2)
-        return ls_bad_shape(logits, function, "logits must be (images, classes)");
-    if (y->shape.rank != 1 || y->shape.dim[0] != logits->shape.dim[0] ||
-        (y->kind != LS_TENSOR_LABELS && y->kind != LS_TENSOR_ARRAY))
-        return ls_bad_shape(logits, function, "y must be labels (images), one for each row of logits");
-    ls_tensor *losses = ls_record_shaped(LS_OP_CROSS_ENTROPY, in, 2, &(ls_shape){1, {logits->shape.dim[0]}});
-    if (losses)
-        losses->computed.attributes.smoothing = (float)smoothing;
-    return losses;
-}
-
-ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
-{
-    LS_OWN_ENVIRONMENT;
-    return cross_entropy(logits, y, 0, "ls_cross_entropy");
-}
-
-ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing)
-{
-    LS_OWN_ENVIRONMENT;
-    if (logits && !(smoothing >= 0 && smoothing <= 1)) {
-        ls_raise(&logits->session->context, LS_BAD_ARGUMENT, "ls_cross_entropy_smooth: smoothing must be from 0 to 1");
-        return NULL;
-    }
-    return cross_entropy(logits, y, smoothing, "ls_cross_entropy_smooth");
 }
 
 /* ---- What modules record ---- */

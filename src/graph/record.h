@@ -41,6 +41,9 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 /* Whether both are (images, ...) of one shape; false after a failure. */
 bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function);
 
+/* The cross-entropy that a loss is, or the sum of over places; NULL: it is another one. */
+const ls_tensor *ls_counted_loss(const ls_tensor *loss);
+
 /* Repeats the operands of an operation on pairs of numbers until they have one shape; false after LS_BAD_SHAPE. */
 bool ls_broadcast(ls_tensor *in[2], const char *function);
 

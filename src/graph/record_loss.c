@@ -93,3 +93,94 @@ ls_tensor *ls_bce(ls_tensor *logits, ls_tensor *y, const ls_loss *options)
     }
     return ls_mean_each(losses);
 }
+
+/* ---- Cross-entropy ---- */
+
+/* The shape of labels, one for each place of the logits. */
+static ls_shape shape_of_labels(const ls_tensor *logits)
+{
+    ls_shape shape = {logits->shape.rank - 1, {logits->shape.dim[0]}};
+    for (int i = 1; i < shape.rank; i++)
+        shape.dim[i] = logits->shape.dim[i + 1];
+    return shape;
+}
+
+/* Puts y where the operation has it: a label of each place, or as many targets as logits. */
+static bool put_targets(ls_tensor *in[LS_MAX_IN], ls_tensor *y, const ls_loss *o, const char *function)
+{
+    ls_tensor *logits = in[0];
+    const ls_shape labels = shape_of_labels(logits);
+    const bool known = y->kind == LS_TENSOR_ARRAY || y->kind == LS_TENSOR_LABELS;
+    if (ls_same_shape(&y->shape, &labels) && known) {
+        in[1] = y;
+        return true;
+    }
+    if (y->shape.rank != logits->shape.rank) {
+        ls_bad_shape(logits, function,
+                     "y must be labels (images, ...) with values, one for each place, or targets of the logits' shape");
+        return false;
+    }
+    if (!ls_are_alike(logits, y, function) || refuse(logits, function, ignores(o)))
+        return false;
+    if (y->needs_gradient)
+        ls_raise(&y->session->context, LS_UNSUPPORTED, "%s: targets have no gradient; copy them with ls_clone",
+                 function);
+    in[3] = y;
+    return !y->needs_gradient;
+}
+
+static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, const ls_loss *o, const char *function)
+{
+    ls_tensor *in[LS_MAX_IN] = {logits};
+    if (!ls_operands((ls_tensor *[]){logits, y}, 2, function))
+        return NULL;
+    if (logits->shape.rank < 2)
+        return ls_bad_shape(logits, function, "logits must be (images, classes, ...)");
+    if (!put_targets(in, y, o, function) || refuse(logits, function, bends(o)))
+        return NULL;
+    if (o->positive_weights && refuse(logits, function, "positive_weights"))
+        return NULL;
+    if (!(o->smoothing >= 0 && o->smoothing <= 1)) {
+        ls_raise(&logits->session->context, LS_BAD_ARGUMENT, "%s: smoothing must be from 0 to 1", function);
+        return NULL;
+    }
+    if (o->class_weights && !(in[2] = weights_of(logits, o->class_weights, 0, function)))
+        return NULL;
+    ls_shape shape = shape_of_labels(logits);
+    if (shape.rank > 1) { /* a map of one channel */
+        shape = logits->shape;
+        shape.dim[1] = 1;
+    }
+    ls_tensor *losses = ls_record_shaped(LS_OP_CROSS_ENTROPY, in, LS_MAX_IN, &shape);
+    if (!losses)
+        return NULL;
+    losses->computed.attributes.smoothing = (float)o->smoothing;
+    losses->computed.ignored = (ls_ignored){o->has_ignore || o->ignore != 0, o->ignore};
+    return shape.rank > 1 ? ls_sum_each(losses) : losses;
+}
+
+ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y)
+{
+    LS_OWN_ENVIRONMENT;
+    return cross_entropy(logits, y, &(ls_loss){.delta = 0}, "ls_cross_entropy");
+}
+
+ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoothing)
+{
+    LS_OWN_ENVIRONMENT;
+    return cross_entropy(logits, y, &(ls_loss){.smoothing = smoothing}, "ls_cross_entropy_smooth");
+}
+
+ls_tensor *ls_cross_entropy_with(ls_tensor *logits, ls_tensor *y, const ls_loss *options)
+{
+    LS_OWN_ENVIRONMENT;
+    return cross_entropy(logits, y, options ? options : &(ls_loss){.delta = 0}, "ls_cross_entropy_with");
+}
+
+const ls_tensor *ls_counted_loss(const ls_tensor *loss)
+{
+    loss = loss->fold ? loss->in[0] : loss;
+    if (loss->kind == LS_TENSOR_COMPUTED && loss->computed.attributes.op == LS_OP_SUM && loss->in[0]->shape.rank > 1)
+        loss = loss->in[0]; /* maps of losses are in nobody else's hands */
+    return loss->kind == LS_TENSOR_COMPUTED && loss->computed.attributes.op == LS_OP_CROSS_ENTROPY ? loss : NULL;
+}

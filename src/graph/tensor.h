@@ -25,6 +25,12 @@ typedef enum ls_tensor_kind {
 typedef enum ls_fold { LS_NOT_FOLDED, LS_FOLD_SUM, LS_FOLD_MEAN } ls_fold; /* of a computed scalar: over the images */
 typedef enum ls_freshness { LS_EMPTY, LS_FRESH, LS_CONSUMED } ls_freshness;
 
+/* A label that counts nothing. */
+typedef struct ls_ignored {
+    bool there;
+    int64_t label;
+} ls_ignored;
+
 /* The samples of one batch, shared by the tensors made from it. */
 typedef struct ls_sample_list {
     const void *images; /* as in ls_samples */
@@ -73,6 +79,7 @@ struct ls_tensor {
             ls_attributes attributes;
             uint64_t version[LS_MAX_IN]; /* of the operands' arrays when this was recorded */
             const char *layer;
+            ls_ignored ignored; /* of a cross-entropy of labels */
         } computed;             /* LS_TENSOR_COMPUTED */
         struct ls_flat *layout; /* LS_TENSOR_PARAMETER: where its view is */
         struct {

@@ -219,12 +219,30 @@ static void add_array(ls_feed *feed, const ls_tensor *t, ls_device device)
 static void add_labels(ls_feed *feed, const ls_trace *trace)
 {
     feed->classes = trace->classes;
+    feed->labels_each = trace->labels_each;
+    feed->ignored = trace->ignored;
     if (trace->labels && trace->labels->kind == LS_TENSOR_LABELS) {
         feed->labels = hold_samples(trace->labels);
         feed->first_label = trace->labels->batch.first;
     } else if (trace->labels) {
         feed->label_array = numbers_of(trace->labels, &feed->label_offset, ls_host());
     }
+}
+
+/* What an image counts in the mean of a step's losses. */
+static void count_losses(ls_feed *feed, const ls_trace *trace)
+{
+    const ls_tensor *loss = ls_counted_loss(trace->order[trace->n - 1]);
+    const ls_tensor *weights = loss && loss->in[1] ? loss->in[2] : NULL;
+    int c, h, w;
+    feed->counts = 1;
+    if (loss)
+        feed->counts = (ls_shape_image(&loss->in[0]->shape, &c, &h, &w), h * w);
+    feed->counts_labels = trace->labels && loss && loss->in[1] && (weights || loss->computed.ignored.there);
+    feed->class_weights = -1;
+    for (int k = 0; k < trace->n_arrays && weights; k++)
+        if (trace->arrays[k] == weights)
+            feed->class_weights = k;
 }
 
 ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy, ls_device device)
@@ -262,6 +280,7 @@ ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, l
         feed->first_image = trace->images->batch.first;
     }
     add_labels(feed, trace);
+    count_losses(feed, trace);
     for (int k = 0; k < trace->n_arrays; k++)
         add_array(feed, trace->arrays[k], device);
     if (!ls_failed(session))
@@ -324,31 +343,61 @@ void ls_feed_locate(ls_feed *feed)
         feed->pointers[k] = feed->arrays[k]->data + feed->array_offsets[k];
 }
 
-/* A label that came as a float. */
+/* ---- Labels ---- */
+
+enum { IGNORED = -1, NO_CLASS = -2 };
+
+/* Label i as it was given; those of a data set may be of more classes than the logits have. */
+static float given_label(const ls_feed *feed, int64_t i)
+{
+    return feed->labels.labels ? feed->labels.labels[ls_sample_at(&feed->labels, feed->first_label + i)]
+                               : feed->label_array->data[feed->label_offset + (size_t)i];
+}
+
 static int32_t label_of(const ls_feed *feed, int64_t i)
 {
-    float label = feed->label_array->data[feed->label_offset + (size_t)i];
-    if (label >= 0 && label < (float)feed->classes && label == (float)(int32_t)label)
-        return (int32_t)label;
-    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d",
-             (long long)i, label, feed->classes - 1);
+    const float label = given_label(feed, i);
+    if (feed->ignored.there && (double)label == (double)feed->ignored.label)
+        return IGNORED;
+    const bool good = label >= 0 && label < (float)feed->classes && label == (float)(int32_t)label;
+    return good ? (int32_t)label : NO_CLASS;
+}
+
+static int32_t checked_label(const ls_feed *feed, int64_t i)
+{
+    const int32_t label = label_of(feed, i);
+    if (label != NO_CLASS)
+        return label;
+    ls_context *context = &feed->program->session->context;
+    if (feed->labels.labels)
+        ls_raise(context, LS_BAD_ARGUMENT, "a label is %g; the logits have the classes 0 to %d", given_label(feed, i),
+                 feed->classes - 1);
+    else
+        ls_raise(context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d", (long long)i,
+                 given_label(feed, i), feed->classes - 1);
     atomic_store(&feed->program->session->broken, true);
     return 0;
 }
 
-/* A label of a data set, which may have more classes than the logits. */
-static int32_t checked(const ls_feed *feed, uint8_t label)
+double ls_feed_counted(const ls_feed *feed, int j)
 {
-    if (label < feed->classes)
-        return label;
-    ls_raise(&feed->program->session->context, LS_BAD_ARGUMENT, "a label is %d; the logits have the classes 0 to %d",
-             label, feed->classes - 1);
-    atomic_store(&feed->program->session->broken, true);
-    return 0;
+    const int64_t images = ls_feed_count(feed, j), each = feed->labels_each, first = (int64_t)j * feed->shard * each;
+    if (!feed->counts_labels)
+        return (double)(images * feed->counts);
+    const int k = feed->class_weights;
+    const float *weights = k < 0 ? NULL : feed->arrays[k]->data + feed->array_offsets[k];
+    double sum = 0;
+    for (int64_t i = first; i < first + images * each; i++) {
+        const int32_t label = label_of(feed, i);
+        if (label >= 0) /* what is no class is refused when the shard is handed in */
+            sum += weights ? weights[label] : 1;
+    }
+    return sum;
 }
 
 static void gather(const ls_feed *feed, int64_t first, int count, ls_turn *turn)
 {
+    const int64_t each = feed->labels_each;
     /* Dropout asks for the number of each image. Where the images come from no data set it is their place in the
      * batch. */
     for (int i = 0; i < count; i++) {
@@ -357,13 +406,8 @@ static void gather(const ls_feed *feed, int64_t first, int count, ls_turn *turn)
     }
     for (int i = 0; i < count && feed->images.changes; i++)
         turn->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
-    if (feed->labels.labels)
-        for (int i = 0; i < count; i++)
-            turn->labels[i] =
-                checked(feed, feed->labels.labels[ls_sample_at(&feed->labels, feed->first_label + first + i)]);
-    else if (feed->label_array)
-        for (int i = 0; i < count; i++)
-            turn->labels[i] = label_of(feed, first + i);
+    for (int64_t i = 0; i < count * each && (feed->labels.labels || feed->label_array); i++)
+        turn->labels[i] = checked_label(feed, first * each + i);
 }
 
 bool ls_feed_run(const ls_feed *feed, int j, ls_turn *turn, ls_bindings *bindings, uint64_t step,
@@ -381,6 +425,7 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_turn *turn, ls_bindings *binding
                           .index = turn->index,
                           .changes = feed->images.changes ? turn->changes : NULL,
                           .labels = turn->labels,
+                          .labels_each = feed->labels_each,
                           .count = count,
                           .seed = program->session->options.seed,
                           .step = step,

@@ -38,7 +38,11 @@ typedef struct ls_feed {
     int64_t first_image, first_label;
     ls_array *label_array;
     size_t label_offset;
-    int classes;
+    int classes, labels_each;
+    ls_ignored ignored;
+    int counts;         /* of an image, in what a step's sum is divided by, unless */
+    bool counts_labels; /* its labels do, those that are not ignored, each as much as its class weighs: */
+    int class_weights;  /* that array's number, or -1 */
     ls_array *inputs[LS_MAX_INPUTS];
     size_t input_offset[LS_MAX_INPUTS], input_numbers[LS_MAX_INPUTS];
     int n_inputs;
@@ -73,6 +77,9 @@ static inline int ls_feed_count(const ls_feed *feed, int j)
     int64_t left = feed->rows - (int64_t)j * feed->shard;
     return left < feed->shard ? (int)left : feed->shard;
 }
+
+/* What shard j counts in the mean that a step makes. Its labels must be written. */
+double ls_feed_counted(const ls_feed *feed, int j);
 
 /* Hands shard j in at a core whose turn it is, as ls_plan_run. The caller sets the weights, state, gradients,
  * statistics, metrics and outputs of `bindings`. */

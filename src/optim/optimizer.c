@@ -81,9 +81,9 @@ double ls_optimizer_eps(const ls_optim *options)
     return options->eps != 0 ? options->eps : 1e-8;
 }
 
-float ls_optimizer_divisor(const ls_optim *o, int64_t rows)
+float ls_optimizer_divisor(const ls_optim *o, double counted)
 {
-    return (float)(o->full_batch ? o->full_batch : rows);
+    return (float)(o->full_batch ? (double)o->full_batch : counted);
 }
 
 static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, float divisor)
@@ -100,9 +100,9 @@ static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int6
                      .first = age == 0};
 }
 
-ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, int64_t rows)
+ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, double counted)
 {
-    const float divisor = ls_optimizer_divisor(o, rows);
+    const float divisor = ls_optimizer_divisor(o, counted);
     if (kind != LS_SGD)
         return (ls_update){.rule = LS_RULE_ADAM, .adam = adam_update(kind, o, lr, age, divisor)};
     return (ls_update){.rule = LS_RULE_SGD,

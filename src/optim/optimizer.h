@@ -22,12 +22,12 @@ double ls_optimizer_beta1(const ls_optim *options);
 double ls_optimizer_beta2(const ls_optim *options);
 double ls_optimizer_eps(const ls_optim *options);
 
-/* What the sum of a gradient over `rows` images is divided by. */
-float ls_optimizer_divisor(const ls_optim *options, int64_t rows);
+/* What the sum of a gradient is divided by, of losses that count so much: as many as there are images, mostly. */
+float ls_optimizer_divisor(const ls_optim *options, double counted);
 
-/* By the rate `lr`, over a batch of `rows`, when the moments hold `age` updates; with age 0 they begin. All but the
- * stride. */
-ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, double lr, int64_t age, int64_t rows);
+/* By the rate `lr`, over a batch that counts `counted`, when the moments hold `age` updates; with age 0 they begin. All
+ * but the stride. */
+ls_update ls_optimizer_update(ls_optimizer kind, const ls_optim *options, double lr, int64_t age, double counted);
 uint32_t ls_update_hash(const ls_update *how); /* equal for equal numbers */
 
 /* Divides the gradient's sum by this in place of that divisor. */

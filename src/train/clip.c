@@ -31,7 +31,7 @@ bool ls_clip_update(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    const double most = trainer->options.clip_norm, divisor = ls_optimizer_divisor(&trainer->options, step->rows);
+    const double most = trainer->options.clip_norm, divisor = ls_optimizer_divisor(&trainer->options, step->counted);
     const int current = atomic_load(&network->current);
     ls_update how = step->how;
     step->ending.norm = norm_of(trainer) / divisor;

@@ -59,7 +59,7 @@ static ls_report report_of(const ls_step_job *step)
         report.correct += (int64_t)metrics[LS_METRIC_CORRECT];
     }
     ls_tree_sum_doubles(step->results.losses, step->shards);
-    report.loss = step->results.losses[0] / (double)step->rows;
+    report.loss = step->results.losses[0] / step->counted;
     return report;
 }
 

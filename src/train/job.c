@@ -77,6 +77,16 @@ ls_status ls_step_reserve(ls_step_job *step, int shards)
     return ls_tree_reserve(&step->gradients.tree, context, shards);
 }
 
+void ls_step_count(ls_step_job *step, int n)
+{
+    int shards = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < step->microbatches[i].feed->shards; j++)
+            step->results.losses[shards++] = ls_feed_counted(step->microbatches[i].feed, j);
+    ls_tree_sum_doubles(step->results.losses, shards);
+    step->counted = step->results.losses[0];
+}
+
 ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local)
 {
     ls_microbatch *microbatch = step->microbatches;

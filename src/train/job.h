@@ -119,6 +119,7 @@ typedef struct ls_step_job {
     ls_microbatch *microbatches; /* their shards follow one another */
     int n_microbatches, microbatches_capacity;
     int64_t rows;
+    double counted; /* what its losses are divided by: the images, or what their losses say in their place */
     int shards, shards_capacity;
     ls_partition partition, hosts; /* of places, and of groups of them */
     int first, mine;               /* this rank's shards are [first, first + mine) */
@@ -182,6 +183,8 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);
 void ls_step_destroy(ls_step_job *step);
 /* Makes room for shards; the step must be idle. */
 ls_status ls_step_reserve(ls_step_job *step, int shards);
+/* Adds up what the first n microbatches count, in the order of the tree; they must be there. */
+void ls_step_count(ls_step_job *step, int n);
 /* The microbatch that shard j is of, and its number there. */
 ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local);
 

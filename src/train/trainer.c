@@ -399,6 +399,16 @@ ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
     return ls_network_wait(trainer->network);
 }
 
+/* What the step's sums will be divided by; the same on all ranks, as each has the whole batch's labels. */
+static ls_status count(ls_step_job *step, const ls_network *network, const char *function)
+{
+    ls_step_count(step, network->n_pending);
+    if (step->counted > 0)
+        return LS_OK;
+    return ls_raise(&network->session->context, LS_BAD_ARGUMENT,
+                    "%s: no label of the batch counts: each is ignored, or of a class of weight 0", function);
+}
+
 static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 {
     ls_network *network = trainer->network;
@@ -408,7 +418,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     ls_step_job *step = &trainer->steps[trainer->handed_in % LS_DEPTH];
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
-        ls_exchange_reserve(step) != LS_OK ||
+        count(step, network, function) != LS_OK || ls_exchange_reserve(step) != LS_OK ||
         reserve_pool(trainer, step->shards, step->mine,
                      step->pulls.placed || session->trial.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
         measure(step, network, update ? trainer->profile : NULL) != LS_OK)
@@ -422,7 +432,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     trainer->restart &= !update;
     step->how = ls_optimizer_update(trainer->kind, &trainer->options,
                                     ls_learning_rate(&trainer->options, trainer->lr, step->number),
-                                    step->number - trainer->began, step->rows);
+                                    step->number - trainer->began, step->counted);
     step->how.stride = network->flat.trainable;
     order_pulls(step, session->trial.shuffle_pulls);
     step->n_microbatches = network->n_pending;

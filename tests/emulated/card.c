@@ -284,7 +284,8 @@ static bool begin(ls_executor *executor, const ls_form *form, const ls_samples *
     *there = *samples;
     there->index = samples->index ? later_keep(e->queue, samples->index, n * sizeof *samples->index) : NULL;
     there->changes = samples->changes ? later_keep(e->queue, samples->changes, n * sizeof *samples->changes) : NULL;
-    there->labels = samples->labels ? later_keep(e->queue, samples->labels, n * sizeof *samples->labels) : NULL;
+    const size_t labels = n * (size_t)samples->labels_each * sizeof *samples->labels;
+    there->labels = samples->labels ? later_keep(e->queue, samples->labels, labels) : NULL;
     e->card.now = later_keep(e->queue, &now, sizeof now);
     return false;
 }

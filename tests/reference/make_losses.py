@@ -8,9 +8,9 @@
 the formulas that PyTorch documents, in Python's float64. `--check` computes them anew, by both where torch is there, and fails where a
 figure of the file is off by more than 1e-12 of the largest of its loss.
 
-Each loss has x and y, which floats hold exactly, and of the loss of each image i, as `reduction="none"` and a mean over the image give
-it: `each`, and dx and dy, the gradients of the sum of each * (i % 3 + 1). dy is null where the targets are labels or have none. `mean`
-is PyTorch's, over all there is.
+Each loss has x and y, which floats hold exactly, and of the loss of each image i, as `reduction="none"` gives it and a mean over the
+image, or of cross-entropies a sum: `each`, and dx and dy, the gradients of the sum of each * (i % 3 + 1). dy is null where targets have
+none. `mean` is PyTorch's, over all there is, and mean_dx its gradient.
 """
 import json
 import math
@@ -79,6 +79,28 @@ def bce(case, x, y, c):
     return w * ((1 - y) * x - q * logarithm), w * (1 - y - q * below), w * (-x - (p - 1) * logarithm)
 
 
+def cross_entropy(case):
+    """With labels of places, or as many targets as logits; PyTorch's documentation has the formula."""
+    images, classes, each = case["shape"][0], case["shape"][1], count(case["shape"][2:])
+    w, smoothing = case.get("class_weights", [1] * classes), case.get("smoothing", 0)
+    labels = len(case["y"]) == images * each
+    for i in range(images):
+        loss, slopes, counted = 0, [0] * (classes * each), 0
+        for at in range(each):
+            z = [case["x"][(i * classes + c) * each + at] for c in range(classes)]
+            y = [case["y"][(i * classes + c) * each + at] for c in range(classes)] if not labels else None
+            label = case["y"][i * each + at] if labels else None
+            if labels and label == case.get("ignore"):
+                continue
+            t = [w[c] * ((1 - smoothing) * (y[c] if y else c == label) + smoothing / classes) for c in range(classes)]
+            s = math.log(math.fsum(map(math.exp, z)))
+            loss += sum(t[c] * (s - z[c]) for c in range(classes))
+            counted += w[label] if labels else 1
+            for c in range(classes):
+                slopes[c * each + at] = sum(t) * math.exp(z[c] - s) - t[c]
+        yield loss, slopes, None, counted
+
+
 # ---- PyTorch's ----
 
 
@@ -95,7 +117,17 @@ def torch_bce(case, x, y, reduction):
                                               pos_weight=by_class(case, "positive_weights"))
 
 
-LOSSES = {"mse": (of_pairs(mse), lambda case, x, y, reduction: F.mse_loss(x, y, reduction=reduction)),
+def torch_cross_entropy(case, x, y, reduction):
+    labels = len(case["y"]) < len(case["x"])
+    shape = [case["shape"][0]] + case["shape"][2:] if labels else case["shape"]
+    w = torch.tensor(case["class_weights"], dtype=torch.float64) if "class_weights" in case else None
+    y = torch.tensor(case["y"], dtype=torch.long if labels else torch.float64).reshape(shape)
+    return F.cross_entropy(x, y, w, reduction=reduction, ignore_index=case.get("ignore", -100),
+                           label_smoothing=case.get("smoothing", 0))
+
+
+LOSSES = {"cross_entropy": (cross_entropy, torch_cross_entropy),
+          "mse": (of_pairs(mse), lambda case, x, y, reduction: F.mse_loss(x, y, reduction=reduction)),
           "l1": (of_pairs(l1), lambda case, x, y, reduction: F.l1_loss(x, y, reduction=reduction)),
           "huber": (of_pairs(huber),
                     lambda case, x, y, reduction: F.huber_loss(x, y, reduction=reduction, delta=case.get("delta", 1))),
@@ -116,6 +148,27 @@ CASES = [pairs("mse", [5, 3, 2, 4]), pairs("l1", [5, 3, 2, 4]), pairs("l1", [37,
          chances([5, 3, 2, 4], class_weights=weights(3), positive_weights=[3, 0, 1])]
 
 
+def labelled(shape, **options):
+    classes, places = shape[1], shape[0] * count(shape[2:])
+    labels = [options["ignore"] if "ignore" in options and i % 5 == 3 else (7 * i + i // 3) % classes for i in range(places)]
+    return {"loss": "cross_entropy", "shape": shape, "x": numbers(count(shape), 9, 5), "y": labels, **options}
+
+
+def spread(shape, **options):
+    """Targets that sum up to 1."""
+    classes, each = shape[1], count(shape[2:])
+    parts = [(3 * i + i // 7) % 5 + 1 for i in range(count(shape))]
+    sums = [sum(parts[(i * classes + c) * each + at] for c in range(classes)) for i in range(shape[0]) for at in range(each)]
+    targets = [round(2**20 * part / sums[k // each // classes * each + k % each]) / 2**20 for k, part in enumerate(parts)]
+    return {"loss": "cross_entropy", "shape": shape, "x": numbers(count(shape), 9, 5), "y": targets, **options}
+
+
+CASES += [labelled([37, 7]), labelled([37, 7], smoothing=0.125), labelled([37, 7], class_weights=weights(7), ignore=255),
+          labelled([37, 7], class_weights=weights(7), smoothing=0.25, ignore=2), labelled([5, 3, 2, 4]),
+          labelled([5, 3, 2, 4], ignore=-100), labelled([5, 4, 6], class_weights=[0, 1, 2.5, 1], ignore=-100, smoothing=0.125),
+          spread([37, 7]), spread([5, 3, 2, 4], smoothing=0.125), spread([5, 4, 6], class_weights=weights(4), smoothing=0.25)]
+
+
 def turns(n):
     return [i % 3 + 1 for i in range(n)]
 
@@ -124,16 +177,22 @@ def by_formula(case):
     made = list(LOSSES[case["loss"]][0](case))
     mean = sum(m[0] for m in made) / sum(m[3] for m in made)
     slopes = [[turn * d for m, turn in zip(made, turns(len(made))) for d in m[k]] if made[0][k] else None for k in (1, 2)]
-    return {**case, "each": [m[0] for m in made], "dx": slopes[0], "dy": slopes[1], "mean": mean}
+    return {**case, "each": [m[0] for m in made], "dx": slopes[0], "dy": slopes[1], "mean": mean,
+            "mean_dx": [d / sum(m[3] for m in made) for m in made for d in m[1]]}
 
 
 def by_torch(case):
-    x, y = tensor(case["x"], case["shape"]).requires_grad_(), tensor(case["y"], case["shape"]).requires_grad_()
-    loss = LOSSES[case["loss"]][1]
-    each = loss(case, x, y, "none").reshape(case["shape"][0], -1).mean(1)
+    loss, pairs = LOSSES[case["loss"]][1], case["loss"] != "cross_entropy"
+    x = tensor(case["x"], case["shape"]).requires_grad_()
+    y = tensor(case["y"], case["shape"]).requires_grad_() if pairs else None
+    each = loss(case, x, y, "none").reshape(case["shape"][0], -1)
+    each = each.mean(1) if pairs else each.sum(1)
     (each * tensor(turns(len(each)), [-1])).sum().backward()
-    return {**case, "each": each.tolist(), "dx": x.grad.flatten().tolist(), "dy": y.grad.flatten().tolist(),
-            "mean": loss(case, x, y, "mean").item()}
+    dx, x.grad = x.grad.flatten().tolist(), None
+    mean = loss(case, x, y, "mean")
+    dy = y.grad.flatten().tolist() if pairs else None
+    mean.backward()
+    return {**case, "each": each.tolist(), "dx": dx, "dy": dy, "mean": mean.item(), "mean_dx": x.grad.flatten().tolist()}
 
 
 def off(a, b):
@@ -148,7 +207,7 @@ def check(path):
         for case, figures in zip(CASES, recorded, strict=True):
             new = way(case)
             assert all(figures[key] == value for key, value in case.items()), figures["loss"]
-            for key in ("each", "dx", "dy"):
+            for key in ("each", "dx", "dy", "mean_dx"):
                 worst = max(worst, off(new[key], figures[key]) if new[key] else 0)
             worst = max(worst, off([new["mean"]], [figures["mean"]]))
     print(f"{len(recorded)} losses by {'PyTorch and ' if torch else ''}their formulas: off by {worst:.1e}")

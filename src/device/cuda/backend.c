@@ -419,17 +419,26 @@ static void reshape(const ls_op_call *call)
 
 /* ---- Losses and metrics ---- */
 
+static ls_cuda_targets targets_of(const ls_op_call *call, const ls_operand *logits)
+{
+    return (ls_cuda_targets){.places = (size_t)call->samples->count * (size_t)(logits->h * logits->w),
+                             .classes = logits->c,
+                             .smoothing = call->attributes->smoothing,
+                             .labels = call->samples->labels,
+                             .weights = call->in[2].data,
+                             .targets = call->in[3].data};
+}
+
 static void cross_entropy(const ls_op_call *call)
 {
     ls_cuda_cross_entropy(card_of(call)->stream, half_of(call), call->out[0].data, call->out[1].data, call->in[0].data,
-                          call->samples->labels, call->samples->count, call->in[0].c, call->attributes->smoothing);
+                          targets_of(call, &call->in[0]));
 }
 
 static void cross_entropy_backward(const ls_op_call *call)
 {
     ls_cuda_cross_entropy_backward(card_of(call)->stream, half_of(call), call->out[0].data, call->in[0].data,
-                                   call->in[1].data, call->samples->labels, call->samples->count, call->out[0].c,
-                                   call->attributes->smoothing);
+                                   call->in[1].data, targets_of(call, &call->out[0]));
 }
 
 static void softmax(const ls_op_call *call)
@@ -543,9 +552,10 @@ static size_t made_as(ls_op op, int k)
 static size_t read_as(ls_op op, int k)
 {
     switch (op) {
-    case LS_OP_CROSS_ENTROPY_BACKWARD:
     case LS_OP_SUM_IMAGES:
         return 4;
+    case LS_OP_CROSS_ENTROPY_BACKWARD:
+        return k < 2 ? 4 : 2;
     case LS_OP_SUM_BACKWARD:
     case LS_OP_SQUARED_ERROR_BACKWARD:
         return k == 0 ? 4 : 2;

@@ -115,7 +115,8 @@ typedef struct ls_card {
     uint64_t uses;
     ls_card_stage stages[LS_CARD_STAGES];
     uint64_t runs;
-    int images;             /* that the samples' memory has room for */
+    int images;             /* that the samples' memory has room for, */
+    size_t labels;          /* and labels */
     unsigned char *samples; /* the card's, for each side stream: index, changes, labels, and what follows */
     struct ls_card_now *now;
 

@@ -6,47 +6,56 @@
 /* ---- Samples ---- */
 
 /* Of a stage, and of the samples on the card: sample numbers, changes, labels, ls_card_now. */
-static size_t changes_at(int images)
+static size_t changes_at(const ls_card *card)
 {
-    return ls_cuda_aligned((size_t)images * sizeof(uint32_t));
+    return ls_cuda_aligned((size_t)card->images * sizeof(uint32_t));
 }
 
-static size_t labels_at(int images)
+static size_t labels_at(const ls_card *card)
 {
-    return changes_at(images) + ls_cuda_aligned((size_t)images * sizeof(ls_change));
+    return changes_at(card) + ls_cuda_aligned((size_t)card->images * sizeof(ls_change));
 }
 
-static size_t now_at(int images)
+static size_t now_at(const ls_card *card)
 {
-    return labels_at(images) + ls_cuda_aligned((size_t)images * sizeof(int32_t));
+    return labels_at(card) + ls_cuda_aligned(card->labels * sizeof(int32_t));
 }
 
-static size_t stage_bytes(int images)
+static size_t stage_bytes(const ls_card *card)
 {
-    return now_at(images) + LS_CUDA_ALIGNMENT;
+    return now_at(card) + LS_CUDA_ALIGNMENT;
+}
+
+static size_t labels_of(const ls_samples *samples)
+{
+    return (size_t)samples->count * (size_t)samples->labels_each;
 }
 
 /* Makes room for the samples of a run. What was kept knows the old place. */
-static bool reserve(ls_card *card, int images)
+static bool reserve(ls_card *card, const ls_samples *samples)
 {
-    if (images <= card->images)
+    const int images = samples->count > card->images ? samples->count : card->images;
+    const size_t labels = labels_of(samples) > card->labels ? labels_of(samples) : card->labels;
+    if (images == card->images && labels == card->labels)
         return true;
     ls_card_await(card, NULL);
     ls_card_drop_graphs(card);
     cudaFree(card->samples);
     card->samples = NULL;
-    card->images = 0;
-    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, LS_CARD_STREAMS * stage_bytes(images)),
+    card->images = images;
+    card->labels = labels;
+    bool good = ls_card_good(card, cudaMalloc((void **)&card->samples, LS_CARD_STREAMS * stage_bytes(card)),
                              "memory for samples");
     for (int i = 0; i < LS_CARD_STAGES && good; i++) {
         ls_card_stage *stage = &card->stages[i];
         cudaFreeHost(stage->pinned);
         stage->pinned = NULL;
-        good = ls_card_good(card, cudaMallocHost((void **)&stage->pinned, stage_bytes(images)), "pinning memory") &&
+        good = ls_card_good(card, cudaMallocHost((void **)&stage->pinned, stage_bytes(card)), "pinning memory") &&
                (stage->copied || ls_card_good(card, cudaEventCreateWithFlags(&stage->copied, cudaEventDisableTiming),
                                               "making an event"));
     }
     card->images = good ? images : 0;
+    card->labels = good ? labels : 0;
     return good;
 }
 
@@ -89,7 +98,7 @@ static const void *resident(ls_card *card, const ls_samples *samples)
 /* Those of the side stream that was entered. */
 static unsigned char *samples_there(const ls_card *card)
 {
-    return card->samples + (size_t)card->side_stream * stage_bytes(card->images);
+    return card->samples + (size_t)card->side_stream * stage_bytes(card);
 }
 
 /* Sends a run's samples, and waits where too many runs are in hand. */
@@ -101,13 +110,13 @@ static bool send_samples(ls_card *card, const ls_samples *samples)
         return false;
     memcpy(stage->pinned, samples->index, count * sizeof *samples->index);
     if (samples->changes)
-        memcpy(stage->pinned + changes_at(card->images), samples->changes, count * sizeof *samples->changes);
-    memcpy(stage->pinned + labels_at(card->images), samples->labels, count * sizeof *samples->labels);
+        memcpy(stage->pinned + changes_at(card), samples->changes, count * sizeof *samples->changes);
+    memcpy(stage->pinned + labels_at(card), samples->labels, labels_of(samples) * sizeof *samples->labels);
     const ls_card_now now = {samples->one, samples->step};
-    memcpy(stage->pinned + now_at(card->images), &now, sizeof now);
+    memcpy(stage->pinned + now_at(card), &now, sizeof now);
     return ls_card_good(card,
-                        cudaMemcpyAsync(samples_there(card), stage->pinned, stage_bytes(card->images),
-                                        cudaMemcpyHostToDevice, card->stream),
+                        cudaMemcpyAsync(samples_there(card), stage->pinned, stage_bytes(card), cudaMemcpyHostToDevice,
+                                        card->stream),
                         "a copy to the card") &&
            ls_card_good(card, cudaEventRecord(stage->copied, card->stream), "an event");
 }
@@ -119,7 +128,7 @@ bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples 
     ls_card *card = ls_card_of(executor);
     bool first = false;
     card->capturing = NULL;
-    if (card->executor.status != LS_OK || !reserve(card, samples->count))
+    if (card->executor.status != LS_OK || !reserve(card, samples))
         return true; /* nothing is handed in any more */
     there->images = resident(card, samples);
     if (!ls_card_enter_side(card, executor->side_stream) || !send_samples(card, samples))
@@ -127,9 +136,9 @@ bool ls_card_begin(ls_executor *executor, const ls_form *form, const ls_samples 
     unsigned char *const at = samples_there(card);
     there->index = (const uint32_t *)(const void *)at;
     if (samples->changes)
-        there->changes = (const ls_change *)(const void *)(at + changes_at(card->images));
-    there->labels = (const int32_t *)(const void *)(at + labels_at(card->images));
-    card->now = (ls_card_now *)(void *)(at + now_at(card->images));
+        there->changes = (const ls_change *)(const void *)(at + changes_at(card));
+    there->labels = (const int32_t *)(const void *)(at + labels_at(card));
+    card->now = (ls_card_now *)(void *)(at + now_at(card));
     ls_card_kept *kept = ls_card_find_graph(card, form, there, &first);
     if (kept && kept->graph) {
         ls_card_good(card, cudaGraphLaunch(kept->graph, card->stream), "a graph");

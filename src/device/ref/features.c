@@ -8,23 +8,23 @@ static float *image_of(const ls_operand *t, int group, int lane)
     return t->data ? t->data + group * ls_ref_places(t) * LS_LANES + lane : NULL;
 }
 
-void ls_ref_softmax(const float *x, int features, float *y, float *m, float *s)
+void ls_ref_softmax(const float *x, int features, size_t step, float *y, float *m, float *s)
 {
     *m = x[0];
     for (int c = 1; c < features; c++)
-        *m = x[c * LS_LANES] > *m ? x[c * LS_LANES] : *m;
+        *m = x[c * step] > *m ? x[c * step] : *m;
     for (int c = 0; c < features; c++) {
-        y[c * LS_LANES] = ls_expf(x[c * LS_LANES] - *m);
-        *s = c == 0 ? y[0] : *s + y[c * LS_LANES];
+        y[c * step] = ls_expf(x[c * step] - *m);
+        *s = c == 0 ? y[0] : *s + y[c * step];
     }
     for (int c = 0; c < features; c++)
-        y[c * LS_LANES] /= *s;
+        y[c * step] /= *s;
 }
 
 static void softmax(const ls_op_call *call, const float *const in[3], float *y)
 {
     float m, s;
-    ls_ref_softmax(in[0], call->in[0].c, y, &m, &s);
+    ls_ref_softmax(in[0], call->in[0].c, LS_LANES, y, &m, &s);
 }
 
 static void softmax_backward(const ls_op_call *call, const float *const in[3], float *dx)

@@ -53,9 +53,9 @@ float ls_ref_plane_sum(const ls_op_call *call, const ls_operand *shape, int chan
                        const void *what);
 float ls_ref_fold(float a[LS_LANES]); /* lanes(a) */
 
-/* y = softmax of one image's x[features], with the largest, m, and the sum s of exp(x - m); numbers lie LS_LANES
+/* y = softmax of one image's x[features], with the largest, m, and the sum s of exp(x - m); numbers lie `step`
  * apart. */
-void ls_ref_softmax(const float *x, int features, float *y, float *m, float *s);
+void ls_ref_softmax(const float *x, int features, size_t step, float *y, float *m, float *s);
 
 extern const float ls_ref_zeros[LS_LANES];
 
@@ -64,12 +64,6 @@ static inline int ls_ref_lanes(const ls_op_call *call, int group)
 {
     int left = call->samples->count - group * LS_LANES;
     return left < LS_LANES ? left : LS_LANES;
-}
-
-static inline int ls_ref_label(const ls_op_call *call, int group, int lane)
-{
-    const ls_samples *samples = call->samples;
-    return samples->labels[group * LS_LANES + lane];
 }
 
 /* Where the 16 lanes of one place begin. */

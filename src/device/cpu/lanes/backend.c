@@ -63,6 +63,9 @@ static int units_of(const ls_op_call *call)
     case LS_OP_GLOBAL_AVG_POOL:
     case LS_OP_GLOBAL_AVG_POOL_BACKWARD:
         return call->groups * call->out[0].c;
+    case LS_OP_CROSS_ENTROPY:
+    case LS_OP_CROSS_ENTROPY_BACKWARD:
+        return call->groups * call->out[0].h * call->out[0].w;
     default:
         return 1;
     }

@@ -11,8 +11,8 @@ static void softmax(const ls_op_call *call)
 {
     for (int group = 0; group < call->groups; group++) {
         float m[LS_LANES], s[LS_LANES];
-        softmax_group(group_of(&call->in[0], group), call->in[0].c, lanes_of_group(call->samples->count, group), m, s,
-                      group_of(&call->out[0], group));
+        softmax_group(group_of(&call->in[0], group), call->in[0].c, LS_LANES,
+                      lanes_of_group(call->samples->count, group), m, s, group_of(&call->out[0], group));
     }
 }
 

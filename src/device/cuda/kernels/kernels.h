@@ -113,11 +113,19 @@ void ls_cuda_global_pool(cudaStream_t stream, int half, void *y, const void *x, 
 void ls_cuda_global_pool_backward(cudaStream_t stream, int half, void *dx, const void *dy, ls_cuda_shape in);
 
 /* ---- loss.cu ---- */
+/* What the classes of each place are to be: a label, or as many targets. */
+typedef struct ls_cuda_targets {
+    size_t places; /* of all images */
+    int classes;
+    float smoothing;
+    const int32_t *labels; /* -1: ignored */
+    const float *weights;  /* [classes]; NULL: there are none */
+    const void *targets;   /* NULL: the labels count */
+} ls_cuda_targets;
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
-                           const int32_t *labels, int images, int classes, float smoothing);
+                           ls_cuda_targets targets);
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
-                                    const float *probabilities, const int32_t *labels, int images, int classes,
-                                    float smoothing);
+                                    const float *probabilities, ls_cuda_targets targets);
 void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes);
 void ls_cuda_softmax_backward(cudaStream_t stream, int half, void *dx, const void *dy, const void *y, int images,
                               int classes);

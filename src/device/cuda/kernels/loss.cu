@@ -25,28 +25,53 @@ template <typename T, typename P> __device__ float softmax_of(P *p, const T *z, 
     return s;
 }
 
-template <typename T>
-__global__ void cross_entropy(float *loss, float *p, const T *logits, const int32_t *labels, size_t images, int classes,
-                              float smoothing)
+/* What class c is to be at place i; `label` is not read where there are targets. */
+template <typename T> __device__ float target_of(const ls_cuda_targets *w, size_t i, int label, int c)
 {
-    for (size_t i = ls_thread(); i < images; i += ls_threads()) {
-        const T *z = logits + i * classes;
-        const float m = largest(z, classes), s = softmax_of(p + i * classes, z, m, classes);
-        float right = ls_load(z + labels[i]) - m, all = 0;
-        for (int c = 0; c < classes && smoothing != 0; c++)
+    const float share = w->smoothing / w->classes, keep = 1 - w->smoothing;
+    const float t = w->targets ? fmaf(keep, ls_load((const T *)w->targets + i * w->classes + c), share)
+                               : (c == label ? keep + share : share);
+    return w->weights ? t * w->weights[c] : t;
+}
+
+template <typename T> __device__ float weighted_loss(const ls_cuda_targets *w, size_t i, const T *z, float m, float s)
+{
+    const int label = w->targets ? 0 : w->labels[i];
+    float sum = 0;
+    for (int c = 0; c < w->classes; c++)
+        if (w->targets || w->smoothing != 0 || c == label)
+            sum = fmaf(target_of<T>(w, i, label, c), logf(s) - (ls_load(z + c) - m), sum);
+    return label < 0 ? 0 : sum;
+}
+
+template <typename T> __global__ void cross_entropy(float *loss, float *p, const T *logits, ls_cuda_targets w)
+{
+    for (size_t i = ls_thread(); i < w.places; i += ls_threads()) {
+        const T *z = logits + i * w.classes;
+        const float m = largest(z, w.classes), s = softmax_of(p + i * w.classes, z, m, w.classes);
+        if (w.targets || w.weights || w.labels[i] < 0) {
+            loss[i] = weighted_loss(&w, i, z, m, s);
+            continue;
+        }
+        float right = ls_load(z + w.labels[i]) - m, all = 0;
+        for (int c = 0; c < w.classes && w.smoothing != 0; c++)
             all += ls_load(z + c) - m;
-        loss[i] = logf(s) - (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / classes * all));
+        loss[i] = logf(s) - (w.smoothing == 0 ? right : fmaf(1 - w.smoothing, right, w.smoothing / w.classes * all));
     }
 }
 
 template <typename T>
-__global__ void cross_entropy_backward(T *dlogits, const float *dloss, const float *p, const int32_t *labels, size_t n,
-                                       int classes, float smoothing)
+__global__ void cross_entropy_backward(T *dlogits, const float *dloss, const float *p, ls_cuda_targets w)
 {
-    const float share = smoothing / classes, right = 1 - smoothing + share;
-    for (size_t i = ls_thread(); i < n; i += ls_threads()) {
-        const size_t image = i / classes;
-        ls_store(dlogits + i, (p[i] - ((int)(i % classes) == labels[image] ? right : share)) * dloss[image]);
+    const bool sums = w.targets || w.weights;
+    for (size_t i = ls_thread(); i < w.places * w.classes; i += ls_threads()) {
+        const size_t place = i / w.classes;
+        const int label = w.targets ? 0 : w.labels[place], at = (int)(i % w.classes);
+        float total = sums ? 0 : 1;
+        for (int c = 0; c < w.classes && sums; c++)
+            total += target_of<T>(&w, place, label, c);
+        const float d = (total * p[i] - target_of<T>(&w, place, label, at)) * dloss[place];
+        ls_store(dlogits + i, label < 0 ? 0 : d);
     }
 }
 
@@ -128,19 +153,18 @@ __global__ void sum_each_backward(T *d, const float *dy, const T *a, const T *b,
 } // namespace
 
 void ls_cuda_cross_entropy(cudaStream_t stream, int half, float *loss, float *probabilities, const void *logits,
-                           const int32_t *labels, int images, int classes, float smoothing)
+                           ls_cuda_targets targets)
 {
-    LS_BY_TYPE(half, cross_entropy<T><<<ls_cuda_blocks(images), LS_CUDA_THREADS, 0, stream>>>(
-                         loss, probabilities, (const T *)logits, labels, images, classes, smoothing));
+    LS_BY_TYPE(half, cross_entropy<T><<<ls_cuda_blocks(targets.places), LS_CUDA_THREADS, 0, stream>>>(
+                         loss, probabilities, (const T *)logits, targets));
 }
 
 void ls_cuda_cross_entropy_backward(cudaStream_t stream, int half, void *dlogits, const float *dloss,
-                                    const float *probabilities, const int32_t *labels, int images, int classes,
-                                    float smoothing)
+                                    const float *probabilities, ls_cuda_targets targets)
 {
-    const size_t n = (size_t)images * classes;
-    LS_BY_TYPE(half, cross_entropy_backward<T><<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>(
-                         (T *)dlogits, dloss, probabilities, labels, n, classes, smoothing));
+    const size_t n = targets.places * targets.classes;
+    LS_BY_TYPE(half, cross_entropy_backward<T>
+               <<<ls_cuda_blocks(n), LS_CUDA_THREADS, 0, stream>>>((T *)dlogits, dloss, probabilities, targets));
 }
 
 void ls_cuda_softmax(cudaStream_t stream, int half, void *y, const void *x, int images, int classes)

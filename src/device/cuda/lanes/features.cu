@@ -23,68 +23,121 @@ __device__ inline size_t first_of(one_image n, size_t numbers)
     return n.group * numbers * LS_LANES + n.lane;
 }
 
-__device__ void clear(float *x, int n)
+__device__ void clear(float *x, int n, size_t step)
 {
     for (int c = 0; c < n; c++)
-        x[c * LS_LANES] = 0;
+        x[c * step] = 0;
 }
 
-__device__ float largest(const float *z, int n)
+__device__ float largest(const float *z, int n, size_t step)
 {
     float m = z[0];
     for (int c = 1; c < n; c++)
-        m = z[c * LS_LANES] > m ? z[c * LS_LANES] : m;
+        m = z[c * step] > m ? z[c * step] : m;
     return m;
 }
 
 /* p = softmax of z, whose largest is m; returns the sum of the exponentials. */
-__device__ float softmax_of(float *p, const float *z, float m, int n)
+__device__ float softmax_of(float *p, const float *z, float m, int n, size_t step)
 {
     float s = 0;
     for (int c = 0; c < n; c++) {
-        p[c * LS_LANES] = ls_expf(z[c * LS_LANES] - m);
-        s = c == 0 ? p[0] : s + p[c * LS_LANES];
+        p[c * step] = ls_expf(z[c * step] - m);
+        s = c == 0 ? p[0] : s + p[c * step];
     }
     for (int c = 0; c < n; c++)
-        p[c * LS_LANES] = p[c * LS_LANES] / s;
+        p[c * step] = p[c * step] / s;
     return s;
 }
 
-__global__ void cross_entropy(float *loss, float *p, const float *logits, const int32_t *labels, int classes,
-                              float smoothing, size_t lanes, ls_cuda_shards shards)
+/* What classes are to be, at each place. */
+typedef struct wanted {
+    int classes, each; /* each: places */
+    const int32_t *labels;
+    const float *weights, *targets; /* NULL: there are none */
+    float smoothing, keep, share;
+} wanted;
+
+wanted wanted_of(const ls_op_call *call, const ls_operand *logits)
+{
+    const float smoothing = call->attributes->smoothing;
+    return {logits->c, logits->h * logits->w, call->samples->labels,       call->in[2].data, call->in[3].data,
+            smoothing, 1 - smoothing,         smoothing / (float)logits->c};
+}
+
+/* A place of one image: its numbers of the classes lie `step` apart. */
+typedef struct one_place {
+    bool image;
+    int label; /* -1: ignored */
+    size_t first, step;
+} one_place;
+
+/* Lane i of the places of all groups. */
+__device__ one_place place_of(size_t i, const wanted *w, const ls_cuda_shards *shards)
+{
+    const size_t each = w->each, group = i / LS_LANES / each, at = i / LS_LANES % each, lane = i % LS_LANES;
+    const one_image n = image_of(group * LS_LANES + lane, shards);
+    const int label = n.image < 0 || w->targets ? 0 : w->labels[n.image * each + at];
+    return {n.image >= 0, label, (group * w->classes * each + at) * LS_LANES + lane, each * LS_LANES};
+}
+
+__device__ float target_of(const wanted *w, one_place p, int c)
+{
+    const float t = w->targets ? fmaf(w->keep, w->targets[p.first + c * p.step], w->share)
+                               : (c == p.label ? w->keep + w->share : w->share);
+    return w->weights ? t * w->weights[c] : t;
+}
+
+/* m and s are what the softmax of z found. */
+__device__ float loss_of(const wanted *w, one_place p, const float *z, float m, float s)
+{
+    float u = 0;
+    if (!w->targets && !w->weights) {
+        for (int c = 0; c < w->classes && w->smoothing != 0; c++)
+            u = u + (z[c * p.step] - m);
+        const float right = z[p.label * p.step] - m;
+        return ls_logf(s) - (w->smoothing == 0 ? right : fmaf(w->keep, right, w->share * u));
+    }
+    for (int c = 0; c < w->classes; c++)
+        if (w->targets || w->smoothing != 0 || c == p.label)
+            u = fmaf(target_of(w, p, c), ls_logf(s) - (z[c * p.step] - m), u);
+    return u;
+}
+
+__global__ void cross_entropy(float *loss, float *probabilities, const float *logits, wanted w, size_t lanes,
+                              ls_cuda_shards shards)
 {
     LS_EACH_PIECE(i, lanes)
     {
-        const one_image n = image_of(i, &shards);
-        const size_t first = first_of(n, classes);
-        const float *z = logits + first;
-        if (n.image < 0) {
+        const one_place p = place_of(i, &w, &shards);
+        const float *z = logits + p.first;
+        if (!p.image) {
             loss[i] = 0;
-            clear(p + first, classes);
+            clear(probabilities + p.first, w.classes, p.step);
             continue;
         }
-        const float m = largest(z, classes), s = softmax_of(p + first, z, m, classes);
-        const float right = z[labels[n.image] * LS_LANES] - m;
-        float all = 0;
-        for (int c = 0; c < classes && smoothing != 0; c++)
-            all = all + (z[c * LS_LANES] - m);
-        loss[i] = ls_logf(s) - (smoothing == 0 ? right : fmaf(1 - smoothing, right, smoothing / (float)classes * all));
+        const float m = largest(z, w.classes, p.step);
+        const float s = softmax_of(probabilities + p.first, z, m, w.classes, p.step);
+        loss[i] = p.label < 0 ? 0 : loss_of(&w, p, z, m, s);
     }
 }
 
-__global__ void cross_entropy_backward(float *dlogits, const float *dloss, const float *p, const int32_t *labels,
-                                       int classes, float smoothing, size_t lanes, ls_cuda_shards shards)
+__global__ void cross_entropy_backward(float *dlogits, const float *dloss, const float *probabilities, wanted w,
+                                       size_t lanes, ls_cuda_shards shards)
 {
-    const float share = smoothing / (float)classes, keep = 1 - smoothing;
+    const bool sums = w.targets || w.weights;
     LS_EACH_PIECE(i, lanes)
     {
-        const one_image n = image_of(i, &shards);
-        const size_t first = first_of(n, classes);
-        for (int c = 0; c < classes; c++) {
-            float d = 0;
-            if (n.image >= 0)
-                d = (p[first + c * LS_LANES] - (c == labels[n.image] ? keep + share : share)) * dloss[i];
-            dlogits[first + c * LS_LANES] = d;
+        const one_place p = place_of(i, &w, &shards);
+        const bool counts = p.image && p.label >= 0;
+        float total = 0;
+        for (int c = 0; c < w.classes && sums && counts; c++)
+            total = total + target_of(&w, p, c);
+        for (int c = 0; c < w.classes; c++) {
+            const size_t at = p.first + c * p.step;
+            const float t = counts ? target_of(&w, p, c) : 0;
+            const float d = sums ? fmaf(total, probabilities[at], -t) : probabilities[at] - t;
+            dlogits[at] = counts ? d * dloss[i] : 0;
         }
     }
 }
@@ -96,9 +149,9 @@ __global__ void softmax(float *y, const float *x, int features, size_t lanes, ls
         const one_image n = image_of(i, &shards);
         const size_t first = first_of(n, features);
         if (n.image < 0)
-            clear(y + first, features);
+            clear(y + first, features, LS_LANES);
         else
-            softmax_of(y + first, x + first, largest(x + first, features), features);
+            softmax_of(y + first, x + first, largest(x + first, features, LS_LANES), features, LS_LANES);
     }
 }
 
@@ -191,18 +244,18 @@ size_t lanes_of(const ls_cuda_shards *shards)
 
 void ls_cuda_lanes_cross_entropy(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    const size_t n = lanes_of(shards);
-    cross_entropy<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(
-        call->out[0].data, call->out[1].data, call->in[0].data, call->samples->labels, call->in[0].c,
-        call->attributes->smoothing, n, *shards);
+    const wanted w = wanted_of(call, &call->in[0]);
+    const size_t n = lanes_of(shards) * w.each;
+    cross_entropy<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(call->out[0].data, call->out[1].data,
+                                                                     call->in[0].data, w, n, *shards);
 }
 
 void ls_cuda_lanes_cross_entropy_backward(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
-    const size_t n = lanes_of(shards);
-    cross_entropy_backward<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(
-        call->out[0].data, call->in[0].data, call->in[1].data, call->samples->labels, call->out[0].c,
-        call->attributes->smoothing, n, *shards);
+    const wanted w = wanted_of(call, &call->out[0]);
+    const size_t n = lanes_of(shards) * w.each;
+    cross_entropy_backward<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(call->out[0].data, call->in[0].data,
+                                                                              call->in[1].data, w, n, *shards);
 }
 
 void ls_cuda_lanes_softmax(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
