@@ -21,6 +21,14 @@ ls_status ls_data_seek(ls_data *data, int64_t epoch, int batch);
  * count anew from 0. Before the first batch; the same on all ranks. */
 ls_data *ls_data_hold_out(ls_data *data, int64_t images);
 
+/* Gives the images targets in place of labels: targets[shape.dim[0]][...] of all images in file order, which are
+ * copied. A batch's y is then (rows, ...) of these floats: numbers, several labels at once for ls_bce, probabilities, a
+ * label for each place, or labels of any number of classes. Once, before the first batch. LS_BAD_SHAPE unless
+ * shape.dim[0] is ls_data_rows; LS_UNSUPPORTED of targets with places, (images, height, width) and more, beside flip or
+ * crop, which would move the images away from them. ls_data_hold_out takes targets along. What is said of classes and
+ * labels, such as ls_data_summary, is still of the labels that the data came with. */
+ls_status ls_data_set_targets(ls_data *data, const float *targets, ls_shape shape);
+
 /* Reads a picture's file, PNG or JPEG, as pixels[channels][height][width], channels 1 or 3. One in colour becomes grey
  * by its luma, a grey one three equal channels; of one of another size each pixel is the mean of the area that it
  * covers. docs/data.md says more. */

@@ -225,6 +225,13 @@ ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoot
  * weighed or ignored a step divides by the sum of w[label] over those that are not ignored; LS_BAD_ARGUMENT where that
  * is 0. On GPUs a network's loss takes no class_weights yet (LS_UNSUPPORTED). */
 ls_tensor *ls_cross_entropy_with(ls_tensor *logits, ls_tensor *y, const ls_loss *options);
+/* A loss of a network's outputs with a batch's y. */
+typedef ls_tensor *ls_loss_fn(ls_tensor *outputs, ls_tensor *y, void *user);
+/* ls_module_evaluate by a loss of one's own. metrics->loss is its sum over the images, divided by what it counts, as a
+ * step does; `correct` is 0 but of a cross-entropy of (images, classes) with labels. */
+ls_status ls_module_evaluate_with(ls_module *net, const ls_data *data, ls_loss_fn *loss, void *user,
+                                  ls_metrics *metrics);
+
 ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */
 

@@ -2,6 +2,7 @@
 #include "recorded.h"
 #include "thread_wire.h"
 
+#include <lockstep_data.h>
 #include <lockstep_nn.h>
 
 static ls_tensor *record(const char *name, ls_tensor *x, ls_tensor *y, const ls_loss *options)
@@ -289,6 +290,118 @@ static void labels_are_checked(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* ---- Targets of a data set ---- */
+
+enum { PICTURES = 22, KINDS = 3, SIDE = 2, PLACES = SIDE * SIDE };
+
+/* Each image is its number in all pixels, and image i's targets are what is given for it. */
+static ls_data *with_targets(ls_session *s, const float *targets, ls_shape shape, const ls_loader *loader)
+{
+    uint8_t images[PICTURES * PLACES], labels[PICTURES] = {0};
+    for (int i = 0; i < PICTURES * PLACES; i++)
+        images[i] = (uint8_t)(i / PLACES);
+    ls_data *data = ls_data_from_memory(s, images, labels, PICTURES, 1, SIDE, SIDE, 1, loader);
+    if (targets)
+        assert_int_equal(ls_data_set_targets(data, targets, shape), LS_OK);
+    return data;
+}
+
+/* Whether every row of a batch's y is its image's. */
+static void check_batches(ls_data *data, int batches)
+{
+    ls_batch b;
+    int rows = 0;
+    for (int k = 0; k < batches; k++) {
+        assert_true(ls_data_next(data, &b));
+        float *images = test_read(b.X), *targets = test_read(b.y);
+        for (int i = 0; i < ls_dim(b.X, 0); i++, rows++)
+            for (int c = 0; c < KINDS; c++)
+                assert_true(targets[i * KINDS + c] == (float)lrintf(images[i * PLACES] * 255) + (float)c / 4);
+        free(images);
+        free(targets);
+    }
+    assert_int_equal(rows, ls_data_rows(data));
+    assert_false(ls_data_next(data, &b));
+}
+
+static void targets_come_with_their_images(void **state)
+{
+    (void)state;
+    float targets[PICTURES * KINDS];
+    for (int i = 0; i < PICTURES * KINDS; i++)
+        targets[i] = (float)(i / KINDS) + (float)(i % KINDS) / 4;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = with_targets(s, targets, LS_SHAPE(PICTURES, KINDS), &(ls_loader){.batch = 8, .shuffle = true});
+    ls_data *plain = with_targets(s, NULL, LS_SHAPE(1), NULL);
+    assert_true(ls_data_checksum(data) != ls_data_checksum(plain));
+    ls_data *held = ls_data_hold_out(data, 5);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        check_batches(data, 3);
+        check_batches(held, 1);
+    }
+    assert_int_equal(ls_data_set_targets(data, targets, LS_SHAPE(17, KINDS)), LS_BAD_ARGUMENT);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_data_set_targets: targets are given once, before the first batch");
+    assert_int_equal(ls_data_set_targets(plain, targets, LS_SHAPE(PICTURES - 1, KINDS)), LS_BAD_SHAPE);
+    assert_caught(s, LS_BAD_SHAPE, "ls_data_set_targets: targets must be (22, ...)");
+    ls_data *flipped = with_targets(s, NULL, LS_SHAPE(1), &(ls_loader){.augment = {.flip = true}});
+    assert_int_equal(ls_data_set_targets(flipped, targets, LS_SHAPE(PICTURES, KINDS, 1)), LS_UNSUPPORTED);
+    assert_caught(s, LS_UNSUPPORTED, "ls_data_set_targets: flip and crop would move the images");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* A network of maps, whose labels are masks; the kinds are more than a byte counts. */
+enum { MANY = 300 };
+
+static ls_tensor *masks(ls_tensor *outputs, ls_tensor *y, void *user)
+{
+    return ls_cross_entropy_with(outputs, y, user);
+}
+
+static double train_on_masks(int devices, char fingerprint[65])
+{
+    float targets[PICTURES * PLACES];
+    const ls_loss options = {.has_ignore = true, .ignore = -1};
+    for (int i = 0; i < PICTURES * PLACES; i++)
+        targets[i] = (float)(i % 7 == 5 ? -1 : i * 37 % MANY);
+    ls_session *s = ls_open(&(ls_options){.shard = 4});
+    ls_data *data =
+        with_targets(s, targets, LS_SHAPE(PICTURES, SIDE, SIDE), &(ls_loader){.batch = 10, .shuffle = true});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_conv2d(s, MANY, 1, NULL)));
+    ls_module_initialize(net, test_cpus(devices), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    assert_int_equal(ls_trainer_check_batches(trainer, data), LS_OK);
+    ls_batch b;
+    ls_report report;
+    ls_metrics metrics;
+    while (ls_data_next(data, &b)) {
+        ls_backward(masks(ls_module_forward(net, b.X), b.y, (void *)&options));
+        assert_int_equal(ls_trainer_step(trainer), LS_OK);
+    }
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_true(ls_trainer_next_report(trainer, &report));
+    assert_true(fabs(report.loss - log(MANY)) < 0.02); /* as nothing is known at first */
+    assert_int_equal(ls_module_evaluate_with(net, data, masks, (void *)&options, &metrics), LS_OK);
+    assert_true(metrics.loss < report.loss && metrics.loss > 0.9 * report.loss);
+    assert_int_equal(ls_module_fingerprint(net, fingerprint), LS_OK);
+    assert_int_equal(ls_module_evaluate(net, data, &(ls_metrics){0}), LS_BAD_ARGUMENT); /* which ignores no label */
+    assert_caught(s, LS_BAD_ARGUMENT, "there are the classes 0 to 299");
+    assert_int_equal(ls_module_evaluate_with(net, data, NULL, NULL, &metrics), LS_BAD_ARGUMENT);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_module_evaluate_with: an argument is NULL");
+    assert_int_equal(ls_close(s), LS_OK);
+    return metrics.loss;
+}
+
+static void masks_are_trained_and_judged(void **state)
+{
+    (void)state;
+    char alone[65], other[65];
+    const double loss = train_on_masks(1, alone);
+    for (int devices = 2; devices <= 3; devices++) {
+        assert_true(train_on_masks(devices, other) == loss);
+        assert_string_equal(other, alone);
+    }
+}
+
 static void other_cross_entropies_are_refused(void **state)
 {
     (void)state;
@@ -367,9 +480,14 @@ static void others_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_in_pytorch),      cmocka_unit_test(a_step_divides_as_pytorchs_mean),
-        cmocka_unit_test(bce_is_stable),      cmocka_unit_test(labels_of_a_data_set),
-        cmocka_unit_test(labels_are_checked), cmocka_unit_test(other_cross_entropies_are_refused),
+        cmocka_unit_test(as_in_pytorch),
+        cmocka_unit_test(a_step_divides_as_pytorchs_mean),
+        cmocka_unit_test(bce_is_stable),
+        cmocka_unit_test(labels_of_a_data_set),
+        cmocka_unit_test(labels_are_checked),
+        cmocka_unit_test(targets_come_with_their_images),
+        cmocka_unit_test(masks_are_trained_and_judged),
+        cmocka_unit_test(other_cross_entropies_are_refused),
         cmocka_unit_test(others_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,7 @@ void ls_images_release(ls_context *context, ls_images *images)
 {
     ls_release(context, images->values);
     ls_release(context, images->labels);
+    ls_release(context, images->targets);
     ls_release(context, images->names);
     ls_release(context, images->files.at);
     *images = (ls_images){.values = NULL};
@@ -150,6 +151,53 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
     }
     file_order(data);
     return data;
+}
+
+int64_t ls_images_targets(const ls_images *images)
+{
+    int64_t numbers = 1;
+    for (int i = 1; i < images->target.rank; i++)
+        numbers *= images->target.dim[i];
+    return numbers;
+}
+
+static ls_status check_targets(const ls_data *data, const float *targets, const ls_shape *shape)
+{
+    int64_t numbers = 1;
+    bool good = shape->rank >= 1 && shape->rank <= LS_MAX_RANK && shape->dim[0] == data->rows;
+    for (int i = 1; i < shape->rank && good; i++) {
+        good = shape->dim[i] > 0 && shape->dim[i] <= LS_MOST_PIXELS / numbers;
+        numbers *= shape->dim[i];
+    }
+    if (!targets || data->of.targets || data->epoch || data->position)
+        return ls_raise(data->context, LS_BAD_ARGUMENT,
+                        "ls_data_set_targets: targets are given once, before the first batch, and are not NULL");
+    if (!good)
+        return ls_raise(
+            data->context, LS_BAD_SHAPE,
+            "ls_data_set_targets: targets must be (%lld, ...) for the images that there are, and of 1 to %d "
+            "numbers each",
+            (long long)data->rows, LS_MOST_PIXELS);
+    if (shape->rank > 2 && (data->augment.flip || data->augment.crop))
+        return ls_raise(data->context, LS_UNSUPPORTED,
+                        "ls_data_set_targets: flip and crop would move the images, but not their targets' places");
+    return LS_OK;
+}
+
+ls_status ls_data_set_targets(ls_data *data, const float *targets, ls_shape shape)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!data)
+        return LS_BAD_ARGUMENT;
+    if (ls_context_status(data->context) != LS_OK || check_targets(data, targets, &shape) != LS_OK)
+        return ls_context_status(data->context);
+    ls_images *of = &data->of;
+    of->target = shape;
+    const size_t numbers = (size_t)data->rows * (size_t)ls_images_targets(of);
+    of->targets = ls_alloc(data->context, numbers, sizeof *of->targets, "the targets");
+    if (of->targets)
+        memcpy(of->targets, targets, numbers * sizeof *targets);
+    return ls_context_status(data->context);
 }
 
 void ls_data_shorten(ls_data *data, int64_t rows)

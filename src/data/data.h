@@ -18,6 +18,8 @@ const char *ls_data_directory(const char *named);
 typedef struct ls_images {
     void *values;    /* [rows][channels][height][width] */
     uint8_t *labels; /* [rows], below classes */
+    float *targets;  /* in place of the labels: [rows][...], of each image target.dim[1] and on; NULL: there are none */
+    ls_shape target;
     int64_t rows;
     int channels, height, width, classes;
     bool floats;                  /* the values are float32, taken as they are; else bytes, taken as value/255 */
@@ -65,6 +67,9 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
 /* The next batch's sample numbers, valid until the next call; false at the epoch's end (the call after that begins the
  * next epoch) and after a failure. */
 bool ls_data_take(ls_data *data, const uint32_t **index, int *rows);
+
+/* How many numbers an image's targets are. */
+int64_t ls_images_targets(const ls_images *images);
 
 /* Bytes of the images that are used. */
 size_t ls_data_bytes(const ls_data *data);

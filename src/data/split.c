@@ -15,6 +15,9 @@ static void copy_row(const ls_images *from, int64_t row, ls_images *to, int64_t 
     const size_t size = size_of(from);
     memmove((char *)to->values + (size_t)place * size, (const char *)from->values + (size_t)row * size, size);
     to->labels[place] = from->labels[row];
+    const size_t targets = from->targets ? (size_t)ls_images_targets(from) : 0;
+    if (targets)
+        memmove(to->targets + (size_t)place * targets, from->targets + (size_t)row * targets, targets * sizeof(float));
 }
 
 static char *copy_names(const ls_data *data)
@@ -51,6 +54,11 @@ static ls_data *copy_out(const ls_data *data, const bool *out, int64_t n)
                       .classes = of->classes,
                       .floats = of->floats};
     ls_status status = ls_images_reserve(data->context, &held, LS_BAD_SHAPE, "ls_data_hold_out");
+    held.target = of->target;
+    if (status == LS_OK && of->targets) {
+        held.targets = ls_alloc(data->context, (size_t)n * (size_t)ls_images_targets(of), sizeof(float), "the targets");
+        status = held.targets ? LS_OK : LS_OUT_OF_MEMORY;
+    }
     if (status == LS_OK && of->names && !(held.names = copy_names(data)))
         status = LS_OUT_OF_MEMORY;
     if (status != LS_OK) {

@@ -6,14 +6,15 @@
 #include "data/augment.h"
 #include "exec/turn.h"
 
-static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const ls_shape *shape, const ls_sample_list *list)
+static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const char *name, const ls_shape *shape,
+                          const ls_sample_list *list)
 {
     ls_tensor *tensor = ls_tensor_new(session, kind, shape, (ls_device){LS_HOST, 0});
     if (!tensor)
         return NULL;
     tensor->batch.list = *list;
     ls_samples_hold(&tensor->batch.list);
-    tensor->name = ls_intern(session, kind == LS_TENSOR_IMAGES ? "a batch's images" : "a batch's labels");
+    tensor->name = ls_intern(session, name);
     return tensor;
 }
 
@@ -63,9 +64,16 @@ ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_bat
     if (rows->index && ls_augments(&data->augment))
         changed.changes = draw_changes(session, data, rows);
     ls_shape images = {4, {rows->n, of->channels, of->height, of->width}}, labels = {1, {rows->n}};
-    *X = samples(session, LS_TENSOR_IMAGES, &images, &changed);
+    ls_sample_list targets = {.images = of->targets, .floats = true, .owner = list.owner, .index = list.index};
+    targets.image_bytes = (size_t)data->rows * (size_t)ls_images_targets(of) * sizeof *of->targets;
+    if (of->targets) {
+        labels = of->target;
+        labels.dim[0] = rows->n;
+    }
+    *X = samples(session, LS_TENSOR_IMAGES, "a batch's images", &images, &changed);
     if (y)
-        *y = samples(session, LS_TENSOR_LABELS, &labels, &list);
+        *y = of->targets ? samples(session, LS_TENSOR_IMAGES, "a batch's targets", &labels, &targets)
+                         : samples(session, LS_TENSOR_LABELS, "a batch's labels", &labels, &list);
     ls_array_drop(list.index);
     ls_array_drop(changed.changes);
     return ls_status_of(session);

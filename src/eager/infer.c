@@ -2,13 +2,8 @@
  * each, and all get everything. */
 #include "eager/infer.h"
 
-#include <math.h>
-
-#include "base/environment.h"
 #include "cluster/cluster.h"
 #include "comm/partition.h"
-#include "data/data.h"
-#include "eager/batches.h"
 #include "eager/calls.h"
 #include "exec/stream.h"
 #include "model/replica.h"
@@ -91,10 +86,14 @@ static void work(ls_job *job, ls_worker *worker)
     ls_meter_go(&worker->meter, LS_SPAN_IDLE, -1);
 }
 
-/* The sum of the shards' losses, in the order of the tree, and of their right images. */
-static ls_metrics sum_metrics(const pass *p, double *losses)
+/* The sum of the shards' losses, in the order of the tree, and of their right images; also what the losses count. */
+static ls_metrics sum_metrics(const pass *p, double *losses, double *counted)
 {
     ls_metrics sum = {.rows = p->feed->rows};
+    for (int j = 0; j < p->feed->shards; j++)
+        losses[j] = ls_feed_counted(p->feed, j);
+    ls_tree_sum_doubles(losses, p->feed->shards);
+    *counted = p->feed->shards ? losses[0] : 0;
     for (int j = 0; j < p->feed->shards; j++) {
         losses[j] = p->metrics[(size_t)j * LS_METRICS + LS_METRIC_LOSS];
         sum.correct += (int64_t)p->metrics[(size_t)j * LS_METRICS + LS_METRIC_CORRECT];
@@ -156,8 +155,7 @@ static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
     return status;
 }
 
-/* Runs the traced computation of a network called on the host's images: its rows, or its metrics. Waits. */
-static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_metrics *metrics)
+ls_status ls_run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_metrics *metrics, double *counted)
 {
     ls_session *session = trace->session;
     ls_context *context = &session->context;
@@ -181,7 +179,7 @@ static ls_status run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls
         ls_feed_locate(p.feed);
         run_shards(&p);
         if (ls_cluster_agree_error(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
-            *metrics = sum_metrics(&p, losses);
+            *metrics = sum_metrics(&p, losses, counted);
     }
     ls_partition_destroy(&p.partition, context);
     ls_release(context, p.begin);
@@ -203,7 +201,8 @@ ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)
     if (ls_network_read(trace->call) != LS_OK)
         return ls_status_of(session);
     ls_array *array = ls_array_on(session, ls_host(), n);
-    if (!array || run_all(trace, tensor, scalar ? NULL : array->data, scalar ? &metrics : NULL) != LS_OK) {
+    if (!array ||
+        ls_run_all(trace, tensor, scalar ? NULL : array->data, scalar ? &metrics : NULL, &(double){0}) != LS_OK) {
         ls_array_drop(array);
         return ls_status_of(session);
     }
@@ -214,86 +213,4 @@ ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)
     }
     tensor->array = array;
     return LS_OK;
-}
-
-static ls_status refuse(const ls_module *net, const void *argument, const char *function)
-{
-    if (!net)
-        return LS_BAD_ARGUMENT;
-    if (!argument)
-        ls_raise(&net->session->context, LS_BAD_ARGUMENT, "%s: an argument is NULL", function);
-    return ls_status_of(net->session);
-}
-
-/* Every rank has the same numbers, and comes to the same. */
-static void raise_not_finite(ls_session *session, const char *function, const char *what, int64_t number)
-{
-    ls_raise(&session->context, LS_NOT_FINITE,
-             "%s: %s %lld is not finite: the network overflows with these weights; if it was trained, a lower learning "
-             "rate may help",
-             function, what, (long long)number);
-    atomic_store(&session->together, ls_cluster_ranks(session->options.cluster) > 1);
-}
-
-ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!net || !data || !metrics || ls_failed(net->session))
-        return refuse(net, data && metrics ? net : NULL, "ls_module_evaluate");
-    ls_session *session = net->session;
-    int scope = ls_scope_open(session, NULL);
-    ls_tensor *X, *y, *loss = NULL;
-    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
-        loss = ls_sum(ls_cross_entropy(ls_module_infer(net, X), y));
-    ls_trace *trace = loss ? ls_session_trace(session) : NULL;
-    if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_network_wait(net->network) == LS_OK &&
-        run_all(trace, loss, NULL, metrics) == LS_OK) {
-        if (!isfinite(metrics->loss))
-            raise_not_finite(session, "ls_module_evaluate", "the loss over images 0 to", metrics->rows - 1);
-        metrics->loss /= (double)metrics->rows;
-    }
-    ls_scope_close(session, scope);
-    return ls_status_of(session);
-}
-
-/* -1 where all are. */
-static int64_t first_not_finite(const float *numbers, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(numbers[i]))
-            return i;
-    return -1;
-}
-
-ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!net || !data || !logits || ls_failed(net->session))
-        return refuse(net, data && logits ? net : NULL, "ls_module_predict");
-    ls_session *session = net->session;
-    int scope = ls_scope_open(session, NULL);
-    ls_tensor *X, *rows = NULL;
-    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, NULL) == LS_OK)
-        rows = ls_module_infer(net, X);
-    if (rows && net->network->classes != classes)
-        ls_raise(&session->context, LS_BAD_SHAPE, "ls_module_predict: the network has %d classes, the caller's rows %d",
-                 net->network->classes, classes);
-    ls_trace *trace = rows ? ls_session_trace(session) : NULL;
-    if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
-        ls_network_wait(net->network) == LS_OK && run_all(trace, rows, logits, NULL) == LS_OK) {
-        const int64_t bad = first_not_finite(logits, data->rows * classes);
-        if (bad >= 0)
-            raise_not_finite(session, "ls_module_predict", "what the network makes of image", bad / classes);
-    }
-    ls_scope_close(session, scope);
-    return ls_status_of(session);
-}
-
-double ls_module_accuracy(ls_module *net, const ls_data *data)
-{
-    LS_OWN_ENVIRONMENT;
-    ls_metrics metrics = {0};
-    if (ls_module_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
-        return 0;
-    return (double)metrics.correct / (double)metrics.rows;
 }

@@ -198,5 +198,6 @@ ls_status ls_realize_operands(const ls_trace *trace)
     for (int k = 0; k < trace->n_arrays; k++)
         if (check_lost(trace->arrays[k], "a computation") != LS_OK)
             return ls_status_of(trace->session);
-    return trace->labels && trace->labels->kind == LS_TENSOR_ARRAY ? check_lost(trace->labels, "a computation") : LS_OK;
+    return trace->labels && trace->labels->kind != LS_TENSOR_LABELS ? ls_realize(trace->labels, "a computation")
+                                                                    : LS_OK;
 }

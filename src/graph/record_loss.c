@@ -110,7 +110,7 @@ static bool put_targets(ls_tensor *in[LS_MAX_IN], ls_tensor *y, const ls_loss *o
 {
     ls_tensor *logits = in[0];
     const ls_shape labels = shape_of_labels(logits);
-    const bool known = y->kind == LS_TENSOR_ARRAY || y->kind == LS_TENSOR_LABELS;
+    const bool known = y->kind == LS_TENSOR_ARRAY || y->kind == LS_TENSOR_LABELS || y->kind == LS_TENSOR_IMAGES;
     if (ls_same_shape(&y->shape, &labels) && known) {
         in[1] = y;
         return true;

@@ -31,7 +31,11 @@ uint64_t ls_data_checksum(const ls_data *data)
     const int64_t sizes[] = {data->rows, of->channels, of->height, of->width, of->classes};
     uint64_t sum = mix(of->floats ? 3 : 1, sizes, sizeof sizes);
     sum = mix(sum, of->values, ls_data_bytes(data));
-    return mix(sum, of->labels, (size_t)data->rows);
+    sum = mix(sum, of->labels, (size_t)data->rows);
+    if (!of->targets)
+        return sum;
+    sum = mix(sum, &of->target, sizeof of->target);
+    return mix(sum, of->targets, (size_t)data->rows * (size_t)ls_images_targets(of) * sizeof *of->targets);
 }
 
 uint64_t ls_module_checksum(ls_module *net)
