@@ -1,5 +1,5 @@
 /* The losses against PyTorch's in float64 (tests/reference/make_losses.py), and what they refuse. */
-#include "recorded.h"
+#include "reference_cases.h"
 #include "thread_wire.h"
 
 #include <lockstep_data.h>
@@ -19,41 +19,32 @@ static ls_tensor *record(const char *name, ls_tensor *x, ls_tensor *y, const ls_
     return ls_cross_entropy_with(x, y, options);
 }
 
-/* A case of the file. */
-enum { LISTS = 9 };
+/* A case of the file; of it x, y and the options' weights are to be freed. */
 typedef struct figures {
-    const char *name;
+    const json_t *one;
     ls_shape shape, y_shape;
     ls_loss options;
-    double mean;
-    double *x, *y, *each, *dx, *dy, *mean_dx;
-    double *own[LISTS]; /* what is to be freed */
-    int n_x, n_each;
+    double *x, *y;
+    int n_x, images;
+    bool y_has_gradient;
 } figures;
 
 static figures figures_of(const json_t *one)
 {
-    int n[LISTS];
-    static const char *const keys[LISTS] = {
-        "x", "y", "each", "dx", "dy", "mean_dx", "class_weights", "positive_weights", "shape"};
     const json_t *ignore = json_object_get(one, "ignore");
-    figures f = {.name = json_string_value(json_object_get(one, "loss")),
-                 .mean = json_number_value(json_object_get(one, "mean"))};
-    for (int k = 0; k < LISTS; k++)
-        f.own[k] = recorded_numbers(one, keys[k], &n[k]);
-    f.x = f.own[0], f.y = f.own[1], f.each = f.own[2], f.dx = f.own[3], f.dy = f.own[4], f.mean_dx = f.own[5];
-    f.n_x = n[0], f.n_each = n[2];
+    int n_y;
+    figures f = {.one = one, .y_has_gradient = json_object_get(one, "dy")};
+    f.x = recorded_numbers(one, "x", &f.n_x);
+    f.y = recorded_numbers(one, "y", &n_y);
     f.options = (ls_loss){.smoothing = json_number_value(json_object_get(one, "smoothing")),
                           .delta = json_number_value(json_object_get(one, "delta")),
                           .has_ignore = ignore,
                           .ignore = json_integer_value(ignore),
-                          .class_weights = f.own[6],
-                          .positive_weights = f.own[7]};
-    f.shape.rank = n[8];
-    for (int i = 0; i < n[8]; i++)
-        f.shape.dim[i] = (int64_t)f.own[8][i];
-    f.y_shape = f.shape;
-    if (n[1] < n[0]) { /* labels: without the classes */
+                          .class_weights = recorded_numbers(one, "class_weights", &(int){0}),
+                          .positive_weights = recorded_numbers(one, "positive_weights", &(int){0})};
+    f.shape = f.y_shape = recorded_shape(one, "shape");
+    f.images = (int)f.shape.dim[0];
+    if (n_y < f.n_x) { /* labels: without the classes */
         f.y_shape.rank--;
         for (int i = 1; i < f.y_shape.rank; i++)
             f.y_shape.dim[i] = f.shape.dim[i + 1];
@@ -63,8 +54,10 @@ static figures figures_of(const json_t *one)
 
 static void free_figures(figures *f)
 {
-    for (int k = 0; k < LISTS; k++)
-        free(f->own[k]);
+    free(f->x);
+    free(f->y);
+    free((double *)f->options.class_weights);
+    free((double *)f->options.positive_weights);
 }
 
 /* The gradient of the loss of image i counts i % 3 + 1 times. */
@@ -76,19 +69,29 @@ static ls_tensor *turns(ls_session *s, int images)
     return ls_clone(ls_values(s, values, LS_SHAPE(images)), ls_cpu(0));
 }
 
-static void run_figures(figures *f)
+static void run_figures(ls_session *s, const json_t *one)
 {
-    ls_session *s = ls_open(&(ls_options){.shard = 20});
-    ls_tensor *x = tracked_numbers(s, f->x, f->shape), *y = tracked_numbers(s, f->y, f->y_shape);
-    ls_tensor *loss = record(f->name, x, f->dy ? y : ls_clone(y, ls_cpu(0)), &f->options);
+    figures f = figures_of(one);
+    ls_tensor *x = tracked_numbers(s, f.x, f.shape), *y = tracked_numbers(s, f.y, f.y_shape);
+    ls_tensor *loss = record(recorded_name(one), x, f.y_has_gradient ? y : ls_clone(y, ls_cpu(0)), &f.options);
     if (ls_failed(s))
-        fail_msg("%s: %s", f->name, ls_message(s));
-    const double forward = off_by(loss, f->each, f->n_each);
-    assert_int_equal(ls_backward_from(loss, turns(s, f->n_each)), LS_OK);
-    const double dx = off_by(ls_grad(x), f->dx, f->n_x), dy = f->dy ? off_by(ls_grad(y), f->dy, f->n_x) : 0;
-    print_message("%-13s off by %.1e of the largest, the gradients by %.1e and %.1e\n", f->name, forward, dx, dy);
+        fail_msg("%s: %s", recorded_name(one), ls_message(s));
+    const double forward = off_by_recorded(loss, one, "each");
+    assert_int_equal(ls_backward_from(loss, turns(s, f.images)), LS_OK);
+    const double dx = off_by_recorded(ls_grad(x), one, "dx");
+    const double dy = f.y_has_gradient ? off_by_recorded(ls_grad(y), one, "dy") : 0;
+    print_message("%-13s off by %.1e of the largest, the gradients by %.1e and %.1e\n", recorded_name(one), forward, dx,
+                  dy);
     assert_true(forward < 1e-6 && dx < 1e-6 && dy < 1e-6);
-    assert_int_equal(ls_close(s), LS_OK);
+    free_figures(&f);
+}
+
+enum { CASES = 21 };
+
+static void as_in_pytorch(void **state)
+{
+    (void)state;
+    run_reference_cases("losses", CASES, &(ls_options){.shard = 20}, run_figures);
 }
 
 /* ---- A step ---- */
@@ -112,7 +115,7 @@ static ls_tensor *on_host(ls_session *s, const double *values, ls_shape shape)
 static void take_step(figures *f, ls_cluster *cluster, int devices, float *shift, double *loss)
 {
     ls_session *s = ls_open(&(ls_options){.shard = 3, .cluster = cluster});
-    const int64_t n = f->n_x / f->n_each;
+    const int64_t n = f->n_x / f->images;
     ls_module *net = ls_block(s, shifted, f);
     ls_module_initialize(net, test_cpus(devices), NULL);
     ls_tensor *x = on_host(s, f->x, f->shape);
@@ -120,11 +123,11 @@ static void take_step(figures *f, ls_cluster *cluster, int devices, float *shift
     memset(shift, 0, (size_t)n * sizeof *shift);
     ls_module_write_parameter(net, "shift", shift, n);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1});
-    ls_backward(record(f->name, ls_module_forward(net, x), on_host(s, f->y, f->y_shape), &f->options));
+    ls_backward(record(recorded_name(f->one), ls_module_forward(net, x), on_host(s, f->y, f->y_shape), &f->options));
     ls_trainer_step(trainer);
     ls_report report = {.loss = NAN};
     if (ls_wait(s) != LS_OK || !ls_trainer_next_report(trainer, &report))
-        fail_msg("%s: %s", f->name, ls_message(s));
+        fail_msg("%s: %s", recorded_name(f->one), ls_message(s));
     *loss = report.loss;
     assert_int_equal(ls_module_read_parameter(net, "shift", shift, n), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
@@ -143,25 +146,34 @@ static void step_of_rank(ls_cluster *cluster, int number, void *user)
     take_step(all->figures, cluster, 2, all->shift[number], &all->loss[number]);
 }
 
-/* A step divides as PyTorch's mean does, and any devices and ranks give its bits. */
-static void run_steps(figures *f)
+/* How far what a step takes away is from PyTorch's gradient of the mean, summed over the images. */
+static double off_by_mean(const figures *f, const float *shift, int n)
 {
-    const int n = f->n_x / f->n_each;
-    float alone[MOST], other[MOST];
-    double loss, again, wanted[MOST] = {0}, most = 0, largest = 0;
-    if (f->shape.rank < 2) /* no network takes them */
-        return;
-    assert_true(n <= MOST);
-    take_step(f, NULL, 1, alone, &loss);
-    for (int i = 0; i < f->n_x; i++)
-        wanted[i % n] -= f->mean_dx[i];
+    int n_x;
+    double *slope = recorded_numbers(f->one, "mean_dx", &n_x), wanted[MOST] = {0}, most = 0, largest = 0;
+    assert_int_equal(n_x, f->n_x);
+    for (int i = 0; i < n_x; i++)
+        wanted[i % n] -= slope[i];
     for (int i = 0; i < n; i++) {
-        most = fmax(most, fabs(alone[i] - wanted[i]));
+        most = fmax(most, fabs(shift[i] - wanted[i]));
         largest = fmax(largest, fabs(wanted[i]));
     }
-    print_message("%-13s a step is off by %.1e of the largest, its loss by %.1e\n", f->name, most / largest,
-                  fabs(loss - f->mean) / f->mean);
-    assert_true(most / largest < 1e-6 && fabs(loss - f->mean) / f->mean < 1e-6);
+    free(slope);
+    return most / largest;
+}
+
+/* A step divides as PyTorch's mean does, and any devices and ranks give its bits. */
+static void check_steps(figures *f)
+{
+    const int n = f->n_x / f->images;
+    float alone[MOST], other[MOST];
+    double loss, again, mean = json_number_value(json_array_get(json_object_get(f->one, "mean"), 0));
+    assert_true(n <= MOST);
+    take_step(f, NULL, 1, alone, &loss);
+    const double off = off_by_mean(f, alone, n), loss_off = fabs(loss - mean) / mean;
+    print_message("%-13s a step is off by %.1e of the largest, its loss by %.1e\n", recorded_name(f->one), off,
+                  loss_off);
+    assert_true(off < 1e-6 && loss_off < 1e-6);
     for (int devices = 2; devices <= 3; devices++) {
         take_step(f, NULL, devices, other, &again);
         assert_memory_equal(other, alone, (size_t)n * sizeof *alone);
@@ -178,30 +190,19 @@ static void run_steps(figures *f)
     }
 }
 
-static void each_case(void (*run)(figures *f))
+static void run_steps(ls_session *unused, const json_t *one)
 {
-    json_t *whole;
-    size_t i;
-    const json_t *one, *all = recorded_list(REFERENCE "/losses.json", "losses", &whole);
-    json_array_foreach(all, i, one)
-    {
-        figures f = figures_of(one);
-        run(&f);
-        free_figures(&f);
-    }
-    json_decref(whole);
-}
-
-static void as_in_pytorch(void **state)
-{
-    (void)state;
-    each_case(run_figures);
+    (void)unused;
+    figures f = figures_of(one);
+    if (f.shape.rank > 1) /* of one number an image no network is made */
+        check_steps(&f);
+    free_figures(&f);
 }
 
 static void a_step_divides_as_pytorchs_mean(void **state)
 {
     (void)state;
-    each_case(run_steps);
+    run_reference_cases("losses", CASES, NULL, run_steps);
 }
 
 /* What a float holds of the loss does not drown beside a large logit, and nothing overflows on the way. */

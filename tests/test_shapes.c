@@ -1,41 +1,13 @@
 /* What changes shapes, and normalises, against PyTorch's figures in float64 (tests/reference/make_shapes.py, which says
  * of what numbers); layers of it in training, on any number of devices; frozen BatchNorm; what is refused. */
-#include "tensors.h"
+#include "reference_cases.h"
 #include "training.h"
 
-#include <jansson.h>
-#include <math.h>
-#include <stdio.h>
 #include <lockstep_nn.h>
 
 enum { NUMBERS = 4096 };
 
 /* ---- PyTorch's figures ---- */
-
-typedef struct list {
-    double at[NUMBERS];
-    int n;
-} list;
-
-static list list_of(const json_t *object, const char *key)
-{
-    list l = {.n = 0};
-    const json_t *array = json_object_get(object, key);
-    l.n = (int)json_array_size(array);
-    assert_true(l.n <= NUMBERS);
-    for (int i = 0; i < l.n; i++)
-        l.at[i] = json_number_value(json_array_get(array, (size_t)i));
-    return l;
-}
-
-static ls_shape shape_of(const json_t *object, const char *key)
-{
-    const list l = list_of(object, key);
-    ls_shape shape = {.rank = l.n};
-    for (int i = 0; i < l.n; i++)
-        shape.dim[i] = (int64_t)l.at[i];
-    return shape;
-}
 
 static ls_tensor *join(ls_tensor *x, int dim)
 {
@@ -72,21 +44,6 @@ static ls_tensor *apply(const char *name, ls_tensor *x, const double a[], ls_ten
     return ls_rms_norm(x, w, a[0]);
 }
 
-/* The largest difference, relative to the largest number. */
-static double off_by(ls_tensor *tensor, const list *wanted)
-{
-    assert_int_equal(test_numbers_of(tensor), wanted->n);
-    float *values = test_read(tensor);
-    double most = 0, largest = 0;
-    for (int i = 0; i < wanted->n; i++) {
-        most = fmax(most, fabs(values[i] - wanted->at[i]));
-        largest = fmax(largest, fabs(wanted->at[i]));
-        assert_false(isnan(values[i]));
-    }
-    free(values);
-    return most / largest;
-}
-
 /* Number i is (by * i % of - less) / share. */
 static ls_tensor *numbered(ls_session *s, ls_shape shape, int by, int of, int less, int share)
 {
@@ -100,46 +57,38 @@ static ls_tensor *numbered(ls_session *s, ls_shape shape, int by, int of, int le
     return ls_clone(ls_values(s, values, shape), ls_cpu(0));
 }
 
+static ls_tensor *numbered_as(ls_session *s, const json_t *one, const char *key, int by, int of, int less, int share)
+{
+    const size_t n = json_array_size(json_object_get(one, key));
+    return n ? ls_track(numbered(s, LS_SHAPE((int64_t)n), by, of, less, share)) : NULL;
+}
+
 static void run_figures(ls_session *s, const json_t *one)
 {
-    const char *name = json_string_value(json_object_get(one, "name"));
-    const list arguments = list_of(one, "arguments"), y_wanted = list_of(one, "y"), dx = list_of(one, "dx"),
-               dw = list_of(one, "dw"), db = list_of(one, "db");
-    const ls_shape to = shape_of(one, "to");
-    ls_tensor *x = ls_track(numbered(s, shape_of(one, "shape"), 37, 101, 50, 16));
-    ls_tensor *w = dw.n ? ls_track(numbered(s, LS_SHAPE(dw.n), 5, 7, -1, 4)) : NULL;
-    ls_tensor *b = db.n ? ls_track(numbered(s, LS_SHAPE(db.n), 3, 5, 2, 4)) : NULL;
-    ls_tensor *y = apply(name, x, arguments.at, w, b);
+    const ls_shape to = recorded_shape(one, "to");
+    double *arguments = recorded_numbers(one, "arguments", &(int){0});
+    ls_tensor *x = ls_track(numbered(s, recorded_shape(one, "shape"), 37, 101, 50, 16));
+    ls_tensor *w = numbered_as(s, one, "dw", 5, 7, -1, 4), *b = numbered_as(s, one, "db", 3, 5, 2, 4);
+    ls_tensor *y = apply(recorded_name(one), x, arguments, w, b);
     if (ls_failed(s))
-        fail_msg("%s: %s", name, ls_message(s));
+        fail_msg("%s: %s", recorded_name(one), ls_message(s));
     assert_int_equal(ls_rank(y), to.rank);
     for (int i = 0; i < to.rank; i++)
         assert_int_equal(ls_dim(y, i), to.dim[i]);
-    const double forward = off_by(y, &y_wanted);
+    const double forward = off_by_recorded(y, one, "y");
     ls_backward_from(y, numbered(s, to, 7, 11, 5, 4));
-    double backward = off_by(ls_grad(x), &dx);
-    backward = w ? fmax(backward, off_by(ls_grad(w), &dw)) : backward;
-    backward = b ? fmax(backward, off_by(ls_grad(b), &db)) : backward;
-    print_message("%-10s off by %.1e of the largest, the gradients by %.1e\n", name, forward, backward);
+    double backward = off_by_recorded(ls_grad(x), one, "dx");
+    backward = w ? fmax(backward, off_by_recorded(ls_grad(w), one, "dw")) : backward;
+    backward = b ? fmax(backward, off_by_recorded(ls_grad(b), one, "db")) : backward;
+    print_message("%-10s off by %.1e of the largest, the gradients by %.1e\n", recorded_name(one), forward, backward);
     assert_true(forward < 1e-6 && backward < 2e-6);
+    free(arguments);
 }
 
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    json_error_t error;
-    json_t *whole = json_load_file(REFERENCE "/shapes.json", 0, &error);
-    assert_non_null(whole);
-    size_t i;
-    const json_t *one, *all = json_object_get(whole, "shapes");
-    assert_int_equal(json_array_size(all), 20);
-    json_array_foreach(all, i, one)
-    {
-        ls_session *s = ls_open(&(ls_options){.shard = 2});
-        run_figures(s, one);
-        assert_int_equal(ls_close(s), LS_OK);
-    }
-    json_decref(whole);
+    run_reference_cases("shapes", 20, &(ls_options){.shard = 2}, run_figures);
 }
 
 /* ---- Layers in training ---- */

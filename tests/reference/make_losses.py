@@ -12,10 +12,9 @@ Each loss has x and y, which floats hold exactly, and of the loss of each image 
 image, or of cross-entropies a sum: `each`, and dx and dy, the gradients of the sum of each * (i % 3 + 1). dy is null where targets have
 none. `mean` is PyTorch's, over all there is, and mean_dx its gradient.
 """
-import json
 import math
-import os
-import sys
+
+import figures
 
 try:
     import torch
@@ -135,11 +134,11 @@ LOSSES = {"cross_entropy": (cross_entropy, torch_cross_entropy),
 
 
 def pairs(name, shape, **options):
-    return {"loss": name, "shape": shape, "x": numbers(count(shape), 5, 3), "y": numbers(count(shape), 77, 3), **options}
+    return {"name": name, "shape": shape, "x": numbers(count(shape), 5, 3), "y": numbers(count(shape), 77, 3), **options}
 
 
 def chances(shape, **options):
-    return {"loss": "bce", "shape": shape, "x": numbers(count(shape), 3, 7), "y": share(count(shape), 4), **options}
+    return {"name": "bce", "shape": shape, "x": numbers(count(shape), 3, 7), "y": share(count(shape), 4), **options}
 
 
 CASES = [pairs("mse", [5, 3, 2, 4]), pairs("l1", [5, 3, 2, 4]), pairs("l1", [37, 7]), pairs("huber", [5, 3, 2, 4]),
@@ -151,7 +150,7 @@ CASES = [pairs("mse", [5, 3, 2, 4]), pairs("l1", [5, 3, 2, 4]), pairs("l1", [37,
 def labelled(shape, **options):
     classes, places = shape[1], shape[0] * count(shape[2:])
     labels = [options["ignore"] if "ignore" in options and i % 5 == 3 else (7 * i + i // 3) % classes for i in range(places)]
-    return {"loss": "cross_entropy", "shape": shape, "x": numbers(count(shape), 9, 5), "y": labels, **options}
+    return {"name": "cross_entropy", "shape": shape, "x": numbers(count(shape), 9, 5), "y": labels, **options}
 
 
 def spread(shape, **options):
@@ -160,7 +159,7 @@ def spread(shape, **options):
     parts = [(3 * i + i // 7) % 5 + 1 for i in range(count(shape))]
     sums = [sum(parts[(i * classes + c) * each + at] for c in range(classes)) for i in range(shape[0]) for at in range(each)]
     targets = [round(2**20 * part / sums[k // each // classes * each + k % each]) / 2**20 for k, part in enumerate(parts)]
-    return {"loss": "cross_entropy", "shape": shape, "x": numbers(count(shape), 9, 5), "y": targets, **options}
+    return {"name": "cross_entropy", "shape": shape, "x": numbers(count(shape), 9, 5), "y": targets, **options}
 
 
 CASES += [labelled([37, 7]), labelled([37, 7], smoothing=0.125), labelled([37, 7], class_weights=weights(7), ignore=255),
@@ -174,55 +173,26 @@ def turns(n):
 
 
 def by_formula(case):
-    made = list(LOSSES[case["loss"]][0](case))
-    mean = sum(m[0] for m in made) / sum(m[3] for m in made)
-    slopes = [[turn * d for m, turn in zip(made, turns(len(made))) for d in m[k]] if made[0][k] else None for k in (1, 2)]
-    return {**case, "each": [m[0] for m in made], "dx": slopes[0], "dy": slopes[1], "mean": mean,
-            "mean_dx": [d / sum(m[3] for m in made) for m in made for d in m[1]]}
+    made = list(LOSSES[case["name"]][0](case))
+    counted = sum(m[3] for m in made)
+    slopes = {key: [turn * d for m, turn in zip(made, turns(len(made))) for d in m[k]] for k, key in ((1, "dx"), (2, "dy")) if made[0][k]}
+    return {"each": [m[0] for m in made], **slopes, "mean": [sum(m[0] for m in made) / counted],
+            "mean_dx": [d / counted for m in made for d in m[1]]}
 
 
 def by_torch(case):
-    loss, pairs = LOSSES[case["loss"]][1], case["loss"] != "cross_entropy"
+    loss, pairs = LOSSES[case["name"]][1], case["name"] != "cross_entropy"
     x = tensor(case["x"], case["shape"]).requires_grad_()
     y = tensor(case["y"], case["shape"]).requires_grad_() if pairs else None
     each = loss(case, x, y, "none").reshape(case["shape"][0], -1)
     each = each.mean(1) if pairs else each.sum(1)
     (each * tensor(turns(len(each)), [-1])).sum().backward()
-    dx, x.grad = x.grad.flatten().tolist(), None
+    slopes = {key: t.grad.flatten().tolist() for key, t in (("dx", x), ("dy", y)) if t is not None}
+    x.grad = None
     mean = loss(case, x, y, "mean")
-    dy = y.grad.flatten().tolist() if pairs else None
     mean.backward()
-    return {**case, "each": each.tolist(), "dx": dx, "dy": dy, "mean": mean.item(), "mean_dx": x.grad.flatten().tolist()}
-
-
-def off(a, b):
-    return max(abs(p - q) for p, q in zip(a, b, strict=True)) / max(abs(q) for q in b)
-
-
-def check(path):
-    with open(path) as f:
-        recorded = json.load(f)["losses"]
-    worst = 0
-    for way in [by_formula] + ([by_torch] if torch else []):
-        for case, figures in zip(CASES, recorded, strict=True):
-            new = way(case)
-            assert all(figures[key] == value for key, value in case.items()), figures["loss"]
-            for key in ("each", "dx", "dy", "mean_dx"):
-                worst = max(worst, off(new[key], figures[key]) if new[key] else 0)
-            worst = max(worst, off([new["mean"]], [figures["mean"]]))
-    print(f"{len(recorded)} losses by {'PyTorch and ' if torch else ''}their formulas: off by {worst:.1e}")
-    return worst < 1e-12
-
-
-def main():
-    names = [a for a in sys.argv[1:] if a != "--check"]
-    path = names[0] if names else os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.json")
-    if "--check" in sys.argv:
-        raise SystemExit(0 if check(path) else 1)
-    with open(path, "w") as f:
-        json.dump({"losses": [(by_torch if torch else by_formula)(case) for case in CASES]}, f)
-        f.write("\n")
+    return {"each": each.tolist(), **slopes, "mean": [mean.item()], "mean_dx": x.grad.flatten().tolist()}
 
 
 if __name__ == "__main__":
-    main()
+    figures.main("losses", CASES, dict, ({"PyTorch": by_torch} if torch else {}) | {"their formulas": by_formula})

@@ -11,10 +11,7 @@ Each case has its name, its numbers, the shape of x, y, and the gradients dx, an
 size theirs, of the sum of y * dy. Number i of x is (37 * i % 101 - 50) / 16, of dy (7 * i % 11 - 5) / 4, of a weight (5 * i % 7 + 1) / 4
 and of a bias (3 * i % 5 - 2) / 4.
 """
-import json
-import os
-import sys
-
+import figures
 import torch
 import torch.nn.functional as F
 
@@ -56,47 +53,28 @@ def numbers(n, by, of, less, share):
     return torch.tensor([(by * i % of - less) / share for i in range(n)], dtype=torch.float64)
 
 
-def figures(case):
-    name, arguments, shape, weights, biases, function = case
-    x = numbers(torch.Size(shape).numel(), 37, 101, 50, 16).reshape(shape).requires_grad_()
-    w = [numbers(weights, 5, 7, -1, 4).requires_grad_()] if weights else []
-    b = [numbers(biases, 3, 5, 2, 4).requires_grad_()] if biases else []
-    y = function(x, *w, *b)
+def output(case, *operands):
+    return case[-1](*(operand for operand in operands if operand is not None))
+
+
+def operands(case):
+    """x, the weight and the bias, None where there is none."""
+    _, _, shape, weights, biases, _ = case
+    return (numbers(torch.Size(shape).numel(), 37, 101, 50, 16).reshape(shape), numbers(weights, 5, 7, -1, 4) if weights else None,
+            numbers(biases, 3, 5, 2, 4) if biases else None)
+
+
+def description(case):
+    return {"name": case[0], "arguments": case[1], "shape": case[2], "to": list(output(case, *operands(case)).shape)}
+
+
+def by_torch(case):
+    tracked = [None if operand is None else operand.requires_grad_() for operand in operands(case)]
+    y = output(case, *tracked)
     y.backward(numbers(y.numel(), 7, 11, 5, 4).reshape(y.shape))
-    made = {"name": name, "arguments": arguments, "shape": shape, "to": list(y.shape), "y": y.flatten().tolist(),
-            "dx": x.grad.flatten().tolist()}
-    made.update({"dw": w[0].grad.tolist()} if w else {})
-    made.update({"db": b[0].grad.tolist()} if b else {})
-    return made
-
-
-def off(a, b):
-    return max(abs(p - q) for p, q in zip(a, b)) / max(abs(q) for q in b)
-
-
-def check(path):
-    with open(path) as f:
-        recorded = json.load(f)["shapes"]
-    worst = 0 if len(recorded) == len(CASES) else 1
-    for figures_of, case in zip(recorded, CASES):
-        new = figures(case)
-        if any(figures_of[key] != new[key] for key in ("name", "arguments", "shape", "to")):
-            worst = 1
-        for key in {"y", "dx", "dw", "db"} & new.keys():
-            worst = max(worst, off(new[key], figures_of[key]))
-    print(f"{len(recorded)} cases by PyTorch: off by {worst:.1e}")
-    return worst < 1e-12
-
-
-def main():
-    names = [a for a in sys.argv[1:] if a != "--check"]
-    path = names[0] if names else os.path.join(os.path.dirname(os.path.abspath(__file__)), "shapes.json")
-    if "--check" in sys.argv:
-        raise SystemExit(0 if check(path) else 1)
-    with open(path, "w") as f:
-        cases = ",\n".join(json.dumps(figures(case)) for case in CASES)
-        f.write('{"shapes": [\n' + cases + "\n]}\n")
+    gradients = {key: operand.grad.flatten().tolist() for key, operand in zip(("dx", "dw", "db"), tracked) if operand is not None}
+    return {"y": y.flatten().tolist(), **gradients}
 
 
 if __name__ == "__main__":
-    main()
+    figures.main("shapes", CASES, description, {"PyTorch": by_torch})
