@@ -2,6 +2,7 @@
 #include "options/choice.h"
 #include "record/record.h"
 #include "training/checkpoint.h"
+#include "training/rate.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -89,6 +90,7 @@ void heading_say(const training *t)
     say_settings(t);
     run_describe(&t->run, t->train);
     say_idle_devices(t);
+    rate_say(t);
 }
 
 static bool log_settings(const training *t, run_log *log)

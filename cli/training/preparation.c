@@ -6,6 +6,7 @@
 #include "system/whole.h"
 #include "training/best.h"
 #include "training/keep.h"
+#include "training/rate.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,6 +139,8 @@ int preparation_make(training *t)
     t->rows = ls_data_rows(t->train);
     t->batches = ls_data_batches(t->train);
     count_steps(t, &(ls_checkpoint){.step = 0});
+    if ((status = rate_check(t)) != 0)
+        return status;
     t->epoch = 1;
     t->last_loss = t->val_acc = t->val_loss = NAN;
     t->optim = optim_of(c, t->run.model, t->steps);

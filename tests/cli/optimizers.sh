@@ -69,6 +69,18 @@ first '{"schedule": "warm-restarts", "period": 3, "period_factor": 2, "end_facto
 runs 1 train $small $kept --quiet --resume --lr 0.3 --schedule warm-restarts --period 4
 one_line '--resume: .*period was 3 and is 4 now'
 
+# What cannot be known before the steps are: a rise as long as one-cycle's run is wrong, and one that others do not get out of is told.
+# shellcheck disable=SC2086
+runs 1 train $small --schedule one-cycle --warmup 10
+one_line '--warmup: the rise of one-cycle, 10 steps, must be shorter than the run, which has 10$'
+rise='note: --warmup 20 takes all 10 steps of the run, whose learning rate rises to 0.05 of 0.1'
+# shellcheck disable=SC2086
+runs 0 train $small --lr 0.1 --schedule cosine --warmup 20
+grep -qx "$rise" "$work/err" || wrong "$called: a run that is all warm-up is not told"
+# shellcheck disable=SC2086
+runs 0 train $small --lr 0.1 --schedule cosine --warmup 9
+grep -q 'note: --warmup' "$work/err" && wrong "$called: a warm-up that ends is told as one that does not"
+
 # Other settings than the checkpoint's are refused by name.
 same --lr 0.3 --momentum 0.9 --last-batch share
 first '{"last_batch": "share"}'

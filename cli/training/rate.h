@@ -1,0 +1,10 @@
+/* What a schedule makes of the learning rate over this run, where that is hardly meant. */
+#pragma once
+
+#include "training/training.h"
+
+/* Once the steps are known: 0, or the status to exit with once a line is said. */
+int rate_check(const training *t);
+
+/* Notes, before the first step, a rate that does not get there or is gone long before the end. */
+void rate_say(const training *t);
