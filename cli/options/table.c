@@ -104,10 +104,12 @@ static const row table[] = {
      "one-cycle a\nten-thousandth of its start)",
      0, 0, NULL},
     {"gamma", "X", TRAIN, KIND_REAL, AT(gamma),
-     "factor of the learning rate after each period of exponential;\nneeded there", 0, 0, NULL},
+     "factor of the learning rate after each --period of steps of\nexponential; needed there", 0, 0, NULL},
     {"period", "STEPS", TRAIN, KIND_COUNT, AT(period),
-     "steps between two falls of exponential (default 1), or to the\nfirst restart of warm-restarts; needed there", 1,
-     INT64_MAX, NULL},
+     "steps, not epochs, between two falls of exponential (default 1)\nor to the first restart of warm-restarts, where "
+     "it "
+     "is needed;\nan epoch has a step for each batch: 235 with 60,000 images\nand --batch 256",
+     1, INT64_MAX, NULL},
     {"period-factor", "N", TRAIN, KIND_COUNT, AT(period_factor),
      "how many times as long each period of warm-restarts is as the\none before (default 1)", 1, INT_MAX, NULL},
     {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),

@@ -8,6 +8,7 @@
 #include "training/ending.h"
 #include "training/evaluation.h"
 #include "training/pace.h"
+#include "training/rate.h"
 #include "training/trace.h"
 
 #include <errno.h>
@@ -121,29 +122,37 @@ static void begin_epoch(training *t)
     t->epoch_start = steady_seconds();
 }
 
+/* Why a network still guesses, where its learning rate is not gone. */
+static void write_guess(const training *t, bool few, char *why, size_t size)
+{
+    const settings *c = t->run.chosen;
+    if (few)
+        snprintf(why, size, "few steps were made; more --epochs%s make more",
+                 c->limit ? ", or images by a higher --limit," : "");
+    else if (!c->weights && c->init.kind == LS_NORMAL)
+        snprintf(why, size,
+                 "small first weights (--init %s) learn late: --init xavier mostly learns in the first epoch; or --lr "
+                 "%g does not suit",
+                 c->init_text, t->optim.lr);
+    else
+        snprintf(why, size, "--lr %g may be too high or too low%s", t->optim.lr,
+                 c->weights ? "" : ", or another --init suit better");
+}
+
 /* A network that guesses looks broken, and mostly is not. Said once. */
 static void say_chance(training *t)
 {
     enum { FEW = 100 }; /* steps: what usually learns in an epoch may still guess after them */
     static const double chance = 1.2;
-    const bool few = t->begun < FEW && t->optim.lr > 0;
-    const settings *c = t->run.chosen;
+    char why[224];
+    const bool gone = rate_is_gone(t, why, sizeof why), few = !gone && t->begun < FEW && t->optim.lr > 0;
     const int classes = t->run.about.classes;
-    if (c->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance || (few && t->begun < t->steps))
+    if (t->run.chosen->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance ||
+        (few && t->begun < t->steps))
         return;
     t->chance_said = true;
-    char why[160];
-    if (few)
-        snprintf(why, sizeof why, "few steps were made; more --epochs%s make more",
-                 c->limit ? ", or images by a higher --limit," : "");
-    else if (!c->weights && c->init.kind == LS_NORMAL)
-        snprintf(why, sizeof why,
-                 "small first weights (--init %s) learn late: --init xavier mostly learns in the first epoch; or --lr "
-                 "%g does not suit",
-                 c->init_text, t->optim.lr);
-    else
-        snprintf(why, sizeof why, "--lr %g may be too high or too low%s", t->optim.lr,
-                 c->weights ? "" : ", or another --init suit better");
+    if (!gone)
+        write_guess(t, few, why, sizeof why);
     note("note: test accuracy %.4f after step %lld is that of guessing among %d classes: %s", t->test_acc,
          (long long)t->begun, classes, why);
 }

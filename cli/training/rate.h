@@ -8,3 +8,6 @@ int rate_check(const training *t);
 
 /* Notes, before the first step, a rate that does not get there or is gone long before the end. */
 void rate_say(const training *t);
+
+/* Whether the rate is gone by now, long before the end; then with the words why. */
+bool rate_is_gone(const training *t, char *why, size_t size);

@@ -81,6 +81,23 @@ grep -qx "$rise" "$work/err" || wrong "$called: a run that is all warm-up is not
 runs 0 train $small --lr 0.1 --schedule cosine --warmup 9
 grep -q 'note: --warmup' "$work/err" && wrong "$called: a warm-up that ends is told as one that does not"
 
+# A rate that is gone long before the end is told before the first step, and is why the network still guesses. It is not gone where
+# the falls are an epoch apart, or where the last quarter begins before.
+fall='by --gamma 0.08 after every step; --period 5 makes that once an epoch'
+# shellcheck disable=SC2086
+runs 0 train $small --lr 1e-9 --schedule exponential --gamma 0.08
+grep -qx "note: the learning rate falls below a thousandth of --lr after 3 of 10 steps, $fall" "$work/err" || wrong "$called: no note of its fall"
+grep -q "guessing among 10 classes: the learning rate is down to 3.28e-15, $fall\$" "$work/err" || wrong "$called: another reason for guessing"
+for kept_up in '0.1 --period 5' 0.5; do
+    # shellcheck disable=SC2086
+    runs 0 train $small --lr 1e-9 --schedule exponential --gamma $kept_up
+    grep -q 'the learning rate' "$work/err" && wrong "$called: a rate that is kept up is told to be gone"
+done
+# shellcheck disable=SC2086
+runs 0 train $small --epochs 9 --lr 1e-9 --schedule exponential --gamma 0.01 --period 6
+grep -q 'after 12 of 45 steps, by --gamma 0.01 after every 6 steps; a longer --period or a --gamma nearer to 1 keeps it up$' "$work/err" ||
+    wrong "$called: no note of its fall"
+
 # Other settings than the checkpoint's are refused by name.
 same --lr 0.3 --momentum 0.9 --last-batch share
 first '{"last_batch": "share"}'
