@@ -466,7 +466,12 @@ static void predictions_and_accuracy(void **state)
     ls_module_predict(t.net, t.data, NULL, CLASSES);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_predict: an argument is NULL");
     assert_true(ls_module_accuracy(t.net, NULL) == 0);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_evaluate: an argument is NULL");
+    assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_accuracy: an argument is NULL");
+    ls_module *bare = ls_lenet(t.s);
+    ls_module_accuracy(bare, t.data);
+    assert_caught(t.s, LS_NOT_INITIALIZED, "ls_module_accuracy: the network has no values yet");
+    ls_module_predict(bare, t.data, logits, CLASSES);
+    assert_caught(t.s, LS_NOT_INITIALIZED, "ls_module_predict: the network has no values yet");
     free(logits);
     assert_int_equal(ls_close(t.s), LS_OK);
 }

@@ -210,8 +210,10 @@ static void operands_are_refused_by_name(void **state)
     assert_caught(s, LS_BAD_SHAPE, "an image of the result would have too many numbers");
     assert_null(ls_nn_conv_transpose2d(s, 4, 0, NULL));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_nn_conv_transpose2d: channels and kernel must be at least 1");
-    assert_null(ls_nn_linear_with(s, 0, NULL));
+    assert_null(ls_nn_linear(s, 0));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_nn_linear: features must be at least 1");
+    assert_null(ls_nn_linear_with(s, 0, NULL));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_nn_linear_with: features must be at least 1");
     ls_module *net = ls_nn_conv2d(s, 4, 3, &(ls_conv){.groups = 4}); /* which only x shows to be wrong */
     ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
     ls_module_infer(net, x);

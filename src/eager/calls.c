@@ -7,7 +7,7 @@
 
 enum { LEAST_PARTS = 4 };
 
-static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *function)
+ls_tensor *ls_call_network(ls_module *net, ls_tensor *X, bool training, const char *function)
 {
     ls_session *session = ls_value_session(X, function);
     ls_network *network = session ? ls_network_of(net, function) : NULL;
@@ -49,13 +49,13 @@ static ls_tensor *call(ls_module *net, ls_tensor *X, bool training, const char *
 ls_tensor *ls_module_forward(ls_module *net, ls_tensor *X)
 {
     LS_OWN_ENVIRONMENT;
-    return call(net, X, true, "ls_module_forward");
+    return ls_call_network(net, X, true, "ls_module_forward");
 }
 
 ls_tensor *ls_module_infer(ls_module *net, ls_tensor *X)
 {
     LS_OWN_ENVIRONMENT;
-    return call(net, X, false, "ls_module_infer");
+    return ls_call_network(net, X, false, "ls_module_infer");
 }
 
 /* Weights that were updated since a call was recorded are gone. */

@@ -44,7 +44,7 @@ static ls_status evaluate(ls_module *net, const ls_data *data, ls_loss_fn *fn, v
     double counted;
     ls_tensor *X, *y, *loss = NULL;
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
-        loss = ls_sum(fn(ls_module_infer(net, X), y, user));
+        loss = ls_sum(fn(ls_call_network(net, X, false, function), y, user));
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_realize_operands(trace) == LS_OK && !trace->call)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the loss must be of the network's outputs", function);
@@ -92,7 +92,7 @@ ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, 
     int scope = ls_scope_open(session, NULL);
     ls_tensor *X, *rows = NULL;
     if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, NULL) == LS_OK)
-        rows = ls_module_infer(net, X);
+        rows = ls_call_network(net, X, false, "ls_module_predict");
     if (rows && net->network->classes != classes)
         ls_raise(&session->context, LS_BAD_SHAPE, "ls_module_predict: the network has %d classes, the caller's rows %d",
                  net->network->classes, classes);
@@ -111,7 +111,7 @@ double ls_module_accuracy(ls_module *net, const ls_data *data)
 {
     LS_OWN_ENVIRONMENT;
     ls_metrics metrics = {0};
-    if (ls_module_evaluate(net, data, &metrics) != LS_OK || !metrics.rows)
+    if (evaluate(net, data, with_labels, NULL, &metrics, "ls_module_accuracy") != LS_OK || !metrics.rows)
         return 0;
     return (double)metrics.correct / (double)metrics.rows;
 }

@@ -14,44 +14,60 @@ static const ls_device host = {LS_HOST, 0};
 
 /* ---- Making ---- */
 
-static bool good_shape(const ls_shape *shape)
+static bool good_shape(ls_context *context, const ls_shape *shape, const char *function)
 {
+    static const int64_t most = (int64_t)1 << 40;
     int64_t numbers = 1;
-    bool good = shape->rank >= 0 && shape->rank <= LS_MAX_RANK;
-    for (int i = 0; good && i < shape->rank; i++) {
-        int64_t size = shape->dim[i] ? shape->dim[i] : 1; /* no rows, but rows of a size still */
-        good = size > 0 && size <= INT32_MAX && !__builtin_mul_overflow(numbers, size, &numbers) &&
-               numbers < (int64_t)1 << 40;
+    char text[128];
+    if (shape->rank < 0 || shape->rank > LS_MAX_RANK) {
+        ls_raise(context, LS_BAD_SHAPE, "%s: a shape of %d sizes; 0 to %d are possible", function, shape->rank,
+                 LS_MAX_RANK);
+        return false;
     }
-    return good;
+    for (int i = 0; i < shape->rank; i++)
+        if (shape->dim[i] < 0 || shape->dim[i] > INT32_MAX) {
+            ls_raise(context, LS_BAD_SHAPE, "%s: dimension %d of the shape is %lld; 0 to %d are possible", function, i,
+                     (long long)shape->dim[i], INT32_MAX);
+            return false;
+        }
+    for (int i = 0; i < shape->rank; i++) {
+        const int64_t size = shape->dim[i] ? shape->dim[i] : 1; /* no rows, but rows of a size still */
+        if (!__builtin_mul_overflow(numbers, size, &numbers) && numbers < most)
+            continue;
+        ls_shape_text(text, sizeof text, shape);
+        ls_raise(context, LS_BAD_SHAPE, "%s: a tensor of shape %s has too many numbers; there may be %lld", function,
+                 text, (long long)most - 1);
+        return false;
+    }
+    return true;
 }
 
 static ls_tensor *make(ls_session *session, ls_shape shape, const char *function)
 {
     ls_tensors *tensors = session && !ls_failed(session) ? ls_tensors_of(session) : NULL;
-    if (!tensors)
+    if (!tensors || !good_shape(&session->context, &shape, function))
         return NULL;
-    if (!good_shape(&shape)) {
-        ls_raise(&session->context, LS_BAD_SHAPE, "%s: the shape must have at most %d sizes, none negative", function,
-                 LS_MAX_RANK);
-        return NULL;
-    }
     return ls_tensor_of_array(session, ls_array_on(session, host, (size_t)ls_shape_numbers(&shape)), &shape);
 }
 
-ls_tensor *ls_full(ls_session *session, double value, ls_shape shape)
+static ls_tensor *fill(ls_session *session, double value, ls_shape shape, const char *function)
 {
-    LS_OWN_ENVIRONMENT;
-    ls_tensor *tensor = make(session, shape, "ls_full");
+    ls_tensor *tensor = make(session, shape, function);
     for (size_t i = 0; tensor && i < tensor->array->n; i++)
         tensor->array->data[i] = (float)value;
     return tensor;
 }
 
+ls_tensor *ls_full(ls_session *session, double value, ls_shape shape)
+{
+    LS_OWN_ENVIRONMENT;
+    return fill(session, value, shape, "ls_full");
+}
+
 ls_tensor *ls_zeros(ls_session *session, ls_shape shape)
 {
     LS_OWN_ENVIRONMENT;
-    return ls_full(session, 0, shape);
+    return fill(session, 0, shape, "ls_zeros");
 }
 
 ls_tensor *ls_arange(ls_session *session, double first, ls_shape shape)

@@ -85,24 +85,29 @@ static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
     return ls_linear(x, weight, own_bias(self, self->linear.no_bias));
 }
 
+static ls_module *linear(ls_session *session, int features, const ls_linear_options *options, const char *wrong)
+{
+    if (features < 1)
+        return ls_bad_layer(session, wrong);
+    ls_module *module = ls_module_new(session, forward_linear);
+    if (!module)
+        return NULL;
+    module->channels = features;
+    if (options)
+        module->linear = *options;
+    return module;
+}
+
 ls_module *ls_nn_linear(ls_session *session, int features)
 {
     LS_OWN_ENVIRONMENT;
-    if (features < 1)
-        return ls_bad_layer(session, "ls_nn_linear: features must be at least 1");
-    ls_module *module = ls_module_new(session, forward_linear);
-    if (module)
-        module->channels = features;
-    return module;
+    return linear(session, features, NULL, "ls_nn_linear: features must be at least 1");
 }
 
 ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_options *options)
 {
     LS_OWN_ENVIRONMENT;
-    ls_module *module = ls_nn_linear(session, features);
-    if (module && options)
-        module->linear = *options;
-    return module;
+    return linear(session, features, options, "ls_nn_linear_with: features must be at least 1");
 }
 
 static ls_tensor *forward_dropout(ls_module *self, ls_tensor *x)
