@@ -194,8 +194,16 @@ static void each_may_be_allowed(void **state)
     for (int i = 0; of_adam[i]; i++)
         assert_string_equal(allowing.settings.allowed[i], of_adam[i]);
     assert_int_equal(ls_close(allowing.s), LS_OK);
+    /* What is none of them is told with all that are. */
     p.allow = (const char *const[]){"colour", NULL};
-    assert_int_equal(ls_close(take(&p).s), LS_BAD_ARGUMENT);
+    taken refused = take(&p);
+    assert_int_equal(refused.status, LS_BAD_ARGUMENT);
+    assert_string_equal(ls_message(refused.s),
+                        "ls_checkpoints_open: there is no setting 'colour' that could be allowed to change; there are: "
+                        "numerics, model, init, seed, shard, conv, dtype, optimizer, lr, momentum, nesterov, "
+                        "weight_decay, schedule, warmup, data, batch, shuffle, total, start_factor, end_factor, gamma, "
+                        "period, period_factor, beta1, beta2, eps, clip_norm, full_batch, flip, crop, erase");
+    assert_int_equal(ls_close(refused.s), LS_BAD_ARGUMENT);
 }
 
 int main(void)

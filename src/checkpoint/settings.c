@@ -106,22 +106,29 @@ static void set_data(ls_settings *s, const ls_data *data)
         set_number(s, "erase", data->augment.erase);
 }
 
+/* Those that not every run has: a checkpoint may have them, and the run that goes on not. */
+static const char *const at_times[] = {"total",         "start_factor", "end_factor", "gamma", "period",
+                                       "period_factor", "beta1",        "beta2",      "eps",   "clip_norm",
+                                       "full_batch",    "flip",         "crop",       "erase"};
+
 static ls_status allow(ls_settings *s, const char *name)
 {
-    char known[1024] = "";
-    static const char *const at_times[] = {
-        "total", "start_factor", "end_factor", "gamma",      "period", "period_factor", "beta1",
-        "beta2", "eps",          "clip_norm",  "full_batch", "flip",   "crop",          "erase"}; /* not in every run */
-    bool there = ls_note_find(s->list, name) != NULL;
+    char known[768] = "";
+    const char *names[LS_SETTINGS + sizeof at_times / sizeof *at_times];
+    int n = 0;
+    for (; n < s->n; n++)
+        names[n] = s->list[n].name;
     for (size_t i = 0; i < sizeof at_times / sizeof *at_times; i++)
-        there |= strcmp(name, at_times[i]) == 0;
-    if (there) {
-        if (s->n_allowed < LS_SETTINGS)
-            s->allowed[s->n_allowed++] = ls_intern(s->session, name);
-        return LS_OK;
+        if (!ls_note_find(s->list, at_times[i]))
+            names[n++] = at_times[i];
+    for (int i = 0; i < n; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            if (s->n_allowed < LS_SETTINGS)
+                s->allowed[s->n_allowed++] = ls_intern(s->session, name);
+            return LS_OK;
+        }
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", names[i]);
     }
-    for (int i = 0; i < s->n; i++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", s->list[i].name);
     return ls_raise(&s->session->context, LS_BAD_ARGUMENT,
                     "ls_checkpoints_open: there is no setting '%.64s' that could be allowed to change; there are: %s",
                     name, known);
