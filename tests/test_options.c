@@ -10,6 +10,7 @@
 #include "options/meant.h"
 #include "options/options.h"
 #include "options/table.h"
+#include "options/value.h"
 #include "text/say.h"
 
 static char told[1024]; /* the last line of wrong usage */
@@ -575,6 +576,11 @@ static void settings_are_as_chosen(void **state)
         assert_string_equal(chosen.allow_changed[0], names[i][1]);
         assert_false(chosen.allow_classes);
     }
+    static const char *const called[][2] = {{"total", "epochs"},        {"full_batch", "last-batch"},
+                                            {"shuffle", "no-shuffle"},  {"data", "data"},
+                                            {"clip_norm", "clip-norm"}, {"lr", "lr"}};
+    for (size_t i = 0; i < sizeof called / sizeof *called; i++)
+        assert_string_equal(option_of_setting(called[i][0]), called[i][1]);
     const settings classes = read_one(TRAIN, "--allow-changed classes");
     assert_true(classes.allow_classes && classes.n_allow_changed == 0);
     listed several;

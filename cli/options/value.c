@@ -85,25 +85,36 @@ static int read_every(const char *option, const char *text, settings *chosen)
     return wrong_usage(option, "'%s' is neither a number of steps nor a time such as 90s, 10m, 2h", text);
 }
 
+/* Options beside the settings of a run that they set, where these have other names. */
+static const char *const set_by[][2] = {{"weight-decay", "weight_decay"},
+                                        {"clip-norm", "clip_norm"},
+                                        {"label-smoothing", "label_smoothing"},
+                                        {"start-factor", "start_factor"},
+                                        {"end-factor", "end_factor"},
+                                        {"period-factor", "period_factor"},
+                                        {"last-batch", "full_batch"},
+                                        {"no-shuffle", "shuffle"},
+                                        {"epochs", "total"},
+                                        {"steps", "total"},
+                                        {"limit", "data"},
+                                        {"dataset", "data"}};
+enum { SET_BY = sizeof set_by / sizeof *set_by };
+
+const char *option_of_setting(const char *name)
+{
+    for (int i = 0; i < SET_BY && strcmp(name, "data") != 0; i++) /* which is an option too */
+        if (strcmp(name, set_by[i][1]) == 0)
+            return set_by[i][0];
+    return name;
+}
+
 /* One name, or several with commas. They are the settings' own, or the options' that set them. */
 static int read_names(const char *option, char *text, settings *chosen)
 {
-    static const char *const others[][2] = {{"weight-decay", "weight_decay"},
-                                            {"clip-norm", "clip_norm"},
-                                            {"label-smoothing", "label_smoothing"},
-                                            {"start-factor", "start_factor"},
-                                            {"end-factor", "end_factor"},
-                                            {"period-factor", "period_factor"},
-                                            {"last-batch", "full_batch"},
-                                            {"no-shuffle", "shuffle"},
-                                            {"limit", "data"},
-                                            {"dataset", "data"},
-                                            {"epochs", "total"},
-                                            {"steps", "total"}};
     for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
-        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            if (strcmp(name, others[i][0]) == 0)
-                name = (char *)others[i][1];
+        for (int i = 0; i < SET_BY; i++)
+            if (strcmp(name, set_by[i][0]) == 0)
+                name = (char *)set_by[i][1];
         if (strcmp(name, "classes") == 0) {
             chosen->allow_classes = true;
             continue;

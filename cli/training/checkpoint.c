@@ -1,5 +1,6 @@
 #include "training/checkpoint.h"
 #include "options/choice.h"
+#include "options/value.h"
 #include "run/ranks.h"
 #include "run/watch.h"
 #include "system/clock.h"
@@ -128,15 +129,39 @@ static int say_not_opened(const training *t)
     return names ? STATUS_USAGE : status;
 }
 
+/* Of "... settings: NAME was X and is Y now, NAME was ...": the options that would allow it, with commas. "" where the
+ * model is another, whose weights do not fit. */
+static void write_changed(const char *message, char *names, size_t size)
+{
+    static const char before[] = " settings: ", behind[] = " now, ";
+    const char *at = strstr(message, before), *end;
+    *names = '\0';
+    for (at = at ? at + strlen(before) : at; at && (end = strstr(at, " was ")) != NULL;) {
+        char name[WIDTH];
+        snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+        if (strcmp(name, "model") == 0) {
+            *names = '\0';
+            return;
+        }
+        size_t length = strlen(names);
+        snprintf(names + length, size - length, "%s%s", length ? "," : "", option_of_setting(name));
+        at = strstr(end, behind);
+        at = at ? at + strlen(behind) : at;
+    }
+}
+
 static int say_not_loaded(const training *t)
 {
+    char names[512];
     int status = ls_status_of(t->run.session);
     if (status != LS_CHANGED)
         return session_failed(t->run.session, "--resume");
     if (ls_failed_together(t->run.session))
         say_together();
     const char *message = strstr(ls_message(t->run.session), ": ");
-    return failed("--resume", "%s; go on with what was, or say --allow-changed NAME", message ? message + 2 : "");
+    write_changed(message ? message : "", names, sizeof names);
+    return failed("--resume", "%s; go on with what was%s%s", message ? message + 2 : "",
+                  *names ? ", or say --allow-changed " : "", names);
 }
 
 static int resume(training *t)

@@ -287,7 +287,13 @@ for option, words in {"--seed 3": "seed was 0 and is 3 now", "--batch 50": "batc
                       "--weight-decay 0.01": "weight_decay was 0 and is 0.01 now", "--init he": "init was normal:0.01 and is he now", "--conv direct": "conv was auto and is direct now",
                       "--limit 299": "data was 300 images .* and is 299 images", "--no-shuffle": "shuffle was yes and is no now", "--schedule step": "schedule was constant and is step now",
                       "--warmup 2": "warmup was 0 and is 2 now", "--model resnet18 --lr 0.1": "model was lenet and is resnet18 now"}.items():
-    refused(1, "--resume: .*/checkpoint-000001.json: of a run with other settings: .*" + words + ".*--allow-changed NAME", *small, *option.split(), "--checkpoint", folder, "--resume")
+    allow = ".*; go on with what was"
+    if "model" not in option:  # whose weights would not fit
+        typed = [word[2:].replace("limit", "data") for word in option.split() if word.startswith("--")]
+        allow += ", or say --allow-changed " + ",".join(typed + ["epochs"] * ("schedule" in typed)) + "$"
+    else:
+        allow += "$"
+    refused(1, "--resume: .*/checkpoint-000001.json: of a run with other settings: .*" + words + allow, *small, *option.split(), "--checkpoint", folder, "--resume")
 weights = work + "/start.safetensors"
 done(*small, "--steps", "1", "--save", weights, "--quiet")
 refused(1, "--resume: .*weights was none and is [0-9a-f]{64} now", *small, "--weights", weights, "--checkpoint", folder, "--resume")

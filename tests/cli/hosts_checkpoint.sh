@@ -333,7 +333,7 @@ digits, err = done(3, *run, *kept, "--resume")
 assert digits == whole and numbers() == wanted
 assert len(ours(err)) == 1 and ours(err)[0].startswith("note: passed over: " + path + ": damaged: "), err
 # What cannot be gone on from is refused by all, in one line.
-refused(3, "--resume: .*seed was 0 and is 7 now.*--allow-changed NAME", *run, *kept, "--resume", "--seed", "7")
+refused(3, "--resume: .*seed was 0 and is 7 now; go on with what was, or say --allow-changed seed$", *run, *kept, "--resume", "--seed", "7")
 refused(3, "--checkpoint: .* has checkpoints of an earlier run: --resume goes on from them, --restart trains anew", *run, *kept)
 refused(3, "--resume: .*is of step 15 already, and the run would end after 2", *run, *kept, "--resume", "--steps", "2")
 open(work + "/file", "w").write("mine")
