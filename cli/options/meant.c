@@ -22,9 +22,9 @@ typedef struct meaning {
 static const meaning options[] = {
     {"batch", "batch-size bs b global-batch-size per-device-batch-size", NULL},
     {"shard", "micro-batch-size", NULL},
-    {"lr", "learning-rate base-lr", NULL},
+    {"lr", "learning-rate base-lr max-lr", NULL},
     {"epochs", "num-epochs n-epochs max-epochs e", NULL},
-    {"steps", "num-steps max-steps iterations max-iter", NULL},
+    {"steps", "num-steps max-steps total-steps iterations max-iter", NULL},
     {"devices", "gpu gpus gpu-ids num-gpus cpu no-cuda cuda cores threads num-threads d accelerator", NULL},
     {"out", "output output-dir output-file o", NULL},
     {"save", "output output-file o out save-path save-model", NULL},
@@ -40,7 +40,7 @@ static const meaning options[] = {
     {"schedule", "scheduler lr-scheduler lr-schedule", NULL},
     {"warmup", "warmup-steps", NULL},
     {"gamma", "lr-gamma decay-rate", NULL},
-    {"period", "t-0 decay-steps", NULL},
+    {"period", "t-0 decay-steps step-size lr-step-size", NULL},
     {"period-factor", "t-mult", NULL},
     {"end-factor", "eta-min min-lr", NULL},
     {"clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val", NULL},
@@ -69,6 +69,8 @@ static const meaning options[] = {
      "images are kept in memory, and no workers load them; --devices names what computes"},
     {NULL, "nproc nproc-per-node num-processes nodes np",
      "several processes are started by mpirun -n N; one process uses all of --devices"},
+    {NULL, "pct-start warmup-epochs lr-warmup-epochs", "--warmup sets the rise in steps, one for each batch"},
+    {NULL, "div-factor final-div-factor", "--start-factor and --end-factor are factors of the learning rate"},
     {NULL, "shuffle", "training images are shuffled unless --no-shuffle says otherwise"},
     {NULL, "verbose v", "progress is shown unless --quiet says otherwise"},
     {NULL, "version", "it stands alone: lockstep --version"},
@@ -245,6 +247,9 @@ int unknown_option(int command, const char *own, const char *text)
         name_commands(commands_with(typed), list, sizeof list);
         return wrong_usage(shown, "no option of %s, but of %s", own, list);
     }
+    const char *takes = option_with_value(command, typed);
+    if (takes)
+        return wrong_usage(shown, "unknown option of %s; did you mean --%s %s?", own, takes, typed);
     const char *nearest = nearest_option(command, typed);
     if (nearest)
         return wrong_usage(shown, "unknown option of %s; did you mean --%s?", own, nearest);

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The schedule, and what it was given. */
+/* The schedule with what it was given, and its rise. */
 static void write_schedule(char *text, size_t size, const ls_optim *o, const settings *c)
 {
+    const bool rises = c->schedule == LS_ONE_CYCLE && !c->warmup;
     size_t n = (size_t)snprintf(text, size, "%s", choice_name(schedule_choices, c->schedule));
     if (o->start_factor > 0)
         n += (size_t)snprintf(text + n, size - n, " from %g", o->start_factor);
@@ -22,7 +23,11 @@ static void write_schedule(char *text, size_t size, const ls_optim *o, const set
     if (o->period)
         n += (size_t)snprintf(text + n, size - n, " each %lld steps", (long long)o->period);
     if (o->period_factor > 1)
-        snprintf(text + n, size - n, ", each time %d times as long", o->period_factor);
+        n += (size_t)snprintf(text + n, size - n, ", each time %d times as long", o->period_factor);
+    if (rises)
+        snprintf(text + n, size - n, ", warmup 0.3 of the run");
+    else
+        snprintf(text + n, size - n, ", warmup %lld", (long long)o->warmup);
 }
 
 static void say_settings(const training *t)
@@ -55,13 +60,13 @@ static void say_settings(const training *t)
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
     note("lockstep %s: %s on %s: %s, %lld images%s, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, "
          "%s%s, "
-         "lr %g, %s, weight decay %g, %sschedule %s, warmup %lld, %s%s, conv %s, %s %s%s",
+         "lr %g, %s, weight decay %g, %sschedule %s, %s%s, conv %s, %s %s%s",
          ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, held, (long long)c->batch,
          c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard, (long long)c->epochs,
          limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
          choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip, schedule,
-         (long long)c->warmup, c->no_shuffle ? "file order" : "shuffled", augment, choice_name(conv_choices, c->conv),
-         gpus ? "dtype" : "isa", gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
+         c->no_shuffle ? "file order" : "shuffled", augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
+         gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
          c->balance ? ", shards by speed" : "");
 }
 

@@ -60,6 +60,11 @@ anywhere --optimizer adamw --lr 0.01 --schedule cosine --warmup 3
 first '{"schedule": "cosine", "warmup": 3}'
 anywhere --optimizer adam --schedule step
 anywhere --lr 0.3 --momentum 0.5 --schedule one-cycle --start-factor 0.1 --end-factor 0.01
+# shellcheck disable=SC2086
+for rise in '0.3 of the run' 4; do
+    runs 0 train $small --steps 5 --schedule one-cycle $([ "$rise" = 4 ] && echo --warmup 4)
+    grep -q ", schedule one-cycle, warmup $rise, " "$work/err" || wrong "$called: its heading does not say the rise"
+done
 # These have no length, and go on after a break.
 same --lr 0.3 --schedule exponential --gamma 0.5 --period 4
 first '{"schedule": "exponential", "gamma": 0.5, "period": 4}'
