@@ -46,8 +46,9 @@ int ranks_start(settings *chosen, int status)
     watch_phase("the start of MPI");
     state.cluster = ls_cluster_start();
     if (ls_cluster_status(state.cluster) != LS_OK) {
-        /* How they were started concerns all ranks alike; a plugin may be missing on one host alone. */
-        say_at_once(ls_cluster_status(state.cluster) == LS_BAD_ARGUMENT ? rank == 0 : local == 0);
+        /* Tasks without an MPI know nothing of each other, whose rank 0 may be a variable that was left behind. A
+         * plugin may be missing on one host alone. */
+        say_at_once(ls_cluster_status(state.cluster) == LS_BAD_ARGUMENT || local == 0);
         if (!status)
             return failed("start", "%s", ls_cluster_message(state.cluster));
         failed("", "%s", say_held());

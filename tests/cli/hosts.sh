@@ -203,15 +203,9 @@ run = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**o
 assert run.returncode != 0 and run.stdout == "" and "port" in run.stderr, run
 PY
 
-# The program elsewhere, without its plugin; and tasks without MPI.
+# The program elsewhere, without its plugin.
 cp "$program" "$work/lockstep"
 # shellcheck disable=SC2086
 ranks 1 -n 2 "$work/lockstep" train $small
 says "start: started as rank 0 of 2 by .*: there is no lockstep-$mpi.so"
-SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 runs 1 train --limit 10
-one_line 'start: srun started 2 tasks without MPI'
-WORLD_SIZE=2 RANK=0 LOCAL_RANK=0 runs 1 train --limit 10
-one_line 'start: torchrun .* started 2 tasks without MPI'
-SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 runs 2 train --bad
-one_line '--bad: unknown'
 ends

@@ -222,6 +222,12 @@ for name in $(find "$src/data" "$src/io" "$src/device" "$src/base" "$src/cluster
     grep -oE '[^ ] ls_[a-z_.]+|^ ?ls_[a-z_]+\.[a-z_.]+' | grep -oE 'ls_[a-z_.]+' | sort -u); do
     grep -q "{\"$name\"" "$here/../../cli/text/say.c" || wrong "a message of the library says $name, which cli/text/say.c does not know"
 done
+# Tasks without an MPI: each says so, as it cannot know whether there is another.
+for rank in 0 1; do
+    WORLD_SIZE=2 RANK=$rank LOCAL_RANK=$rank refused 'start: torchrun .* started 2 tasks without MPI' train --limit 10
+    SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 refused 'start: srun started 2 tasks without MPI' train --limit 10
+    SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 usage '--bad: unknown' train --bad
+done
 unset LOCKSTEP_DATA
 refused 'data: npy: its folder is not named; set --data or \$LOCKSTEP_DATA$' train --dataset npy --devices cpu:0
 ends
