@@ -209,6 +209,13 @@ static void names_with_a_prefix(void **state)
         snprintf(expected, sizeof expected, "all names begin with '%s'; ls_module_load_prefixed", prefixes[i]);
         assert_non_null(strstr(ls_message(s), expected));
         assert_true(ls_catch(s, LS_BAD_FILE));
+        for (size_t n = 1; n < strlen(prefixes[i]); n++) { /* too little of it */
+            char part[32];
+            snprintf(part, sizeof part, "%.*s", (int)n, prefixes[i]);
+            assert_int_equal(ls_module_load_prefixed(net, test_path("prefixed"), part), LS_BAD_FILE);
+            assert_non_null(strstr(ls_message(s), expected));
+            assert_true(ls_catch(s, LS_BAD_FILE));
+        }
         assert_int_equal(ls_module_load_prefixed(net, test_path("prefixed"), prefixes[i]), LS_OK);
         assert_int_equal(ls_module_checksum(net), ls_module_checksum(saved));
         assert_int_equal(ls_module_load_prefixed(net, test_path("prefixed"), "model."), LS_BAD_FILE);

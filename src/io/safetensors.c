@@ -71,6 +71,12 @@ ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
     return LS_UNSUPPORTED;
 }
 
+size_t ls_safetensors_stripped(const ls_safetensors *file)
+{
+    (void)file;
+    return 0;
+}
+
 int ls_safetensors_count(const ls_safetensors *file)
 {
     (void)file;

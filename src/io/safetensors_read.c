@@ -22,6 +22,7 @@ struct ls_safetensors {
     int64_t n_data;
     ls_saved *arrays; /* [n], by name */
     int n;
+    size_t stripped; /* bytes left out in front of each name */
 };
 
 static const struct dtype {
@@ -340,7 +341,13 @@ ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
     }
     for (int i = 0; i < file->n; i++)
         file->arrays[i].name += length;
+    file->stripped += length;
     return LS_OK;
+}
+
+size_t ls_safetensors_stripped(const ls_safetensors *file)
+{
+    return file->stripped;
 }
 
 int ls_safetensors_count(const ls_safetensors *file)

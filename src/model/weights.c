@@ -180,7 +180,8 @@ static ls_status refuse_missing(const ls_safetensors *file, ls_context *context,
     if (!prefix)
         return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
                         missing);
-    snprintf(shown, sizeof shown, "%.*s", prefix, ls_safetensors_at(file, 0)->name);
+    const int stripped = (int)ls_safetensors_stripped(file); /* too little of it: "mod" of "module." */
+    snprintf(shown, sizeof shown, "%.*s", stripped + prefix, ls_safetensors_at(file, 0)->name - stripped);
     return ls_raise(context, LS_BAD_FILE, "%s: all names begin with '%s'; ls_module_load_prefixed leaves that out",
                     path, shown);
 }
@@ -230,12 +231,12 @@ static ls_status load(ls_network *network, const ls_safetensors *file, const cha
 
 /* The same for a network that has seen no images, whose shape the file may tell. Memory is taken only for what the file
  * has. */
-static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path)
+static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path, const char *function)
 {
     ls_shape images;
     if (!read_images(ls_safetensors_metadata(file, "images"), &images))
-        return ls_defined_network_of(network->root, "ls_module_load") ? LS_OK : ls_status_of(network->session);
-    ls_status status = ls_network_record(network, &images, "ls_module_load");
+        return ls_defined_network_of(network->root, function) ? LS_OK : ls_status_of(network->session);
+    ls_status status = ls_network_record(network, &images, function);
     if (status != LS_OK)
         return status;
     status = ls_weights_check(network, file, &network->session->context, path, NULL);
@@ -250,32 +251,37 @@ static ls_status load_first(ls_network *network, const ls_safetensors *file, con
     return status;
 }
 
-ls_status ls_module_load(ls_module *net, const char *path)
+static ls_status load_into(ls_module *net, const char *path, const char *prefix, const char *function)
 {
-    LS_OWN_ENVIRONMENT;
-    return ls_module_load_prefixed(net, path, NULL);
-}
-
-ls_status ls_module_load_prefixed(ls_module *net, const char *path, const char *prefix)
-{
-    LS_OWN_ENVIRONMENT;
-    ls_network *network = ls_network_of(net, "ls_module_load");
+    ls_network *network = ls_network_of(net, function);
     if (!network || ls_network_wait(network) != LS_OK)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!path)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "ls_module_load: path is NULL");
-    if (ls_network_change(network, "ls_module_load") != LS_OK)
+        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "%s: path is NULL", function);
+    if (ls_network_change(network, function) != LS_OK)
         return ls_status_of(network->session);
     ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
     ls_status status = file ? LS_OK : ls_status_of(network->session);
     if (status == LS_OK && prefix)
         status = ls_safetensors_strip(file, prefix);
     if (status == LS_OK)
-        status = network->defined ? load(network, file, path) : load_first(network, file, path);
+        status = network->defined ? load(network, file, path) : load_first(network, file, path, function);
     if (status == LS_OK)
         status = ls_network_learn_classes(network, file);
     ls_safetensors_close(file);
     return status;
+}
+
+ls_status ls_module_load(ls_module *net, const char *path)
+{
+    LS_OWN_ENVIRONMENT;
+    return load_into(net, path, NULL, "ls_module_load");
+}
+
+ls_status ls_module_load_prefixed(ls_module *net, const char *path, const char *prefix)
+{
+    LS_OWN_ENVIRONMENT;
+    return load_into(net, path, prefix, "ls_module_load_prefixed");
 }
 
 ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size)

@@ -263,6 +263,8 @@ open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + whole[8 + le
 PY
 runs 1 eval --weights "$work/prefixed.safetensors" --limit-test 10
 one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
+runs 1 eval --weights "$work/prefixed.safetensors" --strip-prefix mod --limit-test 10
+one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
 for weights in w prefixed; do
     strip=
     [ $weights = w ] || strip='--strip-prefix module.'
