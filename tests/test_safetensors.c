@@ -96,7 +96,11 @@ static void dropped_files_and_folders(void **state)
     assert_int_equal(access(test_path("a/b/c"), F_OK), 0);
     test_write_file("file", "", 0);
     assert_int_equal(ls_make_directories(context, test_path("file/d")), LS_IO);
-    test_expect(LS_IO, "file: the directory cannot be made: File exists");
+    test_expect(LS_IO, "file: the directory cannot be made: what is there is no directory");
+    context->status = LS_OK;
+    assert_int_equal(symlink("nowhere", test_path("link")), 0);
+    assert_int_equal(ls_make_directories(context, test_path("link/d")), LS_IO);
+    test_expect(LS_IO, "link: the directory cannot be made: what is there is a link that leads nowhere");
     test_context_done();
 }
 

@@ -21,9 +21,17 @@ static char *folder_of(const char *path)
     return strndup(length ? path : ".", length ? length : 1);
 }
 
+static bool leads_nowhere(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) != 0 && errno == ENOENT && lstat(path, &about) == 0;
+}
+
 int check_folder(const char *option, const char *folder)
 {
     struct stat about;
+    if (leads_nowhere(folder))
+        return failed(option, "%s: is a link that leads nowhere", folder);
     if (stat(folder, &about) != 0 || (!S_ISDIR(about.st_mode) && (errno = ENOTDIR)) || access(folder, W_OK) != 0)
         return failed(option, "%s: %s", folder, strerror(errno));
     return 0;
@@ -32,7 +40,7 @@ int check_folder(const char *option, const char *folder)
 int check_new_folder(const char *option, const char *folder)
 {
     struct stat about;
-    if (stat(folder, &about) == 0 || errno != ENOENT)
+    if (leads_nowhere(folder) || stat(folder, &about) == 0 || errno != ENOENT)
         return check_folder(option, folder);
     char *above = folder_of(folder);
     int status = above ? check_folder(option, above) : failed(option, "%s", strerror(ENOMEM));

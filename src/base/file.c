@@ -294,6 +294,15 @@ static ls_status settle_new(ls_context *context, const char *path)
     return status;
 }
 
+/* Why there is no directory, where making one met this error: the system says only that something is there. */
+static const char *why_no_directory(const char *path, int error)
+{
+    struct stat about;
+    if (stat(path, &about) == 0)
+        return S_ISDIR(about.st_mode) ? NULL : "what is there is no directory";
+    return error == EEXIST ? "what is there is a link that leads nowhere" : strerror(error);
+}
+
 ls_status ls_make_directories(ls_context *context, const char *path)
 {
     char *copy = ls_copy_string(context, path, "a path");
@@ -305,10 +314,10 @@ ls_status ls_make_directories(ls_context *context, const char *path)
         if (*at == '/' || (next != '/' && next != 0)) /* cut after each component's last character */
             continue;
         at[1] = 0;
-        struct stat about;
-        int error = make_directory(copy);
-        if (error && !(stat(copy, &about) == 0 && S_ISDIR(about.st_mode)))
-            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, strerror(error));
+        const int error = make_directory(copy);
+        const char *why = error ? why_no_directory(copy, error) : NULL;
+        if (why)
+            status = ls_raise(context, LS_IO, "%s: the directory cannot be made: %s", copy, why);
         else if (!error)
             status = settle_new(context, copy);
         at[1] = next;

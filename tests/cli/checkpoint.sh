@@ -246,7 +246,7 @@ refused(1, rf"--checkpoint: {folder}/lock: cannot be written: Permission denied"
 os.chmod(folder, 0o755)
 refused(1, f"--checkpoint: .*/none: the directory cannot be made: Permission denied", *small, "--checkpoint", folder + "/none", preexec_fn=nobody)
 open(work + "/file", "w").write("mine")
-refused(1, "--checkpoint: .*/file: the directory cannot be made: ", *small, "--checkpoint", work + "/file")
+refused(1, "--checkpoint: .*/file: the directory cannot be made: what is there is no directory", *small, "--checkpoint", work + "/file")
 refused(1, "--log: .*/file: is no log of a run", *small, "--checkpoint", folder, "--resume", "--log", work + "/file")
 assert open(work + "/file").read() == "mine"
 PY

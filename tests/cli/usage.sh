@@ -100,6 +100,10 @@ for option in save trace; do
     refused "--$option: .*fifo: .*not a regular file" train "--$option" "$work/fifo" --data "$work/nowhere"
     refused "--$option: .*: .*too long" train "--$option" "$work/$long" --data "$work/nowhere"
 done
+# So is a folder that is a link to nowhere, in which nothing can be made.
+ln -s "$work/nowhere" "$work/lost"
+refused '--save: .*/lost: is a link that leads nowhere$' train --save "$work/lost/w" --data "$work/nowhere"
+has "a report's folder" reports && refused '--report: .*/lost: is a link that leads nowhere$' train --report "$work/lost" --data "$work/nowhere"
 for file in report.html curve.png curve.svg; do
     mkdir -p "$work/page"
     rm -f "$work/page"/*
