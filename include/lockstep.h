@@ -145,8 +145,8 @@ ls_devices ls_parse_devices(ls_session *session, const char *list);
  * of a host have a share each, here and in lists, where cuda:0 is the first of the rank's own; ranks that are more than
  * GPUs share them. */
 ls_devices ls_all_devices(ls_session *session);
-/* How many there are, of CPUs as many as ls_all_devices has. As ls_notice: why there are no GPUs, which quota is below
- * the cores. */
+/* How many there are, of CPUs as many as ls_all_devices has. As ls_notice: why there are no GPUs, which quota leaves
+ * cores idle. */
 int ls_device_count(ls_session *session, ls_device_type type);
 ls_device ls_host(void); /* where data and files are, no device that computes */
 ls_device ls_cpu(int i);

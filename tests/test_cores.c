@@ -112,6 +112,10 @@ static void quotas_of_the_first_version(void **state)
     write_text("sys/fs/cgroup/my cpu/job/step/cpu.cfs_quota_us", "1600000\n");
     write_text("sys/fs/cgroup/my cpu/job/step/cpu.cfs_period_us", "100000\n");
     assert_devices(1, 6, "a CPU quota of 5.5 cores");
+    write_text("sys/fs/cgroup/my cpu/job/cpu.cfs_quota_us", "750000\n"); /* it takes no core away */
+    write_text("sys/fs/cgroup/my cpu/cpu.cfs_quota_us", "-1\n");
+    assert_devices(1, 8, NULL);
+    assert_devices(2, 4, "a CPU quota of 7.5 cores");
 }
 
 static void quotas_of_the_second_version(void **state)

@@ -170,14 +170,15 @@ static ls_devices devices_of(ls_device_type type, int first, int n)
     return devices;
 }
 
-/* As many as this process's processor time keeps busy. A quota below the cores goes to why[], which is "" else. */
+/* As many as this process's processor time keeps busy. A quota that leaves some idle goes to why[], which is "" else.
+ */
 static int usable_cores(ls_session *session, char *why, size_t size)
 {
     const int cores = ls_core_count();
     const ls_quota quota = ls_quota_read(&session->context, session->root ? session->root : "");
     const int n = ls_quota_cores(&quota, session->sharers, cores);
     *why = 0;
-    if (quota.time && quota.time < quota.period * cores)
+    if (n < cores)
         snprintf(why, size, "a CPU quota of %.3g core%s (%s) keeps %d of %d busy%s",
                  (double)quota.time / (double)quota.period, quota.time == quota.period ? "" : "s", quota.file, n, cores,
                  session->sharers > 1 ? "; this host's ranks share it" : "");
