@@ -133,6 +133,17 @@ status, out, err = call("predict", "--weights", W, work + "/bad.png", picture, w
 assert status == 1 and [line.split(": ")[0] for line in out.splitlines()] == [picture, work + "/dot.png"], (status, out)
 assert [re.sub(":.*", "", line) for line in re.findall("lockstep: predict: (.*)\n", err)] == [work + "/bad.png", work + "/none.jpg", work], err
 assert len(err.splitlines()) == 3
+
+# Weights that overflow on what is not black: nothing is said of any picture but which it is.
+raw = open(W, "rb").read()
+begin = 8 + struct.unpack("<Q", raw[:8])[0]
+values = list(struct.unpack("<%df" % ((len(raw) - begin) // 4), raw[begin:]))
+for entry in json.loads(raw[8:begin]).values():
+    first, end = (at // 4 for at in entry.get("data_offsets", (0, 0)))
+    values[first:end] = [1e35 * value if len(entry["shape"]) > 1 else 0 for value in values[first:end]]
+write(work + "/huge.safetensors", raw[:begin] + struct.pack("<%df" % len(values), *values))
+write(work + "/black.png", png_of(32, 32, [bytes(1024)] * 3))
+refused(1, "predict: what the network makes of image 1 is not finite: .*", "--weights", work + "/huge.safetensors", work + "/black.png", picture)
 PY
 python3 "$work/pictures.py" "$here" "$program" "$work" || wrong "pictures"
 ends
