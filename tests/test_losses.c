@@ -243,13 +243,14 @@ static void labels_of_a_data_set(void **state)
     ls_report report;
     assert_true(ls_data_next(data, &b));
     ls_tensor *logits = ls_module_infer(net, b.X);
+    const ls_loss ignoring = {.ignore = LEFT_OUT}, said = {.has_ignore = true, .ignore = LEFT_OUT};
+    assert_same_bits(ls_cross_entropy_with(logits, b.y, &ignoring), ls_cross_entropy_with(logits, b.y, &said));
     assert_same_bits(ls_cross_entropy_with(logits, ls_values(s, (float[ROWS]){0}, LS_SHAPE(ROWS)), NULL),
                      ls_cross_entropy(logits, ls_values(s, (float[ROWS]){0}, LS_SHAPE(ROWS))));
     ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
     ls_trainer_step(trainer);
     ls_wait(s);
     assert_caught(s, LS_BAD_ARGUMENT, "a label is 3; the logits have the classes 0 to 2");
-    const ls_loss ignoring = {.has_ignore = true, .ignore = LEFT_OUT};
     ls_tensor *losses = ls_cross_entropy_with(ls_module_forward(net, b.X), b.y, &ignoring);
     double sum = ls_item(ls_sum(losses));
     ls_backward(losses);
@@ -422,14 +423,19 @@ static void other_cross_entropies_are_refused(void **state)
     assert_caught(s, LS_UNSUPPORTED, "ls_cross_entropy_with: targets have no gradient; copy them with ls_clone");
     assert_null(ls_cross_entropy_with(x, ls_clone(x, ls_cpu(0)), &(ls_loss){.has_ignore = true}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: this loss has no option `ignore`");
-    assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.delta = 1}));
+    assert_null(ls_cross_entropy(NULL, labels));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");
+    assert_null(ls_cross_entropy(x, NULL));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy: a tensor is NULL");
+    assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.delta = -1}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: this loss has no option `delta`");
     assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.positive_weights = weights}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: this loss has no option `positive_weights`");
     assert_null(ls_cross_entropy_with(x, labels, &(ls_loss){.class_weights = weights}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_with: the weight of class 2 must be finite and not below 0");
+    assert_non_null(ls_cross_entropy_smooth(x, labels, 1));
     for (int k = 0; k < 3; k++) {
-        const double smoothings[] = {-0.1, 1.1, NAN};
+        const double smoothings[] = {-1e-300, 1 + 1e-15, NAN};
         assert_null(ls_cross_entropy_smooth(x, labels, smoothings[k]));
         assert_caught(s, LS_BAD_ARGUMENT, "ls_cross_entropy_smooth: smoothing must be from 0 to 1");
     }
@@ -441,7 +447,7 @@ static void others_are_refused(void **state)
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_tensor *x = ls_zeros(s, LS_SHAPE(2, 3)), *y = ls_zeros(s, LS_SHAPE(2, 3)), *z = ls_zeros(s, LS_SHAPE(2));
-    const double weights[] = {1, -1, 1}, endless[] = {1, 1, INFINITY};
+    const double weights[] = {1, -1, 1}, endless[] = {0, 3e38, 4e38}; /* of which the last is no float */
     assert_null(ls_l1(x, z));
     assert_caught(s, LS_BAD_SHAPE, "ls_l1: both operands must be (images, ...) of one shape");
     assert_null(ls_huber(x, z, NULL));
@@ -450,12 +456,12 @@ static void others_are_refused(void **state)
     assert_caught(s, LS_BAD_SHAPE, "ls_bce: both operands must");
     assert_null(ls_bce(NULL, y, NULL));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_bce: a tensor is NULL");
-    for (int k = 0; k < 3; k++) {
-        const double deltas[] = {-1, NAN, 1e39};
+    for (int k = 0; k < 4; k++) {
+        const double deltas[] = {-1, NAN, 1e39, 1e-46}; /* as a float 0 */
         assert_null(ls_huber(x, y, &(ls_loss){.delta = deltas[k]}));
         assert_caught(s, LS_BAD_ARGUMENT, "ls_huber: delta must be above 0 and finite");
     }
-    assert_null(ls_huber(x, y, &(ls_loss){.smoothing = 0.1}));
+    assert_null(ls_huber(x, y, &(ls_loss){.smoothing = -0.1}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_huber: this loss has no option `smoothing`");
     assert_null(ls_huber(x, y, &(ls_loss){.has_ignore = true}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_huber: this loss has no option `ignore`");
@@ -465,9 +471,9 @@ static void others_are_refused(void **state)
     assert_caught(s, LS_BAD_ARGUMENT, "ls_huber: this loss has no option `positive_weights`");
     assert_null(ls_bce(x, y, &(ls_loss){.smoothing = 0.1}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_bce: this loss has no option `smoothing`");
-    assert_null(ls_bce(x, y, &(ls_loss){.delta = 1}));
+    assert_null(ls_bce(x, y, &(ls_loss){.delta = -1}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_bce: this loss has no option `delta`");
-    assert_null(ls_bce(x, y, &(ls_loss){.ignore = 1}));
+    assert_null(ls_bce(x, y, &(ls_loss){.ignore = -1}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_bce: this loss has no option `ignore`");
     assert_null(ls_bce(x, y, &(ls_loss){.class_weights = weights}));
     assert_caught(s, LS_BAD_ARGUMENT, "ls_bce: the weight of class 1 must be finite and not below 0");

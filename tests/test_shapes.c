@@ -170,6 +170,86 @@ static void bits_do_not_depend_on_devices(void **state)
     }
 }
 
+/* ---- Layers by themselves ---- */
+
+enum { FEATURES = 6 };
+
+static ls_tensor *of_layer(ls_tensor *x, ls_tensor *w, ls_tensor *b, double eps)
+{
+    return ls_layer_norm(x, w, b, eps);
+}
+
+static ls_tensor *of_groups(ls_tensor *x, ls_tensor *w, ls_tensor *b, double eps)
+{
+    return ls_group_norm(x, 3, w, b, eps);
+}
+
+static ls_tensor *of_rms(ls_tensor *x, ls_tensor *w, ls_tensor *b, double eps)
+{
+    assert_null(b);
+    return ls_rms_norm(x, w, eps);
+}
+
+static ls_module *three_groups(ls_session *s, const ls_norm *how)
+{
+    return ls_nn_group_norm(s, 3, how);
+}
+
+/* What a layer makes is what its function makes of its parameters, with the header's names, first values and eps. */
+static const struct layer {
+    ls_module *(*make)(ls_session *s, const ls_norm *how);
+    ls_tensor *(*function)(ls_tensor *x, ls_tensor *w, ls_tensor *b, double eps);
+    double eps;
+    int parameters, rank;
+    ls_norm how;
+} layers[] = {
+    {ls_nn_layer_norm, of_layer, 1e-5, 2, 2, {.eps = 0}},
+    {ls_nn_layer_norm, of_layer, 1e-5, 2, 3, {.eps = 0}},
+    {ls_nn_layer_norm, of_layer, 1, 2, 4, {.eps = 1}},
+    {ls_nn_layer_norm, of_layer, 1e-3, 0, 2, {.eps = 1e-3, .no_affine = true}},
+    {three_groups, of_groups, 1e-5, 2, 2, {.eps = 0}},
+    {three_groups, of_groups, 1e-3, 2, 3, {.eps = 1e-3}},
+    {three_groups, of_groups, 1e-5, 0, 4, {.no_affine = true}},
+    {ls_nn_rms_norm, of_rms, 0x1p-23, 1, 2, {.eps = 0}},
+    {ls_nn_rms_norm, of_rms, 0x1p-23, 1, 3, {.momentum = 1}},
+    {ls_nn_rms_norm, of_rms, 1e-3, 1, 4, {.eps = 1e-3}},
+    {ls_nn_rms_norm, of_rms, 0x1p-23, 0, 4, {.no_affine = true}},
+};
+
+/* Parameter k of the layer by its name: as it begins, and then with values, which are given back. */
+static ls_tensor *give_values(ls_session *s, ls_module *net, int k)
+{
+    static const char *const names[] = {"0.weight", "0.bias"};
+    float values[FEATURES];
+    assert_int_equal(ls_module_read_parameter(net, names[k], values, FEATURES), LS_OK);
+    for (int i = 0; i < FEATURES; i++) {
+        assert_true(values[i] == (k == 0 ? 1 : 0));
+        values[i] = (float)(i * 5 % 7 - k) / 4;
+    }
+    assert_int_equal(ls_module_write_parameter(net, names[k], values, FEATURES), LS_OK);
+    return ls_clone(ls_values(s, values, LS_SHAPE(FEATURES)), ls_cpu(0));
+}
+
+static void layers_are_their_functions(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        const struct layer *l = &layers[i];
+        const ls_shape shape = {l->rank, {2, FEATURES, l->rank == 4 ? 3 : FEATURES, 4}};
+        ls_session *s = ls_open(NULL);
+        ls_tensor *x = numbered(s, shape, 37, 101, 50, 1 << 15); /* so small that eps counts */
+        ls_module *net = ls_sequential(s, LS_LIST(l->make(s, &l->how)));
+        ls_module_initialize(net, test_cpus(1), NULL);
+        ls_module_infer(net, x);
+        assert_int_equal(ls_module_parameter_count(net), l->parameters);
+        ls_tensor *vectors[2] = {NULL, NULL};
+        for (int k = 0; k < l->parameters; k++)
+            vectors[k] = give_values(s, net, k);
+        assert_same_bits(ls_module_infer(net, x), l->function(x, vectors[0], vectors[1], l->eps));
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+}
+
 /* ---- BatchNorm with options ---- */
 
 static ls_module *normed(ls_session *s, const ls_norm *how)
@@ -183,20 +263,40 @@ static void read_two(const setup *t, const char *name, float two[2])
     assert_int_equal(ls_module_read_parameter(t->net, name, two, 2), LS_OK);
 }
 
+static ls_module *plain(ls_session *s, const ls_norm *how)
+{
+    (void)how;
+    return ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 2, 3, NULL), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu),
+                                    ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+}
+
+/* The usual values are those that are said, of the layer without options too. */
 static void momentum_is_how_far_a_step_moves(void **state)
 {
     (void)state;
-    float usual[2], quarter[2];
-    setup t = open_setup(1, LS_ISA_AUTO, normed, NULL);
-    train(&t, 1);
-    read_two(&t, "1.running_mean", usual);
-    assert_int_equal(ls_close(t.s), LS_OK);
-    t = open_setup(1, LS_ISA_AUTO, normed, &(ls_norm){.momentum = 0.25});
-    train(&t, 1);
-    read_two(&t, "1.running_mean", quarter);
-    assert_int_equal(ls_close(t.s), LS_OK);
-    for (int c = 0; c < 2; c++)
-        assert_true(usual[c] != 0 && fabsf(quarter[c] / usual[c] - 2.5f) < 1e-5f);
+    static const ls_norm none = {.eps = 0}, usual = {.eps = 1e-5, .momentum = 0.1}, far = {.momentum = 0.25},
+                         all = {.momentum = 1};
+    static const struct {
+        maker *make;
+        const ls_norm *how;
+        float times;
+    } runs[] = {{plain, NULL, 1},    {normed, NULL, 1},    {normed, &none, 1},
+                {normed, &usual, 1}, {normed, &far, 2.5f}, {normed, &all, 10}};
+    char first[65] = "", digits[65];
+    float mean[2] = {0}, moved[2];
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        setup t = open_setup(1, LS_ISA_AUTO, runs[i].make, runs[i].how);
+        train(&t, 1);
+        read_two(&t, "1.running_mean", moved);
+        assert_int_equal(ls_module_fingerprint(t.net, digits), LS_OK);
+        assert_int_equal(ls_close(t.s), LS_OK);
+        memcpy(first, *first ? first : digits, sizeof first);
+        assert_true((strcmp(digits, first) == 0) == (runs[i].times == 1));
+        for (int c = 0; c < 2; c++) {
+            mean[c] = i ? mean[c] : moved[c];
+            assert_true(mean[c] != 0 && fabsf(moved[c] / mean[c] - runs[i].times) < 1e-5f * runs[i].times);
+        }
+    }
 }
 
 /* The running statistics stay, what is trained moves; in the bias in front too, which statistics of the shard would
@@ -230,17 +330,23 @@ static void a_frozen_norm_keeps_its_statistics(void **state)
 
 /* ---- What is refused ---- */
 
+#define REFUSED(call, status, words)                                                                                   \
+    do {                                                                                                               \
+        assert_null(call);                                                                                             \
+        assert_caught(s, status, words);                                                                               \
+    } while (0)
+#define TAKEN(call)                                                                                                    \
+    do {                                                                                                               \
+        if (!(call))                                                                                                   \
+            fail_msg("%s", ls_message(s));                                                                             \
+    } while (0)
+
 static void wrong_shapes_are_refused(void **state)
 {
     (void)state;
     ls_session *s = ls_open(NULL);
     ls_tensor *x = ls_zeros(s, LS_SHAPE(2, 3, 4, 5)), *flat = ls_zeros(s, LS_SHAPE(2, 6)), *none = NULL;
     ls_tensor *four = ls_zeros(s, LS_SHAPE(4));
-#define REFUSED(call, status, words)                                                                                   \
-    do {                                                                                                               \
-        assert_null(call);                                                                                             \
-        assert_caught(s, status, words);                                                                               \
-    } while (0)
     REFUSED(ls_transpose(x, 0, 2), LS_BAD_SHAPE, "ls_transpose: the dimension must be one of x's behind the images");
     REFUSED(ls_transpose(x, 1, 4), LS_BAD_SHAPE, "ls_transpose: the dimension");
     REFUSED(ls_slice(x, 4, 0, 1), LS_BAD_SHAPE, "ls_slice: the dimension");
@@ -248,7 +354,6 @@ static void wrong_shapes_are_refused(void **state)
     REFUSED(ls_slice(x, 2, -1, 2), LS_BAD_SHAPE, "ls_slice: from must");
     REFUSED(ls_slice(x, 2, 2, 2), LS_BAD_SHAPE, "ls_slice: from must");
     REFUSED(ls_pad2d(flat, (const int[]){1, 1, 1, 1}, 0), LS_BAD_SHAPE, "ls_pad2d: x must be (images, channels");
-    REFUSED(ls_pad2d(x, (const int[]){0, -1, 0, 0}, 0), LS_BAD_SHAPE, "ls_pad2d: x must");
     REFUSED(ls_pad2d(x, NULL, 0), LS_BAD_SHAPE, "ls_pad2d: x must");
     REFUSED(ls_pad2d(x, (const int[]){0, 1, 0, 0}, NAN), LS_BAD_ARGUMENT, "ls_pad2d: the value must be a number");
     REFUSED(ls_concat((ls_tensor *[]){x, flat}, 2), LS_BAD_SHAPE, "ls_concat: all parts must");
@@ -270,9 +375,74 @@ static void wrong_shapes_are_refused(void **state)
     REFUSED(ls_nn_batch_norm_with(s, &(ls_norm){.no_affine = true}), LS_BAD_ARGUMENT, "BatchNorm has its weight");
     REFUSED(ls_nn_upsample2d(s, 0, LS_NEAREST), LS_BAD_ARGUMENT, "ls_nn_upsample2d: the factor");
     REFUSED(ls_nn_adaptive_avg_pool2d(s, 1, 0), LS_BAD_ARGUMENT, "ls_nn_adaptive_avg_pool2d: height");
+    assert_null(ls_concat(NULL, 1)); /* whose session nobody knows */
+    assert_null(ls_concat(&x, 0));
     assert_ptr_equal(ls_transpose(x, 2, 2), x);
+    assert_ptr_equal(ls_max_each(four), four);
     assert_ptr_equal(ls_concat(&x, 1), x);
     assert_ptr_equal(ls_upsample2d(x, 1, LS_BILINEAR), x);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static ls_tensor *join_weights(ls_module *self, ls_tensor *x)
+{
+    (void)x;
+    ls_tensor *three = ls_module_user(self);
+    return ls_concat((ls_tensor *[]){three, ls_module_parameter(self, "weight", LS_SHAPE(2, 3))}, 2);
+}
+
+/* The last value that is taken, and the first that is not. */
+static void bounds_are_where_they_are_said(void **state)
+{
+    (void)state;
+    enum { WIDEST = 1 << 24, LARGEST = 1 << 15, TIMES = 1 << 12 };
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_zeros(s, LS_SHAPE(2, 3, 4, 5)), *dot = ls_zeros(s, LS_SHAPE(1, 1, 1, 1));
+    for (int side = 0; side < 4; side++) {
+        int sides[4] = {0};
+        sides[side] = WIDEST;
+        TAKEN(ls_pad2d(dot, sides, 0));
+        sides[side]++;
+        REFUSED(ls_pad2d(dot, sides, 0), LS_BAD_SHAPE, "ls_pad2d: x must");
+        sides[side] = -1;
+        REFUSED(ls_pad2d(x, sides, 0), LS_BAD_SHAPE, "ls_pad2d: x must");
+    }
+    TAKEN(ls_pad2d(x, (const int[]){1, 0, 0, 0}, -INFINITY));
+    TAKEN(ls_upsample2d(dot, TIMES, LS_BILINEAR));
+    REFUSED(ls_upsample2d(dot, TIMES + 1, LS_BILINEAR), LS_BAD_SHAPE, "ls_upsample2d: x must");
+    REFUSED(ls_upsample2d(dot, 2, (ls_upsample_mode)2), LS_BAD_SHAPE, "ls_upsample2d: x must");
+    for (int side = 0; side < 2; side++) {
+        const int large = side ? 2 : LARGEST, other = side ? LARGEST : 2;
+        TAKEN(ls_adaptive_avg_pool2d(dot, large, other));
+        REFUSED(ls_adaptive_avg_pool2d(dot, large + !side, other + side), LS_BAD_SHAPE, "ls_adaptive_avg_pool2d: x");
+        REFUSED(ls_adaptive_avg_pool2d(dot, side, !side), LS_BAD_SHAPE, "ls_adaptive_avg_pool2d: x must");
+    }
+    ls_tensor *flat = ls_zeros(s, LS_SHAPE(2, 4)), *row = ls_zeros(s, LS_SHAPE(4)), *two = ls_zeros(s, LS_SHAPE(4, 1));
+    REFUSED(ls_adaptive_avg_pool2d(flat, 2, 2), LS_BAD_SHAPE, "ls_adaptive_avg_pool2d: x must");
+    ls_tensor *const unfit[] = {ls_zeros(s, LS_SHAPE(2)), two, ls_scale(ls_clone(row, ls_cpu(0)), 2)};
+    ls_tensor *on_core = ls_clone(flat, ls_cpu(0));
+    for (int i = 0; i < 3; i++) {
+        ls_tensor *const of = i < 2 ? flat : on_core;
+        REFUSED(ls_layer_norm(of, unfit[i], NULL, 0), LS_BAD_SHAPE, "ls_layer_norm: x must");
+        REFUSED(ls_layer_norm(of, NULL, unfit[i], 0), LS_BAD_SHAPE, "ls_layer_norm: x must");
+        REFUSED(ls_rms_norm(of, unfit[i], 0), LS_BAD_SHAPE, "ls_rms_norm: x must");
+        REFUSED(ls_group_norm(of, 2, unfit[i], NULL, 0), LS_BAD_SHAPE, "ls_group_norm: x must");
+        REFUSED(ls_group_norm(of, 2, NULL, unfit[i], 0), LS_BAD_SHAPE, "ls_group_norm: x must");
+    }
+    REFUSED(ls_layer_norm(row, NULL, NULL, 0), LS_BAD_SHAPE, "ls_layer_norm: x must");
+    REFUSED(ls_rms_norm(row, NULL, 0), LS_BAD_SHAPE, "ls_rms_norm: x must");
+    REFUSED(ls_group_norm(row, 1, NULL, NULL, 0), LS_BAD_SHAPE, "ls_group_norm: x must");
+    REFUSED(ls_group_norm(flat, 0, NULL, NULL, 0), LS_BAD_SHAPE, "ls_group_norm: x must");
+    REFUSED(ls_group_norm(flat, -2, NULL, NULL, 0), LS_BAD_SHAPE, "ls_group_norm: x must");
+    TAKEN(ls_layer_norm(flat, row, NULL, 1));
+    REFUSED(ls_layer_norm(flat, row, NULL, 1 + 1e-15), LS_BAD_ARGUMENT, "ls_layer_norm: eps must be from 0 to 1");
+    REFUSED(ls_rms_norm(flat, row, NAN), LS_BAD_ARGUMENT, "ls_rms_norm: eps must be from 0 to 1");
+    REFUSED(ls_group_norm(flat, 2, row, NULL, -1e-300), LS_BAD_ARGUMENT, "ls_group_norm: eps must be from 0 to 1");
+    REFUSED(ls_nn_batch_norm_with(s, &(ls_norm){.momentum = -1e-300}), LS_BAD_ARGUMENT, "momentum must be above 0");
+    ls_tensor *three = ls_clone(ls_zeros(s, LS_SHAPE(2, 3)), ls_cpu(0));
+    ls_module *net = ls_block(s, join_weights, three);
+    ls_module_initialize(net, test_cpus(1), NULL);
+    REFUSED(ls_module_infer(net, three), LS_BAD_SHAPE, "ls_concat: all parts must");
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -281,9 +451,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_in_pytorch),
         cmocka_unit_test(bits_do_not_depend_on_devices),
+        cmocka_unit_test(layers_are_their_functions),
         cmocka_unit_test(momentum_is_how_far_a_step_moves),
         cmocka_unit_test(a_frozen_norm_keeps_its_statistics),
         cmocka_unit_test(wrong_shapes_are_refused),
+        cmocka_unit_test(bounds_are_where_they_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 /* Whether it is one of x's dimensions behind the images. */
 static bool is_dimension(ls_tensor *x, int dim, const char *function)
 {
-    if (x->shape.rank < 2 || dim < 1 || dim >= x->shape.rank)
+    if (dim < 1 || dim >= x->shape.rank)
         ls_bad_shape(x, function, "the dimension must be one of x's behind the images, from 1 on");
     return !ls_failed(x->session);
 }
@@ -93,12 +93,11 @@ static ls_tensor *join(ls_tensor *const parts[], int count, int dim)
 
 static ls_tensor *concat(ls_tensor *const parts[], int count, int dim, const char *function)
 {
-    if (!parts || count < 1 || !ls_operands(parts, count, function) || !is_dimension(parts[0], dim, function))
+    if (!parts || !ls_operands(parts, count, function) || !is_dimension(parts[0], dim, function))
         return NULL;
     for (int k = 0; k < count; k++) {
         ls_shape rest = parts[k]->shape;
-        if (rest.rank == parts[0]->shape.rank)
-            rest.dim[dim] = parts[0]->shape.dim[dim];
+        rest.dim[dim] = parts[0]->shape.dim[dim];
         if (parts[k]->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&rest, &parts[0]->shape))
             return ls_bad_shape(parts[k], function,
                                 "all parts must be (images, ...) of equal sizes but in that dimension");
