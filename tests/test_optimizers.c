@@ -99,16 +99,16 @@ static void run_case(const json_t *start, const json_t *figures)
     double smoothing = number_at(figures, "label_smoothing"), worst = 0, off = 0, largest = 0;
     ls_batch batch;
     ls_report report;
-    for (int k = 0; k < STEPS;)
-        if (ls_data_next(data, &batch)) {
-            const double rate = json_number_value(json_array_get(rates, (size_t)k));
-            if (!(fabs(ls_trainer_lr(trainer) - rate) <= 1e-14 * optim.lr))
-                fail_msg("%s: the rate of step %d is %.17g and not %.17g",
-                         json_string_value(json_object_get(figures, "name")), k, ls_trainer_lr(trainer), rate);
-            ls_backward(ls_cross_entropy_smooth(ls_module_forward(net, batch.X), batch.y, smoothing));
-            assert_int_equal(ls_trainer_step(trainer), LS_OK);
-            k++;
-        }
+    for (int k = 0; k < STEPS; k++) {
+        if (!test_next(data, &batch))
+            fail_msg("%s: %s", json_string_value(json_object_get(figures, "name")), ls_message(s));
+        const double rate = json_number_value(json_array_get(rates, (size_t)k));
+        if (!(fabs(ls_trainer_lr(trainer) - rate) <= 1e-14 * optim.lr))
+            fail_msg("%s: the rate of step %d is %.17g and not %.17g",
+                     json_string_value(json_object_get(figures, "name")), k, ls_trainer_lr(trainer), rate);
+        ls_backward(ls_cross_entropy_smooth(ls_module_forward(net, batch.X), batch.y, smoothing));
+        assert_int_equal(ls_trainer_step(trainer), LS_OK);
+    }
     assert_int_equal(ls_wait(s), LS_OK);
     for (size_t k = 0; k < STEPS; k++) {
         assert_true(ls_trainer_next_report(trainer, &report));
@@ -259,27 +259,27 @@ static void run_formula(int number, const struct formula *f, double set)
     read_both(net, now.w, false);
     ls_batch batch;
     ls_report report;
-    for (int k = 0; k < SHORT;)
-        if (ls_data_next(data, &batch)) {
-            ls_backward(test_losses(net, &batch));
-            read_both(net, g, true);
-            const double norm = take_mean(g, &f->o, (int)ls_rows(batch.y));
-            kept before = now;
-            if (k == 3 && set > 0)
-                assert_int_equal(ls_trainer_set_lr(trainer, o.lr = set), LS_OK);
-            update(&now, f->kind, &o, rate_of(&o, k), k, g);
-            assert_true(fabs(ls_trainer_lr(trainer) - rate_of(&o, k)) <= 1e-15 * o.lr);
-            assert_int_equal(ls_trainer_step(trainer), LS_OK);
-            read_both(net, got, false);
-            assert_true(ls_trainer_next_report(trainer, &report) && fabs(report.norm - norm) <= 1e-12 * norm);
-            for (int i = 0; i < NUMBERS; i++) {
-                if (fabs(got[i] - now.w[i]) > 2e-6 * fabs(now.w[i] - before.w[i]) + 1.2e-7 * fabs(now.w[i]))
-                    fail_msg("formula %d, step %d, number %d: from %.9g to %.9g, wanted %.9g", number, k, i,
-                             before.w[i], got[i], now.w[i]);
-                now.w[i] = got[i]; /* the next step by itself */
-            }
-            k++;
+    for (int k = 0; k < SHORT; k++) {
+        if (!test_next(data, &batch))
+            fail_msg("formula %d: %s", number, ls_message(s));
+        ls_backward(test_losses(net, &batch));
+        read_both(net, g, true);
+        const double norm = take_mean(g, &f->o, (int)ls_rows(batch.y));
+        kept before = now;
+        if (k == 3 && set > 0)
+            assert_int_equal(ls_trainer_set_lr(trainer, o.lr = set), LS_OK);
+        update(&now, f->kind, &o, rate_of(&o, k), k, g);
+        assert_true(fabs(ls_trainer_lr(trainer) - rate_of(&o, k)) <= 1e-15 * o.lr);
+        assert_int_equal(ls_trainer_step(trainer), LS_OK);
+        read_both(net, got, false);
+        assert_true(ls_trainer_next_report(trainer, &report) && fabs(report.norm - norm) <= 1e-12 * norm);
+        for (int i = 0; i < NUMBERS; i++) {
+            if (fabs(got[i] - now.w[i]) > 2e-6 * fabs(now.w[i] - before.w[i]) + 1.2e-7 * fabs(now.w[i]))
+                fail_msg("formula %d, step %d, number %d: from %.9g to %.9g, wanted %.9g", number, k, i, before.w[i],
+                         got[i], now.w[i]);
+            now.w[i] = got[i]; /* the next step by itself */
         }
+    }
     assert_int_equal(ls_close(s), LS_OK);
 }
 

@@ -16,6 +16,12 @@ static inline void test_make_images(uint8_t *pixels, size_t numbers, uint8_t *la
         labels[i] = (uint8_t)(i * 7 % (size_t)classes);
 }
 
+/* The next batch, of the next epoch where one has ended. False where there is none any more, as after a failure. */
+static inline bool test_next(ls_data *data, ls_batch *batch)
+{
+    return ls_data_next(data, batch) || ls_data_next(data, batch);
+}
+
 static inline ls_tensor *test_losses(ls_module *net, const ls_batch *batch)
 {
     return ls_cross_entropy(ls_module_forward(net, batch->X), batch->y);
