@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include "base/random.h"
 #include "optim/schedule.h"
 #include "training.h"
 
@@ -308,6 +309,8 @@ static void schedules_have_ends(void **state)
         {{.schedule = LS_ONE_CYCLE, .total = 3, .warmup = 2, .start_factor = 0.25, .end_factor = 0.5}, {2, 8, 4, 4, 4}},
         {{.schedule = LS_LINEAR, .total = 2, .end_factor = 0.5}, {8, 6, 4, 4, 4}},
         {{.schedule = LS_LINEAR, .total = 4, .warmup = 2}, {4, 8, 4, 2, 0}},
+        {{.schedule = LS_LINEAR, .total = 1, .end_factor = 0.5}, {8, 4, 4, 4, 4}},
+        {{.schedule = LS_STEP_SCHEDULE, .total = 1}, {8, 0.08, 0.08, 0.08, 0.08}},
         {{.schedule = LS_COSINE, .total = 2, .end_factor = 0.5}, {8, 6, 4, 4, 4}},
         {{.schedule = LS_WARM_RESTARTS, .period = 1}, {8, 8, 8, 8, 8}},
         {{.schedule = LS_WARM_RESTARTS, .period = 2, .warmup = 1}, {8, 4, 8, 4, 8}},
@@ -316,12 +319,15 @@ static void schedules_have_ends(void **state)
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         for (int k = 0; k < 5; k++)
-            if (fabs(ls_learning_rate(&ends[i].o, 8, k) - ends[i].rates[k]) > 1e-14)
+            if (!(fabs(ls_learning_rate(&ends[i].o, 8, k) - ends[i].rates[k]) <= 1e-14))
                 fail_msg("schedule %d, step %d: %.17g", (int)i, k, ls_learning_rate(&ends[i].o, 8, k));
     const ls_optim restarts = {.schedule = LS_WARM_RESTARTS, .period = 1, .period_factor = INT32_MAX};
     assert_true(ls_learning_rate(&restarts, 8, 1) == 8);
     const double rate = ls_learning_rate(&restarts, 8, far); /* 2^53 - 2^31 steps into 2^62 of them */
     assert_true(rate < 8 && rate > 8 - 1e-4);
+    const ls_optim longer = {.schedule = LS_WARM_RESTARTS, .period = (int64_t)1 << 40, .period_factor = INT32_MAX};
+    const double first = ls_learning_rate(&longer, 8, far); /* into the second period, which is as long as can be */
+    assert_true(first < 8 && first > 8 - 4e-5);
     assert_true(ls_learning_rate(&(ls_optim){.schedule = LS_EXPONENTIAL, .gamma = 0.5}, 8, far) == 0);
 }
 
@@ -363,17 +369,35 @@ static void a_rate_is_read_and_set(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
-/* Each step of a long run: cosine's series is summed about another point in each quarter. */
+/* Each step of a long run: cosine's series is summed about another point in each quarter. The bits are fixed too, as
+ * the training's are. */
 static void rates_follow_their_schedule(void **state)
 {
     (void)state;
-    static const ls_optim runs[] = {{.lr = 0.3, .schedule = LS_COSINE, .total = 1000, .warmup = 10},
-                                    {.lr = 0.3, .schedule = LS_STEP_SCHEDULE, .total = 1000}};
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
-        for (int step = 0; step < 1010; step++)
-            if (!(fabs(ls_learning_rate(&runs[i], runs[i].lr, step) - rate_of(&runs[i], step)) <= 2e-16))
-                fail_msg("step %d: %.17g, not %.17g", step, ls_learning_rate(&runs[i], runs[i].lr, step),
-                         rate_of(&runs[i], step));
+    enum { LONG = 1000 };
+    static const struct {
+        ls_optim o;
+        uint64_t hash;
+    } runs[] = {
+        {{.lr = 0.3, .schedule = LS_COSINE, .total = LONG, .warmup = 10}, 0xae962e8bfe08d44d},
+        {{.lr = 0.3, .schedule = LS_STEP_SCHEDULE, .total = LONG}, 0x9c1c999ac98ea6fd},
+        {{.lr = 0.3, .schedule = LS_LINEAR, .total = LONG, .start_factor = 0.1, .end_factor = 1.7}, 0x9b3f2ebc755af48b},
+        {{.lr = 0.3, .schedule = LS_EXPONENTIAL, .gamma = 0.97, .period = 7}, 0x5e6a0185b3bf3047},
+        {{.lr = 0.3, .schedule = LS_ONE_CYCLE, .total = LONG}, 0x85ea4ad9f67c2ab3},
+        {{.lr = 0.3, .schedule = LS_WARM_RESTARTS, .period = 9, .period_factor = 2, .end_factor = 0.01},
+         0x40416e74eeb873b},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        double rates[LONG + 10];
+        for (int step = 0; step < LONG + 10; step++) {
+            rates[step] = ls_learning_rate(&runs[i].o, runs[i].o.lr, step);
+            if (i < 2 && !(fabs(rates[step] - rate_of(&runs[i].o, step)) <= 2e-16))
+                fail_msg("step %d: %.17g, not %.17g", step, rates[step], rate_of(&runs[i].o, step));
+        }
+        const uint64_t hash = ls_hash_bytes(rates, sizeof rates);
+        if (hash != runs[i].hash)
+            fail_msg("run %d: the rates' bits have become others, of hash %#llx", (int)i, (unsigned long long)hash);
+    }
 }
 
 int main(void)
