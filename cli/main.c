@@ -72,6 +72,14 @@ static bool is_one_of(const char *name, const char *a, const char *b, const char
     return strcmp(name, a) == 0 || strcmp(name, b) == 0 || strcmp(name, c) == 0;
 }
 
+/* `version`, `version --help`. */
+static int print_version_of(int argc, char **argv)
+{
+    if (argc > 1 && is_one_of(argv[1], "--help", "-h", "help"))
+        return print_help_of(1, argv);
+    return argc > 1 ? wrong_usage(argv[0], "takes no argument, but got '%s'", argv[1]) : print_version();
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_streams();
@@ -86,7 +94,7 @@ int main(int argc, char **argv)
     if (is_one_of(name, "--help", "-h", "help"))
         return print_help_of(argc - 1, argv + 1);
     if (is_one_of(name, "--version", "-V", "version"))
-        return print_version();
+        return print_version_of(argc - 1, argv + 1);
     const command *c = find(name);
     return c ? c->run(argc - 1, argv + 1) : unknown_command(name, name_at);
 }

@@ -19,10 +19,10 @@ static const page pages[] = {
      "Examples:\n"
      "  lockstep train --init xavier --epochs 3\n"
      "  lockstep train --model resnet18 --devices cpu:0-1 --epochs 1\n"
-     "  lockstep train --limit 2000 --epochs 1 --log run.jsonl --save lenet.safetensors\n"
-     "  lockstep train --dataset cifar10 --data cifar-10-batches-bin --flip --crop 4\n"
+     "  lockstep train --init xavier --limit 10000 --epochs 3 --log run.jsonl --save lenet.safetensors\n"
+     "  lockstep train --init xavier --dataset cifar10 --data cifar-10-batches-bin --flip --crop 4\n"
      "  lockstep train --report look\n"
-     "  lockstep train --epochs 1 --trace trace.json\n"
+     "  lockstep train --init xavier --epochs 1 --trace trace.json\n"
      "  mpirun -n 4 lockstep train --checkpoint runs/a --resume\n"},
     {COMMAND_EVAL, "eval", "lockstep eval --weights FILE [options]",
      "Prints the accuracy of trained weights on the test images.",
