@@ -55,10 +55,11 @@ void rate_say(const training *t)
     const int64_t steps = steps_to_gone(t);
     char why[160];
     say_rise(t);
+    if (!steps)
+        return;
     write_fall(t, why, sizeof why);
-    if (steps)
-        note("note: the learning rate falls below a thousandth of --lr after %lld of %lld steps, %s", (long long)steps,
-             (long long)t->steps, why);
+    note("note: the learning rate falls below a thousandth of --lr after %lld of %lld steps, %s", (long long)steps,
+         (long long)t->steps, why);
 }
 
 bool rate_is_gone(const training *t, char *why, size_t size)
