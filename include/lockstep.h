@@ -330,7 +330,8 @@ typedef struct ls_parameter_info {
     int rank;
     int64_t shape[4];
     int64_t numbers;
-    bool trainable;
+    bool trainable; /* a trainer's updates change it: no running statistic, and not frozen */
+    bool frozen;    /* see ls_module_freeze */
 } ls_parameter_info;
 ls_status ls_module_parameter_at(ls_module *net, int i, ls_parameter_info *info);
 ls_status ls_module_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers); /* C order */
@@ -339,6 +340,19 @@ ls_status ls_module_write_parameter(ls_module *net, const char *name, const floa
 uint64_t ls_module_checksum(ls_module *net);
 /* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
 const char *ls_module_summary(ls_module *net);
+
+/* Freezes what a pattern fits: * stands for any characters, ? for one ("layer1.*", "*.bias"). A frozen parameter keeps
+ * its value: it has no gradient, moments or part in what ranks exchange, and below the lowest parameter that trains
+ * there is no backward pass. Frozen running statistics stay as they are, and a BatchNorm that has them normalises by
+ * them in training too; to let those of a frozen part move, free "*.running_*" again. Weight and bias of a BatchNorm
+ * are frozen both or not at all, and so are its two statistics: a trainer refuses one without the other
+ * (LS_BAD_ARGUMENT). `frozen` false: the way back. Of several calls the last whose pattern fits counts.
+ *
+ * Names are those below `net`, which may be a part of a network; a part that is appended later keeps what it has been
+ * told. A pattern that fits nothing is LS_BAD_ARGUMENT, at the latest when the shapes are known. Not while the network
+ * has a trainer, whose moments are of what trains (LS_BAD_ARGUMENT). Checkpoints name it among the settings, as
+ * `frozen`; over ranks all freeze alike. */
+ls_status ls_module_freeze(ls_module *net, const char *pattern, bool frozen);
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing
  * or extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file
@@ -431,6 +445,20 @@ double ls_trainer_lr(const ls_trainer *trainer);
  * and below 1e30, else LS_BAD_ARGUMENT. A checkpoint holds it, and loading one brings back what the run had then. Over
  * ranks every rank makes this call, at the same step: one that updates otherwise than the others is LS_DIFFERS. */
 ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr);
+
+/* A group: parameters of a trainer that are updated with another rate or weight decay, by factors on the trainer's. */
+typedef struct ls_param_group {
+    double lr, weight_decay; /* factors; 0: 1 */
+    bool no_decay;           /* a factor of 0 for weight_decay */
+    bool vectors; /* of what the pattern fits only what has one dimension: biases, and what norms multiply by */
+} ls_param_group;
+/* Puts the parameters whose names the pattern fits, as in ls_module_freeze, into a group. Factors of several groups
+ * that have a parameter are multiplied; a further call with the same pattern, and the same `vectors`, takes the place
+ * of the earlier one. Before the first step and before ls_checkpoints_open, which holds the groups among the settings,
+ * as `groups`; over ranks all set the same. LS_BAD_ARGUMENT: a pattern that fits no parameter, at the latest in the
+ * first step. No decay for biases and norms is: ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true,
+ * .vectors = true}); */
+ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const ls_param_group *group);
 
 /* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
  * value. */

@@ -21,8 +21,9 @@ extern "C" {
  * Settings that would change the bits are compared when one is loaded: numerics, model, init, seed, shard, conv, dtype,
  * data, batch, shuffle, optimizer, lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay,
  * clip_norm and full_batch (above 0), schedule, warmup, total, start_factor, end_factor, gamma, period and
- * period_factor (each with the schedules that take it; end_factor above 0), flip, crop and erase (each where it is on),
- * and the caller's own. A rate that ls_trainer_set_lr has set is none of them: the checkpoint holds it, and lr is the
+ * period_factor (each with the schedules that take it; end_factor above 0), frozen and groups (the patterns of
+ * ls_module_freeze and ls_trainer_set_group, where there are any), flip, crop and erase (each where it is on), and the
+ * caller's own. A rate that ls_trainer_set_lr has set is none of them: the checkpoint holds it, and lr is the
  * option.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the

@@ -10,7 +10,8 @@ const how rules[RULES] = {{.momentum = 0},
                           {.momentum = 0.9},
                           {.optimizer = LS_ADAM, .lr = 0.01},
                           {.momentum = 0.9, .clip = 0.5},
-                          {.momentum = 0.9, .set = 0.025}};
+                          {.momentum = 0.9, .set = 0.025},
+                          {.momentum = 0.9, .frozen = "[01].*", .freed = "1.[bw]*", .grouped = true}};
 
 static void told(const char *line, void *user)
 {
@@ -37,22 +38,34 @@ ls_status begin(run *r, const how *h)
     ls_module_append(r->net, NULL, ls_nn_linear(r->s, CLASSES));
     ls_module_initialize(r->net, ls_parse_devices(r->s, h->devices ? h->devices : "cpu:0"),
                          &(ls_init){.like = r->data});
+    if (h->frozen)
+        ls_module_freeze(r->net, h->frozen, true);
+    if (h->freed)
+        ls_module_freeze(r->net, h->freed, false);
     r->trainer = ls_trainer_new(r->net, h->optimizer,
                                 &(ls_optim){.lr = h->lr ? h->lr : 0.1,
                                             .momentum = h->momentum,
+                                            .weight_decay = h->grouped ? 0.05 : 0,
                                             .clip_norm = h->clip,
                                             .schedule = LS_COSINE,
                                             .warmup = 2,
                                             .total = STEPS + 3});
+    if (h->grouped) {
+        ls_trainer_set_group(r->trainer, "4.*", &(ls_param_group){.lr = 2});
+        ls_trainer_set_group(r->trainer, "*", &(ls_param_group){.no_decay = true, .vectors = true});
+    }
     ls_checkpoint_options options = {
         .keep = h->keep, .settings = h->own, .allow_changed = h->allow_changed, .told = told, .user = r};
     r->set = h->set;
+    r->writes = h->frozen;
     r->kept = ls_checkpoints_open(r->trainer, r->data, folder, &options);
     return ls_status_of(r->s);
 }
 
 ls_status train(run *r, int steps)
 {
+    if (r->writes && r->steps == 0)
+        ls_module_write_parameter(r->net, "0.bias", (const float[]){1, -1, 0.5f, 0.25f}, 4);
     if (r->set > 0 && r->steps <= SET && steps > SET) {
         test_train(r->s, r->net, r->trainer, r->data, &r->steps, SET);
         ls_trainer_set_lr(r->trainer, r->set);
@@ -83,7 +96,7 @@ bool load(run *r)
 const char *reference(const how *h)
 {
     static char digits[RULES][65];
-    const int rule = h->set > 0 ? 4 : h->clip > 0 ? 3 : h->optimizer != LS_SGD ? 2 : h->momentum != 0;
+    const int rule = h->grouped ? 5 : h->set > 0 ? 4 : h->clip > 0 ? 3 : h->optimizer != LS_SGD ? 2 : h->momentum != 0;
     char *to = digits[rule];
     if (!*to) {
         run r;

@@ -18,6 +18,7 @@ typedef struct run {
     ls_trainer *trainer;
     ls_checkpoints *kept;
     int steps; /* done */
+    bool writes;
     double set;
     char told[4096];
     int lines;
@@ -34,6 +35,9 @@ typedef struct how {
     const ls_note *own;
     const ls_allocator *allocator;
     int outputs; /* of the convolution */
+    const char *frozen,
+        *freed;   /* patterns; NULL: all trains. The frozen bias has values that only a checkpoint knows */
+    bool grouped; /* twice the rate for the last layer, and no decay for what has one dimension */
     ls_cluster *cluster;
     const char *folder; /* in the test's; NULL: kept */
 } how;
@@ -49,8 +53,9 @@ void assert_fails(run *r, ls_status status, const char *words); /* and ends it *
 
 void save_at(const how *h, int first, int second); /* a run with a checkpoint after each of these steps; 0: none */
 
-enum { RULES = 5 };
-/* SGD without and with momentum, and Adam: none, one and two moments; clipped; and with a rate that is set. */
+enum { RULES = 6 };
+/* SGD without and with momentum, and Adam: none, one and two moments; clipped; with a rate that is set; and with a
+ * frozen part, and groups. */
 extern const how rules[RULES];
 const char *reference(const how *h); /* the fingerprint of a whole run without a break, by one of these rules */
 /* Loads what is there and goes on to the end: the reference's bits. Returns the step it went on from. */

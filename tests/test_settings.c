@@ -18,6 +18,7 @@ typedef struct plan {
     ls_optimizer kind;
     ls_optim optim;
     const char *model; /* NULL: one of the caller's own */
+    const char *frozen[2], *group;
     int changed_label;
     const ls_note *own;
     const char *const *allow;
@@ -41,7 +42,13 @@ static taken take(const plan *p)
     ls_init init = p->init;
     init.like = data;
     ls_module_initialize(net, ls_parse_devices(t.s, "cpu:0"), &init);
+    for (int i = 0; i < 2 && p->frozen[i]; i++)
+        ls_module_freeze(net, p->frozen[i], i == 0);
     ls_trainer *trainer = ls_trainer_new(net, p->kind, &p->optim);
+    if (p->group) {
+        ls_trainer_set_group(trainer, p->group, &(ls_param_group){.lr = 0.1});
+        ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true, .vectors = true});
+    }
     assert_string_equal(ls_message(t.s), "");
     t.s->options.dtype = p->dtype;
     t.status = ls_settings_take(&t.settings, trainer, data, p->own, p->allow);
@@ -51,6 +58,8 @@ static taken take(const plan *p)
 static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr = 0.1, .momentum = 0.9}},
                   adam = {.loader = {.batch = 2, .augment = {.flip = true, .crop = 2, .erase = 0.25}},
                           .model = "lenet",
+                          .frozen = {"?1"},
+                          .group = "W*",
                           .kind = LS_ADAMW,
                           .optim = {.lr = 0.1, .schedule = LS_COSINE, .total = 9, .clip_norm = 2, .full_batch = 4}};
 
@@ -58,11 +67,12 @@ static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr
 static const char *const of_sgd[] = {"numerics", "model",     "init", "seed",     "shard",    "conv",
                                      "dtype",    "optimizer", "lr",   "momentum", "nesterov", "weight_decay",
                                      "schedule", "warmup",    "data", "batch",    "shuffle",  NULL},
-                         *const of_adam[] = {
-                             "numerics",     "model",     "init",       "seed",     "shard",  "conv",  "dtype",
-                             "optimizer",    "lr",        "momentum",   "nesterov", "beta1",  "beta2", "eps",
-                             "weight_decay", "clip_norm", "full_batch", "schedule", "warmup", "total", "data",
-                             "batch",        "shuffle",   "flip",       "crop",     "erase",  NULL};
+                         *const of_adam[] = {"numerics",  "model",      "init",      "seed",   "shard",
+                                             "conv",      "dtype",      "optimizer", "lr",     "momentum",
+                                             "nesterov",  "beta1",      "beta2",     "eps",    "weight_decay",
+                                             "clip_norm", "full_batch", "schedule",  "warmup", "total",
+                                             "frozen",    "groups",     "data",      "batch",  "shuffle",
+                                             "flip",      "crop",       "erase",     NULL};
 
 static void assert_names(const plan *p, const char *const names[])
 {
@@ -85,7 +95,7 @@ static void none_is_left_out(void **state)
 /* What is said of a run by `changed` whose checkpoint is of `was`: this one difference. */
 static void assert_changed(const plan *was, const plan *changed, const char *words)
 {
-    char whole[256];
+    char whole[512];
     taken before = take(was), now = take(changed);
     snprintf(whole, sizeof whole, "%s%s", "m.json: of a run with other settings: ", words);
     assert_int_equal(ls_settings_compare(&now.settings, before.settings.list, &now.s->context, "m.json"), LS_CHANGED);
@@ -154,6 +164,16 @@ static void each_is_compared(void **state)
     p = sgd;
     p.allow = of_schedules;
     assert_int_equal(ls_close(take(&p).s), LS_OK);
+    CHANGE(sgd, frozen[0] = "*1", "frozen was not set and is *1 now");
+    CHANGE(adam, frozen[0] = "*1", "frozen was ?1 and is *1 now");
+    CHANGE(adam, frozen[1] = "b1", "frozen was ?1 and is ?1, not b1 now");
+    CHANGE(sgd, group = "W?",
+           "groups was not set and is W?: lr 0.1, weight_decay 1; vectors of *: lr 1, weight_decay 0 now");
+    CHANGE(adam, group = "b1",
+           "groups was W*: lr 0.1, weight_decay 1; vectors of *: lr 1, weight_decay 0 and is b1: lr 0.1, weight_decay "
+           "1; vectors of *: lr 1, weight_decay 0 now");
+    CHANGE(adam, group = NULL,
+           "groups was W*: lr 0.1, weight_decay 1; vectors of *: lr 1, weight_decay 0 and is not set now");
     CHANGE(adam, loader.augment.flip = false, "flip was yes and is not set now");
     CHANGE(adam, loader.augment.crop = 3, "crop was 2 and is 3 now");
     CHANGE(adam, loader.augment.erase = 0, "erase was 0.25 and is not set now");

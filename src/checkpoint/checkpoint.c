@@ -21,6 +21,7 @@
 #include "train/measure.h"
 #include "train/remember.h"
 #include "train/trainer.h"
+#include "train/updates.h"
 
 enum { DEFAULT_KEEP = 3, REMEMBERED = 3 /* section */ };
 static const char remembered[] = "remembered";
@@ -197,7 +198,8 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
     ls_checkpoint_options o = options ? *options : (ls_checkpoint_options){.keep = 0};
     ls_checkpoints *c =
         check_call(trainer, data, directory, o.keep) == LS_OK ? new_checkpoints(trainer, data, directory, &o) : NULL;
-    if (ls_cluster_agree_error(session) == LS_OK && share(c, &c->found, sizeof c->found) == LS_OK)
+    if (ls_cluster_agree_error(session) == LS_OK && ls_updates_agree(trainer) == LS_OK &&
+        share(c, &c->found, sizeof c->found) == LS_OK)
         return ls_own(session, c, free_checkpoints);
     if (c)
         free_checkpoints(c);
@@ -211,13 +213,15 @@ bool ls_checkpoints_found(const ls_checkpoints *c)
 
 /* ---- Saving ------------------------------------------------------------------------------------------------------ */
 
+typedef enum contents { PARAMETERS, STATISTICS, MOMENTS } contents;
+
 /* The arrays of one section of the file, which lie from `begin` on. */
-static ls_status name_section(ls_checkpoints *c, int section, bool trainable, float *begin, const char *prefix)
+static ls_status name_section(ls_checkpoints *c, int section, contents of, float *begin, const char *prefix)
 {
     const ls_flat *flat = &c->trainer->network->flat;
     for (int i = 0; i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
-        if (view->trainable != trainable)
+        if (view->trainable == (of == STATISTICS) || (of == MOMENTS && view->frozen))
             continue;
         const char *name = prefix ? ls_format(&c->session->context, "a name", "%s:%s", prefix, view->name) : view->name;
         if (!name)
@@ -237,20 +241,22 @@ static int moments_section(const ls_checkpoints *c)
 static size_t moments_place(const ls_checkpoints *c)
 {
     const ls_flat *flat = &c->trainer->network->flat;
-    return (c->remembers ? 2 : 1) * (flat->trainable + flat->state);
+    return (c->remembers ? 2 : 1) * (flat->parameters + flat->state);
 }
 
 static bool name_sections(ls_checkpoints *c)
 {
-    const size_t weights = c->trainer->network->flat.trainable, both = weights + c->trainer->network->flat.state;
-    bool good =
-        name_section(c, 1, true, c->copy, NULL) == LS_OK && name_section(c, 2, false, c->copy + weights, NULL) == LS_OK;
+    const ls_flat *flat = &c->trainer->network->flat;
+    const size_t weights = flat->parameters, both = weights + flat->state;
+    bool good = name_section(c, 1, PARAMETERS, c->copy, NULL) == LS_OK &&
+                name_section(c, 2, STATISTICS, c->copy + weights, NULL) == LS_OK;
     if (c->remembers)
-        good = good && name_section(c, REMEMBERED, true, c->copy + both, remembered) == LS_OK &&
-               name_section(c, REMEMBERED, false, c->copy + both + weights, remembered) == LS_OK;
+        good = good && name_section(c, REMEMBERED, PARAMETERS, c->copy + both, remembered) == LS_OK &&
+               name_section(c, REMEMBERED, STATISTICS, c->copy + both + weights, remembered) == LS_OK;
     for (int i = 0; i < c->trainer->n_moments && good; i++)
-        good = name_section(c, moments_section(c) + i, true, c->copy + moments_place(c) + (size_t)i * weights,
-                            ls_optimizer_moment(c->trainer->kind, i)) == LS_OK;
+        good =
+            name_section(c, moments_section(c) + i, MOMENTS, c->copy + moments_place(c) + (size_t)i * flat->trainable,
+                         ls_optimizer_moment(c->trainer->kind, i)) == LS_OK;
     return good;
 }
 
@@ -280,15 +286,15 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
     const ls_network *network = c->trainer->network;
     const ls_flat *flat = &network->flat;
     int current = atomic_load(&network->current);
-    memcpy(c->copy, network->weights[current], flat->trainable * sizeof *c->copy);
-    memcpy(c->copy + flat->trainable, network->state[current], flat->state * sizeof *c->copy);
+    memcpy(c->copy, network->weights[current], flat->parameters * sizeof *c->copy);
+    memcpy(c->copy + flat->parameters, network->state[current], flat->state * sizeof *c->copy);
     int64_t step = c->trainer->network->updates;
     const int n_moments = moments ? c->trainer->n_moments : 0;
     if (moments)
         memcpy(c->copy + moments_place(c), moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
     if (c->remembers)
-        memcpy(c->copy + flat->trainable + flat->state, c->trainer->remembered,
-               (flat->trainable + flat->state) * sizeof *c->copy);
+        memcpy(c->copy + flat->parameters + flat->state, c->trainer->remembered,
+               (flat->parameters + flat->state) * sizeof *c->copy);
     static const char *const names[] = {"header", "weights", "statistics", remembered};
     const int begin = moments_section(c);
     c->manifest = (ls_manifest){.step = step,
@@ -415,7 +421,7 @@ static bool is_besides(const char *name)
 static ls_status read_view(ls_checkpoints *c, const ls_safetensors *file, const ls_view *view, float *values,
                            bool *there)
 {
-    const size_t begin = view->trainable ? 0 : c->trainer->network->flat.trainable;
+    const size_t begin = view->trainable ? 0 : c->trainer->network->flat.parameters;
     char *name = ls_format(&c->context, "a name", "%s:%s", remembered, view->name);
     const ls_saved *saved = name ? ls_safetensors_find(file, name) : NULL;
     ls_release(&c->context, name);
@@ -569,7 +575,7 @@ static void load_newest(ls_checkpoints *c, point *to)
 static ls_status share_remembered(ls_checkpoints *c)
 {
     const ls_flat *flat = &c->trainer->network->flat;
-    return share(c, c->trainer->remembered, (flat->trainable + flat->state) * sizeof *c->trainer->remembered);
+    return share(c, c->trainer->remembered, (flat->parameters + flat->state) * sizeof *c->trainer->remembered);
 }
 
 /* Where rank 0 is now go the others. */

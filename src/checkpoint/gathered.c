@@ -61,6 +61,9 @@ ls_status ls_gathered_scatter(struct ls_trainer *trainer, float *moments)
     ls_status status = spread(cluster, context, network->state[copy], (ls_bucket){0, network->flat.state});
     for (int b = 0; b < network->flat.n_buckets && status == LS_OK; b++)
         status = spread(cluster, context, network->weights[copy], network->flat.buckets[b]);
+    if (status == LS_OK)
+        status = spread(cluster, context, network->weights[copy],
+                        (ls_bucket){network->flat.trainable, network->flat.parameters});
     if (status == LS_OK && moments)
         status =
             ls_clips(trainer) ? scatter_moments(trainer, moments) : move_moments(trainer, moments, ls_cluster_deal);

@@ -5,12 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "data/data.h"
 #include "device/op.h"
 #include "io/notes.h"
+#include "model/layout.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/job.h"
+
+static void put(ls_settings *s, const char *name, const char *text)
+{
+    if (s->n == LS_SETTINGS)
+        ls_raise(&s->session->context, LS_BAD_ARGUMENT, "ls_checkpoints_open: more than %d settings", LS_SETTINGS);
+    else
+        s->list[s->n++] = (ls_note){ls_intern(s->session, name), ls_intern(s->session, text)};
+}
 
 static void set(ls_settings *s, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void set(ls_settings *s, const char *name, const char *format, ...)
@@ -20,22 +30,21 @@ static void set(ls_settings *s, const char *name, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (s->n == LS_SETTINGS)
-        ls_raise(&s->session->context, LS_BAD_ARGUMENT, "ls_checkpoints_open: more than %d settings", LS_SETTINGS);
-    else
-        s->list[s->n++] = (ls_note){ls_intern(s->session, name), ls_intern(s->session, text)};
+    put(s, name, text);
 }
 
-/* With as few digits as tell it from every other number. */
 static void set_number(ls_settings *s, const char *name, double value)
 {
-    char text[64];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    set(s, name, "%s", text);
+    char text[32];
+    set(s, name, "%s", ls_number_text(value, text));
+}
+
+/* A text of any length, which is released; none where it is empty. */
+static void set_text(ls_settings *s, const char *name, char *text)
+{
+    if (text && *text)
+        put(s, name, text);
+    ls_release(&s->session->context, text);
 }
 
 static void set_schedule(ls_settings *s, const ls_optim *o)
@@ -88,6 +97,8 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     if (o->full_batch)
         set(s, "full_batch", "%lld", (long long)o->full_batch);
     set_schedule(s, o);
+    set_text(s, "frozen", ls_layout_frozen_text(network));
+    set_text(s, "groups", ls_group_text(&s->session->context, trainer->updates.rules, trainer->updates.n_rules));
 }
 
 static void set_data(ls_settings *s, const ls_data *data)
@@ -113,7 +124,7 @@ static const char *const at_times[] = {"total",         "start_factor", "end_fac
 
 static ls_status allow(ls_settings *s, const char *name)
 {
-    char known[768] = "";
+    char known[1024] = "";
     const char *names[LS_SETTINGS + sizeof at_times / sizeof *at_times];
     int n = 0;
     for (; n < s->n; n++)

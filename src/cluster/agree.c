@@ -6,6 +6,8 @@
 #include "base/session.h"
 #include "cluster/cluster.h"
 
+enum { LS_WORDS = 960 }; /* fits a context's message */
+
 /* This rank's text: its failure, then names and values in turn, each ended by a zero byte. Returns its length; NULL
  * counts only. */
 static size_t write_text(char *text, const char *failure, const ls_setting settings[], int n)
@@ -45,8 +47,8 @@ static ls_status refuse_failure(ls_cluster *cluster, const char *all, const size
     return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s: %s", name, failure);
 }
 
-/* The first setting, and the first rank, that differs from rank 0's. */
-static ls_status refuse_difference(ls_cluster *cluster, const char *all, const size_t begin[])
+/* The first setting, and the first rank, that differs from rank 0's, in words; false where there is none. */
+static bool find_difference(const ls_cluster *cluster, const char *all, const size_t begin[], char words[LS_WORDS])
 {
     for (int r = 1; r < cluster->ranks; r++) {
         const char *a = all, *a_end = all + begin[1], *b = all + begin[r], *b_end = all + begin[r + 1];
@@ -56,16 +58,42 @@ static ls_status refuse_difference(ls_cluster *cluster, const char *all, const s
         for (bool name = false; alike && a < a_end && b < b_end; name = !name) {
             const char *next_a = a + strlen(a) + 1, *next_b = b + strlen(b) + 1;
             alike = !name || strcmp(a, b) == 0;
-            if (alike && name && strcmp(next_a, next_b) != 0)
-                return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s differs: %s on %s, %s on rank 0", a,
-                                *next_b ? next_b : "none", rank, *next_a ? next_a : "none");
+            if (alike && name && strcmp(next_a, next_b) != 0) {
+                snprintf(words, LS_WORDS, "%s differs: %.300s on %s, %.300s on rank 0", a, *next_b ? next_b : "none",
+                         rank, *next_a ? next_a : "none");
+                return true;
+            }
             a = next_a;
             b = next_b;
         }
-        if (!alike || a < a_end || b < b_end)
-            return ls_raise(&cluster->context, LS_BAD_ARGUMENT, "%s lists other settings than rank 0", rank);
+        if (!alike || a < a_end || b < b_end) {
+            snprintf(words, LS_WORDS, "%s lists other settings than rank 0", rank);
+            return true;
+        }
     }
-    return LS_OK;
+    return false;
+}
+
+/* All ranks' texts, to be released: rank r's from begin[r] on, up to begin[r + 1]. NULL after a failure. */
+static char *gather_texts(ls_cluster *cluster, ls_context *context, const char *failure, const ls_setting settings[],
+                          int n, size_t begin[])
+{
+    size_t total = 0;
+    begin[cluster->rank] = write_text(NULL, failure, settings, n);
+    ls_status status = ls_cluster_gather_each(cluster, context, begin, sizeof *begin);
+    for (int r = 0; r <= cluster->ranks; r++) {
+        const size_t length = begin[r];
+        begin[r] = total;
+        total += length;
+    }
+    char *all = status == LS_OK ? ls_alloc(context, total, 1, "the ranks' settings") : NULL;
+    if (!all)
+        return NULL;
+    write_text(all + begin[cluster->rank], failure, settings, n);
+    if (ls_cluster_gather(cluster, context, all, begin) == LS_OK)
+        return all;
+    ls_release(context, all);
+    return NULL;
 }
 
 ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_setting settings[], int n)
@@ -76,29 +104,30 @@ ls_status ls_cluster_agree(ls_cluster *cluster, const char *failure, const ls_se
     ls_context *context = &cluster->context;
     if (cluster->ranks == 1)
         return failure && *failure ? ls_raise(context, LS_BAD_ARGUMENT, "%s", failure) : LS_OK;
-    size_t ranks = (size_t)cluster->ranks, total = 0;
-    size_t *begin = ls_alloc(context, ranks + 1, sizeof *begin, "the ranks' settings");
+    size_t *begin = ls_alloc(context, (size_t)cluster->ranks + 1, sizeof *begin, "the ranks' settings");
     if (!begin)
         return LS_OUT_OF_MEMORY;
-    begin[cluster->rank] = write_text(NULL, failure, settings, n);
-    ls_status status = ls_cluster_gather_each(cluster, context, begin, sizeof *begin);
-    for (size_t r = 0; r <= ranks; r++) {
-        size_t length = begin[r];
-        begin[r] = total;
-        total += length;
-    }
-    char *all = status == LS_OK ? ls_alloc(context, total, 1, "the ranks' settings") : NULL;
-    if (all) {
-        write_text(all + begin[cluster->rank], failure, settings, n);
-        status = ls_cluster_gather(cluster, context, all, begin);
-        if (status == LS_OK)
-            status = refuse_failure(cluster, all, begin);
-        if (status == LS_OK)
-            status = refuse_difference(cluster, all, begin);
-    }
+    char words[LS_WORDS], *all = gather_texts(cluster, context, failure, settings, n, begin);
+    if (all && refuse_failure(cluster, all, begin) == LS_OK && find_difference(cluster, all, begin, words))
+        ls_raise(context, LS_BAD_ARGUMENT, "%s", words);
     ls_release(context, all);
     ls_release(context, begin);
     return ls_cluster_status(cluster);
+}
+
+ls_status ls_cluster_agree_settings(ls_session *session, const ls_setting settings[], int n)
+{
+    ls_cluster *cluster = session->options.cluster;
+    ls_context *context = &session->context;
+    size_t *begin = ls_alloc(context, (size_t)cluster->ranks + 1, sizeof *begin, "the ranks' settings");
+    char words[LS_WORDS], *all = begin ? gather_texts(cluster, context, NULL, settings, n, begin) : NULL;
+    if (all && find_difference(cluster, all, begin, words)) {
+        ls_raise(context, LS_DIFFERS, "%s; give all ranks the same", words);
+        atomic_store(&session->together, true);
+    }
+    ls_release(context, all);
+    ls_release(context, begin);
+    return ls_status_of(session);
 }
 
 ls_status ls_cluster_agree_error(ls_session *session)

@@ -65,6 +65,9 @@ bool ls_cluster_same_host(const ls_cluster *cluster, int a, int b);
 /* Every rank comes here, failed or not: the failure of the first rank that has one becomes the others' too. */
 ls_status ls_cluster_agree_error(ls_session *session);
 
+/* The same settings on all ranks, who all come here; else LS_DIFFERS, which names the first difference. */
+ls_status ls_cluster_agree_settings(ls_session *session, const ls_setting settings[], int n);
+
 struct ls_peer *ls_heartbeats_new(ls_context *context, int ranks);
 /* Sends the last heartbeat and looks for the others' last; true when they all came. */
 bool ls_heartbeats_end(ls_cluster *cluster);

@@ -45,7 +45,7 @@ ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int
     bool any_order = session->trial.shuffle_pulls != 0;
     size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (size_t)trainer->n_moments +
                        ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
-    size_t floats = 2 * (flat->trainable + flat->state) +
+    size_t floats = 2 * (flat->parameters + flat->state) +
                     (ls_network_master_on_card(network) ? 0 : gradients * flat->trainable) +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);
     *bytes = (int64_t)(floats * sizeof(float) + cores_bytes(plan, network->engine));

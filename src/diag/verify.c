@@ -85,7 +85,7 @@ static void run_once(verifying *v, ls_worker *worker, float *row, uint64_t *sums
     ls_count_work(&network->session->context);
     for (int i = 0; good && i < flat->n_views; i++) {
         const ls_view *view = &flat->views[i];
-        sums[i] = sum_of((view->trainable ? gradient : row) + view->offset, view->numbers);
+        sums[i] = view->frozen ? 0 : sum_of((view->trainable ? gradient : row) + view->offset, view->numbers);
     }
     if (good)
         sums[flat->n_views] = sum_of(row + flat->state, LS_METRICS);

@@ -34,8 +34,8 @@ ls_tensor *ls_grad(ls_tensor *tensor)
     ls_session *session = ls_value_session(tensor, "ls_grad");
     if (!session)
         return NULL;
-    bool trainable =
-        tensor->kind == LS_TENSOR_NETWORK && tensor->network->flat.views[tensor->view].trainable && tensor->changes;
+    bool trainable = tensor->kind == LS_TENSOR_NETWORK && ls_is_trained(&tensor->network->flat.views[tensor->view]) &&
+                     tensor->changes;
     if (!ls_is_tracked(tensor) && !trainable) {
         char name[96];
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_grad: %s has no gradient; see ls_track",

@@ -82,6 +82,11 @@ static const float *network_tensor(const ls_tensor *tensor)
     const ls_view *view = &network->flat.views[tensor->view];
     if (tensor->changes)
         return ls_network_wait(network) == LS_OK ? ls_network_values(network, view) : NULL;
+    if (view->frozen) {
+        ls_raise(&network->session->context, LS_STALE, "ls_grad: %s was frozen meanwhile and has no gradient",
+                 view->name);
+        return NULL;
+    }
     if (!network->trainer) {
         ls_raise(&network->session->context, LS_NOT_INITIALIZED,
                  "ls_grad: the network has no trainer yet; see ls_trainer_new");

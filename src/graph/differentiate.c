@@ -183,13 +183,23 @@ static void derive_conv_pool(tape *t, ls_node node, ls_value *dy)
     backward->out[1] = db;
 }
 
-static void derive_batch_norm(tape *t, ls_node node, ls_value *dy)
+/* Those of weight and bias, which lie together; of frozen ones nobody reads them. */
+static ls_value *gradient_of_affine(tape *t, const ls_value *gamma, const ls_value *beta)
 {
-    ls_value *x = node.in[0], *gamma = node.in[1], *beta = node.in[2], *residual = node.in[3];
     ls_value *dgb = gradient_of(t, gamma, 2 * gamma->c);
     if (dgb)
         t->gradient[beta->id] = dgb;
-    ls_value *dx = like(t, x), *dresidual = node.attributes.fused_add ? like(t, residual) : NULL;
+    else if (!t->failed)
+        dgb = ls_graph_value(t->graph, LS_IN_ARENA, 2 * gamma->c, 1, 1, false);
+    t->failed |= !dgb;
+    return dgb;
+}
+
+static void derive_batch_norm(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *x = node.in[0], *gamma = node.in[1], *beta = node.in[2], *residual = node.in[3];
+    ls_value *dgb = gradient_of_affine(t, gamma, beta), *dx = like(t, x),
+             *dresidual = node.attributes.fused_add ? like(t, residual) : NULL;
     ls_node *backward = emit(t, LS_OP_BATCH_NORM_BACKWARD, &node);
     if (!backward)
         return;
@@ -222,9 +232,7 @@ static void derive_frozen_norm(tape *t, ls_node node, ls_value *dy)
     if (node.attributes.fused_add)
         contribute(t, node.in[3], dy, node);
     node.attributes.fused_add = 0;
-    ls_value *dgb = gradient_of(t, gamma, 2 * gamma->c), *dx = like(t, x);
-    if (dgb)
-        t->gradient[beta->id] = dgb;
+    ls_value *dgb = gradient_of_affine(t, gamma, beta), *dx = like(t, x);
     ls_node *backward = emit(t, LS_OP_BATCH_NORM_FROZEN_BACKWARD, &node);
     if (!backward)
         return;

@@ -36,6 +36,13 @@ static ls_op norm_op(const ls_graph *graph)
     return graph->training ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER;
 }
 
+/* The same of a BatchNorm, which may be frozen in training. */
+static ls_node *sole_norm(ls_graph *graph, const ls_value *value)
+{
+    ls_node *norm = sole_producer(graph, value, LS_OP_BATCH_NORM);
+    return norm ? norm : sole_producer(graph, value, LS_OP_BATCH_NORM_INFER);
+}
+
 /* y = bn(x) + r: the BatchNorm moves down to the addition, where r is there too. */
 static bool fuse_add(ls_graph *graph, int i)
 {
@@ -43,7 +50,7 @@ static bool fuse_add(ls_graph *graph, int i)
     if (add->attributes.op != LS_OP_ADD)
         return false;
     for (int side = 0; side < 2; side++) {
-        ls_node *norm = sole_producer(graph, add->in[side], norm_op(graph));
+        ls_node *norm = sole_norm(graph, add->in[side]);
         if (!norm || norm->attributes.fused_add || add->in[0] == add->in[1])
             continue;
         ls_node joined = *norm;
@@ -64,7 +71,7 @@ static bool fuse_relu(ls_graph *graph, int i)
         return false;
     ls_node *before = sole_producer(graph, relu->in[0], LS_OP_CONV);
     if (!before)
-        before = sole_producer(graph, relu->in[0], norm_op(graph));
+        before = sole_norm(graph, relu->in[0]);
     if (!before)
         return false;
     before->attributes.fused_relu = 1;

@@ -79,7 +79,7 @@ ls_value *ls_graph_view(ls_graph *graph, int number)
         return NULL;
     value->offset = view->offset;
     value->view = number;
-    value->needs_gradient = view->trainable;
+    value->needs_gradient = ls_is_trained(view);
     return value;
 }
 

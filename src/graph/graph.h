@@ -8,8 +8,8 @@
 /* Where a value's numbers lie while a shard runs. */
 typedef enum ls_place {
     LS_IN_ARENA,      /* the worker's arena; laid out by the plan */
-    LS_IN_WEIGHTS,    /* the trainable vector */
-    LS_IN_GRADIENTS,  /* the shard's partial gradient, laid out like the weights */
+    LS_IN_WEIGHTS,    /* the vector of parameters */
+    LS_IN_GRADIENTS,  /* the shard's partial gradient, laid out like the trainable weights */
     LS_IN_STATE,      /* running statistics */
     LS_IN_STATISTICS, /* the shard's own statistics, laid out like the state */
     LS_IN_METRICS,    /* the shard's loss sum and count of correct images */

@@ -306,6 +306,13 @@ static ls_value *reshaped(lowering *l, ls_value *value, const ls_shape *shape)
     return keep(l, ls_graph_reshaped(l->graph, value, c, h, w));
 }
 
+/* A BatchNorm whose running statistics are frozen takes those. */
+static ls_op op_of(const lowering *l, const ls_tensor *t)
+{
+    const ls_op op = t->computed.attributes.op;
+    return op == LS_OP_BATCH_NORM && l->graph->flat->views[t->view].frozen ? LS_OP_BATCH_NORM_INFER : op;
+}
+
 static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
 {
     int at = l->graph->n_nodes - 1, channels = (int)t->shape.dim[1];
@@ -327,7 +334,7 @@ static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
 
 static ls_value *lower_computed(lowering *l, const ls_tensor *t)
 {
-    ls_op op = t->computed.attributes.op;
+    const ls_op op = op_of(l, t);
     if (op == LS_OP_COUNT)
         return reshaped(l, t->in[0]->value, &t->shape);
     if (t->fold) /* the graph goes as far as the images; the rest is a matter of the shards */
@@ -337,8 +344,12 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
     if (!node)
         return NULL;
     node->attributes = t->computed.attributes;
-    for (int k = 0; k < LS_MAX_IN; k++)
+    node->attributes.op = op;
+    y->needs_gradient = false;
+    for (int k = 0; k < LS_MAX_IN; k++) {
         node->in[k] = t->in[k] ? t->in[k]->value : NULL;
+        y->needs_gradient |= node->in[k] && node->in[k]->needs_gradient;
+    }
     if (op == LS_OP_SET_NORM || op == LS_OP_RMS_NORM) {
         ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, 2 * y->c, 1, y->w, true));
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;

@@ -9,20 +9,29 @@
 #include "exec/stream.h"
 #include "model/classes.h"
 #include "model/replica.h"
+#include "nn/freezing.h"
 #include "nn/init.h"
 
-static void release_values(ls_network *network)
+void ls_network_drop_master(ls_network *network)
 {
-    ls_context *context = &network->session->context;
     ls_replicas_release(network);
     for (int i = 0; i < 2; i++) { /* without a master copy there are none */
         if (network->master_weights[i] != network->weights[i])
             ls_executor_release(network->master, network->master_weights[i]);
         if (network->master_state[i] != network->state[i])
             ls_executor_release(network->master, network->master_state[i]);
+        network->master_weights[i] = network->master_state[i] = NULL;
+    }
+}
+
+static void release_values(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    ls_network_drop_master(network);
+    for (int i = 0; i < 2; i++) {
         ls_release(context, network->weights[i]);
         ls_release(context, network->state[i]);
-        network->weights[i] = network->state[i] = network->master_weights[i] = network->master_state[i] = NULL;
+        network->weights[i] = network->state[i] = NULL;
     }
 }
 
@@ -53,14 +62,13 @@ static void free_network(void *object)
     ls_release(context, network);
 }
 
-/* Beside the host's values those of master copy and replicas. */
-static ls_status take_master(ls_network *network)
+ls_status ls_network_take_master(ls_network *network)
 {
-    const size_t trainable = network->flat.trainable, state = network->flat.state;
+    const size_t parameters = network->flat.parameters, state = network->flat.state;
     const bool apart = ls_network_master_on_card(network);
     for (int i = 0; i < 2; i++) {
         network->master_weights[i] =
-            apart ? ls_executor_alloc(network->master, trainable, sizeof(float), "the weights") : network->weights[i];
+            apart ? ls_executor_alloc(network->master, parameters, sizeof(float), "the weights") : network->weights[i];
         network->master_state[i] =
             apart ? ls_executor_alloc(network->master, state, sizeof(float), "the running statistics")
                   : network->state[i];
@@ -74,12 +82,12 @@ static ls_status allocate_values(ls_network *network)
 {
     ls_context *context = &network->session->context;
     for (int i = 0; i < 2; i++) {
-        network->weights[i] = ls_alloc(context, network->flat.trainable, sizeof(float), "the weights");
+        network->weights[i] = ls_alloc(context, network->flat.parameters, sizeof(float), "the weights");
         network->state[i] = ls_alloc(context, network->flat.state, sizeof(float), "the running statistics");
         if (!network->weights[i] || !network->state[i])
             return LS_OUT_OF_MEMORY;
     }
-    return take_master(network);
+    return ls_network_take_master(network);
 }
 
 ls_status ls_network_move_master(ls_network *network)
@@ -93,7 +101,7 @@ ls_status ls_network_move_master(ls_network *network)
     if (!network->defined) /* there are no values yet */
         return LS_OK;
     ls_network_changed(network);
-    return take_master(network);
+    return ls_network_take_master(network);
 }
 
 /* The first numbers are drawn by all devices: pieces of the views, pulled one by one. */
@@ -161,8 +169,10 @@ ls_status ls_network_record(ls_network *network, const ls_shape *images, const c
         return ls_raise(&session->context, LS_BAD_SHAPE, "%s: images are %s, the network takes %s", function, is,
                         network->defined ? wanted : "(images, channels, height, width) or (images, features)");
     }
+    bool changes;
     /* Inference is recorded first: it defines the parameters. */
     if (ls_module_record(network->root, &network->flat, false, &shape, &network->inference) != LS_OK ||
+        ls_freezing_mark(session, network->root->freezing, &network->flat, &changes) != LS_OK ||
         ls_flat_close(&network->flat) != LS_OK ||
         ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK)
         ls_network_forget(network);

@@ -11,5 +11,8 @@ ls_status ls_network_record(ls_network *network, const ls_shape *images, const c
 ls_status ls_network_fill(ls_network *network);
 void ls_network_forget(ls_network *network); /* undoes both, before anything was made with the network */
 
+/* The master copy's values and the replicas', beside the host's; and their end. */
+ls_status ls_network_take_master(ls_network *network);
+void ls_network_drop_master(ls_network *network);
 /* Has its master copy on the first device's card from here on, connected with the other ranks'. Waits. */
 ls_status ls_network_move_master(ls_network *network);

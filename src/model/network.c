@@ -1,5 +1,7 @@
 #include "model/network.h"
 
+#include <string.h>
+
 #include "base/environment.h"
 #include "exec/stream.h"
 
@@ -121,12 +123,18 @@ void ls_network_changed(ls_network *network)
 
 void ls_network_publish(ls_network *network)
 {
-    int current = atomic_load(&network->current);
+    const int current = atomic_load(&network->current), other = 1 - current;
+    const size_t trainable = network->flat.trainable, frozen = network->flat.parameters - trainable;
+    const float *weights = network->weights[current], *state = network->state[current];
     if (!network->host_dirty)
         return;
     network->host_dirty = false;
-    ls_network_put(network, network->master_weights[current], network->weights[current], network->flat.trainable);
-    ls_network_put(network, network->master_state[current], network->state[current], network->flat.state);
+    network->published++;
+    memcpy(network->weights[other] + trainable, weights + trainable, frozen * sizeof *weights);
+    ls_network_put(network, network->master_weights[current], weights, network->flat.parameters);
+    ls_network_put(network, network->master_weights[other] + trainable, weights + trainable, frozen);
+    ls_network_put(network, network->master_state[current], state, network->flat.state);
+    ls_network_put(network, network->master_state[other], state, network->flat.state);
 }
 
 /* The running statistics are moved by the host, which always has them. */

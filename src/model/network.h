@@ -44,6 +44,7 @@ typedef struct ls_network {
     struct ls_replica *replicas;
     int n_replicas;
     atomic_ullong changes; /* of the current values, so far */
+    uint64_t published;    /* how often the host has sent its values, what is frozen among them */
     atomic_int current;
     atomic_int sound; /* ls_sound */
     bool defined;     /* the shapes are known, and everything has values */
@@ -91,7 +92,8 @@ void ls_network_leave(const ls_network *network);
 /* That makes sums in the master copy in a core's turn. */
 ls_executor *ls_network_adder(const ls_network *network, const ls_turn *turn);
 void ls_network_changed(ls_network *network); /* on the host there are other values than before */
-/* Sends values that were changed on the host, before work that reads them is handed in. */
+/* Sends values that were changed on the host, before work that reads them is handed in. A step writes neither frozen
+ * parameters nor, where the master copy is on a card, statistics: both copies get them. */
 void ls_network_publish(ls_network *network);
 /* Numbers in the master copy's memory as the host can read them: themselves, or a copy in *room, made large enough at
  * the first call. Nothing may be in hand. NULL when memory runs out. */

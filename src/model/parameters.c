@@ -7,8 +7,11 @@
 
 static void tell(const ls_view *view, ls_parameter_info *info)
 {
-    *info = (ls_parameter_info){
-        .name = view->name, .rank = view->rank, .numbers = (int64_t)view->numbers, .trainable = view->trainable};
+    *info = (ls_parameter_info){.name = view->name,
+                                .rank = view->rank,
+                                .numbers = (int64_t)view->numbers,
+                                .trainable = ls_is_trained(view),
+                                .frozen = view->frozen};
     memcpy(info->shape, view->shape, sizeof info->shape);
 }
 
@@ -114,9 +117,9 @@ const char *ls_module_summary(ls_module *net)
         memcpy(shape.dim, view->shape, sizeof shape.dim);
         char size[64];
         ls_shape_text(size, sizeof size, &shape);
-        trainable += view->trainable ? (int64_t)view->numbers : 0;
-        length += (size_t)snprintf(text + length, room - length, "%-40.80s %-20s%s\n", view->name, size,
-                                   view->trainable ? "" : " (running statistics)");
+        trainable += ls_is_trained(view) ? (int64_t)view->numbers : 0;
+        length += (size_t)snprintf(text + length, room - length, "%-40.80s %-20s%s%s\n", view->name, size,
+                                   view->trainable ? "" : " (running statistics)", view->frozen ? " (frozen)" : "");
     }
     if (text)
         snprintf(text + length, room - length, "%lld trainable numbers\n", (long long)trainable);

@@ -18,7 +18,7 @@ ls_status ls_replicas_make(ls_network *network)
             master->type->memory.reach(master, turn->executor);
         ls_replica *replica = &network->replicas[network->n_replicas++];
         replica->turn = turn;
-        replica->weights = ls_executor_alloc(turn->executor, network->flat.trainable, sizeof(float), "the weights");
+        replica->weights = ls_executor_alloc(turn->executor, network->flat.parameters, sizeof(float), "the weights");
         replica->state =
             ls_executor_alloc(turn->executor, network->flat.state, sizeof(float), "the running statistics");
     }
@@ -67,10 +67,13 @@ static void refresh(ls_replica *replica, const ls_network *network)
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
         ls_network_master_on_card(network) ? executor->type->memory.copy : executor->type->memory.put;
-    bring(executor, replica->weights, network->master_weights[current], network->flat.trainable * sizeof(float));
+    const size_t numbers =
+        replica->published == network->published ? network->flat.trainable : network->flat.parameters;
+    bring(executor, replica->weights, network->master_weights[current], numbers * sizeof(float));
     bring(executor, replica->state, network->master_state[current], network->flat.state * sizeof(float));
     ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
     replica->changes = changes;
+    replica->published = network->published;
 }
 
 void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)

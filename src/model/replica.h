@@ -9,8 +9,8 @@
 typedef struct ls_replica {
     const ls_turn *turn;
     float *weights, *state;
-    float *gradient;  /* of the shard at hand; NULL before a trainer asked for it */
-    uint64_t changes; /* of the network's values that these are */
+    float *gradient;             /* of the shard at hand; NULL before a trainer asked for it */
+    uint64_t changes, published; /* of the network's values that these are */
 } ls_replica;
 
 /* One for each core of the network's that needs it, once the parameters' shapes are known. */
@@ -25,7 +25,7 @@ ls_replica *ls_replica_of(const ls_network *network, const ls_turn *turn);
 
 /* The current weights and state, where the core computes: those in the master copy, or its replica's. */
 void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bindings);
-/* The same for training, which reads no state: that need not be as the host has it. */
+/* The same for training, which reads no state but what is frozen: the rest need not be as the host has it. */
 void ls_replica_bind_training(const ls_network *network, const ls_turn *turn, ls_bindings *bindings);
 
 /* Hands in the shard's gradient's way to the master copy's memory. */

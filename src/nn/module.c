@@ -1,5 +1,6 @@
 #include "nn/module.h"
 #include "base/environment.h"
+#include "nn/freezing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +85,37 @@ const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH])
     return text;
 }
 
+ls_module *ls_module_root(ls_module *module)
+{
+    while (module->parent)
+        module = module->parent;
+    return module;
+}
+
+ls_status ls_module_add_freezing(ls_module *module, const char *pattern, bool frozen)
+{
+    ls_session *session = module->session;
+    ls_module *root = ls_module_root(module);
+    char path[LS_MODULE_PATH];
+    char *whole = ls_format(&session->context, "a pattern", "%s%s%s",
+                            root == module ? "" : ls_module_path(module, path), root == module ? "" : ".", pattern);
+    const ls_freezing *freezing = whole ? ls_freezing_with(session, root->freezing, whole, frozen) : NULL;
+    ls_release(&session->context, whole);
+    root->freezing = freezing ? freezing : root->freezing;
+    return ls_status_of(session);
+}
+
+/* Once the module has got its place. */
+static ls_status hand_up_freezing(ls_module *child)
+{
+    const ls_freezing *own = child->freezing;
+    child->freezing = NULL;
+    for (int i = 0; own && i < own->n; i++)
+        if (ls_module_add_freezing(child, own->rules[i].pattern, own->rules[i].frozen) != LS_OK)
+            break;
+    return ls_status_of(child->session);
+}
+
 /* A module has one place in one network, known before its parameters are made: what came later or stood in a second
  * place would be left out, or have weights of its own. */
 static ls_status check_place(const ls_module *parent, const char *name, const ls_module *child)
@@ -151,7 +183,7 @@ ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child
     parent->children[parent->n_children++] = (ls_child_entry){strcpy(kept, name), child};
     child->parent = parent;
     child->name = kept;
-    return ls_status_of(parent->session);
+    return hand_up_freezing(child);
 }
 
 ls_module *ls_sequential(ls_session *session, ls_module *const list[])

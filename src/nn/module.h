@@ -12,12 +12,13 @@ struct ls_module {
     ls_session *session; /* first: ls_session_of reads it */
     ls_forward *forward;
     void *user;
-    const ls_module *parent; /* NULL: a root, so far */
-    const char *name;        /* its parent's, for it */
+    ls_module *parent; /* NULL: a root, so far */
+    const char *name;  /* its parent's, for it */
     ls_child_entry *children;
     int n_children, capacity;
-    bool calls_children;  /* its forward can; a layer's cannot */
-    const char *model;    /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
+    bool calls_children;                /* its forward can; a layer's cannot */
+    const struct ls_freezing *freezing; /* of a root: what is frozen (nn/freezing.h); NULL: nothing */
+    const char *model;                  /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
     int channels, kernel; /* a layer's own options; channels: of GroupNorm its groups, of upsampling its factor */
     ls_conv conv;
     ls_linear_options linear;
@@ -36,6 +37,11 @@ struct ls_module {
 /* Where a module is: "block.0", or "the network" of a root. */
 enum { LS_MODULE_PATH = 256 };
 const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH]);
+
+/* The outermost module around it. */
+ls_module *ls_module_root(ls_module *module);
+/* A further rule of what is frozen (nn/freezing.h), for names below the module. The root has it. */
+ls_status ls_module_add_freezing(ls_module *module, const char *pattern, bool frozen);
 
 /* Allocates a module; NULL after a failure of the session. */
 ls_module *ls_module_new(ls_session *session, ls_forward *forward);

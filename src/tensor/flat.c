@@ -18,6 +18,18 @@ void ls_flat_destroy(ls_flat *flat)
     *flat = (ls_flat){.context = flat->context};
 }
 
+static size_t aligned(size_t floats)
+{
+    return (floats + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* At the end of a vector. */
+static void place(ls_view *view, size_t *end)
+{
+    view->offset = view->joined ? *end : aligned(*end);
+    *end = view->offset + view->numbers;
+}
+
 int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined)
 {
     ls_view *views = ls_grow(flat->context, flat->views, flat->n_views, &flat->capacity, LEAST_VIEWS, sizeof *views,
@@ -26,7 +38,7 @@ int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[]
         return -1;
     flat->views = views;
     size_t numbers = 1;
-    ls_view view = {.rank = rank, .trainable = trainable};
+    ls_view view = {.rank = rank, .trainable = trainable, .joined = joined};
     for (int i = 0; i < rank; i++) {
         view.shape[i] = shape[i];
         if (shape[i] < 1) {
@@ -39,15 +51,11 @@ int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[]
             return -1;
         }
     }
-    size_t *end = trainable ? &flat->trainable : &flat->state;
-    if (!joined)
-        *end = (*end + BLOCK - 1) / BLOCK * BLOCK;
-    view.offset = *end;
     view.numbers = numbers;
     view.name = ls_copy_string(flat->context, name, "a parameter's name");
     if (!view.name)
         return -1;
-    *end += numbers;
+    place(&view, trainable ? &flat->trainable : &flat->state);
     flat->views[flat->n_views] = view;
     return flat->n_views++;
 }
@@ -60,26 +68,42 @@ int ls_flat_find(const ls_flat *flat, const char *name)
     return -1;
 }
 
-static bool begins_block(const ls_view *view)
+static void cut_buckets(ls_flat *flat)
 {
-    return view->trainable && view->offset % BLOCK == 0;
-}
-
-ls_status ls_flat_close(ls_flat *flat)
-{
-    flat->trainable = (flat->trainable + BLOCK - 1) / BLOCK * BLOCK;
-    flat->state = (flat->state + BLOCK - 1) / BLOCK * BLOCK;
-    flat->buckets = ls_alloc(flat->context, (size_t)flat->n_views + 1, sizeof *flat->buckets, "the list of buckets");
-    if (!flat->buckets)
-        return LS_OUT_OF_MEMORY;
     size_t end = flat->trainable;
+    flat->n_buckets = 0;
     for (int i = flat->n_views - 1; i >= 0; i--) {
         const ls_view *view = &flat->views[i];
-        if (!begins_block(view) || (end - view->offset < LS_BUCKET_FLOATS && view->offset > 0))
+        if (!ls_is_trained(view) || view->offset % BLOCK || (end - view->offset < LS_BUCKET_FLOATS && view->offset > 0))
             continue;
         flat->buckets[flat->n_buckets++] = (ls_bucket){view->offset, end};
         end = view->offset;
     }
+}
+
+void ls_flat_lay(ls_flat *flat)
+{
+    flat->trainable = flat->state = 0;
+    for (int i = 0; i < flat->n_views; i++)
+        if (!flat->views[i].trainable)
+            place(&flat->views[i], &flat->state);
+        else if (!flat->views[i].frozen)
+            place(&flat->views[i], &flat->trainable);
+    flat->state = aligned(flat->state);
+    flat->parameters = flat->trainable = aligned(flat->trainable);
+    for (int i = 0; i < flat->n_views; i++)
+        if (flat->views[i].trainable && flat->views[i].frozen)
+            place(&flat->views[i], &flat->parameters);
+    flat->parameters = aligned(flat->parameters);
+    cut_buckets(flat);
+}
+
+ls_status ls_flat_close(ls_flat *flat)
+{
+    flat->buckets = ls_alloc(flat->context, (size_t)flat->n_views + 1, sizeof *flat->buckets, "the list of buckets");
+    if (!flat->buckets)
+        return LS_OUT_OF_MEMORY;
+    ls_flat_lay(flat);
     flat->closed = true;
     return LS_OK;
 }

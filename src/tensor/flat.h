@@ -1,8 +1,9 @@
-/* Named tensors as views on flat vectors: one vector of trainable numbers, one of running statistics. Reduce and update
- * are then single passes, and a file or a fingerprint is a walk over the views.
+/* Named tensors as views on flat vectors: one vector of parameters, one of running statistics. Reduce and update are
+ * then single passes, and a file or a fingerprint is a walk over the views.
  *
- * The trainable vector is cut into buckets, contiguous runs whose gradient is reduced as one; views never straddle
- * two. */
+ * In the vector of parameters the trainable ones come first, and frozen ones behind them: gradients, moments and what
+ * ranks exchange are as long as the trainable numbers. These are cut into buckets, contiguous runs whose gradient is
+ * reduced as one; views never straddle two. */
 #pragma once
 
 #include "base/context.h"
@@ -15,7 +16,9 @@ typedef struct ls_view {
     int rank;
     int64_t shape[LS_MAX_RANK];
     size_t offset, numbers; /* in floats, within its vector */
-    bool trainable;         /* in the trainable vector, else in the state vector */
+    bool trainable;         /* a parameter, else a running statistic, which is in the state vector */
+    bool frozen;            /* neither trained nor moved: of a parameter, behind the trainable ones */
+    bool joined;            /* directly behind the view before, without alignment */
     double momentum;        /* of a running statistic: how far a step moves it; 0: it stays */
     float fill;             /* the start of what is not drawn */
     bool drawn;             /* starts from the initialiser's distribution */
@@ -30,7 +33,8 @@ typedef struct ls_flat {
     ls_context *context;
     ls_view *views;
     int n_views, capacity;
-    size_t trainable, state; /* lengths of the two vectors; every block begins at a multiple of 16 */
+    size_t trainable, parameters; /* numbers that are trained; with the frozen ones behind them */
+    size_t state;                 /* every block of either vector begins at a multiple of 16 */
     ls_bucket *buckets;
     int n_buckets;
     bool closed; /* no view can be added any more */
@@ -39,10 +43,18 @@ typedef struct ls_flat {
 void ls_flat_init(ls_flat *flat, ls_context *context);
 void ls_flat_destroy(ls_flat *flat);
 
-/* Adds a view; `joined` places it directly behind the one before, without alignment. Returns its number, -1 on
- * failure. */
+/* Adds a view that is not frozen. Returns its number, -1 on failure. */
 int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined);
 int ls_flat_find(const ls_flat *flat, const char *name); /* -1 where there is none */
 
-/* Ends the definition and cuts the buckets, in the order backward finishes them: from the vector's end. */
+/* Ends the definition and lays the views out. */
 ls_status ls_flat_close(ls_flat *flat);
+/* Places every view anew, as what is frozen wants it, and cuts the buckets, in the order backward finishes them: from
+ * the end of the trainable numbers. Of a closed one. Views that are joined are frozen together. */
+void ls_flat_lay(ls_flat *flat);
+
+/* Whether updates change it. */
+static inline bool ls_is_trained(const ls_view *view)
+{
+    return view->trainable && !view->frozen;
+}

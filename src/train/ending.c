@@ -43,9 +43,9 @@ static void move_statistics(ls_step_job *step)
     for (int k = 0; k < network->flat.n_views; k++) {
         const ls_view *view = &network->flat.views[k];
         const float by = (float)view->momentum, kept = (float)(1 - view->momentum);
+        const bool moves = view->momentum > 0 && !view->frozen;
         for (size_t i = view->offset; i < view->offset + view->numbers && !view->trainable; i++)
-            is[i] =
-                view->momentum > 0 ? fmaf(by, step->results.statistics[i] / (float)step->rows, kept * was[i]) : was[i];
+            is[i] = moves ? fmaf(by, step->results.statistics[i] / (float)step->rows, kept * was[i]) : was[i];
     }
     ls_network_state_moved(network, 1 - current);
 }
@@ -150,7 +150,7 @@ static void raise_broken(ls_step_job *step)
     const char *name = "the gradient";
     for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
         const ls_view *view = &network->flat.views[i];
-        if (view->trainable && !all_finite(next + view->offset, view->numbers))
+        if (ls_is_trained(view) && !all_finite(next + view->offset, view->numbers))
             name = view->name;
     }
     if (step->update)

@@ -5,7 +5,7 @@
 #include "base/environment.h"
 #include "cluster/cluster.h"
 #include "device/gpu_trace.h"
-#include "optim/optimizer.h"
+#include "train/updates.h"
 
 /* Steps whose throughputs are measured, from the second of the trainer on; the first is slower for reasons of its own.
  */
@@ -163,7 +163,7 @@ bool ls_exchange_end(ls_step_job *step)
                          .flags = (atomic_load(&step->ending.broken) ? LS_FLAG_BROKEN : 0u) |
                                   (atomic_load(&trainer->session->broken) ? LS_FLAG_FAILED : 0u) |
                                   LS_FLAG_ASKED * (uint32_t)atomic_load(&trainer->asked),
-                         .rule = ls_update_hash(&step->how)};
+                         .rule = ls_updates_hash(step)};
     if (step->partition.parts == 1)
         return true;
     atomic_store(&step->exchange.end, grouped(groups) ? LS_TO_SCATTER_LOCALLY : LS_TO_SCATTER);

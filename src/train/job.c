@@ -13,6 +13,12 @@ ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
         ls_release(context, shards_pending);
         return LS_OUT_OF_MEMORY;
     }
+    step->how = ls_alloc(context, (size_t)trainer->updates.n_factors, sizeof *step->how, "a step");
+    if (!step->how) {
+        ls_release(context, shards_pending);
+        ls_release(context, slices);
+        return LS_OUT_OF_MEMORY;
+    }
     step->trainer = trainer;
     step->sums.shards_pending = shards_pending;
     step->sums.stage = shards_pending + buckets;
@@ -45,6 +51,7 @@ void ls_step_destroy(ls_step_job *step)
     release_rows(step, context);
     ls_release(context, step->sums.shards_pending);
     ls_release(context, step->sums.local);
+    ls_release(context, step->how);
     ls_tree_destroy(&step->gradients.tree, context);
     ls_partition_destroy(&step->partition, context);
     ls_partition_destroy(&step->hosts, context);

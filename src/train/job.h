@@ -5,6 +5,7 @@
 
 #include "comm/allreduce.h"
 #include "model/network.h"
+#include "optim/groups.h"
 
 enum { LS_DEPTH = 2, LS_REPORTS = 1024 };
 
@@ -126,8 +127,8 @@ typedef struct ls_step_job {
     int64_t number;                /* finished updates before this one */
     int64_t before;                /* steps of the trainer before this one, updates or not */
     bool update;                   /* else the gradient is kept */
-    ls_update how;
-    struct ls_profile *profile; /* NULL: nobody measures */
+    ls_update *how;                /* [rules] of the trainer's updates */
+    struct ls_profile *profile;    /* NULL: nobody measures */
     /* While it runs; the comment at a type names the files that change it. */
     pthread_mutex_t lock; /* guards the tree and the trainer's attempts and pool */
     pthread_cond_t changed;
@@ -143,12 +144,31 @@ typedef struct ls_step_job {
     ls_ending ending;
 } ls_step_job;
 
+/* Trainable numbers from the end of the run before on that are updated by one rule. */
+typedef struct ls_update_run {
+    size_t end;
+    int rule;
+} ls_update_run;
+
+/* How each parameter is updated (updates.c). */
+typedef struct ls_updates {
+    ls_group_rule *rules; /* as they were set; their patterns are interned */
+    int n_rules, rules_capacity;
+    bool settled;        /* no more are */
+    bool agreed;         /* they are all ranks' */
+    ls_factors *factors; /* of each way to update */
+    int n_factors;
+    ls_update_run *runs; /* NULL before the shapes are known */
+    int n_runs;
+} ls_updates;
+
 struct ls_trainer {
     ls_session *session; /* first: ls_session_of reads it */
     ls_network *network;
     ls_optimizer kind;
     ls_optim options;
     double lr; /* that the schedule scales: the options', or what was set since */
+    ls_updates updates;
     /* In the memory of the network's executor: */
     float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
     float *gradient; /* when it was read, or is clipped; NULL before */

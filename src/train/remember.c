@@ -9,7 +9,7 @@
 
 float *ls_remembered_new(ls_context *context, const ls_network *network)
 {
-    return ls_alloc(context, network->flat.trainable + network->flat.state, sizeof(float), "remembered weights");
+    return ls_alloc(context, network->flat.parameters + network->flat.state, sizeof(float), "remembered weights");
 }
 
 void ls_remembered_take(struct ls_trainer *trainer, float *values)
@@ -30,8 +30,8 @@ ls_status ls_trainer_remember(ls_trainer *trainer)
         return LS_OUT_OF_MEMORY;
     const ls_flat *flat = &network->flat;
     const int current = atomic_load(&network->current);
-    memcpy(trainer->remembered, network->weights[current], flat->trainable * sizeof(float));
-    memcpy(trainer->remembered + flat->trainable, network->state[current], flat->state * sizeof(float));
+    memcpy(trainer->remembered, network->weights[current], flat->parameters * sizeof(float));
+    memcpy(trainer->remembered + flat->parameters, network->state[current], flat->state * sizeof(float));
     return LS_OK;
 }
 
@@ -50,8 +50,8 @@ ls_status ls_trainer_recall(ls_trainer *trainer)
         return ls_status_of(trainer->session);
     const ls_flat *flat = &network->flat;
     const int next = 1 - atomic_load(&network->current);
-    memcpy(network->weights[next], trainer->remembered, flat->trainable * sizeof(float));
-    memcpy(network->state[next], trainer->remembered + flat->trainable, flat->state * sizeof(float));
+    memcpy(network->weights[next], trainer->remembered, flat->parameters * sizeof(float));
+    memcpy(network->state[next], trainer->remembered + flat->parameters, flat->state * sizeof(float));
     atomic_store(&network->current, next);
     ls_network_changed(network);
     return LS_OK;

@@ -2,6 +2,7 @@
 
 #include "device/gpu_trace.h"
 #include "train/exchange.h"
+#include "train/updates.h"
 
 /* A slice is as long as one thread of an executor is to be given at once. */
 static size_t slice_floats(const ls_step_job *step)
@@ -29,23 +30,35 @@ int ls_slices_to_finish(const ls_step_job *step)
     return network->connected ? 1 : slices;
 }
 
-/* Sums one slice of this rank's piece over all shards and updates its weights. */
-static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_executor *executor)
+/* Sums numbers [at, end) of this rank's piece over all shards, and updates them where there is a rule. */
+static void reduce(ls_step_job *step, int bucket, size_t at, size_t end, const ls_update *how, ls_executor *executor)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_network *network = trainer->network;
-    const size_t at = slice.begin, n = slice.end - slice.begin;
     const float *weights = network->master_weights[atomic_load(&network->current)] + at;
-    if (step->update && atomic_load(&step->ending.overflowed))
-        return; /* no number is written over the values that the last loss was finite with */
     float *target = ls_step_target(step) + at;
     ls_partials from = ls_allreduce_partials(&step->exchange.allreduces[bucket], at);
-    ls_terms terms = ls_tree_terms(&step->gradients.tree, 1, &from, n, executor);
-    if (!step->update || ls_clips(trainer))
-        executor->type->compute.sum(executor, &terms, target, n);
+    ls_terms terms = ls_tree_terms(&step->gradients.tree, 1, &from, end - at, executor);
+    if (!how)
+        executor->type->compute.sum(executor, &terms, target, end - at);
     else if (!executor->type->compute.update(executor, &terms, target, weights,
-                                             trainer->moments ? trainer->moments + at : NULL, n, &step->how))
+                                             trainer->moments ? trainer->moments + at : NULL, end - at, how))
         atomic_store(&step->ending.broken, 1);
+}
+
+/* One slice of this rank's piece: its sum, or its new weights. */
+static void reduce_slice(ls_step_job *step, int bucket, ls_bucket slice, ls_executor *executor)
+{
+    if (step->update && atomic_load(&step->ending.overflowed))
+        return; /* no number is written over the values that the last loss was finite with */
+    if (!step->update || ls_clips(step->trainer)) {
+        reduce(step, bucket, slice.begin, slice.end, NULL, executor);
+        return;
+    }
+    for (size_t at = slice.begin, end; at < slice.end; at = end) {
+        const ls_update *how = ls_updates_at(step, at, slice.end, &end);
+        reduce(step, bucket, at, end, how, executor);
+    }
 }
 
 /* What of a bucket is to be summed at its stage, and the slices that are taken of it; NULL where nothing is. */

@@ -10,6 +10,7 @@
 #include "eager/batches.h"
 #include "exec/stream.h"
 #include "model/initialize.h"
+#include "model/layout.h"
 #include "model/replica.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -18,6 +19,7 @@
 #include "train/measure.h"
 #include "train/step.h"
 #include "train/trainer.h"
+#include "train/updates.h"
 #include "train/attempts.h"
 
 static void free_trainer(void *object)
@@ -35,6 +37,7 @@ static void free_trainer(void *object)
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->attempts.n; i++)
         ls_executor_release(executor, trainer->pool[i]);
     ls_attempts_destroy(trainer);
+    ls_updates_destroy(trainer);
     ls_release(context, trainer->pool);
     ls_release(context, trainer->free_buffers);
     ls_executor_release(executor, trainer->rows);
@@ -72,8 +75,8 @@ static ls_status meet(ls_trainer *trainer)
     ls_session *session = network->session;
     ls_cluster *cluster = session->options.cluster;
     char how[LS_WHY] = "";
-    if (trainer->transport || ls_cluster_ranks(cluster) == 1)
-        return LS_OK;
+    if (ls_updates_agree(trainer) != LS_OK || trainer->transport || ls_cluster_ranks(cluster) == 1)
+        return ls_status_of(session);
     ls_executor *card = session->options.host_sums ? NULL : ls_network_card(network);
     if (!card && ls_network_on_cards(network))
         snprintf(how, sizeof how, "%s", session->options.host_sums ? "as it was asked for" : "a core computes too");
@@ -109,7 +112,7 @@ static ls_status reserve_gradient(ls_trainer *trainer)
 static ls_status prepare(ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    bool good = true;
+    bool good = ls_updates_init(trainer) == LS_OK;
     for (int i = 0; i < LS_DEPTH && good; i++)
         if (!trainer->steps[i].sums.shards_pending)
             good = ls_step_init(&trainer->steps[i], trainer) == LS_OK;
@@ -390,6 +393,8 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
                  "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);
     if (ls_failed(session) || check_operands(network, function) != LS_OK || meet(trainer) != LS_OK)
         return ls_status_of(session);
+    if (!network->flat.trainable)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the network has no parameter that trains", function);
     return prepare(trainer);
 }
 
@@ -431,10 +436,8 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     if (update && trainer->restart)
         trainer->began = step->number;
     trainer->restart &= !update;
-    step->how = ls_optimizer_update(trainer->kind, &trainer->options,
-                                    ls_learning_rate(&trainer->options, trainer->lr, step->number),
-                                    step->number - trainer->began, step->counted);
-    step->how.stride = network->flat.trainable;
+    ls_updates_begin(step, ls_learning_rate(&trainer->options, trainer->lr, step->number),
+                     step->number - trainer->began);
     order_pulls(step, session->trial.shuffle_pulls);
     step->n_microbatches = network->n_pending;
     if (update)
@@ -498,7 +501,7 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
 {
     LS_OWN_ENVIRONMENT;
     ls_network *network = ls_network_of(net, "ls_trainer_new");
-    if (!network)
+    if (!network || (network->defined && ls_layout_check(network) != LS_OK))
         return NULL;
     ls_context *context = &network->session->context;
     const char *wrong = ls_optimizer_wrong(kind, options);
