@@ -135,6 +135,16 @@ void assert_fails(run *r, ls_status status, const char *words)
     end(r);
 }
 
+void assert_passed_over(const char *words)
+{
+    run r;
+    begin(&r, &usual);
+    bool found = load(&r);
+    if (!found || r.steps != 3 || r.lines != 1 || !strstr(r.told, "checkpoint-000002") || !strstr(r.told, words))
+        fail_msg("\"%s\": loaded step %d, %s; told: %s", words, found ? r.steps : -1, ls_message(r.s), r.told);
+    assert_int_equal(end(&r), LS_OK);
+}
+
 void save_at(const how *h, int first, int second)
 {
     run r;

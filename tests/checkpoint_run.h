@@ -61,6 +61,9 @@ const char *reference(const how *h); /* the fingerprint of a whole run without a
 /* Loads what is there and goes on to the end: the reference's bits. Returns the step it went on from. */
 int assert_goes_on(const how *h);
 
+/* The newest of two has been damaged: that is told in these words, and the one before is taken. */
+void assert_passed_over(const char *words);
+
 void empty_folder(void);
 
 #endif
