@@ -47,6 +47,7 @@ typedef struct how {
     const char *folder; /* goes on from the checkpoint there, if there is one, and leaves one; NULL: neither */
     int until;          /* steps; 0: STEPS */
     mix *mix;           /* NULL: the devices are of one kind */
+    bool frozen;        /* the stem is, and what has one dimension does not decay */
 } how;
 
 typedef struct result {
@@ -143,9 +144,13 @@ static result train(how h, ls_cluster *cluster)
     if (ls_failed(s))
         fail_msg("%s", ls_message(s));
     assert_int_equal(net->network->n_replicas, h.replicas);
+    if (h.frozen)
+        ls_module_freeze(net, "[01].*", true);
     observe(s, h);
     ls_trainer *trainer = ls_trainer_new(
         net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
+    if (h.frozen)
+        ls_trainer_set_group(trainer, "*", &(ls_param_group){.lr = 0.5, .no_decay = true, .vectors = true});
     float bias[CLASSES] = {0.5f, -0.5f};
     ls_checkpoints *kept = h.folder ? ls_checkpoints_open(trainer, data, h.folder, NULL) : NULL;
     ls_checkpoint from = {.step = 0};
@@ -157,7 +162,7 @@ static result train(how h, ls_cluster *cluster)
         ls_batch b;
         while (step < until && ls_data_next(data, &b)) {
             if (step == 2) /* values that somebody writes reach every memory */
-                ls_module_write_parameter(net, "fc.1.bias", bias, CLASSES);
+                ls_module_write_parameter(net, h.frozen ? "1.bias" : "fc.1.bias", bias, h.frozen ? 4 : CLASSES);
             ls_backward(test_losses(net, &b));
             if ((step == 3 && !h.mix) || (step == 0 && h.verify))
                 ls_trainer_verify(trainer);
@@ -223,6 +228,9 @@ static void several_cards_have_the_bits_of_one(void **state)
             const result many = train(h, NULL);
             assert_same(h.devices ? h.devices : "all", &one, &many);
         }
+        const result frozen = train((how){.devices = "cuda:0", .dtype = type, .frozen = true}, NULL);
+        const result many = train((how){.devices = "cuda:0-2", .dtype = type, .replicas = 2, .frozen = true}, NULL);
+        assert_same("with a frozen part", &frozen, &many);
     }
 }
 
@@ -249,9 +257,12 @@ static void ranks_with_cards_have_the_bits_of_one(void **state)
                         {.host_sums = true, .measured = true},
                         {.verify = true, .shuffle = 3},
                         {.balance = true},
-                        {.clip = 0.3}};
+                        {.clip = 0.3},
+                        {.frozen = true},
+                        {.frozen = true, .host_sums = true}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        const result one = train((how){.devices = "cuda:0", .dtype = ways[i].dtype, .clip = ways[i].clip}, NULL);
+        const how alone = {.devices = "cuda:0", .dtype = ways[i].dtype, .clip = ways[i].clip, .frozen = ways[i].frozen};
+        const result one = train(alone, NULL);
         for (int ranks = 2; ranks <= RANKS; ranks++) {
             rank each[RANKS] = {{.result = {.sum = 0}}};
             for (int r = 0; r < ranks; r++) { /* of three cards the second of two ranks has two */
@@ -273,12 +284,12 @@ static void ranks_with_cards_go_on_from_a_checkpoint(void **state)
     (void)state;
     if (!strstr(ls_features(), "weights files: jansson") || !strstr(ls_features(), "fingerprints: libcrypto"))
         test_not_run("this build has no checkpoints");
-    const double clips[] = {0, 0.3};
-    for (int i = 0; i < 2; i++) {
+    const double clips[] = {0, 0.3, 0};
+    for (int i = 0; i < 3; i++) {
         char folder[32], name[64];
         snprintf(folder, sizeof folder, "kept-%d", i);
         snprintf(name, sizeof name, "%s", test_path(folder));
-        const result one = train((how){.devices = "cuda:0", .clip = clips[i]}, NULL);
+        const result one = train((how){.devices = "cuda:0", .clip = clips[i], .frozen = i == 2}, NULL);
         for (int until = 2; until <= STEPS; until++) { /* by 2, 3, 2 and 3 ranks, the last ones by way of the hosts */
             rank each[RANKS] = {{.result = {.sum = 0}}};
             const int ranks = 2 + until % 2;
@@ -288,7 +299,8 @@ static void ranks_with_cards_go_on_from_a_checkpoint(void **state)
                                   .clip = clips[i],
                                   .folder = name,
                                   .until = until,
-                                  .host_sums = until == STEPS};
+                                  .host_sums = until == STEPS,
+                                  .frozen = i == 2};
             wire_run(ranks, rank_main, each);
             for (int r = 0; r < ranks; r++)
                 if (memcmp(&each[r].result.losses[until - 1], &one.losses[until - 1], sizeof *one.losses) != 0 ||

@@ -82,8 +82,9 @@ typedef struct how {
     bool plain;
     uint64_t shuffle;
     int in_flight;
-    bool gently;   /* with a low rate */
-    bool winograd; /* where it suits */
+    bool gently;        /* with a low rate */
+    bool winograd;      /* where it suits */
+    const char *frozen; /* a pattern; then vectors have no decay, too. NULL: neither */
 } how;
 
 typedef struct result {
@@ -113,8 +114,12 @@ static result train(how h)
     ls_module_initialize(net, ls_parse_devices(s, h.devices), &(ls_init){.kind = LS_XAVIER, .like = data});
     for (ls_turn *core = s->turns; core; core = core->next_turn)
         core->executor->plain = h.plain;
+    if (h.frozen)
+        ls_module_freeze(net, h.frozen, true);
     ls_trainer *trainer = ls_trainer_new(
         net, LS_SGD, &(ls_optim){.lr = h.gently ? 0.001f : 0.05f, .momentum = 0.9, .weight_decay = 1e-4});
+    if (h.frozen)
+        ls_trainer_set_group(trainer, "*", &(ls_param_group){.lr = 0.5, .no_decay = true, .vectors = true});
     for (int step = 0; step < STEPS && !ls_failed(s);) {
         ls_batch b; /* the last of an epoch is smaller, and so is its last shard */
         while (step < STEPS && ls_data_next(data, &b)) {
@@ -191,6 +196,30 @@ static void cores_and_cards_have_the_same_bits(void **state)
                           (unsigned long long)core.sum);
             free(core.logits);
         }
+}
+
+/* Also where BatchNorm takes running statistics, in either copy of them, and trains or has a backward pass below. */
+static void frozen_parts_and_groups_have_the_same_bits(void **state)
+{
+    (void)state;
+    const how ways[] = {{.model = models[0], .frozen = small ? "0.*" : "?1"},
+                        {.model = models[1], .frozen = "[01].*"},
+                        {.model = models[1], .frozen = "*1.*"},
+                        {.model = models[1], .frozen = "*running_*"},
+                        {.model = models[1], .frozen = "[01].*", .dtype = LS_BF16}};
+    static const char *const lists[] = {"cuda:0", "cuda:0x4", "cuda:0,cpu:0"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        how h = ways[i];
+        h.devices = h.dtype == LS_F32 ? "cpu:0-1" : "cuda:0x2";
+        result first = train(h);
+        for (int k = 0; k < (h.dtype == LS_F32 ? 3 : 2); k++) {
+            h.devices = lists[k];
+            assert_same(h.frozen, first, train(h));
+        }
+        print_message("%s, dtype %d, without %s: loss %.6f to %.6f\n", h.model, (int)h.dtype, h.frozen, first.losses[0],
+                      first.losses[STEPS - 1]);
+        free(first.logits);
+    }
 }
 
 static double distance(const float *a, const float *b, size_t n)
@@ -536,6 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_profile_shows_what_the_card_does),
         cmocka_unit_test(values_go_there_and_back),
         cmocka_unit_test(cores_and_cards_have_the_same_bits),
+        cmocka_unit_test(frozen_parts_and_groups_have_the_same_bits),
         cmocka_unit_test(numbers_are_close_to_the_cpus),
         cmocka_unit_test(logical_devices_have_the_same_bits),
         cmocka_unit_test(what_is_not_finite_is_an_error),

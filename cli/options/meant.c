@@ -33,6 +33,8 @@ static const meaning options[] = {
     {"checkpoint-every", "save-every save-steps", NULL},
     {"resume", "resume-from resume-from-checkpoint continue", NULL},
     {"weight-decay", "wd l2", NULL},
+    {"no-decay", "no-bias-decay no-weight-decay", NULL},
+    {"freeze", "frozen freeze-layers freeze-backbone", NULL},
     {"optimizer", "opt", NULL},
     {"beta1", "adam-beta1", NULL},
     {"beta2", "adam-beta2", NULL},

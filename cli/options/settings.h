@@ -12,6 +12,7 @@ enum { KEEP_LAST, KEEP_BEST };
 typedef struct settings {
     const char *model, *dataset, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json, *onnx;
     const char *strip_prefix; /* of names in the weights file */
+    const char *freeze;       /* patterns of names, with commas */
     int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks,
         in_flight;
     uint64_t seed, shuffle_pulls;
@@ -25,6 +26,7 @@ typedef struct settings {
     double label_smoothing, clip_norm;
     double start_factor, end_factor, gamma; /* of the schedule; negative: the usual */
     int64_t period, period_factor;          /* likewise; 0: not given */
+    bool no_decay;                          /* of what has one dimension */
     bool nesterov, no_shuffle, balance, host_sums, quiet, profile;
     bool flip;
     int64_t crop;

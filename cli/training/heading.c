@@ -35,10 +35,12 @@ static void say_settings(const training *t)
     const settings *c = t->run.chosen;
     const bool gpus = !run_is_on(&t->run, LS_CPU);
     char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", held[80] = "", clip[48] = "",
-         augment[96] = "", schedule[160];
+         augment[96] = "", frozen[160] = "", schedule[160];
     write_schedule(schedule, sizeof schedule, &t->optim, c);
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
+    if (c->freeze)
+        snprintf(frozen, sizeof frozen, ", frozen %s", c->freeze);
     if (c->steps)
         snprintf(limits, sizeof limits, ", steps %lld", (long long)c->steps);
     if (c->flip)
@@ -58,14 +60,15 @@ static void say_settings(const training *t)
         snprintf(moments, sizeof moments, "momentum %g%s", c->momentum, c->nesterov ? " (Nesterov)" : "");
     else
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
-    note("lockstep %s: %s on %s: %s, %lld images%s, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, "
+    note("lockstep %s: %s%s on %s: %s, %lld images%s, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, "
          "%s%s, "
-         "lr %g, %s, weight decay %g, %sschedule %s, %s%s, conv %s, %s %s%s",
-         ls_version(), t->run.model, t->run.devices_text, c->dataset, (long long)t->rows, held, (long long)c->batch,
-         c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard, (long long)c->epochs,
-         limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
-         choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay, clip, schedule,
-         c->no_shuffle ? "file order" : "shuffled", augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
+         "lr %g, %s, weight decay %g%s, %sschedule %s, %s%s, conv %s, %s %s%s",
+         ls_version(), t->run.model, frozen, t->run.devices_text, c->dataset, (long long)t->rows, held,
+         (long long)c->batch, c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard,
+         (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
+         smoothing, choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay,
+         c->no_decay ? " (not of biases and BatchNorm)" : "", clip, schedule, c->no_shuffle ? "file order" : "shuffled",
+         augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
          gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
          c->balance ? ", shards by speed" : "");
 }
@@ -123,6 +126,7 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "init", c->init_text);
     log_text(log, "weights", c->weights);
     log_text(log, "strip_prefix", c->strip_prefix);
+    log_text(log, "freeze", c->freeze);
     log_text(log, "save", c->save);
     log_text(log, "optimizer", choice_name(optimizer_choices, c->optimizer));
     log_number(log, "lr", t->optim.lr);
@@ -134,6 +138,7 @@ static bool log_settings(const training *t, run_log *log)
         log_number(log, "eps", t->optim.eps);
     }
     log_number(log, "weight_decay", t->optim.weight_decay);
+    log_bool(log, "no_decay", c->no_decay);
     if (c->clip_norm > 0)
         log_number(log, "clip_norm", c->clip_norm);
     log_text(log, "last_batch", choice_name(last_batch_choices, c->last_batch));

@@ -9,6 +9,7 @@
 #include "training/rate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Saving at the end of a long run must not fail on what can be seen before it. */
@@ -100,6 +101,29 @@ static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
     return optim;
 }
 
+static int freeze(const training *t)
+{
+    char patterns[1024], *rest = NULL;
+    if ((size_t)snprintf(patterns, sizeof patterns, "%s", t->run.chosen->freeze) >= sizeof patterns)
+        return wrong_usage("--freeze", "its value is longer than %zu letters", sizeof patterns - 1);
+    for (char *pattern = strtok_r(patterns, ",", &rest); pattern; pattern = strtok_r(NULL, ",", &rest))
+        if (ls_module_freeze(t->run.net, pattern, true) != LS_OK)
+            return session_failed(t->run.session, "--freeze");
+    return 0;
+}
+
+static int make_trainer(training *t)
+{
+    const settings *c = t->run.chosen;
+    t->optim = optim_of(c, t->run.model, t->steps);
+    t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
+    if (t->trainer && c->no_decay)
+        ls_trainer_set_group(t->trainer, "*", &(ls_param_group){.no_decay = true, .vectors = true});
+    if (!t->trainer || ls_trainer_check_batches(t->trainer, t->train) != LS_OK)
+        return session_failed(t->run.session, "train");
+    return 0;
+}
+
 /* An evaluation would find out, an epoch later. */
 static int check_parts(const training *t)
 {
@@ -134,7 +158,7 @@ int preparation_make(training *t)
     if ((status = check_outputs(t)) != 0 || (status = run_doubt(&t->run, t->train, t->test)) != 0 ||
         (status = check_parts(t)) != 0 || (status = best_hold_out(t)) != 0)
         return status;
-    if ((status = run_network(&t->run, t->train)) != 0)
+    if ((status = run_network(&t->run, t->train)) != 0 || (c->freeze && (status = freeze(t)) != 0))
         return status;
     t->rows = ls_data_rows(t->train);
     t->batches = ls_data_batches(t->train);
@@ -143,9 +167,5 @@ int preparation_make(training *t)
         return status;
     t->epoch = 1;
     t->last_loss = t->val_acc = t->val_loss = NAN;
-    t->optim = optim_of(c, t->run.model, t->steps);
-    t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
-    if (!t->trainer || ls_trainer_check_batches(t->trainer, t->train) != LS_OK)
-        return session_failed(t->run.session, "train");
-    return keep_check(t);
+    return (status = make_trainer(t)) != 0 ? status : keep_check(t);
 }

@@ -118,9 +118,9 @@ static void set_data(ls_settings *s, const ls_data *data)
 }
 
 /* Those that not every run has: a checkpoint may have them, and the run that goes on not. */
-static const char *const at_times[] = {"total",         "start_factor", "end_factor", "gamma", "period",
-                                       "period_factor", "beta1",        "beta2",      "eps",   "clip_norm",
-                                       "full_batch",    "flip",         "crop",       "erase"};
+static const char *const at_times[] = {
+    "total", "start_factor", "end_factor", "gamma", "period", "period_factor", "beta1",  "beta2",
+    "eps",   "clip_norm",    "full_batch", "flip",  "crop",   "erase",         "frozen", "groups"};
 
 static ls_status allow(ls_settings *s, const char *name)
 {

@@ -121,6 +121,21 @@ one_line '--resume: .*clip_norm was 0.3 and is not set now'
 runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --clip-norm 0.3 --label-smoothing 0.5
 one_line '--resume: .*label_smoothing was 0 and is 0.5 now'
 
+# What trains, and how, is a part of that; on any devices and after a break.
+same --lr 0.3 --momentum 0.9 --weight-decay 0.01 --freeze 'W1,b1' --no-decay
+first '{"freeze": "W1,b1", "no_decay": true}'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --weight-decay 0.01 --no-decay
+one_line '--resume: .*frozen was W1, b1 and is not set now'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --weight-decay 0.01 --freeze W1,b1
+one_line '--resume: .*groups was vectors of \*: lr 1, weight_decay 0 and is not set now'
+# shellcheck disable=SC2086
+runs 0 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --weight-decay 0.01 --allow-changed freeze,no-decay
+# shellcheck disable=SC2086
+runs 1 train $small --quiet --freeze 'W1,layer1.*'
+one_line '--freeze: no parameter is called "layer1.\*"; the first one is "W1", and \* stands for any part of a name'
+
 # Weights that do not change get no better: epoch 1 is the best, and two more come.
 rm -rf "$work/kept"
 # shellcheck disable=SC2086

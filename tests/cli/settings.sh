@@ -31,6 +31,7 @@ def run(*options):
 # Each default: the option, what its help says in parentheses, the setting in the log and its value.
 DEFAULTS = [
     ("model", "default lenet", "model", "lenet"),
+    ("freeze", "default: train all", "freeze", None),
     ("dataset", "default fashion-mnist", "dataset", "fashion-mnist"),
     ("data", "default: $LOCKSTEP_DATA, else the system's data folder, else the user's cache", "images", 300),
     ("devices", "default: every GPU; without one every core, within the CPU quota", "devices", None),
@@ -48,6 +49,7 @@ DEFAULTS = [
     ("beta2", "default 0.999", "beta2", 0.999),
     ("eps", "default 1e-8", "eps", 1e-8),
     ("weight-decay", "default 0; 0.01 with adamw", "weight_decay", 0),
+    ("no-decay", "default: all weights", "no_decay", False),
     ("clip-norm", "default: never", "clip_norm", None),
     ("last-batch", "default mean", "last_batch", "mean"),
     ("schedule", "default constant", "schedule", "constant"),
@@ -113,8 +115,8 @@ assert not OTHERS, OTHERS
 
 # Every setting of the log, in order, and its value in a run that was told how many steps and nothing else.
 SETTINGS = """lockstep built_with date host command model devices dataset data images test_images batch shard bn epochs steps seed init weights
-    strip_prefix save optimizer lr momentum nesterov weight_decay last_batch schedule warmup label_smoothing validate keep patience limit
-    limit_test shuffle flip crop erase conv isa isa_in_use dtype checkpoint checkpoint_every verify timeout balance in_flight host_sums
+    strip_prefix freeze save optimizer lr momentum nesterov weight_decay no_decay last_batch schedule warmup label_smoothing validate
+    keep patience limit limit_test shuffle flip crop erase conv isa isa_in_use dtype checkpoint checkpoint_every verify timeout balance in_flight host_sums
     report trace""".split()
 settings, step, epoch = run("--steps", "1", "--save", "w.safetensors", "--checkpoint", "kept")
 assert list(settings) == SETTINGS, settings
@@ -180,6 +182,7 @@ assert usual["isa_in_use"] == "plain", usual
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule exponential --gamma 0.5 --period 3")
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule warm-restarts --period 3 --period-factor 2 --end-factor 0.5")
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule one-cycle --start-factor 0.5 --end-factor 0.25")
+given(adam + " adamw --freeze W?,b1 --no-decay")
 usual, _, _ = given(adam + " adam --beta1 0.5 --beta2 0.75 --eps 0.001")
 assert [usual[name] for name in ("lr", "weight_decay")] == [0.001, 0], usual
 usual, _, _ = given("--model resnet18 --limit 3 --limit-test 1 --batch 3 --epochs 1 --bn sync")
