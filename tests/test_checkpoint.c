@@ -15,6 +15,8 @@
 #include "base/lock.h"
 #include "io/folder.h"
 #include "not_run.h"
+#include "tensors.h"
+#include "train/trainer.h"
 
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
 
@@ -259,6 +261,51 @@ static void other_settings(void **state)
         "checkpoint-000003.json: of a run with other settings: lr was 0.2 and is 0.1 now, momentum was 0 and is 0.9 "
         "now, batch was 4 and is 5 now, colour was red and is not set now"));
     assert_int_equal(end(&r), LS_OK);
+}
+
+static bool newest_has(const char *tensor)
+{
+    size_t n;
+    unsigned char *bytes = test_read_file("kept/checkpoint-000002.safetensors", &n);
+    const bool there = memmem(bytes, n, tensor, strlen(tensor)) != NULL;
+    free(bytes);
+    return there;
+}
+
+/* Loads with other parts frozen than what is there had, and trains to the end. */
+static void go_on_allowed(const how *frozen, bool has_moments)
+{
+    static const char *const names[] = {"frozen", "groups", "weight_decay", NULL};
+    run r;
+    int64_t age;
+    how h = *frozen;
+    begin(&r, &h);
+    assert_false(load(&r));
+    assert_caught(r.s, LS_CHANGED, "frozen was ");
+    end(&r);
+    h.allow_changed = names;
+    begin(&r, &h);
+    assert_true(load(&r) && r.steps == 6);
+    assert_int_equal(ls_trainer_moments(r.trainer, &age) != NULL, has_moments);
+    train(&r, STEPS);
+    assert_ok(&r);
+    assert_int_equal(end(&r), LS_OK);
+}
+
+/* What is frozen has its values in a checkpoint, and no moments. Where it trains all begin anew; fewer go on. */
+static void other_parts_frozen(void **state)
+{
+    (void)state;
+    save_at(&rules[5], 3, 6);
+    assert_true(newest_has("\"0.weight\"") && newest_has("\"velocity:4.weight\""));
+    assert_true(newest_has("\"velocity:1.weight\"") && !newest_has("\"velocity:0.weight\""));
+    go_on_allowed(&usual, false);
+    how fewer = rules[5];
+    fewer.frozen = "1.*";
+    fewer.freed = NULL;
+    go_on_allowed(&fewer, false);
+    fewer.frozen = "[01].*";
+    go_on_allowed(&fewer, true);
 }
 
 /* ---- Damage ---- */
@@ -653,6 +700,7 @@ int main(void)
         test(begun_anew),
         test(after_a_failed_step),
         test(other_settings),
+        test(other_parts_frozen),
         test(every_flipped_bit),
         test(every_length),
         test(what_is_missing_or_no_file),
