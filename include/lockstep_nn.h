@@ -56,7 +56,8 @@ ls_module *ls_nn_conv2d(ls_session *session, int channels, int kernel, const ls_
  * kernel, kernel_w), bias (channels). A map of h rows gets (h - 1) * stride - 2 * padding + dilation * (kernel - 1) +
  * output_padding + 1. */
 ls_module *ls_nn_conv_transpose2d(ls_session *session, int channels, int kernel, const ls_conv *options);
-ls_module *ls_nn_linear(ls_session *session, int features); /* weight (features, inputs), bias */
+/* Over the last size of (images, inputs) or (images, tokens, inputs). weight (features, inputs), bias. */
+ls_module *ls_nn_linear(ls_session *session, int features);
 ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_options *options);
 ls_module *ls_nn_batch_norm(ls_session *session); /* eps 1e-5, running statistics move by 0.1 a step */
 
@@ -91,11 +92,13 @@ ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shap
 
 /* ---- Operations -------------------------------------------------------------------------------------------------- */
 
-/* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width) or
- * (images, features); weights and biases are parameters, or tensors with values on x's device. */
+/* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width),
+ * (images, tokens, features) or (images, features); weights and biases are parameters, or tensors with values on x's
+ * device. */
 /* As the layers have it. bias and options may be NULL; the weight says the kernel's size. LS_BAD_SHAPE. */
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options);
 ls_tensor *ls_conv_transpose2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options);
+/* Over the last size of (images, inputs) or (images, tokens, inputs). */
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
 ls_tensor *ls_relu(ls_tensor *x);

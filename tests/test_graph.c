@@ -181,7 +181,7 @@ static void a_bias_starts_the_sums(void **state)
 
     b = begin(true); /* or under another shape */
     c = convolve(b);
-    ls_value *flat = ls_graph_reshaped(b->graph, c.y, 196, 1, 1);
+    ls_value *flat = ls_graph_reshaped(b->graph, c.y, 1, 196, 1, 1);
     NODE(b, 4, 7, 7, ADD_BIAS, c.y, c.bias);
     NODE(b, 196, 1, 1, TANH, flat);
     assert_fused(b, "d=conv(a,b) f=add_bias(d,c) g=tanh(d'e)");
@@ -688,7 +688,7 @@ static void others_derive(void **state)
 
     b = begin(true); /* what is read twice, once under another shape, gets the sum; what nothing arrives at has none */
     x = input(b, 3, 2, 2, true);
-    ls_value *flat = ls_graph_reshaped(b->graph, x, 12, 1, 1);
+    ls_value *flat = ls_graph_reshaped(b->graph, x, 1, 12, 1, 1);
     ls_value *sum = NODE(b, 1, 1, 1, SUM, NODE(b, 12, 1, 1, TANH, flat)), *other = NODE(b, 1, 1, 1, SUM, x);
     NODE(b, 3, 2, 2, SIGMOID, x);
     y = NODE(b, 1, 1, 1, ADD, sum, other);
@@ -750,19 +750,20 @@ static void reshaping_moves_numbers_where_it_must(void **state)
     static const char same[] = "b=tanh(a) d=multiply(b'c,b'c) e=add(b'c,b)",
                       moved[] = "b=tanh(a) c=reshape(b) d=multiply(c,c) e=add(c,b)";
     static const struct of {
-        int reorders, c, h, w, to_c, to_h, to_w;
+        int reorders, c, h, w, tokens, to_c, to_h, to_w;
         const char *text;
     } all[] = {
-        {1, 3, 2, 2, 12, 1, 1, moved}, {0, 3, 2, 2, 12, 1, 1, same}, {1, 12, 1, 1, 3, 2, 2, moved},
-        {1, 12, 1, 1, 12, 1, 1, same}, {1, 1, 3, 4, 1, 4, 3, same},  {1, 3, 4, 1, 12, 1, 1, moved},
-        {1, 3, 2, 2, 3, 2, 2, same},   {1, 1, 3, 4, 2, 3, 2, moved}, {1, 4, 1, 3, 2, 2, 3, moved},
-        {1, 2, 1, 4, 2, 4, 1, moved},  {1, 6, 2, 1, 4, 3, 1, moved},
+        {1, 3, 2, 2, 1, 12, 1, 1, moved}, {0, 3, 2, 2, 1, 12, 1, 1, same}, {1, 12, 1, 1, 1, 3, 2, 2, moved},
+        {1, 12, 1, 1, 1, 12, 1, 1, same}, {1, 1, 3, 4, 1, 1, 4, 3, same},  {1, 3, 4, 1, 1, 12, 1, 1, moved},
+        {1, 3, 2, 2, 1, 3, 2, 2, same},   {1, 1, 3, 4, 1, 2, 3, 2, moved}, {1, 4, 1, 3, 1, 2, 2, 3, moved},
+        {1, 2, 1, 4, 1, 2, 4, 1, moved},  {1, 6, 2, 1, 1, 4, 3, 1, moved}, {1, 1, 3, 4, 1, 12, 1, 1, same},
+        {1, 3, 4, 1, 3, 4, 1, 1, moved},  {0, 3, 4, 1, 3, 4, 1, 1, same},  {1, 1, 3, 4, 3, 4, 1, 1, same},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         built *b = begin(true);
         b->backend.reorders = all[i].reorders;
         ls_value *x = NODE(b, all[i].c, all[i].h, all[i].w, TANH, input(b, all[i].c, all[i].h, all[i].w, true));
-        ls_value *viewed = ls_graph_reshaped(b->graph, x, all[i].to_c, all[i].to_h, all[i].to_w);
+        ls_value *viewed = ls_graph_reshaped(b->graph, x, all[i].tokens, all[i].to_c, all[i].to_h, all[i].to_w);
         NODE(b, all[i].to_c, all[i].to_h, all[i].to_w, MULTIPLY, viewed, viewed);
         NODE(b, all[i].to_c, all[i].to_h, all[i].to_w, ADD, viewed, x);
         assert_int_equal(ls_graph_reshape(b->graph), LS_OK);

@@ -53,6 +53,8 @@ static ls_tensor *shapes(ls_module *self, ls_tensor *x)
     ls_tensor *maps = ls_group_norm(ls_layer_norm(small, w, b, 1e-5), 3, b, w, 1e-3);
     ls_tensor *rows = ls_mean_over(ls_transpose(maps, 1, 3), 2); /* (images, 4, CHANNELS) */
     rows = ls_rms_norm(ls_layer_norm(rows, w, b, 1e-5), b, 1e-6);
+    ls_tensor *square = ls_module_parameter(self, "square", LS_SHAPE(CHANNELS, CHANNELS));
+    rows = ls_matmul(ls_linear(rows, square, b), square);
     return ls_concat_along((ls_tensor *[]){ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1)}, 3,
                            1);
 }

@@ -22,6 +22,10 @@
  *                 kernel, stride, padding and dilation of their own (`ls_windows`). A map of h rows has (h + 2*padding
  *                 - (dilation*(kernel - 1) + 1)) / stride + 1 of them, rounded down. A convolution's y and dy may have
  *                 fewer rows and columns: the last windows, which nobody reads, are then left out.
+ *   tokens        a call over the features of sequences is told that each token is an image: with T of them its groups
+ *                 are those of the images times T, one token of 16 images after another, as they lie, and its count
+ *                 takes in the lanes without an image. So only operations have tokens that need not know those lanes:
+ *                 CONV, its gradients, and CHANNEL_SUM of them.
  *   groups        a convolution's C channels of x and O of y lie in so many groups, C/groups and O/groups one after
  *                 another in each: group i of y is the convolution of group i of x. "Over channels" and "over output
  *                 channels" mean those of the group.

@@ -48,7 +48,7 @@ static void contribute(tape *t, const ls_value *value, ls_value *gradient, ls_no
         return;
     if (value->base) { /* a flattened value: its gradient belongs to the value itself, under that shape */
         value = value->base;
-        gradient = ls_graph_reshaped(t->graph, gradient, value->c, value->h, value->w);
+        gradient = ls_graph_reshaped(t->graph, gradient, value->tokens, value->c, value->h, value->w);
         t->failed = !gradient;
         if (t->failed)
             return;
@@ -394,7 +394,7 @@ static void derive_expand_weight(tape *t, ls_node node, ls_value *dy)
     const ls_value *w = node.in[0];
     const bool channels = w->c == dy->c && w->h == 1 && w->w == 1;
     ls_value *dw = gradient_of(t, w->base, w->base->c);
-    ls_value *shaped = dw ? ls_graph_reshaped(t->graph, dw, w->c, w->h, w->w) : NULL;
+    ls_value *shaped = dw ? ls_graph_reshaped(t->graph, dw, 1, w->c, w->h, w->w) : NULL;
     ls_node *sum = shaped ? emit(t, channels ? LS_OP_CHANNEL_SUM : LS_OP_EXPAND_WEIGHT_BACKWARD, &node) : NULL;
     t->failed |= dw && !sum;
     if (!sum)

@@ -41,6 +41,7 @@ ls_value *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, b
                         .c = c,
                         .h = h,
                         .w = w,
+                        .tokens = 1,
                         .per_image = per_image,
                         .view = -1};
     graph->values[graph->n_values++] = value;
@@ -49,14 +50,18 @@ ls_value *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, b
 
 ls_value *ls_graph_like(ls_graph *graph, const ls_value *value)
 {
-    return ls_graph_value(graph, LS_IN_ARENA, value->c, value->h, value->w, value->per_image);
+    ls_value *made = ls_graph_value(graph, LS_IN_ARENA, value->c, value->h, value->w, value->per_image);
+    if (made)
+        made->tokens = value->tokens;
+    return made;
 }
 
-ls_value *ls_graph_reshaped(ls_graph *graph, ls_value *value, int c, int h, int w)
+ls_value *ls_graph_reshaped(ls_graph *graph, ls_value *value, int tokens, int c, int h, int w)
 {
     ls_value *same = ls_graph_value(graph, value->place, c, h, w, value->per_image);
     if (!same)
         return NULL;
+    same->tokens = tokens;
     same->base = value->base ? value->base : value;
     same->needs_gradient = value->needs_gradient;
     return same;

@@ -26,6 +26,7 @@ typedef struct ls_value {
     ls_place place;
     size_t offset;  /* within its place, in floats; of an arena value set by the plan */
     int c, h, w;    /* one image's shape; of what is not per image c numbers, h = w = 1 */
+    int tokens;     /* an image is so many of these shapes, each an image of its own to whoever computes it; else 1 */
     bool per_image; /* an activation: groups * c*h*w * 16 floats */
     bool needs_gradient;
     struct ls_value *base; /* the value whose numbers these are, read under another shape; NULL: its own */
@@ -55,7 +56,8 @@ void ls_graph_free(ls_graph *graph);
 /* NULL, with the session's sticky error, when memory runs out. */
 ls_value *ls_graph_value(ls_graph *graph, ls_place place, int c, int h, int w, bool per_image);
 ls_value *ls_graph_like(ls_graph *graph, const ls_value *value); /* an arena value of the same shape */
-ls_value *ls_graph_reshaped(ls_graph *graph, ls_value *value, int c, int h, int w); /* the same numbers */
+/* The same numbers of each image, as so many tokens of that shape. */
+ls_value *ls_graph_reshaped(ls_graph *graph, ls_value *value, int tokens, int c, int h, int w);
 ls_value *ls_graph_view(ls_graph *graph, int view); /* a parameter or statistic of the flat layout */
 ls_node *ls_graph_node(ls_graph *graph, ls_op op, const char *layer);
 

@@ -303,7 +303,7 @@ static ls_value *reshaped(lowering *l, ls_value *value, const ls_shape *shape)
 {
     int c, h, w;
     ls_shape_image(shape, &c, &h, &w);
-    return keep(l, ls_graph_reshaped(l->graph, value, c, h, w));
+    return keep(l, ls_graph_reshaped(l->graph, value, 1, c, h, w));
 }
 
 /* A BatchNorm whose running statistics are frozen takes those. */
@@ -332,6 +332,19 @@ static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
     }
 }
 
+/* A product over the features of sequences, (images, tokens, features). The lanes of a group hold one token after
+ * another, as they would hold one group of images after another: so each token is an image to its kernels. */
+static ls_value *lower_by_tokens(lowering *l, const ls_tensor *t, ls_node *node)
+{
+    const int tokens = (int)t->shape.dim[1];
+    ls_value *x = node->in[0], *y = node->out[0];
+    node->in[0] = keep(l, ls_graph_reshaped(l->graph, x, tokens, (int)t->in[0]->shape.dim[2], 1, 1));
+    y->tokens = tokens;
+    y->c = (int)t->shape.dim[2];
+    y->h = y->w = 1;
+    return reshaped(l, y, &t->shape);
+}
+
 static ls_value *lower_computed(lowering *l, const ls_tensor *t)
 {
     const ls_op op = op_of(l, t);
@@ -350,6 +363,8 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
         node->in[k] = t->in[k] ? t->in[k]->value : NULL;
         y->needs_gradient |= node->in[k] && node->in[k]->needs_gradient;
     }
+    if (op == LS_OP_CONV && t->shape.rank == 3)
+        return lower_by_tokens(l, t, node);
     if (op == LS_OP_SET_NORM || op == LS_OP_RMS_NORM) {
         ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, 2 * y->c, 1, y->w, true));
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;

@@ -21,7 +21,7 @@ static size_t round_up(size_t n, size_t to)
 static size_t floats_of(const ls_node *node, int k, int capacity, const ls_backend *backend)
 {
     const ls_value *value = node->out[k];
-    size_t image = (size_t)value->c * (size_t)value->h * (size_t)value->w;
+    size_t image = (size_t)value->tokens * (size_t)value->c * (size_t)value->h * (size_t)value->w;
     const size_t place = (size_t)backend->place;
     if (!value->per_image)
         return round_up(image, place);
@@ -112,17 +112,18 @@ static size_t place_lives(life *lives, int n, int *order)
     return length;
 }
 
-static ls_argument argument(const ls_value *value, const life *lives, const int *heir)
+static ls_argument argument(ls_op op, const ls_value *value, const life *lives, const int *heir)
 {
     if (!value)
         return (ls_argument){.c = 0};
     const ls_value *root = ls_graph_root(value);
     const bool arena = root->place == LS_IN_ARENA;
+    const bool moves = op == LS_OP_RESHAPE && value->tokens > 1; /* images that are rows of tokens */
     return (ls_argument){.place = root->place,
                          .offset = arena ? lives[heir[root->id]].offset : root->offset,
-                         .c = value->c,
-                         .h = value->h,
-                         .w = value->w,
+                         .c = moves ? 1 : value->c,
+                         .h = moves ? value->tokens : value->h,
+                         .w = moves ? value->c : value->w,
                          .per_image = value->per_image,
                          .number = (uint8_t)(arena ? lives[root->id].number : sizeof(float))};
 }
@@ -178,6 +179,20 @@ static int groups_of(int images)
     return (images + LS_LANES - 1) / LS_LANES;
 }
 
+/* Whose images the call is over: the shard's, or their tokens, with those of the lanes that hold no image. `tokens` is
+ * room for that. */
+static void set_images(ls_op_call *call, const ls_plan *plan, const ls_plan_step *step, const ls_samples *samples,
+                       ls_samples *tokens)
+{
+    call->groups = groups_of(samples->count) * step->tokens;
+    call->samples = samples;
+    if (step->tokens == 1)
+        return;
+    *tokens = *samples;
+    tokens->count = (int)round_up((size_t)samples->count, (size_t)plan->backend->group) * step->tokens;
+    call->samples = tokens;
+}
+
 static void measure_scratch(ls_plan *plan)
 {
     static float somewhere[1]; /* the backend asks which operands are there, and reads none */
@@ -185,8 +200,8 @@ static void measure_scratch(ls_plan *plan)
     ls_bindings nowhere = {.arrays = list, .outputs = list};
     for (int i = 0; i < LS_PLACES; i++)
         nowhere.base[i] = somewhere;
-    ls_samples samples = {.count = plan->capacity};
-    ls_op_call call = {.samples = &samples, .groups = groups_of(plan->capacity)};
+    ls_samples samples = {.count = plan->capacity}, tokens;
+    ls_op_call call = {.samples = &samples};
     for (int i = 0; i < plan->n_steps && plan->backend->scratch; i++) {
         ls_plan_step step = plan->steps[i];
         for (int k = 0; k < LS_MAX_IN; k++)
@@ -194,6 +209,7 @@ static void measure_scratch(ls_plan *plan)
         for (int k = 0; k < LS_MAX_OUT; k++)
             step.out[k].offset = 0;
         set_call(&call, &step, &nowhere);
+        set_images(&call, plan, &step, &samples, &tokens);
         size_t bytes = plan->backend->scratch(&call);
         if (bytes > plan->scratch_bytes)
             plan->scratch_bytes = bytes;
@@ -249,12 +265,14 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
         for (int i = 0; i < graph->n_nodes; i++) {
             const ls_node *node = &graph->nodes[i];
             ls_plan_step *step = &plan->steps[i];
+            const bool by_tokens = node->in[0] && node->attributes.op != LS_OP_RESHAPE;
             *step = (ls_plan_step){.attributes = node->attributes, .layer = node->layer};
+            step->tokens = by_tokens ? node->in[0]->tokens : 1;
             step->kernel = plan->backend->kernel[node->attributes.op];
             for (int k = 0; k < LS_MAX_IN; k++)
-                step->in[k] = argument(node->in[k], lives, heir);
+                step->in[k] = argument(node->attributes.op, node->in[k], lives, heir);
             for (int k = 0; k < LS_MAX_OUT; k++)
-                step->out[k] = argument(node->out[k], lives, heir);
+                step->out[k] = argument(node->attributes.op, node->out[k], lives, heir);
             note_norm(plan, node);
             note_labels(plan, node);
             if (check_numbers(plan, node, lives) != LS_OK)
@@ -384,14 +402,15 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
         kept = executor->type->compute.begin(executor, &form, samples, &there);
         mark = ls_gpu_trace_note(executor, mark, LS_SPAN_TO_CARD, -1, NULL);
     }
-    ls_op_call call = {
-        .samples = &there, .groups = groups_of(samples->count), .executor = executor, .scratch = bindings->scratch};
+    ls_samples tokens;
+    ls_op_call call = {.executor = executor, .scratch = bindings->scratch};
     for (int i = 0; i < plan->n_steps; i++) {
         const ls_plan_step *step = &plan->steps[i];
         if (bindings->goes_on && !bindings->goes_on(user, i))
             return false;
         if (!kept) {
             set_call(&call, step, bindings);
+            set_images(&call, plan, step, &there, &tokens);
             call.parts = parts_of(plan, bindings, &call);
             if (call.parts > 1)
                 bindings->helpers->share(bindings->helpers, plan, i, &call, &bindings->probe);

@@ -18,6 +18,7 @@ typedef struct ls_plan_step {
     ls_attributes attributes;
     ls_kernel *kernel;
     ls_argument in[LS_MAX_IN], out[LS_MAX_OUT];
+    int tokens;                /* of an image, each an image to the kernel; 1: it is one */
     int first_bucket, buckets; /* gradients whole after this step: plan->whole[first_bucket ...] */
     const char *layer;
 } ls_plan_step;

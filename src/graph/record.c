@@ -151,15 +151,22 @@ bool ls_fits_bias(const ls_tensor *bias, int64_t outputs)
     return shape && shape->rank == 1 && shape->dim[0] == outputs;
 }
 
-/* A product over features is a convolution of one tap over maps of one place. */
+/* A product over features is a convolution of one tap over maps of one place: images, or the tokens of sequences. */
 static ls_tensor *product(ls_tensor *const in[], int n, int in_out, int64_t outputs)
 {
-    ls_tensor *y = ls_record(LS_OP_CONV, in, n, (int)outputs, 1, 1, true);
+    ls_shape shape = in[0]->shape;
+    shape.dim[shape.rank - 1] = outputs;
+    ls_tensor *y = ls_record_shaped(LS_OP_CONV, in, n, &shape);
     if (!y)
         return NULL;
     y->computed.attributes.kernel = y->computed.attributes.stride = 1;
     y->computed.attributes.weight_in_out = in_out;
     return y;
+}
+
+static bool has_features(const ls_tensor *x)
+{
+    return x->shape.rank == 2 || x->shape.rank == 3;
 }
 
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
@@ -169,8 +176,10 @@ ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
     if (!ls_operands(in, 2, "ls_matmul"))
         return NULL;
     const ls_shape *w = ls_weight_shape(weight);
-    if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[0] != x->shape.dim[1])
-        return ls_bad_shape(x, "ls_matmul", "x must be flat and weight a parameter (features of x, outputs)");
+    if (!has_features(x) || !w || w->rank != 2 || w->dim[0] != x->shape.dim[x->shape.rank - 1])
+        return ls_bad_shape(x, "ls_matmul",
+                            "x must be flat or (images, tokens, features), and weight a parameter (features of x, "
+                            "outputs)");
     if (weight->kind == LS_TENSOR_PARAMETER && x->session->recording) {
         ls_view *fan = &x->session->recording->flat->views[weight->view];
         fan->fan_in = (size_t)w->dim[0];
@@ -187,8 +196,10 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
     if (!ls_operands(in, n, "ls_linear"))
         return NULL;
     const ls_shape *w = ls_weight_shape(weight);
-    if (x->shape.rank != 2 || !w || w->rank != 2 || w->dim[1] != x->shape.dim[1])
-        return ls_bad_shape(x, "ls_linear", "x must be flat and weight a parameter (outputs, features of x)");
+    if (!has_features(x) || !w || w->rank != 2 || w->dim[1] != x->shape.dim[x->shape.rank - 1])
+        return ls_bad_shape(x, "ls_linear",
+                            "x must be flat or (images, tokens, features), and weight a parameter (outputs, features "
+                            "of x)");
     if (bias && !ls_fits_bias(bias, w->dim[0]))
         return ls_bad_shape(x, "ls_linear", "bias must be a parameter (outputs)");
     return product(in, n, 0, w->dim[0]);

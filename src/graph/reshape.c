@@ -4,11 +4,15 @@
 
 #include "graph/graph.h"
 
-/* The same image in any order of its numbers: one place, or one channel, on both sides. */
+/* Whether the numbers lie in C order all the same: one place, or one channel. */
+static bool is_in_order(const ls_value *value)
+{
+    return value->h * value->w == 1 || value->c == 1;
+}
+
 static bool is_same(const ls_value *a, const ls_value *b)
 {
-    bool places = a->h * a->w == 1 && b->h * b->w == 1, channels = a->c == 1 && b->c == 1;
-    return places || channels || (a->c == b->c && a->h == b->h);
+    return (is_in_order(a) && is_in_order(b)) || (a->tokens == b->tokens && a->c == b->c && a->h == b->h);
 }
 
 static bool is_moved(const ls_value *value)

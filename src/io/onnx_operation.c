@@ -90,6 +90,19 @@ static ls_onnx_node *product(ls_onnx_graph *graph, const ls_tensor *t, char *con
     return node;
 }
 
+/* Over the features of sequences. */
+static ls_onnx_node *product_of_tokens(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    char *weight = in[1];
+    if (!t->computed.attributes.weight_in_out) {
+        ls_onnx_node *turned = ls_onnx_add(graph, t->computed.layer, "Transpose", &weight, 1);
+        ls_onnx_ints(graph, turned, "perm", (int64_t[]){1, 0}, 2);
+        weight = ls_onnx_output(turned);
+    }
+    ls_onnx_node *node = ls_onnx_pair(graph, t, "MatMul", in[0], weight);
+    return in[2] ? ls_onnx_pair(graph, t, "Add", ls_onnx_output(node), in[2]) : node;
+}
+
 static ls_onnx_node *along(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[], int axis)
 {
     ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
@@ -233,7 +246,9 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
 {
     switch (t->computed.attributes.op) {
     case LS_OP_CONV:
-        return t->shape.rank == 2 ? product(graph, t, in) : windows(graph, t, "Conv", in);
+        return t->shape.rank == 2   ? product(graph, t, in)
+               : t->shape.rank == 3 ? product_of_tokens(graph, t, in)
+                                    : windows(graph, t, "Conv", in);
     case LS_OP_CONV_DATA:
         return conv_transpose(graph, t, in);
     case LS_OP_AVG_POOL:

@@ -81,7 +81,8 @@ ls_module *ls_nn_conv_transpose2d(ls_session *session, int channels, int kernel,
 
 static ls_tensor *forward_linear(ls_module *self, ls_tensor *x)
 {
-    ls_tensor *weight = ls_layer_parameter(self, "weight", LS_SHAPE(self->channels, ls_dim(x, 1)));
+    ls_tensor *weight =
+        ls_layer_parameter(self, "weight", LS_SHAPE(self->channels, ls_dim(x, ls_rank(x) == 3 ? 2 : 1)));
     return ls_linear(x, weight, own_bias(self, self->linear.no_bias));
 }
 

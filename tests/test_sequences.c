@@ -1,0 +1,165 @@
+/* Operations on sequences against PyTorch's float64, and equal bits of every instruction set and any number of
+ * devices. */
+#include "reference_cases.h"
+#include "training.h"
+
+#include <lockstep_nn.h>
+
+enum { NUMBERS = 8192, MOST = 5 };
+
+/* ---- PyTorch's figures ---- */
+
+/* Number i is ((by * i + more) % of - less) / share. */
+static ls_tensor *numbered(ls_session *s, ls_shape shape, int by, int more, int of, int less, int share)
+{
+    static float values[NUMBERS];
+    int64_t n = 1;
+    for (int i = 0; i < shape.rank; i++)
+        n *= shape.dim[i];
+    assert_true(n <= NUMBERS);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = (float)((int)((by * i + more) % of) - less) / (float)share;
+    return ls_clone(ls_values(s, values, shape), ls_cpu(0));
+}
+
+static ls_shape shape_of(const json_t *shapes, int k)
+{
+    const json_t *list = json_array_get(shapes, (size_t)k);
+    ls_shape shape = {.rank = (int)json_array_size(list)};
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = json_integer_value(json_array_get(list, (size_t)i));
+    return shape;
+}
+
+static ls_tensor *apply(const char *name, ls_tensor *const x[MOST])
+{
+    if (strcmp(name, "linear") == 0)
+        return ls_linear(x[0], x[1], x[2]);
+    assert_string_equal(name, "matmul");
+    return ls_matmul(x[0], x[1]);
+}
+
+static void run_figures(ls_session *s, const json_t *one)
+{
+    const ls_shape to = recorded_shape(one, "to");
+    const json_t *shapes = json_object_get(one, "shapes");
+    ls_tensor *x[MOST] = {NULL};
+    const int n = (int)json_array_size(shapes);
+    assert_true(n <= MOST);
+    for (int k = 0; k < n; k++)
+        x[k] = ls_track(numbered(s, shape_of(shapes, k), 37, 11 * k, 101, 50, 32));
+    ls_tensor *y = apply(recorded_name(one), x);
+    if (ls_failed(s))
+        fail_msg("%s: %s", recorded_name(one), ls_message(s));
+    assert_int_equal(ls_rank(y), to.rank);
+    for (int i = 0; i < to.rank; i++)
+        assert_int_equal(ls_dim(y, i), to.dim[i]);
+    const double forward = off_by_recorded(y, one, "y");
+    double backward = 0;
+    ls_backward_from(y, numbered(s, to, 7, 0, 11, 5, 4));
+    for (int k = 0; k < n; k++) {
+        char key[3] = {'d', (char)('0' + k)};
+        backward = fmax(backward, off_by_recorded(ls_grad(x[k]), one, key));
+    }
+    print_message("%-10s off by %.1e of the largest, the gradients by %.1e\n", recorded_name(one), forward, backward);
+    assert_true(forward < 1e-6 && backward < 2e-6);
+}
+
+static void as_in_pytorch(void **state)
+{
+    (void)state;
+    run_reference_cases("sequences", 3, &(ls_options){.shard = 2}, run_figures);
+}
+
+/* ---- Networks in training ---- */
+
+enum { IMAGES = 40, TOKENS = 6, FEATURES = 9, CLASSES = 4 };
+
+static ls_tensor *rows_of(ls_tensor *x)
+{
+    return ls_mean_over(ls_transpose(x, 1, 3), 3); /* (images, FEATURES, TOKENS) */
+}
+
+/* Two layers one after the other, one that two others read, and an addition around two. */
+static ls_tensor *mixed(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *y = ls_relu(ls_module_call(self, "first", rows_of(x)));
+    y = ls_module_call(self, "second", y);
+    y = ls_add(y, ls_module_call(self, "inner", ls_gelu(ls_module_call(self, "wide", y))));
+    return ls_flatten(ls_matmul(y, ls_module_parameter(self, "turning", LS_SHAPE(5, 3))));
+}
+
+static ls_module *network(ls_session *s)
+{
+    ls_module *block = ls_block(s, mixed, NULL);
+    ls_module_append(block, "first", ls_nn_linear(s, 17));
+    ls_module_append(block, "second", ls_nn_linear_with(s, 5, &(ls_linear_options){.no_bias = true}));
+    ls_module_append(block, "wide", ls_nn_linear(s, 20));
+    ls_module_append(block, "inner", ls_nn_linear(s, 5));
+    return ls_sequential(s, LS_LIST(block, ls_nn_linear(s, CLASSES)));
+}
+
+/* The fingerprint after some steps. */
+static void train(int devices, ls_isa isa, char digits[65])
+{
+    static uint8_t images[IMAGES * TOKENS * FEATURES], labels[IMAGES];
+    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
+    ls_session *s = ls_open(&(ls_options){.shard = 10, .isa = isa, .seed = 5});
+    ls_data *data = ls_data_from_memory(s, images, labels, IMAGES, 1, TOKENS, FEATURES, CLASSES,
+                                        &(ls_loader){.batch = IMAGES / 2 + 3});
+    ls_module *net = network(s);
+    ls_module_initialize(net, test_cpus(devices), &(ls_init){.scale = 0.3, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch batch;
+    for (int i = 0; i < 3; i++) {
+        assert_true(ls_data_next(data, &batch) || ls_data_next(data, &batch)); /* the next epoch */
+        test_step(net, trainer, &batch);
+    }
+    if (ls_module_fingerprint(net, digits) != LS_OK)
+        fail_msg("%s", ls_message(s));
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void bits_do_not_depend_on_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        int devices;
+        ls_isa isa;
+    } runs[] = {{1, LS_ISA_REFERENCE}, {1, LS_ISA_PLAIN}, {2, LS_ISA_AVX2}, {3, LS_ISA_AUTO}};
+    char first[65] = "", digits[65];
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        train(runs[i].devices, runs[i].isa, digits);
+        memcpy(first, *first ? first : digits, sizeof first);
+        assert_string_equal(digits, first);
+    }
+}
+
+/* ---- What is refused ---- */
+
+static void wrong_shapes_are_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_tensor *x = ls_zeros(s, LS_SHAPE(2, 3, 4)), *maps = ls_zeros(s, LS_SHAPE(2, 3, 4, 5));
+    ls_tensor *three = ls_zeros(s, LS_SHAPE(3, 3)), *five = ls_zeros(s, LS_SHAPE(5, 5));
+#define REFUSED(call, status, words)                                                                                   \
+    do {                                                                                                               \
+        assert_null(call);                                                                                             \
+        assert_caught(s, status, words);                                                                               \
+    } while (0)
+    REFUSED(ls_linear(x, three, NULL), LS_BAD_SHAPE, "ls_linear: x must be flat or (images, tokens, features)");
+    REFUSED(ls_matmul(x, three), LS_BAD_SHAPE, "ls_matmul: x must be flat or (images, tokens, features)");
+    REFUSED(ls_linear(maps, five, NULL), LS_BAD_SHAPE, "ls_linear: x must");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_in_pytorch),
+        cmocka_unit_test(bits_do_not_depend_on_devices),
+        cmocka_unit_test(wrong_shapes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
