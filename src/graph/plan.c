@@ -193,6 +193,7 @@ static void set_images(ls_op_call *call, const ls_plan *plan, const ls_plan_step
     call->samples = tokens;
 }
 
+/* Kernels cut their work by its size, so that a smaller shard may need more scratch than the largest. */
 static void measure_scratch(ls_plan *plan)
 {
     static float somewhere[1]; /* the backend asks which operands are there, and reads none */
@@ -200,7 +201,7 @@ static void measure_scratch(ls_plan *plan)
     ls_bindings nowhere = {.arrays = list, .outputs = list};
     for (int i = 0; i < LS_PLACES; i++)
         nowhere.base[i] = somewhere;
-    ls_samples samples = {.count = plan->capacity}, tokens;
+    ls_samples samples = {.count = 0}, tokens;
     ls_op_call call = {.samples = &samples};
     for (int i = 0; i < plan->n_steps && plan->backend->scratch; i++) {
         ls_plan_step step = plan->steps[i];
@@ -209,10 +210,13 @@ static void measure_scratch(ls_plan *plan)
         for (int k = 0; k < LS_MAX_OUT; k++)
             step.out[k].offset = 0;
         set_call(&call, &step, &nowhere);
-        set_images(&call, plan, &step, &samples, &tokens);
-        size_t bytes = plan->backend->scratch(&call);
-        if (bytes > plan->scratch_bytes)
-            plan->scratch_bytes = bytes;
+        for (int group = 1; group <= groups_of(plan->capacity); group++) {
+            samples.count = group * LS_LANES < plan->capacity ? group * LS_LANES : plan->capacity;
+            set_images(&call, plan, &step, &samples, &tokens);
+            const size_t bytes = plan->backend->scratch(&call);
+            if (bytes > plan->scratch_bytes)
+                plan->scratch_bytes = bytes;
+        }
     }
 }
 
