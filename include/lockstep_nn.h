@@ -101,6 +101,9 @@ ls_tensor *ls_conv_transpose2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias,
 /* Over the last size of (images, inputs) or (images, tokens, inputs). */
 ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight);                  /* weight (inputs, outputs) */
 ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weight (outputs, inputs) */
+/* Products of matrices, image by image: a (images, rows, inner) and b (images, inner, columns), or both with one size
+ * more, (images, heads, ...), and a product for each. LS_BAD_SHAPE where sizes do not fit. */
+ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b);
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);

@@ -9,12 +9,17 @@ ls_operand like(const chain *t, const ls_operand *shape, int by_image)
     return made;
 }
 
-void add_activation(chain *t)
+void add_activation_of(chain *t, int c, int h, int w)
 {
     t->by_image[t->inputs] = 1;
-    t->in[t->inputs] = test_activation(&t->random, t->c, t->h, t->w, t->count);
+    t->in[t->inputs] = test_activation(&t->random, c, h, w, t->count);
     t->gradient[t->inputs] = like(t, &t->in[t->inputs], 1);
     t->inputs++;
+}
+
+void add_activation(chain *t)
+{
+    add_activation_of(t, t->c, t->h, t->w);
 }
 
 void add_vector(chain *t, int n)

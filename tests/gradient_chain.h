@@ -26,10 +26,14 @@ struct chain {
 
 ls_operand like(const chain *t, const ls_operand *shape, int by_image);
 void add_activation(chain *t);
+void add_activation_of(chain *t, int c, int h, int w);
 void add_vector(chain *t, int n);
 void set_output(chain *t, int c, int h, int w);
 void set_windows_output(chain *t, int channels);
 void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT]);
+
+/* ---- sequence_chains.c ---- */
+chain_step prepare_batch_matmul, backward_batch_matmul;
 
 #define IN(...)  ((ls_operand[LS_MAX_IN]){__VA_ARGS__})
 #define OUT(...) ((ls_operand[LS_MAX_OUT]){__VA_ARGS__})

@@ -84,6 +84,7 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_ADAPTIVE_POOL_BACKWARD] = {{RESIZED_SLOPE}, {X_SLOPE}},
     [LS_OP_BILINEAR] = {{X}, {RESIZED_SLOPE}},
     [LS_OP_BILINEAR_BACKWARD] = {{RESIZED_SLOPE}, {X_SLOPE}},
+    [LS_OP_BATCH_MATMUL] = {{LEFT, RIGHT}, {PRODUCT_SLOPE}},
     [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
     [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
     [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
@@ -171,6 +172,7 @@ const ls_op families[FAMILIES][32] = {
     [SETS] = {LS_OP_SET_NORM, LS_OP_SET_NORM_BACKWARD, LS_OP_RMS_NORM, LS_OP_RMS_NORM_BACKWARD, LS_OP_COUNT},
     [RESIZES] = {LS_OP_ADAPTIVE_POOL, LS_OP_ADAPTIVE_POOL_BACKWARD, LS_OP_BILINEAR, LS_OP_BILINEAR_BACKWARD,
                  LS_OP_COUNT},
+    [PRODUCTS] = {LS_OP_BATCH_MATMUL, LS_OP_COUNT},
     [FUNCTIONS] = {LS_OP_TANH,
                    LS_OP_SIGMOID,
                    LS_OP_EXP,
@@ -404,6 +406,12 @@ const row op_table[] = {
     {RESIZES, 1, 17, 7, 5, 0, 3, 1, 0, 0},
     {RESIZES, 16, 2, 1, 1, 0, 3, 2, 0, 0},
     {RESIZES, 33, 2, 2, 3, 0, 7, 2, 0, 0},
+    {PRODUCTS, 37, 2, 5, 7, 3, 0, 0, 0, 0},
+    {PRODUCTS, 5, 1, 9, 4, 13, 0, 0, 0, 1},
+    {PRODUCTS, 20, 3, 4, 6, 6, 0, 0, 0, 2},
+    {PRODUCTS, 16, 1, 11, 3, 8, 0, 0, 0, 3},
+    {PRODUCTS, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {PRODUCTS, 33, 2, 3, 33, 1, 0, 0, 0, 0},
     {FUNCTIONS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
     {FUNCTIONS, 5, 3, 5, 17, 1, 0, 0, 0, 0}, /* a map that the lanes treat in several blocks */
     {FUNCTIONS, 16, 9, 1, 1, 2, 0, 0, 0, 0},
@@ -470,6 +478,10 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
     one.attributes.high = 1.1f;
     one.attributes.smoothing = r->in_out ? 0.1f : 0;
     one.attributes.axis = r->family == CONCATS ? r->padding : 0;
+    for (int k = 0; k < 2 && r->family == PRODUCTS; k++) {
+        one.attributes.weight_in_out = 0;
+        one.attributes.transposed[k] = r->in_out >> k & 1;
+    }
     for (int d = 0; d < 3 && r->family == VIEWS; d++) {
         one.attributes.axes[d] = views[r->o].axes[d];
         one.attributes.shift[d] = views[r->o].shift[d];
@@ -508,7 +520,7 @@ int by_image(kind what)
 int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
-           what != THIN && what != WHOLE && what != HALVES;
+           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT;
 }
 
 /* X, and with it a number of parts, one after another along the row's axis. */
@@ -523,6 +535,12 @@ static ls_operand viewed(const row *r)
 {
     const int sizes[3] = {r->c, r->h, r->w}, *axes = views[r->o].axes, *more = views[r->o].more;
     return (ls_operand){NULL, sizes[axes[0]] + more[0], sizes[axes[1]] + more[1], sizes[axes[2]] + more[2]};
+}
+
+/* A matrix of each channel, of the rows and columns that it has when it is read. */
+static ls_operand matrix(const row *r, int rows, int columns, int transposed)
+{
+    return (ls_operand){NULL, r->c, transposed ? columns : rows, transposed ? rows : columns};
 }
 
 ls_operand shape_of(const row *r, kind what)
@@ -558,6 +576,12 @@ ls_operand shape_of(const row *r, kind what)
         return viewed(r);
     case RESIZED_SLOPE:
         return (ls_operand){NULL, r->c, r->kernel, r->stride};
+    case LEFT:
+        return matrix(r, r->h, r->w, r->in_out & 1);
+    case RIGHT:
+        return matrix(r, r->w, r->o, r->in_out >> 1);
+    case PRODUCT_SLOPE:
+        return matrix(r, r->h, r->o, 0);
     case SAVED_SLOPE:
         return (ls_operand){NULL, 2 * r->c, 1, r->w};
     case THIN:
@@ -667,6 +691,8 @@ double work_of(const row *r)
     double places = r->family <= POOLS
                         ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
                         : (double)r->h * r->w;
-    double taps = r->family <= POOLED ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel : 1;
+    double taps = r->family == PRODUCTS ? (double)r->o
+                  : r->family <= POOLED ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
+                                        : 1;
     return places * taps * r->c * r->count;
 }

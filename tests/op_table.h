@@ -23,6 +23,9 @@ typedef enum kind {
     VIEWED_SLOPE,  /* what VIEW makes of X */
     SAVED_SLOPE,   /* two numbers for each channel and column of X */
     RESIZED_SLOPE, /* an activation of c x kernel x stride */
+    LEFT,          /* h x w of c channels, or transposed: BATCH_MATMUL's, w x o, and their product */
+    RIGHT,
+    PRODUCT_SLOPE,
     THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
     THIN_SLOPE,
     PLACES_SLOPE, /* an activation of 1 x h x w */
@@ -59,6 +62,7 @@ enum {
     VIEWS,
     SETS,
     RESIZES,
+    PRODUCTS,
     FAMILIES
 };
 
@@ -67,8 +71,8 @@ enum {
 extern const ls_op families[FAMILIES][32];
 
 /* Of CONCATS `kernel` is how many operands there are and `padding` the axis, of FUNCTIONS `o` is the number of the
- * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of CLASSES `o` is
- * what a cross-entropy is told: */
+ * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of PRODUCTS bits 0
+ * and 1 of `in_out` say which are transposed. Of CLASSES `o` is what a cross-entropy is told: */
 enum { WEIGHED = 1, TARGETS = 2, IGNORING = 4 };
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;

@@ -9,7 +9,7 @@
 #include <lockstep.h>
 #include <string.h>
 
-#include "graph/plan.h"
+#include "graph/graph.h"
 
 typedef struct built {
     ls_session *session;
@@ -772,32 +772,6 @@ static void reshaping_moves_numbers_where_it_must(void **state)
     }
 }
 
-/* A kernel that needs most for two groups of images. */
-static size_t scratch_of_two(const ls_op_call *call)
-{
-    return call->groups == 2 ? 1000 : 10;
-}
-
-static void a_plan_has_the_scratch_of_every_shard(void **state)
-{
-    (void)state;
-    static const struct {
-        int capacity;
-        size_t bytes;
-    } all[] = {{16, 10}, {17, 1000}, {32, 1000}, {64, 1000}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        built *b = begin(false);
-        b->backend.scratch = scratch_of_two;
-        NODE(b, 3, 4, 4, TANH, input(b, 3, 4, 4, false));
-        assert_int_equal(ls_flat_close(&b->flat), LS_OK);
-        ls_plan *plan = ls_plan_new(b->graph, all[i].capacity);
-        assert_non_null(plan);
-        assert_int_equal(plan->scratch_bytes, all[i].bytes);
-        ls_plan_free(plan);
-        end(b);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -818,7 +792,6 @@ int main(void)
         cmocka_unit_test(own_operations_derive),
         cmocka_unit_test(what_has_no_gradient_is_named),
         cmocka_unit_test(reshaping_moves_numbers_where_it_must),
-        cmocka_unit_test(a_plan_has_the_scratch_of_every_shard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <lockstep_profile.h>
 
+#include "graph/plan.h"
 #include "tensors.h"
 #include "training.h"
 
@@ -183,12 +184,52 @@ static void devices_have_cores(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* A kernel that needs most for two groups of images. */
+static size_t scratch_of_two(const ls_op_call *call)
+{
+    return call->groups == 2 ? 1000 : 10;
+}
+
+static size_t scratch_for(int capacity)
+{
+    ls_session *s = ls_open(NULL);
+    ls_flat flat;
+    ls_backend backend = *ls_backend_ref();
+    backend.scratch = scratch_of_two;
+    ls_flat_init(&flat, &s->context);
+    ls_graph *graph = ls_graph_new(s, &backend, &flat, false);
+    ls_value *x = ls_graph_value(graph, LS_IN_ARENA, 3, 4, 4, true);
+    ls_graph_node(graph, LS_OP_INPUT, "")->out[0] = x;
+    assert_int_equal(ls_flat_close(&flat), LS_OK);
+    ls_plan *plan = ls_plan_new(graph, capacity);
+    assert_non_null(plan);
+    const size_t bytes = plan->scratch_bytes;
+    ls_plan_free(plan);
+    ls_graph_free(graph);
+    ls_flat_destroy(&flat);
+    assert_int_equal(ls_close(s), LS_OK);
+    return bytes;
+}
+
+static void a_plan_has_the_scratch_of_every_shard(void **state)
+{
+    (void)state;
+    assert_int_equal(scratch_for(16), 10);
+    assert_int_equal(scratch_for(17), 1000);
+    assert_int_equal(scratch_for(32), 1000);
+    assert_int_equal(scratch_for(64), 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_is_held), cmocka_unit_test(what_is_frozen_has_no_gradient),
-        cmocka_unit_test(labels_count_too),   cmocka_unit_test(a_gradient_lies_in_one_place),
-        cmocka_unit_test(wrong_calls),        cmocka_unit_test(devices_have_cores),
+        cmocka_unit_test(it_is_what_is_held),
+        cmocka_unit_test(what_is_frozen_has_no_gradient),
+        cmocka_unit_test(labels_count_too),
+        cmocka_unit_test(a_gradient_lies_in_one_place),
+        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(devices_have_cores),
+        cmocka_unit_test(a_plan_has_the_scratch_of_every_shard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,7 @@ static ls_tensor *shapes(ls_module *self, ls_tensor *x)
     rows = ls_rms_norm(ls_layer_norm(rows, w, b, 1e-5), b, 1e-6);
     ls_tensor *square = ls_module_parameter(self, "square", LS_SHAPE(CHANNELS, CHANNELS));
     rows = ls_matmul(ls_linear(rows, square, b), square);
+    rows = ls_add(rows, ls_batch_matmul(ls_tanh(ls_batch_matmul(rows, ls_transpose(rows, 1, 2))), rows));
     return ls_concat_along((ls_tensor *[]){ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1)}, 3,
                            1);
 }

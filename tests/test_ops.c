@@ -343,7 +343,7 @@ int main(int argc, char **argv)
     int convolutions[] = {CONVS, CROPPED, GENERAL, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES};
     int maps[] = {MAPS, FAMILIES};
     int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES}, functions[] = {FUNCTIONS, EXPANDS, FAMILIES};
-    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES};
+    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES}, sequences[] = {PRODUCTS, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),
         {"convolutions", test_families, NULL, NULL, convolutions},
@@ -352,6 +352,7 @@ int main(int argc, char **argv)
         {"classes", test_families, NULL, NULL, classes},
         {"functions", test_families, NULL, NULL, functions},
         {"shapes", test_families, NULL, NULL, shapes},
+        {"sequences", test_families, NULL, NULL, sequences},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

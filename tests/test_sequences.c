@@ -35,6 +35,8 @@ static ls_tensor *apply(const char *name, ls_tensor *const x[MOST])
 {
     if (strcmp(name, "linear") == 0)
         return ls_linear(x[0], x[1], x[2]);
+    if (strcmp(name, "batch_matmul") == 0)
+        return ls_batch_matmul(x[0], x[1]);
     assert_string_equal(name, "matmul");
     return ls_matmul(x[0], x[1]);
 }
@@ -68,7 +70,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    run_reference_cases("sequences", 3, &(ls_options){.shard = 2}, run_figures);
+    run_reference_cases("sequences", 5, &(ls_options){.shard = 2}, run_figures);
 }
 
 /* ---- Networks in training ---- */
@@ -86,7 +88,9 @@ static ls_tensor *mixed(ls_module *self, ls_tensor *x)
     ls_tensor *y = ls_relu(ls_module_call(self, "first", rows_of(x)));
     y = ls_module_call(self, "second", y);
     y = ls_add(y, ls_module_call(self, "inner", ls_gelu(ls_module_call(self, "wide", y))));
-    return ls_flatten(ls_matmul(y, ls_module_parameter(self, "turning", LS_SHAPE(5, 3))));
+    ls_tensor *pairs = ls_batch_matmul(y, ls_transpose(y, 1, 2)); /* the same operand twice */
+    y = ls_matmul(ls_batch_matmul(pairs, y), ls_module_parameter(self, "turning", LS_SHAPE(5, 3)));
+    return ls_flatten(ls_tanh(y));
 }
 
 static ls_module *network(ls_session *s)
@@ -150,6 +154,10 @@ static void wrong_shapes_are_refused(void **state)
     } while (0)
     REFUSED(ls_linear(x, three, NULL), LS_BAD_SHAPE, "ls_linear: x must be flat or (images, tokens, features)");
     REFUSED(ls_matmul(x, three), LS_BAD_SHAPE, "ls_matmul: x must be flat or (images, tokens, features)");
+    REFUSED(ls_batch_matmul(x, x), LS_BAD_SHAPE, "ls_batch_matmul: a must be (images, rows, inner)");
+    REFUSED(ls_batch_matmul(x, maps), LS_BAD_SHAPE, "ls_batch_matmul: a must be");
+    REFUSED(ls_batch_matmul(ls_zeros(s, LS_SHAPE(2, 1, 4, 5)), ls_transpose(maps, 2, 3)), LS_BAD_SHAPE,
+            "ls_batch_matmul: a must be");
     REFUSED(ls_linear(maps, five, NULL), LS_BAD_SHAPE, "ls_linear: x must");
     assert_int_equal(ls_close(s), LS_OK);
 }

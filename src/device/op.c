@@ -79,6 +79,7 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_SOFTMAX_BACKWARD] = "softmax_backward",
     [LS_OP_CONCAT] = "concat",
     [LS_OP_VIEW] = "view",
+    [LS_OP_BATCH_MATMUL] = "batch_matmul",
     [LS_OP_SUM] = "sum",
     [LS_OP_SUM_BACKWARD] = "sum_backward",
     [LS_OP_SQUARED_ERROR] = "squared_error",
@@ -146,6 +147,9 @@ double ls_op_flops(const ls_op_call *call)
     case LS_OP_CONV_POOL_WEIGHT:
         x = &call->in[0], y = &call->in[1], windows = 4;
         break;
+    case LS_OP_BATCH_MATMUL:
+        x = &call->in[0], y = &call->out[0];
+        return 2.0 * y->c * y->h * y->w * (call->attributes->transposed[0] ? x->h : x->w);
     default:
         return 0.0;
     }

@@ -260,6 +260,10 @@ typedef enum ls_op {
      * shift[d]; where x has none, `factor`. A part, a border, a transposition: its gradient is another one. */
     LS_OP_VIEW,
 
+    /* in: a, b; out: y. A product of matrices for each channel: rows of a by columns of b, either of which is read with
+     * its rows as columns where `transposed` says so. acc = 0; over a's columns, ascending: acc = fma(a, b, acc). */
+    LS_OP_BATCH_MATMUL,
+
     /* in: x; out: y[1]. total = 0; for each channel: t = 0; for each row: r = 0, r = r + x over columns; t = t + r;
      * total = total + t. y = total * factor. */
     LS_OP_SUM,
@@ -317,6 +321,7 @@ typedef struct ls_attributes {
     int input;                                /* INPUT: below LS_MAX_INPUTS */
     int axis;                                 /* CONCAT; EXPAND_WEIGHT: which one a vector meets */
     int axes[3], shift[3];                    /* VIEW: a permutation of 0, 1, 2 */
+    int transposed[2];                        /* BATCH_MATMUL: of a and of b, 0 or 1 */
     float eps;                                /* BatchNorm, SET_NORM, RMS_NORM */
     float factor; /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate, VIEW's border */
     float low, high;                /* CLAMP */
@@ -326,7 +331,7 @@ typedef struct ls_attributes {
     uintptr_t parameters;           /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 20 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 22 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
 
 /* The windows of a convolution along its rows or its columns, and of both, with nothing left to be understood. */

@@ -430,6 +430,24 @@ static void derive_concat(tape *t, ls_node node, ls_value *dy)
     }
 }
 
+/* With A and B as they are read: dA = dy B' and dB = A' dy, or what these are when they are transposed. */
+static void derive_batch_matmul(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *a = node.in[0], *b = node.in[1];
+    const int of_a = node.attributes.transposed[0], of_b = node.attributes.transposed[1];
+    int *const transposed = node.attributes.transposed;
+    if (a->needs_gradient) {
+        transposed[0] = of_a ? of_b : 0;
+        transposed[1] = of_a ? 1 : !of_b;
+        contribute(t, a, apply(t, LS_OP_BATCH_MATMUL, node, of_a ? b : dy, of_a ? dy : b, a), node);
+    }
+    if (!b->needs_gradient)
+        return;
+    transposed[0] = of_b ? 1 : !of_a;
+    transposed[1] = of_b ? of_a : 0;
+    contribute(t, b, apply(t, LS_OP_BATCH_MATMUL, node, of_b ? dy : a, of_b ? a : dy, b), node);
+}
+
 static void derive_squared_error(tape *t, ls_node node, ls_value *dy)
 {
     for (int k = 0; k < 2; k++) {
@@ -517,6 +535,7 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_BILINEAR] = derive_pool,
     [LS_OP_CONCAT] = derive_concat,
     [LS_OP_VIEW] = derive_view,
+    [LS_OP_BATCH_MATMUL] = derive_batch_matmul,
     [LS_OP_SUM] = derive_linear,
     [LS_OP_SQUARED_ERROR] = derive_squared_error,
     [LS_OP_CUSTOM] = derive_custom,

@@ -9,6 +9,8 @@
 static const char *operator_of(ls_op op)
 {
     switch (op) {
+    case LS_OP_BATCH_MATMUL:
+        return "MatMul"; /* recorded with neither transposed */
     case LS_OP_ADD:
         return "Add";
     case LS_OP_MULTIPLY:

@@ -17,7 +17,9 @@ import torch.nn.functional as F
 #        name, shapes of the operands, the function
 CASES = [("linear", [[3, 5, 8], [6, 8], [6]], F.linear),
          ("linear", [[5, 3, 33], [17, 33]], F.linear),
-         ("matmul", [[3, 7, 5], [5, 9]], torch.matmul)]
+         ("matmul", [[3, 7, 5], [5, 9]], torch.matmul),
+         ("batch_matmul", [[3, 5, 7], [3, 7, 4]], torch.matmul),
+         ("batch_matmul", [[3, 2, 5, 9], [3, 2, 9, 6]], torch.matmul)]
 
 
 def numbers(shape, by, more, of, less, share):

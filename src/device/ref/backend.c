@@ -104,6 +104,7 @@ static const ls_backend reference = {
             [LS_OP_SOFTMAX_BACKWARD] = ls_ref_each_image,
             [LS_OP_CONCAT] = ls_ref_concat,
             [LS_OP_VIEW] = ls_ref_each_place,
+            [LS_OP_BATCH_MATMUL] = ls_ref_each_place,
             [LS_OP_SUM] = ls_ref_each_image,
             [LS_OP_SUM_BACKWARD] = ls_ref_each_image,
             [LS_OP_SQUARED_ERROR] = ls_ref_each_image,

@@ -31,6 +31,7 @@ ls_ref_place ls_ref_avg_pool, ls_ref_max_pool, ls_ref_pool_backward; /* the last
 ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 ls_ref_place ls_ref_expand, ls_ref_expand_backward; /* the first of weights too */
 ls_ref_place ls_ref_view, ls_ref_max_over, ls_ref_max_over_backward;
+ls_ref_place ls_ref_batch_matmul;
 ls_ref_place ls_ref_resize, ls_ref_resize_backward; /* ADAPTIVE_POOL and BILINEAR */
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */

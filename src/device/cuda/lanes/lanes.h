@@ -69,6 +69,8 @@ ls_cuda_operation ls_cuda_lanes_expand, ls_cuda_lanes_expand_backward, ls_cuda_l
 ls_cuda_operation ls_cuda_lanes_concat, ls_cuda_lanes_view;
 /* ---- set_norm.cu: RMS_NORM's too ---- */
 ls_cuda_operation ls_cuda_lanes_set_norm, ls_cuda_lanes_set_norm_backward;
+/* ---- batch_matmul.cu ---- */
+ls_cuda_operation ls_cuda_lanes_batch_matmul;
 /* ---- max_over.cu ---- */
 ls_cuda_operation ls_cuda_lanes_max_over, ls_cuda_lanes_max_over_backward;
 /* ---- resize.cu: ADAPTIVE_POOL, BILINEAR ---- */
@@ -174,6 +176,7 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(SOFTMAX_BACKWARD, softmax_backward)                                                                           \
     EACH(CONCAT, concat)                                                                                               \
     EACH(VIEW, view)                                                                                                   \
+    EACH(BATCH_MATMUL, batch_matmul)                                                                                   \
     EACH(SUM, sum)                                                                                                     \
     EACH(SUM_BACKWARD, sum_backward)                                                                                   \
     EACH(SQUARED_ERROR, sum)                                                                                           \
