@@ -76,6 +76,8 @@ ls_module *ls_nn_layer_norm(ls_session *session, const ls_norm *options);
 ls_module *ls_nn_group_norm(ls_session *session, int groups, const ls_norm *options);
 ls_module *ls_nn_rms_norm(ls_session *session, const ls_norm *options);
 
+/* As ls_embedding: weight (rows, features). */
+ls_module *ls_nn_embedding(ls_session *session, int rows, int features);
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
@@ -104,6 +106,10 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weigh
 /* Products of matrices, image by image: a (images, rows, inner) and b (images, inner, columns), or both with one size
  * more, (images, heads, ...), and a product for each. LS_BAD_SHAPE where sizes do not fit. */
 ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b);
+/* (images, tokens, features): for each of ids (images, tokens) its row of the table (rows, features), a parameter. Ids
+ * are whole numbers, as floats, from 0 on and below the rows; anything else gets NaN, so that a step with it is
+ * LS_NOT_FINITE. They have no gradient. LS_BAD_SHAPE where shapes do not fit, or the rows are more than 2^24. */
+ls_tensor *ls_embedding(ls_tensor *ids, ls_tensor *table);
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);

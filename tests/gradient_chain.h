@@ -34,6 +34,7 @@ void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_oper
 
 /* ---- sequence_chains.c ---- */
 chain_step prepare_batch_matmul, backward_batch_matmul;
+chain_step prepare_embedding, forward_embedding, backward_embedding;
 
 #define IN(...)  ((ls_operand[LS_MAX_IN]){__VA_ARGS__})
 #define OUT(...) ((ls_operand[LS_MAX_OUT]){__VA_ARGS__})

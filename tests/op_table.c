@@ -85,6 +85,8 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_BILINEAR] = {{X}, {RESIZED_SLOPE}},
     [LS_OP_BILINEAR_BACKWARD] = {{RESIZED_SLOPE}, {X_SLOPE}},
     [LS_OP_BATCH_MATMUL] = {{LEFT, RIGHT}, {PRODUCT_SLOPE}},
+    [LS_OP_EMBEDDING] = {{IDS, TABLE}, {X_SLOPE}},
+    [LS_OP_EMBEDDING_BACKWARD] = {{X_SLOPE, IDS}, {TABLE}},
     [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
     [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
     [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
@@ -173,6 +175,7 @@ const ls_op families[FAMILIES][32] = {
     [RESIZES] = {LS_OP_ADAPTIVE_POOL, LS_OP_ADAPTIVE_POOL_BACKWARD, LS_OP_BILINEAR, LS_OP_BILINEAR_BACKWARD,
                  LS_OP_COUNT},
     [PRODUCTS] = {LS_OP_BATCH_MATMUL, LS_OP_COUNT},
+    [EMBEDDINGS] = {LS_OP_EMBEDDING, LS_OP_EMBEDDING_BACKWARD, LS_OP_COUNT},
     [FUNCTIONS] = {LS_OP_TANH,
                    LS_OP_SIGMOID,
                    LS_OP_EXP,
@@ -412,6 +415,11 @@ const row op_table[] = {
     {PRODUCTS, 16, 1, 11, 3, 8, 0, 0, 0, 3},
     {PRODUCTS, 1, 1, 1, 1, 1, 0, 0, 0, 0},
     {PRODUCTS, 33, 2, 3, 33, 1, 0, 0, 0, 0},
+    {EMBEDDINGS, 37, 5, 7, 1, 3, 0, 0, 0, 0},
+    {EMBEDDINGS, 5, 9, 37, 1, 11, 0, 0, 0, 0},
+    {EMBEDDINGS, 16, 3, 64, 1, 40, 0, 0, 0, 0},
+    {EMBEDDINGS, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {EMBEDDINGS, 20, 2, 300, 1, 5, 0, 0, 0, 0},
     {FUNCTIONS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
     {FUNCTIONS, 5, 3, 5, 17, 1, 0, 0, 0, 0}, /* a map that the lanes treat in several blocks */
     {FUNCTIONS, 16, 9, 1, 1, 2, 0, 0, 0, 0},
@@ -520,7 +528,7 @@ int by_image(kind what)
 int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
-           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT;
+           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT && what != IDS;
 }
 
 /* X, and with it a number of parts, one after another along the row's axis. */
@@ -564,6 +572,9 @@ ls_operand shape_of(const row *r, kind what)
                             1, 1};
     case FLAT:
         return (ls_operand){NULL, r->c * r->h * r->w, 1, 1};
+    case TABLE:
+        return (ls_operand){NULL, r->o * r->h, 1, 1};
+    case IDS:
     case FEATURES:
     case FEATURES_SLOPE:
     case CHANNEL:
@@ -613,8 +624,12 @@ size_t size_of(const row *r, kind what)
     return by_image(what) ? test_lane_numbers(&shape, r->count) : test_numbers(&shape);
 }
 
-float comparable(ls_op op, float x)
+float operand_number(const test_case *one, kind what, float x)
 {
+    const ls_op op = one->attributes.op;
+    const float large = floorf(fabsf(x) * 1000);
+    if (what == IDS) /* some just outside, and some no whole numbers */
+        return fmodf(large, (float)one->row->o + 2) - 1 + (fmodf(large, 17) == 0 ? 0.5f : 0);
     return op == LS_OP_MAX_OVER || op == LS_OP_MAX_OVER_BACKWARD ? roundf(x) : x;
 }
 

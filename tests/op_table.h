@@ -23,6 +23,7 @@ typedef enum kind {
     VIEWED_SLOPE,  /* what VIEW makes of X */
     SAVED_SLOPE,   /* two numbers for each channel and column of X */
     RESIZED_SLOPE, /* an activation of c x kernel x stride */
+    IDS,           /* an activation of c numbers, of which most are numbers of the table's o rows */
     LEFT,          /* h x w of c channels, or transposed: BATCH_MATMUL's, w x o, and their product */
     RIGHT,
     PRODUCT_SLOPE,
@@ -35,6 +36,7 @@ typedef enum kind {
     CHANNEL,      /* c */
     STATISTICS,   /* 2 c, the second half positive */
     NUMBER,
+    TABLE,        /* o x h */
     THIN_WEIGHTS, /* THIN as a parameter */
     SIGNS,        /* of HALVES' windows, in all groups */
     ROWS,         /* c x h x w for each image, no padded lanes */
@@ -63,6 +65,7 @@ enum {
     SETS,
     RESIZES,
     PRODUCTS,
+    EMBEDDINGS,
     FAMILIES
 };
 
@@ -105,8 +108,8 @@ int is_slope(kind what);
 ls_operand shape_of(const row *r, kind what);
 size_t size_of(const row *r, kind what); /* numbers in the lanes layout */
 int present(const test_case *one, kind what, int i);
-/* Of operations that look for the largest number many are to be equal. */
-float comparable(ls_op op, float x);
+/* An operand's number from a random one. Of operations that look for the largest number many are to be equal. */
+float operand_number(const test_case *one, kind what, float x);
 
 /* Of IMAGES, relu stands for images that are changed, and add for floats: see batch_of. */
 test_batch batch_of(const test_case *one);

@@ -33,3 +33,23 @@ void backward_batch_matmul(chain *t)
     else
         product(t, !of_a, 0, t->in[0], t->dy, t->gradient[1]);
 }
+
+/* The table is stepped, the numbers of its rows are not. */
+void prepare_embedding(chain *t)
+{
+    add_vector(t, t->o * t->h);
+    t->middle = test_activation(&t->random, t->c, 1, 1, t->count);
+    for (size_t i = 0; i < test_lane_numbers(&t->middle, t->count); i++)
+        t->middle.data[i] = (float)(test_u64(&t->random) % (unsigned)t->o);
+    set_output(t, t->c, t->h, 1);
+}
+
+void forward_embedding(chain *t)
+{
+    run(t, LS_OP_EMBEDDING, IN(t->middle, t->in[0]), OUT(t->y));
+}
+
+void backward_embedding(chain *t)
+{
+    run(t, LS_OP_EMBEDDING_BACKWARD, IN(t->dy, t->middle), OUT(t->gradient[0]));
+}

@@ -87,7 +87,7 @@ static void fill(const launch *l, operand *o, test_random *random)
 {
     test_fill_normal(random, o->data, o->n);
     for (size_t i = 0; i < o->n; i++)
-        o->data[i] = number(random, &l->one, o->what, comparable(l->one.attributes.op, o->data[i]));
+        o->data[i] = number(random, &l->one, o->what, operand_number(&l->one, o->what, o->data[i]));
     for (int shard = 0; shard < (o->by_shard ? l->shards.shards : 1); shard++) {
         const row r = row_of(l, shard);
         float *const data = shard_of(o, shard);

@@ -640,6 +640,7 @@ static const chain chains[] = {
      OWN(BATCH_MATMUL, batch_matmul, pair, batch_matmul), LINEAR},
     {"batch matmul, both transposed", SHAPE(1, 5, 4, 3, 5), .how.transposed = {1, 1},
      OWN(BATCH_MATMUL, batch_matmul, pair, batch_matmul), LINEAR},
+    {"embedding", SHAPE(6, 5, 1, 7, 20), STEPS(embedding, embedding), LINEAR},
     {"custom", SHAPE(3, 4, 5, 0, 20), OWN(CUSTOM, custom, pair, custom), LINEAR},
     {"cross-entropy", SHAPE(10, 1, 1, 0, 20), STEPS(cross_entropy, cross_entropy), SMOOTH},
     {"conv, two groups", SHAPE(4, 5, 7, 6, 20), WINDOW(3, 1, 1), .how.groups = 2, CONV, LINEAR},

@@ -42,6 +42,16 @@ static ls_tensor *maps(ls_module *self, ls_tensor *x)
     return ls_concat((ls_tensor *[]){least, middle, edged}, 3);
 }
 
+/* A token for each channel, by whether its first number is above a half, in its place. */
+static ls_tensor *embedded(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *first = ls_flatten(ls_slice(ls_slice(x, 2, 0, 1), 3, 0, 1)),
+              *half = ls_full(ls_session_of(self), 0.5, LS_SHAPE(1));
+    ls_tensor *ids = ls_clamp(ls_scale(ls_subtract(first, half), 1e9), 0, 1);
+    ls_tensor *rows = ls_embedding(ids, ls_module_parameter(self, "table", LS_SHAPE(2, CHANNELS)));
+    return ls_add(rows, ls_module_parameter(self, "places", LS_SHAPE(CHANNELS, CHANNELS)));
+}
+
 /* Of maps, as features. */
 static ls_tensor *shapes(ls_module *self, ls_tensor *x)
 {
@@ -55,6 +65,7 @@ static ls_tensor *shapes(ls_module *self, ls_tensor *x)
     rows = ls_rms_norm(ls_layer_norm(rows, w, b, 1e-5), b, 1e-6);
     ls_tensor *square = ls_module_parameter(self, "square", LS_SHAPE(CHANNELS, CHANNELS));
     rows = ls_matmul(ls_linear(rows, square, b), square);
+    rows = ls_concat_along((ls_tensor *[]){rows, embedded(self, x)}, 2, 1);
     rows = ls_add(rows, ls_batch_matmul(ls_tanh(ls_batch_matmul(rows, ls_transpose(rows, 1, 2))), rows));
     return ls_concat_along((ls_tensor *[]){ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1)}, 3,
                            1);

@@ -15,7 +15,7 @@ static void fill(test_random *random, const test_case *one, kind what, float *x,
 {
     test_fill_normal(random, x, n);
     for (size_t i = 0; i < n; i++) {
-        x[i] = comparable(one->attributes.op, x[i]);
+        x[i] = operand_number(one, what, x[i]);
         if (one->values == SALTED && what != STATISTICS) {
             x[i] = test_salt(random, x[i], !by_image(what));
         } else if (one->values == TINY && by_image(what)) {
@@ -343,7 +343,7 @@ int main(int argc, char **argv)
     int convolutions[] = {CONVS, CROPPED, GENERAL, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES};
     int maps[] = {MAPS, FAMILIES};
     int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES}, functions[] = {FUNCTIONS, EXPANDS, FAMILIES};
-    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES}, sequences[] = {PRODUCTS, FAMILIES};
+    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES}, sequences[] = {PRODUCTS, EMBEDDINGS, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),
         {"convolutions", test_families, NULL, NULL, convolutions},

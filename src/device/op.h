@@ -264,6 +264,12 @@ typedef enum ls_op {
      * its rows as columns where `transposed` says so. acc = 0; over a's columns, ascending: acc = fma(a, b, acc). */
     LS_OP_BATCH_MATMUL,
 
+    /* Rows of a table, F numbers each, by their numbers: channels are tokens, y's rows features. in: x[C], table; out:
+     * y. NaN where x is no whole number from 0 on and below the table's rows (`ls_table_row`). */
+    LS_OP_EMBEDDING,
+    /* in: dy, x; out: dtable. 0; for each group, each token, each of the group's images: its row = its row + dy. */
+    LS_OP_EMBEDDING_BACKWARD,
+
     /* in: x; out: y[1]. total = 0; for each channel: t = 0; for each row: r = 0, r = r + x over columns; t = t + r;
      * total = total + t. y = total * factor. */
     LS_OP_SUM,
@@ -333,6 +339,14 @@ typedef struct ls_attributes {
 enum {
     LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 22 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
+
+/* The row of a table that a number stands for; -1: none. Floats are every whole number up to 2^24. */
+enum { LS_TABLE_ROWS = 1 << 24 };
+LS_EVERYWHERE int ls_table_row(float number, int rows)
+{
+    const int row = number >= 0 && number < LS_TABLE_ROWS ? (int)number : -1;
+    return row < rows && (float)row == number ? row : -1;
+}
 
 /* The windows of a convolution along its rows or its columns, and of both, with nothing left to be understood. */
 typedef struct ls_windows_axis {

@@ -448,6 +448,18 @@ static void derive_batch_matmul(tape *t, ls_node node, ls_value *dy)
     contribute(t, b, apply(t, LS_OP_BATCH_MATMUL, node, of_b ? dy : a, of_b ? a : dy, b), node);
 }
 
+static void derive_embedding(tape *t, ls_node node, ls_value *dy)
+{
+    const ls_value *table = node.in[1];
+    ls_value *dtable = gradient_of(t, table, table->c);
+    ls_node *backward = dtable ? emit(t, LS_OP_EMBEDDING_BACKWARD, &node) : NULL;
+    if (!backward)
+        return;
+    backward->in[0] = dy;
+    backward->in[1] = node.in[0];
+    backward->out[0] = dtable;
+}
+
 static void derive_squared_error(tape *t, ls_node node, ls_value *dy)
 {
     for (int k = 0; k < 2; k++) {
@@ -536,6 +548,7 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_CONCAT] = derive_concat,
     [LS_OP_VIEW] = derive_view,
     [LS_OP_BATCH_MATMUL] = derive_batch_matmul,
+    [LS_OP_EMBEDDING] = derive_embedding,
     [LS_OP_SUM] = derive_linear,
     [LS_OP_SQUARED_ERROR] = derive_squared_error,
     [LS_OP_CUSTOM] = derive_custom,

@@ -68,6 +68,7 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
     case LS_OP_ADD_BIAS:
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
+    case LS_OP_EMBEDDING:
         return operand ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     case LS_OP_CROSS_ENTROPY:
         return operand == 1 ? LS_ROLE_LABELS : operand == 2 ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;

@@ -34,3 +34,19 @@ ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b)
     ls_tensor *product = ls_record_shaped(LS_OP_BATCH_MATMUL, in, 2, &shape);
     return product && rank == 3 ? as_rank(product, 3) : product;
 }
+
+ls_tensor *ls_embedding(ls_tensor *ids, ls_tensor *table)
+{
+    LS_OWN_ENVIRONMENT;
+    static const char *const name = "ls_embedding";
+    ls_tensor *in[] = {ids, table};
+    if (!ls_operands(in, 2, name))
+        return NULL;
+    const ls_shape *rows = ls_weight_shape(table);
+    if (ids->shape.rank != 2 || !rows || rows->rank != 2)
+        return ls_bad_shape(ids, name, "ids must be (images, tokens), and the table a parameter (rows, features)");
+    if (rows->dim[0] > LS_TABLE_ROWS)
+        return ls_bad_shape(ids, name, "ids are floats, so the table can have no more than 16777216 rows");
+    const ls_shape shape = {3, {ids->shape.dim[0], ids->shape.dim[1], rows->dim[1]}};
+    return ls_record_shaped(LS_OP_EMBEDDING, in, 2, &shape);
+}

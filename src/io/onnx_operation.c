@@ -105,6 +105,16 @@ static ls_onnx_node *product_of_tokens(ls_onnx_graph *graph, const ls_tensor *t,
     return in[2] ? ls_onnx_pair(graph, t, "Add", ls_onnx_output(node), in[2]) : node;
 }
 
+/* Rows by whole numbers, which come as floats. */
+static ls_onnx_node *embedding(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    enum { INT64 = 7 }; /* of ONNX's types */
+    char *ids = in[0];
+    ls_onnx_node *whole = ls_onnx_add(graph, t->computed.layer, "Cast", &ids, 1);
+    ls_onnx_int(graph, whole, "to", INT64);
+    return ls_onnx_pair(graph, t, "Gather", in[1], ls_onnx_output(whole));
+}
+
 static ls_onnx_node *along(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[], int axis)
 {
     ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
@@ -298,6 +308,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     case LS_OP_ADAPTIVE_POOL:
     case LS_OP_BILINEAR:
         return ls_onnx_resize(graph, t, in[0]);
+    case LS_OP_EMBEDDING:
+        return embedding(graph, t, in);
     case LS_OP_SUM:
         return sum(graph, t, in[0]);
     case LS_OP_SQUARED_ERROR:

@@ -24,7 +24,7 @@ struct ls_module {
     ls_linear_options linear;
     ls_pool pool;
     ls_norm norm;      /* its eps and momentum as they are */
-    int height, width; /* what an adaptive pool gives */
+    int height, width; /* what an adaptive pool gives; height: of an embedding its rows */
     ls_upsample_mode mode;
     double rate;
     ls_tensor *(*fn)(ls_tensor *);

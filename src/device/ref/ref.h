@@ -18,6 +18,7 @@ ls_kernel ls_ref_set_norm, ls_ref_set_norm_backward; /* RMS_NORM's too */
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
 ls_kernel ls_ref_concat, ls_ref_reshape;
 ls_kernel ls_ref_expand_weight_backward;
+ls_kernel ls_ref_embedding_backward;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
 /* Of several operations: those that treat every number alone, and those over all numbers of an image. */
@@ -31,7 +32,7 @@ ls_ref_place ls_ref_avg_pool, ls_ref_max_pool, ls_ref_pool_backward; /* the last
 ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 ls_ref_place ls_ref_expand, ls_ref_expand_backward; /* the first of weights too */
 ls_ref_place ls_ref_view, ls_ref_max_over, ls_ref_max_over_backward;
-ls_ref_place ls_ref_batch_matmul;
+ls_ref_place ls_ref_batch_matmul, ls_ref_embedding;
 ls_ref_place ls_ref_resize, ls_ref_resize_backward; /* ADAPTIVE_POOL and BILINEAR */
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */

@@ -49,6 +49,9 @@ static int units_of(const ls_op_call *call)
         return LANES(ls_lanes_winograd_weight_units)(call);
     case LS_OP_BATCH_MATMUL:
         return LANES(ls_lanes_batch_matmul_units)(call);
+    case LS_OP_EMBEDDING:
+    case LS_OP_EMBEDDING_BACKWARD:
+        return LANES(ls_lanes_embedding_units)(call);
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
     case LS_OP_BATCH_NORM_BACKWARD:
@@ -106,6 +109,7 @@ static void fill(void)
     LANES(ls_lanes_add_view)(&backend);
     LANES(ls_lanes_add_set_norm)(&backend);
     LANES(ls_lanes_add_batch_matmul)(&backend);
+    LANES(ls_lanes_add_embedding)(&backend);
     LANES(ls_lanes_add_features)(&backend);
     LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);

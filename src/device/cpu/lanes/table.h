@@ -28,6 +28,7 @@ void LANES(ls_lanes_add_expand)(ls_backend *backend);
 void LANES(ls_lanes_add_view)(ls_backend *backend);
 void LANES(ls_lanes_add_set_norm)(ls_backend *backend);
 void LANES(ls_lanes_add_batch_matmul)(ls_backend *backend);
+void LANES(ls_lanes_add_embedding)(ls_backend *backend);
 void LANES(ls_lanes_add_features)(ls_backend *backend);
 void LANES(ls_lanes_add_dropout)(ls_backend *backend);
 void LANES(ls_lanes_add_loss)(ls_backend *backend);
@@ -59,5 +60,6 @@ int LANES(ls_lanes_conv_units)(const ls_op_call *call); /* both */
 int LANES(ls_lanes_weight_units)(const ls_op_call *call);
 int LANES(ls_lanes_conv_pool_units)(const ls_op_call *call); /* both directions */
 int LANES(ls_lanes_batch_matmul_units)(const ls_op_call *call);
+int LANES(ls_lanes_embedding_units)(const ls_op_call *call); /* both directions */
 int LANES(ls_lanes_winograd_units)(const ls_op_call *call);
 int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call);

@@ -70,7 +70,6 @@ void ls_cuda_lanes_batch_matmul(const ls_op_call *call, const ls_cuda_shards *sh
     const ls_map y = ls_map_of(&call->out[0]);
     const size_t tiles = (size_t)((y.h + TILE - 1) / TILE) * ((y.w + TILE - 1) / TILE);
     const size_t n = (size_t)ls_cuda_all_groups(shards) * y.c * tiles * LS_QUADS;
-    batch_matmul<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(y, factor_of(a, turned[0], y.h),
-                                                                    factor_of(b, !turned[1], y.w),
-                                                                    turned[0] ? a->h : a->w, n, *shards);
+    batch_matmul<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(
+        y, factor_of(a, turned[0], y.h), factor_of(b, !turned[1], y.w), turned[0] ? a->h : a->w, n, *shards);
 }

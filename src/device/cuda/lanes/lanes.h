@@ -71,6 +71,8 @@ ls_cuda_operation ls_cuda_lanes_concat, ls_cuda_lanes_view;
 ls_cuda_operation ls_cuda_lanes_set_norm, ls_cuda_lanes_set_norm_backward;
 /* ---- batch_matmul.cu ---- */
 ls_cuda_operation ls_cuda_lanes_batch_matmul;
+/* ---- embedding.cu ---- */
+ls_cuda_operation ls_cuda_lanes_embedding, ls_cuda_lanes_embedding_backward;
 /* ---- max_over.cu ---- */
 ls_cuda_operation ls_cuda_lanes_max_over, ls_cuda_lanes_max_over_backward;
 /* ---- resize.cu: ADAPTIVE_POOL, BILINEAR ---- */
@@ -177,6 +179,8 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(CONCAT, concat)                                                                                               \
     EACH(VIEW, view)                                                                                                   \
     EACH(BATCH_MATMUL, batch_matmul)                                                                                   \
+    EACH(EMBEDDING, embedding)                                                                                         \
+    EACH(EMBEDDING_BACKWARD, embedding_backward)                                                                       \
     EACH(SUM, sum)                                                                                                     \
     EACH(SUM_BACKWARD, sum_backward)                                                                                   \
     EACH(SQUARED_ERROR, sum)                                                                                           \

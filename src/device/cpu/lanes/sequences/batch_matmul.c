@@ -1,5 +1,5 @@
-/* Products of matrices, one for each channel of sixteen images side by side. A tile of LS_OB rows and LS_PB columns of y
- * stays in the registers. */
+/* Products of matrices, one for each channel of sixteen images side by side. A tile of LS_OB rows and LS_PB columns of
+ * y stays in the registers. */
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/plane.h"
 
