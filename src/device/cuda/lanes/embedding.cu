@@ -52,7 +52,8 @@ __global__ void embedding_backward(float *dtable, size_t step, ls_map dy, const 
                     for (unsigned left = words[i], k = 0; left; left >>= 1, k++) {
                         const size_t number = begin + i * WARP + k;
                         if (left & 1)
-                            total = total + from[(number / LS_LANES * features + feature) * LS_LANES + number % LS_LANES];
+                            total =
+                                total + from[(number / LS_LANES * features + feature) * LS_LANES + number % LS_LANES];
                     }
             }
             if (feature < features)
