@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cluster/cluster.h"
+#include "comm/allreduce.h"
 #include "comm/groups.h"
 #include "comm/partition.h"
 #include "comm/tree.h"
@@ -262,6 +263,60 @@ static void doubles_are_summed_in_the_tree(void **state)
     assert_true(unlike_a_row > MOST / 2);
 }
 
+/* ---- Transfers one after another ---- */
+
+enum { POSTED = 6, EMPTY = 2 };
+
+/* What a wire was handed, which fails at one of them and at no other. */
+typedef struct posted {
+    int n, fails, slots[POSTED], ranks[POSTED], tags[POSTED];
+} posted;
+
+static bool take(posted *p, int slot, int rank, int tag, size_t bytes)
+{
+    assert_true(bytes > 0);
+    p->slots[p->n] = slot;
+    p->ranks[p->n] = rank;
+    p->tags[p->n] = tag;
+    return p->n++ != p->fails;
+}
+
+static bool take_send(void *user, int slot, int rank, int tag, const void *data, size_t bytes)
+{
+    return take(user, slot, rank, tag, bytes) && data;
+}
+
+static bool take_receive(void *user, int slot, int rank, int tag, void *data, size_t bytes)
+{
+    return take(user, slot, rank, tag, bytes) && data;
+}
+
+/* Slot after slot, without one for what is empty; and nothing any more behind a failure, which stays one. */
+static void transfers_take_slots_until_one_fails(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < POSTED; fails++) {
+        posted got = {.fails = fails};
+        const ls_wire wire = {.user = &got, .send = take_send, .receive = take_receive};
+        ls_posting posting = {.wire = &wire, .slot = 7, .tag = 3, .good = true};
+        float data[1] = {0};
+        for (int i = 0; i < POSTED; i++) {
+            const size_t bytes = i == EMPTY ? 0 : sizeof data;
+            if (i % 2)
+                ls_post_send(&posting, 10 + i, data, bytes);
+            else
+                ls_post_receive(&posting, 10 + i, data, bytes);
+        }
+        assert_int_equal(got.n, fails < POSTED - 1 ? fails + 1 : POSTED - 1);
+        assert_true(posting.good == (fails == POSTED - 1));
+        for (int i = 0; i < got.n; i++) {
+            assert_int_equal(got.slots[i], 7 + i);
+            assert_int_equal(got.ranks[i], 10 + i + (i >= EMPTY));
+            assert_int_equal(got.tags[i], 3);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_rank_of_unknown_speed_is_an_average_one),
         cmocka_unit_test(groups_are_hosts),
         cmocka_unit_test(doubles_are_summed_in_the_tree),
+        cmocka_unit_test(transfers_take_slots_until_one_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
