@@ -447,6 +447,37 @@ static void freezing_changes_no_value(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* Trained, frozen and trained on, with new moments, has the bits of a network that begins with these values. */
+static void freezing_comes_between_trainers(void **state)
+{
+    (void)state;
+    static values middle;
+    char digits[2][65];
+    ls_session *s = ls_open(&(ls_options){.shard = 2});
+    for (int anew = 0; anew < 2; anew++) {
+        ls_data *data = open_images(s, 12, BATCH);
+        ls_module *net = many_layers(s);
+        ls_module_initialize(net, test_cpus(2), &(ls_init){.like = data});
+        for (int part = anew; part < 2; part++) {
+            const int scope = ls_enter(s);
+            if (part == 1) {
+                for (int i = 0; anew && i < middle.n; i++)
+                    ls_module_write_parameter(net, middle.name[i], middle.at[i], middle.info[i].numbers);
+                take(net, &middle);
+                ls_module_freeze(net, "[0n]*", true);
+                ls_module_freeze(net, "fc.*", true);
+            }
+            ls_trainer *trainer = ls_trainer_new(net, LS_ADAM, &(ls_optim){.lr = 0.01});
+            int done = 0;
+            test_train(s, net, trainer, data, &done, 2); /* an epoch */
+            ls_leave(s, scope);
+        }
+        assert_int_equal(ls_module_fingerprint(net, digits[anew]), LS_OK);
+    }
+    assert_string_equal(digits[0], digits[1]);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* In either copy of the weights, wherever they came from. */
 static void frozen_values_may_be_set(void **state)
 {
@@ -659,6 +690,7 @@ int main(void)
         cmocka_unit_test(ranks_that_differ_are_named),
         cmocka_unit_test(below_what_trains_nothing_is_differentiated),
         cmocka_unit_test(freezing_changes_no_value),
+        cmocka_unit_test(freezing_comes_between_trainers),
         cmocka_unit_test(frozen_values_may_be_set),
         cmocka_unit_test(rules_wait_for_names),
         cmocka_unit_test(wrong_calls_are_refused),

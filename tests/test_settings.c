@@ -167,6 +167,7 @@ static void each_is_compared(void **state)
     CHANGE(sgd, frozen[0] = "*1", "frozen was not set and is *1 now");
     CHANGE(adam, frozen[0] = "*1", "frozen was ?1 and is *1 now");
     CHANGE(adam, frozen[1] = "b1", "frozen was ?1 and is ?1, not b1 now");
+    CHANGE(adam, frozen[1] = "?1", "frozen was ?1 and is not set now");
     CHANGE(sgd, group = "W?",
            "groups was not set and is W?: lr 0.1, weight_decay 1; vectors of *: lr 1, weight_decay 0 now");
     CHANGE(adam, group = "b1",
