@@ -63,6 +63,7 @@ typedef struct compared {
 
 static const compared of_train[] = {
     {"model", NULL, "--model resnet18", "resnet18"},
+    {"freeze", NULL, "--freeze fc.*", "fc.*"},
     {"dataset", "fashion-mnist", "--dataset npy", "npy"},
     {"batch", "256", "--batch 255", "255"},
     {"shard", "0", "--shard 1048576", "1048576"},
@@ -79,6 +80,7 @@ static const compared of_train[] = {
     {"beta2", "the usual", "--beta2 0.5", "0.5"},
     {"eps", "the usual", "--eps 1e-9", "1e-09"},
     {"weight-decay", "the usual", "--weight-decay 0", "0"},
+    {"no-decay", "off", "--no-decay", "on"},
     {"clip-norm", "0", "--clip-norm 3", "3"},
     {"last-batch", "mean", "--last-batch share", "share"},
     {"schedule", "constant", "--schedule cosine", "cosine"},

@@ -54,7 +54,7 @@ while read -r command; do
         grep -qF -- "'$option${equals}[" "$work/zsh" || wrong "zsh does not offer $option behind: lockstep $command"
         checked=$((checked + 1))
         case $argument in
-        '' | N | X | STEPS | SECONDS | SIZES | TEXT | URL) continue ;; # nothing to offer
+        '' | N | X | STEPS | SECONDS | SIZES | TEXT | NAMES | URL) continue ;; # nothing to offer
         NAME) [ "$option" != --allow-changed ] || continue ;;
         FILE) offered file $command "$option" '' && offered file $command "$option" = 'fi' ;;
         DIR) exactly folder $command "$option" '' && exactly folder $command "$option" = fo ;;
