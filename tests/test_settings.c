@@ -223,7 +223,8 @@ static void each_may_be_allowed(void **state)
                         "ls_checkpoints_open: there is no setting 'colour' that could be allowed to change; there are: "
                         "numerics, model, init, seed, shard, conv, dtype, optimizer, lr, momentum, nesterov, "
                         "weight_decay, schedule, warmup, data, batch, shuffle, total, start_factor, end_factor, gamma, "
-                        "period, period_factor, beta1, beta2, eps, clip_norm, full_batch, flip, crop, erase");
+                        "period, period_factor, beta1, beta2, eps, clip_norm, full_batch, flip, crop, erase, "
+                        "frozen, groups");
     assert_int_equal(ls_close(refused.s), LS_BAD_ARGUMENT);
 }
 
