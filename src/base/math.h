@@ -115,11 +115,12 @@ LS_EVERYWHERE_INLINE double ls_sigmoidd(double x, double *slope)
 }
 
 /* log(sigmoid(x)) = min(x, 0) - log(1 + e) with e = exp(-|x|), the error below 3e-14 of it. What 1 + e loses of e comes
- * back by the logarithm's slope there. */
+ * back by the logarithm's slope there. An x above -2^-60 changes no bit of the difference; compared with 0 itself, x or
+ * 0 becomes a minimum in the machine code of cards, which may choose another zero. */
 LS_EVERYWHERE_INLINE double ls_log_sigmoidd(double x)
 {
     const double e = ls_expd(-__builtin_fabs(x)), whole = 1.0 + e;
-    return ls_choose(x < 0, x, 0) - (ls_logd(whole) + (e - (whole - 1.0)) / whole);
+    return ls_choose(x < -0x1p-60, x, 0) - (ls_logd(whole) + (e - (whole - 1.0)) / whole);
 }
 
 /* The normal distribution up to x, (1 + erf(x / sqrt(2))) / 2, the error below 1e-11, far out at the left too;
