@@ -64,19 +64,51 @@ static inline ls_tensor *tracked_numbers(ls_session *s, const double *values, ls
     return made;
 }
 
-/* The largest difference, relative to the largest number. */
-static inline double off_by(ls_tensor *tensor, const double *wanted, int n)
+/* Number i is ((by * i + more) % of - less) / share. */
+static inline ls_tensor *numbers_by(ls_session *s, ls_shape shape, int by, int more, int of, int less, int share)
 {
-    float *values = test_read(tensor);
+    int64_t n = 1;
+    for (int i = 0; i < shape.rank; i++)
+        n *= shape.dim[i];
+    float *values = calloc((size_t)n + 1, sizeof *values);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = (float)((int)((by * i + more) % of) - less) / (float)share;
+    ls_tensor *made = ls_clone(ls_values(s, values, shape), ls_cpu(0));
+    free(values);
+    return made;
+}
+
+/* That y was computed, and has the shape under "to", which is returned. */
+static inline ls_shape assert_recorded_shape(ls_session *s, const ls_tensor *y, const json_t *one)
+{
+    const ls_shape to = recorded_shape(one, "to");
+    if (ls_failed(s))
+        fail_msg("%s: %s", recorded_name(one), ls_message(s));
+    assert_int_equal(ls_rank(y), to.rank);
+    for (int i = 0; i < to.rank; i++)
+        assert_int_equal(ls_dim(y, i), to.dim[i]);
+    return to;
+}
+
+/* The largest difference, relative to the largest number. */
+static inline double off_from(const float *values, const double *wanted, int n)
+{
     double most = 0, largest = 0;
-    assert_int_equal(test_numbers_of(tensor), n);
     for (int i = 0; i < n; i++) {
         most = fmax(most, fabs(values[i] - wanted[i]));
         largest = fmax(largest, fabs(wanted[i]));
         assert_false(isnan(values[i]));
     }
-    free(values);
     return most / largest;
+}
+
+static inline double off_by(ls_tensor *tensor, const double *wanted, int n)
+{
+    assert_int_equal(test_numbers_of(tensor), n);
+    float *values = test_read(tensor);
+    const double off = off_from(values, wanted, n);
+    free(values);
+    return off;
 }
 
 /* The same from the numbers under the key. */

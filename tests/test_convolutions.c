@@ -20,15 +20,7 @@ static ls_conv options_of(const json_t *one)
 
 static ls_tensor *numbered(ls_session *s, ls_shape shape, int factor, int begin)
 {
-    int64_t n = 1;
-    for (int i = 0; i < shape.rank; i++)
-        n *= shape.dim[i];
-    float *values = calloc((size_t)n, sizeof *values);
-    for (int64_t i = 0; i < n; i++)
-        values[i] = (float)((i * factor + begin) % 64 - 31) / 32;
-    ls_tensor *made = ls_clone(ls_values(s, values, shape), ls_cpu(0));
-    free(values);
-    return made;
+    return numbers_by(s, shape, factor, begin, 64, 31, 32);
 }
 
 static void assert_figures(ls_tensor *tensor, const json_t *one, const char *key)

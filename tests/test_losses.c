@@ -150,16 +150,12 @@ static void step_of_rank(ls_cluster *cluster, int number, void *user)
 static double off_by_mean(const figures *f, const float *shift, int n)
 {
     int n_x;
-    double *slope = recorded_numbers(f->one, "mean_dx", &n_x), wanted[MOST] = {0}, most = 0, largest = 0;
+    double *slope = recorded_numbers(f->one, "mean_dx", &n_x), wanted[MOST] = {0};
     assert_int_equal(n_x, f->n_x);
     for (int i = 0; i < n_x; i++)
         wanted[i % n] -= slope[i];
-    for (int i = 0; i < n; i++) {
-        most = fmax(most, fabs(shift[i] - wanted[i]));
-        largest = fmax(largest, fabs(wanted[i]));
-    }
     free(slope);
-    return most / largest;
+    return off_from(shift, wanted, n);
 }
 
 /* A step divides as PyTorch's mean does, and any devices and ranks give its bits. */

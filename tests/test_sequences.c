@@ -5,22 +5,9 @@
 
 #include <lockstep_nn.h>
 
-enum { NUMBERS = 8192, MOST = 5 };
+enum { MOST = 5 };
 
 /* ---- PyTorch's figures ---- */
-
-/* Number i is ((by * i + more) % of - less) / share. */
-static ls_tensor *numbered(ls_session *s, ls_shape shape, int by, int more, int of, int less, int share)
-{
-    static float values[NUMBERS];
-    int64_t n = 1;
-    for (int i = 0; i < shape.rank; i++)
-        n *= shape.dim[i];
-    assert_true(n <= NUMBERS);
-    for (int64_t i = 0; i < n; i++)
-        values[i] = (float)((int)((by * i + more) % of) - less) / (float)share;
-    return ls_clone(ls_values(s, values, shape), ls_cpu(0));
-}
 
 /* Operand k: numbers that are tracked, or whole ones below a count. */
 static ls_tensor *operand(ls_session *s, const json_t *shapes, int k)
@@ -31,8 +18,8 @@ static ls_tensor *operand(ls_session *s, const json_t *shapes, int k)
     for (int i = 0; i < shape.rank; i++)
         shape.dim[i] = json_integer_value(json_array_get(list, (size_t)i + first));
     if (!first)
-        return ls_track(numbered(s, shape, 37, 11 * k, 101, 50, 32));
-    ls_tensor *ids = numbered(s, shape, 37, 11 * k, 101, 0, 1);
+        return ls_track(numbers_by(s, shape, 37, 11 * k, 101, 50, 32));
+    ls_tensor *ids = numbers_by(s, shape, 37, 11 * k, 101, 0, 1);
     float *values = test_read(ids);
     for (int64_t i = 0; i < test_numbers_of(ids); i++)
         values[i] = (float)((int)values[i] % (int)json_integer_value(json_array_get(list, 1)));
@@ -55,7 +42,6 @@ static ls_tensor *apply(const char *name, ls_tensor *const x[MOST])
 
 static void run_figures(ls_session *s, const json_t *one)
 {
-    const ls_shape to = recorded_shape(one, "to");
     const json_t *shapes = json_object_get(one, "shapes");
     ls_tensor *x[MOST] = {NULL};
     const int n = (int)json_array_size(shapes);
@@ -63,14 +49,10 @@ static void run_figures(ls_session *s, const json_t *one)
     for (int k = 0; k < n; k++)
         x[k] = operand(s, shapes, k);
     ls_tensor *y = apply(recorded_name(one), x);
-    if (ls_failed(s))
-        fail_msg("%s: %s", recorded_name(one), ls_message(s));
-    assert_int_equal(ls_rank(y), to.rank);
-    for (int i = 0; i < to.rank; i++)
-        assert_int_equal(ls_dim(y, i), to.dim[i]);
+    const ls_shape to = assert_recorded_shape(s, y, one);
     const double forward = off_by_recorded(y, one, "y");
     double backward = 0;
-    ls_backward_from(y, numbered(s, to, 7, 0, 11, 5, 4));
+    ls_backward_from(y, numbers_by(s, to, 7, 0, 11, 5, 4));
     for (int k = 0; k < n; k++) {
         char key[3] = {'d', (char)('0' + k)};
         if (json_object_get(one, key))
