@@ -17,7 +17,8 @@
  * Threads.   One thread at a time may use a session and what was made from it. Different sessions are independent.
  * Processes. After fork() a session is its parent's alone: in the child calls on it are LS_BAD_ARGUMENT, and ls_close
  *            frees and ends nothing. The child may open sessions of its own.
- * Results.   Equal options, seed, data and steps give equal bits, for any list of devices of one type.
+ * Results.   Equal options, seed, data and steps give equal bits, for any list of devices of one type; in float32 for
+ *            any list of cores and cards.
  * Callers.   What the calling program has set changes neither numbers nor files: its rounding mode, denormals that are
  *            flushed, its locale, its umask (owners may read and write the library's files). It is as it was when a
  *            function returns; functions of the caller's that the library calls find rounding to nearest and the C

@@ -9,8 +9,7 @@ typedef struct page {
 
 static const page pages[] = {
     {COMMAND_TRAIN, "train", "lockstep train [options]",
-     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices of one "
-     "kind\n"
+     "Trains a network on Fashion-MNIST or other images, on several devices at once. Any number of devices\n"
      "gives the same bits.",
      "Results go to stdout. The last two lines are the accuracy and the fingerprint of the trained weights. The\n"
      "accuracy's line also names the devices and the seconds of an epoch's training. Progress and messages go to\n"
@@ -34,8 +33,8 @@ static const page pages[] = {
      "its probability in per cent. The pictures are made to fit the size and the channels of the images that the\n"
      "weights were trained on. With --out it writes the logits of every test image of a data set instead, one row of\n"
      "float32 for each image, in file order.",
-     "A picture that cannot be read is named on stderr, and the status is then 1. The others are classified all the\n"
-     "same.\n"
+     "A picture that cannot be read is named on stderr, and the status is then 1. The other pictures are still\n"
+     "classified.\n"
      "\n"
      "Examples:\n"
      "  lockstep predict --weights lenet.safetensors shoe.png bag.jpg\n"
@@ -60,11 +59,11 @@ static const page pages[] = {
      "Measures training on random images: the images per second on 1, 2, ... devices, with a forecast for more. With\n"
      "--profile it shows where the time of a step on all devices goes.",
      "The profile lists the operations of a step, the longest first. For each it gives the time, added up over all\n"
-     "cores, and its share of the step. It gives the speed on one core in multiply-adds and in bytes from and to\n"
-     "memory, each also in per cent of the peak that was measured on that core. GFLOP/s count direct convolution's\n"
-     "arithmetic. Winograd needs a sixth to three fifths of these multiplications, so it may pass 100 %. Bytes may\n"
-     "pass 100 % too, where operands come from a cache. Computing is measured in processor time. The time of other\n"
-     "programs is a line of its own.\n"
+     "cores, and its share of the step. It gives two speeds of one core: GFLOP/s, and GB/s from and to memory, each\n"
+     "also in per cent of the peak that was measured on that core. GFLOP/s are counted as if every convolution were\n"
+     "direct. Winograd makes only a sixth to three fifths of those multiplications, so its figure may pass 100 %.\n"
+     "GB/s may pass 100 % too, where operands come from a cache. Computing is measured in processor time. The time of\n"
+     "other programs is a line of its own.\n"
      "\n"
      "Examples:\n"
      "  lockstep bench\n"
@@ -83,9 +82,8 @@ static const page pages[] = {
      "  mpirun -n 4 lockstep doctor\n"},
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
      "devices lists the devices of this machine.\n"
-     "fingerprint prints the fingerprint of a weights file. It is the SHA-256 of the file's tensors, in byte order of\n"
-     "their names. For each tensor it takes the name, a zero byte, and the values as little-endian\n"
-     "float32.",
+     "fingerprint prints the fingerprint of a weights file. It is the SHA-256 of the file's tensors, sorted by\n"
+     "name, byte by byte. For each tensor it takes the name, a zero byte, and the values as little-endian float32.",
      "Example:\n  lockstep fingerprint lenet.safetensors\n"},
 };
 

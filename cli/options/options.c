@@ -18,6 +18,8 @@ static int refuse_option(int command, int argc, char **argv)
     return unknown_option(command, argv[0], argv[within ? optind : optind - 1]);
 }
 
+enum { LABEL = 20 }; /* columns */
+
 /* The options of a command with their defaults. */
 static void print_options(int command)
 {
@@ -27,10 +29,13 @@ static void print_options(int command)
             continue;
         char left[32];
         snprintf(left, sizeof left, "--%s%s%s", r->name, r->argument ? " " : "", r->argument ? r->argument : "");
+        const bool apart = strlen(left) > LABEL; /* on a line of its own */
+        if (apart)
+            printf("  %s\n", left);
         const char *text = r->help;
-        for (const char *label = left; *text; label = "") {
+        for (const char *label = apart ? "" : left; *text; label = "") {
             int length = (int)strcspn(text, "\n");
-            printf("  %-20s %.*s\n", label, length, text);
+            printf("  %-*s %.*s\n", LABEL, label, length, text);
             text += length + (text[length] == '\n');
         }
     }

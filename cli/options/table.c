@@ -89,17 +89,16 @@ static const row table[] = {
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
      "when the norm of the whole gradient is above X, scale the\ngradient to norm X (default: never)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "how far an epoch's last, smaller batch moves the weights:\nmean, as far as a full batch, or share, only by its "
-     "share of\n"
-     "a full batch (default mean)",
+     "how far an epoch's last, smaller batch moves the weights:\n'mean', as far as a full batch; 'share', less, by its "
+     "share\nof a full batch (default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "how the learning rate goes over the run: constant, step (a\ntenth after half, a hundredth after three quarters), "
      "cosine,\nlinear, exponential, one-cycle or warm-restarts (default\nconstant)",
      0, 0, schedule_choices},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup),
-     "steps of linear rise to the learning rate; with one-cycle those\nof its own rise (default 0; there 0.3 of the "
-     "run)",
+     "steps in which the rate rises to --lr (default 0; with\none-cycle the length of its own rise, by default 0.3 of "
+     "the\nrun)",
      0, INT64_MAX, NULL},
     {"start-factor", "X", TRAIN, KIND_REAL, AT(start_factor),
      "where linear and one-cycle begin, as a factor of the learning\nrate (default 1; 0.04 with one-cycle)", 0, 0,
@@ -109,11 +108,10 @@ static const row table[] = {
      "one-cycle a\nten-thousandth of its start)",
      0, 0, NULL},
     {"gamma", "X", TRAIN, KIND_REAL, AT(gamma),
-     "factor of the learning rate after each --period of steps of\nexponential; needed there", 0, 0, NULL},
+     "with exponential, which requires it: the learning rate is\nmultiplied by X after each --period", 0, 0, NULL},
     {"period", "STEPS", TRAIN, KIND_COUNT, AT(period),
-     "steps, not epochs, between two falls of exponential (default 1)\nor to the first restart of warm-restarts, where "
-     "it "
-     "is needed;\nan epoch has a step for each batch: 235 with 60,000 images\nand --batch 256",
+     "in steps, not epochs: with exponential between two falls\n(default 1), with warm-restarts, which requires it, "
+     "until the\nfirst restart; an epoch has a step for each batch: 235 with\n60,000 images and --batch 256",
      1, INT64_MAX, NULL},
     {"period-factor", "N", TRAIN, KIND_COUNT, AT(period_factor),
      "how many times as long each period of warm-restarts is as the\none before (default 1)", 1, INT_MAX, NULL},
@@ -157,8 +155,9 @@ static const row table[] = {
     {"checkpoint", "DIR", DOCTOR | LOCAL, KIND_TEXT, AT(checkpoint),
      "also check that the disk of this folder has room for checkpoints", 0, 0, NULL},
     {"skip", "CHECK", DOCTOR | LOCAL, KIND_CHECKS, 0,
-     "checks to leave out: devices, cores, memory, canary, copies,\nmpi, data or disk; several with commas", 0, 0,
-     check_choices},
+     "checks to leave out: devices, cores, memory, canary (the\nself-test), copies, mpi, data or disk; several with "
+     "commas",
+     0, 0, check_choices},
     {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\nthe end of the run makes one too (default 10m)", 0, 0,
      NULL},
@@ -171,12 +170,11 @@ static const row table[] = {
      "weights are\ncompared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
-     "the "
-     "name\nclasses accepts weights with other class names or another\norder",
+     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights "
+     "NAME may be\n'classes': take weights although their class names, or the\norder of these, differ",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
-     "accept weights whose classes have other names than the\ndata's, or another order", 0, 0, NULL},
+     "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
      "write a log of the run, in JSON lines; with --resume the old\nlog is cut back to the checkpoint, and goes on "
      "from there",
