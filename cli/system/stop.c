@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t asked;
@@ -16,13 +18,37 @@ static void write_last(void)
         return; /* the terminal is gone: nothing to clear */
 }
 
-static void on_signal(int signal_number)
+/* The first signal: its sender, and when it came. */
+static volatile sig_atomic_t sender, first_ms;
+
+static sig_atomic_t now_ms(void)
 {
-    if (asked) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (sig_atomic_t)(now.tv_sec % 1000000 * 1000 + now.tv_nsec / 1000000);
+}
+
+/* timeout(1) and launchers send a signal to the process, and at once again to its group: that is one request. A key
+ * that is pressed twice is two. */
+static bool is_sent_again(int signal_number, const siginfo_t *info)
+{
+    return signal_number == asked && info->si_code == SI_USER && info->si_pid == sender && now_ms() - first_ms < 1000;
+}
+
+static void on_signal(int signal_number, siginfo_t *info, void *context)
+{
+    (void)context;
+    const int error = errno;
+    if (asked && !is_sent_again(signal_number, info)) {
         write_last();
         _exit(STATUS_SIGNAL + signal_number);
     }
-    asked = signal_number;
+    if (!asked) {
+        sender = info->si_code == SI_USER ? info->si_pid : 0;
+        first_ms = now_ms();
+        asked = signal_number;
+    }
+    errno = error;
 }
 
 /* Ctrl-Z: the default action, after the screen is cleared; comes back here when the shell lets the process go on. */
@@ -43,29 +69,29 @@ static void on_suspend(int signal_number)
 }
 
 /* Handles a signal, unless the caller chose to ignore it (nohup, a shell's background job). */
-static void handle(int signal_number, void (*handler)(int signal_number))
+static void handle(int signal_number, struct sigaction action)
 {
-    struct sigaction before, action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction before;
     if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler == SIG_IGN)
         return;
+    action.sa_flags |= SA_RESTART;
     sigemptyset(&action.sa_mask);
     sigaction(signal_number, &action, NULL);
 }
 
 void stop_on_signals(void)
 {
-    handle(SIGINT, on_signal);
-    handle(SIGTERM, on_signal);
-    handle(SIGHUP, on_signal);
-    handle(SIGUSR1, on_signal);
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        handle(signals[i], (struct sigaction){.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO});
 }
 
 void stop_with(const char *text)
 {
     if (!last_text && text)
-        handle(SIGTSTP, on_suspend);
+        handle(SIGTSTP, (struct sigaction){.sa_handler = on_suspend});
     else if (last_text && !text)
-        handle(SIGTSTP, SIG_DFL);
+        handle(SIGTSTP, (struct sigaction){.sa_handler = SIG_DFL});
     last_text = text;
 }
 

@@ -141,6 +141,15 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
     out, err = run.communicate(timeout=120)
     assert run.returncode in (128 + number, 128 + other) and (out, err) == ("", ""), (run.returncode, out, err)
     assert checkpoints() == before and os.path.exists(folder + "/lock"), os.listdir(folder)
+# timeout sends its signal to the process, and at once again to the process's group.
+for attempt in range(6):
+    began = started("--resume")
+    began.send_signal(signal.SIGTERM)
+    while "SigPnd:\t0000000000000000\n" not in (status := open(f"/proc/{began.pid}/status").read()) or "ShdPnd:\t0000000000000000\n" not in status:
+        pass  # until the first has arrived
+    began.send_signal(signal.SIGTERM)
+    out, err = began.communicate(timeout=120)
+    assert began.returncode == 143 and re.search(r"SIGTERM: stopped after step \d+ of \d+; saved in", err), (began.returncode, err)
 steps = json.load(open(checkpoints()[-1]))["position"]["step"] + 2
 digits, _ = done(*endless, "--steps", str(steps), *kept, "--resume")
 whole, _ = done(*endless, "--steps", str(steps), "--log", work + "/whole.jsonl")
