@@ -2,6 +2,7 @@
 #include "options/help.h"
 #include "options/meant.h"
 #include "report/picture.h"
+#include "system/stack.h"
 #include "text/say.h"
 
 #include <fcntl.h>
@@ -96,5 +97,5 @@ int main(int argc, char **argv)
     if (is_one_of(name, "--version", "-V", "version"))
         return print_version_of(argc - 1, argv + 1);
     const command *c = find(name);
-    return c ? c->run(argc - 1, argv + 1) : unknown_command(name, name_at);
+    return c ? with_stack(c->run, argc - 1, argv + 1) : unknown_command(name, name_at);
 }

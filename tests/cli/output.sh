@@ -78,6 +78,23 @@ if [ -w /dev/full ]; then
     runs 1 train $steps --log /dev/full --save "$work/w"
     keeps '--log: /dev/full: No space left on device; the run goes on without it$' "$work/w"
 fi
+# A process that the system gave a small stack, which a report's fonts alone would use up.
+for time in 1 2 3; do
+    called="train --save --report with a stack of 64 KiB"
+    (ulimit -s 64 && exec "$program" train $steps --save "$work/w$time" --report "$work/small") >"$work/out" 2>"$work/err"
+    got=$?
+    [ "$got" = 0 ] || wrong "$called: status $got: $(cat "$work/err")"
+    [ "$(tail -n 1 "$work/out")" = "$(tail -n 1 "$work/whole.out")" ] || wrong "$called: not the results"
+    cmp -s "$work/w$time" "$work/whole" || wrong "$called: other weights"
+done
+(ulimit -s 64 && exec "$program" train $steps --epochs 1000000 --save "$work/stopped" --log "$work/stopped.jsonl") >"$work/out" 2>"$work/err" &
+until grep -q '"step":3,' "$work/stopped.jsonl" 2>/dev/null || ! kill -0 $! 2>/dev/null; do
+    sleep 0.1
+done
+kill -TERM $!
+wait $!
+grep -q '^lockstep: SIGTERM: stopped after step .*; the weights of step .* are in .*/stopped$' "$work/err" || wrong "a small stack: SIGTERM is not heard"
+
 # A limit on the size of files is a failed write like any other, whoever set it, and leaves nothing.
 limited() { # BLOCKS STATUS ARGUMENTS...
     blocks=$1 expected=$2
