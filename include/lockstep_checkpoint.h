@@ -72,6 +72,9 @@ typedef struct ls_checkpoint {
  * damaged one is told and passed over; so is one of other settings, but when all the whole ones are such, that is
  * LS_CHANGED and names them. A failure leaves network, trainer and data as they were. `loaded` may be NULL. */
 bool ls_checkpoint_load(ls_checkpoints *checkpoints, ls_checkpoint *loaded);
+/* Names of the settings for which it was LS_CHANGED, in the order of its message, for `allow_changed`; ends with NULL.
+ * None where the weights are another network's, and on ranks other than 0. Valid until the next load. */
+const char *const *ls_checkpoint_differing(const ls_checkpoints *checkpoints);
 /* A note of the checkpoint that was loaded; NULL where there is none of that name. */
 const char *ls_checkpoint_note(const ls_checkpoints *checkpoints, const char *name);
 

@@ -198,6 +198,18 @@ static void after_a_failed_step(void **state)
     assert_int_equal(end(&r), LS_OK);
 }
 
+/* The names of what differs, at most two; NULL: no more. */
+static void assert_differing(const run *r, const char *first, const char *second)
+{
+    const char *const expected[] = {first, second, NULL}, *const *names = ls_checkpoint_differing(r->kept);
+    int n = 0;
+    for (; expected[n]; n++) {
+        assert_non_null(names[n]);
+        assert_string_equal(names[n], expected[n]);
+    }
+    assert_null(names[n]);
+}
+
 static void other_settings(void **state)
 {
     (void)state;
@@ -205,14 +217,18 @@ static void other_settings(void **state)
     save_at(&(how){.momentum = 0.9}, 3, 6);
     static const struct {
         how h;
-        const char *words;
+        const char *names[2], *words;
     } cases[] = {
-        {{.momentum = 0.9, .lr = 0.2}, "of a run with other settings: lr was 0.1 and is 0.2 now"},
-        {{.momentum = 0.9, .seed = 1}, "of a run with other settings: seed was 0 and is 1 now"},
-        {{.momentum = 0.5}, "of a run with other settings: momentum was 0.9 and is 0.5 now"},
-        {{.momentum = 0.9, .batch = 4}, "of a run with other settings: batch was 5 and is 4 now"},
-        {{.momentum = 0.9, .outputs = 5}, "parameter 0.weight has shape (4, 1, 3, 3), the network needs (5, 1, 3, 3)"},
-        {{.lr = 0.2}, "of a run with other settings: lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
+        {{.momentum = 0.9, .lr = 0.2}, {"lr"}, "of a run with other settings: lr was 0.1 and is 0.2 now"},
+        {{.momentum = 0.9, .seed = 1}, {"seed"}, "of a run with other settings: seed was 0 and is 1 now"},
+        {{.momentum = 0.5}, {"momentum"}, "of a run with other settings: momentum was 0.9 and is 0.5 now"},
+        {{.momentum = 0.9, .batch = 4}, {"batch"}, "of a run with other settings: batch was 5 and is 4 now"},
+        {{.momentum = 0.9, .outputs = 5},
+         {NULL},
+         "parameter 0.weight has shape (4, 1, 3, 3), the network needs (5, 1, 3, 3)"},
+        {{.lr = 0.2},
+         {"lr", "momentum"},
+         "of a run with other settings: lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r;
         begin(&r, &cases[i].h);
@@ -222,6 +238,7 @@ static void other_settings(void **state)
         assert_int_equal(r.lines, 0);
         assert_non_null(strstr(ls_message(r.s), "checkpoint-000002.json"));
         assert_non_null(strstr(ls_message(r.s), cases[i].words));
+        assert_differing(&r, cases[i].names[0], cases[i].names[1]);
         assert_true(ls_catch(r.s, LS_CHANGED));
         ls_module_fingerprint(r.net, after);
         assert_string_equal(before, after);
@@ -230,12 +247,19 @@ static void other_settings(void **state)
     run r;
     begin(&r, &(how){.momentum = 0.9, .own = own});
     assert_false(load(&r));
+    assert_differing(&r, "colour", NULL);
     assert_fails(&r, LS_CHANGED, "of a run with other settings: colour was not set and is red now");
+    const ls_note like_words[] = {{"colour", "red now, seed was"}, {NULL, NULL}};
+    begin(&r, &(how){.momentum = 0.9, .own = like_words});
+    assert_false(load(&r));
+    assert_differing(&r, "colour", NULL);
+    assert_fails(&r, LS_CHANGED, "colour was not set and is red now, seed was now");
     /* One that is off is as good as none: a program may have new ones, and goes on with checkpoints from before it
      * had. */
     const ls_note off[] = {{"colour", ""}, {NULL, NULL}};
     begin(&r, &(how){.momentum = 0.9, .own = off});
     assert_true(load(&r));
+    assert_differing(&r, NULL, NULL);
     assert_int_equal(end(&r), LS_OK);
     /* Allowed by name; momentum that was not there begins anew, other batches go on behind what was seen. */
     static const char *const names[] = {"lr", "batch", "momentum", "colour", "total", NULL};

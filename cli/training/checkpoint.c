@@ -129,24 +129,17 @@ static int say_not_opened(const training *t)
     return names ? STATUS_USAGE : status;
 }
 
-/* Of "... settings: NAME was X and is Y now, NAME was ...": the options that would allow it, with commas. "" where the
- * model is another, whose weights do not fit. */
-static void write_changed(const char *message, char *names, size_t size)
+/* The options that would allow what differs, with commas. "" where the model is another, whose weights do not fit. */
+static void write_differing(const char *const *differing, char *names, size_t size)
 {
-    static const char before[] = " settings: ", behind[] = " now, ";
-    const char *at = strstr(message, before), *end;
     *names = '\0';
-    for (at = at ? at + strlen(before) : at; at && (end = strstr(at, " was ")) != NULL;) {
-        char name[WIDTH];
-        snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
-        if (strcmp(name, "model") == 0) {
+    for (; *differing; differing++) {
+        size_t length = strlen(names);
+        if (strcmp(*differing, "model") == 0) {
             *names = '\0';
             return;
         }
-        size_t length = strlen(names);
-        snprintf(names + length, size - length, "%s%s", length ? "," : "", option_of_setting(name));
-        at = strstr(end, behind);
-        at = at ? at + strlen(behind) : at;
+        snprintf(names + length, size - length, "%s%s", length ? "," : "", option_of_setting(*differing));
     }
 }
 
@@ -159,7 +152,7 @@ static int say_not_loaded(const training *t)
     if (ls_failed_together(t->run.session))
         say_together();
     const char *message = strstr(ls_message(t->run.session), ": ");
-    write_changed(message ? message : "", names, sizeof names);
+    write_differing(ls_checkpoint_differing(t->checkpoints), names, sizeof names);
     return failed("--resume", "%s; go on with what was%s%s", message ? message + 2 : "",
                   *names ? ", or say --allow-changed " : "", names);
 }

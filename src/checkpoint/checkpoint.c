@@ -39,6 +39,7 @@ struct ls_checkpoints {
     ls_notes came;    /* with what was loaded */
     int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
+    const char *differ[LS_SETTINGS + 1]; /* why the newest whole one was refused, where that was its settings */
     /* A copy of the weights, the statistics, what the trainer remembers of both, and the moments, one after another;
      * and the arrays in it. */
     float *copy;
@@ -490,7 +491,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
 }
 
 /* One checkpoint: LS_OK when it was loaded, with its notes; else why not, in the private context. */
-static ls_status try_one(ls_checkpoints *c, int64_t number, point *to)
+static ls_status try_one(ls_checkpoints *c, int64_t number, const char **differ, point *to)
 {
     ls_manifest m;
     ls_notes notes = {.text = NULL};
@@ -498,7 +499,7 @@ static ls_status try_one(ls_checkpoints *c, int64_t number, point *to)
     if (status != LS_OK)
         return status;
     char *path = ls_folder_path(&c->context, c->directory, number, "json");
-    status = path ? ls_settings_compare(&c->settings, m.settings, &c->context, path) : LS_OUT_OF_MEMORY;
+    status = path ? ls_settings_compare(&c->settings, m.settings, &c->context, path, differ) : LS_OUT_OF_MEMORY;
     if (status == LS_OK)
         status = ls_notes_copy(&c->context, &notes, m.notes);
     ls_safetensors *file = status == LS_OK ? ls_folder_open(&c->context, c->directory, number) : NULL;
@@ -541,8 +542,9 @@ static void try_all(ls_checkpoints *c, const int64_t *numbers, int n, point *to)
     refusals r = {.why = ls_alloc(&c->context, (size_t)n, sizeof *r.why, "a list of checkpoints"),
                   .status = ls_alloc(&c->context, (size_t)n, sizeof *r.status, "a list of checkpoints")};
     c->n_damaged = 0;
+    c->differ[0] = NULL;
     for (int i = 0; i < n && !to->number && ls_context_status(&c->context) == LS_OK && !ls_failed(c->session); i++) {
-        ls_status status = try_one(c, numbers[i], to);
+        ls_status status = try_one(c, numbers[i], r.n ? NULL : c->differ, to);
         if (status == LS_BAD_FILE) {
             tell(c, c->context.message);
             c->damaged[c->n_damaged++] = numbers[i];
@@ -625,6 +627,12 @@ bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
             .step = to.step, .epoch = to.epoch, .batch = (int)to.batch, .path = ls_intern(c->session, path)};
     ls_release(&c->session->context, path);
     return ls_cluster_agree_error(c->session) == LS_OK;
+}
+
+const char *const *ls_checkpoint_differing(const ls_checkpoints *c)
+{
+    static const char *const none[] = {NULL};
+    return c ? c->differ : none;
 }
 
 const char *ls_checkpoint_note(const ls_checkpoints *c, const char *name)

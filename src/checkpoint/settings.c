@@ -171,12 +171,23 @@ static bool may_change(const ls_settings *settings, const char *name)
     return false;
 }
 
-/* Appends one difference to a list of them. */
-static void add_difference(char *text, size_t size, const char *name, const char *was, const char *is)
+/* What differs, as text and as names. */
+typedef struct differences {
+    ls_session *session;
+    char text[768];
+    const char **names; /* [LS_SETTINGS + 1]; NULL: not wanted */
+    int n;
+} differences;
+
+static void add_difference(differences *d, const char *name, const char *was, const char *is)
 {
-    size_t length = strlen(text);
-    snprintf(text + length, size - length, "%s%s was %.80s and is %.80s now", length ? ", " : "", name,
+    size_t length = strlen(d->text);
+    snprintf(d->text + length, sizeof d->text - length, "%s%s was %.80s and is %.80s now", length ? ", " : "", name,
              *was ? was : "not set", *is ? is : "not set");
+    if (d->names && d->n < LS_SETTINGS) {
+        d->names[d->n++] = ls_intern(d->session, name);
+        d->names[d->n] = NULL;
+    }
 }
 
 /* Its value; "" where it is not there, which is that of one that is off. */
@@ -198,18 +209,19 @@ static const char *value_before(const ls_note *was, const char *name)
     return strcmp(name, "numerics") == 0 && by_release(was, "0.1.0") ? "1" : value_of(was, name);
 }
 
-ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path)
+ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path,
+                              const char *differ[LS_SETTINGS + 1])
 {
-    char text[768] = "";
+    differences found = {.session = settings->session, .names = differ};
     const bool released = by_release(was, NULL);
     for (const ls_note *is = settings->list; is->name; is++) {
         const char *before = value_before(was, is->name);
         if (!may_change(settings, is->name) && strcmp(before, is->value) != 0)
-            add_difference(text, sizeof text, is->name, before, is->value);
+            add_difference(&found, is->name, before, is->value);
     }
     for (; was->name; was++)
         if (*was->value && !(released && strcmp(was->name, "version") == 0) && !may_change(settings, was->name) &&
             !ls_note_find(settings->list, was->name))
-            add_difference(text, sizeof text, was->name, was->value, "");
-    return *text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, text) : LS_OK;
+            add_difference(&found, was->name, was->value, "");
+    return *found.text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, found.text) : LS_OK;
 }

@@ -20,5 +20,7 @@ typedef struct ls_settings {
 ls_status ls_settings_take(ls_settings *settings, struct ls_trainer *trainer, const ls_data *data, const ls_note *own,
                            const char *const *allow_changed);
 
-/* LS_CHANGED, naming each that differs and may not, to `context`. */
-ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path);
+/* LS_CHANGED, naming each that differs and may not, to `context`; the names alone, interned, to `differ` too (NULL: not
+ * wanted), which ends with NULL. */
+ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, ls_context *context, const char *path,
+                              const char *differ[LS_SETTINGS + 1]);
