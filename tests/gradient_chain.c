@@ -51,3 +51,25 @@ void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_oper
     memcpy(call.out, out, sizeof call.out);
     test_run(ls_backend_ref(), &call);
 }
+
+/* Numbers 0.01 apart in random order and never close to zero: no step changes which is larger. */
+void spread(chain *t, ls_operand *x)
+{
+    size_t n = test_lane_numbers(x, t->count);
+    for (size_t i = 0; i < n; i++) {
+        x->data[i] = 0.01f * (float)((double)i - (double)n / 2) + 0.005f;
+    }
+    for (size_t i = n - 1; i > 0; i--) {
+        size_t j = test_u64(&t->random) % (i + 1);
+        float kept = x->data[i];
+        x->data[i] = x->data[j];
+        x->data[j] = kept;
+    }
+    test_pad(x->data, x, t->count, NULL);
+}
+
+void prepare_same(chain *t)
+{
+    add_activation(t);
+    set_output(t, t->c, t->h, t->w);
+}

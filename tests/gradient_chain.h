@@ -30,7 +30,20 @@ void add_activation_of(chain *t, int c, int h, int w);
 void add_vector(chain *t, int n);
 void set_output(chain *t, int c, int h, int w);
 void set_windows_output(chain *t, int channels);
+void spread(chain *t, ls_operand *x);
 void run(const chain *t, ls_op op, const ls_operand in[LS_MAX_IN], const ls_operand out[LS_MAX_OUT]);
+
+chain_step prepare_same;
+
+/* ---- window_chains.c ---- */
+chain_step prepare_conv, prepare_transposed, forward_transposed, backward_transposed, forward_conv, backward_conv,
+    forward_winograd, backward_winograd, prepare_pool, forward_avg_pool, backward_avg_pool, forward_max_pool,
+    backward_max_pool;
+
+/* ---- shape_chains.c ---- */
+chain_step prepare_expand, backward_expand, prepare_expand_weight, backward_expand_weight, prepare_concat,
+    forward_concat, backward_concat, prepare_view, forward_view, backward_view, backward_shape, prepare_set_norm,
+    forward_set_norm, prepare_over, prepare_resize;
 
 /* ---- sequence_chains.c ---- */
 chain_step prepare_batch_matmul, backward_batch_matmul;

@@ -77,6 +77,23 @@ extern const ls_op families[FAMILIES][32];
  * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of PRODUCTS bits 0
  * and 1 of `in_out` say which are transposed. Of CLASSES `o` is what a cross-entropy is told: */
 enum { WEIGHED = 1, TARGETS = 2, IGNORING = 4 };
+/* What the windows of GENERAL have besides: */
+enum {
+    HALVED,
+    DEPTHWISE_3,
+    DEPTHWISE_5,
+    DEPTHWISE_17,
+    DILATED,
+    WIDE,
+    TALL,
+    OBLONG,
+    STRIDED_APART,
+    FOUR_GROUPS,
+    FOUR_WIDE,
+    DEPTHWISE_APART,
+    CROPPED_GROUPS,
+    CROPPED_DEPTHWISE,
+};
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;

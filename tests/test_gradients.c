@@ -12,73 +12,6 @@
 
 /* ---- The chains ---- */
 
-static void prepare_conv(chain *t)
-{
-    const ls_windows of = ls_windows_of(&t->how);
-    add_activation(t);
-    add_vector(t, t->o * (t->c / of.groups) * of.rows.kernel * of.columns.kernel);
-    add_vector(t, t->o);
-    set_windows_output(t, t->o);
-    t->dmiddle = like(t, &t->y, 1);
-}
-
-/* A transposed convolution: the forward pass is a convolution's gradient, its shape that one's input. */
-static void prepare_transposed(chain *t)
-{
-    const ls_windows of = ls_windows_of(&t->how);
-    const int h = (t->h - 1) * of.rows.stride - 2 * of.rows.padding + (int)ls_windows_span(&of.rows);
-    const int w = (t->w - 1) * of.columns.stride - 2 * of.columns.padding + (int)ls_windows_span(&of.columns);
-    add_activation(t);
-    add_vector(t, t->c * (t->o / of.groups) * of.rows.kernel * of.columns.kernel);
-    set_output(t, t->o, h, w);
-}
-
-static void forward_transposed(chain *t)
-{
-    run(t, LS_OP_CONV_DATA, IN(t->in[0], t->in[1]), OUT(t->y));
-}
-
-static void backward_transposed(chain *t)
-{
-    run(t, LS_OP_CONV, IN(t->dy, t->in[1]), OUT(t->gradient[0]));
-    run(t, LS_OP_CONV_WEIGHT, IN(t->dy, t->in[0]), OUT(t->gradient[1]));
-}
-
-static void forward_conv(chain *t)
-{
-    run(t, LS_OP_CONV, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
-}
-
-static ls_operand behind_relu(chain *t)
-{
-    if (!t->how.fused_relu) {
-        return t->dy;
-    }
-    run(t, LS_OP_RELU_BACKWARD, IN(t->dy, t->y), OUT(t->dmiddle));
-    return t->dmiddle;
-}
-
-static void backward_conv(chain *t)
-{
-    ls_operand dy = behind_relu(t);
-    run(t, LS_OP_CONV_DATA, IN(dy, t->in[1]), OUT(t->gradient[0]));
-    run(t, LS_OP_CONV_WEIGHT, IN(t->in[0], dy), OUT(t->gradient[1]));
-    run(t, LS_OP_CHANNEL_SUM, IN(dy), OUT(t->gradient[2]));
-}
-
-static void forward_winograd(chain *t)
-{
-    run(t, LS_OP_WINOGRAD, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
-}
-
-static void backward_winograd(chain *t)
-{
-    ls_operand dy = behind_relu(t);
-    run(t, LS_OP_WINOGRAD_DATA, IN(dy, t->in[1]), OUT(t->gradient[0]));
-    run(t, LS_OP_WINOGRAD_WEIGHT, IN(t->in[0], dy), OUT(t->gradient[1]));
-    run(t, LS_OP_CHANNEL_SUM, IN(dy), OUT(t->gradient[2]));
-}
-
 static void prepare_add_bias(chain *t)
 {
     add_activation(t);
@@ -97,12 +30,6 @@ static void backward_add_bias(chain *t)
     run(t, LS_OP_CHANNEL_SUM, IN(t->dy), OUT(t->gradient[1]));
 }
 
-static void prepare_same(chain *t)
-{
-    add_activation(t);
-    set_output(t, t->c, t->h, t->w);
-}
-
 static void forward_relu(chain *t)
 {
     run(t, LS_OP_RELU, IN(t->in[0]), OUT(t->y));
@@ -111,60 +38,6 @@ static void forward_relu(chain *t)
 static void backward_relu(chain *t)
 {
     run(t, LS_OP_RELU_BACKWARD, IN(t->dy, t->y), OUT(t->gradient[0]));
-}
-
-/* Numbers 0.01 apart in random order and never close to zero: no step changes which is larger. */
-static void spread(chain *t, ls_operand *x)
-{
-    size_t n = test_lane_numbers(x, t->count);
-    for (size_t i = 0; i < n; i++) {
-        x->data[i] = 0.01f * (float)((double)i - (double)n / 2) + 0.005f;
-    }
-    for (size_t i = n - 1; i > 0; i--) {
-        size_t j = test_u64(&t->random) % (i + 1);
-        float kept = x->data[i];
-        x->data[i] = x->data[j];
-        x->data[j] = kept;
-    }
-    test_pad(x->data, x, t->count, NULL);
-}
-
-static void prepare_pool(chain *t)
-{
-    add_activation(t);
-    spread(t, &t->in[0]);
-    set_windows_output(t, t->c);
-    t->middle = like(t, &t->in[0], 1);
-}
-
-/* The pools' input, behind a relu where that is fused into their backward. */
-static ls_operand pool_input(chain *t)
-{
-    if (!t->how.fused_relu) {
-        return t->in[0];
-    }
-    run(t, LS_OP_RELU, IN(t->in[0]), OUT(t->middle));
-    return t->middle;
-}
-
-static void forward_avg_pool(chain *t)
-{
-    run(t, LS_OP_AVG_POOL, IN(pool_input(t)), OUT(t->y));
-}
-
-static void backward_avg_pool(chain *t)
-{
-    run(t, LS_OP_AVG_POOL_BACKWARD, IN(t->dy, pool_input(t)), OUT(t->gradient[0]));
-}
-
-static void forward_max_pool(chain *t)
-{
-    run(t, LS_OP_MAX_POOL, IN(pool_input(t)), OUT(t->y));
-}
-
-static void backward_max_pool(chain *t)
-{
-    run(t, LS_OP_MAX_POOL_BACKWARD, IN(t->dy, pool_input(t)), OUT(t->gradient[0]));
 }
 
 static void prepare_global_avg_pool(chain *t)
@@ -361,34 +234,6 @@ static void backward_divide(chain *t)
     run(t, LS_OP_SCALE, IN(t->dmiddle), OUT(t->gradient[1]));
 }
 
-/* Rows are repeated, of a parameter the channels too. */
-static void prepare_expand(chain *t)
-{
-    t->by_image[0] = 1;
-    t->in[0] = test_activation(&t->random, t->c, 1, t->w, t->count);
-    t->gradient[0] = like(t, &t->in[0], 1);
-    t->inputs = 1;
-    set_output(t, t->c, t->h, t->w);
-}
-
-static void backward_expand(chain *t)
-{
-    run(t, LS_OP_EXPAND_BACKWARD, IN(t->dy), OUT(t->gradient[0]));
-}
-
-static void prepare_expand_weight(chain *t)
-{
-    add_vector(t, t->w);
-    t->in[0].w = t->gradient[0].w = t->w;
-    t->in[0].c = t->gradient[0].c = 1;
-    set_output(t, t->c, t->h, t->w);
-}
-
-static void backward_expand_weight(chain *t)
-{
-    run(t, LS_OP_EXPAND_WEIGHT_BACKWARD, IN(t->dy), OUT(t->gradient[0]));
-}
-
 static void forward_pair(chain *t)
 {
     run(t, t->how.op, IN(t->in[0], t->in[1]), OUT(t->y));
@@ -405,84 +250,6 @@ static void backward_subtract(chain *t)
     memcpy(t->gradient[0].data, t->dy.data, test_lane_numbers(&t->dy, t->count) * sizeof(float));
     t->how.factor = -1;
     run(t, LS_OP_SCALE, IN(t->dy), OUT(t->gradient[1]));
-}
-
-static void prepare_concat(chain *t)
-{
-    add_activation(t);
-    add_activation(t);
-    add_activation(t);
-    set_output(t, 3 * t->c, t->h, t->w);
-}
-
-static void forward_concat(chain *t)
-{
-    run(t, LS_OP_CONCAT, IN(t->in[0], t->in[1], t->in[2]), OUT(t->y));
-}
-
-static void view(chain *t, const int axes[3], const int shift[3], ls_operand x, ls_operand y)
-{
-    memcpy(t->how.axes, axes, sizeof t->how.axes);
-    memcpy(t->how.shift, shift, sizeof t->how.shift);
-    run(t, LS_OP_VIEW, IN(x), OUT(y));
-}
-
-static void backward_concat(chain *t)
-{
-    for (int k = 0; k < 3; k++) {
-        view(t, (int[3]){0, 1, 2}, (int[3]){-k * t->c, 0, 0}, t->dy, t->gradient[k]);
-    }
-}
-
-/* Turned, a part, a border. */
-static void prepare_view(chain *t)
-{
-    add_activation(t);
-    set_output(t, t->w - 2, t->c + 3, t->h);
-}
-
-static void forward_view(chain *t)
-{
-    view(t, (int[3]){2, 0, 1}, (int[3]){-1, 2, 0}, t->in[0], t->y);
-}
-
-static void backward_view(chain *t)
-{
-    view(t, (int[3]){1, 2, 0}, (int[3]){-2, 0, 1}, t->dy, t->gradient[0]);
-}
-
-/* Its backward operation reads dy, and some x and then `saved`, or y. */
-static void backward_shape(chain *t)
-{
-    static const ls_op backward[LS_OP_COUNT] = {
-        [LS_OP_SET_NORM] = LS_OP_SET_NORM_BACKWARD, [LS_OP_RMS_NORM] = LS_OP_RMS_NORM_BACKWARD,
-        [LS_OP_EXPAND_BACKWARD] = LS_OP_EXPAND,     [LS_OP_MAX_OVER] = LS_OP_MAX_OVER_BACKWARD,
-        [LS_OP_BILINEAR] = LS_OP_BILINEAR_BACKWARD, [LS_OP_ADAPTIVE_POOL] = LS_OP_ADAPTIVE_POOL_BACKWARD};
-    run(t, backward[t->how.op], IN(t->dy, t->in[0], t->saved.data ? t->saved : t->y), OUT(t->gradient[0]));
-}
-
-static void prepare_set_norm(chain *t)
-{
-    prepare_same(t);
-    t->saved = test_activation(&t->random, 2 * t->c, 1, t->w, t->count);
-}
-
-static void forward_set_norm(chain *t)
-{
-    run(t, t->how.op, IN(t->in[0]), OUT(t->y, t->saved));
-}
-
-static void prepare_over(chain *t)
-{
-    add_activation(t);
-    spread(t, &t->in[0]);
-    set_output(t, t->c, 1, t->w);
-}
-
-static void prepare_resize(chain *t)
-{
-    add_activation(t);
-    set_output(t, t->c, t->how.kernel, t->how.stride);
 }
 
 static void prepare_sum(chain *t)
