@@ -18,6 +18,7 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_CHANNEL_SUM] = {{X_SLOPE}, {CHANNEL}},
     [LS_OP_ADD] = {{X, X}, {X}},
     [LS_OP_ADD_BIAS] = {{X, CHANNEL}, {X}},
+    [LS_OP_ADD_GRADIENTS] = {{CHANNEL, CHANNEL}, {CHANNEL}},
     [LS_OP_RELU] = {{X}, {X}},
     [LS_OP_RELU_BACKWARD] = {{X_SLOPE, X}, {X_SLOPE}},
     [LS_OP_AVG_POOL] = {{X}, {Y}},

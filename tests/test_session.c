@@ -64,25 +64,6 @@ static void appended(ls_status (*wrongly)(ls_module *net, ls_session *s), const 
     assert_failed(s, LS_BAD_ARGUMENT, words);
 }
 
-static ls_status twice(ls_module *net, ls_session *s)
-{
-    (void)s;
-    return ls_module_append(net, "again", ls_module_child(net, "2"));
-}
-
-static ls_status under_two_parents(ls_module *net, ls_session *s)
-{
-    return ls_module_append(ls_sequential(s, NULL), "other", ls_module_child(ls_module_child(net, "fc"), "0"));
-}
-
-static ls_status twice_in_a_list(ls_module *net, ls_session *s)
-{
-    (void)net;
-    ls_module *layer = ls_nn_linear(s, 3);
-    assert_null(ls_sequential(s, LS_LIST(layer, ls_nn_fn(s, ls_relu), layer)));
-    return ls_status_of(s);
-}
-
 static ls_status in_itself(ls_module *net, ls_session *s)
 {
     (void)s;
@@ -135,15 +116,9 @@ static ls_status a_part_alone(ls_module *net, ls_session *s)
     return ls_module_initialize(ls_module_child(ls_module_child(net, "fc"), "0"), ls_parse_devices(s, "cpu:0"), NULL);
 }
 
-static void a_module_has_one_place_in_time(void **state)
+static void a_module_has_its_place_in_time(void **state)
 {
     (void)state;
-    appended(twice, "ls_module_append: \"again\" is the module that is \"2\" already; a module has one place, and two "
-                    "places cannot share weights: make a second module");
-    appended(under_two_parents, "ls_module_append: \"other\" is the module that is \"fc.0\" already; a module has one "
-                                "place, and two places cannot share weights: make a second module");
-    appended(twice_in_a_list, "ls_module_append: \"2\" is the module that is \"0\" already; a module has one place, "
-                              "and two places cannot share weights: make a second module");
     appended(in_itself, "ls_module_append: \"self\" would be a part of itself");
     appended(in_a_circle, "ls_module_append: \"round\" would be a part of itself");
     appended(to_a_layer, "\"drop\": the parent, 2, is a layer");
@@ -306,12 +281,6 @@ static ls_tensor *misfit(ls_module *self, ls_tensor *x)
     return ls_matmul(ls_flatten(x), ls_module_parameter(self, "W", LS_SHAPE(7, 3)));
 }
 
-static ls_tensor *shared_weight(ls_module *self, ls_tensor *x)
-{
-    ls_tensor *w = ls_module_parameter(self, "W", LS_SHAPE(16, 16));
-    return ls_matmul(ls_matmul(ls_flatten(x), w), w);
-}
-
 static ls_tensor *too_many_numbers(ls_module *self, ls_tensor *x)
 {
     return ls_matmul(ls_flatten(x), ls_module_parameter(self, "W", LS_SHAPE(1 << 24, 256)));
@@ -341,12 +310,6 @@ static void graphs_are_checked(void **state)
                              &(ls_init){.like = some_data(s)});
         assert_failed(s, bad[i].status, bad[i].words);
     }
-    ls_session *s = ls_open(NULL);
-    ls_data *data = some_data(s);
-    ls_module *net = ls_block(s, shared_weight, NULL);
-    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data}), LS_OK);
-    ls_trainer_check_batches(ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1}), data);
-    assert_failed(s, LS_UNSUPPORTED, "parameter W is used by two operations of one network");
 }
 
 static void assert_refused(ls_optimizer kind, const ls_optim *optim, const char *words)
@@ -542,7 +505,7 @@ static void null_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(a_module_has_one_place_in_time),
+        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(a_module_has_its_place_in_time),
         cmocka_unit_test(options_are_checked),    cmocka_unit_test(device_lists),
         cmocka_unit_test(devices_out_of_range),   cmocka_unit_test(images_may_be_too_small),
         cmocka_unit_test(networks_need_values),   cmocka_unit_test(graphs_are_checked),

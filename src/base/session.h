@@ -34,6 +34,7 @@ struct ls_session {
     struct ls_trace *trace;         /* of the computation being handed in (graph/lower.h) */
     struct ls_program *programs;    /* computations met before (model/program.h) */
     uint64_t plans;                 /* made so far: numbers them (graph/plan.h) */
+    uint64_t recordings;            /* of modules' forwards, and walks over modules; likewise (nn/module.c) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
     atomic_bool together; /* the failure is every rank's */

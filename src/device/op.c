@@ -13,6 +13,7 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_CONV_POOL_WEIGHT] = "conv_pool_weight",
     [LS_OP_ADD] = "add",
     [LS_OP_ADD_BIAS] = "add_bias",
+    [LS_OP_ADD_GRADIENTS] = "add_gradients",
     [LS_OP_RELU] = "relu",
     [LS_OP_RELU_BACKWARD] = "relu_backward",
     [LS_OP_AVG_POOL] = "avg_pool",

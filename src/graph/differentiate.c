@@ -5,6 +5,11 @@ typedef struct tape {
     ls_graph *graph;
     ls_value **gradient; /* [value id], NULL where none has arrived */
     int n;               /* forward values: gradients have none of their own */
+    /* What the rule at work adds to gradients that are there already: of parameters that are used more than once. */
+    struct {
+        ls_value *to, *more;
+    } again[LS_MAX_OUT];
+    int n_again;
     bool failed;
 } tape;
 
@@ -58,25 +63,39 @@ static void contribute(tape *t, const ls_value *value, ls_value *gradient, ls_no
     *held = *held ? apply(t, LS_OP_ADD, forward, *held, gradient, value) : gradient;
 }
 
-/* Where the gradient of a parameter goes: its own place in the shard's partial gradient. */
+/* Where the gradient of a parameter goes: its own place in the shard's partial gradient. That of each further use, which
+ * was recorded earlier, goes to the arena, and is added to what is there when the rule has written it. */
 static ls_value *gradient_of(tape *t, const ls_value *parameter, int numbers)
 {
     if (t->failed || !parameter->needs_gradient)
         return NULL;
-    if (t->gradient[parameter->id]) {
-        ls_raise(&t->graph->session->context, LS_UNSUPPORTED, "parameter %s is used by two operations of one network",
-                 t->graph->flat->views[parameter->view].name);
-        t->failed = true;
-        return NULL;
-    }
-    ls_value *value = ls_graph_value(t->graph, LS_IN_GRADIENTS, numbers, 1, 1, false);
+    ls_value **held = &t->gradient[parameter->id];
+    ls_value *value = ls_graph_value(t->graph, *held ? LS_IN_ARENA : LS_IN_GRADIENTS, numbers, 1, 1, false);
     if (!value) {
         t->failed = true;
         return NULL;
     }
+    if (*held) {
+        t->again[t->n_again].to = *held;
+        t->again[t->n_again++].more = value;
+        return value;
+    }
     value->offset = t->graph->flat->views[parameter->view].offset;
-    t->gradient[parameter->id] = value;
+    *held = value;
     return value;
+}
+
+static void add_again(tape *t, const ls_node *forward)
+{
+    for (int i = 0; i < t->n_again; i++) {
+        ls_node *add = emit(t, LS_OP_ADD_GRADIENTS, forward);
+        if (!add)
+            break;
+        add->attributes = (ls_attributes){.op = LS_OP_ADD_GRADIENTS};
+        add->in[0] = add->out[0] = t->again[i].to;
+        add->in[1] = t->again[i].more;
+    }
+    t->n_again = 0;
 }
 
 /* Whether the convolution's output goes straight into a BatchNorm of this shard and nowhere else: a constant added to a
@@ -187,9 +206,9 @@ static void derive_conv_pool(tape *t, ls_node node, ls_value *dy)
 static ls_value *gradient_of_affine(tape *t, const ls_value *gamma, const ls_value *beta)
 {
     ls_value *dgb = gradient_of(t, gamma, 2 * gamma->c);
-    if (dgb)
+    if (dgb && !t->gradient[beta->id])
         t->gradient[beta->id] = dgb;
-    else if (!t->failed)
+    else if (!dgb && !t->failed)
         dgb = ls_graph_value(t->graph, LS_IN_ARENA, 2 * gamma->c, 1, 1, false);
     t->failed |= !dgb;
     return dgb;
@@ -577,9 +596,10 @@ ls_status ls_graph_differentiate(ls_graph *graph, ls_value *y, ls_value *dy, ls_
         rule *derive = rules[node.attributes.op];
         if (!arrived || !node.out[0]->needs_gradient || node.attributes.op == LS_OP_INPUT)
             continue; /* an input's gradient stays where it arrived, for `collect` */
-        if (derive)
+        if (derive) {
             derive(&t, node, arrived);
-        else
+            add_again(&t, &node);
+        } else
             t.failed =
                 ls_raise(context, LS_UNSUPPORTED, "%s has no backward pass", ls_op_name(node.attributes.op)) != LS_OK;
     }

@@ -313,9 +313,29 @@ static ls_op op_of(const lowering *l, const ls_tensor *t)
     return op == LS_OP_BATCH_NORM && l->graph->flat->views[t->view].frozen ? LS_OP_BATCH_NORM_INFER : op;
 }
 
+/* The statistics of a shard have one place. */
+static bool has_statistics(const ls_graph *graph, const ls_tensor *t)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const ls_node *node = &graph->nodes[i];
+        if (node->attributes.op == LS_OP_BATCH_NORM && node->out[2] &&
+            node->out[2]->offset == graph->flat->views[t->view].offset)
+            return true;
+    }
+    return false;
+}
+
 static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
 {
     int at = l->graph->n_nodes - 1, channels = (int)t->shape.dim[1];
+    if (training && has_statistics(l->graph, t)) {
+        ls_raise(&l->graph->session->context, LS_UNSUPPORTED,
+                 "%s: BatchNorm is used twice in training, and has the running statistics of one use; make a second "
+                 "one, or freeze this one",
+                 t->computed.layer);
+        l->failed = true;
+        return;
+    }
     ls_value *saved = training ? ls_graph_value(l->graph, LS_IN_ARENA, 2 * channels, 1, 1, false) : NULL;
     ls_value *statistics =
         ls_graph_value(l->graph, training ? LS_IN_STATISTICS : LS_IN_STATE, 2 * channels, 1, 1, false);

@@ -36,7 +36,7 @@ static void find_lives(const ls_graph *graph, life *lives, int capacity, const l
         const ls_node *node = &graph->nodes[i];
         for (int k = 0; k < LS_MAX_OUT; k++)
             if (node->out[k] && node->out[k]->place == LS_IN_ARENA) {
-                life *l = &lives[node->out[k]->id];
+                life *l = &lives[ls_graph_root(node->out[k])->id];
                 *l = (life){.floats = floats_of(node, k, capacity, backend),
                             .from = i,
                             .to = i,

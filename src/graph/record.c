@@ -351,14 +351,16 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *h
     return y;
 }
 
-ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate)
+ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, int use, double rate)
 {
+    char again[sizeof x->session->recording->path + 16];
     if (!ls_operands(&x, 1, "dropout") || !x->session->recording->training)
         return x; /* kept whole in inference, its scale having been paid in training */
     ls_tensor *y = ls_record_shaped(LS_OP_DROPOUT, &x, 1, &x->shape);
     if (!y)
         return NULL;
     y->computed.attributes.factor = (float)rate;
-    y->computed.attributes.key = ls_hash_name(path);
+    snprintf(again, sizeof again, "%s#%d", path, use);
+    y->computed.attributes.key = ls_hash_name(use > 1 ? again : path);
     return y;
 }

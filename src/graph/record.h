@@ -8,7 +8,9 @@
 typedef struct ls_recording {
     ls_flat *flat; /* parameters are defined in it until it is closed, and looked up after that */
     bool training;
-    char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */
+    const ls_module *root;
+    uint64_t number; /* no other recording of the session has it */
+    char path[512];  /* of the module whose forward runs: "resnet_block2.0", "" at the root */
 } ls_recording;
 
 /* The computation of a tensor of that shape. NULL after any failure of the session. */
@@ -50,7 +52,8 @@ bool ls_broadcast(ls_tensor *in[2], const char *function);
 /* BatchNorm over x with parameters weight and bias and running statistics, all four made under the recording's path. In
  * training it takes those where it is frozen; eps and momentum are as they are. */
 ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *how);
-ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, double rate);
+/* `use`: how often the layer has been recorded in this forward, from 1; each use draws for itself. */
+ls_tensor *ls_record_dropout(ls_tensor *x, const char *path, int use, double rate);
 
 /* What keeps a user's operation from being one; NULL where nothing does. */
 const char *ls_wrong_custom(const ls_custom *op);

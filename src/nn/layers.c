@@ -113,7 +113,7 @@ ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_
 
 static ls_tensor *forward_dropout(ls_module *self, ls_tensor *x)
 {
-    return ls_record_dropout(x, self->session->recording->path, self->rate);
+    return ls_record_dropout(x, self->session->recording->path, self->uses, self->rate);
 }
 
 ls_module *ls_nn_dropout(ls_session *session, double rate)

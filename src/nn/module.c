@@ -116,9 +116,19 @@ static ls_status hand_up_freezing(ls_module *child)
     return ls_status_of(child->session);
 }
 
-/* A module has one place in one network, known before its parameters are made: what came later or stood in a second
- * place would be left out, or have weights of its own. */
-static ls_status check_place(const ls_module *parent, const char *name, const ls_module *child)
+/* Looks at each module once, however many places it has: `walk` is this search's number. */
+static bool is_within(const ls_module *module, ls_module *whole, uint64_t walk)
+{
+    bool found = module == whole;
+    for (int i = 0; i < whole->n_children && !found && whole->recorded != walk; i++)
+        found = is_within(module, whole->children[i].module, walk);
+    whole->recorded = walk;
+    return found;
+}
+
+/* A module may have several places, all in one network, and known before its parameters are made: what came later would
+ * be left out. */
+static ls_status check_place(const ls_module *parent, const char *name, ls_module *child)
 {
     ls_context *context = &parent->session->context;
     char path[LS_MODULE_PATH];
@@ -128,23 +138,21 @@ static ls_status check_place(const ls_module *parent, const char *name, const ls
             "ls_module_append: \"%s\": the parent, %s, is a layer or a whole network and calls no children; put both "
             "into ls_sequential",
             name, ls_module_path(parent, path));
-    for (const ls_module *at = parent; at; at = at->parent)
-        if (at == child)
-            return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: \"%s\" would be a part of itself", name);
-    if (child->parent)
-        return ls_raise(
-            context, LS_BAD_ARGUMENT,
-            "ls_module_append: \"%s\" is the module that is \"%s\" already; a module has one place, and two places "
-            "cannot share weights: make a second module",
-            name, ls_module_path(child, path));
+    if (is_within(parent, child, ++parent->session->recordings))
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: \"%s\" would be a part of itself", name);
     if (child->network)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
             "ls_module_append: \"%s\" has values of its own; append it first, then initialize the outermost module",
             name);
-    const ls_module *root = parent;
+    const ls_module *root = parent, *owner = ls_module_root(child);
     while (root->parent)
         root = root->parent;
+    if (owner != root && owner->network)
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_module_append: \"%s\" is \"%s\" of another network, which has values; two networks cannot "
+                        "share weights: make a second module",
+                        name, ls_module_path(child, path));
     if (root->defined && *root->defined)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
@@ -181,6 +189,8 @@ ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child
     if (!kept)
         return LS_OUT_OF_MEMORY;
     parent->children[parent->n_children++] = (ls_child_entry){strcpy(kept, name), child};
+    if (child->parent)
+        return LS_OK; /* its parameters bear the name of its first place */
     child->parent = parent;
     child->name = kept;
     return hand_up_freezing(child);
@@ -202,6 +212,42 @@ ls_module *ls_module_child(ls_module *parent, const char *name)
     return i < 0 ? NULL : parent->children[i].module;
 }
 
+/* The path that a module has by its first place; false where it is too long. */
+static bool write_path(const ls_module *module, char *path, size_t size)
+{
+    if (!module->parent) {
+        *path = '\0';
+        return true;
+    }
+    if (!write_path(module->parent, path, size))
+        return false;
+    const size_t length = strlen(path);
+    return (size_t)snprintf(path + length, size - length, "%s%s", length ? "." : "", module->name) < size - length;
+}
+
+/* Parameters lie under the path of the first place, whichever is called. */
+static ls_tensor *call(ls_recording *recording, ls_module *child, ls_tensor *x)
+{
+    ls_session *session = child->session;
+    char before[sizeof recording->path];
+    memcpy(before, recording->path, sizeof before);
+    ls_tensor *y = NULL;
+    if (ls_module_root(child) != recording->root) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 "ls_module_call: a module called at \"%s\" is \"%s\" of another network; two networks cannot share "
+                 "weights: make a second module",
+                 before, ls_module_path(child, recording->path));
+    } else if (!write_path(child, recording->path, sizeof recording->path)) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_call: modules are nested too deeply at \"%s\"", before);
+    } else {
+        child->uses = child->recorded == recording->number ? child->uses + 1 : 1;
+        child->recorded = recording->number;
+        y = child->forward(child, x);
+    }
+    memcpy(recording->path, before, sizeof before);
+    return y;
+}
+
 ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x)
 {
     LS_OWN_ENVIRONMENT;
@@ -216,17 +262,7 @@ ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x)
                  name ? name : "(null)");
         return NULL;
     }
-    size_t length = strlen(recording->path);
-    if (length + strlen(name) + 2 > sizeof recording->path) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_call: modules are nested too deeply at \"%s\"",
-                 recording->path);
-        return NULL;
-    }
-    snprintf(recording->path + length, sizeof recording->path - length, "%s%s", length ? "." : "", name);
-    ls_module *child = parent->children[i].module;
-    ls_tensor *y = ls_failed(session) ? NULL : child->forward(child, x);
-    recording->path[length] = '\0';
-    return y;
+    return ls_failed(session) ? NULL : call(recording, parent->children[i].module, x);
 }
 
 static ls_tensor *record(ls_module *root, ls_recorded *recorded, const ls_shape *images)
@@ -254,7 +290,7 @@ ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const 
     ls_session *session = root->session;
     if (session->recording)
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "a network was called in the forward of another one");
-    ls_recording recording = {.flat = flat, .training = training};
+    ls_recording recording = {.flat = flat, .training = training, .root = root, .number = ++session->recordings};
     int scope = ls_scope_open(session, NULL);
     if (scope < 0)
         return ls_status_of(session);

@@ -13,7 +13,9 @@ struct ls_module {
     ls_forward *forward;
     void *user;
     ls_module *parent; /* NULL: a root, so far */
-    const char *name;  /* its parent's, for it */
+    const char *name;  /* its parent's, for it; of several places those of the first */
+    uint64_t recorded; /* the number of the recording, or walk, that came to it last, */
+    int uses;          /* and how often that recording has called it */
     ls_child_entry *children;
     int n_children, capacity;
     bool calls_children;                /* its forward can; a layer's cannot */

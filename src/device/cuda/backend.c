@@ -351,6 +351,13 @@ static void each(const ls_op_call *call)
                  call->in[1].data, ls_cuda_numbers(shape_of(call, &call->out[0])), call->attributes->factor);
 }
 
+/* Float32 in bfloat16 too. */
+static void add_gradients(const ls_op_call *call)
+{
+    ls_cuda_each(card_of(call)->stream, 0, LS_CUDA_ADD, call->out[0].data, call->in[0].data, call->in[1].data,
+                 (size_t)call->out[0].c, 0);
+}
+
 static void function(const ls_op_call *call)
 {
     ls_cuda_function(card_of(call)->stream, half_of(call), call->attributes, call->out[0].data, NULL, call->in[0].data,
@@ -574,6 +581,7 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_CHANNEL_SUM] = channel_sum,                                                                      \
                [LS_OP_ADD] = each,                                                                                     \
                [LS_OP_ADD_BIAS] = add_bias,                                                                            \
+               [LS_OP_ADD_GRADIENTS] = add_gradients,                                                                  \
                [LS_OP_RELU] = each,                                                                                    \
                [LS_OP_RELU_BACKWARD] = each,                                                                           \
                [LS_OP_AVG_POOL] = pool,                                                                                \

@@ -38,6 +38,7 @@ static const ls_backend reference = {
             [LS_OP_CONV_POOL_WEIGHT] = ls_ref_conv_pool_weight,
             [LS_OP_ADD] = ls_ref_add,
             [LS_OP_ADD_BIAS] = ls_ref_each_place,
+            [LS_OP_ADD_GRADIENTS] = ls_ref_add_gradients,
             [LS_OP_RELU] = ls_ref_relu,
             [LS_OP_RELU_BACKWARD] = ls_ref_relu_backward,
             [LS_OP_AVG_POOL] = ls_ref_each_place,

@@ -7,6 +7,11 @@ void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n)
         out[i] = a[i] + b[i];
 }
 
+void ls_ref_add_gradients(const ls_op_call *call)
+{
+    ls_ref_vector_add(call->out[0].data, call->in[0].data, call->in[1].data, (size_t)call->out[0].c);
+}
+
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *gradient, size_t n, const ls_sgd *how)
 {
     int finite = 1;

@@ -98,9 +98,15 @@ static int adam(float *out, const float *w, float *m, float *v, const float *g, 
     return update(adam_vector, out, w, (float *[]){m, v}, 2, g, n, how);
 }
 
+static void add_gradients(const ls_op_call *call)
+{
+    add(call->out[0].data, call->in[0].data, call->in[1].data, (size_t)call->out[0].c);
+}
+
 void LANES(ls_lanes_add_flat)(ls_backend *backend)
 {
     backend->add = add;
+    backend->kernel[LS_OP_ADD_GRADIENTS] = add_gradients;
     backend->sgd = sgd;
     backend->adam = adam;
 }

@@ -1,0 +1,433 @@
+/* Modules and parameters with several uses in one network: against PyTorch's figures in float64
+ * (tests/reference/make_shared_weights.py), against a network without shared ones, on any number of devices and ranks; names,
+ * draws of dropout; what is refused. */
+#include "reference_cases.h"
+#include "thread_wire.h"
+
+#include <lockstep_nn.h>
+
+#include "training.h"
+
+enum { ROWS = 12, SIDE = 4, CLASSES = 3, BATCH = 6, MIDDLE = 5, FEATURES = 32, LONGEST = 512 };
+
+static ls_data *open_images(ls_session *s)
+{
+    uint8_t pixels[ROWS * SIDE * SIDE], labels[ROWS];
+    test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
+    return ls_data_from_memory(s, pixels, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = BATCH});
+}
+
+static void assert_done(ls_session *s)
+{
+    if (ls_wait(s) != LS_OK)
+        fail_msg("%s", ls_message(s));
+}
+
+static void assert_ends(ls_session *s, ls_status status, const char *words)
+{
+    assert_int_equal(ls_status_of(s), status);
+    if (!strstr(ls_message(s), words))
+        fail_msg("%s", ls_message(s));
+    ls_close(s);
+}
+
+/* ---- A network whose modules are used so often, shared or each use with values of its own ---- */
+
+enum { MOST_USES = 4 };
+typedef struct uses {
+    int convolutions, norms;
+    bool apart, drops;
+} uses;
+
+/* "again", or of the use k, from 0, "again.k" where they are apart. */
+static const char *name_of(const uses *u, const char *name, int k)
+{
+    static char text[32];
+    snprintf(text, sizeof text, u->apart && k ? "%s_%d" : "%s", name, k);
+    return text;
+}
+
+static ls_tensor *forward(ls_module *self, ls_tensor *x)
+{
+    const uses *u = ls_module_user(self);
+    x = ls_module_call(self, "in", x);
+    for (int k = 0; k < u->convolutions; k++) {
+        x = ls_tanh(ls_module_call(self, name_of(u, "again", k), x));
+        if (k < u->norms)
+            x = ls_module_call(self, name_of(u, "norm", k), x);
+        if (u->drops)
+            x = ls_module_call(self, "drop", x);
+    }
+    ls_tensor *h = ls_flatten(x), *W = ls_module_parameter(self, "W", LS_SHAPE(MIDDLE, FEATURES));
+    ls_tensor *back = u->apart ? ls_module_parameter(self, "W_1", LS_SHAPE(MIDDLE, FEATURES)) : W;
+    ls_tensor *y = ls_add(ls_scale(h, 0.5), ls_matmul(ls_linear(h, W, NULL), back));
+    return ls_module_call(self, "fc", y);
+}
+
+static ls_module *make_network(ls_session *s, const uses *u)
+{
+    const ls_conv same = {.padding = 1};
+    ls_module *net = ls_block(s, forward, (void *)u);
+    ls_module_append(net, "in", ls_nn_conv2d(s, 2, 3, &same));
+    for (int k = 0; k < (u->apart ? u->convolutions : 1); k++)
+        ls_module_append(net, name_of(u, "again", k), ls_nn_conv2d(s, 2, 3, &same));
+    for (int k = 0; k < (u->apart ? u->norms : 1); k++)
+        ls_module_append(net, name_of(u, "norm", k), ls_nn_layer_norm(s, &(ls_norm){.eps = 0.125}));
+    ls_module_append(net, "drop", ls_nn_dropout(s, 0.25));
+    ls_module_append(net, "fc", ls_nn_linear(s, CLASSES));
+    return net;
+}
+
+static const char *const names[] = {"in.weight", "in.bias", "again.weight", "again.bias", "norm.weight",
+                                    "norm.bias", "W",       "fc.weight",    "fc.bias"};
+enum { NAMES = sizeof names / sizeof *names };
+
+/* ---- PyTorch's figures ---- */
+
+static void start_at(ls_module *net, const json_t *start)
+{
+    for (int i = 0; i < NAMES; i++) {
+        int n;
+        float floats[LONGEST];
+        double *values = recorded_numbers(start, names[i], &n);
+        assert_true(n <= LONGEST);
+        for (int k = 0; k < n; k++)
+            floats[k] = (float)values[k];
+        assert_int_equal(ls_module_write_parameter(net, names[i], floats, n), LS_OK);
+        free(values);
+    }
+}
+
+static void run_figures(ls_session *s, const json_t *one)
+{
+    const uses u = {.convolutions = (int)json_integer_value(json_object_get(one, "convolutions")),
+                    .norms = (int)json_integer_value(json_object_get(one, "norms"))};
+    const int scope = ls_enter(s);
+    ls_data *data = open_images(s);
+    ls_module *net = make_network(s, &u);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    assert_int_equal(ls_module_parameter_count(net), NAMES);
+    start_at(net, json_object_get(one, "start"));
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.25, .momentum = 0.9});
+    int done = 0, n;
+    double *losses = recorded_numbers(one, "losses", &n), worst = 0;
+    test_train(s, net, trainer, data, &done, n);
+    assert_done(s);
+    ls_report report;
+    for (int k = 0; ls_trainer_next_report(trainer, &report); k++)
+        worst = fmax(worst, fabs(report.loss / losses[k] - 1));
+    for (int i = 0; i < NAMES; i++)
+        worst = fmax(worst, off_by_recorded(ls_module_param(net, names[i], ls_host()), one, names[i]));
+    if (worst > 4e-6)
+        fail_msg("%s: off by %.2g", recorded_name(one), worst);
+    free(losses);
+    ls_leave(s, scope);
+}
+
+static void as_in_pytorch(void **state)
+{
+    (void)state;
+    run_reference_cases("shared_weights", 3, &(ls_options){.shard = 2}, run_figures);
+}
+
+/* ---- Beside a network in which each use has values of its own ---- */
+
+static void copy_values(ls_module *from, ls_module *to, const uses *u, const char *name, const char *part, int of)
+{
+    float values[LONGEST];
+    char source[48], target[48];
+    ls_parameter_info info;
+    for (int i = 0; i < ls_module_parameter_count(from); i++) {
+        snprintf(source, sizeof source, "%s%s", name, part);
+        if (ls_module_parameter_at(from, i, &info) != LS_OK || strcmp(info.name, source) != 0)
+            continue;
+        assert_int_equal(ls_module_read_parameter(from, source, values, info.numbers), LS_OK);
+        for (int k = 0; k < of; k++) {
+            snprintf(target, sizeof target, "%s%s", name_of(u, name, k), part);
+            assert_int_equal(ls_module_write_parameter(to, target, values, info.numbers), LS_OK);
+        }
+        return;
+    }
+    fail_msg("no %s%s", name, part);
+}
+
+/* The gradient of a shared parameter, one shard's, is that of the last use, plus that of the use before it, and so on. */
+static void assert_sum(ls_module *shared, ls_module *apart, const uses *u, const char *name, const char *part, int of)
+{
+    static float sum[LONGEST], more[LONGEST], got[LONGEST];
+    char full[48];
+    int64_t n = 0;
+    for (int i = 0; i < ls_module_parameter_count(shared); i++) {
+        ls_parameter_info info;
+        snprintf(full, sizeof full, "%s%s", name, part);
+        if (ls_module_parameter_at(shared, i, &info) == LS_OK && strcmp(info.name, full) == 0)
+            n = info.numbers;
+    }
+    assert_true(n > 0 && n <= LONGEST);
+    if (test_read_gradient(shared, full, got, n) != LS_OK)
+        fail_msg("%s", ls_message(ls_session_of(shared)));
+    for (int k = of - 1; k >= 0; k--) {
+        snprintf(full, sizeof full, "%s%s", name_of(u, name, k), part);
+        assert_int_equal(test_read_gradient(apart, full, more, n), LS_OK);
+        for (int64_t i = 0; i < n; i++)
+            sum[i] = k == of - 1 ? more[i] : sum[i] + more[i];
+    }
+    if (memcmp(got, sum, (size_t)n * sizeof *got) != 0)
+        fail_msg("%s%s", name, part);
+}
+
+static void gradients_are_the_sum_of_all_uses(void **state)
+{
+    (void)state;
+    for (int norms = 1; norms <= 3; norms++) {
+        const uses together = {.convolutions = MOST_USES, .norms = norms}, apart = {MOST_USES, norms, .apart = true};
+        ls_session *s = ls_open(&(ls_options){.shard = BATCH});
+        ls_data *data = open_images(s);
+        ls_module *nets[] = {make_network(s, &together), make_network(s, &apart)};
+        ls_batch batch;
+        for (int i = 0; i < 2; i++)
+            ls_module_initialize(nets[i], ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+        static const char *const single[][2] = {{"in", ".weight"}, {"in", ".bias"}, {"fc", ".weight"}, {"fc", ".bias"}};
+        for (int i = 0; i < 4; i++)
+            copy_values(nets[0], nets[1], &apart, single[i][0], single[i][1], 1);
+        copy_values(nets[0], nets[1], &apart, "again", ".weight", MOST_USES);
+        copy_values(nets[0], nets[1], &apart, "again", ".bias", MOST_USES);
+        copy_values(nets[0], nets[1], &apart, "norm", ".weight", norms);
+        copy_values(nets[0], nets[1], &apart, "norm", ".bias", norms);
+        copy_values(nets[0], nets[1], &apart, "W", "", 2);
+        assert_true(ls_data_next(data, &batch));
+        for (int i = 0; i < 2; i++) {
+            ls_trainer_new(nets[i], LS_SGD, &(ls_optim){.lr = 0.1});
+            ls_backward(test_losses(nets[i], &batch));
+        }
+        for (int i = 0; i < 4; i++)
+            assert_sum(nets[0], nets[1], &apart, single[i][0], single[i][1], 1);
+        assert_sum(nets[0], nets[1], &apart, "again", ".weight", MOST_USES);
+        assert_sum(nets[0], nets[1], &apart, "again", ".bias", MOST_USES);
+        assert_sum(nets[0], nets[1], &apart, "norm", ".weight", norms);
+        assert_sum(nets[0], nets[1], &apart, "norm", ".bias", norms);
+        assert_sum(nets[0], nets[1], &apart, "W", "", 2);
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+}
+
+/* ---- Devices and ranks ---- */
+
+typedef struct way {
+    int devices;
+    const char *frozen;
+    ls_cluster *cluster;
+} way;
+
+static void go(const way *w, char digits[65])
+{
+    const uses u = {.convolutions = 3, .norms = 2, .drops = true};
+    ls_session *s = ls_open(&(ls_options){.shard = 2, .cluster = w->cluster});
+    ls_data *data = open_images(s);
+    ls_module *net = make_network(s, &u);
+    ls_module_initialize(net, test_cpus(w->devices), &(ls_init){.kind = LS_XAVIER, .like = data});
+    if (w->frozen)
+        ls_module_freeze(net, w->frozen, true);
+    ls_trainer *trainer = ls_trainer_new(net, LS_ADAM, &(ls_optim){.lr = 0.0625});
+    int done = 0;
+    test_train(s, net, trainer, data, &done, 5);
+    assert_done(s);
+    assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+typedef struct over {
+    way w;
+    char digits[WIRE_RANKS][65];
+} over;
+
+static void run_rank(ls_cluster *cluster, int rank, void *user)
+{
+    over *o = user;
+    way w = o->w;
+    w.cluster = cluster;
+    w.devices = 1 + rank % 2;
+    go(&w, o->digits[rank]);
+}
+
+static void bits_do_not_depend_on_devices_or_ranks(void **state)
+{
+    (void)state;
+    static const char *const frozen[] = {NULL, "again.*", "W"};
+    char all[3][65];
+    for (int k = 0; k < 3; k++) {
+        static over o;
+        char digits[65];
+        go(&(way){.devices = 1, .frozen = frozen[k]}, all[k]);
+        for (int devices = 2; devices <= 3; devices++) {
+            go(&(way){.devices = devices, .frozen = frozen[k]}, digits);
+            assert_string_equal(digits, all[k]);
+        }
+        o.w = (way){.frozen = frozen[k]};
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            wire_run(ranks, run_rank, &o);
+            for (int r = 0; r < ranks; r++)
+                assert_string_equal(o.digits[r], all[k]);
+        }
+    }
+    assert_string_not_equal(all[0], all[1]);
+    assert_string_not_equal(all[0], all[2]);
+}
+
+/* ---- Places and names ---- */
+
+static ls_module *initialized(ls_session *s, ls_module *net, ls_data *data)
+{
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+    return net;
+}
+
+/* Listed in one list, and in two lists that are joined later: the first place names it. */
+static void the_first_place_names_a_module(void **state)
+{
+    (void)state;
+    for (int joined = 0; joined < 2; joined++) {
+        ls_session *s = ls_open(NULL);
+        ls_data *data = open_images(s);
+        ls_module *layer = ls_nn_linear(s, SIDE * SIDE), *flat = ls_nn_fn(s, ls_flatten), *end = ls_nn_linear(s, CLASSES);
+        ls_module *net;
+        if (joined) {
+            ls_module *front = ls_sequential(s, LS_LIST(flat, layer)), *back = ls_sequential(s, LS_LIST(layer, end));
+            net = ls_sequential(s, LS_LIST(front, back, end));
+            assert_non_null(net);
+        } else {
+            net = ls_sequential(s, LS_LIST(flat, layer, ls_nn_fn(s, ls_relu), layer, end));
+        }
+        if (joined) {
+            ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+            assert_ends(s, LS_BAD_SHAPE, "parameter 1.1.weight: its shape changed between two recordings");
+            continue;
+        }
+        initialized(s, net, data);
+        static const char *const expected[] = {"1.weight", "1.bias", "4.weight", "4.bias"};
+        assert_int_equal(ls_module_parameter_count(net), 4);
+        for (int i = 0; i < 4; i++) {
+            ls_parameter_info info;
+            assert_int_equal(ls_module_parameter_at(net, i, &info), LS_OK);
+            assert_string_equal(info.name, expected[i]);
+        }
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+}
+
+static ls_tensor *twice_dropped(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *a = ls_module_call(self, "drop", x), *b = ls_module_call(self, "drop", x);
+    return ls_module_call(self, "fc", ls_flatten(ls_subtract(a, b)));
+}
+
+/* Where both uses drew the same, the difference would be zero, and the last layer's weight would have no gradient. */
+static void each_use_of_dropout_draws_for_itself(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = open_images(s);
+    ls_module *net = ls_block(s, twice_dropped, NULL);
+    ls_module_append(net, "drop", ls_nn_dropout(s, 0.5));
+    ls_module_append(net, "fc", ls_nn_linear(s, CLASSES));
+    initialized(s, net, data);
+    ls_batch batch;
+    float gradient[CLASSES * SIDE * SIDE];
+    int others = 0;
+    assert_true(ls_data_next(data, &batch));
+    ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_backward(test_losses(net, &batch));
+    assert_int_equal(test_read_gradient(net, "fc.weight", gradient, CLASSES * SIDE * SIDE), LS_OK);
+    for (int i = 0; i < CLASSES * SIDE * SIDE; i++)
+        others += gradient[i] != 0;
+    assert_true(others > 0);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+/* ---- What is refused ---- */
+
+static ls_tensor *norms_twice(ls_module *self, ls_tensor *x)
+{
+    x = ls_module_call(self, "norm", ls_module_call(self, "norm", x));
+    return ls_module_call(self, "fc", ls_flatten(x));
+}
+
+static ls_module *with_a_norm(ls_session *s)
+{
+    ls_module *net = ls_block(s, norms_twice, NULL);
+    ls_module_append(net, "norm", ls_nn_batch_norm(s));
+    ls_module_append(net, "fc", ls_nn_linear(s, CLASSES));
+    return initialized(s, net, open_images(s));
+}
+
+static void a_batch_norm_has_the_statistics_of_one_use(void **state)
+{
+    (void)state;
+    for (int frozen = 0; frozen < 2; frozen++) {
+        ls_session *s = ls_open(NULL);
+        ls_data *data = open_images(s);
+        ls_module *net = with_a_norm(s);
+        if (frozen)
+            ls_module_freeze(net, "norm.running_*", true);
+        ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+        ls_batch batch;
+        assert_true(ls_data_next(data, &batch));
+        test_step(net, trainer, &batch);
+        if (frozen) {
+            assert_done(s);
+            assert_int_equal(ls_close(s), LS_OK);
+        } else {
+            assert_ends(s, LS_UNSUPPORTED,
+                        "norm: BatchNorm is used twice in training, and has the running statistics of one use; make a "
+                        "second one, or freeze this one");
+        }
+    }
+}
+
+static void two_networks_share_nothing(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = open_images(s);
+    ls_module *layer = ls_nn_linear(s, CLASSES);
+    initialized(s, ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), layer)), data);
+    ls_module_append(ls_sequential(s, NULL), "other", layer);
+    assert_ends(s, LS_BAD_ARGUMENT,
+                "ls_module_append: \"other\" is \"1\" of another network, which has values; two networks cannot share "
+                "weights: make a second module");
+    s = ls_open(NULL);
+    data = open_images(s);
+    layer = ls_nn_linear(s, CLASSES);
+    ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), layer));
+    initialized(s, ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), layer)), data);
+    assert_ends(s, LS_BAD_ARGUMENT,
+                "ls_module_call: a module called at \"\" is \"1\" of another network; two networks cannot share weights: "
+                "make a second module");
+}
+
+/* Each of many levels lists the one below twice: a walk over all places would not end. */
+static void deep_sharing_is_quick(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *level = ls_nn_fn(s, ls_relu);
+    for (int i = 0; i < 64; i++)
+        level = ls_sequential(s, LS_LIST(level, level));
+    assert_non_null(level);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_in_pytorch),
+        cmocka_unit_test(gradients_are_the_sum_of_all_uses),
+        cmocka_unit_test(bits_do_not_depend_on_devices_or_ranks),
+        cmocka_unit_test(the_first_place_names_a_module),
+        cmocka_unit_test(each_use_of_dropout_draws_for_itself),
+        cmocka_unit_test(a_batch_norm_has_the_statistics_of_one_use),
+        cmocka_unit_test(two_networks_share_nothing),
+        cmocka_unit_test(deep_sharing_is_quick),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
