@@ -20,12 +20,12 @@ ls_module *ls_block(ls_session *session, ls_forward *forward, void *user);
 /* In turn; `list` ends with NULL, its modules are named 0, 1, ... LS_LIST(a, b) makes one in C. */
 ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
 #define LS_LIST(...) ((ls_module *[]){__VA_ARGS__, NULL})
-/* name NULL: the child's number. A module that is appended in several places of one network, or called more than once in
- * a forward, has one set of parameters, under the name of its first place; their gradient is the sum over the uses,
+/* name NULL: the child's number. A module that is appended in several places of one network, or called more than once
+ * in a forward, has one set of parameters, under the name of its first place; their gradient is the sum over the uses,
  * added up from the last recorded use to the first. Dropout draws for each use by itself. LS_BAD_ARGUMENT, by name: a
  * module of another network, a parent that calls no children (a layer, LeNet), and a child that comes when the images'
- * shape is known and the parameters are made. LS_UNSUPPORTED so far, in training: a BatchNorm that is used twice, unless
- * its statistics are frozen. */
+ * shape is known and the parameters are made. LS_UNSUPPORTED so far, in training: a BatchNorm that is used twice,
+ * unless its statistics are frozen. */
 ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child);
 ls_module *ls_module_child(ls_module *parent, const char *name);              /* NULL where there is none */
 ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */

@@ -1,6 +1,6 @@
-/* A graph that a test builds, and how it is spelled as its nodes: `c=conv+relu(a,b)` makes value c. Values are letters in
- * the order they were made, `-` an operand or output that is not there, `db` the gradient of parameter b in the shard's
- * partial gradient, and a'c the numbers of a under the shape of c. */
+/* A graph that a test builds, and how it is spelled as its nodes: `c=conv+relu(a,b)` makes value c. Values are letters
+ * in the order they were made, `-` an operand or output that is not there, `db` the gradient of parameter b in the
+ * shard's partial gradient, and a'c the numbers of a under the shape of c. */
 #ifndef LOCKSTEP_TESTS_BUILT_H
 #define LOCKSTEP_TESTS_BUILT_H
 

@@ -218,17 +218,16 @@ static void other_settings(void **state)
     static const struct {
         how h;
         const char *names[2], *words;
-    } cases[] = {
-        {{.momentum = 0.9, .lr = 0.2}, {"lr"}, "of a run with other settings: lr was 0.1 and is 0.2 now"},
-        {{.momentum = 0.9, .seed = 1}, {"seed"}, "of a run with other settings: seed was 0 and is 1 now"},
-        {{.momentum = 0.5}, {"momentum"}, "of a run with other settings: momentum was 0.9 and is 0.5 now"},
-        {{.momentum = 0.9, .batch = 4}, {"batch"}, "of a run with other settings: batch was 5 and is 4 now"},
-        {{.momentum = 0.9, .outputs = 5},
-         {NULL},
-         "parameter 0.weight has shape (4, 1, 3, 3), the network needs (5, 1, 3, 3)"},
-        {{.lr = 0.2},
-         {"lr", "momentum"},
-         "of a run with other settings: lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
+    } cases[] = {{{.momentum = 0.9, .lr = 0.2}, {"lr"}, "of a run with other settings: lr was 0.1 and is 0.2 now"},
+                 {{.momentum = 0.9, .seed = 1}, {"seed"}, "of a run with other settings: seed was 0 and is 1 now"},
+                 {{.momentum = 0.5}, {"momentum"}, "of a run with other settings: momentum was 0.9 and is 0.5 now"},
+                 {{.momentum = 0.9, .batch = 4}, {"batch"}, "of a run with other settings: batch was 5 and is 4 now"},
+                 {{.momentum = 0.9, .outputs = 5},
+                  {NULL},
+                  "parameter 0.weight has shape (4, 1, 3, 3), the network needs (5, 1, 3, 3)"},
+                 {{.lr = 0.2},
+                  {"lr", "momentum"},
+                  "of a run with other settings: lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r;
         begin(&r, &cases[i].h);

@@ -1,6 +1,6 @@
 /* Modules and parameters with several uses in one network: against PyTorch's figures in float64
- * (tests/reference/make_shared_weights.py), against a network without shared ones, on any number of devices and ranks; names,
- * draws of dropout; what is refused. */
+ * (tests/reference/make_shared_weights.py), against a network without shared ones, on any number of devices and ranks;
+ * names, draws of dropout; what is refused. */
 #include "reference_cases.h"
 #include "thread_wire.h"
 
@@ -151,7 +151,8 @@ static void copy_values(ls_module *from, ls_module *to, const uses *u, const cha
     fail_msg("no %s%s", name, part);
 }
 
-/* The gradient of a shared parameter, one shard's, is that of the last use, plus that of the use before it, and so on. */
+/* The gradient of a shared parameter, one shard's, is that of the last use, plus that of the use before it, and so on.
+ */
 static void assert_sum(ls_module *shared, ls_module *apart, const uses *u, const char *name, const char *part, int of)
 {
     static float sum[LONGEST], more[LONGEST], got[LONGEST];
@@ -289,7 +290,8 @@ static void the_first_place_names_a_module(void **state)
     for (int joined = 0; joined < 2; joined++) {
         ls_session *s = ls_open(NULL);
         ls_data *data = open_images(s);
-        ls_module *layer = ls_nn_linear(s, SIDE * SIDE), *flat = ls_nn_fn(s, ls_flatten), *end = ls_nn_linear(s, CLASSES);
+        ls_module *layer = ls_nn_linear(s, SIDE * SIDE), *flat = ls_nn_fn(s, ls_flatten),
+                  *end = ls_nn_linear(s, CLASSES);
         ls_module *net;
         if (joined) {
             ls_module *front = ls_sequential(s, LS_LIST(flat, layer)), *back = ls_sequential(s, LS_LIST(layer, end));
@@ -400,9 +402,19 @@ static void two_networks_share_nothing(void **state)
     layer = ls_nn_linear(s, CLASSES);
     ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), layer));
     initialized(s, ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), layer)), data);
-    assert_ends(s, LS_BAD_ARGUMENT,
-                "ls_module_call: a module called at \"\" is \"1\" of another network; two networks cannot share weights: "
-                "make a second module");
+    assert_ends(
+        s, LS_BAD_ARGUMENT,
+        "ls_module_call: a module called at \"\" is \"1\" of another network; two networks cannot share weights: "
+        "make a second module");
+}
+
+static void a_child_is_of_the_same_session(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL), *other = ls_open(NULL);
+    ls_module_append(ls_sequential(s, NULL), "child", ls_nn_linear(other, CLASSES));
+    assert_ends(s, LS_BAD_ARGUMENT, "ls_module_append: \"child\" belongs to another session");
+    assert_int_equal(ls_close(other), LS_OK);
 }
 
 /* Each of many levels lists the one below twice: a walk over all places would not end. */
@@ -427,6 +439,7 @@ int main(void)
         cmocka_unit_test(each_use_of_dropout_draws_for_itself),
         cmocka_unit_test(a_batch_norm_has_the_statistics_of_one_use),
         cmocka_unit_test(two_networks_share_nothing),
+        cmocka_unit_test(a_child_is_of_the_same_session),
         cmocka_unit_test(deep_sharing_is_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

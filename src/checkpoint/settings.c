@@ -223,5 +223,6 @@ ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, l
         if (*was->value && !(released && strcmp(was->name, "version") == 0) && !may_change(settings, was->name) &&
             !ls_note_find(settings->list, was->name))
             add_difference(&found, was->name, was->value, "");
-    return *found.text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, found.text) : LS_OK;
+    return *found.text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, found.text)
+                       : LS_OK;
 }

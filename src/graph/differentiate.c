@@ -63,8 +63,8 @@ static void contribute(tape *t, const ls_value *value, ls_value *gradient, ls_no
     *held = *held ? apply(t, LS_OP_ADD, forward, *held, gradient, value) : gradient;
 }
 
-/* Where the gradient of a parameter goes: its own place in the shard's partial gradient. That of each further use, which
- * was recorded earlier, goes to the arena, and is added to what is there when the rule has written it. */
+/* Where the gradient of a parameter goes: its own place in the shard's partial gradient. That of each further use,
+ * which was recorded earlier, goes to the arena, and is added to what is there when the rule has written it. */
 static ls_value *gradient_of(tape *t, const ls_value *parameter, int numbers)
 {
     if (t->failed || !parameter->needs_gradient)

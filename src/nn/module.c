@@ -138,6 +138,8 @@ static ls_status check_place(const ls_module *parent, const char *name, ls_modul
             "ls_module_append: \"%s\": the parent, %s, is a layer or a whole network and calls no children; put both "
             "into ls_sequential",
             name, ls_module_path(parent, path));
+    if (child->session != parent->session)
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: \"%s\" belongs to another session", name);
     if (is_within(parent, child, ++parent->session->recordings))
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_module_append: \"%s\" would be a part of itself", name);
     if (child->network)

@@ -65,8 +65,7 @@ __global__ void add_gradients(ls_operand out, const float *a, const float *b, ls
 {
     const size_t shard = blockIdx.y, step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (size_t)out.c; i += step)
-        out.data[shard * shards.out_step[0] + i] =
-            a[shard * shards.in_step[0] + i] + b[shard * shards.in_step[1] + i];
+        out.data[shard * shards.out_step[0] + i] = a[shard * shards.in_step[0] + i] + b[shard * shards.in_step[1] + i];
 }
 
 /* A thread has a lane, and every so many of its image's numbers; it derives the image's stream once. A number is
