@@ -631,6 +631,7 @@ bool ls_checkpoint_load(ls_checkpoints *c, ls_checkpoint *loaded)
 
 const char *const *ls_checkpoint_differing(const ls_checkpoints *c)
 {
+    LS_OWN_ENVIRONMENT;
     static const char *const none[] = {NULL};
     return c ? c->differ : none;
 }
