@@ -13,7 +13,7 @@ const ls_op families[FAMILIES][32] = {
               LS_OP_CHANNEL_SUM,
               LS_OP_ADD,
               LS_OP_ADD_BIAS,
-              LS_OP_ADD_GRADIENTS,
+              LS_OP_ADD_SCALED,
               LS_OP_RELU,
               LS_OP_RELU_BACKWARD,
               LS_OP_GLOBAL_AVG_POOL,

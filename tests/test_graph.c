@@ -214,14 +214,14 @@ static void uses_of_a_parameter_add_up(void **state)
     for (int i = 0; i < 3; i++)
         y = NODE(b, 3, 4, 4, ADD_BIAS, y, w);
     assert_derived(b, y, &x, 1,
-                   "f=ones() db=channel_sum(f) h=channel_sum(f) db=add_gradients(db,h) i=channel_sum(f) "
-                   "db=add_gradients(db,i) | f");
+                   "f=ones() db=channel_sum(f) h=channel_sum(f) db=add_scaled(db,h) i=channel_sum(f) "
+                   "db=add_scaled(db,i) | f");
     b = begin(true); /* both by one operation */
     static const ls_custom own = {.name = "own", .inputs = 3, .forward = nothing, .backward = no_gradient};
     x = input(b, 3, 4, 4, false);
     w = weight(b, 3);
     y = node(b, 3, 4, 4, (ls_attributes){.op = LS_OP_CUSTOM, .custom = &own}, (ls_value *[LS_MAX_IN]){x, w, w});
-    assert_derived(b, y, &x, 1, "d=ones() -,db,f=custom_backward(a,b,b,c,d) db=add_gradients(db,f) | -");
+    assert_derived(b, y, &x, 1, "d=ones() -,db,f=custom_backward(a,b,b,c,d) db=add_scaled(db,f) | -");
 }
 
 static void own_operations_derive(void **state)

@@ -93,7 +93,7 @@ typedef enum ls_op {
 
     LS_OP_ADD,           /* in: a, b; out: a + b */
     LS_OP_ADD_BIAS,      /* in: x, b[C]; out: x + b of its channel */
-    LS_OP_ADD_GRADIENTS, /* in: a[C], b[C], of a parameter that is used more than once; out: a + b, in a's place */
+    LS_OP_ADD_SCALED,    /* in: a[C], b[C], vectors for the whole shard; out: fma(factor, a, b), in a's place */
     LS_OP_RELU,          /* in: x; out: relu(x) */
     LS_OP_RELU_BACKWARD, /* in: dy, y; out: y > 0 ? dy : 0 */
 

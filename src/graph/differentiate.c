@@ -88,10 +88,10 @@ static ls_value *gradient_of(tape *t, const ls_value *parameter, int numbers)
 static void add_again(tape *t, const ls_node *forward)
 {
     for (int i = 0; i < t->n_again; i++) {
-        ls_node *add = emit(t, LS_OP_ADD_GRADIENTS, forward);
+        ls_node *add = emit(t, LS_OP_ADD_SCALED, forward);
         if (!add)
             break;
-        add->attributes = (ls_attributes){.op = LS_OP_ADD_GRADIENTS};
+        add->attributes = (ls_attributes){.op = LS_OP_ADD_SCALED, .factor = 1};
         add->in[0] = add->out[0] = t->again[i].to;
         add->in[1] = t->again[i].more;
     }

@@ -313,36 +313,48 @@ static ls_op op_of(const lowering *l, const ls_tensor *t)
     return op == LS_OP_BATCH_NORM && l->graph->flat->views[t->view].frozen ? LS_OP_BATCH_NORM_INFER : op;
 }
 
-/* The statistics of a shard have one place. */
-static bool has_statistics(const ls_graph *graph, const ls_tensor *t)
+/* What a shard hands on as the statistics at that place; NULL: nothing so far. */
+static ls_value *statistics_at(const ls_graph *graph, size_t offset)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
-        const ls_node *node = &graph->nodes[i];
-        if (node->attributes.op == LS_OP_BATCH_NORM && node->out[2] &&
-            node->out[2]->offset == graph->flat->views[t->view].offset)
-            return true;
+        ls_value *made = graph->nodes[i].attributes.op == LS_OP_BATCH_NORM ? graph->nodes[i].out[2] : NULL;
+        if (made && made->place == LS_IN_STATISTICS && made->offset == offset)
+            return made;
     }
-    return false;
+    return NULL;
+}
+
+/* Statistics of further uses of a BatchNorm lie in the arena, and know that place. What a shard hands on is as if the
+ * running ones had moved at each use: S = fma(1 - momentum, S, those of the next use). */
+static void add_up_statistics(lowering *l)
+{
+    const int forward = l->graph->n_nodes;
+    for (int i = 0; i < forward && !l->failed; i++) {
+        const ls_node *norm = &l->graph->nodes[i];
+        ls_value *more = norm->attributes.op == LS_OP_BATCH_NORM ? norm->out[2] : NULL;
+        if (!more || more->place != LS_IN_ARENA)
+            continue;
+        ls_value *sum = statistics_at(l->graph, more->offset);
+        ls_node *add = node_for(l, LS_OP_ADD_SCALED, norm->layer, sum, sum);
+        if (!add)
+            return;
+        add->in[1] = more;
+        add->attributes.factor = (float)(1 - ls_flat_momentum_at(l->graph->flat, more->offset));
+    }
 }
 
 static void add_norm_operands(lowering *l, const ls_tensor *t, bool training)
 {
     int at = l->graph->n_nodes - 1, channels = (int)t->shape.dim[1];
-    if (training && has_statistics(l->graph, t)) {
-        ls_raise(&l->graph->session->context, LS_UNSUPPORTED,
-                 "%s: BatchNorm is used twice in training, and has the running statistics of one use; make a second "
-                 "one, or freeze this one",
-                 t->computed.layer);
-        l->failed = true;
-        return;
-    }
+    const size_t offset = l->graph->flat->views[t->view].offset;
+    const bool again = training && statistics_at(l->graph, offset);
     ls_value *saved = training ? ls_graph_value(l->graph, LS_IN_ARENA, 2 * channels, 1, 1, false) : NULL;
-    ls_value *statistics =
-        ls_graph_value(l->graph, training ? LS_IN_STATISTICS : LS_IN_STATE, 2 * channels, 1, 1, false);
+    const ls_place place = again ? LS_IN_ARENA : training ? LS_IN_STATISTICS : LS_IN_STATE;
+    ls_value *statistics = ls_graph_value(l->graph, place, 2 * channels, 1, 1, false);
     l->failed |= !statistics || (training && !saved);
     if (l->failed)
         return;
-    statistics->offset = l->graph->flat->views[t->view].offset;
+    statistics->offset = offset;
     ls_node *node = &l->graph->nodes[at];
     if (training) {
         node->out[1] = saved;
@@ -466,6 +478,7 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
         else
             t->value = leaf ? lower_leaf(&l, t) : lower_computed(&l, t);
     }
+    add_up_statistics(&l);
     const ls_tensor *root = trace->order[trace->n - 1];
     *flowing = 0;
     if (!l.failed && !request->has_dy)

@@ -321,6 +321,15 @@ ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char
     return parameter(session, number);
 }
 
+/* A later recording may find as many, and steps under way read the count. */
+static void count_use(const ls_recording *recording, ls_view *statistics)
+{
+    statistics->found = statistics->recorded == recording->number ? statistics->found + 1 : 1;
+    statistics->recorded = recording->number;
+    if (statistics->found > statistics->uses)
+        statistics->uses = statistics->found;
+}
+
 ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *how)
 {
     ls_session *session = ls_operands(&x, 1, "BatchNorm");
@@ -343,6 +352,10 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *h
     if (!in[1] || !in[2])
         return NULL;
     const bool own = recording->training && !how->frozen;
+    if (own) {
+        count_use(recording, &views[mean]);
+        count_use(recording, &views[variance]);
+    }
     ls_tensor *y = ls_record_shaped(own ? LS_OP_BATCH_NORM : LS_OP_BATCH_NORM_INFER, in, 3, &x->shape);
     if (!y)
         return NULL;

@@ -98,6 +98,14 @@ void ls_flat_lay(ls_flat *flat)
     cut_buckets(flat);
 }
 
+double ls_flat_momentum_at(const ls_flat *flat, size_t offset)
+{
+    for (int i = 0; i < flat->n_views; i++)
+        if (!flat->views[i].trainable && flat->views[i].offset == offset)
+            return flat->views[i].momentum;
+    return 0;
+}
+
 ls_status ls_flat_close(ls_flat *flat)
 {
     flat->buckets = ls_alloc(flat->context, (size_t)flat->n_views + 1, sizeof *flat->buckets, "the list of buckets");

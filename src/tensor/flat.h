@@ -19,9 +19,12 @@ typedef struct ls_view {
     bool trainable;         /* a parameter, else a running statistic, which is in the state vector */
     bool frozen;            /* neither trained nor moved: of a parameter, behind the trainable ones */
     bool joined;            /* directly behind the view before, without alignment */
-    double momentum;        /* of a running statistic: how far a step moves it; 0: it stays */
-    float fill;             /* the start of what is not drawn */
-    bool drawn;             /* starts from the initialiser's distribution */
+    double momentum;        /* of a running statistic: how far a use moves it; 0: it stays */
+    int uses;               /* of a running statistic: how often a forward uses it, in training */
+    uint64_t recorded;      /* the recording that counts its uses, and how many it has found (graph/record.c) */
+    int found;
+    float fill; /* the start of what is not drawn */
+    bool drawn; /* starts from the initialiser's distribution */
     size_t fan_in, fan_out;
 } ls_view;
 
@@ -46,6 +49,8 @@ void ls_flat_destroy(ls_flat *flat);
 /* Adds a view that is not frozen. Returns its number, -1 on failure. */
 int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined);
 int ls_flat_find(const ls_flat *flat, const char *name); /* -1 where there is none */
+/* Of the running statistics at that place of their vector. */
+double ls_flat_momentum_at(const ls_flat *flat, size_t offset);
 
 /* Ends the definition and lays the views out. */
 ls_status ls_flat_close(ls_flat *flat);

@@ -33,7 +33,7 @@ void ls_step_sum_results(ls_step_job *step, bool finite)
     sum_statistics(step);
 }
 
-/* r = (1 - momentum) * r + momentum * (the shards' statistics, weighted by their images) */
+/* r = (1 - momentum)^uses * r + momentum * (the shards' statistics, weighted by their images) */
 static void move_statistics(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
@@ -42,7 +42,11 @@ static void move_statistics(ls_step_job *step)
     float *is = network->state[1 - current];
     for (int k = 0; k < network->flat.n_views; k++) {
         const ls_view *view = &network->flat.views[k];
-        const float by = (float)view->momentum, kept = (float)(1 - view->momentum);
+        const float by = (float)view->momentum;
+        double kept_by_all = 1;
+        for (int use = 0; use < view->uses; use++)
+            kept_by_all *= 1 - view->momentum;
+        const float kept = (float)kept_by_all;
         const bool moves = view->momentum > 0 && !view->frozen;
         for (size_t i = view->offset; i < view->offset + view->numbers && !view->trainable; i++)
             is[i] = moves ? fmaf(by, step->results.statistics[i] / (float)step->rows, kept * was[i]) : was[i];

@@ -352,10 +352,16 @@ static void each(const ls_op_call *call)
 }
 
 /* Float32 in bfloat16 too. */
-static void add_gradients(const ls_op_call *call)
+static void add_scaled(const ls_op_call *call)
 {
-    ls_cuda_each(card_of(call)->stream, 0, LS_CUDA_ADD, call->out[0].data, call->in[0].data, call->in[1].data,
-                 (size_t)call->out[0].c, 0);
+    const size_t n = (size_t)call->out[0].c;
+    float *out = call->out[0].data;
+    const float *a = call->in[0].data;
+    if (call->attributes->factor != 1) {
+        ls_cuda_each(card_of(call)->stream, 0, LS_CUDA_SCALE, out, a, NULL, n, call->attributes->factor);
+        a = out;
+    }
+    ls_cuda_each(card_of(call)->stream, 0, LS_CUDA_ADD, out, a, call->in[1].data, n, 0);
 }
 
 static void function(const ls_op_call *call)
@@ -581,7 +587,7 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_CHANNEL_SUM] = channel_sum,                                                                      \
                [LS_OP_ADD] = each,                                                                                     \
                [LS_OP_ADD_BIAS] = add_bias,                                                                            \
-               [LS_OP_ADD_GRADIENTS] = add_gradients,                                                                  \
+               [LS_OP_ADD_SCALED] = add_scaled,                                                                        \
                [LS_OP_RELU] = each,                                                                                    \
                [LS_OP_RELU_BACKWARD] = each,                                                                           \
                [LS_OP_AVG_POOL] = pool,                                                                                \

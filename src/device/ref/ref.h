@@ -10,7 +10,7 @@
 ls_kernel ls_ref_ones, ls_ref_rows, ls_ref_input;
 ls_kernel ls_ref_conv_weight, ls_ref_conv_pool, ls_ref_conv_pool_weight;
 ls_kernel ls_ref_winograd, ls_ref_winograd_weight; /* the first in both directions */
-ls_kernel ls_ref_channel_sum, ls_ref_sum_images, ls_ref_add_gradients;
+ls_kernel ls_ref_channel_sum, ls_ref_sum_images, ls_ref_add_scaled;
 ls_kernel ls_ref_add, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
 ls_kernel ls_ref_batch_norm_frozen_backward;

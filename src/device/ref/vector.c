@@ -7,9 +7,10 @@ void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n)
         out[i] = a[i] + b[i];
 }
 
-void ls_ref_add_gradients(const ls_op_call *call)
+void ls_ref_add_scaled(const ls_op_call *call)
 {
-    ls_ref_vector_add(call->out[0].data, call->in[0].data, call->in[1].data, (size_t)call->out[0].c);
+    for (int i = 0; i < call->out[0].c; i++)
+        call->out[0].data[i] = fmaf(call->attributes->factor, call->in[0].data[i], call->in[1].data[i]);
 }
 
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *gradient, size_t n, const ls_sgd *how)

@@ -98,15 +98,23 @@ static int adam(float *out, const float *w, float *m, float *v, const float *g, 
     return update(adam_vector, out, w, (float *[]){m, v}, 2, g, n, how);
 }
 
-static void add_gradients(const ls_op_call *call)
+static void add_scaled(const ls_op_call *call)
 {
-    add(call->out[0].data, call->in[0].data, call->in[1].data, (size_t)call->out[0].c);
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    float *out = call->out[0].data;
+    const float factor = call->attributes->factor;
+    const int n = call->out[0].c;
+    int i = 0;
+    for (; i + LS_VL <= n; i += LS_VL)
+        vf_store(out + i, vf_fma(vf_set(factor), vf_load(a + i), vf_load(b + i)));
+    for (; i < n; i++)
+        out[i] = fmaf(factor, a[i], b[i]);
 }
 
 void LANES(ls_lanes_add_flat)(ls_backend *backend)
 {
     backend->add = add;
-    backend->kernel[LS_OP_ADD_GRADIENTS] = add_gradients;
+    backend->kernel[LS_OP_ADD_SCALED] = add_scaled;
     backend->sgd = sgd;
     backend->adam = adam;
 }

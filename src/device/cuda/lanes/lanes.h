@@ -60,7 +60,7 @@ typedef void ls_cuda_operation(const ls_op_call *call, const ls_cuda_shards *sha
 ls_cuda_operation ls_cuda_lanes_images, ls_cuda_lanes_input, ls_cuda_lanes_rows, ls_cuda_lanes_ones;
 /* ---- pointwise.cu ---- */
 ls_cuda_operation ls_cuda_lanes_each; /* ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, RELU, and gradients from outputs */
-ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_add_gradients, ls_cuda_lanes_dropout, ls_cuda_lanes_reshape;
+ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_add_scaled, ls_cuda_lanes_dropout, ls_cuda_lanes_reshape;
 /* ---- function.cu: the functions of one number, and their gradients ---- */
 ls_cuda_operation ls_cuda_lanes_function;
 /* ---- expand.cu: the first of parameters too ---- */
@@ -112,7 +112,7 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(CHANNEL_SUM, channel_sum)                                                                                     \
     EACH(ADD, each)                                                                                                    \
     EACH(ADD_BIAS, add_bias)                                                                                           \
-    EACH(ADD_GRADIENTS, add_gradients)                                                                                 \
+    EACH(ADD_SCALED, add_scaled)                                                                                       \
     EACH(RELU, each)                                                                                                   \
     EACH(RELU_BACKWARD, each)                                                                                          \
     EACH(AVG_POOL, pool)                                                                                               \

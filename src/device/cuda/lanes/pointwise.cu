@@ -61,11 +61,12 @@ __global__ void add_bias(ls_map out, const float *x, const float *bias, size_t p
 }
 
 /* Of each shard its own. */
-__global__ void add_gradients(ls_operand out, const float *a, const float *b, ls_cuda_shards shards)
+__global__ void add_scaled(ls_operand out, float factor, const float *a, const float *b, ls_cuda_shards shards)
 {
     const size_t shard = blockIdx.y, step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (size_t)out.c; i += step)
-        out.data[shard * shards.out_step[0] + i] = a[shard * shards.in_step[0] + i] + b[shard * shards.in_step[1] + i];
+        out.data[shard * shards.out_step[0] + i] =
+            fmaf(factor, a[shard * shards.in_step[0] + i], b[shard * shards.in_step[1] + i]);
 }
 
 /* A thread has a lane, and every so many of its image's numbers; it derives the image's stream once. A number is
@@ -118,10 +119,11 @@ void ls_cuda_lanes_add_bias(const ls_op_call *call, const ls_cuda_shards *shards
     add_bias<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(out, call->in[0].data, call->in[1].data, n);
 }
 
-void ls_cuda_lanes_add_gradients(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+void ls_cuda_lanes_add_scaled(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     const dim3 blocks(ls_card_blocks((size_t)call->out[0].c), shards->shards);
-    add_gradients<<<blocks, LS_CARD_THREADS, 0, stream>>>(call->out[0], call->in[0].data, call->in[1].data, *shards);
+    add_scaled<<<blocks, LS_CARD_THREADS, 0, stream>>>(call->out[0], call->attributes->factor, call->in[0].data,
+                                                       call->in[1].data, *shards);
 }
 
 void ls_cuda_lanes_dropout(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
