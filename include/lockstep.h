@@ -255,12 +255,16 @@ typedef struct ls_loader {
     void *user;
 } ls_loader;
 
+enum { LS_MAX_INPUTS = 4 }; /* tensors that a network takes at once */
+
 /* A run of images of one epoch, in that epoch's order, on the host. It and what is made from it go with the next
  * ls_data_next on the same data. */
 typedef struct ls_batch {
-    ls_tensor *X;  /* (rows, channels, height, width), of bytes from 0 to 1 */
-    ls_tensor *y;  /* (rows), labels */
+    ls_tensor *X;  /* (rows, channels, height, width), of bytes from 0 to 1; of data of lockstep_data.h (rows, ...) */
+    ls_tensor *y;  /* (rows), labels; NULL where the data have none */
     int64_t epoch; /* from 0 */
+    ls_tensor *inputs[LS_MAX_INPUTS]; /* X, and what ls_data_add_input has added */
+    int n_inputs;
 } ls_batch;
 
 /* Reads one part of a data set into memory, by the name of what it is and how it lies on the disk:

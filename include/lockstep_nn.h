@@ -31,6 +31,16 @@ ls_module *ls_module_child(ls_module *parent, const char *name);              /*
 ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */
 void *ls_module_user(ls_module *block);
 
+/* A network of several inputs: in its forward, and in those of its parts, input i of what it was called with, from 0
+ * on; x of the outermost forward is input 0. LS_BAD_ARGUMENT where there is no such input. */
+ls_tensor *ls_module_input(ls_module *self, int i);
+/* ls_module_forward and ls_module_infer of n inputs, 1 to LS_MAX_INPUTS, with a row for each image: all on the host, or
+ * all on one device; of a data set, or with numbers of their own. The network takes as many, and of these shapes, at
+ * each call. LS_BAD_SHAPE where they do not fit. A computation reads at most LS_MAX_INPUTS tensors with numbers beside
+ * a batch's X, targets among them (LS_UNSUPPORTED). */
+ls_tensor *ls_module_forward_all(ls_module *net, ls_tensor *const inputs[], int n);
+ls_tensor *ls_module_infer_all(ls_module *net, ls_tensor *const inputs[], int n);
+
 /* ---- Layers ------------------------------------------------------------------------------------------------------ */
 
 /* Of a convolution's windows. 0 is the usual: stride, dilation and groups 1, padding 0; of `*_w`, the width's, it is
@@ -110,8 +120,10 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias); /* weigh
  * more, (images, heads, ...), and a product for each. LS_BAD_SHAPE where sizes do not fit. */
 ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b);
 /* (images, tokens, features): for each of ids (images, tokens) its row of the table (rows, features), a parameter. Ids
- * are whole numbers, as floats, from 0 on and below the rows; anything else gets NaN, so that a step with it is
- * LS_NOT_FINITE. They have no gradient. LS_BAD_SHAPE where shapes do not fit, or the rows are more than 2^24. */
+ * are whole numbers, as floats, from 0 on and below the rows. Where they come from data or from an array on the host,
+ * perhaps under another shape, anything else is LS_BAD_ARGUMENT, with its image and place, when a shard with it is
+ * computed; where they were computed it gets NaN, so that a step with it is LS_NOT_FINITE. They have no gradient.
+ * LS_BAD_SHAPE where shapes do not fit, or the rows are more than 2^24. */
 ls_tensor *ls_embedding(ls_tensor *ids, ls_tensor *table);
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
@@ -246,6 +258,12 @@ typedef ls_tensor *ls_loss_fn(ls_tensor *outputs, ls_tensor *y, void *user);
  * step does; `correct` is 0 but of a cross-entropy of (images, classes) with labels. */
 ls_status ls_module_evaluate_with(ls_module *net, const ls_data *data, ls_loss_fn *loss, void *user,
                                   ls_metrics *metrics);
+
+/* Metrics of one's own: `metric` makes n numbers for each image, (images) or (images, ...), of the network's outputs
+ * and y, and means[n] gets the mean of each over all images. They are added as doubles, in the order of the images, so
+ * that they depend on neither devices nor shards. Several metrics at once are ls_concat of (images, 1, 1, 1).
+ * LS_NOT_FINITE names the first image with one that is NaN or infinity, LS_BAD_SHAPE an n that is another. */
+ls_status ls_module_measure(ls_module *net, const ls_data *data, ls_loss_fn *metric, void *user, double *means, int n);
 
 ls_tensor *ls_sum(ls_tensor *x);  /* of everything: a single number */
 ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there are */

@@ -2,7 +2,9 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "data/augment.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +25,20 @@ static ls_status check_shape(ls_context *context, const ls_images *images, ls_st
         return ls_raise(context, beyond, "%s: %lld images of %d x %d x %d; needs 1 to %d images of 1 to %d values each",
                         what, (long long)images->rows, images->channels, images->height, images->width, INT32_MAX,
                         LS_MOST_PIXELS);
-    if (images->classes < 1 || images->classes > LS_MOST_CLASSES)
-        return ls_raise(context, LS_BAD_ARGUMENT, "%s: %d classes; a label is a byte, so 1 to %d are possible", what,
-                        images->classes, LS_MOST_CLASSES);
+    if (images->classes < 0 || images->classes > LS_MOST_CLASSES)
+        return ls_raise(context, LS_BAD_ARGUMENT, "%s: %d classes; 1 to %d are possible", what, images->classes,
+                        LS_MOST_CLASSES);
     return LS_OK;
 }
 
 static ls_status check_augment(ls_context *context, const ls_augment *augment, const ls_images *images)
 {
     int least = images->height < images->width ? images->height : images->width;
+    if (images->rank < LS_MAX_RANK && ls_augments(augment))
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "ls_loader: flip, crop and erase are for images (rows, channels, height, width); these have "
+                        "%d sizes",
+                        images->rank);
     if (augment->crop < 0 || augment->crop >= least)
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "ls_loader: a crop of %d pixels; images of %d x %d take 0 (none) to %d", augment->crop,
@@ -52,10 +59,10 @@ static ls_status check(ls_context *context, const ls_images *images, const ls_lo
     if (loader->limit < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "data: a limit of %lld images; needs at least 1, or 0 for all",
                         (long long)loader->limit);
-    for (int64_t i = 0; i < images->rows; i++)
-        if (images->labels[i] >= images->classes)
+    for (int64_t i = 0; ls_images_labelled(images) && i < images->rows; i++)
+        if (ls_images_label(images, i) >= images->classes)
             return ls_raise(context, LS_BAD_ARGUMENT, "data: label %d of image %lld is not below %d classes",
-                            images->labels[i], (long long)i, images->classes);
+                            ls_images_label(images, i), (long long)i, images->classes);
     return LS_OK;
 }
 
@@ -74,8 +81,9 @@ ls_status ls_images_reserve(ls_context *context, ls_images *images, ls_status be
     if ((uint64_t)bytes > PTRDIFF_MAX)
         return ls_raise(context, LS_OUT_OF_MEMORY, "%s: no memory for %lld bytes of images", what, (long long)bytes);
     images->values = ls_alloc(context, (size_t)bytes, 1, "the images");
-    images->labels = ls_alloc(context, (size_t)images->rows, 1, "the labels");
-    return images->values && images->labels ? LS_OK : ls_context_status(context);
+    if (images->classes > 0)
+        images->labels = ls_alloc(context, (size_t)images->rows, 1, "the labels");
+    return ls_context_status(context);
 }
 
 ls_status ls_images_name(ls_context *context, ls_images *images, const char *const names[])
@@ -93,10 +101,22 @@ void ls_images_release(ls_context *context, ls_images *images)
 {
     ls_release(context, images->values);
     ls_release(context, images->labels);
-    ls_release(context, images->targets);
+    ls_release(context, images->wide_labels);
+    ls_release(context, images->targets.values);
+    for (int i = 0; i < images->n_more; i++)
+        ls_release(context, images->more[i].values);
     ls_release(context, images->names);
     ls_release(context, images->files.at);
+    ls_release(context, images->filling);
     *images = (ls_images){.values = NULL};
+}
+
+ls_shape ls_images_shape(const ls_images *images, int64_t rows)
+{
+    ls_shape shape = {images->rank, {rows, images->channels, images->height, images->width}};
+    for (int i = shape.rank; i < LS_MAX_RANK; i++)
+        shape.dim[i] = 0;
+    return shape;
 }
 
 static void file_order(ls_data *data)
@@ -108,8 +128,10 @@ static void file_order(ls_data *data)
 
 static void release_tally(ls_data *data)
 {
-    if (data->tally)
+    if (data->tally) {
         ls_release(data->context, data->tally->summary);
+        ls_release(data->context, data->tally->of_class);
+    }
     ls_release(data->context, data->tally);
     data->tally = NULL;
 }
@@ -130,7 +152,9 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
     ls_images taken = *images;
     loader = loader ? loader : &none;
     ls_data *data = NULL;
-    if (taken.values && taken.labels && check(context, &taken, loader) == LS_OK)
+    if (!taken.rank)
+        taken.rank = LS_MAX_RANK;
+    if ((taken.values || taken.filling) && check(context, &taken, loader) == LS_OK)
         data = ls_alloc(context, 1, sizeof *data, "the data set");
     if (!data) {
         ls_images_release(context, &taken);
@@ -144,6 +168,8 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
                       .shuffle = loader->shuffle,
                       .seed = seed,
                       .counted = {.holders = 1, .object = data, .release = release}};
+    if (taken.filling)
+        return data;
     data->order = ls_alloc(context, (size_t)data->rows, sizeof *data->order, "the order of the images");
     if (!data->order) {
         ls_data_free(data);
@@ -153,51 +179,172 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
     return data;
 }
 
-int64_t ls_images_targets(const ls_images *images)
+/* ---- What is given beside the images ---- */
+
+int64_t ls_field_numbers(const ls_field *field)
 {
     int64_t numbers = 1;
-    for (int i = 1; i < images->target.rank; i++)
-        numbers *= images->target.dim[i];
+    for (int i = 1; i < field->shape.rank; i++)
+        numbers *= field->shape.dim[i];
     return numbers;
 }
 
-static ls_status check_targets(const ls_data *data, const float *targets, const ls_shape *shape)
+size_t ls_field_bytes(const ls_field *field, int64_t rows)
+{
+    return (size_t)rows * (size_t)ls_field_numbers(field) * sizeof *field->values;
+}
+
+float *ls_field_room(ls_context *context, const ls_field *field, int64_t rows)
+{
+    return ls_alloc(context, ls_field_bytes(field, rows), 1, "numbers beside the images");
+}
+
+/* Whether an image can have that shape, and be of so many rows. */
+static bool fits(const ls_shape *shape, int least_rank, int64_t rows)
 {
     int64_t numbers = 1;
-    bool good = shape->rank >= 1 && shape->rank <= LS_MAX_RANK && shape->dim[0] == data->rows;
+    bool good = shape->rank >= least_rank && shape->rank <= LS_MAX_RANK && shape->dim[0] == rows;
     for (int i = 1; i < shape->rank && good; i++) {
         good = shape->dim[i] > 0 && shape->dim[i] <= LS_MOST_PIXELS / numbers;
         numbers *= shape->dim[i];
     }
-    if (!targets || data->of.targets || data->epoch || data->position)
-        return ls_raise(data->context, LS_BAD_ARGUMENT,
-                        "ls_data_set_targets: targets are given once, before the first batch, and are not NULL");
-    if (!good)
-        return ls_raise(
-            data->context, LS_BAD_SHAPE,
-            "ls_data_set_targets: targets must be (%lld, ...) for the images that there are, and of 1 to %d "
-            "numbers each",
-            (long long)data->rows, LS_MOST_PIXELS);
-    if (shape->rank > 2 && (data->augment.flip || data->augment.crop))
-        return ls_raise(data->context, LS_UNSUPPORTED,
-                        "ls_data_set_targets: flip and crop would move the images, but not their targets' places");
+    return good;
+}
+
+/* What all that comes beside the images has in common. */
+static ls_status check_given(const ls_data *data, const void *given, const char *function, const char *what)
+{
+    if (ls_data_whole(data, function) != LS_OK)
+        return ls_context_status(data->context);
+    if (!given || data->counted.holders > 1 || data->epoch || data->position)
+        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: %s before the first batch, and are not NULL", function,
+                        what);
     return LS_OK;
+}
+
+static ls_status check_shape_of_field(const ls_data *data, const ls_shape *shape, int least_rank, const char *function,
+                                      const char *what)
+{
+    if (fits(shape, least_rank, data->rows))
+        return LS_OK;
+    return ls_raise(data->context, LS_BAD_SHAPE,
+                    "%s: %s must be (%lld, ...) for the images that there are, and of 1 to %d numbers each", function,
+                    what, (long long)data->rows, LS_MOST_PIXELS);
+}
+
+static ls_status copy_field(const ls_data *data, ls_field *field, const float *values, const ls_shape *shape)
+{
+    ls_field copied = {.shape = *shape};
+    copied.values = ls_field_room(data->context, &copied, data->rows);
+    if (!copied.values)
+        return ls_context_status(data->context);
+    memcpy(copied.values, values, ls_field_bytes(&copied, data->rows));
+    *field = copied;
+    return LS_OK;
+}
+
+ls_status ls_data_whole(const ls_data *data, const char *function)
+{
+    if (!data->of.filling)
+        return ls_context_status(data->context);
+    return ls_raise(data->context, LS_UNSUPPORTED,
+                    "%s: the data come from a function, batch by batch, and are never there as a whole", function);
 }
 
 ls_status ls_data_set_targets(ls_data *data, const float *targets, ls_shape shape)
 {
     LS_OWN_ENVIRONMENT;
+    static const char *const function = "ls_data_set_targets";
     if (!data)
         return LS_BAD_ARGUMENT;
-    if (ls_context_status(data->context) != LS_OK || check_targets(data, targets, &shape) != LS_OK)
+    ls_images *of = &data->of;
+    if (check_given(data, of->targets.values ? NULL : targets, function, "targets are given once,") != LS_OK ||
+        check_shape_of_field(data, &shape, 1, function, "targets") != LS_OK)
+        return ls_context_status(data->context);
+    if (shape.rank > 2 && (data->augment.flip || data->augment.crop))
+        return ls_raise(data->context, LS_UNSUPPORTED,
+                        "ls_data_set_targets: flip and crop would move the images, but not their targets' places");
+    return copy_field(data, &of->targets, targets, &shape);
+}
+
+ls_status ls_data_add_input(ls_data *data, const float *values, ls_shape shape)
+{
+    LS_OWN_ENVIRONMENT;
+    static const char *const function = "ls_data_add_input";
+    if (!data)
+        return LS_BAD_ARGUMENT;
+    ls_images *of = &data->of;
+    if (check_given(data, values, function, "inputs are added") != LS_OK)
+        return ls_context_status(data->context);
+    if (of->n_more + 1 == LS_MAX_INPUTS)
+        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: there are %d inputs already, as many as a network takes",
+                        function, LS_MAX_INPUTS);
+    ls_field *field = &of->more[of->n_more];
+    if (check_shape_of_field(data, &shape, 2, function, "inputs") != LS_OK)
+        return ls_context_status(data->context);
+    field->shape = shape;
+    const int64_t bad = ls_first_not_finite(values, data->rows * ls_field_numbers(field));
+    if (bad >= 0)
+        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: row %lld holds a number that is not finite", function,
+                        (long long)(bad / ls_field_numbers(field)));
+    ls_status status = copy_field(data, field, values, &shape);
+    of->n_more += status == LS_OK;
+    return status;
+}
+
+static ls_status check_labels(const ls_data *data, const int32_t *labels, int64_t rows, int classes)
+{
+    static const char *const function = "ls_data_set_labels";
+    if (check_given(data, data->of.targets.values ? NULL : labels, function,
+                    "labels are given, or targets, not both,") != LS_OK)
+        return ls_context_status(data->context);
+    if (classes < 1 || classes > LS_MOST_CLASSES)
+        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: %d classes; 1 to %d are possible", function, classes,
+                        LS_MOST_CLASSES);
+    if (rows != data->rows)
+        return ls_raise(data->context, LS_BAD_SHAPE, "%s: %lld labels for %lld images", function, (long long)rows,
+                        (long long)data->rows);
+    for (int64_t i = 0; i < rows; i++)
+        if (labels[i] < 0 || labels[i] >= classes)
+            return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: label %lld is %d, there are the classes 0 to %d",
+                            function, (long long)i, labels[i], classes - 1);
+    return LS_OK;
+}
+
+ls_status ls_data_set_labels(ls_data *data, const int32_t *labels, int64_t rows, int classes)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!data)
+        return LS_BAD_ARGUMENT;
+    if (check_labels(data, labels, rows, classes) != LS_OK)
+        return ls_context_status(data->context);
+    const bool wide = classes > LS_BYTE_CLASSES;
+    void *room = ls_alloc(data->context, (size_t)rows, wide ? sizeof *labels : 1, "the labels");
+    if (!room)
         return ls_context_status(data->context);
     ls_images *of = &data->of;
-    of->target = shape;
-    const size_t numbers = (size_t)data->rows * (size_t)ls_images_targets(of);
-    of->targets = ls_alloc(data->context, numbers, sizeof *of->targets, "the targets");
-    if (of->targets)
-        memcpy(of->targets, targets, numbers * sizeof *targets);
-    return ls_context_status(data->context);
+    ls_release(data->context, of->labels);
+    ls_release(data->context, of->wide_labels);
+    ls_release(data->context, of->names);
+    of->names = NULL;
+    of->labels = wide ? NULL : room;
+    of->wide_labels = wide ? room : NULL;
+    of->classes = classes;
+    release_tally(data); /* of other labels */
+    for (int64_t i = 0; i < rows; i++)
+        if (wide)
+            of->wide_labels[i] = labels[i];
+        else
+            of->labels[i] = (uint8_t)labels[i];
+    return LS_OK;
+}
+
+int64_t ls_first_not_finite(const float *numbers, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(numbers[i]))
+            return i;
+    return -1;
 }
 
 void ls_data_shorten(ls_data *data, int64_t rows)
@@ -223,7 +370,7 @@ ls_status ls_data_about(const ls_data *data, ls_data_info *info)
     if (!data || !info)
         return data ? ls_raise(data->context, LS_BAD_ARGUMENT, "ls_data_about: info is NULL") : LS_BAD_ARGUMENT;
     const ls_images *of = &data->of;
-    *info = (ls_data_info){data->rows, of->channels, of->height, of->width, of->classes, of->floats};
+    *info = (ls_data_info){data->rows, of->channels, of->height, of->width, of->classes, of->floats, of->rank};
     return ls_context_status(data->context);
 }
 
@@ -272,7 +419,7 @@ bool ls_data_take(ls_data *data, const uint32_t **index, int *rows)
     }
     order_epoch(data);
     int64_t first = data->position++ * data->batch, left = data->rows - first;
-    *index = data->order + first;
+    *index = data->order ? data->order + first : NULL;
     *rows = left < data->batch ? (int)left : data->batch;
     return true;
 }
@@ -302,8 +449,16 @@ ls_status ls_data_describe(const ls_data *data, char text[64])
                           of->width, of->classes, of->floats ? " float32" : "");
     ls_sha256 *hash = ls_sha256_begin(data->context);
     ls_sha256_add(hash, shape, (size_t)length);
-    ls_sha256_add(hash, of->values, ls_data_bytes(data));
-    ls_sha256_add(hash, of->labels, (size_t)data->rows);
+    if (of->filling)
+        ls_sha256_add(hash, of->filling->name, strlen(of->filling->name)); /* all that is known of them */
+    else
+        ls_sha256_add(hash, of->values, ls_data_bytes(data));
+    if (of->labels)
+        ls_sha256_add(hash, of->labels, (size_t)data->rows);
+    if (of->wide_labels)
+        ls_sha256_add(hash, of->wide_labels, (size_t)data->rows * sizeof *of->wide_labels);
+    for (int i = 0; i < of->n_more; i++)
+        ls_sha256_add(hash, of->more[i].values, ls_field_bytes(&of->more[i], data->rows));
     ls_status status = hash ? ls_sha256_end(hash, digits) : ls_context_status(data->context);
     if (status == LS_OK)
         snprintf(text, 64, "%lld images %.16s", (long long)data->rows, digits);

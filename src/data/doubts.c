@@ -27,10 +27,16 @@ static void tell(const teller *to, const char *format, ...)
     to->told(line, to->user);
 }
 
+/* Of a class that the data may not know. */
+static int64_t images_of(const ls_data_tally *tally, int k)
+{
+    return k < tally->classes ? tally->of_class[k] : 0;
+}
+
 /* No image of `without` is of class k, but one of `with` is, where that is not NULL. */
 static bool lacks(const ls_data_tally *without, const ls_data_tally *with, int k)
 {
-    return without->of_class[k] == 0 && (!with || with->of_class[k] > 0);
+    return images_of(without, k) == 0 && (!with || images_of(with, k) > 0);
 }
 
 /* Names the classes that lack images, the first few of them; returns how many. */
@@ -56,7 +62,8 @@ static int list_lacking(const ls_data *data, const ls_data_tally *without, const
 static void doubt_layout(const ls_data *data, const teller *to)
 {
     const ls_images *of = &data->of;
-    if (of->channels > FEW_CHANNELS && of->height > FEW_CHANNELS && of->width <= FEW_CHANNELS)
+    if (of->rank == LS_MAX_RANK && of->channels > FEW_CHANNELS && of->height > FEW_CHANNELS &&
+        of->width <= FEW_CHANNELS)
         tell(to,
              "images of %d channels, %d high and %d wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, "
              "W); "
@@ -86,7 +93,7 @@ static int64_t images_of_lacking(const ls_data *data, const ls_data_tally *witho
 {
     int64_t n = 0;
     for (int k = 0; k < data->of.classes; k++)
-        n += lacks(without, with, k) ? with->of_class[k] : 0;
+        n += lacks(without, with, k) ? images_of(with, k) : 0;
     return n;
 }
 
@@ -106,6 +113,8 @@ static void doubt_classes(const ls_data *data, const ls_data_tally *tally, const
     char number[16];
     const bool limited = data->rows < data->of.rows, named = ls_data_class(data, 0) != NULL;
     int first = 0;
+    if (!tally->classes)
+        return;
     while (tally->of_class[first] == 0)
         first++;
     if (tally->counts.empty == data->of.classes - 1)

@@ -197,9 +197,9 @@ static ls_status list_part(part_folder *p, int most)
     if (status == LS_OK && p->classes.n == 0)
         status = ls_raise(context, LS_BAD_FILE, "%s: there is no folder in it; each class has one, with its images",
                           p->path);
-    if (status == LS_OK && p->classes.n > LS_MOST_CLASSES)
+    if (status == LS_OK && p->classes.n > LS_BYTE_CLASSES)
         status = ls_raise(context, LS_BAD_FILE, "%s: %d folders; at most %d classes are possible", p->path,
-                          p->classes.n, LS_MOST_CLASSES);
+                          p->classes.n, LS_BYTE_CLASSES);
     if (status != LS_OK)
         return status;
     p->files = ls_alloc(context, (size_t)p->classes.n, sizeof *p->files, "a folder's names");
@@ -339,7 +339,7 @@ static ls_status raise_faults(reader *r, part_folder *test, const part_folder *t
     const int64_t own = r->faults->count;
     ls_status status = LS_OK;
     if (own && is_folder(test->path))
-        status = list_part(test, LS_MOST_CLASSES);
+        status = list_part(test, LS_BYTE_CLASSES);
     if (status == LS_OK)
         status = check_classes(test, &train->classes);
     if (status == LS_OK)
@@ -380,7 +380,7 @@ ls_status ls_folder_read(ls_context *context, const char *directory, ls_part par
     if (status == LS_OK && !is_folder(own->path))
         status = refuse_absent(&faults, directory, own->path);
     if (status == LS_OK)
-        status = list_part(own, LS_MOST_CLASSES);
+        status = list_part(own, LS_BYTE_CLASSES);
     if (status == LS_OK)
         status = part == LS_TRAIN ? read_train(&r, &train, &test, directory) : read_test(&r, &test, &train);
     release_part(&test);

@@ -272,7 +272,7 @@ static ls_status read_labels(const opened *o, uint8_t *labels, int *classes)
             int label = label_of(piece + i * array->size, array->size);
             if (!good_label(label, array))
                 status = ls_raise(o->context, LS_BAD_FILE, "%s: the label of image %lld is not one of 0 to %d", o->path,
-                                  (long long)(at + i), LS_MOST_CLASSES - 1);
+                                  (long long)(at + i), LS_BYTE_CLASSES - 1);
             else if (label >= *classes)
                 *classes = label + 1;
             if (labels && status == LS_OK)

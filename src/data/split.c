@@ -10,14 +10,24 @@ static size_t size_of(const ls_images *of)
     return of->floats ? pixels * sizeof(float) : pixels;
 }
 
+static void copy_field_row(const ls_field *from, int64_t row, ls_field *to, int64_t place)
+{
+    const size_t size = from->values ? (size_t)ls_field_numbers(from) : 0;
+    if (size)
+        memmove(to->values + (size_t)place * size, from->values + (size_t)row * size, size * sizeof(float));
+}
+
 static void copy_row(const ls_images *from, int64_t row, ls_images *to, int64_t place)
 {
     const size_t size = size_of(from);
     memmove((char *)to->values + (size_t)place * size, (const char *)from->values + (size_t)row * size, size);
-    to->labels[place] = from->labels[row];
-    const size_t targets = from->targets ? (size_t)ls_images_targets(from) : 0;
-    if (targets)
-        memmove(to->targets + (size_t)place * targets, from->targets + (size_t)row * targets, targets * sizeof(float));
+    if (from->labels)
+        to->labels[place] = from->labels[row];
+    if (from->wide_labels)
+        to->wide_labels[place] = from->wide_labels[row];
+    copy_field_row(&from->targets, row, &to->targets, place);
+    for (int i = 0; i < from->n_more; i++)
+        copy_field_row(&from->more[i], row, &to->more[i], place);
 }
 
 static char *copy_names(const ls_data *data)
@@ -43,22 +53,38 @@ static bool *draw(const ls_data *data, int64_t n)
     return out;
 }
 
+/* Room for n rows of what there is beside the images. */
+static ls_status reserve_beside(ls_context *context, const ls_images *of, ls_images *held, int64_t n)
+{
+    held->targets.shape = of->targets.shape;
+    if (of->targets.values)
+        held->targets.values = ls_field_room(context, &of->targets, n);
+    for (held->n_more = 0; held->n_more < of->n_more; held->n_more++) {
+        const ls_field *field = &of->more[held->n_more];
+        held->more[held->n_more] = (ls_field){ls_field_room(context, field, n), field->shape};
+    }
+    if (of->wide_labels) {
+        ls_release(context, held->labels);
+        held->labels = NULL;
+        held->wide_labels = ls_alloc(context, (size_t)n, sizeof *held->wide_labels, "the labels");
+    }
+    return ls_context_status(context);
+}
+
 /* Data of those that are drawn. */
 static ls_data *copy_out(const ls_data *data, const bool *out, int64_t n)
 {
     const ls_images *of = &data->of;
     ls_images held = {.rows = n,
+                      .rank = of->rank,
                       .channels = of->channels,
                       .height = of->height,
                       .width = of->width,
                       .classes = of->classes,
                       .floats = of->floats};
     ls_status status = ls_images_reserve(data->context, &held, LS_BAD_SHAPE, "ls_data_hold_out");
-    held.target = of->target;
-    if (status == LS_OK && of->targets) {
-        held.targets = ls_alloc(data->context, (size_t)n * (size_t)ls_images_targets(of), sizeof(float), "the targets");
-        status = held.targets ? LS_OK : LS_OUT_OF_MEMORY;
-    }
+    if (status == LS_OK)
+        status = reserve_beside(data->context, of, &held, n);
     if (status == LS_OK && of->names && !(held.names = copy_names(data)))
         status = LS_OUT_OF_MEMORY;
     if (status != LS_OK) {
@@ -73,6 +99,8 @@ static ls_data *copy_out(const ls_data *data, const bool *out, int64_t n)
 
 ls_data *ls_data_split(ls_data *data, int64_t n)
 {
+    if (ls_data_whole(data, "ls_data_hold_out") != LS_OK)
+        return NULL;
     if (n < 1 || n >= data->rows) {
         ls_raise(data->context, LS_BAD_ARGUMENT,
                  "ls_data_hold_out: %lld of %lld images; needs at least 1, and as many left", (long long)n,

@@ -54,7 +54,7 @@ static void count_labels(const ls_data *data, ls_data_tally *tally)
 {
     ls_data_counts *counts = &tally->counts;
     for (int64_t i = 0; i < data->rows; i++)
-        tally->of_class[data->of.labels[i]]++;
+        tally->of_class[ls_images_label(&data->of, i)]++;
     counts->fewest = data->rows;
     for (int k = 0; k < data->of.classes; k++) {
         const int64_t n = tally->of_class[k];
@@ -66,13 +66,25 @@ static void count_labels(const ls_data *data, ls_data_tally *tally)
 
 const ls_data_tally *ls_tally_of(ls_data *data)
 {
-    if (!data || ls_context_status(data->context) != LS_OK)
+    if (!data || ls_data_whole(data, "a count of the data") != LS_OK)
         return NULL;
-    if (!data->tally && (data->tally = ls_alloc(data->context, 1, sizeof *data->tally, "a count of the data"))) {
-        count_values(data, &data->tally->counts);
-        count_labels(data, data->tally);
+    if (data->tally)
+        return data->tally;
+    const bool labelled = ls_images_labelled(&data->of);
+    ls_data_tally *tally = ls_alloc(data->context, 1, sizeof *tally, "a count of the data");
+    if (tally && labelled)
+        tally->of_class =
+            ls_alloc(data->context, (size_t)data->of.classes, sizeof *tally->of_class, "a count of the data");
+    if (!tally || (labelled && !tally->of_class)) {
+        ls_release(data->context, tally);
+        return NULL;
     }
-    return data->tally;
+    count_values(data, &tally->counts);
+    if (labelled) {
+        tally->classes = data->of.classes;
+        count_labels(data, tally);
+    }
+    return data->tally = tally;
 }
 
 const char *ls_tally_class(const ls_data *data, int label, char text[], size_t size)
@@ -120,19 +132,32 @@ static char *classes_text(const ls_data *data)
     return ls_format(data->context, "a summary", "%d classes (%s%s%s)", n, first, n == 2 ? ", " : " ... ", last);
 }
 
+/* "1x28x28". */
+static const char *sizes_text(const ls_images *of, char text[64])
+{
+    const int size[] = {of->channels, of->height, of->width};
+    int length = 0;
+    for (int i = 0; i < of->rank - 1; i++)
+        length += snprintf(text + length, 64 - (size_t)length, "%s%d", i ? "x" : "", size[i]);
+    return text;
+}
+
 static char *summary_of(const ls_data *data, const ls_data_counts *counts)
 {
-    char fewest[32], largest[32];
+    char fewest[32], largest[32], sizes[64];
+    char *text = ls_format(data->context, "a summary", "%lld images %s, values %.5g to %.5g", (long long)data->rows,
+                           sizes_text(&data->of, sizes), counts->least, counts->most);
+    if (!text || !ls_images_labelled(&data->of))
+        return text;
     char *classes = classes_text(data);
     const bool alike = counts->fewest == counts->largest;
-    char *text =
-        !classes ? NULL
-                 : ls_format(data->context, "a summary", "%lld images %dx%dx%d, values %.5g to %.5g, %s, %s%s%s each",
-                             (long long)data->rows, data->of.channels, data->of.height, data->of.width, counts->least,
-                             counts->most, classes, grouped(counts->fewest, fewest), alike ? "" : " to ",
-                             alike ? "" : grouped(counts->largest, largest));
+    char *whole = !classes ? NULL
+                           : ls_format(data->context, "a summary", "%s, %s, %s%s%s each", text, classes,
+                                       grouped(counts->fewest, fewest), alike ? "" : " to ",
+                                       alike ? "" : grouped(counts->largest, largest));
     ls_release(data->context, classes);
-    return text;
+    ls_release(data->context, text);
+    return whole;
 }
 
 const char *ls_data_summary(ls_data *data)

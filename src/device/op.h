@@ -44,7 +44,7 @@
  * equal numerics go on with each other's checkpoints. */
 enum { LS_NUMERICS = 2 };
 
-enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3, LS_MAX_INPUTS = 4 };
+enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3 };
 enum { LS_SET_RUN = 32 };             /* numbers that SET_NORM adds one after another */
 enum { LS_OWN_SUM_PLACES = 64 };      /* of a map on which CONV_WEIGHT sums each group by itself */
 enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */

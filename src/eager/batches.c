@@ -4,6 +4,7 @@
 
 #include "base/environment.h"
 #include "data/augment.h"
+#include "eager/filling.h"
 #include "exec/turn.h"
 
 static ls_tensor *samples(ls_session *session, ls_tensor_kind kind, const char *name, const ls_shape *shape,
@@ -44,18 +45,27 @@ static ls_array *draw_changes(ls_session *session, const ls_data *data, const ls
     return changes;
 }
 
-ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_batch_rows *rows, ls_tensor **X,
-                          ls_tensor **y)
+/* Numbers beside the images, as samples like them. */
+static ls_tensor *field_samples(ls_session *session, const ls_data *data, const ls_field *field, const char *name,
+                                const ls_sample_list *list, int64_t rows)
 {
-    *X = NULL;
-    if (y)
-        *y = NULL;
-    if (ls_failed(session) || !ls_tensors_of(session))
-        return ls_status_of(session);
+    ls_sample_list of = {.images = field->values,
+                         .floats = true,
+                         .image_bytes = ls_field_bytes(field, data->rows),
+                         .owner = list->owner,
+                         .index = list->index};
+    ls_shape shape = field->shape;
+    shape.dim[0] = rows;
+    return samples(session, LS_TENSOR_IMAGES, name, &shape, &of);
+}
+
+static void read_samples(ls_session *session, const ls_data *data, const ls_batch_rows *rows, ls_batch *batch)
+{
     const ls_images *of = &data->of;
     ls_sample_list list = {.images = of->values,
                            .floats = of->floats,
                            .labels = of->labels,
+                           .wide_labels = of->wide_labels,
                            .image_bytes = ls_data_bytes(data),
                            .owner = (ls_counted *)&data->counted};
     if (rows->index)
@@ -63,19 +73,29 @@ ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_bat
     ls_sample_list changed = list; /* labels do not change */
     if (rows->index && ls_augments(&data->augment))
         changed.changes = draw_changes(session, data, rows);
-    ls_shape images = {4, {rows->n, of->channels, of->height, of->width}}, labels = {1, {rows->n}};
-    ls_sample_list targets = {.images = of->targets, .floats = true, .owner = list.owner, .index = list.index};
-    targets.image_bytes = (size_t)data->rows * (size_t)ls_images_targets(of) * sizeof *of->targets;
-    if (of->targets) {
-        labels = of->target;
-        labels.dim[0] = rows->n;
-    }
-    *X = samples(session, LS_TENSOR_IMAGES, "a batch's images", &images, &changed);
-    if (y)
-        *y = of->targets ? samples(session, LS_TENSOR_IMAGES, "a batch's targets", &labels, &targets)
-                         : samples(session, LS_TENSOR_LABELS, "a batch's labels", &labels, &list);
+    const ls_shape images = ls_images_shape(of, rows->n);
+    batch->X = samples(session, LS_TENSOR_IMAGES, "a batch's images", &images, &changed);
+    if (of->targets.values)
+        batch->y = field_samples(session, data, &of->targets, "a batch's targets", &list, rows->n);
+    else if (ls_images_labelled(of))
+        batch->y = samples(session, LS_TENSOR_LABELS, "a batch's labels", &(ls_shape){1, {rows->n}}, &list);
+    for (int i = 0; i < of->n_more; i++)
+        batch->inputs[1 + i] = field_samples(session, data, &of->more[i], "a batch's input", &list, rows->n);
     ls_array_drop(list.index);
     ls_array_drop(changed.changes);
+}
+
+ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_batch_rows *rows, ls_batch *batch)
+{
+    *batch = (ls_batch){.epoch = rows->epoch};
+    if (ls_failed(session) || !ls_tensors_of(session))
+        return ls_status_of(session);
+    if (data->of.filling)
+        ls_data_fill(session, data, rows, batch);
+    else
+        read_samples(session, data, rows, batch);
+    batch->inputs[0] = batch->X;
+    batch->n_inputs = 1 + data->of.n_more;
     return ls_status_of(session);
 }
 
@@ -85,11 +105,14 @@ bool ls_data_next(ls_data *data, ls_batch *batch)
     if (!data || !batch || !data->session || ls_failed(data->session))
         return false;
     ls_session *session = data->session;
-    *batch = (ls_batch){NULL, NULL, data->epoch};
+    *batch = (ls_batch){.epoch = data->epoch};
     ls_scope_close(session, ls_scope_of_batch(session, data)); /* of the batch before */
-    const uint32_t *index;
+    ls_batch_rows rows = {.epoch = data->epoch};
     int n;
-    if (!ls_data_take(data, &index, &n) || ls_scope_open(session, data) < 0)
+    if (!ls_data_take(data, &rows.index, &n) || ls_scope_open(session, data) < 0)
         return false;
-    return ls_data_tensors(session, data, &(ls_batch_rows){index, n, batch->epoch}, &batch->X, &batch->y) == LS_OK;
+    rows.n = n;
+    if (data->of.filling)
+        rows.first = (data->position - 1) * data->batch;
+    return ls_data_tensors(session, data, &rows, batch) == LS_OK;
 }

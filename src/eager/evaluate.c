@@ -30,8 +30,32 @@ static void raise_not_finite(ls_session *session, const char *function, const ch
 /* The loss that says whether an image is right. */
 static ls_tensor *with_labels(ls_tensor *outputs, ls_tensor *y, void *user)
 {
-    (void)user;
-    return ls_cross_entropy(outputs, y);
+    if (!y)
+        ls_raise(&outputs->session->context, LS_BAD_ARGUMENT, "%s: the data have neither labels nor targets",
+                 (const char *)user);
+    return y ? ls_cross_entropy(outputs, y) : NULL;
+}
+
+/* What `fn` makes of the network's outputs of all images and y. */
+static ls_tensor *outcome(ls_module *net, const ls_data *data, ls_loss_fn *fn, void *user, const char *function)
+{
+    ls_batch all;
+    if (ls_data_tensors(net->session, data, &(ls_batch_rows){.n = data->rows}, &all) != LS_OK)
+        return NULL;
+    ls_tensor *outputs = ls_call_network(net, all.inputs, all.n_inputs, false, function);
+    return outputs ? fn(outputs, all.y, user) : NULL;
+}
+
+/* The trace of it, ready to be run over all images. */
+static ls_trace *trace_outcome(ls_module *net, ls_tensor *root, const char *function)
+{
+    ls_session *session = net->session;
+    ls_trace *trace = root ? ls_session_trace(session) : NULL;
+    if (!trace || ls_trace_run(trace, root, false) != LS_OK || ls_realize_operands(trace) != LS_OK)
+        return NULL;
+    if (!trace->call)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the loss must be of the network's outputs", function);
+    return !ls_failed(session) && ls_network_wait(net->network) == LS_OK ? trace : NULL;
 }
 
 static ls_status evaluate(ls_module *net, const ls_data *data, ls_loss_fn *fn, void *user, ls_metrics *metrics,
@@ -42,14 +66,9 @@ static ls_status evaluate(ls_module *net, const ls_data *data, ls_loss_fn *fn, v
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
     double counted;
-    ls_tensor *X, *y, *loss = NULL;
-    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, &y) == LS_OK)
-        loss = ls_sum(fn(ls_call_network(net, X, false, function), y, user));
-    ls_trace *trace = loss ? ls_session_trace(session) : NULL;
-    if (trace && ls_trace_run(trace, loss, false) == LS_OK && ls_realize_operands(trace) == LS_OK && !trace->call)
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the loss must be of the network's outputs", function);
-    if (trace && !ls_failed(session) && ls_network_wait(net->network) == LS_OK &&
-        ls_run_all(trace, loss, NULL, metrics, &counted) == LS_OK) {
+    ls_tensor *loss = ls_sum(outcome(net, data, fn, user, function));
+    ls_trace *trace = trace_outcome(net, loss, function);
+    if (trace && ls_run_all(trace, loss, NULL, metrics, &counted) == LS_OK) {
         if (!(counted > 0))
             ls_raise(&session->context, LS_BAD_ARGUMENT,
                      "%s: no label of the data counts: each is ignored, or of a class of weight 0", function);
@@ -64,7 +83,7 @@ static ls_status evaluate(ls_module *net, const ls_data *data, ls_loss_fn *fn, v
 ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics)
 {
     LS_OWN_ENVIRONMENT;
-    return evaluate(net, data, with_labels, NULL, metrics, "ls_module_evaluate");
+    return evaluate(net, data, with_labels, (void *)"ls_module_evaluate", metrics, "ls_module_evaluate");
 }
 
 ls_status ls_module_evaluate_with(ls_module *net, const ls_data *data, ls_loss_fn *loss, void *user,
@@ -74,35 +93,72 @@ ls_status ls_module_evaluate_with(ls_module *net, const ls_data *data, ls_loss_f
     return evaluate(net, data, loss, user, metrics, "ls_module_evaluate_with");
 }
 
-/* -1 where all are. */
-static int64_t first_not_finite(const float *numbers, int64_t n)
+/* Rows of so many numbers of all images, which must be finite. */
+static ls_status run_rows(ls_module *net, ls_tensor *root, float *rows, int numbers, const char *what,
+                          const char *function)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(numbers[i]))
-            return i;
-    return -1;
+    ls_session *session = net->session;
+    ls_trace *trace = trace_outcome(net, root, function);
+    if (!trace || ls_run_all(trace, root, rows, NULL, NULL) != LS_OK)
+        return ls_status_of(session);
+    const int64_t bad = ls_first_not_finite(rows, root->shape.dim[0] * numbers);
+    if (bad >= 0)
+        raise_not_finite(session, function, what, bad / numbers);
+    return ls_status_of(session);
+}
+
+static ls_tensor *outputs_alone(ls_tensor *outputs, ls_tensor *y, void *user)
+{
+    (void)y;
+    (void)user;
+    return outputs;
 }
 
 ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes)
 {
     LS_OWN_ENVIRONMENT;
+    static const char *const function = "ls_module_predict";
     if (!net || !data || !logits || ls_failed(net->session))
-        return refuse(net, data && logits ? net : NULL, "ls_module_predict");
+        return refuse(net, data && logits ? net : NULL, function);
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
-    ls_tensor *X, *rows = NULL;
-    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = data->rows}, &X, NULL) == LS_OK)
-        rows = ls_call_network(net, X, false, "ls_module_predict");
+    ls_tensor *rows = outcome(net, data, outputs_alone, NULL, function);
     if (rows && net->network->classes != classes)
         ls_raise(&session->context, LS_BAD_SHAPE, "ls_module_predict: the network has %d classes, the caller's rows %d",
                  net->network->classes, classes);
-    ls_trace *trace = rows ? ls_session_trace(session) : NULL;
-    if (trace && !ls_failed(session) && ls_trace_run(trace, rows, false) == LS_OK &&
-        ls_network_wait(net->network) == LS_OK && ls_run_all(trace, rows, logits, NULL, NULL) == LS_OK) {
-        const int64_t bad = first_not_finite(logits, data->rows * classes);
-        if (bad >= 0)
-            raise_not_finite(session, "ls_module_predict", "what the network makes of image", bad / classes);
+    if (!ls_failed(session))
+        run_rows(net, rows, logits, classes, "what the network makes of image", function);
+    ls_scope_close(session, scope);
+    return ls_status_of(session);
+}
+
+ls_status ls_module_measure(ls_module *net, const ls_data *data, ls_loss_fn *metric, void *user, double *means, int n)
+{
+    LS_OWN_ENVIRONMENT;
+    static const char *const function = "ls_module_measure";
+    if (!net || !data || !metric || !means || ls_failed(net->session))
+        return refuse(net, data && metric && means ? net : NULL, function);
+    ls_session *session = net->session;
+    int scope = ls_scope_open(session, NULL), c, h, w;
+    ls_tensor *root = outcome(net, data, metric, user, function);
+    if (root &&
+        (root->shape.rank < 1 || root->shape.dim[0] != data->rows || ls_shape_image(&root->shape, &c, &h, &w) != n)) {
+        char shape[128];
+        ls_shape_text(shape, sizeof shape, &root->shape);
+        ls_raise(&session->context, LS_BAD_SHAPE, "%s: the metric makes %s; for each image its numbers must be %d",
+                 function, shape, n);
     }
+    float *rows =
+        root ? ls_alloc(&session->context, (size_t)data->rows * (size_t)n, sizeof *rows, "an evaluation's metrics")
+             : NULL;
+    if (rows && run_rows(net, root, rows, n, "a metric of image", function) == LS_OK)
+        for (int k = 0; k < n; k++) {
+            means[k] = 0;
+            for (int64_t i = 0; i < data->rows; i++)
+                means[k] += (double)rows[i * n + k];
+            means[k] /= (double)data->rows;
+        }
+    ls_release(&session->context, rows);
     ls_scope_close(session, scope);
     return ls_status_of(session);
 }
@@ -111,7 +167,8 @@ double ls_module_accuracy(ls_module *net, const ls_data *data)
 {
     LS_OWN_ENVIRONMENT;
     ls_metrics metrics = {0};
-    if (evaluate(net, data, with_labels, NULL, &metrics, "ls_module_accuracy") != LS_OK || !metrics.rows)
+    if (evaluate(net, data, with_labels, (void *)"ls_module_accuracy", &metrics, "ls_module_accuracy") != LS_OK ||
+        !metrics.rows)
         return 0;
     return (double)metrics.correct / (double)metrics.rows;
 }

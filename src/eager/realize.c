@@ -34,7 +34,7 @@ static void unpack(ls_task *task, ls_turn *turn)
     for (int64_t row = 0; row < t->shape.dim[0]; row++) {
         uint32_t sample = ls_sample_at(&t->batch.list, t->batch.first + row);
         if (t->kind == LS_TENSOR_LABELS)
-            t->array->data[row] = t->batch.list.labels[sample];
+            t->array->data[row] = (float)ls_label_at(&t->batch.list, t->batch.first + row);
         else
             unpack_image(&t->batch.list, sample, t->batch.first + row, c, h, w, t->array->data + (size_t)row * numbers);
     }

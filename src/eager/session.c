@@ -1,4 +1,4 @@
-/* Opening and closing, and the data sets that a session owns. */
+/* Opening and closing. */
 #include <stdio.h>
 #include <string.h>
 #include <lockstep_data.h>
@@ -7,9 +7,6 @@
 #include "base/session.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
-#include "data/dataset.h"
-#include "data/picture.h"
-#include "data/split.h"
 #include "device/cpu/select.h"
 #include "exec/stream.h"
 #include "model/network.h"
@@ -148,85 +145,4 @@ bool ls_catch(ls_session *session, ls_status status)
     atomic_store(&session->together, false);
     ls_context_clear(&session->context);
     return true;
-}
-
-/* ---- Data ---- */
-
-static void release_data(void *data)
-{
-    ls_data_free(data);
-}
-
-/* Hands a data set to the session. */
-static ls_data *own(ls_session *session, ls_data *data)
-{
-    if (data)
-        data->session = session;
-    return ls_own(session, data, release_data);
-}
-
-ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const ls_loader *loader)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!session || ls_failed(session))
-        return NULL;
-    return own(session, ls_dataset_open(&session->context, session->options.seed, name, part, loader));
-}
-
-ls_data *ls_data_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader)
-{
-    LS_OWN_ENVIRONMENT;
-    return ls_data_open(session, "fashion-mnist", part, loader);
-}
-
-ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
-                             int channels, int height, int width, int classes, const ls_loader *loader)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!session || ls_failed(session))
-        return NULL;
-    ls_context *context = &session->context;
-    int64_t size = 1, bytes;
-    if (!images || !labels || rows < 1 || rows > INT32_MAX || channels < 1 || height < 1 || width < 1 || classes < 1 ||
-        classes > 256 || __builtin_mul_overflow((int64_t)channels * height, (int64_t)width, &size) ||
-        __builtin_mul_overflow(size, rows, &bytes)) {
-        ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: images (%lld, %d, %d, %d) with %d classes",
-                 (long long)rows, channels, height, width, classes);
-        return NULL;
-    }
-    for (int64_t i = 0; i < rows; i++)
-        if (labels[i] >= classes) {
-            ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: label %lld is %d, there are %d classes",
-                     (long long)i, labels[i], classes);
-            return NULL;
-        }
-    ls_images copied = {.rows = rows, .channels = channels, .height = height, .width = width, .classes = classes};
-    if (ls_images_reserve(context, &copied, LS_BAD_SHAPE, "ls_data_from_memory") != LS_OK) {
-        ls_images_release(context, &copied);
-        return NULL;
-    }
-    memcpy(copied.values, images, (size_t)bytes);
-    memcpy(copied.labels, labels, (size_t)rows);
-    return own(session, ls_data_new(context, session->options.seed, &copied, loader));
-}
-
-ls_data *ls_data_hold_out(ls_data *data, int64_t images)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!data || !data->session || ls_failed(data->session))
-        return NULL;
-    return own(data->session, ls_data_split(data, images));
-}
-
-ls_status ls_read_picture(ls_session *session, const char *path, int channels, int height, int width, uint8_t *pixels)
-{
-    LS_OWN_ENVIRONMENT;
-    if (!session || ls_failed(session))
-        return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
-    if (!path || !pixels || (channels != 1 && channels != LS_COLOURS) || height < 1 || width < 1 ||
-        (int64_t)height * width > LS_MOST_PIXELS)
-        return ls_raise(&session->context, LS_BAD_ARGUMENT,
-                        "ls_read_picture: %s as %d x %d x %d; a picture has 1 channel or %d, and at most %d pixels",
-                        path ? path : "(null)", channels, height, width, LS_COLOURS, LS_MOST_PIXELS);
-    return ls_picture_fit(&session->context, path, channels, height, width, pixels);
 }

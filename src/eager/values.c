@@ -170,7 +170,7 @@ static ls_tensor *samples_of(ls_tensor *tensor, int64_t first, int64_t rows, ls_
     ls_streams *streams = ls_same_device(tensor->device, device) ? NULL : ls_streams_of(tensor->session);
     if (streams)
         streams->moved += (uint64_t)ls_shape_numbers(&shape) *
-                          (tensor->kind == LS_TENSOR_IMAGES && tensor->batch.list.floats ? sizeof(float) : 1);
+                          (part->batch.list.floats || part->batch.list.wide_labels ? sizeof(float) : 1);
     return part;
 }
 

@@ -53,6 +53,9 @@ static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool lea
     if (t->kind == LS_TENSOR_CALL && !leaf) {
         put_bytes(trace, &t->network, sizeof t->network);
         put_bytes(trace, &t->forward.output, sizeof t->forward.output);
+        for (int k = 0; k < LS_MAX_INPUTS; k++)
+            if (t->in[k])
+                put_word(trace, (uint32_t)t->in[k]->traced);
     }
     if (t->kind != LS_TENSOR_COMPUTED || leaf)
         return;
@@ -88,7 +91,8 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
     if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER) {
         const ls_tensor *call = trace->call; /* of whose forward it must be */
-        if (!call || (t->kind == LS_TENSOR_INPUT ? t != call->forward.input : t->layout != call->forward.flat))
+        if (!call ||
+            (t->kind == LS_TENSOR_INPUT ? t != call->forward.inputs[t->input] : t->layout != call->forward.flat))
             trace->failure = "it was recorded in a module's forward, which has no values";
         return;
     }
@@ -129,6 +133,21 @@ static void note_labels(ls_trace *trace, const ls_tensor *t)
     trace->ignored = *ignored;
 }
 
+/* What an embedding asks of its ids where they are read, not computed. */
+static void note_ids(ls_trace *trace, const ls_tensor *t)
+{
+    const int rows = (int)t->in[1]->shape.dim[0];
+    const ls_tensor *ids = t->in[0];
+    while (ids->kind == LS_TENSOR_INPUT || (!is_leaf(ids, trace->fresh) && ids->kind == LS_TENSOR_COMPUTED &&
+                                            ids->computed.attributes.op == LS_OP_COUNT))
+        ids = ids->kind == LS_TENSOR_INPUT ? trace->call->in[ids->input] : ids->in[0];
+    int *below = ids == trace->images ? &trace->image_ids : NULL;
+    for (int k = 0; k < trace->n_inputs && !below; k++)
+        below = ids == trace->inputs[k] ? &trace->input_ids[k] : NULL;
+    if (below && (!*below || rows < *below))
+        *below = rows;
+}
+
 static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
 {
     if (trace->failure)
@@ -155,7 +174,9 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
                     ? "it calls a network twice; call it once, over all images"
                     : "it calls two networks; make them children of one, or copy the first one's result with ls_clone";
         trace->call = t;
-        visit(trace, t->in[0], LS_ROLE_IMAGES, fresh);
+        for (int k = 0; k < LS_MAX_INPUTS; k++)
+            if (t->in[k])
+                visit(trace, t->in[k], LS_ROLE_IMAGES, fresh);
         visit(trace, t->forward.output, LS_ROLE_IMAGES, true);
     } else {
         check_versions(trace, t);
@@ -164,6 +185,8 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
         for (int k = 0; k < LS_MAX_IN; k++)
             if (t->in[k])
                 visit(trace, t->in[k], ls_role_of(&t->computed.attributes, k), fresh);
+        if (t->computed.attributes.op == LS_OP_EMBEDDING && !trace->failure)
+            note_ids(trace, t);
     }
     trace->depth--;
     trace->order = with_room(trace, trace->order, trace->n, &trace->capacity, sizeof *trace->order);
@@ -185,7 +208,8 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->n = trace->n_inputs = trace->n_arrays = 0;
     trace->key_length = trace->depth = 0;
     trace->images = trace->labels = trace->call = NULL;
-    trace->classes = 0;
+    trace->image_ids = trace->classes = 0;
+    memset(trace->input_ids, 0, sizeof trace->input_ids);
     trace->labels_each = 1;
     trace->ignored = (ls_ignored){.there = false};
     trace->failure = NULL;
@@ -287,7 +311,7 @@ static ls_value *lower_leaf(lowering *l, const ls_tensor *t)
     if (t->kind == LS_TENSOR_PARAMETER)
         return keep(l, ls_graph_view(l->graph, t->view));
     if (t->kind == LS_TENSOR_INPUT)
-        return l->trace->call->in[0]->value;
+        return l->trace->call->in[t->input]->value;
     if (t->trace_role == LS_ROLE_WEIGHT)
         return lower_array(l, t);
     if (t->trace_role == LS_ROLE_LABELS)

@@ -17,6 +17,9 @@ typedef struct ls_trace {
     ls_tensor **arrays; /* weights that are arrays */
     int n_arrays, arrays_capacity;
     ls_tensor *images; /* of a batch, as bytes */
+    /* Those that are ids of an embedding, as they are or under another shape, are below the rows of its table; 0: they
+     * are no ids. */
+    int image_ids, input_ids[LS_MAX_INPUTS];
     ls_tensor *labels;
     int classes;         /* what the labels are below, */
     int labels_each;     /* how many an image has, */

@@ -10,7 +10,9 @@ typedef struct ls_recording {
     bool training;
     const ls_module *root;
     uint64_t number; /* no other recording of the session has it */
-    char path[512];  /* of the module whose forward runs: "resnet_block2.0", "" at the root */
+    ls_tensor *inputs[LS_MAX_INPUTS]; /* of the network */
+    int n_inputs;
+    char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */
 } ls_recording;
 
 /* The computation of a tensor of that shape. NULL after any failure of the session. */

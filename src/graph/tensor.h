@@ -11,14 +11,14 @@
 #include "tensor/array.h"
 
 typedef enum ls_tensor_kind {
-    LS_TENSOR_INPUT,     /* the images that a module's forward is recorded over */
+    LS_TENSOR_INPUT,     /* the images, or another input, that a module's forward is recorded over */
     LS_TENSOR_PARAMETER, /* of the network being recorded: a view of its flat layout */
     LS_TENSOR_COMPUTED,  /* `attributes.op` of `in`; LS_OP_COUNT: in[0]'s numbers under another shape */
     LS_TENSOR_ARRAY,     /* numbers on a device */
     LS_TENSOR_GRADIENT,  /* the gradient of in[0] */
     LS_TENSOR_IMAGES,    /* of a batch of a data set; runs of its samples */
     LS_TENSOR_LABELS,
-    LS_TENSOR_CALL,   /* what `network` makes of in[0] */
+    LS_TENSOR_CALL,   /* what `network` makes of `in` */
     LS_TENSOR_NETWORK /* a parameter of `network` as it is on a device; or its gradient */
 } ls_tensor_kind;
 
@@ -35,7 +35,8 @@ typedef struct ls_ignored {
 typedef struct ls_sample_list {
     const void *images; /* as in ls_samples */
     bool floats;
-    const uint8_t *labels;
+    const uint8_t *labels; /* as bytes, or */
+    const int32_t *wide_labels;
     size_t image_bytes; /* of all images there */
     ls_counted *owner;  /* of those */
     ls_array *index;    /* sample numbers, as bits */
@@ -47,6 +48,16 @@ void ls_samples_drop(const ls_sample_list *list); /* from any thread; an empty l
 
 /* The sample number at place i of a list; a list without an index is the data set in file order. */
 uint32_t ls_sample_at(const ls_sample_list *list, int64_t i);
+static inline bool ls_has_labels(const ls_sample_list *list)
+{
+    return list->labels || list->wide_labels;
+}
+
+static inline int32_t ls_label_at(const ls_sample_list *list, int64_t i)
+{
+    const uint32_t sample = ls_sample_at(list, i);
+    return list->wide_labels ? list->wide_labels[sample] : list->labels[sample];
+}
 /* The change of the image at place i of a list that has changes. */
 enum { LS_CHANGE_NUMBERS = sizeof(ls_change) / sizeof(float) };
 ls_change ls_change_at(const ls_sample_list *list, int64_t i);
@@ -64,7 +75,7 @@ struct ls_tensor {
     const char *name; /* for messages; "" without one. Of base/names.h: dropped with the tensor */
     char *text;       /* of ls_str */
 
-    ls_tensor *in[LS_MAX_IN];   /* operands; of a call its images; of a gradient what it is of */
+    ls_tensor *in[LS_MAX_IN];   /* operands; of a call its inputs; of a gradient what it is of */
     ls_array *array;            /* the numbers; of what is computed or read once that was done */
     size_t offset;              /* the first one's place in the array */
     struct ls_network *network; /* of a call, and of a network's parameter */
@@ -82,6 +93,7 @@ struct ls_tensor {
             ls_ignored ignored; /* of a cross-entropy of labels */
         } computed;             /* LS_TENSOR_COMPUTED */
         struct ls_flat *layout; /* LS_TENSOR_PARAMETER: where its view is */
+        int input;              /* LS_TENSOR_INPUT: its number */
         struct {
             ls_array *gradient; /* NULL unless it is tracked */
             ls_freshness freshness;
@@ -91,11 +103,11 @@ struct ls_tensor {
             int64_t first; /* of the tensor's samples in the list */
         } batch;           /* LS_TENSOR_IMAGES, LS_TENSOR_LABELS */
         struct ls_forward {
-            ls_tensor *input, *output; /* as the module's forward recorded them */
-            struct ls_flat *flat;      /* the layout of the network's parameters */
-            uint64_t version;          /* of the network's values */
-            bool training;             /* the mode */
-        } forward;                     /* LS_TENSOR_CALL */
+            ls_tensor *inputs[LS_MAX_INPUTS], *output; /* as the module's forward recorded them */
+            struct ls_flat *flat;                      /* the layout of the network's parameters */
+            uint64_t version;                          /* of the network's values */
+            bool training;                             /* the mode */
+        } forward;                                     /* LS_TENSOR_CALL */
         const uint64_t
             *changes; /* LS_TENSOR_NETWORK: how often the network's values were changed; NULL of a gradient */
     };

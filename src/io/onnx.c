@@ -12,7 +12,7 @@ typedef struct writer {
     ls_onnx_graph graph;
     const ls_trace *trace;
     char **values; /* [trace->n] names; NULL of what is no part of the model */
-    char *input;
+    char *inputs[LS_MAX_INPUTS];
 } writer;
 
 /* A weight that is no parameter of the network, but numbers of its program's. */
@@ -37,7 +37,7 @@ static char *value_of(writer *w, const ls_tensor *t)
 {
     switch (t->kind) {
     case LS_TENSOR_INPUT:
-        return w->input;
+        return w->inputs[t->input];
     case LS_TENSOR_PARAMETER:
         return ls_onnx_parameter(&w->graph, t->view);
     case LS_TENSOR_ARRAY:
@@ -49,42 +49,45 @@ static char *value_of(writer *w, const ls_tensor *t)
     }
 }
 
-/* A graph's input or output: floats of that shape, whose first size is open. */
-static Ls__ValueInfoProto **described(writer *w, char *name, const ls_shape *shape)
+/* The graph's inputs, or its output: n floats of those shapes, whose first size is open. */
+static Ls__ValueInfoProto **described(writer *w, char *const names[], ls_tensor *const tensors[], int n)
 {
     struct description {
-        Ls__ValueInfoProto *list[1], info;
+        Ls__ValueInfoProto info;
         Ls__TypeProto type;
         Ls__TypeProto__Tensor tensor;
         Ls__TensorShapeProto shape;
         Ls__TensorShapeProto__Dimension *dims[LS_MAX_RANK], dim[LS_MAX_RANK];
-    } *d = ls_onnx_room(&w->graph, sizeof *d);
-    if (!d)
-        return NULL;
-    ls__value_info_proto__init(&d->info);
-    ls__type_proto__init(&d->type);
-    ls__type_proto__tensor__init(&d->tensor);
-    ls__tensor_shape_proto__init(&d->shape);
-    for (int i = 0; i < shape->rank; i++) {
-        ls__tensor_shape_proto__dimension__init(&d->dim[i]);
-        d->dims[i] = &d->dim[i];
-        d->dim[i].value_case =
-            i ? LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE : LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-        if (i)
-            d->dim[i].dim_value = shape->dim[i];
-        else
-            d->dim[i].dim_param = (char *)"batch";
+    } *all = ls_onnx_room(&w->graph, (size_t)n * sizeof *all);
+    Ls__ValueInfoProto **list = all ? ls_onnx_room(&w->graph, (size_t)n * sizeof *list) : NULL;
+    for (int k = 0; list && k < n; k++) {
+        const ls_shape *shape = &tensors[k]->shape;
+        struct description *d = &all[k];
+        ls__value_info_proto__init(&d->info);
+        ls__type_proto__init(&d->type);
+        ls__type_proto__tensor__init(&d->tensor);
+        ls__tensor_shape_proto__init(&d->shape);
+        for (int i = 0; i < shape->rank; i++) {
+            ls__tensor_shape_proto__dimension__init(&d->dim[i]);
+            d->dims[i] = &d->dim[i];
+            d->dim[i].value_case = i ? LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
+                                     : LS__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+            if (i)
+                d->dim[i].dim_value = shape->dim[i];
+            else
+                d->dim[i].dim_param = (char *)"batch";
+        }
+        d->shape.n_dim = (size_t)shape->rank;
+        d->shape.dim = d->dims;
+        d->tensor.elem_type = LS__TENSOR_PROTO__DATA_TYPE__FLOAT;
+        d->tensor.shape = &d->shape;
+        d->type.value_case = LS__TYPE_PROTO__VALUE_TENSOR_TYPE;
+        d->type.tensor_type = &d->tensor;
+        d->info.name = names[k];
+        d->info.type = &d->type;
+        list[k] = &d->info;
     }
-    d->shape.n_dim = (size_t)shape->rank;
-    d->shape.dim = d->dims;
-    d->tensor.elem_type = LS__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    d->tensor.shape = &d->shape;
-    d->type.value_case = LS__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    d->type.tensor_type = &d->tensor;
-    d->info.name = name;
-    d->info.type = &d->type;
-    d->list[0] = &d->info;
-    return d->list;
+    return list;
 }
 
 static ls_status make_graph(writer *w, const char *name)
@@ -93,17 +96,22 @@ static ls_status make_graph(writer *w, const char *name)
     const ls_trace *trace = w->trace;
     Ls__GraphProto *message = &w->graph.message;
     w->values = ls_onnx_room(&w->graph, (size_t)trace->n * sizeof *w->values);
-    w->input = ls_onnx_name(&w->graph, "input");
+    const struct ls_forward *forward = &trace->call->forward;
+    int n_inputs = 0;
+    for (; n_inputs < LS_MAX_INPUTS && forward->inputs[n_inputs]; n_inputs++)
+        w->inputs[n_inputs] =
+            n_inputs ? ls_onnx_name(&w->graph, "input%d", n_inputs) : ls_onnx_name(&w->graph, "input");
     for (int i = 0; i < trace->n && w->values && ls_context_status(context) == LS_OK; i++)
         w->values[i] = value_of(w, trace->order[i]);
     char *output = ls_onnx_name(&w->graph, "output");
-    message->input = described(w, w->input, &trace->call->forward.input->shape);
-    message->output = described(w, output, &trace->call->forward.output->shape);
+    message->input = described(w, w->inputs, forward->inputs, n_inputs);
+    message->output = described(w, &output, &forward->output, 1);
     if (ls_context_status(context) != LS_OK)
         return ls_context_status(context);
     message->node[message->n_node - 1]->output[0] = output; /* a forward ends with what it computed last */
     message->name = (char *)name;
-    message->n_input = message->n_output = 1;
+    message->n_input = (size_t)n_inputs;
+    message->n_output = 1;
     return LS_OK;
 }
 

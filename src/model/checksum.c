@@ -22,6 +22,12 @@ static uint64_t mix(uint64_t sum, const void *data, size_t bytes)
     return sum;
 }
 
+static uint64_t mix_field(uint64_t sum, const ls_field *field, int64_t rows)
+{
+    sum = mix(sum, &field->shape, sizeof field->shape);
+    return mix(sum, field->values, ls_field_bytes(field, rows));
+}
+
 uint64_t ls_data_checksum(const ls_data *data)
 {
     LS_OWN_ENVIRONMENT;
@@ -30,12 +36,14 @@ uint64_t ls_data_checksum(const ls_data *data)
     const ls_images *of = &data->of;
     const int64_t sizes[] = {data->rows, of->channels, of->height, of->width, of->classes};
     uint64_t sum = mix(of->floats ? 3 : 1, sizes, sizeof sizes);
-    sum = mix(sum, of->values, ls_data_bytes(data));
-    sum = mix(sum, of->labels, (size_t)data->rows);
-    if (!of->targets)
-        return sum;
-    sum = mix(sum, &of->target, sizeof of->target);
-    return mix(sum, of->targets, (size_t)data->rows * (size_t)ls_images_targets(of) * sizeof *of->targets);
+    sum = of->filling ? sum : mix(sum, of->values, ls_data_bytes(data));
+    if (of->labels)
+        sum = mix(sum, of->labels, (size_t)data->rows);
+    if (of->wide_labels)
+        sum = mix(sum, of->wide_labels, (size_t)data->rows * sizeof *of->wide_labels);
+    for (int i = 0; i < of->n_more; i++)
+        sum = mix_field(sum, &of->more[i], data->rows);
+    return of->targets.values ? mix_field(sum, &of->targets, data->rows) : sum;
 }
 
 uint64_t ls_module_checksum(ls_module *net)

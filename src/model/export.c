@@ -8,9 +8,13 @@
 static ls_trace *trace_call(ls_network *network)
 {
     ls_session *session = network->session;
-    ls_shape one = network->images;
-    one.dim[0] = 1;
-    ls_tensor *y = ls_module_infer(network->root, ls_zeros(session, one));
+    ls_tensor *inputs[LS_MAX_INPUTS];
+    for (int i = 0; i < network->takes.n; i++) {
+        ls_shape one = network->takes.at[i];
+        one.dim[0] = 1;
+        inputs[i] = ls_zeros(session, one);
+    }
+    ls_tensor *y = ls_module_infer_all(network->root, inputs, network->takes.n);
     ls_trace *trace = y ? ls_session_trace(session) : NULL;
     return trace && ls_trace_run(trace, y, true) == LS_OK ? trace : NULL;
 }

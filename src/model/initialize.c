@@ -1,6 +1,7 @@
 /* A network gets its devices, its shapes and its first values, and in the end is freed. */
 #include "model/initialize.h"
 
+#include <stdio.h>
 #include <lockstep_cluster.h>
 
 #include "base/environment.h"
@@ -157,26 +158,47 @@ void ls_network_forget(ls_network *network)
     ls_flat_init(&network->flat, &network->session->context);
 }
 
-ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function)
+/* Says what does not fit the network, or no network at all. */
+static ls_status refuse_shapes(const ls_network *network, const ls_input_shapes *shapes, int bad, const char *function)
+{
+    char is[128], wanted[128] = "(images, channels, height, width) or (images, features)", which[32] = "images are";
+    ls_context *context = &network->session->context;
+    if (bad == shapes->n)
+        return ls_raise(context, LS_BAD_SHAPE, "%s: called with %d input%s, the network takes %d", function, shapes->n,
+                        shapes->n == 1 ? "" : "s", network->takes.n);
+    ls_shape_text(is, sizeof is, &shapes->at[bad]);
+    if (network->defined)
+        ls_shape_text(wanted, sizeof wanted, &network->takes.at[bad]);
+    if (bad)
+        snprintf(which, sizeof which, "input %d is", bad);
+    return ls_raise(context, LS_BAD_SHAPE, "%s: %s %s, the network takes %s", function, which, is, wanted);
+}
+
+/* The first input that the network does not take: as many as there are where it takes another number; -1 where all
+ * fit. */
+static int first_that_differs(const ls_network *network, const ls_input_shapes *shapes)
+{
+    const ls_input_shapes *takes = &network->takes;
+    for (int i = 0; i < shapes->n && i < takes->n; i++)
+        if (!ls_same_shape(&shapes->at[i], &takes->at[i]))
+            return i;
+    return shapes->n == takes->n ? -1 : shapes->n;
+}
+
+ls_status ls_network_record(ls_network *network, const ls_input_shapes *shapes, const char *function)
 {
     ls_session *session = network->session;
-    ls_shape shape = *images;
-    shape.dim[0] = -1;
-    if (network->defined || shape.rank < 2) {
-        char is[128], wanted[128];
-        ls_shape_text(is, sizeof is, &shape);
-        ls_shape_text(wanted, sizeof wanted, &network->images);
-        return ls_raise(&session->context, LS_BAD_SHAPE, "%s: images are %s, the network takes %s", function, is,
-                        network->defined ? wanted : "(images, channels, height, width) or (images, features)");
-    }
+    for (int i = 0; i < shapes->n; i++)
+        if (shapes->at[i].rank < 2)
+            return refuse_shapes(network, shapes, i, function);
     bool changes;
     /* Inference is recorded first: it defines the parameters. */
-    if (ls_module_record(network->root, &network->flat, false, &shape, &network->inference) != LS_OK ||
+    if (ls_module_record(network->root, &network->flat, false, shapes, &network->inference) != LS_OK ||
         ls_freezing_mark(session, network->root->freezing, &network->flat, &changes) != LS_OK ||
         ls_flat_close(&network->flat) != LS_OK ||
-        ls_module_record(network->root, &network->flat, true, &shape, &network->training) != LS_OK)
+        ls_module_record(network->root, &network->flat, true, shapes, &network->training) != LS_OK)
         ls_network_forget(network);
-    network->images = shape;
+    network->takes = *shapes;
     int c, h, w;
     if (network->inference.output)
         network->classes = (int)ls_shape_image(&network->inference.output->shape, &c, &h, &w);
@@ -195,13 +217,14 @@ ls_status ls_network_fill(ls_network *network)
     return ls_status_of(network->session);
 }
 
-ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function)
+ls_status ls_network_define(ls_network *network, const ls_input_shapes *shapes, const char *function)
 {
-    ls_shape shape = *images;
-    shape.dim[0] = -1;
-    if (network->defined && ls_same_shape(&shape, &network->images))
+    const int bad = network->defined ? first_that_differs(network, shapes) : -1;
+    if (bad >= 0)
+        return refuse_shapes(network, shapes, bad, function);
+    if (network->defined)
         return LS_OK;
-    ls_status status = ls_network_record(network, images, function);
+    ls_status status = ls_network_record(network, shapes, function);
     return status == LS_OK ? ls_network_fill(network) : status;
 }
 
@@ -283,8 +306,13 @@ ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init
     if (how.kind == LS_NORMAL && how.scale == 0)
         network->init.scale = 0.01;
     if (how.like) {
-        ls_shape images = {4, {-1, how.like->of.channels, how.like->of.height, how.like->of.width}};
-        if (ls_network_define(network, &images, "ls_module_initialize") != LS_OK ||
+        const ls_images *of = &how.like->of;
+        ls_input_shapes shapes = {1 + of->n_more, {ls_images_shape(of, -1)}};
+        for (int i = 0; i < of->n_more; i++) {
+            shapes.at[1 + i] = of->more[i].shape;
+            shapes.at[1 + i].dim[0] = -1;
+        }
+        if (ls_network_define(network, &shapes, "ls_module_initialize") != LS_OK ||
             ls_network_take_classes(network, how.like) != LS_OK)
             return ls_status_of(session);
     }
@@ -296,7 +324,7 @@ ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init
 ls_shape ls_module_images_shape(const ls_module *net)
 {
     LS_OWN_ENVIRONMENT;
-    return net && net->network && net->network->defined ? net->network->images : (ls_shape){.rank = 0};
+    return net && net->network && net->network->defined ? net->network->takes.at[0] : (ls_shape){.rank = 0};
 }
 
 ls_status ls_wait(ls_session *session)

@@ -3,11 +3,11 @@
 
 #include "model/network.h"
 
-/* Tells an initialized network the shape of its images: the first time it gets its parameters and their values, later
- * the shape must be the same. */
-ls_status ls_network_define(ls_network *network, const ls_shape *images, const char *function);
+/* Tells an initialized network the shapes of its inputs: the first time it gets its parameters and their values, later
+ * the shapes must be the same. */
+ls_status ls_network_define(ls_network *network, const ls_input_shapes *shapes, const char *function);
 /* Its two halves: the parameters' names and places, then their memory and first values. */
-ls_status ls_network_record(ls_network *network, const ls_shape *images, const char *function);
+ls_status ls_network_record(ls_network *network, const ls_input_shapes *shapes, const char *function);
 ls_status ls_network_fill(ls_network *network);
 void ls_network_forget(ls_network *network); /* undoes both, before anything was made with the network */
 

@@ -48,7 +48,7 @@ typedef struct ls_network {
     atomic_int current;
     atomic_int sound; /* ls_sound */
     bool defined;     /* the shapes are known, and everything has values */
-    ls_shape images;  /* dim[0] is -1 */
+    ls_input_shapes takes;
     int classes;      /* numbers of an output row */
     ls_classes named; /* their names */
     int shard;        /* images */

@@ -275,9 +275,13 @@ ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, l
         add_input(feed, trace->inputs[k], device);
     if (dy)
         add_input(feed, dy, device);
+    memcpy(feed->input_ids, trace->input_ids, sizeof feed->input_ids);
     if (trace->images) {
+        int c, h, w;
         feed->images = hold_samples(trace->images);
         feed->first_image = trace->images->batch.first;
+        feed->image_ids = trace->image_ids;
+        feed->image_numbers = (size_t)ls_shape_image(&trace->images->shape, &c, &h, &w);
     }
     add_labels(feed, trace);
     count_losses(feed, trace);
@@ -350,8 +354,8 @@ enum { IGNORED = -1, NO_CLASS = -2 };
 /* Label i as it was given; those of a data set may be of more classes than the logits have. */
 static float given_label(const ls_feed *feed, int64_t i)
 {
-    return feed->labels.labels ? feed->labels.labels[ls_sample_at(&feed->labels, feed->first_label + i)]
-                               : feed->label_array->data[feed->label_offset + (size_t)i];
+    return ls_has_labels(&feed->labels) ? (float)ls_label_at(&feed->labels, feed->first_label + i)
+                                        : feed->label_array->data[feed->label_offset + (size_t)i];
 }
 
 static int32_t label_of(const ls_feed *feed, int64_t i)
@@ -369,7 +373,7 @@ static int32_t checked_label(const ls_feed *feed, int64_t i)
     if (label != NO_CLASS)
         return label;
     ls_context *context = &feed->program->session->context;
-    if (feed->labels.labels)
+    if (ls_has_labels(&feed->labels))
         ls_raise(context, LS_BAD_ARGUMENT, "a label is %g; the logits have the classes 0 to %d", given_label(feed, i),
                  feed->classes - 1);
     else
@@ -395,6 +399,44 @@ double ls_feed_counted(const ls_feed *feed, int j)
     return sum;
 }
 
+/* ---- Ids ---- */
+
+/* The numbers of one image that an embedding looks up: floats, or bytes where those are NULL. */
+static void check_ids(const ls_feed *feed, const float *floats, const uint8_t *bytes, size_t n, int below,
+                      int64_t image)
+{
+    ls_session *session = feed->program->session;
+    for (size_t i = 0; i < n; i++) {
+        const float id = floats ? floats[i] : (float)bytes[i] / 255.0f;
+        if (ls_table_row(id, below) >= 0)
+            continue;
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 "ls_embedding: number %zu of image %lld is %g; the table has the rows 0 to %d", i, (long long)image,
+                 id, below - 1);
+        atomic_store(&session->broken, true);
+        return;
+    }
+}
+
+/* Those that the host has: of images that come as they are, and of arrays in its memory. */
+static void check_all_ids(const ls_feed *feed, int64_t first, int count)
+{
+    const size_t n = feed->image_numbers;
+    for (int i = 0; i < count && feed->image_ids; i++) {
+        const uint32_t sample = ls_sample_at(&feed->images, feed->first_image + first + i);
+        const float *floats = feed->images.floats ? (const float *)feed->images.images + sample * n : NULL;
+        const uint8_t *bytes = floats ? NULL : (const uint8_t *)feed->images.images + sample * n;
+        check_ids(feed, floats, bytes, n, feed->image_ids, sample);
+    }
+    for (int k = 0; k < feed->n_inputs; k++) {
+        const ls_array *array = feed->inputs[k];
+        const size_t each = feed->input_numbers[k];
+        for (int i = 0; i < count && feed->input_ids[k] && !array->pool->executor; i++)
+            check_ids(feed, array->data + feed->input_offset[k] + (size_t)(first + i) * each, NULL, each,
+                      feed->input_ids[k], first + i);
+    }
+}
+
 static void gather(const ls_feed *feed, int64_t first, int count, ls_turn *turn)
 {
     const int64_t each = feed->labels_each;
@@ -406,7 +448,7 @@ static void gather(const ls_feed *feed, int64_t first, int count, ls_turn *turn)
     }
     for (int i = 0; i < count && feed->images.changes; i++)
         turn->changes[i] = ls_change_at(&feed->images, feed->first_image + first + i);
-    for (int64_t i = 0; i < count * each && (feed->labels.labels || feed->label_array); i++)
+    for (int64_t i = 0; i < count * each && (ls_has_labels(&feed->labels) || feed->label_array); i++)
         turn->labels[i] = checked_label(feed, first * each + i);
 }
 
@@ -418,6 +460,7 @@ bool ls_feed_run(const ls_feed *feed, int j, ls_turn *turn, ls_bindings *binding
     int count = ls_feed_count(feed, j);
     const ls_room *room = ls_turn_room(turn);
     gather(feed, first, count, turn);
+    check_all_ids(feed, first, count);
     ls_samples samples = {.images = feed->images.images,
                           .floats = feed->images.floats,
                           .image_bytes = feed->images.image_bytes,

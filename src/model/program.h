@@ -46,6 +46,8 @@ typedef struct ls_feed {
     ls_array *inputs[LS_MAX_INPUTS];
     size_t input_offset[LS_MAX_INPUTS], input_numbers[LS_MAX_INPUTS];
     int n_inputs;
+    int image_ids, input_ids[LS_MAX_INPUTS]; /* as in the trace */
+    size_t image_numbers;                    /* of one, where they are ids */
     ls_array **arrays;
     size_t *array_offsets;
     float **pointers; /* of `arrays`, once they are written */

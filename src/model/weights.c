@@ -23,28 +23,40 @@ ls_named_array *ls_weights_list(ls_network *network)
     return arrays;
 }
 
-/* The shape of one image: "1x28x28", "784". */
-static const char *write_images(char *text, size_t size, const ls_shape *images)
+/* The shape of one image: "1x28x28", "784"; of several inputs one behind the other, "1x28x28 784". */
+static const char *write_images(char *text, size_t size, const ls_input_shapes *takes)
 {
     size_t length = 0;
-    for (int i = 1; i < images->rank && length < size; i++)
-        length += (size_t)snprintf(text + length, size - length, "%s%lld", i > 1 ? "x" : "", (long long)images->dim[i]);
+    for (int k = 0; k < takes->n; k++)
+        for (int i = 1; i < takes->at[k].rank && length < size; i++)
+            length += (size_t)snprintf(text + length, size - length, "%s%lld",
+                                       i > 1 ? "x"
+                                       : k   ? " "
+                                             : "",
+                                       (long long)takes->at[k].dim[i]);
     return text;
 }
 
 /* That again; false where it is none. */
-static bool read_images(const char *text, ls_shape *images)
+static bool read_images(const char *text, ls_input_shapes *takes)
 {
+    ls_shape *images = takes->at;
+    takes->n = 1;
     *images = (ls_shape){1, {-1}};
     while (text && *text >= '1' && *text <= '9' && images->rank < LS_MAX_RANK) {
         char *end;
         long long size = strtoll(text, &end, 10);
         images->dim[images->rank++] = size;
-        if (size > INT32_MAX || (*end && *end != 'x'))
+        if (size > INT32_MAX || (*end && *end != 'x' && *end != ' '))
             return false;
-        text = end + (*end == 'x');
         if (!*end)
-            return images->rank == 2 || images->rank == 4;
+            return true;
+        if (*end == ' ') {
+            if (takes->n == LS_MAX_INPUTS)
+                return false;
+            *(images = &takes->at[takes->n++]) = (ls_shape){1, {-1}};
+        }
+        text = end + 1;
     }
     return false;
 }
@@ -56,7 +68,7 @@ ls_status ls_weights_tell(const ls_network *network, const char *lockstep, ls_we
     *about = (ls_weights_about){.classes = ls_classes_write(context, &network->named)};
     snprintf(about->seed, sizeof about->seed, "%llu", (unsigned long long)network->session->options.seed);
     snprintf(about->shard, sizeof about->shard, "%d", network->shard);
-    write_images(about->images, sizeof about->images, &network->images);
+    write_images(about->images, sizeof about->images, &network->takes);
     const char *const pairs[][2] = {{"lockstep", lockstep},    {"model", model ? model : ""},
                                     {"seed", about->seed},     {"shard", about->shard},
                                     {"images", about->images}, {"classes", about->classes}};
@@ -233,10 +245,10 @@ static ls_status load(ls_network *network, const ls_safetensors *file, const cha
  * has. */
 static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path, const char *function)
 {
-    ls_shape images;
-    if (!read_images(ls_safetensors_metadata(file, "images"), &images))
+    ls_input_shapes takes;
+    if (!read_images(ls_safetensors_metadata(file, "images"), &takes))
         return ls_defined_network_of(network->root, function) ? LS_OK : ls_status_of(network->session);
-    ls_status status = ls_network_record(network, &images, function);
+    ls_status status = ls_network_record(network, &takes, function);
     if (status != LS_OK)
         return status;
     status = ls_weights_check(network, file, &network->session->context, path, NULL);

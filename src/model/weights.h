@@ -17,7 +17,7 @@ ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file
 typedef struct ls_weights_about {
     const char *pairs[6][2];
     int n;
-    char seed[32], shard[32], images[96], *classes;
+    char seed[32], shard[32], images[192], *classes;
 } ls_weights_about;
 /* `lockstep` is the first pair's value. To be freed, also after a failure. */
 ls_status ls_weights_tell(const ls_network *network, const char *lockstep, ls_weights_about *about);

@@ -267,16 +267,33 @@ ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x)
     return ls_failed(session) ? NULL : call(recording, parent->children[i].module, x);
 }
 
-static ls_tensor *record(ls_module *root, ls_recorded *recorded, const ls_shape *images)
+ls_tensor *ls_module_input(ls_module *self, int i)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!self || ls_failed(self->session))
+        return NULL;
+    const ls_recording *recording = self->session->recording;
+    if (recording && i >= 0 && i < recording->n_inputs)
+        return recording->inputs[i];
+    if (recording)
+        ls_raise(&self->session->context, LS_BAD_ARGUMENT,
+                 "ls_module_input: there is no input %d; the network was called with %d", i, recording->n_inputs);
+    else
+        ls_raise(&self->session->context, LS_BAD_ARGUMENT, "ls_module_input: input %d asked for outside a forward", i);
+    return NULL;
+}
+
+static ls_tensor *record(ls_module *root, ls_recording *recording, ls_recorded *recorded, const ls_input_shapes *shapes)
 {
     ls_session *session = root->session;
-    ls_shape shape = *images;
-    shape.dim[0] = -1;
-    ls_tensor *input = ls_tensor_new(session, LS_TENSOR_INPUT, &shape, (ls_device){LS_HOST, 0});
-    if (!input)
-        return NULL;
-    recorded->input = ls_tensor_hold(input);
-    ls_tensor *output = root->forward(root, input);
+    for (int i = 0; i < shapes->n; i++) {
+        ls_tensor *input = ls_tensor_new(session, LS_TENSOR_INPUT, &shapes->at[i], (ls_device){LS_HOST, 0});
+        if (!input)
+            return NULL;
+        input->input = i;
+        recording->inputs[recording->n_inputs++] = recorded->inputs[i] = ls_tensor_hold(input);
+    }
+    ls_tensor *output = root->forward(root, recorded->inputs[0]);
     if (ls_failed(session))
         return NULL;
     if (!output || output->kind != LS_TENSOR_COMPUTED || output->fold || output->shape.dim[0] != -1) {
@@ -287,7 +304,8 @@ static ls_tensor *record(ls_module *root, ls_recorded *recorded, const ls_shape 
     return ls_tensor_hold(output);
 }
 
-ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_shape *images, ls_recorded *recorded)
+ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_input_shapes *shapes,
+                           ls_recorded *recorded)
 {
     ls_session *session = root->session;
     if (session->recording)
@@ -297,7 +315,7 @@ ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const 
     if (scope < 0)
         return ls_status_of(session);
     session->recording = &recording;
-    recorded->output = record(root, recorded, images);
+    recorded->output = record(root, &recording, recorded, shapes);
     session->recording = NULL;
     ls_scope_close(session, scope);
     return ls_status_of(session);
@@ -306,6 +324,7 @@ ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const 
 void ls_recorded_release(ls_recorded *recorded)
 {
     ls_tensor_drop(recorded->output);
-    ls_tensor_drop(recorded->input);
-    *recorded = (ls_recorded){NULL, NULL};
+    for (int i = 0; i < LS_MAX_INPUTS; i++)
+        ls_tensor_drop(recorded->inputs[i]);
+    *recorded = (ls_recorded){.output = NULL};
 }

@@ -57,12 +57,18 @@ const char *ls_model_last_bias(const char *model);
 ls_module *ls_bad_layer(ls_session *session, const char *message);
 ls_tensor *ls_layer_parameter(ls_module *self, const char *name, ls_shape shape);
 
-/* A forward that was recorded over images of one shape: held, until released. */
+/* The shapes of a network's inputs, the images first; dim[0] is -1. */
+typedef struct ls_input_shapes {
+    int n;
+    ls_shape at[LS_MAX_INPUTS];
+} ls_input_shapes;
+
+/* A forward that was recorded over inputs of such shapes: held, until released. */
 typedef struct ls_recorded {
-    ls_tensor *input, *output;
+    ls_tensor *inputs[LS_MAX_INPUTS], *output;
 } ls_recorded;
 
-/* Records the root's forward over images of the given shape (dim[0] is ignored). */
-ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_shape *images,
+/* Records the root's forward over inputs of the given shapes. */
+ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_input_shapes *shapes,
                            ls_recorded *recorded);
 void ls_recorded_release(ls_recorded *recorded);

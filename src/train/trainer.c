@@ -161,10 +161,13 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
     ls_network *network = trainer->network;
     ls_session *session = network->session;
     int scope = ls_scope_open(session, NULL);
-    ls_tensor *X, *y, *loss = NULL;
-    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = rows}, &X, &y) == LS_OK)
-        loss = data->of.targets ? ls_sum_each(ls_module_forward(network->root, X)) /* whatever the loss will be */
-                                : ls_cross_entropy(ls_module_forward(network->root, X), y);
+    ls_batch b;
+    ls_tensor *loss = NULL;
+    if (ls_data_tensors(session, data, &(ls_batch_rows){.n = rows, .shapes = true}, &b) == LS_OK) {
+        ls_tensor *outputs = ls_module_forward_all(network->root, b.inputs, b.n_inputs);
+        loss = data->of.classes && !data->of.targets.values ? ls_cross_entropy(outputs, b.y)
+                                                            : ls_sum_each(outputs); /* whatever the loss will be */
+    }
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     ls_program *program = trace && ls_trace_run(trace, loss, true) == LS_OK
                               ? ls_network_program(trace, LS_WANT_GRADIENT, false, rows)
