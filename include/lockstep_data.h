@@ -49,21 +49,24 @@ ls_status ls_data_set_targets(ls_data *data, const float *targets, ls_shape shap
 
 /* A batch that a function of the caller's is to fill. Its numbers come as zeros. */
 typedef struct ls_fill {
-    int64_t epoch;     /* from 0 */
-    int64_t first;     /* which of the epoch's rows the batch begins with, from 0 */
-    int batch, rows;   /* its number in the epoch, from 0; its rows */
-    float *X;          /* [rows][...] */
-    int32_t *labels;   /* [rows]; NULL where the source has targets */
-    float *targets;    /* [rows][...]; NULL where it has labels */
-    char message[200]; /* of a failure: why */
+    int64_t epoch;                /* from 0 */
+    int64_t first;                /* which of the epoch's rows the batch begins with, from 0 */
+    int batch, rows;              /* its number in the epoch, from 0; its rows */
+    float *X;                     /* [rows][...] */
+    float *inputs[LS_MAX_INPUTS]; /* X, and as many more as the source has: [rows][...] */
+    int32_t *labels;              /* [rows]; NULL where the source has targets */
+    float *targets;               /* [rows][...]; NULL where it has labels */
+    char message[200];            /* of a failure: why */
 } ls_fill;
 /* False: there is no such batch, and the session fails with the message. */
 typedef bool ls_fill_fn(ls_fill *batch, void *user);
 
 typedef struct ls_source {
     ls_fill_fn *fill;
-    void *user;       /* must outlive the data */
-    ls_shape shape;   /* of an epoch's X, (rows, ...), as ls_data_from_floats takes it */
+    void *user;                       /* must outlive the data */
+    ls_shape shape;                   /* of an epoch's X, (rows, ...), as ls_data_from_floats takes it */
+    ls_shape more[LS_MAX_INPUTS - 1]; /* of n_more further inputs, as ls_data_add_input takes them */
+    int n_more;
     int classes;      /* labels are below; 0: there are targets */
     ls_shape targets; /* (rows, ...); without targets of rank 0 */
     const char *name; /* for messages and the settings of checkpoints, copied; NULL: "a function" */

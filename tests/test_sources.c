@@ -191,6 +191,7 @@ static void wrong_data_are_refused(void **state)
 typedef struct made {
     bool moves;   /* other numbers in each epoch */
     bool targets; /* in place of labels */
+    bool more;    /* the numbers again, as a second input */
     bool wrong;   /* in batch `fails` of epoch 1, which fails unless it has this label, or */
     int fails, label;
     bool mute, nan;         /* it does not say why; it has a number that is not finite */
@@ -210,6 +211,10 @@ static bool make(ls_fill *f, void *user)
         assert_true(f->X[i] == 0);
         f->X[i] = values[f->first * FEATURES + i] + (m->moves ? (float)f->epoch / 8 : 0);
     }
+    assert_ptr_equal(f->inputs[0], f->X);
+    assert_true(m->more == (f->inputs[1] != NULL));
+    if (m->more)
+        memcpy(f->inputs[1], f->X, (size_t)f->rows * FEATURES * sizeof *f->X);
     for (int i = 0; i < f->rows; i++)
         if (m->targets)
             f->targets[i] = (float)labels[f->first + i];
@@ -229,6 +234,9 @@ static bool make(ls_fill *f, void *user)
 static ls_source source_of(made *m)
 {
     ls_source source = {.fill = make, .user = m, .shape = LS_SHAPE(ROWS, FEATURES), .name = "numbers"};
+    source.n_more = m->more;
+    if (m->more)
+        source.more[0] = LS_SHAPE(ROWS, 2, 3);
     if (m->targets)
         source.targets = LS_SHAPE(ROWS, 1);
     else
@@ -331,6 +339,33 @@ static void same_bits_on_any_devices_and_ranks(void **state)
         for (int r = 0; r < ranks; r++)
             assert_string_equal(of_ranks[r].fingerprint, one.fingerprint);
     }
+}
+
+/* The first input, and the second as features. */
+static ls_tensor *sum_of_two(ls_module *self, ls_tensor *x)
+{
+    return ls_add(x, ls_scale(ls_flatten(ls_module_input(self, 1)), 2));
+}
+
+static void several_inputs_from_a_function(void **state)
+{
+    (void)state;
+    made m = {.more = true};
+    ls_session *s = ls_open(NULL);
+    const ls_source source = source_of(&m);
+    ls_data *data = ls_data_from_function(s, &source, &(ls_loader){.batch = BATCH});
+    ls_module *net = ls_block(s, sum_of_two, NULL);
+    ls_module_initialize(net, test_cpus(2), &(ls_init){.like = data});
+    static float outputs[ROWS * FEATURES];
+    assert_int_equal(ls_module_predict(net, data, outputs, FEATURES), LS_OK);
+    for (int i = 0; i < ROWS * FEATURES; i++)
+        assert_true(outputs[i] == values[i] + 2 * values[i]);
+    ls_batch b;
+    assert_true(ls_data_next(data, &b));
+    assert_int_equal(b.n_inputs, 2);
+    assert_int_equal(ls_rank(b.inputs[1]), 3);
+    assert_values(b.inputs[1], values);
+    assert_int_equal(ls_close(s), LS_OK);
 }
 
 static void targets_from_a_function(void **state)
@@ -449,6 +484,13 @@ static void wrong_sources_are_refused(void **state)
     REFUSED(ls_data_from_function(s, &flat, NULL), LS_BAD_SHAPE,
             "ls_data_from_function: the shape must be (rows, features)");
     const ls_source good = source_of(&m);
+    ls_source many = good, less = good;
+    many.n_more = LS_MAX_INPUTS;
+    less.n_more = 1;
+    less.more[0] = LS_SHAPE(ROWS - 1, 2);
+    for (int k = 0; k < 2; k++)
+        REFUSED(ls_data_from_function(s, k ? &many : &less, NULL), LS_BAD_ARGUMENT,
+                "ls_data_from_function: the source has 0 to 3 inputs more, (rows, ...) of as many rows as its shape");
     REFUSED(ls_data_from_function(s, &good, &(ls_loader){.shuffle = true}), LS_BAD_ARGUMENT,
             "ls_data_from_function: the loader shuffles or changes images, which is the function's to do");
     REFUSED(ls_data_from_function(s, &good, &(ls_loader){.augment = {.erase = 0.5}}), LS_BAD_ARGUMENT,
@@ -499,6 +541,7 @@ int main(void)
         cmocka_unit_test(wrong_data_are_refused),
         cmocka_unit_test(as_from_memory),
         cmocka_unit_test(same_bits_on_any_devices_and_ranks),
+        cmocka_unit_test(several_inputs_from_a_function),
         cmocka_unit_test(targets_from_a_function),
         cmocka_unit_test(a_resume_asks_for_the_next_batch),
         cmocka_unit_test(what_a_function_does_wrong_ends_the_run),

@@ -199,8 +199,7 @@ float *ls_field_room(ls_context *context, const ls_field *field, int64_t rows)
     return ls_alloc(context, ls_field_bytes(field, rows), 1, "numbers beside the images");
 }
 
-/* Whether an image can have that shape, and be of so many rows. */
-static bool fits(const ls_shape *shape, int least_rank, int64_t rows)
+bool ls_field_fits(const ls_shape *shape, int least_rank, int64_t rows)
 {
     int64_t numbers = 1;
     bool good = shape->rank >= least_rank && shape->rank <= LS_MAX_RANK && shape->dim[0] == rows;
@@ -225,7 +224,7 @@ static ls_status check_given(const ls_data *data, const void *given, const char 
 static ls_status check_shape_of_field(const ls_data *data, const ls_shape *shape, int least_rank, const char *function,
                                       const char *what)
 {
-    if (fits(shape, least_rank, data->rows))
+    if (ls_field_fits(shape, least_rank, data->rows))
         return LS_OK;
     return ls_raise(data->context, LS_BAD_SHAPE,
                     "%s: %s must be (%lld, ...) for the images that there are, and of 1 to %d numbers each", function,
@@ -457,7 +456,7 @@ ls_status ls_data_describe(const ls_data *data, char text[64])
         ls_sha256_add(hash, of->labels, (size_t)data->rows);
     if (of->wide_labels)
         ls_sha256_add(hash, of->wide_labels, (size_t)data->rows * sizeof *of->wide_labels);
-    for (int i = 0; i < of->n_more; i++)
+    for (int i = 0; !of->filling && i < of->n_more; i++)
         ls_sha256_add(hash, of->more[i].values, ls_field_bytes(&of->more[i], data->rows));
     ls_status status = hash ? ls_sha256_end(hash, digits) : ls_context_status(data->context);
     if (status == LS_OK)

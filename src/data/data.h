@@ -120,6 +120,9 @@ float *ls_field_room(ls_context *context, const ls_field *field, int64_t rows);
  * failure. */
 ls_status ls_data_whole(const ls_data *data, const char *function);
 
+/* Whether a field can have that shape, of so many rows. */
+bool ls_field_fits(const ls_shape *shape, int least_rank, int64_t rows);
+
 int64_t ls_first_not_finite(const float *numbers, int64_t n); /* -1 where all are */
 
 /* Bytes of the images that are used. */

@@ -74,7 +74,7 @@ static void read_samples(ls_session *session, const ls_data *data, const ls_batc
     if (rows->index && ls_augments(&data->augment))
         changed.changes = draw_changes(session, data, rows);
     const ls_shape images = ls_images_shape(of, rows->n);
-    batch->X = samples(session, LS_TENSOR_IMAGES, "a batch's images", &images, &changed);
+    batch->inputs[0] = batch->X = samples(session, LS_TENSOR_IMAGES, "a batch's images", &images, &changed);
     if (of->targets.values)
         batch->y = field_samples(session, data, &of->targets, "a batch's targets", &list, rows->n);
     else if (ls_images_labelled(of))
@@ -94,7 +94,6 @@ ls_status ls_data_tensors(ls_session *session, const ls_data *data, const ls_bat
         ls_data_fill(session, data, rows, batch);
     else
         read_samples(session, data, rows, batch);
-    batch->inputs[0] = batch->X;
     batch->n_inputs = 1 + data->of.n_more;
     return ls_status_of(session);
 }

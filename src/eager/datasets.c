@@ -122,21 +122,23 @@ static ls_status check_source(ls_session *session, const ls_source *source, cons
     if (loader && (loader->shuffle || ls_augments(&loader->augment)))
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "%s: the loader shuffles or changes images, which is the function's to do", function);
-    const ls_shape *targets = &source->targets;
-    bool good = targets->rank == 0
-                    ? source->classes >= 1 && source->classes <= LS_MOST_CLASSES
-                    : source->classes == 0 && targets->rank <= LS_MAX_RANK && targets->dim[0] == source->shape.dim[0];
-    int64_t numbers = 1;
-    for (int i = 1; i < targets->rank && good; i++) {
-        good = targets->dim[i] >= 1 && targets->dim[i] <= LS_MOST_PIXELS / numbers;
-        numbers *= targets->dim[i];
-    }
-    if (!good)
+    const int64_t rows = source->shape.dim[0];
+    const bool targets = source->targets.rank != 0;
+    if (targets ? source->classes || !ls_field_fits(&source->targets, 1, rows)
+                : source->classes < 1 || source->classes > LS_MOST_CLASSES)
         return ls_raise(
             context, LS_BAD_ARGUMENT,
             "%s: the source has either 1 to %d classes, or targets (rows, ...) of as many rows as its shape "
             "and of 1 to %d numbers each",
             function, LS_MOST_CLASSES, LS_MOST_PIXELS);
+    bool good = source->n_more >= 0 && source->n_more < LS_MAX_INPUTS;
+    for (int i = 0; good && i < source->n_more; i++)
+        good = ls_field_fits(&source->more[i], 2, rows);
+    if (!good)
+        return ls_raise(context, LS_BAD_ARGUMENT,
+                        "%s: the source has 0 to %d inputs more, (rows, ...) of as many rows as its shape and of 1 to "
+                        "%d numbers each",
+                        function, LS_MAX_INPUTS - 1, LS_MOST_PIXELS);
     return LS_OK;
 }
 
@@ -149,6 +151,8 @@ ls_data *ls_data_from_function(ls_session *session, const ls_source *source, con
     ls_images images = {.classes = source->classes, .targets = {.shape = source->targets}};
     if (take_shape(session, &images, &source->shape, "ls_data_from_function") != LS_OK)
         return NULL;
+    for (; images.n_more < source->n_more; images.n_more++)
+        images.more[images.n_more].shape = source->more[images.n_more];
     images.filling = ls_alloc(context, 1, sizeof *images.filling, "a source of data");
     if (!images.filling)
         return NULL;

@@ -25,7 +25,7 @@ static uint64_t mix(uint64_t sum, const void *data, size_t bytes)
 static uint64_t mix_field(uint64_t sum, const ls_field *field, int64_t rows)
 {
     sum = mix(sum, &field->shape, sizeof field->shape);
-    return mix(sum, field->values, ls_field_bytes(field, rows));
+    return field->values ? mix(sum, field->values, ls_field_bytes(field, rows)) : sum;
 }
 
 uint64_t ls_data_checksum(const ls_data *data)
