@@ -458,6 +458,59 @@ static void a_network_takes_numbers_from_a_card(void **state)
     assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
 }
 
+enum { TOKENS = 3, TABLE = 6, WORDS = 20 };
+
+static ls_tensor *with_words(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *table = ls_module_parameter(self, "table", LS_SHAPE(TABLE, 4));
+    ls_tensor *parts[] = {x, ls_flatten(ls_embedding(ls_module_input(self, 1), table))};
+    return ls_module_call(self, "fc", ls_concat(parts, 2));
+}
+
+/* Trains it for two epochs; `wrong` is an id of the last row. */
+static ls_status train_words(const char *list, float wrong, float *weights, char message[256])
+{
+    float x[WORDS * 5], ids[WORDS * TOKENS];
+    int32_t labels[WORDS];
+    for (int i = 0; i < WORDS * 5; i++)
+        x[i] = (float)(i * 29 % 31) / 31;
+    for (int i = 0; i < WORDS * TOKENS; i++)
+        ids[i] = (float)(i * 7 % TABLE);
+    for (int i = 0; i < WORDS; i++)
+        labels[i] = i % CLASSES;
+    ids[WORDS * TOKENS - 1] = wrong;
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD});
+    ls_data *data = ls_data_from_floats(s, x, LS_SHAPE(WORDS, 5), &(ls_loader){.batch = 12});
+    ls_data_set_labels(data, labels, WORDS, CLASSES);
+    ls_data_add_input(data, ids, LS_SHAPE(WORDS, TOKENS));
+    ls_module *net = ls_block(s, with_words, NULL);
+    ls_module_append(net, "fc", ls_nn_linear(s, CLASSES));
+    ls_module_initialize(net, ls_parse_devices(s, list), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch b;
+    for (int epoch = 0; epoch < 2; epoch++)
+        while (ls_data_next(data, &b)) {
+            ls_backward(ls_cross_entropy(ls_module_forward_all(net, b.inputs, b.n_inputs), b.y));
+            ls_trainer_step(trainer);
+        }
+    ls_module_read_parameter(net, "table", weights, TABLE * 4);
+    snprintf(message, 256, "%s", ls_message(s));
+    return ls_close(s);
+}
+
+/* Of several inputs a core and a card make the same bits, and an id outside the table ends the run on both. */
+static void several_inputs_and_ids(void **state)
+{
+    (void)state;
+    float core[TABLE * 4], card[TABLE * 4];
+    char message[256];
+    assert_int_equal(train_words("cpu:0", 2, core, message), LS_OK);
+    assert_int_equal(train_words("cuda:0x2", 2, card, message), LS_OK);
+    assert_memory_equal(core, card, sizeof core);
+    assert_int_equal(train_words("cuda:0", TABLE, card, message), LS_BAD_ARGUMENT);
+    assert_non_null(strstr(message, "ls_embedding: number 2 of image 7 is 6; the table has the rows 0 to 5"));
+}
+
 /* ---- Devices, memory ---- */
 
 static void cards_are_taken_where_there_are_some(void **state)
@@ -560,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_failed_card_is_named),
         cmocka_unit_test(own_operations_are_refused),
         cmocka_unit_test(a_network_takes_numbers_from_a_card),
+        cmocka_unit_test(several_inputs_and_ids),
         cmocka_unit_test(cards_are_taken_where_there_are_some),
         cmocka_unit_test(nothing_is_allocated_while_running),
         cmocka_unit_test(every_allocation_may_fail),
