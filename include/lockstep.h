@@ -359,14 +359,28 @@ const char *ls_module_summary(ls_module *net);
  * `frozen`; over ranks all freeze alike. */
 ls_status ls_module_freeze(ls_module *net, const char *pattern, bool frozen);
 
-/* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is ignored, any other missing
- * or extra one is LS_BAD_FILE and leaves the network as it was. Saving replaces `path` as a whole or not at all. A file
- * that ls_module_save wrote knows the shape of the network's images, and loading it tells them to a network that has
- * seen none. */
+/* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is passed over, any other
+ * missing or extra one is LS_BAD_FILE. F16, BF16 and F64 become float32: the first two exactly, F64 rounded to the
+ * nearest. Another type, NaN, infinity, and an F64 that float32 cannot hold are LS_BAD_FILE. A failure leaves the
+ * network as it was. A file that ls_module_save wrote knows the shape of the network's images, and loading it tells
+ * them to a network that has seen none. */
 ls_status ls_module_load(ls_module *net, const char *path);
-/* The same of a file whose names all begin with `prefix`, which is left out of them: "module." or "_orig_mod." of
- * PyTorch's wrappers. */
-ls_status ls_module_load_prefixed(ls_module *net, const char *path, const char *prefix);
+/* What is done otherwise. `strip` is left out in front of all names of the file, which must have it (LS_BAD_FILE):
+ * "module." or "_orig_mod." of PyTorch's wrappers. What a pattern of `skip` fits, as ls_module_freeze has it ("fc.*"),
+ * is not read, and may be missing or of another shape; one that fits no name of the file or the network is
+ * LS_BAD_ARGUMENT. With `partial` the file may have more and fewer names than the network, but what both have is of one
+ * shape. What is not read keeps its values. A file of which nothing is read is LS_BAD_FILE. */
+typedef struct ls_load_options {
+    const char *strip;
+    const char *const *skip; /* ends with NULL */
+    bool partial;
+} ls_load_options;
+/* `options` and `report` may be NULL. *report gets text that lives as long as the session, NULL after a failure. Its
+ * first line says how many parameters were read, and each further one begins with "converted from F16 to float32: ",
+ * "kept, skipped: ", "kept, not in the file: ", "passed over, skipped: " or "passed over, not in the network: ", names
+ * with commas behind it. Files' names of classes (ls_module_class_name) count only where the network's last parameter
+ * is read. */
+ls_status ls_module_load_with(ls_module *net, const char *path, const ls_load_options *options, const char **report);
 ls_status ls_module_save(ls_module *net, const char *path);
 /* Whether ls_module_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing.
  */
@@ -383,7 +397,8 @@ ls_shape ls_module_images_shape(const ls_module *net);
 ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size);
 
 /* SHA-256 over the tensors that ls_module_save writes, in byte order of their names: name, a zero byte, the values as
- * little-endian float32 in C order. 64 lowercase digits and a zero byte. */
+ * little-endian float32 in C order, also where a file has them as F16, BF16 or F64. 64 lowercase digits and a zero
+ * byte. */
 ls_status ls_module_fingerprint(ls_module *net, char digits[65]);
 ls_status ls_file_fingerprint(ls_session *session, const char *path, char digits[65]);
 

@@ -63,6 +63,7 @@ typedef struct compared {
 
 static const compared of_train[] = {
     {"model", NULL, "--model resnet18", "resnet18"},
+    {"weights-skip", NULL, "--weights-skip fc.*", "fc.*"},
     {"freeze", NULL, "--freeze fc.*", "fc.*"},
     {"dataset", "fashion-mnist", "--dataset npy", "npy"},
     {"batch", "256", "--batch 255", "255"},

@@ -12,7 +12,8 @@ enum { KEEP_LAST, KEEP_BEST };
 typedef struct settings {
     const char *model, *dataset, *data, *devices, *weights, *save, *out, *log, *report, *trace, *url, *to, *json, *onnx;
     const char *strip_prefix; /* of names in the weights file */
-    const char *freeze;       /* patterns of names, with commas */
+    const char *weights_skip; /* patterns of names, with commas */
+    const char *freeze;       /* likewise */
     int64_t batch, shard /* 0: by the devices */, epochs, steps, limit, limit_test, warmup, timeout, host_ranks,
         in_flight;
     uint64_t seed, shuffle_pulls;

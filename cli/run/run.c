@@ -4,6 +4,7 @@
 #include <lockstep_trial.h>
 
 #include "options/choice.h"
+#include "options/names.h"
 #include "text/say.h"
 
 #include <stdio.h>
@@ -218,6 +219,33 @@ static int name_classes(const run *r, const ls_data *like)
     return ls_module_name_classes(r->net, names, n) == LS_OK ? 0 : session_failed(r->session, "data");
 }
 
+/* What the file's values are not as they were, or not in it: a line each, names as far as they fit in. */
+static void say_loaded(const char *report)
+{
+    enum { MOST_SHOWN = 300 };
+    for (const char *line = strchr(report, '\n'); line; line = strchr(line, '\n')) {
+        int n = (int)strcspn(++line, "\n");
+        const bool whole = n <= MOST_SHOWN;
+        if (!whole)
+            for (n = MOST_SHOWN; n > 0 && line[n] != ',';)
+                n--;
+        note("note: --weights: %.*s%s", n, line, whole ? "" : ", ...");
+    }
+}
+
+static ls_status load(const run *r)
+{
+    const settings *c = r->chosen;
+    name_list skip;
+    const char *report;
+    names_split("--weights-skip", c->weights_skip, &skip); /* train has looked at it before */
+    if (ls_module_load_with(r->net, c->weights, &(ls_load_options){.strip = c->strip_prefix, .skip = skip.list},
+                            &report) == LS_OK &&
+        !c->quiet)
+        say_loaded(report);
+    return ls_status_of(r->session);
+}
+
 /* Weights whose classes the data call otherwise are refused, unless the user says that they mean the same. */
 static int load_weights(const run *r, const ls_data *like)
 {
@@ -225,7 +253,7 @@ static int load_weights(const run *r, const ls_data *like)
     char why[MOST_WORDS];
     if (c->allow_classes)
         ls_module_name_classes(r->net, NULL, 0);
-    if (ls_module_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_OK)
+    if (load(r) == LS_OK)
         return c->allow_classes ? name_classes(r, like) : 0;
     if (ls_status_of(r->session) != LS_CHANGED)
         return session_failed(r->session, "--weights");
@@ -274,13 +302,12 @@ static int load_alone(const run *r, const ls_shape *usual)
     images.dim[0] = 0;
     if (images.rank && !ls_module_infer(r->net, ls_zeros(r->session, images)))
         return session_failed(r->session, "--input");
-    if (ls_module_load_prefixed(r->net, c->weights, c->strip_prefix) == LS_SHAPE_UNKNOWN &&
-        ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
+    if (load(r) == LS_SHAPE_UNKNOWN && ls_catch(r->session, LS_SHAPE_UNKNOWN)) {
         if (!usual)
             return failed("--weights", "%s does not say the size of its images: say it with --input, such as 1x28x28",
                           c->weights);
         ls_module_infer(r->net, ls_zeros(r->session, *usual));
-        ls_module_load_prefixed(r->net, c->weights, c->strip_prefix);
+        load(r);
     }
     return ls_failed(r->session) ? session_failed(r->session, "--weights") : 0;
 }

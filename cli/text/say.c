@@ -101,7 +101,7 @@ void note(const char *format, ...)
 /* What the library's words for its callers in C are in the program. */
 static const char *const in_program[][2] = {{"ls_loader.directory", "--data"},
                                             {"ls_features", "'lockstep --version'"},
-                                            {"ls_module_load_prefixed", "--strip-prefix"}};
+                                            {"ls_load_options.strip", "--strip-prefix"}};
 
 static const char *program_word(const char *name, size_t length)
 {

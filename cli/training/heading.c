@@ -126,6 +126,7 @@ static bool log_settings(const training *t, run_log *log)
     log_text(log, "init", c->init_text);
     log_text(log, "weights", c->weights);
     log_text(log, "strip_prefix", c->strip_prefix);
+    log_text(log, "weights_skip", c->weights_skip);
     log_text(log, "freeze", c->freeze);
     log_text(log, "save", c->save);
     log_text(log, "optimizer", choice_name(optimizer_choices, c->optimizer));

@@ -1,5 +1,6 @@
 #include "training/preparation.h"
 #include "options/help.h"
+#include "options/names.h"
 #include "options/outputs.h"
 #include "report/report.h"
 #include "run/ranks.h"
@@ -34,6 +35,10 @@ static int check_together(const settings *c)
         return wrong_usage("--label-smoothing", "must be from 0 to 1");
     if (c->strip_prefix && !c->weights)
         return wrong_usage("--strip-prefix", "needs --weights");
+    if (c->weights_skip && !c->weights)
+        return wrong_usage("--weights-skip", "needs --weights");
+    if (names_split("--weights-skip", c->weights_skip, &(name_list){.text = ""}) != 0)
+        return STATUS_USAGE;
     if (c->keep == KEEP_BEST && !(c->validate > 0))
         return wrong_usage("--keep", "best needs --validate: test images that choose weights judge them too well");
     if (c->allow_classes && !c->weights)
@@ -103,13 +108,12 @@ static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
 
 static int freeze(const training *t)
 {
-    char patterns[1024], *rest = NULL;
-    if ((size_t)snprintf(patterns, sizeof patterns, "%s", t->run.chosen->freeze) >= sizeof patterns)
-        return wrong_usage("--freeze", "its value is longer than %zu letters", sizeof patterns - 1);
-    for (char *pattern = strtok_r(patterns, ",", &rest); pattern; pattern = strtok_r(NULL, ",", &rest))
-        if (ls_module_freeze(t->run.net, pattern, true) != LS_OK)
+    name_list patterns;
+    const int status = names_split("--freeze", t->run.chosen->freeze, &patterns);
+    for (int i = 0; !status && patterns.list[i]; i++)
+        if (ls_module_freeze(t->run.net, patterns.list[i], true) != LS_OK)
             return session_failed(t->run.session, "--freeze");
-    return 0;
+    return status;
 }
 
 static int make_trainer(training *t)
@@ -151,14 +155,13 @@ static int check_outputs(const training *t)
 
 int preparation_make(training *t)
 {
-    const settings *c = t->run.chosen;
     int status = 0;
     if (!(t->train = run_data(&t->run, LS_TRAIN)) || !(t->test = run_data(&t->run, LS_TEST)))
         return STATUS_FAILED;
     if ((status = check_outputs(t)) != 0 || (status = run_doubt(&t->run, t->train, t->test)) != 0 ||
         (status = check_parts(t)) != 0 || (status = best_hold_out(t)) != 0)
         return status;
-    if ((status = run_network(&t->run, t->train)) != 0 || (c->freeze && (status = freeze(t)) != 0))
+    if ((status = run_network(&t->run, t->train)) != 0 || (status = freeze(t)) != 0)
         return status;
     t->rows = ls_data_rows(t->train);
     t->batches = ls_data_batches(t->train);

@@ -15,6 +15,7 @@
 #include "cluster/cluster.h"
 #include "data/data.h"
 #include "io/folder.h"
+#include "model/loading.h"
 #include "model/weights.h"
 #include "optim/optimizer.h"
 #include "train/job.h"
@@ -464,7 +465,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
                          point *to)
 {
     ls_network *network = c->trainer->network;
-    ls_status status = ls_weights_check(network, file, &c->context, path, is_besides);
+    ls_status status = ls_loading_check(network, file, &c->context, path, NULL, is_besides);
     if (status != LS_OK) {
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;
@@ -475,7 +476,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
     float *values = NULL;
     if (status == LS_OK)
         status = read_remembered(c, file, &values);
-    if (status == LS_OK && (status = ls_weights_read(network, file)) != LS_OK)
+    if (status == LS_OK && (status = ls_loading_read(network, file, NULL)) != LS_OK)
         ls_release(&c->context, values);
     if (status != LS_OK)
         return status;

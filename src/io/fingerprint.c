@@ -50,6 +50,17 @@ ls_status ls_fingerprint_arrays(ls_context *context, const ls_named_array *array
     return status;
 }
 
+/* Of another type the values count as float32, as the network that reads them has them. */
+static ls_status add_converted(ls_context *context, ls_sha256 *hash, const ls_safetensors *file, const ls_saved *saved)
+{
+    float *values = ls_alloc(context, (size_t)saved->numbers, sizeof *values, "an array's values");
+    ls_status status = values ? ls_safetensors_read(file, saved, values) : LS_OUT_OF_MEMORY;
+    if (status == LS_OK)
+        status = add(hash, saved->name, values, (size_t)saved->numbers * sizeof *values);
+    ls_release(context, values);
+    return status;
+}
+
 ls_status ls_fingerprint_saved(ls_context *context, const char *path, char digits[65])
 {
     digits[0] = 0;
@@ -60,11 +71,8 @@ ls_status ls_fingerprint_saved(ls_context *context, const char *path, char digit
         const ls_saved *saved = ls_safetensors_at(file, i);
         if (ls_saved_ignored(saved->name))
             continue;
-        if (strcmp(saved->dtype, "F32") != 0)
-            status = ls_raise(context, LS_BAD_FILE, "%s: an array is %s; only F32 has a fingerprint, convert it", path,
-                              saved->dtype);
-        else
-            status = add(hash, saved->name, saved->bytes, saved->n_bytes);
+        status = ls_saved_is_float32(saved) ? add(hash, saved->name, saved->bytes, saved->n_bytes)
+                                            : add_converted(context, hash, file, saved);
     }
     if (hash)
         status = end(hash, status, digits);

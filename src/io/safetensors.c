@@ -11,6 +11,11 @@ bool ls_saved_ignored(const char *name)
     return length >= sizeof end - 1 && strcmp(name + length - (sizeof end - 1), end) == 0;
 }
 
+bool ls_saved_is_float32(const ls_saved *saved)
+{
+    return strcmp(saved->dtype, "F32") == 0;
+}
+
 int64_t ls_named_array_numbers(const ls_named_array *array)
 {
     int64_t numbers = 1;

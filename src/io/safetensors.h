@@ -32,7 +32,10 @@ const ls_saved *ls_safetensors_at(const ls_safetensors *file, int i);           
 const ls_saved *ls_safetensors_find(const ls_safetensors *file, const char *name); /* NULL where there is none */
 const char *ls_safetensors_metadata(const ls_safetensors *file, const char *key);  /* NULL where there is none */
 
-/* The values of one array, saved->numbers of them. Another type than F32, NaN and infinity are LS_BAD_FILE. */
+/* Whether the bytes are the values; else ls_safetensors_read converts them. */
+bool ls_saved_is_float32(const ls_saved *saved);
+/* The values of one array, saved->numbers of them. F16, BF16 and F64 are converted (dtypes.h). Another type, NaN,
+ * infinity, and an F64 that becomes infinite are LS_BAD_FILE. */
 ls_status ls_safetensors_read(const ls_safetensors *file, const ls_saved *saved, float *values);
 
 /* Whether readers pass over an array: PyTorch's BatchNorm counters, `*.num_batches_tracked`. */

@@ -1,5 +1,7 @@
 #include "base/file.h"
 #include "base/file_kind.h"
+#include "base/number.h"
+#include "io/dtypes.h"
 #include "io/safetensors.h"
 #include "io/safetensors_names.h"
 
@@ -24,12 +26,6 @@ struct ls_safetensors {
     int n;
     size_t stripped; /* bytes left out in front of each name */
 };
-
-static const struct dtype {
-    const char *name;
-    int bytes;
-} DTYPES[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
-              {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"I64", 8},     {"U64", 8}, {"F64", 8}, {"C64", 8}};
 
 /* ---- The header as JSON ------------------------------------------------------------------------------------------ */
 
@@ -131,15 +127,6 @@ static ls_status fault(const ls_safetensors *file, const char *name, const char 
                     ls_printable(name, shown, sizeof shown), what);
 }
 
-static int dtype_bytes(const char *name)
-{
-    for (size_t i = 0; i < sizeof DTYPES / sizeof *DTYPES; i++)
-        if (strcmp(DTYPES[i].name, name) == 0)
-            return DTYPES[i].bytes;
-    return 0;
-}
-
-/* Fills in rank, shape and numbers. */
 static ls_status read_shape(const ls_safetensors *file, const json_t *shape, ls_saved *saved)
 {
     if (!json_is_array(shape))
@@ -189,7 +176,7 @@ static ls_status read_entry(const ls_safetensors *file, const char *name, const 
     saved->dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!json_is_object(entry) || !saved->dtype)
         return fault(file, name, "has no dtype");
-    int width = dtype_bytes(saved->dtype);
+    int width = ls_dtype_bytes(saved->dtype);
     if (width == 0)
         return fault(file, name, "has an unknown dtype");
     if (json_object_size(entry) > 3)
@@ -373,18 +360,34 @@ const char *ls_safetensors_metadata(const ls_safetensors *file, const char *key)
     return file ? json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key)) : NULL;
 }
 
+/* A float32 that is no number, or the infinity that an F64 has become. */
+static ls_status refuse_value(const ls_safetensors *file, const ls_saved *saved, int64_t i, float value)
+{
+    char shown[100], number[32];
+    const double wide = strcmp(saved->dtype, "F64") == 0 ? ls_dtype_double(saved->bytes, i) : (double)value;
+    ls_printable(saved->name, shown, sizeof shown);
+    if (__builtin_isfinite(wide))
+        return ls_raise(file->context, LS_BAD_FILE,
+                        "%s: the array '%s' holds %s at number %lld, which is too large for float32", file->path, shown,
+                        ls_number_text(wide, number), (long long)i);
+    return ls_raise(file->context, LS_BAD_FILE, "%s: the array '%s' holds %s at number %lld", file->path, shown,
+                    value != value ? "NaN" : "infinity", (long long)i);
+}
+
 ls_status ls_safetensors_read(const ls_safetensors *file, const ls_saved *saved, float *values)
 {
     char shown[100];
-    if (strcmp(saved->dtype, "F32") != 0)
-        return ls_raise(file->context, LS_BAD_FILE, "%s: the array '%s' is %s; only F32 is read, convert it",
-                        file->path, ls_printable(saved->name, shown, sizeof shown), saved->dtype);
-    memcpy(values, saved->bytes, saved->n_bytes);
+    if (!ls_dtype_is_read(saved->dtype))
+        return ls_raise(file->context, LS_BAD_FILE,
+                        "%s: the array '%s' is %s; F32, F16, BF16 and F64 are read, convert it", file->path,
+                        ls_printable(saved->name, shown, sizeof shown), saved->dtype);
+    if (ls_saved_is_float32(saved))
+        memcpy(values, saved->bytes, saved->n_bytes);
+    else
+        ls_dtype_floats(saved->dtype, saved->bytes, saved->numbers, values);
     for (int64_t i = 0; i < saved->numbers; i++)
         if (!__builtin_isfinite(values[i]))
-            return ls_raise(file->context, LS_BAD_FILE, "%s: the array '%s' holds %s at number %lld", file->path,
-                            ls_printable(saved->name, shown, sizeof shown), values[i] != values[i] ? "NaN" : "infinity",
-                            (long long)i);
+            return refuse_value(file, saved, i, values[i]);
     return LS_OK;
 }
 

@@ -9,7 +9,6 @@
 #include "io/npy.h"
 #include "io/safetensors.h"
 #include "model/classes.h"
-#include "model/initialize.h"
 #include "model/weights.h"
 
 ls_named_array *ls_weights_list(ls_network *network)
@@ -35,30 +34,6 @@ static const char *write_images(char *text, size_t size, const ls_input_shapes *
                                              : "",
                                        (long long)takes->at[k].dim[i]);
     return text;
-}
-
-/* That again; false where it is none. */
-static bool read_images(const char *text, ls_input_shapes *takes)
-{
-    ls_shape *images = takes->at;
-    takes->n = 1;
-    *images = (ls_shape){1, {-1}};
-    while (text && *text >= '1' && *text <= '9' && images->rank < LS_MAX_RANK) {
-        char *end;
-        long long size = strtoll(text, &end, 10);
-        images->dim[images->rank++] = size;
-        if (size > INT32_MAX || (*end && *end != 'x' && *end != ' '))
-            return false;
-        if (!*end)
-            return true;
-        if (*end == ' ') {
-            if (takes->n == LS_MAX_INPUTS)
-                return false;
-            *(images = &takes->at[takes->n++]) = (ls_shape){1, {-1}};
-        }
-        text = end + 1;
-    }
-    return false;
 }
 
 ls_status ls_weights_tell(const ls_network *network, const char *lockstep, ls_weights_about *about)
@@ -116,186 +91,6 @@ ls_status ls_module_check_save(ls_module *net, const char *path)
     return save(net, path, "ls_module_check_save", ls_safetensors_try);
 }
 
-static bool same_shape(const ls_view *view, const ls_saved *saved)
-{
-    if (view->rank != saved->rank)
-        return false;
-    for (int i = 0; i < view->rank; i++)
-        if (view->shape[i] != saved->shape[i])
-            return false;
-    return true;
-}
-
-static void shape_text(char *text, size_t size, int rank, const int64_t *shape)
-{
-    size_t length = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < rank && length < size; i++)
-        length += (size_t)snprintf(text + length, size - length, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (length < size)
-        snprintf(text + length, size - length, ")");
-}
-
-/* Whether the shapes are those of a layer that ends in the classes, but for how many there are: of the weights
- * `*classes`. */
-static bool differs_in_classes(const ls_network *network, const ls_view *view, const ls_saved *saved, int64_t *classes)
-{
-    int differ = 0;
-    for (int i = 0; i < view->rank && view->rank == saved->rank; i++)
-        if (view->shape[i] != saved->shape[i]) {
-            const bool channels = view->rank == 4 && i == 1; /* that go in */
-            differ += view->shape[i] == network->classes && !channels ? 1 : 2;
-            *classes = saved->shape[i];
-        }
-    return differ == 1;
-}
-
-static ls_status refuse_shape(const ls_network *network, ls_context *context, const char *path, const ls_view *view,
-                              const ls_saved *saved)
-{
-    char is[128], wanted[128];
-    int64_t classes;
-    shape_text(is, sizeof is, saved->rank, saved->shape);
-    shape_text(wanted, sizeof wanted, view->rank, view->shape);
-    if (differs_in_classes(network, view, saved, &classes))
-        return ls_raise(context, LS_BAD_FILE,
-                        "%s: the weights have %lld classes, the %s %d: parameter %s has shape %s, the network needs %s",
-                        path, (long long)classes, network->init.like ? "data" : "network", network->classes, view->name,
-                        is, wanted);
-    return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s", path, view->name, is,
-                    wanted);
-}
-
-/* What each name of the file begins with and the network's names do not, "module.": the most of it that ends in a dot
- * and has the missing name behind it. Its length; 0 where there is none. */
-static size_t foreign_prefix(const ls_safetensors *file, const char *missing)
-{
-    const int n = ls_safetensors_count(file);
-    const char *first = n ? ls_safetensors_at(file, 0)->name : "",
-               *last = n ? ls_safetensors_at(file, n - 1)->name : "";
-    size_t common = 0; /* to those in between too, for they are in order */
-    while (first[common] && first[common] == last[common])
-        common++;
-    for (; common > 0; common--) {
-        if (first[common - 1] != '.')
-            continue;
-        for (int i = 0; i < n; i++)
-            if (strcmp(ls_safetensors_at(file, i)->name + common, missing) == 0)
-                return common;
-    }
-    return 0;
-}
-
-static ls_status refuse_missing(const ls_safetensors *file, ls_context *context, const char *path, const char *missing)
-{
-    char shown[100];
-    int prefix = (int)foreign_prefix(file, missing);
-    if (!prefix)
-        return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
-                        missing);
-    const int stripped = (int)ls_safetensors_stripped(file); /* too little of it: "mod" of "module." */
-    snprintf(shown, sizeof shown, "%.*s", stripped + prefix, ls_safetensors_at(file, 0)->name - stripped);
-    return ls_raise(context, LS_BAD_FILE, "%s: all names begin with '%s'; ls_module_load_prefixed leaves that out",
-                    path, shown);
-}
-
-ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
-                           bool (*besides)(const char *name))
-{
-    for (int i = 0; i < network->flat.n_views; i++) {
-        const ls_view *view = &network->flat.views[i];
-        const ls_saved *saved = ls_safetensors_find(file, view->name);
-        if (!saved)
-            return refuse_missing(file, context, path, view->name);
-        if (!same_shape(view, saved))
-            return refuse_shape(network, context, path, view, saved);
-    }
-    for (int i = 0; i < ls_safetensors_count(file); i++) {
-        const char *name = ls_safetensors_at(file, i)->name;
-        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) && !(besides && besides(name)))
-            return ls_raise(context, LS_BAD_FILE,
-                            "%s: the network has no parameter %s; is this a file of another model?", path, name);
-    }
-    return LS_OK;
-}
-
-ls_status ls_weights_read(ls_network *network, const ls_safetensors *file)
-{
-    int next = 1 - atomic_load(&network->current);
-    for (int i = 0; i < network->flat.n_views; i++) {
-        const ls_view *view = &network->flat.views[i];
-        float *values = (view->trainable ? network->weights[next] : network->state[next]) + view->offset;
-        ls_status status = ls_safetensors_read(file, ls_safetensors_find(file, view->name), values);
-        if (status != LS_OK)
-            return status;
-    }
-    atomic_store(&network->current, next);
-    ls_network_changed(network);
-    return LS_OK;
-}
-
-static ls_status load(ls_network *network, const ls_safetensors *file, const char *path)
-{
-    ls_status status = ls_weights_check(network, file, &network->session->context, path, NULL);
-    if (status == LS_OK)
-        status = ls_network_compare_classes(network, file, path);
-    return status == LS_OK ? ls_weights_read(network, file) : status;
-}
-
-/* The same for a network that has seen no images, whose shape the file may tell. Memory is taken only for what the file
- * has. */
-static ls_status load_first(ls_network *network, const ls_safetensors *file, const char *path, const char *function)
-{
-    ls_input_shapes takes;
-    if (!read_images(ls_safetensors_metadata(file, "images"), &takes))
-        return ls_defined_network_of(network->root, function) ? LS_OK : ls_status_of(network->session);
-    ls_status status = ls_network_record(network, &takes, function);
-    if (status != LS_OK)
-        return status;
-    status = ls_weights_check(network, file, &network->session->context, path, NULL);
-    if (status == LS_OK)
-        status = ls_network_compare_classes(network, file, path);
-    if (status == LS_OK)
-        status = ls_network_fill(network);
-    if (status == LS_OK)
-        status = ls_weights_read(network, file);
-    if (status != LS_OK)
-        ls_network_forget(network);
-    return status;
-}
-
-static ls_status load_into(ls_module *net, const char *path, const char *prefix, const char *function)
-{
-    ls_network *network = ls_network_of(net, function);
-    if (!network || ls_network_wait(network) != LS_OK)
-        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
-    if (!path)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "%s: path is NULL", function);
-    if (ls_network_change(network, function) != LS_OK)
-        return ls_status_of(network->session);
-    ls_safetensors *file = ls_safetensors_open(&network->session->context, path);
-    ls_status status = file ? LS_OK : ls_status_of(network->session);
-    if (status == LS_OK && prefix)
-        status = ls_safetensors_strip(file, prefix);
-    if (status == LS_OK)
-        status = network->defined ? load(network, file, path) : load_first(network, file, path, function);
-    if (status == LS_OK)
-        status = ls_network_learn_classes(network, file);
-    ls_safetensors_close(file);
-    return status;
-}
-
-ls_status ls_module_load(ls_module *net, const char *path)
-{
-    LS_OWN_ENVIRONMENT;
-    return load_into(net, path, NULL, "ls_module_load");
-}
-
-ls_status ls_module_load_prefixed(ls_module *net, const char *path, const char *prefix)
-{
-    LS_OWN_ENVIRONMENT;
-    return load_into(net, path, prefix, "ls_module_load_prefixed");
-}
-
 ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size)
 {
     LS_OWN_ENVIRONMENT;
@@ -310,7 +105,7 @@ ls_status ls_file_model(ls_session *session, const char *path, char *name, size_
     return ls_status_of(session);
 }
 
-/* Also with something in front of its name, which ls_module_load_prefixed may leave out. */
+/* Also with something in front of its name, which ls_load_options.strip may leave out. */
 static const ls_saved *find_last_bias(const ls_safetensors *file, const char *bias)
 {
     const size_t length = bias ? strlen(bias) : 0;

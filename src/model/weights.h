@@ -8,11 +8,6 @@
  * failure. */
 ls_named_array *ls_weights_list(ls_network *network);
 
-/* Whether the file has every tensor of the network in its shape, and nothing else but what `besides` takes by its name
- * (NULL: nothing else); what is wrong goes to `context`. */
-ls_status ls_weights_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
-                           bool (*besides)(const char *name));
-
 /* What a file's metadata says of a network: its model, seed, shard, the images' shape, the classes' names. */
 typedef struct ls_weights_about {
     const char *pairs[6][2];
@@ -22,7 +17,3 @@ typedef struct ls_weights_about {
 /* `lockstep` is the first pair's value. To be freed, also after a failure. */
 ls_status ls_weights_tell(const ls_network *network, const char *lockstep, ls_weights_about *about);
 void ls_weights_about_free(ls_context *context, ls_weights_about *about);
-
-/* Reads them into the copy that is not current and makes it the current one, so that a failure half-way leaves the
- * network as it was. */
-ls_status ls_weights_read(ls_network *network, const ls_safetensors *file);

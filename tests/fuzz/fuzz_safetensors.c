@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "io/dtypes.h"
 #include "io/safetensors.h"
 #include "io/safetensors_names.h"
 
@@ -51,9 +52,15 @@ static void look_at(ls_context *context, const ls_safetensors *file, size_t most
     ls_safetensors_metadata(file, "model");
     for (int i = 0; i < n && ls_context_status(context) == LS_OK; i++) {
         const ls_saved *saved = ls_safetensors_at(file, i);
-        float *values = malloc(saved->n_bytes + 4);
+        if (!ls_dtype_is_read(saved->dtype)) {
+            must(ls_safetensors_read(file, saved, NULL) == LS_BAD_FILE);
+            return;
+        }
+        float *values = malloc((size_t)saved->numbers * sizeof *values + 1);
         must(values != NULL);
-        ls_safetensors_read(file, saved, values);
+        bool good = ls_safetensors_read(file, saved, values) == LS_OK;
+        for (int64_t k = 0; k < saved->numbers && good; k++)
+            must(__builtin_isfinite(values[k]));
         free(values);
     }
 }
