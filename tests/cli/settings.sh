@@ -31,6 +31,7 @@ def run(*options):
 # Each default: the option, what its help says in parentheses, the setting in the log and its value.
 DEFAULTS = [
     ("model", "default lenet", "model", "lenet"),
+    ("weights-skip", "default: read all", "weights_skip", None),
     ("freeze", "default: train all", "freeze", None),
     ("dataset", "default fashion-mnist", "dataset", "fashion-mnist"),
     ("data", "default: $LOCKSTEP_DATA, else the system's data folder, else the user's cache", "images", 300),
@@ -115,7 +116,7 @@ assert not OTHERS, OTHERS
 
 # Every setting of the log, in order, and its value in a run that was told how many steps and nothing else.
 SETTINGS = """lockstep built_with date host command model devices dataset data images test_images batch shard bn epochs steps seed init weights
-    strip_prefix freeze save optimizer lr momentum nesterov weight_decay no_decay last_batch schedule warmup label_smoothing validate
+    strip_prefix weights_skip freeze save optimizer lr momentum nesterov weight_decay no_decay last_batch schedule warmup label_smoothing validate
     keep patience limit limit_test shuffle flip crop erase conv isa isa_in_use dtype checkpoint checkpoint_every verify timeout balance in_flight host_sums
     report trace""".split()
 settings, step, epoch = run("--steps", "1", "--save", "w.safetensors", "--checkpoint", "kept")
@@ -175,7 +176,7 @@ _, _, epoch = given(f"--dataset mnist --data {data} --devices cpu:0 --batch 48 -
                     ("step", "loss", "grad_norm"), devices="[cpu(0)]", validate=30, checkpoint_every="120s")
 assert list(epoch) == ["epoch", "train_loss", "train_acc", "val_loss", "val_acc", "test_acc", "sec", "img_per_s"], epoch
 adam = "--limit 40 --limit-test 10 --batch 20 --steps 1 --optimizer"
-usual, _, _ = given(adam + " adamw --weights wrapped.safetensors --strip-prefix module. --isa plain --dtype f32")
+usual, _, _ = given(adam + " adamw --weights wrapped.safetensors --strip-prefix module. --weights-skip W?,b4 --isa plain --dtype f32")
 assert [name for name in usual if name not in SETTINGS] == list(of_adam), usual
 assert [usual[name] for name in ("lr", "weight_decay", *of_adam)] == [0.001, 0.01, 0.9, 0.999, 1e-8], usual
 assert usual["isa_in_use"] == "plain", usual

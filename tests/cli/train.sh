@@ -265,26 +265,107 @@ runs 1 eval --weights "$work/prefixed.safetensors" --limit-test 10
 one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
 runs 1 eval --weights "$work/prefixed.safetensors" --strip-prefix mod --limit-test 10
 one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
-for weights in w prefixed; do
-    strip=
-    [ $weights = w ] || strip='--strip-prefix module.'
-    # shellcheck disable=SC2086 # an option and its value
-    {
-        runs 0 eval --weights "$work/$weights.safetensors" $strip --limit-test 10 --quiet
-        cp "$work/out" "$work/$weights.eval"
-        runs 0 predict --weights "$work/$weights.safetensors" $strip --limit-test 10 --quiet --out "$work/$weights.npy"
-        runs 0 train $small --weights "$work/$weights.safetensors" $strip --lr 0 --steps 1 --quiet
-        tail -n 1 "$work/out" >"$work/$weights.train"
-        if has "export of $weights" 'ONNX files'; then
-            runs 0 export --weights "$work/$weights.safetensors" $strip --onnx "$work/$weights.onnx"
-        fi
-    }
-done
-for file in eval npy train; do
-    cmp "$work/w.$file" "$work/prefixed.$file" || wrong "$file: other with a prefix that is left out"
-done
+# uses NAME OPTIONS...: what eval, predict, train and export make of weights, in NAME.eval, .npy, .train and .onnx.
+uses() {
+    weights=$1
+    shift
+    runs 0 eval --weights "$work/$weights.safetensors" "$@" --limit-test 10 --quiet
+    cp "$work/out" "$work/$weights.eval"
+    runs 0 predict --weights "$work/$weights.safetensors" "$@" --limit-test 10 --quiet --out "$work/$weights.npy"
+    # shellcheck disable=SC2086 # options
+    runs 0 train $small --weights "$work/$weights.safetensors" "$@" --lr 0 --steps 1 --quiet
+    tail -n 1 "$work/out" >"$work/$weights.train"
+    if has "export of $weights" 'ONNX files'; then
+        runs 0 export --weights "$work/$weights.safetensors" "$@" --onnx "$work/$weights.onnx"
+    fi
+}
+
+equal_uses() { # NAME OTHER WHAT
+    for file in eval npy train onnx; do
+        [ ! -e "$work/$1.$file" ] || cmp "$work/$1.$file" "$work/$2.$file" || wrong "$file: other $3"
+    done
+}
+
+uses w
+uses prefixed --strip-prefix module.
+equal_uses w prefixed "with a prefix that is left out"
 runs 2 train --strip-prefix module.
 one_line '--strip-prefix: needs --weights'
+
+# Weights in other types than float32 count as the float32 that they become, which is said once.
+python3 - "$work" <<'PY'
+import json, struct, sys
+folder = sys.argv[1]
+whole = open(folder + "/w.safetensors", "rb").read()
+(length,) = struct.unpack("<Q", whole[:8])
+header, data = json.loads(whole[8 : 8 + length]), whole[8 + length :]
+metadata = header.pop("__metadata__")
+arrays = {name: struct.unpack(f"<{(e - b) // 4}f", data[b:e]) for name, what in header.items() for b, e in [what["data_offsets"]]}
+halves = {name: struct.unpack(f"<{len(values)}e", struct.pack(f"<{len(values)}e", *values)) for name, values in arrays.items()}
+
+
+def write(file, arrays, dtype, code, shapes={}):
+    head, data = {"__metadata__": metadata}, b""
+    for name, values in arrays.items():
+        raw = struct.pack(f"<{len(values)}{code}", *values)
+        shape = shapes.get(name, header[name]["shape"])
+        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    open(f"{folder}/{file}.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+
+
+write("rounded", halves, "F32", "f")
+write("half", halves, "F16", "e")
+write("wide", halves, "F64", "d")
+rows, classes = header["W4"]["shape"]
+write("other", {**arrays, "W4": arrays["W4"][: rows * 7], "b4": arrays["b4"][:7]}, "F32", "f", {"W4": [rows, 7], "b4": [7]})
+write("infinite", {**halves, "b4": (1e300,) + halves["b4"][1:]}, "F64", "d")
+PY
+uses rounded
+for type in half:F16 wide:F64; do
+    name=${type%:*}
+    uses "$name"
+    equal_uses rounded "$name" "of a file in ${type#*:}"
+    runs 0 fingerprint "$work/rounded.safetensors"
+    cp "$work/out" "$work/fingerprint"
+    runs 0 fingerprint "$work/$name.safetensors"
+    cmp "$work/out" "$work/fingerprint" || wrong "the fingerprint of a file in ${type#*:}"
+    runs 0 eval --weights "$work/$name.safetensors" --limit-test 10
+    grep '^note: --weights: ' "$work/err" >"$work/note"
+    [ "$(cat "$work/note")" = "note: --weights: converted from ${type#*:} to float32: all" ] || wrong "$called: no note, or another"
+done
+runs 1 eval --weights "$work/infinite.safetensors" --limit-test 10
+one_line "--weights: .*infinite.safetensors: the array 'b4' holds 1e.300 at number 0, which is too large for float32\$"
+
+# What --weights-skip names keeps its first values, and may be of another number of classes.
+runs 1 train $small --weights "$work/other.safetensors" --steps 1 --quiet
+one_line '--weights: .*the weights have 7 classes, the data 10: parameter W4 '
+runs 0 train $small --weights "$work/other.safetensors" --weights-skip 'W4,b[4]' --steps 1 --save "$work/skipped.safetensors" --lr 0
+grep -qx 'note: --weights: kept, skipped: W4, b4' "$work/err" || wrong "$called: no note"
+runs 0 train $small --steps 1 --save "$work/first.safetensors" --lr 0 --quiet
+python3 - "$work" <<'PY' || wrong "what --weights-skip leaves out"
+import json, struct, sys
+
+
+def arrays(file):
+    whole = open(f"{sys.argv[1]}/{file}.safetensors", "rb").read()
+    (length,) = struct.unpack("<Q", whole[:8])
+    places = {name: what["data_offsets"] for name, what in json.loads(whole[8 : 8 + length]).items() if name != "__metadata__"}
+    return {name: whole[8 + length + begin : 8 + length + end] for name, (begin, end) in places.items()}
+
+
+skipped, first, w = arrays("skipped"), arrays("first"), arrays("w")
+assert all(skipped[name] == (first if name in ("W4", "b4") else w)[name] for name in skipped) and first["W1"] != w["W1"]
+PY
+runs 1 train $small --weights "$work/w.safetensors" --weights-skip 'W4,fc.*' --steps 1 --quiet
+one_line '--weights: .*: nothing in it or in the network is called "fc\.\*", which is to be skipped; the network.s first parameter is "W1"'
+runs 2 train --weights-skip 'fc.*'
+one_line '--weights-skip: needs --weights'
+runs 2 train --weights w --weights-skip "$(printf '%02000d' 0)"
+one_line '--weights-skip: its value is longer than 1023 letters'
+runs 2 train --weights w --weights-skip "$(printf 'W,%.0s' $(seq 129))"
+one_line '--weights-skip: has more than 128 names'
 python3 -c 'import zipfile, sys; zipfile.ZipFile(sys.argv[1], "w").writestr("w/data.pkl", "x" * 100)' "$work/w.pt"
 runs 1 eval --weights "$work/w.pt" --model lenet
 one_line '--weights: .*w.pt: no safetensors file but a zip archive of torch.save; in Python: '
