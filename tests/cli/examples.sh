@@ -144,6 +144,37 @@ prints 'test acc: (0\.9[0-9]|1\.00)'
 grep -qF "wrote $work/memory.safetensors: the weights" "$work/err" || wrong "$called does not say what it wrote"
 "$program" fingerprint "$work/memory.safetensors" >"$work/out" || wrong "$called saved nothing that is read"
 
+# A state_dict of torchvision's ResNet-18 in F16, its names as recorded, with values that are random and small.
+python3 - "$here/../reference/torchvision_resnet18.txt" "$work/theirs.safetensors" <<'PY'
+import json, math, random, struct, sys
+random.seed(1)
+block = [random.uniform(-0.05, 0.05) for _ in range(4099)]
+header, data, end = {}, [], 0
+for line in open(sys.argv[1]):
+    name, dtype, *shape = line.split()
+    shape = [int(size) for size in shape]
+    count = math.prod(shape)
+    if dtype == "int64":
+        raw = struct.pack("<q", 1)
+    elif len(shape) == 1:
+        raw = struct.pack("<e", 1 if name.endswith(("var", "weight")) else 0) * count
+    else:
+        raw = (struct.pack(f"<{len(block)}e", *block) * (count // len(block) + 1))[: 2 * count]
+    header[name] = {"dtype": "I64" if dtype == "int64" else "F16", "shape": shape, "data_offsets": [end, end + len(raw)]}
+    data.append(raw)
+    end += len(raw)
+text = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + b"".join(data))
+PY
+example pretrained 1 256 "$work/theirs.safetensors"
+says 'read 100 of 102 parameters; 20 num_batches_tracked say nothing and are passed over
+converted from F16 to float32: all
+kept, skipped: fc.weight, fc.bias'
+prints 'test acc: [01]\.[0-9]{2}'
+"$examples/pretrained" 1 256 "$work/none.safetensors" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || wrong "pretrained without weights: not status 1"
+grep -q '^pretrained: .*none.safetensors: ' "$work/err" || wrong "pretrained without weights: no line"
+
 example train
 prints 'epoch [12]: test acc [01]\.[0-9]{3}' 2
 [ -s "$work/own.safetensors" ] || wrong "$called saved nothing"
