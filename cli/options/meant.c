@@ -34,7 +34,7 @@ static const meaning options[] = {
     {"resume", "resume-from resume-from-checkpoint continue", NULL},
     {"weight-decay", "wd l2", NULL},
     {"no-decay", "no-bias-decay no-weight-decay", NULL},
-    {"weights-skip", "ignore-mismatched-sizes exclude skip", NULL},
+    {"weights-skip", "ignore-mismatched-sizes skip", NULL},
     {"freeze", "frozen freeze-layers freeze-backbone", NULL},
     {"optimizer", "opt", NULL},
     {"beta1", "adam-beta1", NULL},
