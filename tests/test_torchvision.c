@@ -108,10 +108,11 @@ static void assert_loaded(ls_module *net, const entry *entries, int n)
     }
 }
 
-static void assert_loads(const char *model, ls_module *make(ls_session *s, int classes), const char *dtype,
-                         const char *last)
+static entry entries[MOST];
+
+/* Writes a file of this model and loads it. Gives the number of its names. */
+static int assert_loads(const char *model, ls_module *make(ls_session *s, int classes), const char *dtype)
 {
-    static entry entries[MOST];
     char expected[200];
     int counters = 0;
     const char *report;
@@ -134,16 +135,22 @@ static void assert_loads(const char *model, ls_module *make(ls_session *s, int c
     assert_string_equal(report, expected);
     assert_loaded(net, entries, n);
     assert_int_equal(ls_close(s), LS_OK);
+    return n;
+}
 
-    /* For other classes: all but the last layer, which keeps its first values. */
-    const char *const skip[] = {last, NULL};
-    s = ls_open(&(ls_options){.seed = 1});
-    net = make(s, 10);
+/* For other classes: all but the last layer, which keeps its first values. Of the n names of that file. */
+static void assert_loads_but(const char *last, ls_module *make(ls_session *s, int classes), int n)
+{
+    char expected[200];
+    const char *report, *const skip[] = {last, NULL};
+    ls_session *s = ls_open(&(ls_options){.seed = 1});
+    ls_module *net = make(s, 10);
     see_images(s, net);
     assert_int_equal(ls_module_load(net, test_path("theirs")), LS_BAD_FILE);
     assert_caught(s, LS_BAD_FILE, "theirs: the weights have 1000 classes, the network 10: parameter ");
     assert_int_equal(ls_module_load_with(net, test_path("theirs"), &(ls_load_options){.skip = skip}, &report), LS_OK);
-    snprintf(expected, sizeof expected, "read %d of %d parameters", n - counters - 2, n - counters);
+    const int parameters = ls_module_parameter_count(net);
+    snprintf(expected, sizeof expected, "read %d of %d parameters", parameters - 2, parameters);
     assert_int_equal(strncmp(report, expected, strlen(expected)), 0);
     snprintf(expected, sizeof expected, "\nkept, skipped: %.*sweight, %.*sbias", (int)strlen(last) - 1, last,
              (int)strlen(last) - 1, last);
@@ -170,19 +177,19 @@ static ls_module *make_vgg11(ls_session *s, int classes)
 static void resnet18_loads(void **state)
 {
     (void)state;
-    assert_loads("resnet18", make_resnet18, "F32", "fc.*");
+    assert_loads_but("fc.*", make_resnet18, assert_loads("resnet18", make_resnet18, "F32"));
 }
 
 static void resnet50_loads(void **state)
 {
     (void)state;
-    assert_loads("resnet50", make_resnet50, "BF16", "fc.*");
+    assert_loads("resnet50", make_resnet50, "BF16");
 }
 
 static void vgg11_loads(void **state)
 {
     (void)state;
-    assert_loads("vgg11", make_vgg11, "F16", "classifier.6.*");
+    assert_loads_but("classifier.6.*", make_vgg11, assert_loads("vgg11", make_vgg11, "F16"));
 }
 
 #endif
