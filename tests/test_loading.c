@@ -53,7 +53,7 @@ static void images_told_by_a_file(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *const metadata[][2] = {{"images", wrong[i]}};
         assert_int_equal(ls_safetensors_save(test_context(), test_path("w"), &one, 1, metadata, 1), LS_OK);
-        bool flat = strcmp(wrong[i], "28") == 0; /* features, which are no images of ResNet's */
+        bool flat = i < 2; /* features, which are no images of ResNet's */
         assert_int_equal(ls_module_load(other, test_path("w")), flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN);
         assert_true(ls_catch(s, flat ? LS_BAD_SHAPE : LS_SHAPE_UNKNOWN));
     }

@@ -9,7 +9,7 @@ typedef struct ls_recording {
     ls_flat *flat; /* parameters are defined in it until it is closed, and looked up after that */
     bool training;
     const ls_module *root;
-    uint64_t number; /* no other recording of the session has it */
+    uint64_t number;                  /* no other recording of the session has it */
     ls_tensor *inputs[LS_MAX_INPUTS]; /* of the network */
     int n_inputs;
     char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */

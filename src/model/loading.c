@@ -9,7 +9,8 @@
 #include "model/initialize.h"
 #include "model/loading.h"
 
-/* The shape of one image as ls_weights_tell writes it, "1x28x28" or "784"; false where it is none. */
+/* The shapes of the inputs as ls_weights_tell writes them, "1x28x28", "784" or "1x28x28 784"; false where there are
+ * none. */
 static bool read_images(const char *text, ls_input_shapes *takes)
 {
     ls_shape *images = takes->at;
