@@ -125,6 +125,27 @@ ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b);
  * computed; where they were computed it gets NaN, so that a step with it is LS_NOT_FINITE. They have no gradient.
  * LS_BAD_SHAPE where shapes do not fit, or the rows are more than 2^24. */
 ls_tensor *ls_embedding(ls_tensor *ids, ls_tensor *table);
+
+/* Options of a recurrent layer; zeros are the usual values. */
+typedef struct ls_recurrent {
+    ls_tensor *lengths; /* (images) or (images, 1): how many tokens of each image count, whole numbers as floats */
+    bool reverse;       /* from the last token to the first, with lengths from each image's own last one */
+    bool last;          /* the result is the state behind each image's last token, (images, hidden) */
+} ls_recurrent;
+/* LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho and others, arXiv 1406.1078) over the tokens of x (images,
+ * tokens, features): (images, tokens, hidden), the state behind each token. The first one begins at zeros. weight_ih
+ * (gates * hidden, features), weight_hh (gates * hidden, hidden), either bias (gates * hidden) or NULL, in PyTorch's
+ * order of gates: i, f, g, o and r, z, n, bias_hh of n being inside the product with r. Tokens from the length on give 0
+ * and take no gradient, as PyTorch's packed sequences have it; the lengths have none, and one that is no whole number
+ * from 0 to the tokens gives NaN, so that a step with it is LS_NOT_FINITE. options may be NULL. LS_BAD_SHAPE. On GPUs
+ * float32 only (LS_UNSUPPORTED). */
+ls_tensor *ls_lstm(ls_tensor *x, ls_tensor *weight_ih, ls_tensor *weight_hh, ls_tensor *bias_ih, ls_tensor *bias_hh,
+                   const ls_recurrent *options);
+ls_tensor *ls_gru(ls_tensor *x, ls_tensor *weight_ih, ls_tensor *weight_hh, ls_tensor *bias_ih, ls_tensor *bias_hh,
+                  const ls_recurrent *options);
+/* (images, features): of each image of x (images, tokens, features) the token in front of its length, which is as above;
+ * 0 of a length of 0. With lengths NULL the last token. LS_BAD_SHAPE. */
+ls_tensor *ls_last_token(ls_tensor *x, ls_tensor *lengths);
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);

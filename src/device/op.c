@@ -83,6 +83,12 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_BATCH_MATMUL] = "batch_matmul",
     [LS_OP_EMBEDDING] = "embedding",
     [LS_OP_EMBEDDING_BACKWARD] = "embedding_backward",
+    [LS_OP_LSTM] = "lstm",
+    [LS_OP_GRU] = "gru",
+    [LS_OP_LSTM_BACKWARD] = "lstm_backward",
+    [LS_OP_GRU_BACKWARD] = "gru_backward",
+    [LS_OP_LAST_TOKEN] = "last_token",
+    [LS_OP_LAST_TOKEN_BACKWARD] = "last_token_backward",
     [LS_OP_SUM] = "sum",
     [LS_OP_SUM_BACKWARD] = "sum_backward",
     [LS_OP_SQUARED_ERROR] = "squared_error",
@@ -153,6 +159,12 @@ double ls_op_flops(const ls_op_call *call)
     case LS_OP_BATCH_MATMUL:
         x = &call->in[0], y = &call->out[0];
         return 2.0 * y->c * y->h * y->w * (call->attributes->transposed[0] ? x->h : x->w);
+    case LS_OP_LSTM:
+    case LS_OP_GRU: /* a product with the weights for each token */
+        return 2.0 * call->out[0].c * call->in[1].c;
+    case LS_OP_LSTM_BACKWARD:
+    case LS_OP_GRU_BACKWARD:
+        return 2.0 * call->in[0].c * call->in[2].c;
     default:
         return 0.0;
     }

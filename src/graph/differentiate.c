@@ -479,6 +479,61 @@ static void derive_embedding(tape *t, ls_node node, ls_value *dy)
     backward->out[0] = dtable;
 }
 
+/* The same numbers of each image as tokens, each an image of so many features. */
+static ls_value *by_tokens(tape *t, ls_value *value)
+{
+    ls_value *made = t->failed || !value ? NULL : ls_graph_reshaped(t->graph, value, value->c, value->h, 1, 1);
+    t->failed |= !made;
+    return made;
+}
+
+/* The gradients of a recurrent layer's weights and bias are those of a linear layer over the tokens, from y at the token
+ * before: no kernel is new, and all tokens are one product. */
+static void derive_recurrent_weights(tape *t, ls_node node, ls_value *da)
+{
+    ls_value *w = node.in[1], *b = node.in[2], *y = node.out[0];
+    const int stride = node.attributes.stride;
+    ls_value *dw = gradient_of(t, w, w->c), *db = b ? gradient_of(t, b, b->c) : NULL;
+    ls_value *slopes = dw || db ? by_tokens(t, da) : NULL;
+    node.attributes = (ls_attributes){.axes = {0, 1, 2}, .shift = {stride, 0, 0}};
+    ls_value *before = dw ? by_tokens(t, apply(t, LS_OP_VIEW, node, y, NULL, y)) : NULL;
+    node.attributes = (ls_attributes){.kernel = 1, .stride = 1};
+    ls_node *weight = before ? emit(t, LS_OP_CONV_WEIGHT, &node) : NULL;
+    if (weight) {
+        weight->in[0] = before;
+        weight->in[1] = slopes;
+        weight->out[0] = dw;
+    }
+    ls_node *bias = db ? emit(t, LS_OP_CHANNEL_SUM, &node) : NULL;
+    if (bias) {
+        bias->in[0] = slopes;
+        bias->out[0] = db;
+    }
+}
+
+static void derive_recurrent(tape *t, ls_node node, ls_value *dy)
+{
+    const bool lstm = node.attributes.op == LS_OP_LSTM;
+    ls_value *p = node.in[0], *dp = like(t, p), *da = lstm ? dp : like(t, p);
+    ls_node *backward = da ? emit(t, lstm ? LS_OP_LSTM_BACKWARD : LS_OP_GRU_BACKWARD, &node) : NULL;
+    if (!backward)
+        return;
+    backward->in[0] = dy;
+    backward->in[1] = node.out[1];
+    backward->in[2] = node.in[1];
+    backward->in[3] = node.in[3];
+    backward->in[4] = lstm ? NULL : node.out[0];
+    backward->out[0] = dp;
+    backward->out[1] = lstm ? NULL : da;
+    derive_recurrent_weights(t, node, da);
+    contribute(t, p, dp, node);
+}
+
+static void derive_last_token(tape *t, ls_node node, ls_value *dy)
+{
+    contribute(t, node.in[0], apply(t, LS_OP_LAST_TOKEN_BACKWARD, node, dy, node.in[1], node.in[0]), node);
+}
+
 static void derive_squared_error(tape *t, ls_node node, ls_value *dy)
 {
     for (int k = 0; k < 2; k++) {
@@ -568,6 +623,9 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_VIEW] = derive_view,
     [LS_OP_BATCH_MATMUL] = derive_batch_matmul,
     [LS_OP_EMBEDDING] = derive_embedding,
+    [LS_OP_LSTM] = derive_recurrent,
+    [LS_OP_GRU] = derive_recurrent,
+    [LS_OP_LAST_TOKEN] = derive_last_token,
     [LS_OP_SUM] = derive_linear,
     [LS_OP_SQUARED_ERROR] = derive_squared_error,
     [LS_OP_CUSTOM] = derive_custom,

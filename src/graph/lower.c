@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/recurrent.h"
+
 _Static_assert(sizeof(ls_attributes) == LS_ATTRIBUTES_BYTES, "a gap between attributes would be in keys");
 
 /* ---- Tracing ---- */
@@ -423,6 +425,10 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
         return lower_by_tokens(l, t, node);
     if (op == LS_OP_SET_NORM || op == LS_OP_RMS_NORM) {
         ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, 2 * y->c, 1, y->w, true));
+        l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;
+    } else if (op == LS_OP_LSTM || op == LS_OP_GRU) {
+        const int each = op == LS_OP_LSTM ? LS_LSTM_SAVED : LS_GRU_SAVED;
+        ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, y->c, each * y->h, 1, true));
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;
     } else if (op == LS_OP_CROSS_ENTROPY) {
         ls_value *probabilities = keep(l, ls_graph_like(l->graph, t->in[0]->value));

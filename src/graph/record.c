@@ -70,6 +70,9 @@ ls_role ls_role_of(const ls_attributes *a, int operand)
     case LS_OP_BATCH_NORM_INFER:
     case LS_OP_EMBEDDING:
         return operand ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
+    case LS_OP_LSTM:
+    case LS_OP_GRU:
+        return operand == 1 || operand == 2 ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     case LS_OP_CROSS_ENTROPY:
         return operand == 1 ? LS_ROLE_LABELS : operand == 2 ? LS_ROLE_WEIGHT : LS_ROLE_IMAGES;
     case LS_OP_EXPAND_WEIGHT:

@@ -14,6 +14,9 @@ static size_t scratch(const ls_op_call *call)
     case LS_OP_CUSTOM:
     case LS_OP_CUSTOM_BACKWARD:
         return ls_ref_custom_scratch(call);
+    case LS_OP_LSTM_BACKWARD:
+    case LS_OP_GRU_BACKWARD:
+        return ls_ref_recurrent_scratch(call);
     default:
         return 0;
     }
@@ -108,6 +111,12 @@ static const ls_backend reference = {
             [LS_OP_BATCH_MATMUL] = ls_ref_each_place,
             [LS_OP_EMBEDDING] = ls_ref_each_place,
             [LS_OP_EMBEDDING_BACKWARD] = ls_ref_embedding_backward,
+            [LS_OP_LSTM] = ls_ref_recurrent,
+            [LS_OP_GRU] = ls_ref_recurrent,
+            [LS_OP_LSTM_BACKWARD] = ls_ref_recurrent_backward,
+            [LS_OP_GRU_BACKWARD] = ls_ref_recurrent_backward,
+            [LS_OP_LAST_TOKEN] = ls_ref_each_place,
+            [LS_OP_LAST_TOKEN_BACKWARD] = ls_ref_each_place,
             [LS_OP_SUM] = ls_ref_each_image,
             [LS_OP_SUM_BACKWARD] = ls_ref_each_image,
             [LS_OP_SQUARED_ERROR] = ls_ref_each_image,

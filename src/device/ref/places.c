@@ -23,6 +23,8 @@ void ls_ref_each_place(const ls_op_call *call)
         [LS_OP_MAX_OVER_BACKWARD] = ls_ref_max_over_backward,
         [LS_OP_BATCH_MATMUL] = ls_ref_batch_matmul,
         [LS_OP_EMBEDDING] = ls_ref_embedding,
+        [LS_OP_LAST_TOKEN] = ls_ref_last_token,
+        [LS_OP_LAST_TOKEN_BACKWARD] = ls_ref_last_token_backward,
         [LS_OP_ADAPTIVE_POOL] = ls_ref_resize,
         [LS_OP_BILINEAR] = ls_ref_resize,
         [LS_OP_ADAPTIVE_POOL_BACKWARD] = ls_ref_resize_backward,

@@ -19,6 +19,7 @@ ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_corr
 ls_kernel ls_ref_concat, ls_ref_reshape;
 ls_kernel ls_ref_expand_weight_backward;
 ls_kernel ls_ref_embedding_backward;
+ls_kernel ls_ref_recurrent, ls_ref_recurrent_backward; /* LSTM, GRU */
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
 /* Of several operations: those that treat every number alone, and those over all numbers of an image. */
@@ -33,12 +34,14 @@ ls_ref_place ls_ref_global_avg_pool, ls_ref_global_avg_pool_backward;
 ls_ref_place ls_ref_expand, ls_ref_expand_backward; /* the first of weights too */
 ls_ref_place ls_ref_view, ls_ref_max_over, ls_ref_max_over_backward;
 ls_ref_place ls_ref_batch_matmul, ls_ref_embedding;
+ls_ref_place ls_ref_last_token, ls_ref_last_token_backward;
 ls_ref_place ls_ref_resize, ls_ref_resize_backward; /* ADAPTIVE_POOL and BILINEAR */
 
 size_t ls_ref_conv_pool_scratch(const ls_op_call *call); /* both directions */
 size_t ls_ref_winograd_scratch(const ls_op_call *call);  /* both directions */
 size_t ls_ref_winograd_weight_scratch(const ls_op_call *call);
 size_t ls_ref_custom_scratch(const ls_op_call *call);
+size_t ls_ref_recurrent_scratch(const ls_op_call *call); /* backward */
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
 int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);

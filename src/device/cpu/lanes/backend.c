@@ -23,6 +23,11 @@ static size_t scratch(const ls_op_call *call)
         return LANES(ls_lanes_winograd_scratch)(call);
     case LS_OP_WINOGRAD_WEIGHT:
         return LANES(ls_lanes_winograd_weight_scratch)(call);
+    case LS_OP_LSTM:
+    case LS_OP_GRU:
+    case LS_OP_LSTM_BACKWARD:
+    case LS_OP_GRU_BACKWARD:
+        return LANES(ls_lanes_recurrent_scratch)(call);
     default:
         return ls_backend_ref()->scratch ? ls_backend_ref()->scratch(call) : 0;
     }
@@ -52,6 +57,11 @@ static int units_of(const ls_op_call *call)
     case LS_OP_EMBEDDING:
     case LS_OP_EMBEDDING_BACKWARD:
         return LANES(ls_lanes_embedding_units)(call);
+    case LS_OP_LSTM: /* tokens follow one another; groups of images do not */
+    case LS_OP_GRU:
+    case LS_OP_LSTM_BACKWARD:
+    case LS_OP_GRU_BACKWARD:
+        return call->groups;
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
     case LS_OP_BATCH_NORM_BACKWARD:
@@ -110,6 +120,7 @@ static void fill(void)
     LANES(ls_lanes_add_set_norm)(&backend);
     LANES(ls_lanes_add_batch_matmul)(&backend);
     LANES(ls_lanes_add_embedding)(&backend);
+    LANES(ls_lanes_add_recurrent)(&backend);
     LANES(ls_lanes_add_features)(&backend);
     LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);

@@ -29,6 +29,7 @@ void LANES(ls_lanes_add_view)(ls_backend *backend);
 void LANES(ls_lanes_add_set_norm)(ls_backend *backend);
 void LANES(ls_lanes_add_batch_matmul)(ls_backend *backend);
 void LANES(ls_lanes_add_embedding)(ls_backend *backend);
+void LANES(ls_lanes_add_recurrent)(ls_backend *backend);
 void LANES(ls_lanes_add_features)(ls_backend *backend);
 void LANES(ls_lanes_add_dropout)(ls_backend *backend);
 void LANES(ls_lanes_add_loss)(ls_backend *backend);
@@ -54,6 +55,7 @@ size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call); /* CONV and CONV_DA
 size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call); /* both directions */
 size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call);
+size_t LANES(ls_lanes_recurrent_scratch)(const ls_op_call *call); /* LSTM, GRU, both directions */
 
 /* Into how many parts they can be cut. */
 int LANES(ls_lanes_conv_units)(const ls_op_call *call); /* both */

@@ -73,6 +73,10 @@ ls_cuda_operation ls_cuda_lanes_set_norm, ls_cuda_lanes_set_norm_backward;
 ls_cuda_operation ls_cuda_lanes_batch_matmul;
 /* ---- embedding.cu ---- */
 ls_cuda_operation ls_cuda_lanes_embedding, ls_cuda_lanes_embedding_backward;
+/* ---- recurrent.cu: LSTM, GRU ---- */
+ls_cuda_operation ls_cuda_lanes_recurrent, ls_cuda_lanes_recurrent_backward;
+ls_cuda_operation ls_cuda_lanes_last_token, ls_cuda_lanes_last_token_backward;
+size_t ls_cuda_lanes_recurrent_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* backward */
 /* ---- max_over.cu ---- */
 ls_cuda_operation ls_cuda_lanes_max_over, ls_cuda_lanes_max_over_backward;
 /* ---- resize.cu: ADAPTIVE_POOL, BILINEAR ---- */
@@ -182,6 +186,12 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(BATCH_MATMUL, batch_matmul)                                                                                   \
     EACH(EMBEDDING, embedding)                                                                                         \
     EACH(EMBEDDING_BACKWARD, embedding_backward)                                                                       \
+    EACH(LSTM, recurrent)                                                                                              \
+    EACH(GRU, recurrent)                                                                                               \
+    EACH(LSTM_BACKWARD, recurrent_backward)                                                                            \
+    EACH(GRU_BACKWARD, recurrent_backward)                                                                             \
+    EACH(LAST_TOKEN, last_token)                                                                                       \
+    EACH(LAST_TOKEN_BACKWARD, last_token_backward)                                                                     \
     EACH(SUM, sum)                                                                                                     \
     EACH(SUM_BACKWARD, sum_backward)                                                                                   \
     EACH(SQUARED_ERROR, sum)                                                                                           \

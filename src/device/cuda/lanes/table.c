@@ -24,6 +24,9 @@ size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shard
     case LS_OP_WINOGRAD_DATA:
     case LS_OP_WINOGRAD_WEIGHT:
         return ls_cuda_lanes_winograd_scratch(call, shards);
+    case LS_OP_LSTM_BACKWARD:
+    case LS_OP_GRU_BACKWARD:
+        return ls_cuda_lanes_recurrent_scratch(call, shards);
     default:
         return 0;
     }
