@@ -49,6 +49,8 @@ const ls_op families[FAMILIES][32] = {
                  LS_OP_COUNT},
     [PRODUCTS] = {LS_OP_BATCH_MATMUL, LS_OP_COUNT},
     [EMBEDDINGS] = {LS_OP_EMBEDDING, LS_OP_EMBEDDING_BACKWARD, LS_OP_COUNT},
+    [RECURRENT] = {LS_OP_LSTM, LS_OP_LSTM_BACKWARD, LS_OP_GRU, LS_OP_GRU_BACKWARD, LS_OP_LAST_TOKEN,
+                   LS_OP_LAST_TOKEN_BACKWARD, LS_OP_COUNT},
     [FUNCTIONS] = {LS_OP_TANH,
                    LS_OP_SIGMOID,
                    LS_OP_EXP,
@@ -255,6 +257,13 @@ const row op_table[] = {
     {EMBEDDINGS, 16, 3, 64, 1, 40, 0, 0, 0, 0},
     {EMBEDDINGS, 1, 1, 1, 1, 1, 0, 0, 0, 0},
     {EMBEDDINGS, 20, 2, 300, 1, 5, 0, 0, 0, 0},
+    {RECURRENT, 37, 5, 7, 1, 1, 0, 1, 0, 0},
+    {RECURRENT, 20, 4, 9, 1, 1, 0, -1, 0, 0},
+    {RECURRENT, 5, 3, 33, 1, 0, 0, 1, 0, 0},
+    {RECURRENT, 16, 6, 4, 1, 0, 0, -1, 0, 0},
+    {RECURRENT, 1, 1, 1, 1, 1, 0, 1, 0, 0},
+    {RECURRENT, 70, 2, 18, 1, 1, 0, -1, 0, 0}, /* groups that the lanes take four at once, and one by itself, */
+    {RECURRENT, 101, 3, 5, 1, 1, 0, 1, 0, 0},  /* and six */
     {FUNCTIONS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
     {FUNCTIONS, 5, 3, 5, 17, 1, 0, 0, 0, 0}, /* a map that the lanes treat in several blocks */
     {FUNCTIONS, 16, 9, 1, 1, 2, 0, 0, 0, 0},

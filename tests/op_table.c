@@ -88,6 +88,12 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_BATCH_MATMUL] = {{LEFT, RIGHT}, {PRODUCT_SLOPE}},
     [LS_OP_EMBEDDING] = {{IDS, TABLE}, {X_SLOPE}},
     [LS_OP_EMBEDDING_BACKWARD] = {{X_SLOPE, IDS}, {TABLE}},
+    [LS_OP_LSTM] = {{FOUR, FOUR_SQUARES, FOUR_TIMES, LENGTHS}, {X_SLOPE, FIVE_SLOPE}},
+    [LS_OP_LSTM_BACKWARD] = {{X_SLOPE, FIVE_SLOPE, FOUR_SQUARES, LENGTHS}, {FOUR_SLOPE}},
+    [LS_OP_GRU] = {{THREE, THREE_SQUARES, THREE_TIMES, LENGTHS}, {X_SLOPE, FOUR_SLOPE}},
+    [LS_OP_GRU_BACKWARD] = {{X_SLOPE, FOUR_SLOPE, THREE_SQUARES, LENGTHS, X}, {THREE_SLOPE, THREE_SLOPE}},
+    [LS_OP_LAST_TOKEN] = {{X, LENGTHS}, {TOKEN_SLOPE}},
+    [LS_OP_LAST_TOKEN_BACKWARD] = {{TOKEN_SLOPE, LENGTHS}, {X_SLOPE}},
     [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
     [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
     [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
@@ -242,7 +248,8 @@ int by_image(kind what)
 int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
-           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT && what != IDS;
+           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT && what != IDS && what != THREE &&
+           what != FOUR && what != LENGTHS;
 }
 
 /* X, and with it a number of parts, one after another along the row's axis. */
@@ -307,6 +314,24 @@ ls_operand shape_of(const row *r, kind what)
         return matrix(r, r->w, r->o, r->in_out >> 1);
     case PRODUCT_SLOPE:
         return matrix(r, r->h, r->o, 0);
+    case THREE:
+    case THREE_SLOPE:
+        return (ls_operand){NULL, r->c, 3 * r->h, 1};
+    case FOUR:
+    case FOUR_SLOPE:
+        return (ls_operand){NULL, r->c, 4 * r->h, 1};
+    case FIVE_SLOPE:
+        return (ls_operand){NULL, r->c, 5 * r->h, 1};
+    case TOKEN_SLOPE:
+        return (ls_operand){NULL, r->h, 1, 1};
+    case THREE_TIMES:
+        return (ls_operand){NULL, 3 * r->h, 1, 1};
+    case FOUR_TIMES:
+        return (ls_operand){NULL, 4 * r->h, 1, 1};
+    case THREE_SQUARES:
+        return (ls_operand){NULL, 3 * r->h * r->h, 1, 1};
+    case FOUR_SQUARES:
+        return (ls_operand){NULL, 4 * r->h * r->h, 1, 1};
     case SAVED_SLOPE:
         return (ls_operand){NULL, 2 * r->c, 1, r->w};
     case THIN:
@@ -316,6 +341,7 @@ ls_operand shape_of(const row *r, kind what)
     case PLACES_SLOPE:
         return (ls_operand){NULL, 1, r->h, r->w};
     case ONE_SLOPE:
+    case LENGTHS:
     case NUMBER:
         return (ls_operand){NULL, 1, 1, 1};
     case WEIGHTS:
@@ -342,8 +368,9 @@ float operand_number(const test_case *one, kind what, float x)
 {
     const ls_op op = one->attributes.op;
     const float large = floorf(fabsf(x) * 1000);
-    if (what == IDS) /* some just outside, and some no whole numbers */
-        return fmodf(large, (float)one->row->o + 2) - 1 + (fmodf(large, 17) == 0 ? 0.5f : 0);
+    const int most = what == IDS ? one->row->o - 1 : one->row->c;
+    if (what == IDS || what == LENGTHS) /* some just outside, and some no whole numbers */
+        return fmodf(large, (float)most + 3) - 1 + (fmodf(large, 17) == 0 ? 0.5f : 0);
     return op == LS_OP_MAX_OVER || op == LS_OP_MAX_OVER_BACKWARD ? roundf(x) : x;
 }
 
@@ -367,6 +394,12 @@ int present(const test_case *one, kind what, int i)
         return i < 2 || one->row->o & (i == 2 ? WEIGHED : TARGETS);
     case LS_OP_CONCAT:
         return i < one->row->kernel;
+    case LS_OP_LSTM:
+    case LS_OP_GRU:
+        return i == 2 ? one->bias : what != LENGTHS || one->row->o;
+    case LS_OP_LSTM_BACKWARD:
+    case LS_OP_GRU_BACKWARD:
+        return what != LENGTHS || one->row->o;
     default:
         return 1;
     }
@@ -403,7 +436,7 @@ int takes_add(ls_op op)
 int takes_bias(ls_op op)
 {
     return op == LS_OP_CONV || op == LS_OP_CONV_POOL || op == LS_OP_WINOGRAD || op == LS_OP_BATCH_NORM ||
-           op == LS_OP_BATCH_NORM_INFER;
+           op == LS_OP_BATCH_NORM_INFER || op == LS_OP_LSTM || op == LS_OP_GRU;
 }
 
 int suits(const row *r, ls_op op)
@@ -421,6 +454,7 @@ double work_of(const row *r)
                         ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
                         : (double)r->h * r->w;
     double taps = r->family == PRODUCTS ? (double)r->o
+                  : r->family == RECURRENT ? 4.0 * r->h
                   : r->family <= POOLED ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
                                         : 1;
     return places * taps * r->c * r->count;

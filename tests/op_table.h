@@ -27,6 +27,13 @@ typedef enum kind {
     LEFT,          /* h x w of c channels, or transposed: BATCH_MATMUL's, w x o, and their product */
     RIGHT,
     PRODUCT_SLOPE,
+    THREE, /* c tokens of 3 h numbers, of 4 h, of 5 h; h numbers; and one that is most often a number of tokens */
+    FOUR,
+    THREE_SLOPE,
+    FOUR_SLOPE,
+    FIVE_SLOPE,
+    TOKEN_SLOPE,
+    LENGTHS,
     THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
     THIN_SLOPE,
     PLACES_SLOPE, /* an activation of 1 x h x w */
@@ -37,6 +44,10 @@ typedef enum kind {
     STATISTICS,   /* 2 c, the second half positive */
     NUMBER,
     TABLE,        /* o x h */
+    THREE_TIMES,  /* 3 h, 4 h; these times h */
+    FOUR_TIMES,
+    THREE_SQUARES,
+    FOUR_SQUARES,
     THIN_WEIGHTS, /* THIN as a parameter */
     SIGNS,        /* of HALVES' windows, in all groups */
     ROWS,         /* c x h x w for each image, no padded lanes */
@@ -66,6 +77,7 @@ enum {
     RESIZES,
     PRODUCTS,
     EMBEDDINGS,
+    RECURRENT,
     FAMILIES
 };
 
@@ -75,7 +87,7 @@ extern const ls_op families[FAMILIES][32];
 
 /* Of CONCATS `kernel` is how many operands there are and `padding` the axis, of FUNCTIONS `o` is the number of the
  * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of PRODUCTS bits 0
- * and 1 of `in_out` say which are transposed. Of CLASSES `o` is what a cross-entropy is told: */
+ * and 1 of `in_out` say which are transposed, of RECURRENT `o` whether there are lengths. Of CLASSES `o` is what a cross-entropy is told: */
 enum { WEIGHED = 1, TARGETS = 2, IGNORING = 4 };
 /* What the windows of GENERAL have besides: */
 enum {

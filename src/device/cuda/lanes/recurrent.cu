@@ -31,10 +31,10 @@ __device__ inline void count(const pass &s, const ls_cuda_shards &shards, int gr
 }
 
 /* Rows of 16 lanes from one on into shared memory. */
-__device__ inline void fetch(float to[CHUNK][LS_LANES], const float *from, int rows)
+__device__ inline void fetch(ls_quad to[CHUNK][LS_QUADS], const float *from, int rows)
 {
     for (int i = threadIdx.x; i < rows * LS_QUADS; i += THREADS)
-        ls_quad_store(&to[0][0] + i * LS_QUAD, ls_quad_load(from + i * LS_QUAD));
+        to[i / LS_QUADS][i % LS_QUADS] = ls_quad_load(from + i * LS_QUAD);
 }
 
 /* a of the gates, whose products are with y at the token before. */
@@ -42,7 +42,7 @@ template <int GATES>
 __device__ inline void sums(const pass &s, const float *y, int group, int first, int unit, int lane,
                             ls_quad a[MOST_GATES])
 {
-    __shared__ alignas(16) float state[CHUNK][LS_LANES];
+    __shared__ ls_quad state[CHUNK][LS_QUADS];
     __shared__ float weights[MOST_GATES][UNITS][CHUNK + 1];
     for (int q = 0; q < GATES; q++)
         a[q] = ls_quad_set(s.bias && unit < s.h ? s.bias[q * s.h + unit] : 0);
@@ -57,7 +57,7 @@ __device__ inline void sums(const pass &s, const float *y, int group, int first,
         }
         __syncthreads();
         for (int i = 0; i < n && unit < s.h; i++) {
-            const ls_quad x = ls_quad_load(&state[i][lane]);
+            const ls_quad x = state[i][lane / LS_QUAD];
             for (int q = 0; q < GATES; q++)
                 for (int l = 0; l < LS_QUAD; l++)
                     a[q].at[l] = fmaf(weights[q][unit - first][i], x.at[l], a[q].at[l]);
@@ -98,7 +98,7 @@ __global__ void forward(pass s, const float *p, float *y, float *saved, ls_cuda_
 template <int GATES>
 __device__ inline void sum_back(const pass &s, const float *da, int group, int first, int unit, int lane, ls_quad *u)
 {
-    __shared__ alignas(16) float slopes[CHUNK][LS_LANES];
+    __shared__ ls_quad slopes[CHUNK][LS_QUADS];
     __shared__ float weights[CHUNK][UNITS];
     const int rows = GATES * s.h;
     for (int r = 0; s.after >= 0 && r < rows; r += CHUNK) {
@@ -110,7 +110,7 @@ __device__ inline void sum_back(const pass &s, const float *da, int group, int f
                 weights[i / UNITS][i % UNITS] = s.weights[(size_t)(r + i / UNITS) * s.h + first + i % UNITS];
         __syncthreads();
         for (int i = 0; i < n && unit < s.h; i++) {
-            const ls_quad x = ls_quad_load(&slopes[i][lane]);
+            const ls_quad x = slopes[i][lane / LS_QUAD];
             for (int l = 0; l < LS_QUAD; l++)
                 u->at[l] = fmaf(weights[i][unit - first], x.at[l], u->at[l]);
         }
