@@ -91,6 +91,26 @@ ls_module *ls_nn_rms_norm(ls_session *session, const ls_norm *options);
 
 /* As ls_embedding: weight (rows, features). */
 ls_module *ls_nn_embedding(ls_session *session, int rows, int features);
+
+/* Options of recurrent layers; zeros are the usual values. */
+typedef struct ls_recurrent_options {
+    int layers;         /* each over the states of the one below; 0: 1 */
+    bool bidirectional; /* each layer goes both ways, and gives 2 * features: the first token's way, then the other */
+    bool reverse;       /* from the last token to the first alone */
+    bool last; /* the result is the state behind the last token, (images, features), both ways' if there are two */
+    bool no_bias;
+} ls_recurrent_options;
+/* As ls_lstm and ls_gru over (images, tokens, inputs), to so many features. Parameters are called as PyTorch's:
+ * weight_ih_l0 (gates * features, inputs), weight_hh_l0, bias_ih_l0, bias_hh_l0, with _l1 of the next layer, and
+ * _reverse behind of the way back. All start uniform from -1 / sqrt(features) to that, as there, whatever ls_init says.
+ * options may be NULL. LS_BAD_ARGUMENT. */
+ls_module *ls_nn_lstm(ls_session *session, int features);
+ls_module *ls_nn_lstm_with(ls_session *session, int features, const ls_recurrent_options *options);
+ls_module *ls_nn_gru(ls_session *session, int features);
+ls_module *ls_nn_gru_with(ls_session *session, int features, const ls_recurrent_options *options);
+/* ls_module_call of a recurrent layer with the images' lengths (ls_recurrent); of another LS_BAD_ARGUMENT. */
+ls_tensor *ls_module_call_with_lengths(ls_module *parent, const char *name, ls_tensor *x, ls_tensor *lengths);
+
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
@@ -135,16 +155,16 @@ typedef struct ls_recurrent {
 /* LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho and others, arXiv 1406.1078) over the tokens of x (images,
  * tokens, features): (images, tokens, hidden), the state behind each token. The first one begins at zeros. weight_ih
  * (gates * hidden, features), weight_hh (gates * hidden, hidden), either bias (gates * hidden) or NULL, in PyTorch's
- * order of gates: i, f, g, o and r, z, n, bias_hh of n being inside the product with r. Tokens from the length on give 0
- * and take no gradient, as PyTorch's packed sequences have it; the lengths have none, and one that is no whole number
+ * order of gates: i, f, g, o and r, z, n, bias_hh of n being inside the product with r. Tokens from the length on give
+ * 0 and take no gradient, as PyTorch's packed sequences have it; the lengths have none, and one that is no whole number
  * from 0 to the tokens gives NaN, so that a step with it is LS_NOT_FINITE. options may be NULL. LS_BAD_SHAPE. On GPUs
  * float32 only (LS_UNSUPPORTED). */
 ls_tensor *ls_lstm(ls_tensor *x, ls_tensor *weight_ih, ls_tensor *weight_hh, ls_tensor *bias_ih, ls_tensor *bias_hh,
                    const ls_recurrent *options);
 ls_tensor *ls_gru(ls_tensor *x, ls_tensor *weight_ih, ls_tensor *weight_hh, ls_tensor *bias_ih, ls_tensor *bias_hh,
                   const ls_recurrent *options);
-/* (images, features): of each image of x (images, tokens, features) the token in front of its length, which is as above;
- * 0 of a length of 0. With lengths NULL the last token. LS_BAD_SHAPE. */
+/* (images, features): of each image of x (images, tokens, features) the token in front of its length, which is as
+ * above; 0 of a length of 0. With lengths NULL the last token. LS_BAD_SHAPE. */
 ls_tensor *ls_last_token(ls_tensor *x, ls_tensor *lengths);
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);

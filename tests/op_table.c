@@ -248,8 +248,8 @@ int by_image(kind what)
 int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
-           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT && what != IDS && what != THREE &&
-           what != FOUR && what != LENGTHS;
+           what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT && what != IDS &&
+           what != THREE && what != FOUR && what != LENGTHS;
 }
 
 /* X, and with it a number of parts, one after another along the row's axis. */
@@ -453,9 +453,9 @@ double work_of(const row *r)
     double places = r->family <= POOLS
                         ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
                         : (double)r->h * r->w;
-    double taps = r->family == PRODUCTS ? (double)r->o
+    double taps = r->family == PRODUCTS    ? (double)r->o
                   : r->family == RECURRENT ? 4.0 * r->h
-                  : r->family <= POOLED ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
-                                        : 1;
+                  : r->family <= POOLED    ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
+                                           : 1;
     return places * taps * r->c * r->count;
 }

@@ -43,8 +43,8 @@ typedef enum kind {
     CHANNEL,      /* c */
     STATISTICS,   /* 2 c, the second half positive */
     NUMBER,
-    TABLE,        /* o x h */
-    THREE_TIMES,  /* 3 h, 4 h; these times h */
+    TABLE,       /* o x h */
+    THREE_TIMES, /* 3 h, 4 h; these times h */
     FOUR_TIMES,
     THREE_SQUARES,
     FOUR_SQUARES,
@@ -87,7 +87,8 @@ extern const ls_op families[FAMILIES][32];
 
 /* Of CONCATS `kernel` is how many operands there are and `padding` the axis, of FUNCTIONS `o` is the number of the
  * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of PRODUCTS bits 0
- * and 1 of `in_out` say which are transposed, of RECURRENT `o` whether there are lengths. Of CLASSES `o` is what a cross-entropy is told: */
+ * and 1 of `in_out` say which are transposed, of RECURRENT `o` whether there are lengths. Of CLASSES `o` is what a
+ * cross-entropy is told: */
 enum { WEIGHED = 1, TARGETS = 2, IGNORING = 4 };
 /* What the windows of GENERAL have besides: */
 enum {

@@ -271,29 +271,26 @@ typedef enum ls_op {
     /* in: dy, x; out: dtable. 0; for each group, each token, each of the group's images: its row = its row + dy. */
     LS_OP_EMBEDDING_BACKWARD,
 
-    /* Recurrent layers over the tokens of sequences: channels are tokens, rows features. They go from the first token to
-     * the last with a stride of 1, and the other way with -1; what stands for the token before the first one they come
-     * to is 0. in: p, w[gates * H][H], b[gates * H] or NULL, lengths[1] or NULL; out: y, of H features, and saved. p has
-     * H numbers of each gate, gate after gate; its weights' rows likewise. For each: a = b (or 0); over the features of
-     * y at the token before, where there is one: a = fma(w, y, a). s is ls_sigmoidf, t ls_tanhf; device/recurrent.h is
-     * their definition.
-     *   LSTM: i = s(p + a), f and o likewise, g = t(p + a); c = fma(f, c before, i * g); y = o * t(c). Gates i, f, g, o;
-     *         saved: i, f, g, o, c.
-     *   GRU:  r = s(p + a), z likewise, n = t(fma(r, a, p)); y = fma(z, y before - n, n). Gates r, z, n; saved: r, z, n,
-     *         and a of n.
-     * Where the token's number is not below the image's length y and saved are 0, so that what comes behind begins
-     * anew; a length that is no whole number from 0 to the tokens (`ls_table_row`) is 0, but y NaN. */
+    /* Recurrent layers over the tokens of sequences: channels are tokens, rows features. They go from the first token
+     * to the last with a stride of 1, and the other way with -1; what stands for the token before the first one they
+     * come to is 0. in: p, w[gates * H][H], b[gates * H] or NULL, lengths[1] or NULL; out: y, of H features, and saved.
+     * p has H numbers of each gate, gate after gate; its weights' rows likewise. For each: a = b (or 0); over the
+     * features of y at the token before, where there is one: a = fma(w, y, a). s is ls_sigmoidf, t ls_tanhf;
+     * device/recurrent.h is their definition. LSTM: i = s(p + a), f and o likewise, g = t(p + a); c = fma(f, c before,
+     * i * g); y = o * t(c). Gates i, f, g, o; saved: i, f, g, o, c. GRU:  r = s(p + a), z likewise, n = t(fma(r, a,
+     * p)); y = fma(z, y before - n, n). Gates r, z, n; saved: r, z, n, and a of n. Where the token's number is not
+     * below the image's length y and saved are 0, so that what comes behind begins anew; a length that is no whole
+     * number from 0 to the tokens (`ls_table_row`) is 0, but y NaN. */
     LS_OP_LSTM,
     LS_OP_GRU,
     /* in: dy, saved, w, lengths or NULL, y; out: dp, and of GRU da, which of LSTM is dp. The other way: at the token
      * where the forward pass ended d = dy and carry = 0; else over the gates' rows of the token that comes after it in
      * the forward pass: u = fma(w, da, u), with u = 0 at first, of GRU the carry; then d = dy + u.
-     *   LSTM: q = t(c); e = fma(d * o, fma(-q, q, 1), carry); di = e * g, df = e * c before, dg = e * i, do = d * q; each
-     *         times its gate's slope, v * (1 - v) or fma(-v, v, 1); carry = e * f. y is absent.
-     *   GRU:  dn = (d * (1 - z)) * fma(-n, n, 1), dz = (d * (y before - n)) * (z * (1 - z)), dr = (dn * a) * (r * (1 -
-     *         r)); dp: dr, dz, dn; da: dr, dz, dn * r; carry = d * z.
-     * Where the token's number is not below the length all of them are 0, and the carry. The gradients of w and b are
-     * CONV_WEIGHT and CHANNEL_SUM of da, each token being an image, and y before. */
+     *   LSTM: q = t(c); e = fma(d * o, fma(-q, q, 1), carry); di = e * g, df = e * c before, dg = e * i, do = d * q;
+     * each times its gate's slope, v * (1 - v) or fma(-v, v, 1); carry = e * f. y is absent. GRU:  dn = (d * (1 - z)) *
+     * fma(-n, n, 1), dz = (d * (y before - n)) * (z * (1 - z)), dr = (dn * a) * (r * (1 - r)); dp: dr, dz, dn; da: dr,
+     * dz, dn * r; carry = d * z. Where the token's number is not below the length all of them are 0, and the carry. The
+     * gradients of w and b are CONV_WEIGHT and CHANNEL_SUM of da, each token being an image, and y before. */
     LS_OP_LSTM_BACKWARD,
     LS_OP_GRU_BACKWARD,
     /* in: x, of tokens as channels, lengths[1]; out: y, x's rows as features: those of the token in front of the

@@ -8,7 +8,8 @@
 
 enum { LS_LSTM_GATES = 4, LS_LSTM_SAVED = 5, LS_GRU_GATES = 3, LS_GRU_SAVED = 4 };
 
-/* The tokens of an image that count: all without a length, none where there is no image, -1 of a length that is none. */
+/* The tokens of an image that count: all without a length, none where there is no image, -1 of a length that is none.
+ */
 LS_EVERYWHERE int ls_tokens_in(const float *length, int tokens, int image)
 {
     return !image ? 0 : length ? ls_table_row(*length, tokens + 1) : tokens;

@@ -487,8 +487,8 @@ static ls_value *by_tokens(tape *t, ls_value *value)
     return made;
 }
 
-/* The gradients of a recurrent layer's weights and bias are those of a linear layer over the tokens, from y at the token
- * before: no kernel is new, and all tokens are one product. */
+/* The gradients of a recurrent layer's weights and bias are those of a linear layer over the tokens, from y at the
+ * token before: no kernel is new, and all tokens are one product. */
 static void derive_recurrent_weights(tape *t, ls_node node, ls_value *da)
 {
     ls_value *w = node.in[1], *b = node.in[2], *y = node.out[0];

@@ -26,8 +26,8 @@ void ls_draw_start(const ls_view *view, const ls_init *init, uint64_t seed, size
     }
     ls_random_stream stream = {.seed = seed, .purpose = LS_FOR_WEIGHTS, .name = ls_hash_name(view->name)};
     ls_derived from = ls_random_derive(&stream);
-    double scale = deviation(view, init);
+    const bool uniform = view->bound > 0 || init->kind == LS_XAVIER;
+    double scale = view->bound > 0 ? view->bound : deviation(view, init);
     for (size_t i = first; i < first + n; i++)
-        values[i] = (float)(scale * (init->kind == LS_XAVIER ? 2 * ls_derived_uniform(&from, i) - 1
-                                                             : ls_derived_normal(&from, i)));
+        values[i] = (float)(scale * (uniform ? 2 * ls_derived_uniform(&from, i) - 1 : ls_derived_normal(&from, i)));
 }

@@ -25,8 +25,10 @@ struct ls_module {
     ls_conv conv;
     ls_linear_options linear;
     ls_pool pool;
-    ls_norm norm;      /* its eps and momentum as they are */
-    int height, width; /* what an adaptive pool gives; height: of an embedding its rows */
+    ls_norm norm; /* its eps and momentum as they are */
+    ls_recurrent_options recurrent;
+    ls_tensor *lengths; /* of a recurrent layer, while its forward is called with them */
+    int height, width;  /* what an adaptive pool gives; height: of an embedding its rows */
     ls_upsample_mode mode;
     double rate;
     ls_tensor *(*fn)(ls_tensor *);

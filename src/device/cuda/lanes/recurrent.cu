@@ -166,8 +166,8 @@ __global__ void last_token(ls_map y, ls_map x, const float *lengths, size_t numb
     {
         const int lane = (int)(i % LS_LANES), feature = (int)(i / LS_LANES % y.c);
         const int group = (int)(i / LS_LANES / y.c);
-        const int end = ls_tokens_in(lengths + (size_t)group * LS_LANES + lane, x.c,
-                                     lane < ls_cuda_lanes_in(&shards, group));
+        const int end =
+            ls_tokens_in(lengths + (size_t)group * LS_LANES + lane, x.c, lane < ls_cuda_lanes_in(&shards, group));
         y.data[i] = end < 0 ? nanf("") : end ? x.data[ls_map_at(x, group, end - 1, feature, 0) + lane] : 0;
     }
 }
@@ -179,8 +179,8 @@ __global__ void last_token_backward(ls_map dx, const float *dy, const float *len
     {
         const int lane = (int)(i % LS_LANES), feature = (int)(i / LS_LANES % dx.h);
         const int token = (int)(i / LS_LANES / dx.h % dx.c), group = (int)(i / LS_LANES / dx.h / dx.c);
-        const int end = ls_tokens_in(lengths + (size_t)group * LS_LANES + lane, dx.c,
-                                     lane < ls_cuda_lanes_in(&shards, group));
+        const int end =
+            ls_tokens_in(lengths + (size_t)group * LS_LANES + lane, dx.c, lane < ls_cuda_lanes_in(&shards, group));
         dx.data[i] = end == token + 1 ? dy[((size_t)group * dx.h + feature) * LS_LANES + lane] : 0;
     }
 }

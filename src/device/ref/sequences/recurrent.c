@@ -118,7 +118,9 @@ void ls_ref_last_token(const ls_op_call *call, int group, int feature, int row, 
     for (int lane = 0; lane < LS_LANES; lane++) {
         const int end = tokens_in(call, &call->in[1], x->c, group, lane);
         ls_ref_at(&call->out[0], group, feature, row, column)[lane] =
-            end < 0 ? NAN : end ? ls_ref_at(x, group, end - 1, feature, 0)[lane] : 0;
+            end < 0 ? NAN
+            : end   ? ls_ref_at(x, group, end - 1, feature, 0)[lane]
+                    : 0;
     }
 }
 

@@ -170,8 +170,7 @@ LS_INLINE void backward_units(const int lstm, const int units, const int columns
         const ptrdiff_t group = (vector + j) / LS_NV, lane = (vector + j) % LS_NV * LS_VL;
         from[j] = vector_at(l, l->da, vector + j, after < 0 ? token : after, 0);
         for (int i = 0; i < units; i++)
-            u[j][i] = lstm || after < 0 ? vf_zero()
-                                        : vf_load(l->carries + (group * h + unit + i) * LS_LANES + lane);
+            u[j][i] = lstm || after < 0 ? vf_zero() : vf_load(l->carries + (group * h + unit + i) * LS_LANES + lane);
     }
     const float *w = l->weights + unit;
     for (int r = 0; after >= 0 && r < rows; r++, w += h)
@@ -202,8 +201,8 @@ LS_INLINE void backward_tile(const int lstm, const int columns, const layer *l, 
 enum { FORWARD, BACKWARD };
 
 /* `after` is -1 in a forward pass. */
-LS_INLINE void tile(const int way, const int lstm, const int columns, const layer *l, int vector, int token,
-                    int before, int after)
+LS_INLINE void tile(const int way, const int lstm, const int columns, const layer *l, int vector, int token, int before,
+                    int after)
 {
     if (way == FORWARD)
         forward_tile(lstm, columns, l, vector, token, before);
