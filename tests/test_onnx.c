@@ -52,6 +52,23 @@ static ls_tensor *embedded(ls_module *self, ls_tensor *x)
     return ls_add(rows, ls_module_parameter(self, "places", LS_SHAPE(CHANNELS, CHANNELS)));
 }
 
+/* Of tokens both ways, some of fewer than there are, and what is behind the last one. */
+static ls_tensor *states(ls_module *self, ls_tensor *x, ls_tensor *tokens)
+{
+    ls_tensor *least = ls_flatten(ls_slice(ls_slice(ls_slice(x, 1, 0, 1), 2, 0, 1), 3, 0, 1));
+    ls_tensor *half = ls_full(ls_session_of(self), 0.5, LS_SHAPE(1)),
+              *two = ls_full(ls_session_of(self), 2, LS_SHAPE(1));
+    ls_tensor *lengths = ls_scale(ls_clamp(ls_scale(ls_subtract(least, half), 1e9), 0, 1), 3);
+    ls_tensor *forth = ls_module_call_with_lengths(self, "lstm", tokens, ls_add(lengths, two));
+    ls_tensor *back = ls_module_call_with_lengths(self, "gru", forth, ls_add(lengths, two));
+    ls_tensor *half_bias = ls_gru(tokens, ls_module_parameter(self, "ih", LS_SHAPE(6, CHANNELS)),
+                                  ls_module_parameter(self, "hh", LS_SHAPE(6, 2)),
+                                  ls_module_parameter(self, "bi", LS_SHAPE(6)), NULL, NULL);
+    ls_tensor *all[] = {ls_last_token(half_bias, lengths), ls_last_token(forth, NULL),
+                        ls_module_call(self, "bare", back)};
+    return ls_concat(all, 3);
+}
+
 /* Of maps, as features. */
 static ls_tensor *shapes(ls_module *self, ls_tensor *x)
 {
@@ -67,8 +84,8 @@ static ls_tensor *shapes(ls_module *self, ls_tensor *x)
     rows = ls_matmul(ls_linear(rows, square, b), square);
     rows = ls_concat_along((ls_tensor *[]){rows, embedded(self, x)}, 2, 1);
     rows = ls_add(rows, ls_batch_matmul(ls_tanh(ls_batch_matmul(rows, ls_transpose(rows, 1, 2))), rows));
-    return ls_concat_along((ls_tensor *[]){ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1)}, 3,
-                           1);
+    ls_tensor *all[] = {ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1), states(self, x, rows)};
+    return ls_concat_along(all, 4, 1);
 }
 
 static ls_tensor *everything(ls_module *self, ls_tensor *x)
@@ -105,6 +122,9 @@ static ls_module *module_of_everything(ls_session *s)
     ls_module_append(net, "up", ls_nn_conv_transpose2d(s, 6, 4, &up));
     ls_module_append(net, "drop", ls_nn_dropout(s, 0.5));
     ls_module_append(net, "features", ls_nn_batch_norm(s));
+    ls_module_append(net, "lstm", ls_nn_lstm_with(s, 5, &(ls_recurrent_options){.bidirectional = true}));
+    ls_module_append(net, "gru", ls_nn_gru_with(s, 4, &(ls_recurrent_options){.reverse = true}));
+    ls_module_append(net, "bare", ls_nn_lstm_with(s, 3, &(ls_recurrent_options){.last = true, .no_bias = true}));
     ls_module_append(net, "last", ls_nn_linear(s, CLASSES));
     return net;
 }
@@ -418,6 +438,15 @@ static void every_operation(void **state)
     assert_int_equal(count(model->graph, "Gemm"), 4);
     assert_int_equal(count(model->graph, "ReduceSum"), 5);
     check_ints(node_of_layer(model->graph, "/MaxPool_"), "pads", 4, 1);
+    assert_int_equal(count(model->graph, "LSTM"), 3);
+    assert_int_equal(count(model->graph, "GRU"), 2);
+    const Ls__NodeProto *back = node_of_layer(model->graph, "/gru/GRU_");
+    assert_int_equal(attribute(back, "hidden_size")->i, 4);
+    assert_int_equal(attribute(back, "linear_before_reset")->i, 1);
+    assert_int_equal(attribute(back, "direction")->s.len, strlen("reverse"));
+    assert_int_equal(back->n_input, 5);
+    assert_int_equal(node_of_layer(model->graph, "/bare/LSTM_")->n_input, 4);
+    assert_null(attribute(node_of_layer(model->graph, "/bare/LSTM_"), "direction"));
     const Ls__NodeProto *depthwise = node_of_layer(model->graph, "/depthwise/Conv_");
     assert_int_equal(attribute(depthwise, "group")->i, 11);
     assert_null(attribute(depthwise, "dilations"));

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "io/onnx_operation.h"
+#include "io/onnx_recurrent.h"
 
 /* Of the format, and of its operators: what programs since the end of 2020 read. */
 enum { FORMAT = 7, OPERATORS = 13 };
@@ -26,10 +27,14 @@ static char *constant(writer *w, const ls_tensor *t)
 
 static char *computed(writer *w, const ls_tensor *t)
 {
+    ls_tensor *operands[LS_MAX_IN];
     char *in[LS_MAX_IN] = {NULL};
+    if (ls_onnx_is_part_of_recurrent(w->trace, t))
+        return NULL;
+    ls_onnx_operands(t, operands);
     for (int k = 0; k < LS_MAX_IN; k++)
-        if (t->in[k])
-            in[k] = w->values[t->in[k]->traced];
+        if (operands[k])
+            in[k] = w->values[operands[k]->traced];
     return ls_onnx_output(ls_onnx_operation(&w->graph, t, in));
 }
 

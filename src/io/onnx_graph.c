@@ -142,6 +142,15 @@ void ls_onnx_float(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, f
     }
 }
 
+void ls_onnx_string(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, const char *value)
+{
+    Ls__AttributeProto *new = attribute(graph, node, name);
+    if (new) {
+        new->type = LS__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+        new->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)value}; /* written, and not written to */
+    }
+}
+
 static int64_t *copy_ints(ls_onnx_graph *graph, const int64_t values[], int n)
 {
     int64_t *kept = ls_onnx_room(graph, (size_t)n * sizeof *kept);

@@ -33,6 +33,7 @@ char *ls_onnx_output(const ls_onnx_node *node);
 
 void ls_onnx_int(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, int64_t value);
 void ls_onnx_float(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, float value);
+void ls_onnx_string(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, const char *value); /* a literal */
 void ls_onnx_ints(ls_onnx_graph *graph, ls_onnx_node *node, const char *name, const int64_t values[], int n);
 
 /* The names of numbers in the graph, which get there at the first call for a parameter. Floats stay where they are

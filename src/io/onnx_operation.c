@@ -3,6 +3,7 @@
 #if LOCKSTEP_HAVE_PROTOBUF_C
 
 #include "io/onnx_operation.h"
+#include "io/onnx_recurrent.h"
 #include "io/onnx_shapes.h"
 
 /* Operators that are the operation, and need to be told nothing. */
@@ -310,6 +311,11 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
         return ls_onnx_resize(graph, t, in[0]);
     case LS_OP_EMBEDDING:
         return embedding(graph, t, in);
+    case LS_OP_LSTM:
+    case LS_OP_GRU:
+        return ls_onnx_recurrent(graph, t, in);
+    case LS_OP_LAST_TOKEN:
+        return ls_onnx_last_token(graph, t, in);
     case LS_OP_SUM:
         return sum(graph, t, in[0]);
     case LS_OP_SQUARED_ERROR:

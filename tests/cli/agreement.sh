@@ -15,6 +15,7 @@ if [ "$peer" = torch ]; then
     "$python" "$root/tests/reference/make_shapes.py" --check || exit 1
     "$python" "$root/tests/reference/make_losses.py" --check || exit 1
     "$python" "$root/tests/reference/make_sequences.py" --check || exit 1
+    "$python" "$root/tests/reference/make_recurrent.py" --check || exit 1
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'
