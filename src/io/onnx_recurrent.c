@@ -49,7 +49,8 @@ static ls_onnx_node *exchanged(ls_onnx_graph *graph, const ls_tensor *t, char *x
     return node;
 }
 
-/* Gates in the operator's order, i, o, f, g or z, r, n, behind a dimension of 1 for the direction; columns 0: a bias. */
+/* Gates in the operator's order, i, o, f, g or z, r, n, behind a dimension of 1 for the direction; columns 0: a bias.
+ */
 static char *gates(ls_onnx_graph *graph, const ls_tensor *t, char *x, int64_t columns)
 {
     static const int64_t of_lstm[LS_LSTM_GATES] = {0, 3, 1, 2}, of_gru[LS_GRU_GATES] = {1, 0, 2};
