@@ -431,6 +431,8 @@ typedef struct ls_optim {
     double gamma;
     int64_t period;    /* steps; 0: 1 */
     int period_factor; /* 0: 1 */
+    double ema;        /* decay of an average of the weights, ls_trainer_use_average; 0: none is kept */
+    bool ema_warmup;   /* it decays faster at first; needs an ema */
 } ls_optim;
 
 /* The rate of step k, from 0, with lr the trainer's and T = total. A warm-up comes first: lr*(k + 1)/warmup while
@@ -479,6 +481,20 @@ typedef struct ls_param_group {
  * first step. No decay for biases and norms is: ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true,
  * .vectors = true}); */
 ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const ls_param_group *group);
+
+/* The moving average of what trains, which is kept where the option ema is above 0: after each update, of weights w,
+ *   average = average + (1 - d)*(w - average), d = ema; the first time average = w.
+ * With ema_warmup d = min(ema, (1 + n)/(10 + n)), where the average holds n updates: TensorFlow's
+ * ExponentialMovingAverage with num_updates, torch_ema's use_num_updates. All else is PyTorch's
+ * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(ema) and use_buffers=False, in float32: frozen
+ * parameters and BatchNorm's statistics are no part of it, and stay as they are.
+ *
+ * With `on` the averages take the place of the network's values, for evaluation, prediction, saving and fingerprints;
+ * without, the network has its own values back, to the bit, as it has when the trainer ends. Meanwhile nothing else may
+ * change its values: a step, a checkpoint and ls_trainer_recall are LS_STALE; ls_trainer_remember takes the averages.
+ * Before the first update the averages are the values. It waits. Over ranks every rank makes this call.
+ * LS_BAD_ARGUMENT without an ema; a call that changes nothing is fine. */
+ls_status ls_trainer_use_average(ls_trainer *trainer, bool on);
 
 /* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
  * value. */

@@ -8,7 +8,7 @@
 
 #include "base/host.h"
 #include "cluster/cluster.h"
-#include "checkpoint/gathered.h"
+#include "train/gathered.h"
 #include "comm/link.h"
 #include "support.h"
 #include "thread_wire.h"

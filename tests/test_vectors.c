@@ -122,6 +122,56 @@ static void test_vector_sgd_finds(void **state)
     }
 }
 
+static void average_once(const ls_backend *backend, size_t n, const ls_averaging *how, int finite, test_random *random)
+{
+    float *out = salted_vector(random, n + 1, finite), *want = salted_vector(random, n + 1, 1);
+    float *own = test_floats(n + 2);
+    memcpy(own + 1, want, n * sizeof(float));
+    own[n + 1] = 42;
+    const int fine = ls_backend_ref()->average(want, out + 1, n, how),
+              own_fine = backend->average(own + 1, out + 1, n, how);
+    assert_same_vector("average", backend, want, own + 1, n);
+    assert_true(own[n + 1] == 42);
+    int really = 1;
+    for (size_t i = 0; i < n; i++)
+        really = really && isfinite(want[i]);
+    assert_int_equal(!!fine, really);
+    assert_int_equal(!!own_fine, really);
+    free(out);
+    free(want);
+    free(own);
+}
+
+static void test_vector_average(void **state)
+{
+    (void)state;
+    test_random random = {.state = 8};
+    for (int k = 0; k < backend_count; k++)
+        for (int i = 0; i < LENGTHS; i++)
+            for (int variant = 0; variant < 8; variant++)
+                average_once(backends[k], lengths[i],
+                             &(ls_averaging){.share = variant & 1 ? 1e-3f : 0.9f, .first = variant >> 1 & 1},
+                             variant >> 2 & 1, &random);
+}
+
+/* One rounding of the difference, and one of the rest. */
+static void test_vector_average_rounds(void **state)
+{
+    (void)state;
+    const float out = 1.5f, was = 0x1.000002p-12f, share = 0.1f, difference = out - was;
+    for (int k = -1; k < backend_count; k++) {
+        const ls_backend *backend = k < 0 ? ls_backend_ref() : backends[k];
+        float average = was;
+        assert_true(backend->average(&average, &out, 1, &(ls_averaging){.share = share}));
+        assert_true(average == fmaf(share, difference, was));
+        average = NAN; /* what was there before the first is not read */
+        assert_true(backend->average(&average, &out, 1, &(ls_averaging){.share = share, .first = 1}));
+        assert_true(average == out);
+        average = -3e38f; /* a difference that overflows is told */
+        assert_false(backend->average(&average, (const float[]){3e38f}, 1, &(ls_averaging){.share = share}));
+    }
+}
+
 enum { WEIGHT, FIRST, SECOND, GRADIENT, NEW, VECTORS };
 
 static void adam_once(const ls_backend *backend, size_t n, const ls_adam *how, float wild, test_random *random)
@@ -195,7 +245,8 @@ int main(void)
     backend_count = test_backends(backends);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vector_add),        cmocka_unit_test(test_vector_sgd),
-        cmocka_unit_test(test_vector_sgd_finds),  cmocka_unit_test(test_vector_adam),
+        cmocka_unit_test(test_vector_sgd_finds),  cmocka_unit_test(test_vector_average),
+        cmocka_unit_test(test_vector_adam),       cmocka_unit_test(test_vector_average_rounds),
         cmocka_unit_test(test_vector_adam_roots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,13 +11,13 @@
 #include "base/thread.h"
 #include "base/timer.h"
 #include "checkpoint/settings.h"
-#include "checkpoint/gathered.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
 #include "io/folder.h"
 #include "model/loading.h"
 #include "model/weights.h"
 #include "optim/optimizer.h"
+#include "train/gathered.h"
 #include "train/job.h"
 #include "train/measure.h"
 #include "train/remember.h"
@@ -246,6 +246,11 @@ static size_t moments_place(const ls_checkpoints *c)
     return (c->remembers ? 2 : 1) * (flat->parameters + flat->state);
 }
 
+static const char *moment_name(const ls_checkpoints *c, int i)
+{
+    return ls_optimizer_moment(c->trainer->kind, &c->trainer->options, i);
+}
+
 static bool name_sections(ls_checkpoints *c)
 {
     const ls_flat *flat = &c->trainer->network->flat;
@@ -258,7 +263,7 @@ static bool name_sections(ls_checkpoints *c)
     for (int i = 0; i < c->trainer->n_moments && good; i++)
         good =
             name_section(c, moments_section(c) + i, MOMENTS, c->copy + moments_place(c) + (size_t)i * flat->trainable,
-                         ls_optimizer_moment(c->trainer->kind, i)) == LS_OK;
+                         moment_name(c, i)) == LS_OK;
     return good;
 }
 
@@ -282,8 +287,8 @@ static ls_status reserve(ls_checkpoints *c, const char *function)
     return LS_OUT_OF_MEMORY;
 }
 
-/* `moments` (may be NULL) are whole, and hold `age` updates. */
-static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
+/* `moments` (may be NULL) are whole, and hold `age` updates, and the average behind them `averaged`. */
+static void copy_values(ls_checkpoints *c, const float *moments, int64_t age, int64_t averaged)
 {
     const ls_network *network = c->trainer->network;
     const ls_flat *flat = &network->flat;
@@ -301,6 +306,9 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
     const int begin = moments_section(c);
     c->manifest = (ls_manifest){.step = step,
                                 .age = moments ? age : step,
+                                .averaged = !moments                                          ? step
+                                            : ls_optimizer_averages(&c->trainer->options) ? averaged
+                                                                                          : age,
                                 .epoch = c->data ? c->data->epoch : 0,
                                 .batch = c->data ? c->data->position : 0,
                                 .lr = c->trainer->lr == c->trainer->options.lr ? -1 : c->trainer->lr,
@@ -308,7 +316,7 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age)
                                 .notes = c->notes.list,
                                 .n_sections = begin + n_moments};
     for (int i = 0; i < c->manifest.n_sections; i++)
-        c->manifest.sections[i].name = i < begin ? names[i] : ls_optimizer_moment(c->trainer->kind, i - begin);
+        c->manifest.sections[i].name = i < begin ? names[i] : moment_name(c, i - begin);
 }
 
 static void *write_checkpoint(void *argument)
@@ -358,15 +366,15 @@ ls_status ls_checkpoint_save(ls_checkpoints *c, const ls_note *notes)
     if (make_ready(c, "ls_checkpoint_save") == LS_OK && holds_folder(c) &&
         ls_notes_copy(&c->session->context, &c->notes, notes) == LS_OK)
         ls_weights_tell(c->trainer->network, "checkpoint", &c->about);
-    int64_t age;
+    int64_t age, averaged;
     if (ls_cluster_agree_error(c->session) != LS_OK)
         return ls_status_of(c->session);
-    float *moments = ls_trainer_moments(c->trainer, &age);
+    float *moments = ls_trainer_moments(c->trainer, &age, &averaged);
     if (ls_cluster_agree_error(c->session) != LS_OK || (moments && ls_gathered_moments(c->trainer, moments) != LS_OK))
         return ls_status_of(c->session); /* also where a card did not give them */
     if (!holds_folder(c))
         return LS_OK;
-    copy_values(c, moments, age);
+    copy_values(c, moments, age, averaged);
     c->writing = ls_thread_start(&c->thread, write_checkpoint, c);
     if (!c->writing)
         write_checkpoint(c); /* no thread to be had: the run waits */
@@ -394,12 +402,11 @@ static int batch_now(const ls_checkpoints *c, const ls_manifest *m)
     return (int)(batch < batches ? batch : batches);
 }
 
-/* The moments into their place in the copy; true where the file has them. */
-static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, ls_status *status)
+/* The moments of these numbers, into their place in the copy; true where the file has them. */
+static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, int from, int to, ls_status *status)
 {
-    *status = LS_OK;
-    const int begin = c->first[moments_section(c) - 1];
-    for (int i = begin; i < c->n_arrays; i++) {
+    const int begin = c->first[moments_section(c) - 1 + from], end = c->first[moments_section(c) - 1 + to];
+    for (int i = begin; i < end && *status == LS_OK; i++) {
         const ls_saved *saved = ls_safetensors_find(file, c->arrays[i].name);
         if (!saved)
             return false;
@@ -410,7 +417,7 @@ static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, ls_statu
         if (*status != LS_OK)
             return false;
     }
-    return c->n_arrays > begin;
+    return *status == LS_OK && end > begin;
 }
 
 /* Whether the network has no such array of its own, and yet it may be there. */
@@ -454,7 +461,7 @@ static ls_status read_remembered(ls_checkpoints *c, const ls_safetensors *file, 
 typedef struct point {
     int64_t number; /* of the checkpoint; 0: none */
     int64_t step, epoch, batch;
-    int64_t moments, age; /* whether there are any, and the updates that they hold */
+    int64_t moments, age, averaged; /* whether there are any, and the updates that they, and the average, hold */
     double lr;            /* negative: the options' */
     int64_t remembers;
     int64_t notes; /* bytes */
@@ -470,8 +477,11 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;
     }
-    to->moments = read_moments(c, file, &status);
-    to->age = m->age;
+    const int all = c->trainer->n_moments, own = all - ls_optimizer_averages(&c->trainer->options);
+    status = LS_OK;
+    to->age = read_moments(c, file, 0, own, &status) || !own ? m->age : 0;
+    to->averaged = read_moments(c, file, own, all, &status) ? m->averaged : 0;
+    to->moments = (own && to->age) || to->averaged;
     to->lr = m->lr;
     float *values = NULL;
     if (status == LS_OK)
@@ -483,7 +493,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
     ls_remembered_take(c->trainer, values);
     to->remembers = values != NULL;
     const float *moments = to->moments ? c->copy + moments_place(c) : NULL;
-    if (ls_trainer_restore(c->trainer, m->step, moments, to->age, to->lr) == LS_OK && c->data)
+    if (ls_trainer_restore(c->trainer, m->step, moments, to->age, to->averaged, to->lr) == LS_OK && c->data)
         ls_data_seek(c->data, m->epoch, batch_now(c, m));
     to->step = m->step;
     to->epoch = c->data ? c->data->epoch : m->epoch;
@@ -601,7 +611,7 @@ static ls_status follow(ls_checkpoints *c, point *to)
     if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_gathered_scatter(c->trainer, moments) != LS_OK)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&
-        ls_trainer_restore(c->trainer, to->step, moments, to->age, to->lr) == LS_OK && c->data)
+        ls_trainer_restore(c->trainer, to->step, moments, to->age, to->averaged, to->lr) == LS_OK && c->data)
         ls_data_seek(c->data, to->epoch, (int)to->batch);
     return ls_status_of(c->session);
 }

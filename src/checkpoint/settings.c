@@ -94,6 +94,10 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     set_number(s, "weight_decay", o->weight_decay);
     if (o->clip_norm > 0)
         set_number(s, "clip_norm", o->clip_norm);
+    if (o->ema > 0)
+        set_number(s, "ema", o->ema);
+    if (o->ema_warmup)
+        set(s, "ema_warmup", "yes");
     if (o->full_batch)
         set(s, "full_batch", "%lld", (long long)o->full_batch);
     set_schedule(s, o);
@@ -119,8 +123,8 @@ static void set_data(ls_settings *s, const ls_data *data)
 
 /* Those that not every run has: a checkpoint may have them, and the run that goes on not. */
 static const char *const at_times[] = {
-    "total", "start_factor", "end_factor", "gamma", "period", "period_factor", "beta1",  "beta2",
-    "eps",   "clip_norm",    "full_batch", "flip",  "crop",   "erase",         "frozen", "groups"};
+    "total", "start_factor", "end_factor", "gamma",      "period", "period_factor", "beta1", "beta2",  "eps",
+    "ema",   "ema_warmup",   "clip_norm",  "full_batch", "flip",   "crop",          "erase", "frozen", "groups"};
 
 static ls_status allow(ls_settings *s, const char *name)
 {

@@ -27,6 +27,7 @@ typedef struct ls_backend {
     void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
     int (*sgd)(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
     int (*adam)(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);
+    int (*average)(float *average, const float *out, size_t n, const ls_averaging *how);
     /* `rounds` fused multiply-adds in each of LS_CHAINS independent vectors of `lanes` numbers, in registers and
      * nothing else: what a core can do at most. The number returned depends on all of them. NULL: not measured. */
     float (*chains)(long rounds);

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { LS_MOST_MOMENTS = 2 }; /* numbers that are kept for a weight from update to update */
+enum { LS_MOST_MOMENTS = 2 }; /* numbers that a rule keeps for a weight from update to update */
 
 /* Plain SGD.
  *   g = g / divisor;  g = fma(weight_decay, w, g) where weight_decay != 0;
@@ -31,11 +31,20 @@ typedef struct ls_adam {
     int first;
 } ls_adam;
 
+/* What the average of a weight over the updates becomes after one of them; share = 1 - decay:
+ *   average = first ? out : fma(share, out - average, average). */
+typedef struct ls_averaging {
+    float share; /* 0: no average is kept */
+    int first;
+} ls_averaging;
+
 typedef enum ls_rule { LS_RULE_SGD, LS_RULE_ADAM } ls_rule;
 
 typedef struct ls_update {
     ls_rule rule;
-    size_t stride; /* floats from a weight's first moment to its second */
+    size_t stride;     /* floats from a weight's first moment to its second */
+    size_t average_at; /* and to its average, which is the last */
+    ls_averaging averaging;
     union {
         ls_sgd sgd;
         ls_adam adam;

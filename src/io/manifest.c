@@ -54,11 +54,14 @@ static char *text_of(const ls_manifest *m)
     json_t *whole = json_object();
     json_t *position = json_pack("{s:I,s:I,s:I}", "step", (json_int_t)m->step, "epoch", (json_int_t)m->epoch, "batch",
                                  (json_int_t)m->batch);
-    if (m->age != m->step && json_object_set_new(position, "age", json_integer(m->age)) != 0) {
-        json_decref(position);
-        position = NULL;
-    }
-    if (m->lr >= 0 && json_object_set_new(position, "lr", json_real(m->lr)) != 0) {
+    int lacking = 0; /* as below */
+    if (m->age != m->step)
+        lacking += json_object_set_new(position, "age", json_integer(m->age));
+    if (m->averaged != m->age)
+        lacking += json_object_set_new(position, "averaged", json_integer(m->averaged));
+    if (m->lr >= 0)
+        lacking += json_object_set_new(position, "lr", json_real(m->lr));
+    if (lacking) {
         json_decref(position);
         position = NULL;
     }
@@ -173,11 +176,14 @@ static bool read_integer(const json_t *object, const char *name, int64_t most, i
     return json_is_integer(number) && *value >= 0 && *value <= most;
 }
 
-/* Left out where the moments are as old as the run. */
-static bool read_age(const json_t *position, ls_manifest *m)
+/* Left out where the moments are as old as the run, and the average as they are. */
+static bool read_ages(const json_t *position, ls_manifest *m)
 {
     m->age = m->step;
-    return !json_object_get(position, "age") || read_integer(position, "age", m->step, &m->age);
+    if (json_object_get(position, "age") && !read_integer(position, "age", m->step, &m->age))
+        return false;
+    m->averaged = m->age;
+    return !json_object_get(position, "averaged") || read_integer(position, "averaged", m->step, &m->averaged);
 }
 
 /* Left out where it is the settings'. */
@@ -221,7 +227,7 @@ static ls_status read_content(ls_context *context, const char *path, json_t *who
         return ls_context_status(context);
     if (!m->settings || !m->notes || !read_integer(position, "step", most_steps, &m->step) ||
         !read_integer(position, "epoch", most_steps, &m->epoch) ||
-        !read_integer(position, "batch", MOST_BATCH, &m->batch) || !read_age(position, m) || !read_rate(position, m) ||
+        !read_integer(position, "batch", MOST_BATCH, &m->batch) || !read_ages(position, m) || !read_rate(position, m) ||
         !read_sections(json_object_get(whole, "sections"), m))
         return damaged(context, path, "it lacks a member, or has one out of range");
     return LS_OK;

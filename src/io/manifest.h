@@ -7,12 +7,13 @@
 
 #include <lockstep_checkpoint.h>
 
-enum { LS_MANIFEST_FORMAT = 1, LS_SECTIONS = 6 };
+enum { LS_MANIFEST_FORMAT = 1, LS_SECTIONS = 7 };
 
 typedef struct ls_manifest {
     int64_t step;         /* finished updates */
     int64_t epoch, batch; /* of the data's next batch; both from 0 */
     int64_t age;          /* updates that the optimizer's moments hold: fewer than `step` where they were begun anew */
+    int64_t averaged;     /* likewise the average of the weights; where none is kept, as many as the moments */
     double lr;            /* that was set since the start; negative: none was */
     const ls_note *settings; /* what defines the result; ends with a name that is NULL, as do the notes */
     const ls_note *notes;    /* the caller's */

@@ -195,8 +195,20 @@ ls_status ls_network_clear(ls_network *network)
     return status;
 }
 
+ls_status ls_network_own_values(const ls_network *network, const char *function)
+{
+    if (!network->averaged)
+        return LS_OK;
+    return ls_raise(&network->session->context, LS_STALE,
+                    "%s: the network has averages in place of its values; call ls_trainer_use_average(trainer, false) "
+                    "first",
+                    function);
+}
+
 ls_status ls_network_change(ls_network *network, const char *function)
 {
+    if (ls_network_own_values(network, function) != LS_OK)
+        return LS_STALE;
     if (network->n_pending)
         return ls_raise(
             &network->session->context, LS_STALE,

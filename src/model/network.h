@@ -40,6 +40,7 @@ typedef struct ls_network {
     float *master_weights[2], *master_state[2]; /* the master copy's: the same ones where that is the host's memory */
     bool host_stale, host_dirty;                /* the host's weights are older than the master copy's; newer */
     bool connected;                             /* the master copy is a card, and connected with the other ranks' */
+    bool averaged; /* the current values are averages, and the network's own are the other copy: train/average.c */
     atomic_bool state_moved;                    /* the master copy's current state is older than the host's */
     struct ls_replica *replicas;
     int n_replicas;
@@ -106,8 +107,11 @@ void ls_network_put(ls_network *network, float *memory, const float *from, size_
 bool ls_network_loses(const ls_network *network, ls_worker *worker);
 void ls_network_fail(const ls_network *network, const ls_executor *executor); /* raises that; what follows is dropped */
 
+/* Refuses what only the network's own values are for, while there are averages in their place. */
+ls_status ls_network_own_values(const ls_network *network, const char *function);
 ls_status ls_network_clear(ls_network *network); /* drops the pending microbatches */
-/* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. */
+/* Waits, and makes sure that nothing which was recorded with the values as they are is still to be computed. Refuses
+ * where they are averages. */
 ls_status ls_network_change(ls_network *network, const char *function);
 void ls_microbatch_drop(ls_microbatch *microbatch);
 

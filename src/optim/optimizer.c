@@ -12,6 +12,7 @@ static const struct optimizer {
 } optimizers[] = {[LS_SGD] = {"sgd", {"velocity"}},
                   [LS_ADAM] = {"adam", {"exp_avg", "exp_avg_sq"}},
                   [LS_ADAMW] = {"adamw", {"exp_avg", "exp_avg_sq"}}};
+static const char average[] = "average";
 enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
 const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
@@ -36,6 +37,10 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "eps must be at least 0, below 1e30, and no smaller than a float can be";
     if (!(o->clip_norm >= 0 && o->clip_norm < 1e30))
         return "clip_norm must be at least 0 and below 1e30";
+    if (!(o->ema >= 0 && o->ema < 1))
+        return "ema must be at least 0 and below 1";
+    if (o->ema_warmup && o->ema == 0)
+        return "ema_warmup needs an ema";
     if (o->full_batch < 0)
         return "full_batch must be at least 0";
     return ls_schedule_wrong(o);
@@ -46,19 +51,27 @@ const char *ls_optimizer_name(ls_optimizer kind)
     return optimizers[kind].name;
 }
 
-int ls_optimizer_moments(ls_optimizer kind, const ls_optim *options)
+/* That the rule has, without the average. */
+static int own_moments(ls_optimizer kind, const ls_optim *options)
 {
     return kind == LS_SGD ? options->momentum != 0 : 2;
 }
 
-const char *ls_optimizer_moment(ls_optimizer kind, int i)
+int ls_optimizer_moments(ls_optimizer kind, const ls_optim *options)
 {
-    return optimizers[kind].moments[i];
+    return own_moments(kind, options) + ls_optimizer_averages(options);
+}
+
+const char *ls_optimizer_moment(ls_optimizer kind, const ls_optim *options, int i)
+{
+    return i < own_moments(kind, options) ? optimizers[kind].moments[i] : average;
 }
 
 bool ls_is_moment(const char *name)
 {
     size_t length = strcspn(name, ":");
+    if (name[length] && length == sizeof average - 1 && strncmp(name, average, length) == 0)
+        return true;
     for (int k = 0; name[length] && k < OPTIMIZERS; k++)
         for (int i = 0; i < LS_MOST_MOMENTS && optimizers[k].moments[i]; i++)
             if (strlen(optimizers[k].moments[i]) == length && strncmp(name, optimizers[k].moments[i], length) == 0)
@@ -84,6 +97,13 @@ double ls_optimizer_eps(const ls_optim *options)
 float ls_optimizer_divisor(const ls_optim *o, double counted)
 {
     return (float)(o->full_batch ? (double)o->full_batch : counted);
+}
+
+ls_averaging ls_optimizer_averaging(const ls_optim *o, int64_t averaged)
+{
+    const double warm = (double)(1 + averaged) / (double)(10 + averaged);
+    const double decay = o->ema_warmup && warm < o->ema ? warm : o->ema;
+    return (ls_averaging){.share = ls_optimizer_averages(o) ? (float)(1 - decay) : 0, .first = averaged == 0};
 }
 
 static ls_adam adam_update(ls_optimizer kind, const ls_optim *o, double lr, int64_t age, float divisor)
@@ -119,7 +139,8 @@ uint32_t ls_update_hash(const ls_update *how)
 {
     const uint64_t hash = how->rule == LS_RULE_ADAM ? ls_hash_bytes(&how->adam, sizeof how->adam)
                                                     : ls_hash_bytes(&how->sgd, sizeof how->sgd);
-    return (uint32_t)(hash ^ hash >> 32);
+    const uint64_t both = 31 * hash + ls_hash_bytes(&how->averaging, sizeof how->averaging);
+    return (uint32_t)(both ^ both >> 32);
 }
 
 void ls_update_divide(ls_update *how, float divisor)

@@ -170,7 +170,9 @@ struct ls_trainer {
     double lr; /* that the schedule scales: the options', or what was set since */
     ls_updates updates;
     /* In the memory of the network's executor: */
-    float *moments; /* [n_moments][trainable]; only this rank's pieces are kept up, unless it clips; NULL without any */
+    /* [n_moments][trainable], the average behind the optimizer's; only this rank's pieces are kept up, unless it clips;
+     * NULL without any */
+    float *moments;
     float *gradient; /* when it was read, or is clipped; NULL before */
     float *
         *pool; /* partial gradients, and from pool_capacity on one for each worker that attempts.c needs beside them */
@@ -192,8 +194,9 @@ struct ls_trainer {
     struct ls_profile *profile; /* that measures the updates handed in; NULL: none */
     uint32_t verified;          /* shards that all devices were compared on */
     atomic_int asked;           /* by this rank */
-    bool restart;               /* the next update begins the moments anew */
-    int64_t began;              /* the update that did last, from 0 */
+    /* The optimizer's moments, and the average. */
+    bool restart, restart_average; /* the next update begins them anew */
+    int64_t began, began_average;  /* the update that did last, from 0 */
     pthread_mutex_t lock;       /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;
@@ -211,6 +214,11 @@ ls_microbatch *ls_step_microbatch(const ls_step_job *step, int j, int *local);
 static inline bool ls_clips(const struct ls_trainer *trainer)
 {
     return trainer->options.clip_norm > 0;
+}
+/* Floats from a weight's first moment to its average, which is the last of them; where one is kept. */
+static inline size_t ls_average_at(const struct ls_trainer *trainer)
+{
+    return (size_t)(trainer->n_moments ? trainer->n_moments - 1 : 0) * trainer->network->flat.trainable;
 }
 /* Where the reduced pieces go: the next weights, or the gradient, also where a clipped update is made from it. */
 float *ls_step_target(const ls_step_job *step);

@@ -14,6 +14,7 @@
 #include "model/replica.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "train/average.h"
 #include "train/clip.h"
 #include "train/exchange.h"
 #include "train/measure.h"
@@ -27,6 +28,7 @@ static void free_trainer(void *object)
     ls_trainer *trainer = object;
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
+    ls_average_give_back(trainer);
     ls_exchange_forget(trainer);
     trainer->network->trainer = NULL;
     trainer->network->updates = 0;
@@ -327,7 +329,7 @@ static void go_back(ls_trainer *trainer)
     pthread_mutex_lock(&trainer->lock);
     trainer->network->updates = trainer->reported;
     pthread_mutex_unlock(&trainer->lock);
-    trainer->restart = true;
+    trainer->restart = trainer->restart_average = true;
 }
 
 static ls_status check_network(const ls_trainer *trainer, const char *function)
@@ -342,7 +344,8 @@ static ls_status check_network(const ls_trainer *trainer, const char *function)
 ls_status ls_trainer_wait(ls_trainer *trainer, const char *function)
 {
     ls_network *network = trainer->network;
-    if (check_network(trainer, function) != LS_OK || ls_network_wait(network) != LS_OK)
+    if (check_network(trainer, function) != LS_OK || ls_network_own_values(network, function) != LS_OK ||
+        ls_network_wait(network) != LS_OK)
         return ls_status_of(network->session);
     if (network->n_pending)
         return ls_raise(
@@ -363,13 +366,21 @@ float *ls_trainer_see_moments(ls_trainer *trainer)
     return ls_network_master_on_card(network) ? trainer->seen_moments : trainer->moments;
 }
 
-float *ls_trainer_moments(ls_trainer *trainer, int64_t *age)
+bool ls_trainer_has_average(const ls_trainer *trainer)
 {
-    *age = trainer->network->updates - trainer->began;
-    return trainer->network->updates == 0 || trainer->restart ? NULL : ls_trainer_see_moments(trainer);
+    return !trainer->restart_average && trainer->network->updates > trainer->began_average;
 }
 
-ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age, double lr)
+float *ls_trainer_moments(ls_trainer *trainer, int64_t *age, int64_t *averaged)
+{
+    const int64_t updates = trainer->network->updates;
+    *age = trainer->restart ? 0 : updates - trainer->began;
+    *averaged = ls_trainer_has_average(trainer) ? updates - trainer->began_average : 0;
+    return *age || *averaged ? ls_trainer_see_moments(trainer) : NULL;
+}
+
+ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *moments, int64_t age, int64_t averaged,
+                             double lr)
 {
     ls_network *network = trainer->network;
     if (prepare(trainer) != LS_OK)
@@ -379,8 +390,9 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *mom
     pthread_mutex_lock(&trainer->lock);
     trainer->reported = trainer->taken = trainer->network->updates = step;
     pthread_mutex_unlock(&trainer->lock);
-    trainer->restart = !moments;
+    trainer->restart = trainer->restart_average = !moments;
     trainer->began = step - age;
+    trainer->began_average = step - averaged;
     trainer->lr = lr < 0 ? trainer->options.lr : lr;
     return LS_OK;
 }
@@ -390,7 +402,8 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
 {
     ls_network *network = trainer->network;
     ls_session *session = network->session;
-    check_network(trainer, function);
+    if (check_network(trainer, function) == LS_OK)
+        ls_network_own_values(network, function);
     if (!network->n_pending)
         ls_raise(&session->context, LS_STALE,
                  "%s: there is no fresh gradient; call ls_backward on a loss of this network first", function);
@@ -438,9 +451,12 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     step->update = update;
     if (update && trainer->restart)
         trainer->began = step->number;
+    if (update && trainer->restart_average)
+        trainer->began_average = step->number;
     trainer->restart &= !update;
+    trainer->restart_average &= !update;
     ls_updates_begin(step, ls_learning_rate(&trainer->options, trainer->lr, step->number),
-                     step->number - trainer->began);
+                     step->number - trainer->began, step->number - trainer->began_average);
     order_pulls(step, session->trial.shuffle_pulls);
     step->n_microbatches = network->n_pending;
     if (update)

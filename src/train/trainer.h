@@ -16,11 +16,14 @@ ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);
 /* Waits; then the network's values and the moments are those of the last update. LS_STALE with gradients that none has
  * used. */
 ls_status ls_trainer_wait(struct ls_trainer *trainer, const char *function);
-/* The optimizer's moments on the host, each laid out like the weights, one after another, and how many updates they
- * hold; NULL where the next update begins them anew. */
-float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age);
+/* The optimizer's moments on the host, each laid out like the weights, one after another, the average behind them; and
+ * how many updates the moments and the average hold. NULL where the next update begins all of them anew. */
+float *ls_trainer_moments(struct ls_trainer *trainer, int64_t *age, int64_t *averaged);
 float *ls_trainer_see_moments(
     struct ls_trainer *trainer); /* whatever they are; NULL where none are kept, or after a failure */
-/* Goes on after `step` updates, with such moments, or the trainer's own; NULL: the next update begins them anew. And
- * with the rate that was set; negative: the options'. */
-ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age, double lr);
+/* Goes on after `step` updates, with such moments, or the trainer's own; of age 0, or NULL: the next update begins them
+ * anew. And with the rate that was set; negative: the options'. */
+ls_status ls_trainer_restore(struct ls_trainer *trainer, int64_t step, const float *moments, int64_t age,
+                             int64_t averaged, double lr);
+/* Whether the average holds any update; else it is the values. The trainer waits. */
+bool ls_trainer_has_average(const struct ls_trainer *trainer);

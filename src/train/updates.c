@@ -128,15 +128,18 @@ void ls_updates_destroy(struct ls_trainer *trainer)
 
 /* ---- A step's rules ---- */
 
-void ls_updates_begin(ls_step_job *step, double lr, int64_t age)
+void ls_updates_begin(ls_step_job *step, double lr, int64_t age, int64_t averaged)
 {
     const struct ls_trainer *trainer = step->trainer;
+    const size_t stride = trainer->network->flat.trainable;
     for (int i = 0; i < trainer->updates.n_factors; i++) {
         const ls_factors *factors = &trainer->updates.factors[i];
         ls_optim options = trainer->options;
         options.weight_decay *= factors->weight_decay;
         step->how[i] = ls_optimizer_update(trainer->kind, &options, lr * factors->lr, age, step->counted);
-        step->how[i].stride = trainer->network->flat.trainable;
+        step->how[i].stride = stride;
+        step->how[i].averaging = ls_optimizer_averaging(&options, averaged);
+        step->how[i].average_at = ls_average_at(trainer);
     }
 }
 

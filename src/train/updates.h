@@ -9,8 +9,8 @@
 ls_status ls_updates_init(struct ls_trainer *trainer);
 void ls_updates_destroy(struct ls_trainer *trainer);
 
-/* The rules of a step, by the rate `lr` and with moments of that age. */
-void ls_updates_begin(ls_step_job *step, double lr, int64_t age);
+/* The rules of a step, by the rate `lr`, with moments of that age and an average of so many updates. */
+void ls_updates_begin(ls_step_job *step, double lr, int64_t age, int64_t averaged);
 uint32_t ls_updates_hash(const ls_step_job *step); /* equal for equal rules */
 
 /* The rule of number `at`, and where its run ends, which is at most `last`. */

@@ -174,7 +174,8 @@ def update(case, name, w, g, moments, step):
         w[i] -= rate * m / (1 - 0.9**(step + 1)) / (math.sqrt(s / (1 - 0.999**(step + 1))) + case["eps"])
 
 
-def by_formula(case):
+def by_formula(case, watch=lambda k, v: None):
+    """`watch` is shown the tensors after each step."""
     v, losses, norms = start(), [], []
     moments = {name: [0.0] * len(v[name]) for name in v}
     for k in range(STEPS):
@@ -186,13 +187,14 @@ def by_formula(case):
             g = {name: [x * shrink for x in g[name]] for name in g}
         for name in trained(case):
             update(case, name, v[name], g[name], moments[name], k)
+        watch(k, v)
     return {"losses": losses, **({"norms": norms} if norms else {}), **v}
 
 
 # ---- PyTorch ----
 
 
-def by_torch(case):
+def by_torch(case, watch=lambda k, v: None):
     v = {name: torch.tensor(values, dtype=torch.float64).reshape(SHAPES[name]) for name, values in start().items()}
     for name in trained(case):
         v[name].requires_grad_()
@@ -214,6 +216,7 @@ def by_torch(case):
         if "clip_norm" in case:
             norms.append(torch.nn.utils.clip_grad_norm_([v[name] for name in trained(case)], case["clip_norm"]).item())
         optimizer.step()
+        watch(k, v)
         losses.append(loss.item())
     return {"losses": losses, **({"norms": norms} if norms else {}), **{name: t.detach().flatten().tolist() for name, t in v.items()}}
 

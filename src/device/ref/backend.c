@@ -129,6 +129,7 @@ static const ls_backend reference = {
     .add = ls_ref_vector_add,
     .sgd = ls_ref_vector_sgd,
     .adam = ls_ref_vector_adam,
+    .average = ls_ref_vector_average,
 };
 
 const ls_backend *ls_backend_ref(void)

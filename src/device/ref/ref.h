@@ -45,6 +45,7 @@ size_t ls_ref_recurrent_scratch(const ls_op_call *call); /* backward */
 void ls_ref_vector_add(float *out, const float *a, const float *b, size_t n);
 int ls_ref_vector_sgd(float *out, const float *w, float *v, const float *g, size_t n, const ls_sgd *how);
 int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how);
+int ls_ref_vector_average(float *average, const float *out, size_t n, const ls_averaging *how);
 
 /* The two factors of one term of a plane sum, for the number at element `at` of the operands that `what` knows. A term
  * that is no product has 1 as its second factor: fma(x, 1, r) is r + x, bit for bit. */

@@ -50,3 +50,13 @@ int ls_ref_vector_adam(float *out, const float *w, float *m, float *v, const flo
     }
     return finite;
 }
+
+int ls_ref_vector_average(float *average, const float *out, size_t n, const ls_averaging *how)
+{
+    int finite = 1;
+    for (size_t i = 0; i < n; i++) {
+        average[i] = how->first ? out[i] : fmaf(how->share, out[i] - average[i], average[i]);
+        finite = finite && isfinite(average[i]);
+    }
+    return finite;
+}

@@ -1,6 +1,8 @@
 /* Flat vectors: sums of gradients, and the update. */
 #include "device/cpu/lanes/lanes.h"
 
+#include <string.h>
+
 static void add(float *out, const float *a, const float *b, size_t n)
 {
     size_t i = 0;
@@ -10,8 +12,17 @@ static void add(float *out, const float *a, const float *b, size_t n)
         out[i] = a[i] + b[i];
 }
 
-/* The update of LS_VL weights. A number times zero is zero exactly where it is finite, so that one sum, `check`,
- * remembers whether all were. */
+/* A number times zero is zero exactly where it is finite, so that one sum, `check`, remembers whether all were. */
+static int is_finite(vf check)
+{
+    float lane[LS_VL], sum = 0.0f;
+    vf_store(lane, check);
+    for (int k = 0; k < LS_VL; k++)
+        sum += lane[k];
+    return sum == 0.0f;
+}
+
+/* The update of LS_VL weights. */
 typedef vf update_vector(float *out, const float *w, float *const moments[], vf g, const void *how, vf check);
 
 /* Inlined with the rule, so that what does not change is looked at once. */
@@ -19,7 +30,7 @@ LS_INLINE int update(update_vector *rule, float *out, const float *w, float *con
                      const float *g, size_t n, const void *how)
 {
     vf check = vf_zero();
-    float lane[LS_VL], sum = 0.0f, *at[LS_MOST_MOMENTS] = {NULL};
+    float *at[LS_MOST_MOMENTS] = {NULL};
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) {
         for (int m = 0; m < n_moments; m++)
@@ -42,10 +53,7 @@ LS_INLINE int update(update_vector *rule, float *out, const float *w, float *con
                 moments[m][k] = kept[m][k - i];
         }
     }
-    vf_store(lane, check);
-    for (int k = 0; k < LS_VL; k++)
-        sum += lane[k];
-    return sum == 0.0f;
+    return is_finite(check);
 }
 
 LS_INLINE vf sgd_vector(float *out, const float *w, float *const moments[], vf g, const void *rule, vf check)
@@ -93,6 +101,29 @@ LS_INLINE vf adam_vector(float *out, const float *w, float *const moments[], vf 
     return vf_fma(new, zero, vf_fma(v, zero, check));
 }
 
+LS_INLINE vf average_vector(float *average, vf out, const ls_averaging *how)
+{
+    const vf old = vf_load(average), new = how->first ? out : vf_fma(vf_set(how->share), out - old, old);
+    vf_store(average, new);
+    return new;
+}
+
+static int average(float *average, const float *out, size_t n, const ls_averaging *how)
+{
+    vf check = vf_zero();
+    size_t i = 0;
+    for (; i + LS_VL <= n; i += LS_VL)
+        check = vf_fma(average_vector(average + i, vf_load(out + i), how), vf_zero(), check);
+    if (i < n) {
+        float kept[LS_VL] = {0.0f}, new[LS_VL] = {0.0f};
+        memcpy(kept, average + i, (n - i) * sizeof *kept);
+        memcpy(new, out + i, (n - i) * sizeof *new);
+        check = vf_fma(average_vector(kept, vf_load(new), how), vf_zero(), check);
+        memcpy(average + i, kept, (n - i) * sizeof *kept);
+    }
+    return is_finite(check);
+}
+
 static int adam(float *out, const float *w, float *m, float *v, const float *g, size_t n, const ls_adam *how)
 {
     return update(adam_vector, out, w, (float *[]){m, v}, 2, g, n, how);
@@ -117,4 +148,5 @@ void LANES(ls_lanes_add_flat)(ls_backend *backend)
     backend->kernel[LS_OP_ADD_SCALED] = add_scaled;
     backend->sgd = sgd;
     backend->adam = adam;
+    backend->average = average;
 }

@@ -56,6 +56,12 @@ __device__ bool adam_at(const ls_adam &how, float sum, float w, float *m, float 
     return isfinite(*m) && isfinite(*v) && isfinite(*out);
 }
 
+__device__ bool average_at(const ls_averaging &how, float out, float *average)
+{
+    *average = how.first ? out : fmaf(how.share, out - *average, *average);
+    return isfinite(*average);
+}
+
 __global__ void update(const __grid_constant__ ls_terms terms, float *out, const float *w, float *moments, size_t n,
                        const __grid_constant__ ls_update how, int *broken)
 {
@@ -65,6 +71,8 @@ __global__ void update(const __grid_constant__ ls_terms terms, float *out, const
         float *first = moments ? moments + i : moments;
         finite &= how.rule == LS_RULE_ADAM ? adam_at(how.adam, sum, w[i], first, first + how.stride, out + i)
                                            : sgd_at(how.sgd, sum, w[i], first, out + i);
+        if (how.averaging.share != 0)
+            finite &= average_at(how.averaging, out[i], first + how.average_at);
     }
     if (!finite)
         *broken = 1;

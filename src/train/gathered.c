@@ -1,19 +1,19 @@
-#include "checkpoint/gathered.h"
+#include "train/gathered.h"
 
 #include "cluster/cluster.h"
 #include "train/exchange.h"
 
 typedef ls_status move(ls_cluster *cluster, ls_context *context, void *data, const size_t begin[], const size_t end[]);
 
-/* The moments of all ranks, to rank 0 or from it. */
-static ls_status move_moments(struct ls_trainer *trainer, float *moments, move *how)
+/* The first n moments of all ranks, to rank 0 or from it. */
+static ls_status move_moments(struct ls_trainer *trainer, float *moments, int n, move *how)
 {
     ls_cluster *cluster = trainer->session->options.cluster;
     ls_status status = LS_OK;
     if (ls_cluster_ranks(cluster) == 1)
         return LS_OK;
     const ls_flat *flat = &trainer->network->flat;
-    for (int i = 0; i < trainer->n_moments * flat->n_buckets && status == LS_OK; i++) {
+    for (int i = 0; i < n * flat->n_buckets && status == LS_OK; i++) {
         size_t *begin = cluster->places, *end = begin + cluster->ranks;
         float *moment = moments + (size_t)(i / flat->n_buckets) * flat->trainable;
         status = ls_exchange_pieces(trainer, i % flat->n_buckets, begin, end);
@@ -25,7 +25,7 @@ static ls_status move_moments(struct ls_trainer *trainer, float *moments, move *
 
 ls_status ls_gathered_moments(struct ls_trainer *trainer, float *moments)
 {
-    return move_moments(trainer, moments, ls_cluster_collect);
+    return move_moments(trainer, moments, trainer->n_moments, ls_cluster_collect);
 }
 
 /* From rank 0 each part goes out once, and whoever got it sends it to the others. */
@@ -38,16 +38,24 @@ static ls_status spread(ls_cluster *cluster, ls_context *context, float *values,
     return status == LS_OK ? ls_cluster_gather(cluster, context, values, begin) : status;
 }
 
-/* Every rank that clips updates all weights, and needs all moments. */
-static ls_status scatter_moments(struct ls_trainer *trainer, float *moments)
+/* The first n moments of rank 0, whole to every rank. */
+static ls_status spread_moments(struct ls_trainer *trainer, float *moments, int n)
 {
     const ls_flat *flat = &trainer->network->flat;
     ls_cluster *cluster = trainer->session->options.cluster;
     ls_status status = LS_OK;
-    for (int i = 0; i < trainer->n_moments * flat->n_buckets && status == LS_OK; i++)
+    for (int i = 0; i < n * flat->n_buckets && status == LS_OK; i++)
         status = spread(cluster, &trainer->session->context, moments + (size_t)(i / flat->n_buckets) * flat->trainable,
                         flat->buckets[i % flat->n_buckets]);
     return status;
+}
+
+ls_status ls_gathered_average(struct ls_trainer *trainer, float *average)
+{
+    if (ls_clips(trainer) || ls_cluster_ranks(trainer->session->options.cluster) == 1)
+        return LS_OK;
+    const ls_status status = move_moments(trainer, average, 1, ls_cluster_collect);
+    return status == LS_OK ? spread_moments(trainer, average, 1) : status;
 }
 
 ls_status ls_gathered_scatter(struct ls_trainer *trainer, float *moments)
@@ -64,9 +72,9 @@ ls_status ls_gathered_scatter(struct ls_trainer *trainer, float *moments)
     if (status == LS_OK)
         status = spread(cluster, context, network->weights[copy],
                         (ls_bucket){network->flat.trainable, network->flat.parameters});
-    if (status == LS_OK && moments)
-        status =
-            ls_clips(trainer) ? scatter_moments(trainer, moments) : move_moments(trainer, moments, ls_cluster_deal);
+    if (status == LS_OK && moments) /* every rank that clips updates all weights, and needs all of them */
+        status = ls_clips(trainer) ? spread_moments(trainer, moments, trainer->n_moments)
+                                   : move_moments(trainer, moments, trainer->n_moments, ls_cluster_deal);
     if (status == LS_OK) {
         atomic_store(&network->current, copy);
         ls_network_changed(network);
