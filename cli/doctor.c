@@ -221,8 +221,8 @@ static bool make_network(doctor *d)
     if (!d->run.net)
         return false;
     ls_module_initialize(d->run.net, d->run.devices, &(ls_init){.kind = LS_HE, .like = d->like});
-    d->trainer =
-        ls_trainer_new(d->run.net, (ls_optimizer)c->optimizer, &(ls_optim){.lr = 0.1, .momentum = c->momentum});
+    d->trainer = ls_trainer_new(d->run.net, (ls_optimizer)c->optimizer,
+                                &(ls_optim){.lr = 0.1, .momentum = c->momentum, .ema = c->ema});
     return d->trainer && !ls_failed(d->run.session);
 }
 
@@ -396,7 +396,7 @@ static void look_at_checkpoints(doctor *d)
         found(d, "%s", session_words(d->run.session, why, sizeof why));
         return;
     }
-    const int moments = c->optimizer == LS_SGD ? c->momentum > 0 : 2;
+    const int moments = (c->optimizer == LS_SGD ? c->momentum > 0 : 2) + (c->ema > 0);
     for (int i = 0; i < ls_module_parameter_count(d->run.net); i++) {
         ls_parameter_info info;
         if (ls_module_parameter_at(d->run.net, i, &info) == LS_OK)

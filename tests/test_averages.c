@@ -150,8 +150,7 @@ static void the_formula_holds_to_the_bit(void **state)
             const double warm = (1.0 + n) / (10.0 + n), decay = w->warmup && warm < w->ema ? warm : w->ema;
             for (int i = 0; i < ALL; i++) {
                 const bool taken = n == 0 || is_statistics(i / LONGEST);
-                average[i] =
-                    taken ? values[i] : fmaf((float)(1 - decay), values[i] - average[i], average[i]);
+                average[i] = taken ? values[i] : fmaf((float)(1 - decay), values[i] - average[i], average[i]);
             }
             assert_int_equal(ls_trainer_use_average(b.trainer, true), LS_OK);
             take(b.net, own);
@@ -419,7 +418,8 @@ static void wrong_calls_are_refused(void **state)
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1});
     for (int on = 0; on < 2; on++) {
         assert_int_equal(ls_trainer_use_average(trainer, on), LS_BAD_ARGUMENT);
-        assert_caught(s, LS_BAD_ARGUMENT, "ls_trainer_use_average: the trainer keeps no averages; set ema in its options");
+        assert_caught(s, LS_BAD_ARGUMENT,
+                      "ls_trainer_use_average: the trainer keeps no averages; set ema in its options");
     }
     ls_leave(s, scope);
     trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1, .ema = 0.5});
@@ -551,8 +551,8 @@ static void averages_may_begin_late(void **state)
         take(b.net, values);
         const float share = (float)(1 - fmin(0.75, (1.0 + n) / (10.0 + n)));
         for (int i = 0; i < ALL; i++)
-            average[i] = n == 0 || is_statistics(i / LONGEST) ? values[i]
-                                                              : fmaf(share, values[i] - average[i], average[i]);
+            average[i] =
+                n == 0 || is_statistics(i / LONGEST) ? values[i] : fmaf(share, values[i] - average[i], average[i]);
         if (n == 1) { /* the moments are older than the average, and both stay so */
             ls_checkpoint_save(kept, NULL);
             ls_checkpoint_wait(kept);

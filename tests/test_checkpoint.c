@@ -300,7 +300,7 @@ static void go_on_allowed(const how *frozen, bool has_moments)
 {
     static const char *const names[] = {"frozen", "groups", "weight_decay", NULL};
     run r;
-    int64_t age;
+    int64_t age, averaged;
     how h = *frozen;
     begin(&r, &h);
     assert_false(load(&r));
@@ -309,7 +309,7 @@ static void go_on_allowed(const how *frozen, bool has_moments)
     h.allow_changed = names;
     begin(&r, &h);
     assert_true(load(&r) && r.steps == 6);
-    assert_int_equal(ls_trainer_moments(r.trainer, &age) != NULL, has_moments);
+    assert_int_equal(ls_trainer_moments(r.trainer, &age, &averaged) != NULL, has_moments);
     train(&r, STEPS);
     assert_ok(&r);
     assert_int_equal(end(&r), LS_OK);

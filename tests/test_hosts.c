@@ -19,7 +19,7 @@ enum { RANKS = 8, CLASSES = 3, NARROW = 40, WIDE = 6000 };
 /* ---- A small run ---- */
 
 typedef struct result {
-    uint64_t sum, moments, other;
+    uint64_t sum, averages, moments, other;
     double losses[16];
     ls_metrics metrics;
     float logits[64 * CLASSES];
@@ -91,8 +91,9 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     for (int d = 0; d < p->devices; d++)
         devices.at[d] = ls_cpu(d);
     ls_module_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
-    ls_trainer *trainer =
-        ls_trainer_new(net, p->optimizer, &(ls_optim){.lr = p->lr, .momentum = p->momentum, .clip_norm = p->clip});
+    ls_trainer *trainer = ls_trainer_new(
+        net, p->optimizer,
+        &(ls_optim){.lr = p->lr, .momentum = p->momentum, .clip_norm = p->clip, .ema = p->momentum > 0 ? 0.75 : 0});
     ls_module *other = small_net(s, NARROW); /* a second network, whose steps come between */
     ls_module_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
@@ -114,6 +115,10 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
             r->losses[report.step - 1] = report.loss;
     ls_module_evaluate(net, data, &r->metrics);
     ls_module_predict(net, data, r->logits, CLASSES);
+    if (p->momentum > 0 && ls_trainer_use_average(trainer, true) == LS_OK) {
+        r->averages = ls_module_checksum(net);
+        ls_trainer_use_average(trainer, false);
+    }
     r->sum = ls_module_checksum(net);
     r->balanced = ls_trainer_balanced(trainer, r->shares);
     for (int place = 0; trainer->throughputs && place < p->ranks; place++)

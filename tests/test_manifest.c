@@ -94,6 +94,8 @@ static void every_member_of_a_manifest(void **state)
         {"\"batch\": 1", "\"batch\": 2147483648"},
         {"\"step\": 6", "\"step\": 6, \"age\": 7"}, /* of more updates than there were */
         {"\"step\": 6", "\"step\": 6, \"age\": -1"},
+        {"\"step\": 6", "\"step\": 6, \"averaged\": 7"},
+        {"\"step\": 6", "\"step\": 6, \"averaged\": \"6\""},
         {"\"step\": 6", "\"step\": 6, \"age\": \"6\""},
         {"\"step\": 6", "\"step\": 6, \"lr\": -0.5"}, /* a rate that could not be set */
         {"\"step\": 6", "\"step\": 6, \"lr\": 1e30"},

@@ -83,6 +83,8 @@ static const compared of_train[] = {
     {"weight-decay", "the usual", "--weight-decay 0", "0"},
     {"no-decay", "off", "--no-decay", "on"},
     {"clip-norm", "0", "--clip-norm 3", "3"},
+    {"ema", "0", "--ema 0.5", "0.5"},
+    {"ema-warmup", "off", "--ema-warmup", "on"},
     {"last-batch", "mean", "--last-batch share", "share"},
     {"schedule", "constant", "--schedule cosine", "cosine"},
     {"warmup", "0", "--warmup 7", "7"},
@@ -224,6 +226,8 @@ static const struct meant {
     {TRAIN, "period-factor", "t-mult"},
     {TRAIN, "end-factor", "eta-min min-lr"},
     {TRAIN, "clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val"},
+    {TRAIN | DOCTOR, "ema", "ema-decay model-ema model-ema-decay ema-momentum average-weights"},
+    {TRAIN, "ema-warmup", "model-ema-warmup ema-use-num-updates"},
     {TRAIN, "label-smoothing", "smoothing"},
     {TRAIN, "patience", "early-stopping"},
     {TRAIN, "seed", "random-seed manual-seed"},
@@ -456,9 +460,9 @@ static void wrong_values_are_refused(void **state)
                 snprintf(why, sizeof why, "'%s' is not a whole number of at least 1", no_counts[k]);
             assert_refused(TRAIN, counts[i], no_counts[k], why);
         }
-    static const char *const reals[] = {"lr",    "momentum",     "weight-decay", "beta1",
-                                        "beta2", "eps",          "clip-norm",    "label-smoothing",
-                                        "erase", "start-factor", "end-factor",   "gamma"};
+    static const char *const reals[] = {
+        "lr",    "momentum",     "weight-decay", "beta1", "beta2", "eps", "clip-norm", "label-smoothing",
+        "erase", "start-factor", "end-factor",   "gamma", "ema"};
     static const char *const no_reals[] = {"-1",     "-0.1", "nan",  "inf", "1e30", "1e38", "1e999",
                                            "1e-999", "0x1",  "0.1x", "",    " 0.1", "e5",   "1.2.3"};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -570,6 +574,7 @@ static void settings_are_as_chosen(void **state)
     /* A setting that may be another is named by itself or by the option that sets it. */
     static const char *const names[][2] = {{"weight-decay", "weight_decay"},
                                            {"clip-norm", "clip_norm"},
+                                           {"ema-warmup", "ema_warmup"},
                                            {"label-smoothing", "label_smoothing"},
                                            {"start-factor", "start_factor"},
                                            {"end-factor", "end_factor"},

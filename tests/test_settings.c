@@ -61,18 +61,24 @@ static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr
                           .frozen = {"?1"},
                           .group = "W*",
                           .kind = LS_ADAMW,
-                          .optim = {.lr = 0.1, .schedule = LS_COSINE, .total = 9, .clip_norm = 2, .full_batch = 4}};
+                          .optim = {.lr = 0.1,
+                                    .schedule = LS_COSINE,
+                                    .total = 9,
+                                    .clip_norm = 2,
+                                    .full_batch = 4,
+                                    .ema = 0.5,
+                                    .ema_warmup = true}};
 
 /* The lists of the header, in order. */
 static const char *const of_sgd[] = {"numerics", "model",     "init", "seed",     "shard",    "conv",
                                      "dtype",    "optimizer", "lr",   "momentum", "nesterov", "weight_decay",
                                      "schedule", "warmup",    "data", "batch",    "shuffle",  NULL},
-                         *const of_adam[] = {"numerics",  "model",      "init",      "seed",   "shard",
-                                             "conv",      "dtype",      "optimizer", "lr",     "momentum",
-                                             "nesterov",  "beta1",      "beta2",     "eps",    "weight_decay",
-                                             "clip_norm", "full_batch", "schedule",  "warmup", "total",
-                                             "frozen",    "groups",     "data",      "batch",  "shuffle",
-                                             "flip",      "crop",       "erase",     NULL};
+                         *const of_adam[] = {
+                             "numerics",     "model",     "init",     "seed",       "shard",      "conv",     "dtype",
+                             "optimizer",    "lr",        "momentum", "nesterov",   "beta1",      "beta2",    "eps",
+                             "weight_decay", "clip_norm", "ema",      "ema_warmup", "full_batch", "schedule", "warmup",
+                             "total",        "frozen",    "groups",   "data",       "batch",      "shuffle",  "flip",
+                             "crop",         "erase",     NULL};
 
 static void assert_names(const plan *p, const char *const names[])
 {
@@ -127,6 +133,9 @@ static void each_is_compared(void **state)
     CHANGE(sgd, optim.nesterov = true, "nesterov was no and is yes now");
     CHANGE(sgd, optim.weight_decay = 1e-5, "weight_decay was 0 and is 1e-05 now");
     CHANGE(sgd, optim.clip_norm = 0.5, "clip_norm was not set and is 0.5 now");
+    CHANGE(sgd, optim.ema = 0.75, "ema was not set and is 0.75 now");
+    CHANGE(adam, optim.ema = 0.75, "ema was 0.5 and is 0.75 now");
+    CHANGE(adam, optim.ema_warmup = false, "ema_warmup was yes and is not set now");
     CHANGE(sgd, optim.full_batch = 3, "full_batch was not set and is 3 now");
     CHANGE(sgd, optim.warmup = 4, "warmup was 0 and is 4 now");
     CHANGE(sgd, loader.batch = 3, "batch was 2 and is 3 now");
@@ -223,8 +232,8 @@ static void each_may_be_allowed(void **state)
                         "ls_checkpoints_open: there is no setting 'colour' that could be allowed to change; there are: "
                         "numerics, model, init, seed, shard, conv, dtype, optimizer, lr, momentum, nesterov, "
                         "weight_decay, schedule, warmup, data, batch, shuffle, total, start_factor, end_factor, gamma, "
-                        "period, period_factor, beta1, beta2, eps, clip_norm, full_batch, flip, crop, erase, "
-                        "frozen, groups");
+                        "period, period_factor, beta1, beta2, eps, ema, ema_warmup, clip_norm, full_batch, flip, crop, "
+                        "erase, frozen, groups");
     assert_int_equal(ls_close(refused.s), LS_BAD_ARGUMENT);
 }
 

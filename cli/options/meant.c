@@ -47,6 +47,8 @@ static const meaning options[] = {
     {"period-factor", "t-mult", NULL},
     {"end-factor", "eta-min min-lr", NULL},
     {"clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val", NULL},
+    {"ema", "ema-decay model-ema model-ema-decay ema-momentum average-weights", NULL},
+    {"ema-warmup", "model-ema-warmup ema-use-num-updates", NULL},
     {"label-smoothing", "smoothing", NULL},
     {"patience", "early-stopping", NULL},
     {"seed", "random-seed manual-seed", NULL},

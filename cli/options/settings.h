@@ -24,10 +24,11 @@ typedef struct settings {
     int last_batch;                                   /* how a partial one counts: LAST_... */
     double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */
-    double label_smoothing, clip_norm;
+    double label_smoothing, clip_norm, ema;
     double start_factor, end_factor, gamma; /* of the schedule; negative: the usual */
     int64_t period, period_factor;          /* likewise; 0: not given */
     bool no_decay;                          /* of what has one dimension */
+    bool ema_warmup;
     bool nesterov, no_shuffle, balance, host_sums, quiet, profile;
     bool flip;
     int64_t crop;

@@ -91,6 +91,12 @@ static const row table[] = {
      "pull neither biases nor BatchNorm's weights towards 0\n(default: all weights)", 0, 0, NULL},
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
      "when the norm of the whole gradient is above X, scale the\ngradient to norm X (default: never)", 0, 0, NULL},
+    {"ema", "X", TRAIN | DOCTOR, KIND_REAL, AT(ema),
+     "keep a moving average of the weights with decay X, such as\n0.999; epochs are judged by it, and --save writes it "
+     "(default: none)",
+     0, 0, NULL},
+    {"ema-warmup", NULL, TRAIN, KIND_FLAG, AT(ema_warmup),
+     "decay by (1 + n)/(10 + n) after n updates while that is below\n--ema (default off)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
      "how far an epoch's last, smaller batch moves the weights:\n'mean', as far as a full batch; 'share', less, by its "
      "share\nof a full batch (default mean)",

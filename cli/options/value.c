@@ -88,6 +88,7 @@ static int read_every(const char *option, const char *text, settings *chosen)
 /* Options beside the settings of a run that they set, where these have other names. */
 static const char *const set_by[][2] = {{"weight-decay", "weight_decay"},
                                         {"clip-norm", "clip_norm"},
+                                        {"ema-warmup", "ema_warmup"},
                                         {"label-smoothing", "label_smoothing"},
                                         {"start-factor", "start_factor"},
                                         {"end-factor", "end_factor"},

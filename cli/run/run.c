@@ -72,6 +72,10 @@ int check_optimizer(const settings *c)
         return wrong_usage(c->beta1 == 0 || c->beta1 >= 1 ? "--beta1" : "--beta2", "must be above 0 and below 1");
     if (c->eps >= 0 && (float)c->eps == 0)
         return wrong_usage("--eps", "must be above 0, and no smaller than a float can be");
+    if (c->ema >= 1)
+        return wrong_usage("--ema", "must be at least 0 and below 1");
+    if (c->ema_warmup && c->ema == 0)
+        return wrong_usage("--ema-warmup", "needs --ema");
     if (c->nesterov && c->momentum == 0)
         return wrong_usage("--nesterov", "needs a --momentum above 0");
     return check_schedule(c);

@@ -1,5 +1,6 @@
 #include "training/best.h"
 #include "text/say.h"
+#include "training/average.h"
 
 #include <math.h>
 
@@ -37,7 +38,8 @@ bool best_look(training *t)
         t->best_test_acc = t->test_acc;
         t->best_epoch = t->epoch;
         t->best_step = t->begun;
-        if (keeps_best(t) && ls_trainer_remember(t->trainer) != LS_OK)
+        if (keeps_best(t) &&
+            (!average_use(t, true) || ls_trainer_remember(t->trainer) != LS_OK || !average_use(t, false)))
             return false;
     }
     if (!c->patience || t->epoch - t->best_epoch < c->patience || t->begun == t->steps)
@@ -61,11 +63,11 @@ bool best_take(training *t)
 {
     const bool quiet = t->run.chosen->quiet;
     if (t->run.chosen->keep != KEEP_BEST)
-        return true;
+        return average_use(t, true);
     if (!keeps_best(t)) {
         if (!quiet)
             note("note: no epoch came to its end: the weights are the last ones, as with --keep last");
-        return true;
+        return average_use(t, true);
     }
     if (ls_trainer_recall(t->trainer) != LS_OK)
         return false;

@@ -11,8 +11,8 @@ int best_hold_out(training *t);
  * and lets --patience end the run. False, as the next, after a failure of the session. */
 bool best_look(training *t);
 
-/* The end: the network has the best epoch's weights from here on, where --keep asks for that. What a checkpoint needs
- * was saved. */
+/* The end: the network has the weights that the run ends with from here on: the best epoch's, where --keep asks for
+ * that; with --ema averages. What a checkpoint needs was saved. */
 bool best_take(training *t);
 
 /* The test accuracy of the weights that the run ends with. */

@@ -1,6 +1,7 @@
 #include "training/ending.h"
 #include "run/ranks.h"
 #include "system/stop.h"
+#include "training/average.h"
 #include "training/checkpoint.h"
 #include "training/keep.h"
 
@@ -41,10 +42,11 @@ int ending_failed(training *t, const char *what)
     const bool doubtful = status == LS_DIFFERS || status == LS_INTERNAL || t->finished == 0;
     if (doubtful || ls_cluster_rank(ranks_cluster()) > 0 || !ls_catch(t->run.session, status))
         return failed(what, "%s", why);
+    const char *averaged = average_rescue(t, status != LS_NOT_FINITE);
     if (status == LS_NOT_FINITE)
         go_back(t, about);
     keep_weights(t, &kept);
-    snprintf(kept.about, sizeof kept.about, "%s", about);
+    snprintf(kept.about, sizeof kept.about, "%s%s", averaged, about);
     if (!*keep_words(t, &kept, where, sizeof where))
         checkpoint_words(t, where, sizeof where);
     return failed(what, "%s%s", why, where);
@@ -60,6 +62,8 @@ int ending_stopped(training *t)
     bool saved = checkpoint_stop(t);
     if (ls_failed(t->run.session))
         return ending_failed(t, "--checkpoint");
+    if (!average_use(t, true))
+        return ending_failed(t, "--ema");
     ranks_end_together();
     if (t->finished > 0 && ls_cluster_rank(ranks_cluster()) == 0)
         keep_weights(t, &kept);

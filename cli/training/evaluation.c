@@ -1,6 +1,7 @@
 #include "training/evaluation.h"
 #include "run/watch.h"
 #include "system/clock.h"
+#include "training/average.h"
 #include "training/ending.h"
 #include "training/pace.h"
 #include "training/trace.h"
@@ -21,8 +22,8 @@ int evaluation_run(training *t)
     double begun = steady_seconds(), loss;
     watch_phase("evaluation");
     pace_test(t, t->validation ? "validating and testing" : "testing");
-    if ((t->validation && !measure(t, t->validation, &t->val_loss, &t->val_acc)) ||
-        !measure(t, t->test, &loss, &t->test_acc))
+    if (!average_use(t, true) || (t->validation && !measure(t, t->validation, &t->val_loss, &t->val_acc)) ||
+        !measure(t, t->test, &loss, &t->test_acc) || !average_use(t, false))
         return ending_failed(t, "evaluation");
     trace_span(t->trace, "evaluation", 0, begun);
     pace_tested(t, steady_seconds() - begun);

@@ -3,5 +3,6 @@
 
 #include "training/training.h"
 
-/* Goes over them with the weights as they are. 0, or the status to exit with once a line is said. */
+/* Goes over them with the weights as they are, or with --ema their averages. 0, or the status to exit with once a line
+ * is said. */
 int evaluation_run(training *t);

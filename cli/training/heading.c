@@ -35,10 +35,13 @@ static void say_settings(const training *t)
     const settings *c = t->run.chosen;
     const bool gpus = !run_is_on(&t->run, LS_CPU);
     char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", held[80] = "", clip[48] = "",
-         augment[96] = "", frozen[160] = "", schedule[160];
+         average[96] = "", augment[96] = "", frozen[160] = "", schedule[160];
     write_schedule(schedule, sizeof schedule, &t->optim, c);
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
+    if (c->ema > 0)
+        snprintf(average, sizeof average, "judged and saved by the average of weights with ema %g%s, ", c->ema,
+                 c->ema_warmup ? " and its warmup" : "");
     if (c->freeze)
         snprintf(frozen, sizeof frozen, ", frozen %s", c->freeze);
     if (c->steps)
@@ -62,13 +65,13 @@ static void say_settings(const training *t)
         snprintf(moments, sizeof moments, "betas %g and %g, eps %g", t->optim.beta1, t->optim.beta2, t->optim.eps);
     note("lockstep %s: %s%s on %s: %s, %lld images%s, batch %lld%s, shard %lld, epochs %lld%s%s, seed %llu, init %s, "
          "%s%s, "
-         "lr %g, %s, weight decay %g%s, %sschedule %s, %s%s, conv %s, %s %s%s",
+         "lr %g, %s, weight decay %g%s, %s%sschedule %s, %s%s, conv %s, %s %s%s",
          ls_version(), t->run.model, frozen, t->run.devices_text, c->dataset, (long long)t->rows, held,
          (long long)c->batch, c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard,
          (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
          smoothing, choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay,
-         c->no_decay ? " (not of biases and BatchNorm)" : "", clip, schedule, c->no_shuffle ? "file order" : "shuffled",
-         augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
+         c->no_decay ? " (not of biases and BatchNorm)" : "", clip, average, schedule,
+         c->no_shuffle ? "file order" : "shuffled", augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
          gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
          c->balance ? ", shards by speed" : "");
 }
@@ -142,6 +145,10 @@ static bool log_settings(const training *t, run_log *log)
     log_bool(log, "no_decay", c->no_decay);
     if (c->clip_norm > 0)
         log_number(log, "clip_norm", c->clip_norm);
+    if (c->ema > 0) {
+        log_number(log, "ema", c->ema);
+        log_bool(log, "ema_warmup", c->ema_warmup);
+    }
     log_text(log, "last_batch", choice_name(last_batch_choices, c->last_batch));
     log_text(log, "schedule", choice_name(schedule_choices, c->schedule));
     log_integer(log, "warmup", c->warmup);

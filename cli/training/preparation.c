@@ -88,6 +88,8 @@ static ls_optim optim_of(const settings *c, const char *model, int64_t steps)
                       .weight_decay = or_usual(c->weight_decay, c->optimizer == LS_ADAMW ? 0.01 : 0),
                       .nesterov = c->nesterov,
                       .clip_norm = c->clip_norm,
+                      .ema = c->ema,
+                      .ema_warmup = c->ema_warmup,
                       .full_batch = c->last_batch == LAST_SHARE ? c->batch : 0,
                       .schedule = (ls_schedule)c->schedule,
                       .warmup = c->warmup,

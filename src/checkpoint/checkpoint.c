@@ -261,9 +261,8 @@ static bool name_sections(ls_checkpoints *c)
         good = good && name_section(c, REMEMBERED, PARAMETERS, c->copy + both, remembered) == LS_OK &&
                name_section(c, REMEMBERED, STATISTICS, c->copy + both + weights, remembered) == LS_OK;
     for (int i = 0; i < c->trainer->n_moments && good; i++)
-        good =
-            name_section(c, moments_section(c) + i, MOMENTS, c->copy + moments_place(c) + (size_t)i * flat->trainable,
-                         moment_name(c, i)) == LS_OK;
+        good = name_section(c, moments_section(c) + i, MOMENTS,
+                            c->copy + moments_place(c) + (size_t)i * flat->trainable, moment_name(c, i)) == LS_OK;
     return good;
 }
 
@@ -306,7 +305,7 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age, in
     const int begin = moments_section(c);
     c->manifest = (ls_manifest){.step = step,
                                 .age = moments ? age : step,
-                                .averaged = !moments                                          ? step
+                                .averaged = !moments                                      ? step
                                             : ls_optimizer_averages(&c->trainer->options) ? averaged
                                                                                           : age,
                                 .epoch = c->data ? c->data->epoch : 0,
@@ -462,7 +461,7 @@ typedef struct point {
     int64_t number; /* of the checkpoint; 0: none */
     int64_t step, epoch, batch;
     int64_t moments, age, averaged; /* whether there are any, and the updates that they, and the average, hold */
-    double lr;            /* negative: the options' */
+    double lr;                      /* negative: the options' */
     int64_t remembers;
     int64_t notes; /* bytes */
 } point;

@@ -41,7 +41,7 @@ typedef struct ls_network {
     bool host_stale, host_dirty;                /* the host's weights are older than the master copy's; newer */
     bool connected;                             /* the master copy is a card, and connected with the other ranks' */
     bool averaged; /* the current values are averages, and the network's own are the other copy: train/average.c */
-    atomic_bool state_moved;                    /* the master copy's current state is older than the host's */
+    atomic_bool state_moved; /* the master copy's current state is older than the host's */
     struct ls_replica *replicas;
     int n_replicas;
     atomic_ullong changes; /* of the current values, so far */

@@ -197,7 +197,7 @@ struct ls_trainer {
     /* The optimizer's moments, and the average. */
     bool restart, restart_average; /* the next update begins them anew */
     int64_t began, began_average;  /* the update that did last, from 0 */
-    pthread_mutex_t lock;       /* guards the reports */
+    pthread_mutex_t lock;          /* guards the reports */
     ls_report reports[LS_REPORTS];
     int64_t reported, taken;
 };

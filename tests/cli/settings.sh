@@ -52,6 +52,8 @@ DEFAULTS = [
     ("weight-decay", "default 0; 0.01 with adamw", "weight_decay", 0),
     ("no-decay", "default: all weights", "no_decay", False),
     ("clip-norm", "default: never", "clip_norm", None),
+    ("ema", "default: none", "ema", None),
+    ("ema-warmup", "default off", "ema_warmup", None),
     ("last-batch", "default mean", "last_batch", "mean"),
     ("schedule", "default constant", "schedule", "constant"),
     ("warmup", "default 0; with one-cycle the length of its own rise, by default 0.3 of the run", "warmup", 0),
@@ -184,6 +186,7 @@ given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule exponential --
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule warm-restarts --period 3 --period-factor 2 --end-factor 0.5")
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule one-cycle --start-factor 0.5 --end-factor 0.25")
 given(adam + " adamw --freeze W?,b1 --no-decay")
+given(adam + " sgd --ema 0.75 --ema-warmup")
 usual, _, _ = given(adam + " adam --beta1 0.5 --beta2 0.75 --eps 0.001")
 assert [usual[name] for name in ("lr", "weight_decay")] == [0.001, 0], usual
 usual, _, _ = given("--model resnet18 --limit 3 --limit-test 1 --batch 3 --epochs 1 --bn sync")
