@@ -9,9 +9,9 @@ small="--quiet --limit 200 --limit-test 60 --batch 100 --shard 16 --epochs 1"
 # What does not depend on the MPI: more settings and ways to cut a run, the other commands, and differences.
 whatever_the_mpi() {
     same 3 -- --limit 100 --limit-test 50 --batch 70 --shard 64 --steps 2 --lr 0.3 --nesterov --momentum 0.9 --weight-decay 0.01
-    same 2 3 -- --optimizer adamw --lr 0.01 --label-smoothing 0.1 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
+    same 2 3 -- --optimizer adamw --lr 0.01 --label-smoothing 0.1 --ema 0.75 --ema-warmup --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
     same 2 3 -- --flip --crop 3 --erase 0.5 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
-    same 2 3 -- --clip-norm 0.3 --last-batch share --lr 0.3 --momentum 0.9 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
+    same 2 3 -- --clip-norm 0.3 --ema 0.75 --last-batch share --lr 0.3 --momentum 0.9 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
     # As if on three hosts of three, three and one.
     same 7 -- --host-ranks 3 --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 1 --lr 0.3 --momentum 0.9
 
