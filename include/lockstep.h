@@ -216,7 +216,9 @@ ls_status ls_assign(ls_tensor *to, ls_tensor *from);                     /* equa
 ls_status ls_add_to(ls_tensor *to, ls_tensor *from);                     /* to += from, on one device */
 
 /* Gradients. ls_track makes a tensor one that gradients are computed for. A gradient is empty, fresh after a backward
- * pass (a further one adds to it), and used up by an update: updating with one that is not fresh is LS_STALE. */
+ * pass (a further one adds to it), and used up by an update: updating with one that is not fresh is LS_STALE. What
+ * ls_grad reads is a sum: that of the passes' gradients, where a loss of one number for each image is the sum over the
+ * images. It is neither divided by their number nor clipped; ls_trainer_step and ls_sgd_step do that. */
 ls_tensor *ls_track(ls_tensor *tensor);
 ls_tensor *ls_grad(ls_tensor *tensor);
 /* Empties the gradient; of a network's parameter those of the whole network. */

@@ -100,6 +100,7 @@ static void use_parents(run *r, int number)
     REFUSED(ls_profile_stop(r->profile));
     NOTHING(ls_profile_start(r->trainer, 0));
     ls_profile_total(r->profile, &sum);
+    REFUSED(ls_trainer_use_average(r->trainer, true));
     REFUSED(ls_checkpoint_save(r->kept, NULL));
     REFUSED(ls_checkpoint_wait(r->kept));
     NOTHING(ls_checkpoint_load(r->kept, &loaded));

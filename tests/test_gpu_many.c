@@ -51,7 +51,7 @@ typedef struct how {
 } how;
 
 typedef struct result {
-    uint64_t sum;
+    uint64_t sum, averages;
     double losses[STEPS];
     ls_metrics metrics;
     float logits[ROWS * CLASSES], gradient[CLASSES];
@@ -148,7 +148,7 @@ static result train(how h, ls_cluster *cluster)
         ls_module_freeze(net, "[01].*", true);
     observe(s, h);
     ls_trainer *trainer = ls_trainer_new(
-        net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip});
+        net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .clip_norm = h.clip, .ema = 0.75});
     if (h.frozen)
         ls_trainer_set_group(trainer, "*", &(ls_param_group){.lr = 0.5, .no_decay = true, .vectors = true});
     float bias[CLASSES] = {0.5f, -0.5f};
@@ -188,6 +188,7 @@ static result train(how h, ls_cluster *cluster)
     }
     ls_module_evaluate(net, data, &r.metrics);
     ls_module_predict(net, data, r.logits, CLASSES);
+    r.averages = test_average_checksum(net, trainer);
     r.sum = ls_module_checksum(net);
     assert_lost(net, h);
     if (ls_failed(s))
@@ -198,7 +199,7 @@ static result train(how h, ls_cluster *cluster)
 
 static void assert_same(const char *what, const result *a, const result *b)
 {
-    if (a->sum != b->sum || memcmp(a->losses, b->losses, sizeof a->losses) != 0 ||
+    if (a->sum != b->sum || a->averages != b->averages || memcmp(a->losses, b->losses, sizeof a->losses) != 0 ||
         memcmp(a->logits, b->logits, sizeof a->logits) != 0 || a->metrics.loss != b->metrics.loss)
         fail_msg("%s: other bits; losses %.9g and %.9g at the end", what, a->losses[STEPS - 1], b->losses[STEPS - 1]);
     if (memcmp(a->gradient, b->gradient, sizeof a->gradient) != 0)

@@ -452,7 +452,7 @@ static void operations_agree(void **state)
 static void sums_and_updates_have_the_cpus_bits(void **state)
 {
     (void)state;
-    enum { N = 5000, VECTORS = 5, RULES = 2, RESULTS = 3 };
+    enum { N = 5000, VECTORS = 5, RULES = 4, RESULTS = 4 };
     ls_context context;
     assert_int_equal(ls_context_init(&context, NULL), LS_OK);
     ls_executor *executors[2] = {ls_executor_open(&context, &(ls_options){.shard = 1}, ls_gpu(0)),
@@ -470,18 +470,28 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
                   .eps = 1e-8f,
                   .weight_decay = 1e-3f,
                   .decay = 1e-4f,
-                  .first = 1}}};
+                  .first = 1}},
+        {.rule = LS_RULE_SGD,
+         .average_at = 2 * N,
+         .averaging = {.share = 0.1f, .first = 1},
+         .sgd = {.divisor = 37, .lr = 0.1f, .momentum = 0.9f}},
+        {.rule = LS_RULE_ADAM,
+         .stride = N,
+         .average_at = 2 * N,
+         .averaging = {.share = 0.1f},
+         .adam = {.divisor = 37, .share1 = 0.1f, .share2 = 1e-3f, .rate = 0.01f, .scale = 31.6f, .eps = 1e-8f}}};
     float *results[2][RULES][RESULTS];
     if (!executors[0] || !executors[1])
         fail_msg("%s", context.message);
     for (int u = 0; u < 2; u++) {
         test_random random = {.state = 5};
         ls_executor *executor = executors[u];
-        float *there[VECTORS + 2], *host = test_floats(2 * N);
+        float *there[VECTORS + 2], *host = test_floats(3 * N);
         for (int i = 0; i < VECTORS + 2; i++) {
-            there[i] = ls_executor_alloc(executor, 2 * N, sizeof *host, "a test"); /* two moments are the longest */
-            test_fill_normal(&random, host, 2 * N);
-            executor->type->memory.put(executor, there[i], host, 2 * N * sizeof *host);
+            /* Two moments and an average are the longest. */
+            there[i] = ls_executor_alloc(executor, 3 * N, sizeof *host, "a test");
+            test_fill_normal(&random, host, 3 * N);
+            executor->type->memory.put(executor, there[i], host, 3 * N * sizeof *host);
         }
         /* ((0 + 1) + (2 + 3)) + 4, as five shards are summed */
         const ls_terms terms = {9, {there[0], there[1], NULL, there[2], there[3], NULL, NULL, there[4], NULL}};
@@ -489,7 +499,7 @@ static void sums_and_updates_have_the_cpus_bits(void **state)
               *out = ls_executor_alloc(executor, N, sizeof *out, "a test");
         for (int r = 0; r < RULES; r++) {
             assert_true(executor->type->compute.update(executor, &terms, out, w, moments, N, &rules[r]));
-            const float *const seen[RESULTS] = {out, moments, moments + N};
+            const float *const seen[RESULTS] = {out, moments, moments + N, moments + 2 * N};
             for (int i = 0; i < RESULTS; i++) {
                 results[u][r][i] = test_floats(N);
                 executor->type->memory.get(executor, results[u][r][i], seen[i], N * sizeof *host);

@@ -88,7 +88,7 @@ typedef struct how {
 } how;
 
 typedef struct result {
-    uint64_t sum;
+    uint64_t sum, averages;
     double losses[STEPS];
     float *logits; /* [ROWS][CLASSES]; to be freed */
 } result;
@@ -117,7 +117,7 @@ static result train(how h)
     if (h.frozen)
         ls_module_freeze(net, h.frozen, true);
     ls_trainer *trainer = ls_trainer_new(
-        net, LS_SGD, &(ls_optim){.lr = h.gently ? 0.001f : 0.05f, .momentum = 0.9, .weight_decay = 1e-4});
+        net, LS_SGD, &(ls_optim){.lr = h.gently ? 0.001f : 0.05f, .momentum = 0.9, .weight_decay = 1e-4, .ema = 0.75});
     if (h.frozen)
         ls_trainer_set_group(trainer, "*", &(ls_param_group){.lr = 0.5, .no_decay = true, .vectors = true});
     for (int step = 0; step < STEPS && !ls_failed(s);) {
@@ -131,6 +131,7 @@ static result train(how h)
     ls_report report;
     while (ls_trainer_next_report(trainer, &report))
         r.losses[report.step - 1] = report.loss;
+    r.averages = test_average_checksum(net, trainer);
     r.sum = ls_module_checksum(net);
     r.logits = calloc(ROWS * CLASSES, sizeof *r.logits);
     ls_module_predict(net, data, r.logits, CLASSES);
@@ -142,7 +143,7 @@ static result train(how h)
 
 static void assert_same(const char *what, result a, result b)
 {
-    if (a.sum != b.sum || memcmp(a.losses, b.losses, sizeof a.losses) != 0 ||
+    if (a.sum != b.sum || a.averages != b.averages || memcmp(a.losses, b.losses, sizeof a.losses) != 0 ||
         memcmp(a.logits, b.logits, ROWS * CLASSES * sizeof *a.logits) != 0)
         fail_msg("%s: other bits; losses %.9g and %.9g at the end", what, a.losses[STEPS - 1], b.losses[STEPS - 1]);
     free(b.logits);

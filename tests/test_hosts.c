@@ -115,10 +115,8 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
             r->losses[report.step - 1] = report.loss;
     ls_module_evaluate(net, data, &r->metrics);
     ls_module_predict(net, data, r->logits, CLASSES);
-    if (p->momentum > 0 && ls_trainer_use_average(trainer, true) == LS_OK) {
-        r->averages = ls_module_checksum(net);
-        ls_trainer_use_average(trainer, false);
-    }
+    if (p->momentum > 0)
+        r->averages = test_average_checksum(net, trainer);
     r->sum = ls_module_checksum(net);
     r->balanced = ls_trainer_balanced(trainer, r->shares);
     for (int place = 0; trainer->throughputs && place < p->ranks; place++)

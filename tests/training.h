@@ -46,6 +46,15 @@ static inline ls_status test_train(ls_session *session, ls_module *net, ls_train
     return ls_status_of(session);
 }
 
+/* Of the averages of the weights, which then give way to these again. */
+static inline uint64_t test_average_checksum(ls_module *net, ls_trainer *trainer)
+{
+    ls_trainer_use_average(trainer, true);
+    const uint64_t sum = ls_module_checksum(net);
+    ls_trainer_use_average(trainer, false);
+    return sum;
+}
+
 /* Of the backward passes since the last step. */
 static inline ls_status test_read_gradient(ls_module *net, const char *name, float *values, int64_t numbers)
 {

@@ -121,6 +121,13 @@ void ls_network_changed(ls_network *network)
     atomic_store(&network->sound, LS_SOUND_NONE);
 }
 
+void ls_network_turn_over(ls_network *network, bool averaged)
+{
+    atomic_store(&network->current, 1 - atomic_load(&network->current));
+    network->averaged = averaged;
+    ls_network_changed(network);
+}
+
 void ls_network_publish(ls_network *network)
 {
     const int current = atomic_load(&network->current), other = 1 - current;

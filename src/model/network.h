@@ -92,7 +92,8 @@ void ls_network_enter(const ls_network *network);
 void ls_network_leave(const ls_network *network);
 /* That makes sums in the master copy in a core's turn. */
 ls_executor *ls_network_adder(const ls_network *network, const ls_turn *turn);
-void ls_network_changed(ls_network *network); /* on the host there are other values than before */
+void ls_network_changed(ls_network *network);                  /* on the host there are other values than before */
+void ls_network_turn_over(ls_network *network, bool averaged); /* the other copy of the values becomes current */
 /* Sends values that were changed on the host, before work that reads them is handed in. A step writes neither frozen
  * parameters nor, where the master copy is on a card, statistics: both copies get them. */
 void ls_network_publish(ls_network *network);

@@ -1,24 +1,15 @@
 /* Averages take the copy of the values that the next step would write, and become current; the network's own stay in
  * the other copy. Nothing writes there until they are current again: what would is refused meanwhile. */
-#include "train/average.h"
-
 #include <string.h>
 
 #include "base/environment.h"
 #include "cluster/cluster.h"
 #include "optim/optimizer.h"
 #include "train/gathered.h"
+#include "train/job.h"
 #include "train/trainer.h"
 
 static const char function[] = "ls_trainer_use_average";
-
-/* The other copy becomes current. */
-static void turn_over(ls_network *network, bool averaged)
-{
-    atomic_store(&network->current, 1 - atomic_load(&network->current));
-    network->averaged = averaged;
-    ls_network_changed(network);
-}
 
 /* Those of this rank's pieces, and what is no part of the averages, into the other copy. */
 static void fill_other(struct ls_trainer *trainer)
@@ -43,7 +34,7 @@ static ls_status use(struct ls_trainer *trainer)
     if (ls_trainer_has_average(trainer) &&
         ls_gathered_average(trainer, network->weights[1 - atomic_load(&network->current)]) != LS_OK)
         return ls_status_of(trainer->session);
-    turn_over(network, true);
+    ls_network_turn_over(network, true);
     return LS_OK;
 }
 
@@ -53,7 +44,7 @@ static ls_status give_back(ls_network *network)
         return ls_status_of(network->session);
     network->averaged = false; /* so that it may be changed */
     if (ls_network_change(network, function) == LS_OK)
-        turn_over(network, false);
+        ls_network_turn_over(network, false);
     else
         network->averaged = true;
     return ls_status_of(network->session);
@@ -70,15 +61,4 @@ ls_status ls_trainer_use_average(ls_trainer *trainer, bool on)
     if (on == trainer->network->averaged)
         return LS_OK;
     return on ? use(trainer) : give_back(trainer->network);
-}
-
-void ls_average_give_back(struct ls_trainer *trainer)
-{
-    ls_network *network = trainer->network;
-    if (!network->averaged)
-        return;
-    ls_network_clear(network);
-    network->averaged = false;
-    ls_network_change(network, function); /* a failure of the session is no reason to keep them */
-    turn_over(network, false);
 }

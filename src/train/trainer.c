@@ -14,7 +14,6 @@
 #include "model/replica.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "train/average.h"
 #include "train/clip.h"
 #include "train/exchange.h"
 #include "train/measure.h"
@@ -23,12 +22,23 @@
 #include "train/updates.h"
 #include "train/attempts.h"
 
+/* The network has its own values again; what was recorded with averages in their place is dropped. */
+static void end_averages(ls_network *network)
+{
+    if (!network->averaged)
+        return;
+    ls_network_clear(network);
+    network->averaged = false;
+    ls_network_change(network, "ls_trainer_use_average"); /* a failure of the session is no reason to keep them */
+    ls_network_turn_over(network, false);
+}
+
 static void free_trainer(void *object)
 {
     ls_trainer *trainer = object;
     ls_context *context = &trainer->network->session->context;
     ls_engine_wait(trainer->network->engine);
-    ls_average_give_back(trainer);
+    end_averages(trainer->network);
     ls_exchange_forget(trainer);
     trainer->network->trainer = NULL;
     trainer->network->updates = 0;
