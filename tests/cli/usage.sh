@@ -45,6 +45,12 @@ means '--epochs 3' train epochs=3
 means '--weights x.safetensors' eval x.safetensors
 means "--data $work" train "$work"
 usage "train: .*'lockstep help train'" train help
+# The documents name commands that there are.
+"$program" --help | sed -n '/^  lockstep /d; s/^  \([a-z]*\) .*/lockstep \1/p' >"$work/commands"
+printf 'lockstep %s\n' help version >>"$work/commands"
+(cd "$here/../.." && grep -ohE '(`|build/|^)lockstep [a-z][a-z-]*' README.md CONTRIBUTING.md docs/*.md) | sed 's/^.*lockstep/lockstep/' | sort -u >"$work/named"
+[ "$(wc -l <"$work/named")" -ge 9 ] || wrong "the documents name few commands: $(cat "$work/named")"
+unknown=$(grep -vxFf "$work/commands" "$work/named") && wrong "the documents name commands that there are not: $unknown"
 usage "--batch: '0' is not a whole number from 1 to 2147483647" train --batch 0
 usage '--lr: ' train --lr -1
 usage "--model: 'vgg'" train --model vgg
