@@ -49,6 +49,9 @@ const char *ls_schedule_wrong(const ls_optim *o)
 {
     if ((int)o->schedule < 0 || (int)o->schedule >= SCHEDULES)
         return "there is no such schedule";
+    const char *of_another = wrong_members(o); /* first, so that none below names a schedule that is not asked for */
+    if (of_another)
+        return of_another;
     if (o->warmup < 0 || o->total < 0 || (ls_schedule_takes(o->schedule, LS_TAKES_TOTAL) && o->total == 0))
         return "warmup must be at least 0, and the step, cosine, linear and one-cycle schedules need total";
     if (o->schedule == LS_ONE_CYCLE && o->warmup >= o->total)
@@ -57,9 +60,11 @@ const char *ls_schedule_wrong(const ls_optim *o)
         return "start_factor and end_factor must be at least 0 and below 1e30";
     if (!ls_is_rate(o->gamma) || (o->gamma == 0 && o->schedule == LS_EXPONENTIAL))
         return "the exponential schedule needs gamma, above 0 and below 1e30";
-    if (o->period < 0 || o->period_factor < 0 || (o->period == 0 && o->schedule == LS_WARM_RESTARTS))
-        return "warm restarts need period, and neither it nor period_factor may be below 0";
-    return wrong_members(o);
+    if (o->schedule == LS_EXPONENTIAL && o->period < 0)
+        return "period of the exponential schedule must be at least 0";
+    if (o->schedule == LS_WARM_RESTARTS && (o->period <= 0 || o->period_factor < 0))
+        return "warm restarts need period, above 0, and period_factor must be at least 0";
+    return NULL;
 }
 
 double ls_schedule_start(const ls_optim *o)
