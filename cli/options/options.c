@@ -104,7 +104,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
             continue;
         char *text = texts[n];
         list[n++] = (ls_setting){r->name, text};
-        if (r->kind == KIND_TEXT)
+        if (r->kind == KIND_TEXT || r->kind == KIND_LIST)
             list[n - 1].value = *(const char *const *)place;
         else if (r->kind == KIND_INIT)
             list[n - 1].value = chosen->init_text;

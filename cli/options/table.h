@@ -8,6 +8,7 @@
 
 typedef enum kind {
     KIND_TEXT,
+    KIND_LIST,  /* a text: names with commas between them */
     KIND_COUNT, /* int64_t from `least` to `most` */
     KIND_SEED,  /* uint64_t */
     KIND_REAL,  /* double, 0 or more */

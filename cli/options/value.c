@@ -111,6 +111,17 @@ const char *option_of_setting(const char *name)
     return name;
 }
 
+/* A comma stands between two names. */
+static int check_list(const char *option, const char *text)
+{
+    const size_t length = strlen(text);
+    if (!length)
+        return wrong_usage(option, "its value is empty");
+    if (*text != ',' && text[length - 1] != ',' && !strstr(text, ",,"))
+        return 0;
+    return wrong_usage(option, "'%s' has an empty name beside a comma", text);
+}
+
 /* One name, or several with commas. They are the settings' own, or the options' that set them. */
 static int read_names(const char *option, char *text, settings *chosen)
 {
@@ -126,7 +137,7 @@ static int read_names(const char *option, char *text, settings *chosen)
             return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
         chosen->allow_changed[chosen->n_allow_changed++] = name;
     }
-    return chosen->n_allow_changed || chosen->allow_classes ? 0 : wrong_usage(option, "its value is empty");
+    return 0;
 }
 
 /* 3x32x32 */
@@ -154,7 +165,7 @@ static int read_checks(const char *option, const choice *choices, char *text, se
             return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
         chosen->skipped[chosen->n_skipped++] = name;
     }
-    return chosen->n_skipped ? 0 : wrong_usage(option, "its value is empty");
+    return 0;
 }
 
 int read_value(const row *r, char *text, settings *chosen)
@@ -162,8 +173,11 @@ int read_value(const row *r, char *text, settings *chosen)
     char option[32];
     void *place = (char *)chosen + r->place;
     snprintf(option, sizeof option, "--%s", r->name);
+    if ((r->kind == KIND_LIST || r->kind == KIND_NAMES || r->kind == KIND_CHECKS) && check_list(option, text) != 0)
+        return STATUS_USAGE;
     switch (r->kind) {
     case KIND_TEXT:
+    case KIND_LIST:
         if (!*text)
             return wrong_usage(option, "its value is empty");
         if (r->choices && !choose(option, r->choices, text))
