@@ -76,10 +76,13 @@ int command_train(int argc, char **argv)
     int traced = trace_end(&t.trace, &t, status != STATUS_FAILED); /* of a run that was stopped */
     if (traced && status == STATUS_DONE)
         status = traced;
-    if (!log_close(t.log) && status == STATUS_DONE)
-        status = STATUS_FAILED;
-    if (status == STATUS_DONE && !chosen.quiet)
-        outputs_say(COMMAND_TRAIN, &chosen);
+    if (!log_close(t.log)) {
+        outputs_lose(&t.lost, "--log");
+        if (status == STATUS_DONE)
+            status = STATUS_FAILED;
+    }
+    if ((status == STATUS_DONE || t.told) && !chosen.quiet)
+        outputs_say(COMMAND_TRAIN, &chosen, &t.lost);
     record_free(t.record);
     origin_free(&t.origin);
     return ranks_close(&t.run, status);

@@ -94,7 +94,21 @@ void outputs_free(outputs *list)
     list->n = 0;
 }
 
-void outputs_say(int command, const settings *chosen)
+void outputs_lose(outputs_lost *lost, const char *option)
+{
+    if (lost->n < MOST_LOST)
+        lost->at[lost->n++] = option;
+}
+
+static bool is_lost(const outputs_lost *lost, const char *option)
+{
+    int i = 0;
+    while (i < lost->n && strcmp(lost->at[i], option) != 0)
+        i++;
+    return i < lost->n;
+}
+
+void outputs_say(int command, const settings *chosen, const outputs_lost *lost)
 {
     outputs list;
     struct stat about;
@@ -104,7 +118,8 @@ void outputs_say(int command, const settings *chosen)
     for (int i = 0; i < list.n; i++) {
         const output *one = &list.at[i];
         kept = kept || one->kind == OUTPUT_CHECKPOINTS || strcmp(one->option, "--save") == 0;
-        if (stat(one->path, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode))) /* no pipe, no device */
+        if (!is_lost(lost, one->option) && stat(one->path, &about) == 0 &&
+            (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode))) /* no pipe, no device */
             note("wrote %s: %s", one->path, one->what);
     }
     outputs_free(&list);

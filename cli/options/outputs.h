@@ -32,8 +32,15 @@ void outputs_free(outputs *list);
 /* A whole file on /dev/null is not wanted: as if its option had not been given. Lines may go there all the same. */
 void outputs_drop_null(int command, settings *chosen);
 
-/* A line for each of them, once all are written; and of a run that leaves no weights, how it would. */
-void outputs_say(int command, const settings *chosen);
+/* A line for each of them at the end, but for those of the options in `lost`, of which something else was said; and of
+ * a run that leaves no weights, how it would. */
+enum { MOST_LOST = 5 };
+typedef struct outputs_lost {
+    const char *at[MOST_LOST];
+    int n;
+} outputs_lost;
+void outputs_lose(outputs_lost *lost, const char *option);
+void outputs_say(int command, const settings *chosen, const outputs_lost *lost);
 
 /* Refuses, before anything is done, outputs of which two are one file by whatever names (/dev/null apart), or of which
  * one is a file that the command reads (--weights, except by --save; `inputs`, operands of the command line), a name

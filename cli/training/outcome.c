@@ -40,13 +40,21 @@ static int leave_results(training *t, const outcome *o)
     int kept = 0, report = 0;
     printf("%s\nfingerprint: %s\n", t->result, o->fingerprint);
     const int told = finish_output();
+    t->told = true;
+    if (*t->not_saved)
+        outputs_lose(&t->lost, "--checkpoint");
     if (o->kept.option) { /* the words begin with "; " and the option, which is the line's own */
+        outputs_lose(&t->lost, o->kept.option);
         keep_words(t, &o->kept, where, sizeof where);
         kept = failed(o->kept.option, "%s", where + strlen("; : ") + strlen(o->kept.option));
     }
     const int traced = trace_end(&t->trace, t, true);
+    if (traced)
+        outputs_lose(&t->lost, "--trace");
     if (t->run.chosen->report)
         report = o->judged && t->record ? report_run(&t->run, t->record, &o->judge, o->fingerprint) : STATUS_FAILED;
+    if (report)
+        outputs_lose(&t->lost, "--report");
     return told ? told : kept ? kept : traced ? traced : report;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "live/progress.h"
+#include "options/outputs.h"
 #include "record/log.h"
 #include "record/origin.h"
 #include "run/run.h"
@@ -54,6 +55,8 @@ typedef struct training {
     int64_t saved_step;         /* of the last checkpoint; -1 before */
     double saved_at;            /* on the steady clock */
     bool save_now;              /* it is time, as all ranks know */
+    bool told;                  /* the results are, as far as that could be */
+    outputs_lost lost;          /* what a run with results could not write */
     char not_saved[MOST_WORDS]; /* why the last checkpoint was not written; "" where it was, or none was asked for */
 } training;
 

@@ -95,6 +95,25 @@ kill -TERM $!
 wait $!
 grep -q '^lockstep: SIGTERM: stopped after step .*; the weights of step .* are in .*/stopped$' "$work/err" || wrong "a small stack: SIGTERM is not heard"
 
+# What was written all the same is said, and what was not is not said to be; so is that no weights are kept.
+loud="--limit 64 --limit-test 32 --batch 64 --epochs 1 --devices cpu:0"
+says() { # STATUS LINES ARGUMENTS...: what was written, of a run with this status
+    wanted=$1 lines=$2
+    shift 2
+    # shellcheck disable=SC2086 # options
+    "$program" train $loud "$@" >"${stdout:-$work/out}" 2>"$work/err"
+    got=$? called="lockstep train $*"
+    [ "$got" = "$wanted" ] || wrong "$called: status $got, not $wanted"
+    grep -E '^wrote |^note: the weights of this run are not kept' "$work/err" | sed 's/: .*//' >"$work/said"
+    printf %b "$lines" | cmp -s - "$work/said" || wrong "$called: does not say what was written: $(cat "$work/said")"
+}
+if [ -w /dev/full ]; then
+    says 1 "wrote $work/s\\n" --log /dev/full --save "$work/s"
+    says 1 'note\n' --log /dev/full
+    stdout=/dev/full
+    says 1 "wrote $work/s\\nwrote $work/l\\n" --save "$work/s" --log "$work/l"
+    stdout=
+fi
 # A limit on the size of files is a failed write like any other, whoever set it, and leaves nothing.
 limited() { # BLOCKS STATUS ARGUMENTS...
     blocks=$1 expected=$2
@@ -139,10 +158,13 @@ if has "a report on a full disk" reports; then
     runs 1 train $steps --report "$work/disk/look" --save "$work/w"
     keeps '--report: .*/disk/look/[a-z.]*: No space left on device$' "$work/w"
     rm -r "$work/disk/look"
+    says 1 "wrote $work/l\\n"'note\n' --report "$work/disk/look" --log "$work/l"
+    rm -r "$work/disk/look"
 fi
 fill 300 # no room for a line
 runs 1 train $steps --trace "$work/disk/t.json" --save "$work/w"
 keeps '--trace: .*/t.json: No space left on device$' "$work/w"
+says 1 "wrote $work/s\\n" --trace "$work/disk/t.json" --save "$work/s"
 [ "$(find "$work/disk" -type f)" = "$work/disk/fill" ] || wrong "$called: something is left"
 # Full only when the run is under way: the results come, and the weights have another place, the next one where that is full too.
 cat >"$work/under_way.py" <<'PY'
@@ -155,6 +177,7 @@ for path in (fill, log):
 stopped = how == "stopped"
 cache, temporary = (work + "/disk/cache", work + "/temporary") if stopped else (work + "/cache", work + "/none")
 words = [program, "train", *"--limit 64 --limit-test 10 --batch 64 --quiet --devices cpu:0".split(), "--epochs", "1000000" if stopped else "150", "--log", log, "--save", save]
+stopped or words.remove("--quiet")
 run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_CACHE_HOME": cache, "TMPDIR": temporary})
 while not os.path.exists(log) or open(log).read().count("\n") < 3:
     assert run.poll() is None, run.communicate()
@@ -177,7 +200,8 @@ reason = f"--save: {save}: cannot be written: No space left on device; the weigh
 if stopped:
     assert run.returncode == 143 and out == "" and f"lockstep: SIGTERM: stopped after step {place[1]} of 1000000; {reason}" in err, (run.returncode, out, err)
 else:
-    assert run.returncode == 1 and out.splitlines()[1] + "\n" == kept and place[1] == "150" and err.startswith("lockstep: " + reason), (run.returncode, out, err)
+    assert run.returncode == 1 and out.splitlines()[1] + "\n" == kept and place[1] == "150" and "\nlockstep: " + reason in err, (run.returncode, out, err)
+    assert place[0] + f"wrote {log}: the log\n" in err and err.endswith(": the log\n"), err[-999:] # and no more is said
 assert [name for _, _, names in os.walk(work + "/disk") for name in names] == ["fill"]
 PY
 for how in complete stopped; do
