@@ -24,7 +24,8 @@ typedef struct bench {
     ls_devices all;
     ls_data *data;
     run_log *json;
-    bool busy; /* that a core is was seen, and said */
+    bool busy;     /* that a core is was seen, and said */
+    bool measured; /* all of it, and written where that was asked for */
 } bench;
 
 static const char *const models[] = {"lenet", "resnet18"};
@@ -396,6 +397,7 @@ static int measure(bench *b)
     log_list_end(b->json);
     if (!log_end(b->json) && !status)
         status = STATUS_FAILED;
+    b->measured = !status;
     return status ? status : finish_output();
 }
 
@@ -411,7 +413,11 @@ int command_bench(int argc, char **argv)
         b.all = b.run.devices;
         status = measure(&b);
     }
-    if (!log_close(b.json) && status == STATUS_DONE)
-        status = STATUS_FAILED;
+    if (!log_close(b.json)) {
+        b.measured = false;
+        status = status ? status : STATUS_FAILED;
+    }
+    if (b.measured) /* but for stdout, perhaps */
+        outputs_say(COMMAND_BENCH, &chosen, &(outputs_lost){.n = 0});
     return run_close(&b.run, status);
 }

@@ -112,6 +112,8 @@ if [ -w /dev/full ]; then
     says 1 'note\n' --log /dev/full
     stdout=/dev/full
     says 1 "wrote $work/s\\nwrote $work/l\\n" --save "$work/s" --log "$work/l"
+    "$program" bench --batch 24 --shard 8 --steps 2 --model lenet --devices cpu:0 --json "$work/b.json" >/dev/full 2>"$work/err"
+    grep -qx "wrote $work/b.json: the figures" "$work/err" || wrong "bench with a full stdout does not say what was written"
     stdout=
 fi
 # A limit on the size of files is a failed write like any other, whoever set it, and leaves nothing.
