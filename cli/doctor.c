@@ -176,29 +176,37 @@ static void keep_doubt(const char *line, void *user)
     snprintf(d->doubts + length, sizeof d->doubts - length, "%s\n", line);
 }
 
+/* Reads the data as a run does. */
+static void read_data(doctor *d)
+{
+    const settings *c = d->run.chosen;
+    ls_session *session = open_own(d);
+    ls_loader loader = {.directory = c->data, .told = tell_line};
+    ls_data *train = ls_data_open(session, c->dataset, LS_TRAIN, &loader);
+    ls_data *test = ls_data_open(session, c->dataset, LS_TEST, &loader);
+    const char *summary = ls_data_summary(train);
+    if (ls_data_doubts(train, test, keep_doubt, d) == LS_OK && ls_data_about(train, &d->data) == LS_OK) {
+        snprintf(d->data_message, sizeof d->data_message, "%s; %lld test images", summary,
+                 (long long)ls_data_rows(test));
+        d->data.rows += ls_data_rows(test);
+    } else {
+        session_words(session, d->data_message, sizeof d->data_message);
+        d->data.rows = 0;
+    }
+    d->data_known = true;
+    ls_close(session);
+}
+
 /* What the data are like; of others than Fashion-MNIST that takes reading them. NULL, with a message, where they cannot
  * be read. */
 static const ls_data_info *look_into_data(doctor *d)
 {
-    const settings *c = d->run.chosen;
-    if (!d->data_known && is_fashion_mnist(d))
+    if (!d->data_known && is_fashion_mnist(d)) {
         d->data = fashion_mnist;
-    else if (!d->data_known) {
-        ls_session *session = open_own(d);
-        ls_loader loader = {.directory = c->data, .told = tell_line};
-        ls_data *train = ls_data_open(session, c->dataset, LS_TRAIN, &loader);
-        ls_data *test = ls_data_open(session, c->dataset, LS_TEST, &loader);
-        const char *summary = ls_data_summary(train);
-        if (ls_data_doubts(train, test, keep_doubt, d) == LS_OK && ls_data_about(train, &d->data) == LS_OK) {
-            snprintf(d->data_message, sizeof d->data_message, "%s; %lld test images", summary,
-                     (long long)ls_data_rows(test));
-            d->data.rows += ls_data_rows(test);
-        } else {
-            session_words(session, d->data_message, sizeof d->data_message);
-        }
-        ls_close(session);
+        d->data_known = true;
+    } else if (!d->data_known) {
+        read_data(d);
     }
-    d->data_known = true;
     return d->data.rows ? &d->data : NULL;
 }
 
@@ -350,8 +358,13 @@ static void look_at_data(doctor *d)
         return;
     }
     ls_data_verify(session, d->run.chosen->data);
-    bool damaged = ls_status_of(session) == LS_BAD_FILE;
-    if (close_sound(d, session, damaged ? "; move it away and run 'lockstep data fetch'" : ""))
+    const bool others = ls_status_of(session) == LS_BAD_FILE;
+    if (others)
+        read_data(d);
+    if (others && !d->data.rows) { /* what a run would say of them tells more */
+        ls_close(session);
+        found(d, "%s", d->data_message);
+    } else if (close_sound(d, session, others ? "; move it away and run 'lockstep data fetch'" : ""))
         sound(d, "the four files of Fashion-MNIST, with the SHA-256 sums they should have");
 }
 

@@ -103,6 +103,14 @@ if has "data that are not the set's" fingerprints; then
     # Most of what LeNet needs is Fashion-MNIST itself: 70,000 times 785 bytes, 52.4 MiB.
     needed=$(sed -nE 's/^ok  memory .* needs ([0-9]+) MiB .*/\1/p' "$work/out")
     [ "${needed:-0}" -ge 53 ] && [ "$needed" -le 70 ] || wrong "LeNet needs ${needed:-nothing} MiB"
+    # What a run cannot read is told in the run's words: here they are labels of more classes than the set has.
+    cp -r "$work/data" "$work/letters"
+    printf '\025' | dd of="$work/letters/train-labels-idx1-ubyte" bs=1 seek=14 conv=notrunc 2>/dev/null
+    runs 1 train --data "$work/letters" --quiet
+    said=$(sed -n 's/^lockstep: data: //p' "$work/err")
+    case $said in *'label 21 of image 6, but Fashion-MNIST has the 10 classes'*) ;; *) wrong "labels of another set are not told" ;; esac
+    finds 'data: .*label 21 of image 6, but Fashion-MNIST has the 10 classes' --skip cores --data "$work/letters" --batch 16
+    [ "$(sed 's/^lockstep: data: //' "$work/err")" = "$said" ] || wrong "doctor and train differ about data"
     if [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]; then
         runs 0 doctor --skip cores
         grep -q '^ok  data ' "$work/out" || wrong "whole data are not found so"
