@@ -1,4 +1,5 @@
 #include "training/rate.h"
+#include "options/choice.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,11 +51,98 @@ static void write_fall(const training *t, char *text, size_t size)
         snprintf(text + n, size - n, "; a longer --period or a --gamma nearer to 1 keeps it up");
 }
 
+/* ---- How far the rate comes from --lr ---- */
+
+/* Factors of --lr, but for a rise by --warmup. */
+typedef struct range {
+    double least, most;
+    const char *most_by; /* an option */
+} range;
+
+static void reach(range *of, double factor, const char *by)
+{
+    of->least = fmin(of->least, factor);
+    if (factor > of->most) {
+        of->most = factor;
+        of->most_by = by;
+    }
+}
+
+/* The part of a period of warm-restarts that the run comes through at most. */
+static double part_of_period(const ls_optim *o, int64_t steps)
+{
+    int64_t begin = 0, length = o->period;
+    double most = 0;
+    do {
+        const int64_t made = length < steps - begin ? length : steps - begin;
+        most = fmax(most, (double)(made - 1) / (double)length);
+        begin += made;
+        if (__builtin_mul_overflow(length, (int64_t)o->period_factor, &length))
+            length = INT64_MAX;
+    } while (begin < steps && o->period_factor > 1); /* else all periods are alike */
+    return most;
+}
+
+static range range_of(const training *t)
+{
+    const ls_optim *o = &t->optim;
+    const bool cycle = o->schedule == LS_ONE_CYCLE;
+    const double start = o->start_factor > 0 ? o->start_factor : cycle ? 0.04 : 1;
+    const double end = o->end_factor > 0 || !cycle ? o->end_factor : start / 1e4;
+    const int64_t period = o->period ? o->period : 1;
+    range of = {.least = 1, .most = 1};
+    if (o->schedule == LS_LINEAR)
+        of = (range){start, start, "--start-factor"};
+    if (cycle)
+        reach(&of, start, "--start-factor");
+    if (o->schedule == LS_STEP_SCHEDULE)
+        reach(&of, 0.01, "--schedule step");
+    if (cycle || o->schedule == LS_LINEAR || o->schedule == LS_COSINE)
+        reach(&of, end, "--end-factor");
+    if (o->schedule == LS_EXPONENTIAL)
+        reach(&of, pow(o->gamma, (double)((t->steps - 1) / period)), "--gamma");
+    if (o->schedule == LS_WARM_RESTARTS) {
+        const double along = (1 + cos(acos(-1) * part_of_period(o, t->steps))) / 2;
+        reach(&of, end + (1 - end) * along, "--end-factor");
+    }
+    return of;
+}
+
+/* A schedule that was asked for and does nothing, or less than it would in a longer run, is mostly a slip: a period is
+ * in steps, not in epochs or images. */
+static void say_flat(const training *t, const range *of)
+{
+    const ls_optim *o = &t->optim;
+    const bool flat = of->most - of->least < gone * of->most, restarts = o->schedule == LS_WARM_RESTARTS;
+    char why[64] = "";
+    if (o->period >= t->steps || (restarts && o->period == 1))
+        snprintf(why, sizeof why, ", by --period %lld", (long long)o->period);
+    if (flat)
+        note("note: with --schedule %s the learning rate is %.3g in all %lld steps of the run, as with constant%s",
+             choice_name(schedule_choices, t->run.chosen->schedule), o->lr * of->most, (long long)t->steps, why);
+    else if (restarts && o->period > t->steps)
+        note("note: --period %lld is longer than the run, whose learning rate falls to %.3g of %g in its %lld steps and "
+             "never restarts",
+             (long long)o->period, o->lr * of->least, o->lr, (long long)t->steps);
+}
+
+static void say_range(const training *t)
+{
+    const ls_optim *o = &t->optim;
+    const range of = range_of(t);
+    if (o->schedule == LS_CONSTANT || o->lr == 0 || t->steps < 2 || o->warmup >= t->steps)
+        return;
+    say_flat(t, &of);
+    if (of.most > 1)
+        note("note: %s takes the learning rate to %.3g, above the %g of --lr", of.most_by, o->lr * of.most, o->lr);
+}
+
 void rate_say(const training *t)
 {
     const int64_t steps = steps_to_gone(t);
     char why[160];
     say_rise(t);
+    say_range(t);
     if (!steps)
         return;
     write_fall(t, why, sizeof why);

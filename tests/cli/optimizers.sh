@@ -103,6 +103,36 @@ runs 0 train $small --epochs 9 --lr 1e-9 --schedule exponential --gamma 0.01 --p
 grep -q 'after 12 of 45 steps, by --gamma 0.01 after every 6 steps; a longer --period or a --gamma nearer to 1 keeps it up$' "$work/err" ||
     wrong "$called: no note of its fall"
 
+# A schedule that does nothing in this run, or not all, is told; so is a rate above --lr. What does as it should is not.
+told() { # NOTE OPTIONS...: the notes of the rate, or none
+    wanted=$1
+    shift
+    # shellcheck disable=SC2086
+    runs 0 train $small --limit-test 32 --lr 0.1 --schedule "$@"
+    grep -E '^note: .*(learning rate|--period)' "$work/err" | grep -v 'guessing' >"$work/said"
+    printf '%b' "$wanted" | cmp -s - "$work/said" || wrong "$called: not its notes of the rate: $(cat "$work/said")"
+}
+flat='the learning rate is 0.1 in all 10 steps of the run, as with constant'
+told "note: with --schedule warm-restarts $flat, by --period 1000000\\n" warm-restarts --period 1000000
+told "note: with --schedule warm-restarts $flat, by --period 1\\n" warm-restarts --period 1
+told "note: with --schedule exponential $flat, by --period 10\\n" exponential --gamma 0.5 --period 10
+told "note: with --schedule exponential $flat\\n" exponential --gamma 1
+told "note: with --schedule cosine $flat\\n" cosine --end-factor 1
+told 'note: --period 20 is longer than the run, whose learning rate falls to 0.0578 of 0.1 in its 10 steps and never restarts\n' \
+    warm-restarts --period 20
+told 'note: --start-factor takes the learning rate to 0.2, above the 0.1 of --lr\n' one-cycle --start-factor 2
+told 'note: --end-factor takes the learning rate to 0.5, above the 0.1 of --lr\n' one-cycle --end-factor 5
+told 'note: --end-factor takes the learning rate to 0.2, above the 0.1 of --lr\n' cosine --end-factor 2
+told 'note: --start-factor takes the learning rate to 0.2, above the 0.1 of --lr\n' linear --start-factor 2
+told 'note: --gamma takes the learning rate to 0.4, above the 0.1 of --lr\n' exponential --gamma 2 --period 4
+told '' warm-restarts --period 10
+told '' warm-restarts --period 1 --period-factor 2
+told '' exponential --gamma 0.5 --period 9
+told '' linear --start-factor 0.1 --end-factor 1
+told '' one-cycle
+told '' step
+told '' cosine --end-factor 0.1
+
 # Other settings than the checkpoint's are refused by name.
 same --lr 0.3 --momentum 0.9 --last-batch share
 first '{"last_batch": "share"}'
