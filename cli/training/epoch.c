@@ -12,6 +12,7 @@
 #include "training/trace.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <lockstep_nn.h>
@@ -126,7 +127,9 @@ static void begin_epoch(training *t)
 static void write_guess(const training *t, bool few, char *why, size_t size)
 {
     const settings *c = t->run.chosen;
-    if (few)
+    if (t->optim.lr == 0)
+        snprintf(why, size, "with --lr 0 no weight changes");
+    else if (few)
         snprintf(why, size, "few steps were made; more --epochs%s make more",
                  c->limit ? ", or images by a higher --limit," : "");
     else if (!c->weights && c->init.kind == LS_NORMAL)
@@ -139,15 +142,31 @@ static void write_guess(const training *t, bool few, char *why, size_t size)
                  c->weights ? "" : ", or another --init suit better");
 }
 
+static const double chance = 1.2; /* times what guessing gets right */
+
+/* Whether a guess gets so many right of so many images: few images have a wide spread, of which two deviations count. */
+static bool may_guess(double acc, int64_t images, int classes)
+{
+    const double guess = 1.0 / classes, spread = sqrt(guess * (1 - guess) / (double)images);
+    return acc <= fmax(chance * guess, guess + 2 * spread);
+}
+
+/* Few test images tell little: the training images, which are more, must say the same. */
+static bool guesses(const training *t, int classes)
+{
+    return t->test_acc * classes <= chance ||
+           (may_guess(t->test_acc, ls_data_rows(t->test), classes) &&
+            may_guess((double)t->correct / (double)t->reported, t->reported, classes));
+}
+
 /* A network that guesses looks broken, and mostly is not. Said once. */
 static void say_chance(training *t)
 {
     enum { FEW = 100 }; /* steps: what usually learns in an epoch may still guess after them */
-    static const double chance = 1.2;
     char why[224];
     const bool gone = rate_is_gone(t, why, sizeof why), few = !gone && t->begun < FEW && t->optim.lr > 0;
     const int classes = t->run.about.classes;
-    if (t->run.chosen->quiet || t->chance_said || classes == 1 || t->test_acc * classes > chance ||
+    if (t->run.chosen->quiet || t->chance_said || classes == 1 || !guesses(t, classes) ||
         (few && t->begun < t->steps))
         return;
     t->chance_said = true;
