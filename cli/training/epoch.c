@@ -144,7 +144,7 @@ static void write_guess(const training *t, bool few, char *why, size_t size)
 
 static const double chance = 1.2; /* times what guessing gets right */
 
-/* Whether a guess gets so many right of so many images: few images have a wide spread, of which two deviations count. */
+/* Whether a guess gets so many right of so many images: of few the spread is wide, and two deviations of it count. */
 static bool may_guess(double acc, int64_t images, int classes)
 {
     const double guess = 1.0 / classes, spread = sqrt(guess * (1 - guess) / (double)images);
@@ -166,8 +166,7 @@ static void say_chance(training *t)
     char why[224];
     const bool gone = rate_is_gone(t, why, sizeof why), few = !gone && t->begun < FEW && t->optim.lr > 0;
     const int classes = t->run.about.classes;
-    if (t->run.chosen->quiet || t->chance_said || classes == 1 || !guesses(t, classes) ||
-        (few && t->begun < t->steps))
+    if (t->run.chosen->quiet || t->chance_said || classes == 1 || !guesses(t, classes) || (few && t->begun < t->steps))
         return;
     t->chance_said = true;
     if (!gone)

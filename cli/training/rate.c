@@ -121,8 +121,8 @@ static void say_flat(const training *t, const range *of)
         note("note: with --schedule %s the learning rate is %.3g in all %lld steps of the run, as with constant%s",
              choice_name(schedule_choices, t->run.chosen->schedule), o->lr * of->most, (long long)t->steps, why);
     else if (restarts && o->period > t->steps)
-        note("note: --period %lld is longer than the run, whose learning rate falls to %.3g of %g in its %lld steps and "
-             "never restarts",
+        note("note: --period %lld is longer than the run, whose learning rate falls to %.3g of %g in its %lld steps "
+             "and never restarts",
              (long long)o->period, o->lr * of->least, o->lr, (long long)t->steps);
 }
 
