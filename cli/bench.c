@@ -407,7 +407,8 @@ int command_bench(int argc, char **argv)
     bench b = {0};
     int status = 0;
     if (!read_options_only(COMMAND_BENCH, argc, argv, &chosen, &status) || status || (status = check_output()) != 0 ||
-        (status = outputs_check(COMMAND_BENCH, &chosen, NULL, 0)) != 0)
+        (status = outputs_check(COMMAND_BENCH, &chosen, NULL, 0)) != 0 ||
+        (status = outputs_check_held(COMMAND_BENCH, &chosen)) != 0)
         return status;
     if ((status = run_open(&b.run, &chosen, NULL)) == 0) {
         b.all = b.run.devices;

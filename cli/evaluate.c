@@ -33,6 +33,8 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
         status = STATUS_FAILED;
     if (!status && writes)
         status = outputs_check_data(command, chosen, *test);
+    if (!status && writes)
+        status = outputs_check_held(command, chosen);
     if (!status)
         status = run_doubt(r, NULL, *test);
     if (!status)

@@ -34,7 +34,8 @@ int command_export(int argc, char **argv)
     if (!chosen.weights)
         return wrong_usage("--weights", "is needed: the file with the trained weights");
     if ((status = outputs_check(COMMAND_EXPORT, &chosen, NULL, 0)) != 0 ||
-        (status = check_new_file("--onnx", chosen.onnx)) != 0)
+        (status = check_new_file("--onnx", chosen.onnx)) != 0 ||
+        (status = outputs_check_held(COMMAND_EXPORT, &chosen)) != 0)
         return status;
     chosen.devices = "cpu:0"; /* nothing is computed */
     if ((status = run_open(&r, &chosen, NULL)) == 0)

@@ -17,6 +17,10 @@
 #define AT(member) offsetof(settings, member)
 
 const char *const report_files[REPORT_FILES] = {"report.html", "curve.png", "curve.svg"};
+/* What a file begins with. */
+typedef bool is_kind(const unsigned char *head, size_t n);
+static is_kind is_weights, is_log, is_timeline, is_numpy, is_onnx, is_figures;
+
 static const char whole_report[] = "a page with curves"; /* a row of the table that stands for the report's files */
 
 static const struct row {
@@ -26,15 +30,18 @@ static const struct row {
     const char *usual; /* the path where none is given; NULL: then nothing is written */
     const char *what;
     output_kind kind;
-} table[] = {{COMMAND_TRAIN, "--save", AT(save), NULL, "the trained weights", OUTPUT_FILE},
-             {COMMAND_TRAIN, "--log", AT(log), NULL, "the log", OUTPUT_LINES},
-             {COMMAND_TRAIN, "--trace", AT(trace), NULL, "the timeline", OUTPUT_FILE},
-             {COMMAND_TRAIN, "--report", AT(report), NULL, whole_report, OUTPUT_FILE},
-             {COMMAND_TRAIN, "--checkpoint", AT(checkpoint), NULL, "the checkpoints", OUTPUT_CHECKPOINTS},
-             {COMMAND_PREDICT, "--out", AT(out), NULL, "the logits", OUTPUT_FILE},
-             {COMMAND_EXPORT, "--onnx", AT(onnx), NULL, "the model", OUTPUT_FILE},
-             {COMMAND_BENCH, "--json", AT(json), NULL, "the figures", OUTPUT_LINES},
-             {COMMAND_REPORT, "--out", AT(out), "report", whole_report, OUTPUT_FILE}};
+    is_kind *holds; /* NULL: not looked at */
+    const char *noun;
+} table[] = {
+    {COMMAND_TRAIN, "--save", AT(save), NULL, "the trained weights", OUTPUT_FILE, is_weights, "weights file"},
+    {COMMAND_TRAIN, "--log", AT(log), NULL, "the log", OUTPUT_LINES, is_log, "log of a run"},
+    {COMMAND_TRAIN, "--trace", AT(trace), NULL, "the timeline", OUTPUT_FILE, is_timeline, "timeline of a run"},
+    {COMMAND_TRAIN, "--report", AT(report), NULL, whole_report, OUTPUT_FILE, NULL, NULL},
+    {COMMAND_TRAIN, "--checkpoint", AT(checkpoint), NULL, "the checkpoints", OUTPUT_CHECKPOINTS, NULL, NULL},
+    {COMMAND_PREDICT, "--out", AT(out), NULL, "the logits", OUTPUT_FILE, is_numpy, "array of NumPy"},
+    {COMMAND_EXPORT, "--onnx", AT(onnx), NULL, "the model", OUTPUT_FILE, is_onnx, "ONNX model"},
+    {COMMAND_BENCH, "--json", AT(json), NULL, "the figures", OUTPUT_LINES, is_figures, "file of bench's figures"},
+    {COMMAND_REPORT, "--out", AT(out), "report", whole_report, OUTPUT_FILE, NULL, NULL}};
 
 /* It takes everything and keeps nothing. */
 static bool is_null(const char *path)
@@ -295,4 +302,76 @@ int outputs_check_data(int command, const settings *chosen, const ls_data *data)
             status = wrong_usage(list.at[i].option, "%s is one of the data's own files; name another", list.at[i].path);
     outputs_free(&list);
     return status;
+}
+
+/* ---- What a file holds ---- */
+
+enum { HEAD = 512 };
+
+static bool begins(const unsigned char *head, size_t n, const char *with)
+{
+    return n >= strlen(with) && memcmp(head, with, strlen(with)) == 0;
+}
+
+/* The length of a header in JSON, in eight bytes of which the last ones are 0, and the header. */
+static bool is_weights(const unsigned char *head, size_t n)
+{
+    return n > 8 && head[6] == 0 && head[7] == 0 && head[8] == '{';
+}
+
+/* Log and figures begin with the program's version. */
+static const char version[] = "{\"lockstep\":\"";
+
+static bool is_figures(const unsigned char *head, size_t n)
+{
+    static const char next[] = "\",\"isa\":";
+    const size_t at = sizeof version - 1;
+    const unsigned char *end = begins(head, n, version) ? memchr(head + at, '"', n - at) : NULL;
+    return end && begins(end, n - (size_t)(end - head), next);
+}
+
+static bool is_log(const unsigned char *head, size_t n)
+{
+    return begins(head, n, version) && !is_figures(head, n);
+}
+
+static bool is_timeline(const unsigned char *head, size_t n)
+{
+    return begins(head, n, "{\"displayTimeUnit\":");
+}
+
+static bool is_numpy(const unsigned char *head, size_t n)
+{
+    return begins(head, n, "\x93NUMPY");
+}
+
+/* The tag of its first field, ir_version. */
+static bool is_onnx(const unsigned char *head, size_t n)
+{
+    return begins(head, n, "\x08") && !is_weights(head, n);
+}
+
+/* What is empty, or cannot be read, or is no file holds nothing to lose, or nothing that can be known. */
+static bool holds_another(const struct row *row, const char *path)
+{
+    unsigned char head[HEAD];
+    struct stat about;
+    if (!row->holds || stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return false;
+    FILE *file = fopen(path, "re");
+    const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file)
+        fclose(file);
+    return n > 0 && !row->holds(head, n);
+}
+
+int outputs_check_held(int command, const settings *chosen)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *path = *(const char *const *)((const char *)chosen + table[i].place);
+        if (table[i].command == command && path && holds_another(&table[i], path))
+            return failed(table[i].option, "%s: is no %s, and would be lost; name another file, or move it away", path,
+                          table[i].noun);
+    }
+    return 0;
 }

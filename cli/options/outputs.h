@@ -49,3 +49,7 @@ int outputs_check(int command, const settings *chosen, char *const inputs[], int
 
 /* The same for what the data were read from; `data` may be NULL. */
 int outputs_check_data(int command, const settings *chosen, const ls_data *data);
+
+/* Refuses a file that is there and holds something else than what would be written over it: a slip may have named it.
+ * Of a report's folder the names say what they hold. */
+int outputs_check_held(int command, const settings *chosen);

@@ -51,7 +51,7 @@ static bool cut_back(FILE *file, const char *path, int64_t step, int64_t epochs,
     off_t end = 0;
     int64_t last = 0, kept = 0;
     ssize_t length = getline(&line, &room, file);
-    bool empty = length <= 0, log = !empty && strncmp(line, first, sizeof first - 1) == 0;
+    bool log = length > 0 && strncmp(line, first, sizeof first - 1) == 0;
     *begun = log && line[length - 1] == '\n' && step > 0; /* of no step there is nothing to keep */
     for (bool stay = *begun; stay;
          stay = (length = getline(&line, &room, file)) > 0 && stays(line, length, step, epochs, &last)) {
@@ -59,10 +59,6 @@ static bool cut_back(FILE *file, const char *path, int64_t step, int64_t epochs,
         kept = last;
     }
     free(line);
-    if (!empty && !log) {
-        failed("--log", "%s: is no log of a run, and --resume would go on with it; name another file", path);
-        return false;
-    }
     if (ferror(file) || fseeko(file, end, SEEK_SET) != 0 || ftruncate(fileno(file), end) != 0) {
         failed("--log", "%s: cannot be cut back: %s", path, strerror(errno));
         return false;

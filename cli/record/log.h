@@ -10,7 +10,8 @@ struct record;
 
 /* A log that the run goes on without, where it cannot be written. Starts `path` anew; or, to go on with, cuts it back
  * to its first line, the lines of steps up to `step` and of epochs up to `epochs`. *begun says that it has its first
- * line already. NULL and one line on stderr where it cannot be had, or where the file is no log. */
+ * line already. NULL and one line on stderr where it cannot be had. What is no log is cut to nothing:
+ * outputs_check_held refuses it before. */
 run_log *log_open(const char *path, bool go_on, int64_t step, int64_t epochs, bool *begun);
 /* Puts `first` in the place of the first line of a log that was cut back, whole or not at all, where it is another.
  * Where no new file can be made the line stays as it is, and that is told. False and one line on stderr where the log

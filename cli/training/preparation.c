@@ -152,6 +152,8 @@ static int check_outputs(const training *t)
     int status = 0;
     for (int i = 0; i < 2 && !status && ls_cluster_rank(ranks_cluster()) == 0; i++)
         status = outputs_check_data(COMMAND_TRAIN, t->run.chosen, parts[i]);
+    if (!status && ls_cluster_rank(ranks_cluster()) == 0)
+        status = outputs_check_held(COMMAND_TRAIN, t->run.chosen);
     return status;
 }
 

@@ -65,6 +65,51 @@ PY
 runs 0 fingerprint "$work/bit.safetensors"
 [ "$(cat "$work/out")" != "$fingerprint" ] || wrong "one changed bit keeps the fingerprint"
 
+# A slip writes over no file that holds something else; over an empty one, and over an earlier run's, a run may write.
+cp "$work/w.safetensors" "$work/held.safetensors"
+cp "$work/run.jsonl" "$work/held.jsonl"
+runs 0 train --limit 64 --limit-test 10 --epochs 1 --quiet --devices cpu:0 --trace "$work/held.json"
+runs 0 predict --weights "$work/w.safetensors" --limit-test 10 --quiet --out "$work/held.npy"
+runs 0 bench --batch 1 --shard 1 --steps 1 --model lenet --devices cpu:0 --json "$work/figures"
+held() { # WHAT EXTENSION OPTION COMMAND OPTIONS...: a file of each other kind is refused and stays
+    what=$1 own=$2 option=$3
+    shift 3
+    for other in safetensors jsonl json npy; do
+        [ "$other" != "$own" ] || continue
+        cp "$work/held.$other" "$work/slip"
+        runs 1 "$@" "$option" "$work/slip"
+        one_line "$option: .*/slip: is no $what, and would be lost; name another file, or move it away\$"
+        cmp -s "$work/slip" "$work/held.$other" || wrong "$called: wrote over a file all the same"
+    done
+}
+tiny="--limit 64 --limit-test 10 --epochs 1 --quiet --devices cpu:0"
+# shellcheck disable=SC2086
+{
+    held 'weights file' safetensors --save train $tiny
+    held 'log of a run' jsonl --log train $tiny
+    held 'timeline of a run' json --trace train $tiny
+    held 'array of NumPy' npy --out predict --weights "$work/w.safetensors" --limit-test 10 --quiet
+    if has "an ONNX model over another file" 'ONNX files'; then
+        held 'ONNX model' onnx --onnx export --weights "$work/w.safetensors" --quiet
+        for earlier in 1 2; do
+            runs 0 export --weights "$work/w.safetensors" --quiet --onnx "$work/held.onnx"
+        done
+    fi
+    held "file of bench's figures" figures --json bench --batch 1 --shard 1 --steps 1
+    runs 1 train $tiny --log "$work/figures"
+    one_line '--log: .*/figures: is no log of a run'
+    for earlier in 1 2; do
+        runs 0 train $tiny --save "$work/held.safetensors" --log "$work/held.jsonl" --trace "$work/held.json"
+        : >"$work/held.safetensors"
+        : >"$work/held.jsonl"
+        : >"$work/held.json"
+    done
+    for earlier in 1 2; do
+        runs 0 predict --weights "$work/w.safetensors" --limit-test 10 --quiet --out "$work/held.npy"
+        runs 0 bench --batch 1 --shard 1 --steps 1 --model lenet --devices cpu:0 --json "$work/figures"
+    done
+}
+
 # Other devices, another pull order, and a cut: same bits; and the same losses in the log.
 # shellcheck disable=SC2086
 runs 0 train $small --devices cpu:0,cpu:2,cpu:1 --shuffle-pulls 7 --isa avx2 --quiet --log "$work/three.jsonl"
