@@ -51,6 +51,7 @@ const ls_op families[FAMILIES][32] = {
     [EMBEDDINGS] = {LS_OP_EMBEDDING, LS_OP_EMBEDDING_BACKWARD, LS_OP_COUNT},
     [RECURRENT] = {LS_OP_LSTM, LS_OP_LSTM_BACKWARD, LS_OP_GRU, LS_OP_GRU_BACKWARD, LS_OP_LAST_TOKEN,
                    LS_OP_LAST_TOKEN_BACKWARD, LS_OP_COUNT},
+    [ATTENTIONS] = {LS_OP_ATTENTION, LS_OP_ATTENTION_BACKWARD, LS_OP_COUNT},
     [FUNCTIONS] = {LS_OP_TANH,
                    LS_OP_SIGMOID,
                    LS_OP_EXP,
@@ -264,6 +265,16 @@ const row op_table[] = {
     {RECURRENT, 1, 1, 1, 1, 1, 0, 1, 0, 0},
     {RECURRENT, 70, 2, 18, 1, 1, 0, -1, 0, 0}, /* groups that the lanes take four at once, and one by itself, */
     {RECURRENT, 101, 3, 5, 1, 1, 0, 1, 0, 0},  /* and six */
+    {ATTENTIONS, 37, 2, 5, 7, 5, 2, 7, 0, 0},
+    {ATTENTIONS, 20, 1, 37, 9, 70, 1, 3, 0, 0}, /* several blocks of keys, and tiles of rows */
+    {ATTENTIONS, 5, 4, 9, 3, 40, 2, 5, 0, CAUSAL},
+    {ATTENTIONS, 16, 6, 11, 4, 11, 2, 4, 0, CAUSAL | MEASURED},
+    {ATTENTIONS, 33, 2, 35, 3, 35, 1, 2, 0, MEASURED},
+    {ATTENTIONS, 20, 3, 4, 6, 33, 1, 6, 0, MEASURED | DROPPING},
+    {ATTENTIONS, 37, 1, 34, 2, 34, 1, 1, 0, CAUSAL | DROPPING},
+    {ATTENTIONS, 16, 2, 64, 12, 64, 1, 8, 0, CAUSAL},
+    {ATTENTIONS, 32, 2, 24, 16, 64, 2, 16, 0, 0}, /* full groups that see all */
+    {ATTENTIONS, 1, 1, 1, 1, 1, 1, 1, 0, 0},
     {FUNCTIONS, 37, 17, 3, 2, 0, 0, 0, 0, 0},
     {FUNCTIONS, 5, 3, 5, 17, 1, 0, 0, 0, 0}, /* a map that the lanes treat in several blocks */
     {FUNCTIONS, 16, 9, 1, 1, 2, 0, 0, 0, 0},

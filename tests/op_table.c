@@ -94,6 +94,9 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_GRU_BACKWARD] = {{X_SLOPE, FOUR_SLOPE, THREE_SQUARES, LENGTHS, X}, {THREE_SLOPE, THREE_SLOPE}},
     [LS_OP_LAST_TOKEN] = {{X, LENGTHS}, {TOKEN_SLOPE}},
     [LS_OP_LAST_TOKEN_BACKWARD] = {{TOKEN_SLOPE, LENGTHS}, {X_SLOPE}},
+    [LS_OP_ATTENTION] = {{X, KEYS, VALUED, LENGTHS}, {ATTENDED_SLOPE, ROW_STATE_SLOPE}},
+    [LS_OP_ATTENTION_BACKWARD] = {{ATTENDED_SLOPE, X, KEYS, VALUED, ATTENDED, ROW_STATE},
+                                  {X_SLOPE, KEYS_SLOPE, VALUED_SLOPE}},
     [LS_OP_SUM] = {{X}, {ONE_SLOPE}},
     [LS_OP_SUM_BACKWARD] = {{ONE_SLOPE}, {X_SLOPE}},
     [LS_OP_SQUARED_ERROR] = {{X, X}, {ONE_SLOPE}},
@@ -210,6 +213,8 @@ test_case case_of(const row *r, ls_op op, int relu, int add, int bias, int value
         one.attributes.weight_in_out = 0;
         one.attributes.transposed[k] = r->in_out >> k & 1;
     }
+    one.attributes.causal = r->family == ATTENTIONS && r->in_out & CAUSAL;
+    one.attributes.rate = r->family == ATTENTIONS && r->in_out & DROPPING ? 0.3f : 0;
     for (int d = 0; d < 3 && r->family == VIEWS; d++) {
         one.attributes.axes[d] = views[r->o].axes[d];
         one.attributes.shift[d] = views[r->o].shift[d];
@@ -249,7 +254,8 @@ int is_slope(kind what)
 {
     return by_image(what) && what != X && what != Y && what != FEATURES && what != FLAT && what != PART &&
            what != THIN && what != WHOLE && what != HALVES && what != LEFT && what != RIGHT && what != IDS &&
-           what != THREE && what != FOUR && what != LENGTHS;
+           what != KEYS && what != VALUED && what != ATTENDED && what != ROW_STATE && what != LENGTHS &&
+           what != THREE && what != FOUR;
 }
 
 /* X, and with it a number of parts, one after another along the row's axis. */
@@ -332,6 +338,18 @@ ls_operand shape_of(const row *r, kind what)
         return (ls_operand){NULL, 3 * r->h * r->h, 1, 1};
     case FOUR_SQUARES:
         return (ls_operand){NULL, 4 * r->h * r->h, 1, 1};
+    case KEYS:
+    case KEYS_SLOPE:
+        return (ls_operand){NULL, r->kernel, r->o, r->w};
+    case VALUED:
+    case VALUED_SLOPE:
+        return (ls_operand){NULL, r->kernel, r->o, r->stride};
+    case ATTENDED:
+    case ATTENDED_SLOPE:
+        return (ls_operand){NULL, r->c, r->h, r->stride};
+    case ROW_STATE:
+    case ROW_STATE_SLOPE:
+        return (ls_operand){NULL, 3 * r->c, r->h, 1};
     case SAVED_SLOPE:
         return (ls_operand){NULL, 2 * r->c, 1, r->w};
     case THIN:
@@ -368,9 +386,11 @@ float operand_number(const test_case *one, kind what, float x)
 {
     const ls_op op = one->attributes.op;
     const float large = floorf(fabsf(x) * 1000);
-    const int most = what == IDS ? one->row->o - 1 : one->row->c;
+    const int most = what == IDS || one->row->family == ATTENTIONS ? one->row->o - (what == IDS) : one->row->c;
     if (what == IDS || what == LENGTHS) /* some just outside, and some no whole numbers */
         return fmodf(large, (float)most + 3) - 1 + (fmodf(large, 17) == 0 ? 0.5f : 0);
+    if (what == ROW_STATE)
+        return fmodf(fabsf(x) * 1000, (float)one->row->o + 3) / 2;
     return op == LS_OP_MAX_OVER || op == LS_OP_MAX_OVER_BACKWARD ? roundf(x) : x;
 }
 
@@ -392,6 +412,8 @@ int present(const test_case *one, kind what, int i)
     case LS_OP_CROSS_ENTROPY:
     case LS_OP_CROSS_ENTROPY_BACKWARD:
         return i < 2 || one->row->o & (i == 2 ? WEIGHED : TARGETS);
+    case LS_OP_ATTENTION:
+        return i != 3 || one->row->in_out & MEASURED;
     case LS_OP_CONCAT:
         return i < one->row->kernel;
     case LS_OP_LSTM:
@@ -453,9 +475,10 @@ double work_of(const row *r)
     double places = r->family <= POOLS
                         ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
                         : (double)r->h * r->w;
-    double taps = r->family == PRODUCTS    ? (double)r->o
-                  : r->family == RECURRENT ? 4.0 * r->h
-                  : r->family <= POOLED    ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
-                                           : 1;
+    double taps = r->family == PRODUCTS     ? (double)r->o
+                  : r->family == RECURRENT  ? 4.0 * r->h
+                  : r->family == ATTENTIONS ? 10.0 * r->o
+                  : r->family <= POOLED     ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
+                                            : 1;
     return places * taps * r->c * r->count;
 }

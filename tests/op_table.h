@@ -27,13 +27,21 @@ typedef enum kind {
     LEFT,          /* h x w of c channels, or transposed: BATCH_MATMUL's, w x o, and their product */
     RIGHT,
     PRODUCT_SLOPE,
-    THREE, /* c tokens of 3 h numbers, of 4 h, of 5 h; h numbers; and one that is most often a number of tokens */
+    THREE, /* c tokens of 3 h numbers, of 4 h, of 5 h; h numbers */
     FOUR,
     THREE_SLOPE,
     FOUR_SLOPE,
     FIVE_SLOPE,
     TOKEN_SLOPE,
-    LENGTHS,
+    KEYS, /* of ATTENTION, o rows of w in each of `kernel` heads; VALUED: of `stride`; ATTENDED: X's rows of `stride` */
+    VALUED,
+    ATTENDED,
+    ROW_STATE, /* of ATTENTION's rows: 3 c x h */
+    LENGTHS,   /* one number an image, most often one of tokens, or of keys */
+    KEYS_SLOPE,
+    VALUED_SLOPE,
+    ATTENDED_SLOPE,
+    ROW_STATE_SLOPE,
     THIN, /* an activation with 1 for the channels, rows and columns whose bits 1, 2 and 4 are set in `kernel` */
     THIN_SLOPE,
     PLACES_SLOPE, /* an activation of 1 x h x w */
@@ -78,6 +86,7 @@ enum {
     PRODUCTS,
     EMBEDDINGS,
     RECURRENT,
+    ATTENTIONS,
     FAMILIES
 };
 
@@ -107,6 +116,9 @@ enum {
     CROPPED_GROUPS,
     CROPPED_DEPTHWISE,
 };
+/* Of ATTENTIONS c are the heads and `kernel` those of the keys, h the rows and o the keys, w and `stride` features; and
+ * of `in_out`: */
+enum { CAUSAL = 1, MEASURED = 2, DROPPING = 4 };
 typedef struct row {
     int family, count, c, h, w, o, kernel, stride, padding, in_out;
 } row;

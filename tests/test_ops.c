@@ -343,7 +343,8 @@ int main(int argc, char **argv)
     int convolutions[] = {CONVS, CROPPED, GENERAL, POOLED, FAMILIES}, pools[] = {POOLS, FAMILIES};
     int maps[] = {MAPS, FAMILIES};
     int classes[] = {CLASSES, COUNTS, CONCATS, FAMILIES}, functions[] = {FUNCTIONS, EXPANDS, FAMILIES};
-    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES}, sequences[] = {PRODUCTS, EMBEDDINGS, RECURRENT, FAMILIES};
+    int shapes[] = {VIEWS, SETS, RESIZES, FAMILIES},
+        sequences[] = {PRODUCTS, EMBEDDINGS, RECURRENT, ATTENTIONS, FAMILIES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),
         {"convolutions", test_families, NULL, NULL, convolutions},

@@ -89,6 +89,8 @@ static const char *const names[LS_OP_COUNT] = {
     [LS_OP_GRU_BACKWARD] = "gru_backward",
     [LS_OP_LAST_TOKEN] = "last_token",
     [LS_OP_LAST_TOKEN_BACKWARD] = "last_token_backward",
+    [LS_OP_ATTENTION] = "attention",
+    [LS_OP_ATTENTION_BACKWARD] = "attention_backward",
     [LS_OP_SUM] = "sum",
     [LS_OP_SUM_BACKWARD] = "sum_backward",
     [LS_OP_SQUARED_ERROR] = "squared_error",
@@ -133,6 +135,12 @@ unsigned ls_op_overwrites(ls_op op)
     return at < LS_OP_COUNT ? operands[at] : 0;
 }
 
+/* Of so many products for each pair of a row and a key; half of them where rows see none behind their own place. */
+static double attention_flops(const ls_op_call *call, const ls_operand *q, const ls_operand *k, int products)
+{
+    return (call->attributes->causal ? 1.0 : 2.0) * q->c * q->h * k->h * products;
+}
+
 double ls_op_flops(const ls_op_call *call)
 {
     const ls_operand *x, *y;
@@ -165,6 +173,12 @@ double ls_op_flops(const ls_op_call *call)
     case LS_OP_LSTM_BACKWARD:
     case LS_OP_GRU_BACKWARD:
         return 2.0 * call->in[0].c * call->in[2].c;
+    case LS_OP_ATTENTION:
+        x = &call->in[0], y = &call->out[0];
+        return attention_flops(call, x, &call->in[1], x->w + y->w);
+    case LS_OP_ATTENTION_BACKWARD:
+        x = &call->in[1], y = &call->in[4];
+        return attention_flops(call, x, &call->in[2], 3 * x->w + 2 * y->w);
     default:
         return 0.0;
     }

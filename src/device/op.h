@@ -46,6 +46,7 @@ enum { LS_NUMERICS = 2 };
 
 enum { LS_LANES = 16, LS_MAX_IN = 6, LS_MAX_OUT = 3 };
 enum { LS_SET_RUN = 32 };             /* numbers that SET_NORM adds one after another */
+enum { LS_KEY_BLOCK = 32 };           /* keys whose exponentials ATTENTION takes from one largest number */
 enum { LS_OWN_SUM_PLACES = 64 };      /* of a map on which CONV_WEIGHT sums each group by itself */
 enum { LS_MOST_NUMBERS = INT32_MAX }; /* of a parameter, and of 16 images in one operand: kernels count them in ints */
 
@@ -297,6 +298,24 @@ typedef enum ls_op {
      * length. 0 of a length of 0, NaN of one that is none. */
     LS_OP_LAST_TOKEN,
     LS_OP_LAST_TOKEN_BACKWARD, /* in: dy, lengths; out: dx = dy at that token, 0 elsewhere */
+    /* Attention by blocks of keys: no map has all pairs. in: q[H] of T x d (heads, tokens, features), k[K] of S x d,
+     * v[K] of S x e, and the image's length, a single number, or NULL; out: y[H] of T x e, saved[3H] of T x 1 (m of
+     * each head, then inv, then n). K divides H; head h has k and v number h / (H/K), rounded down. Row t sees the
+     * first n keys: S; of those before the length (`ls_attention_keys`) where there is one, and none from the length on
+     * where T is S; where `causal` the first t + 1 of them; in lanes without an image none. What a row does not see is
+     * left out of every sum. x_j = (over d: acc = fma(q, k_j, acc), from 0) * factor. acc = 0, s = 0, and for each
+     * LS_KEY_BLOCK of the keys it sees, in order: b = m, of the first block x_0, and b = x_j > b ? x_j : b; of blocks
+     * behind the first r = ls_expf(m - b), s = s * r and acc = acc * r; for each j: e_j = ls_expf(x_j - b); s = s +
+     * e_j; acc = fma(w_j, v_j, acc); then m = b. w_j = e_j, and 0 where it is dropped: u < rate, with u =
+     * ls_random_uniform of DROPOUT's stream, place (h * T + t) * S + j of the image. inv = 1 / s;
+     * y = acc * (inv * rest), rest = 1.0f / (1.0f - rate). Where n is 0: m, inv and y are 0. */
+    LS_OP_ATTENTION,
+    /* in: dy, q, k, v, y, saved; out: dq, dk, dv. Row t sees as many keys as `saved` says (`ls_attention_keys` of n).
+     * x_j as above; p = ls_expf(x_j - m) * inv; D: over e: D = fma(dy, y, D), from 0; g: over e: g = fma(dy, v_j, g),
+     * from 0; g = dropped ? 0 : g * rest; w = dropped ? 0 : p * rest; z = p * (g - D). dq: acc = 0; over the keys it
+     * sees: acc = fma(z, k_j, acc); dq = acc * factor. dk and dv: acc = 0; over the heads that share them, and then
+     * over the rows that see the key: acc = fma(z, q, acc), or fma(w, dy, acc); dk = acc * factor, dv = acc. */
+    LS_OP_ATTENTION_BACKWARD,
 
     /* in: x; out: y[1]. total = 0; for each channel: t = 0; for each row: r = 0, r = r + x over columns; t = t + r;
      * total = total + t. y = total * factor. */
@@ -356,16 +375,19 @@ typedef struct ls_attributes {
     int axis;                                 /* CONCAT; EXPAND_WEIGHT: which one a vector meets */
     int axes[3], shift[3];                    /* VIEW: a permutation of 0, 1, 2 */
     int transposed[2];                        /* BATCH_MATMUL: of a and of b, 0 or 1 */
+    int causal;                               /* ATTENTION: 0 or 1 */
     float eps;                                /* BatchNorm, SET_NORM, RMS_NORM */
-    float factor; /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate, VIEW's border */
-    float low, high;                /* CLAMP */
-    float smoothing;                /* CROSS_ENTROPY: from 0 to 1 */
-    uint64_t key;                   /* DROPOUT: hash of the layer's name */
+    float factor;    /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate, VIEW's border,
+                        ATTENTION's scale */
+    float rate;      /* ATTENTION: of what is dropped */
+    float low, high; /* CLAMP */
+    float smoothing; /* CROSS_ENTROPY: from 0 to 1 */
+    uint64_t key;    /* DROPOUT, ATTENTION: hash of the layer's name */
     const struct ls_custom *custom; /* CUSTOM: lives as long as the session */
     uintptr_t parameters;           /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 22 * sizeof(int) + 5 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 23 * sizeof(int) + 6 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
 
 /* The row of a table that a number stands for; -1: none. Floats are every whole number up to 2^24. */
@@ -374,6 +396,23 @@ LS_EVERYWHERE int ls_table_row(float number, int rows)
 {
     const int row = number >= 0 && number < LS_TABLE_ROWS ? (int)number : -1;
     return row < rows && (float)row == number ? row : -1;
+}
+
+/* How many of so many keys lie before a length: keys 0, 1, ... that are below it. */
+LS_EVERYWHERE int ls_attention_keys(float length, int keys)
+{
+    if (!(length > 0))
+        return 0;
+    const int whole = length < (float)keys ? (int)length : keys;
+    return whole < keys && (float)whole < length ? whole + 1 : whole;
+}
+/* How many keys row `token` of ATTENTION sees, where so many lie before the image's length; `own`: the length
+ * is the rows' too. */
+LS_EVERYWHERE int ls_attention_seen(int causal, int own, int before, int token)
+{
+    if (own && token >= before)
+        return 0;
+    return causal && token + 1 < before ? token + 1 : before;
 }
 
 /* The windows of a convolution along its rows or its columns, and of both, with nothing left to be understood. */

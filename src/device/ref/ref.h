@@ -20,6 +20,7 @@ ls_kernel ls_ref_concat, ls_ref_reshape;
 ls_kernel ls_ref_expand_weight_backward;
 ls_kernel ls_ref_embedding_backward;
 ls_kernel ls_ref_recurrent, ls_ref_recurrent_backward; /* LSTM, GRU */
+ls_kernel ls_ref_attention, ls_ref_attention_backward;
 ls_kernel ls_ref_custom, ls_ref_custom_backward;
 
 /* Of several operations: those that treat every number alone, and those over all numbers of an image. */

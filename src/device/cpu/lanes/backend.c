@@ -28,6 +28,9 @@ static size_t scratch(const ls_op_call *call)
     case LS_OP_LSTM_BACKWARD:
     case LS_OP_GRU_BACKWARD:
         return LANES(ls_lanes_recurrent_scratch)(call);
+    case LS_OP_ATTENTION:
+    case LS_OP_ATTENTION_BACKWARD:
+        return LANES(ls_lanes_attention_scratch)(call);
     default:
         return ls_backend_ref()->scratch ? ls_backend_ref()->scratch(call) : 0;
     }
@@ -62,6 +65,9 @@ static int units_of(const ls_op_call *call)
     case LS_OP_LSTM_BACKWARD:
     case LS_OP_GRU_BACKWARD:
         return call->groups;
+    case LS_OP_ATTENTION:
+    case LS_OP_ATTENTION_BACKWARD:
+        return LANES(ls_lanes_attention_units)(call);
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
     case LS_OP_BATCH_NORM_BACKWARD:
@@ -121,6 +127,7 @@ static void fill(void)
     LANES(ls_lanes_add_batch_matmul)(&backend);
     LANES(ls_lanes_add_embedding)(&backend);
     LANES(ls_lanes_add_recurrent)(&backend);
+    LANES(ls_lanes_add_attention)(&backend);
     LANES(ls_lanes_add_features)(&backend);
     LANES(ls_lanes_add_dropout)(&backend);
     LANES(ls_lanes_add_loss)(&backend);

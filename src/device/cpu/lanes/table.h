@@ -30,6 +30,7 @@ void LANES(ls_lanes_add_set_norm)(ls_backend *backend);
 void LANES(ls_lanes_add_batch_matmul)(ls_backend *backend);
 void LANES(ls_lanes_add_embedding)(ls_backend *backend);
 void LANES(ls_lanes_add_recurrent)(ls_backend *backend);
+void LANES(ls_lanes_add_attention)(ls_backend *backend);
 void LANES(ls_lanes_add_features)(ls_backend *backend);
 void LANES(ls_lanes_add_dropout)(ls_backend *backend);
 void LANES(ls_lanes_add_loss)(ls_backend *backend);
@@ -53,7 +54,8 @@ int LANES(ls_lanes_depthwise_units)(const ls_op_call *call);      /* all three *
 size_t LANES(ls_lanes_images_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_conv_scratch)(const ls_op_call *call); /* CONV and CONV_DATA */
 size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call);
-size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call); /* both directions */
+size_t LANES(ls_lanes_attention_scratch)(const ls_op_call *call); /* both directions */
+size_t LANES(ls_lanes_winograd_scratch)(const ls_op_call *call);  /* both directions */
 size_t LANES(ls_lanes_winograd_weight_scratch)(const ls_op_call *call);
 size_t LANES(ls_lanes_recurrent_scratch)(const ls_op_call *call); /* LSTM, GRU, both directions */
 
@@ -63,5 +65,6 @@ int LANES(ls_lanes_weight_units)(const ls_op_call *call);
 int LANES(ls_lanes_conv_pool_units)(const ls_op_call *call); /* both directions */
 int LANES(ls_lanes_batch_matmul_units)(const ls_op_call *call);
 int LANES(ls_lanes_embedding_units)(const ls_op_call *call); /* both directions */
+int LANES(ls_lanes_attention_units)(const ls_op_call *call); /* both directions */
 int LANES(ls_lanes_winograd_units)(const ls_op_call *call);
 int LANES(ls_lanes_winograd_weight_units)(const ls_op_call *call);
