@@ -111,6 +111,21 @@ ls_module *ls_nn_gru_with(ls_session *session, int features, const ls_recurrent_
 /* ls_module_call of a recurrent layer with the images' lengths (ls_recurrent); of another LS_BAD_ARGUMENT. */
 ls_tensor *ls_module_call_with_lengths(ls_module *parent, const char *name, ls_tensor *x, ls_tensor *lengths);
 
+/* What attention is told: all zero is softmax(q k' / sqrt(features)) v. */
+typedef struct ls_attention_options {
+    bool causal;    /* token t sees keys 0 to t */
+    double dropout; /* of the weights, in training: from 0 on and below 1 */
+    double scale;   /* 0: 1 / sqrt(features of a head) */
+    int kv_heads;   /* heads of k and v, which divide those of q: several of q's share one; 0: as many as k has, of a
+                       layer as many as q */
+    ls_tensor *lengths; /* (images) or (images, 1): tokens of each image, as floats; NULL: all. Keys from the length on
+                           are seen by nobody. Where q has as many tokens as k, its tokens from there on give zeros and
+                           have no gradient */
+} ls_attention_options;
+/* Of a sequence (images, tokens, features) to itself, as PyTorch's MultiheadAttention: in_proj_weight (features + 2 *
+ * kv_heads * features / heads, features), in which q, k and v lie one after another, in_proj_bias, out_proj.weight
+ * (features, features) and out_proj.bias. No lengths: those are of a call (`ls_attention`). */
+ls_module *ls_nn_attention(ls_session *session, int heads, const ls_attention_options *options);
 ls_module *ls_nn_dropout(ls_session *session, double rate);
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
@@ -166,6 +181,11 @@ ls_tensor *ls_gru(ls_tensor *x, ls_tensor *weight_ih, ls_tensor *weight_hh, ls_t
 /* (images, features): of each image of x (images, tokens, features) the token in front of its length, which is as
  * above; 0 of a length of 0. With lengths NULL the last token. LS_BAD_SHAPE. */
 ls_tensor *ls_last_token(ls_tensor *x, ls_tensor *lengths);
+/* Each token of q (images, tokens, features) gets an average of v (images, keys, any), weighted by the softmax over k
+ * (images, keys, features), or each with one size more, (images, heads, ...). options may be NULL. No pair of a token
+ * and a key is kept: memory grows with the tokens alone. In one forward function all calls with dropout drop the same
+ * places. LS_BAD_SHAPE, LS_BAD_ARGUMENT. */
+ls_tensor *ls_attention(ls_tensor *q, ls_tensor *k, ls_tensor *v, const ls_attention_options *options);
 ls_tensor *ls_relu(ls_tensor *x);
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);

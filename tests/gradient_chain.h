@@ -52,6 +52,8 @@ chain_step prepare_embedding, forward_embedding, backward_embedding;
 /* ---- recurrent_chains.c ---- */
 chain_step prepare_lstm, forward_lstm, backward_lstm, prepare_gru, forward_gru, backward_gru;
 chain_step prepare_last_token, forward_last_token, backward_last_token;
+/* ---- attention_chains.c ---- */
+chain_step prepare_attention, forward_attention, backward_attention;
 
 #define IN(...)  ((ls_operand[LS_MAX_IN]){__VA_ARGS__})
 #define OUT(...) ((ls_operand[LS_MAX_OUT]){__VA_ARGS__})

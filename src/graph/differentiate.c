@@ -534,6 +534,26 @@ static void derive_last_token(tape *t, ls_node node, ls_value *dy)
     contribute(t, node.in[0], apply(t, LS_OP_LAST_TOKEN_BACKWARD, node, dy, node.in[1], node.in[0]), node);
 }
 
+/* All three at once: they are made of the same pairs. */
+static void derive_attention(tape *t, ls_node node, ls_value *dy)
+{
+    ls_value *slopes[3];
+    for (int k = 0; k < 3; k++)
+        slopes[k] = like(t, node.in[k]);
+    ls_node *backward = emit(t, LS_OP_ATTENTION_BACKWARD, &node);
+    if (!backward)
+        return;
+    backward->in[0] = dy;
+    for (int k = 0; k < 3; k++) {
+        backward->in[1 + k] = node.in[k];
+        backward->out[k] = slopes[k];
+    }
+    backward->in[4] = node.out[0];
+    backward->in[5] = node.out[1];
+    for (int k = 0; k < 3; k++)
+        contribute(t, node.in[k], slopes[k], node);
+}
+
 static void derive_squared_error(tape *t, ls_node node, ls_value *dy)
 {
     for (int k = 0; k < 2; k++) {
@@ -622,6 +642,7 @@ static rule *const rules[LS_OP_COUNT] = {
     [LS_OP_CONCAT] = derive_concat,
     [LS_OP_VIEW] = derive_view,
     [LS_OP_BATCH_MATMUL] = derive_batch_matmul,
+    [LS_OP_ATTENTION] = derive_attention,
     [LS_OP_EMBEDDING] = derive_embedding,
     [LS_OP_LSTM] = derive_recurrent,
     [LS_OP_GRU] = derive_recurrent,

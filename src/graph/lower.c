@@ -430,6 +430,9 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
         const int each = op == LS_OP_LSTM ? LS_LSTM_SAVED : LS_GRU_SAVED;
         ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, y->c, each * y->h, 1, true));
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;
+    } else if (op == LS_OP_ATTENTION) {
+        ls_value *saved = keep(l, ls_graph_value(l->graph, LS_IN_ARENA, 3 * y->c, y->h, 1, true));
+        l->graph->nodes[l->graph->n_nodes - 1].out[1] = saved;
     } else if (op == LS_OP_CROSS_ENTROPY) {
         ls_value *probabilities = keep(l, ls_graph_like(l->graph, t->in[0]->value));
         l->graph->nodes[l->graph->n_nodes - 1].out[1] = probabilities;

@@ -21,6 +21,9 @@ ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_sha
  * session. */
 ls_tensor *ls_record(ls_op op, ls_tensor *const in[], int n, int c, int h, int w, bool flat);
 
+/* The same numbers with a dimension of 1 behind the images, of three dimensions, or without it. */
+ls_tensor *ls_as_rank(ls_tensor *x, int rank);
+
 /* What an operand is to an operation. */
 typedef enum ls_role { LS_ROLE_IMAGES, LS_ROLE_WEIGHT, LS_ROLE_LABELS } ls_role;
 ls_role ls_role_of(const ls_attributes *attributes, int operand);

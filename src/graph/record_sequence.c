@@ -2,8 +2,7 @@
 #include "base/environment.h"
 #include "graph/record.h"
 
-/* The same numbers with a dimension of 1 behind the images, or without it. */
-static ls_tensor *as_rank(ls_tensor *x, int rank)
+ls_tensor *ls_as_rank(ls_tensor *x, int rank)
 {
     const int64_t *from = x->shape.dim + (rank < x->shape.rank ? 2 : 1);
     const ls_shape shape = rank == 4 ? (ls_shape){4, {x->shape.dim[0], 1, from[0], from[1]}}
@@ -26,13 +25,13 @@ ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b)
         return ls_bad_shape(b, name,
                             "a must be (images, rows, inner) and b (images, inner, columns), both perhaps with equal "
                             "sizes between");
-    ls_tensor *in[] = {rank == 3 ? as_rank(a, 4) : a, rank == 3 ? as_rank(b, 4) : b};
+    ls_tensor *in[] = {rank == 3 ? ls_as_rank(a, 4) : a, rank == 3 ? ls_as_rank(b, 4) : b};
     if (!in[0] || !in[1])
         return NULL;
     ls_shape shape = in[0]->shape;
     shape.dim[3] = y->dim[rank - 1];
     ls_tensor *product = ls_record_shaped(LS_OP_BATCH_MATMUL, in, 2, &shape);
-    return product && rank == 3 ? as_rank(product, 3) : product;
+    return product && rank == 3 ? ls_as_rank(product, 3) : product;
 }
 
 ls_tensor *ls_embedding(ls_tensor *ids, ls_tensor *table)

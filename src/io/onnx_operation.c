@@ -309,6 +309,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
     case LS_OP_ADAPTIVE_POOL:
     case LS_OP_BILINEAR:
         return ls_onnx_resize(graph, t, in[0]);
+    case LS_OP_ATTENTION:
+        return ls_onnx_attention(graph, t, in);
     case LS_OP_EMBEDDING:
         return embedding(graph, t, in);
     case LS_OP_LSTM:

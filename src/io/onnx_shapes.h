@@ -17,3 +17,6 @@ ls_onnx_node *ls_onnx_sum_over(ls_onnx_graph *graph, const ls_tensor *t, char *x
 ls_onnx_node *ls_onnx_max_over(ls_onnx_graph *graph, const ls_tensor *t, char *x);
 ls_onnx_node *ls_onnx_set_norm(ls_onnx_graph *graph, const ls_tensor *t, char *x); /* RMS_NORM too */
 ls_onnx_node *ls_onnx_resize(ls_onnx_graph *graph, const ls_tensor *t, char *x);   /* ADAPTIVE_POOL, BILINEAR */
+
+/* ---- onnx_attention.c ---- */
+ls_onnx_node *ls_onnx_attention(ls_onnx_graph *graph, const ls_tensor *t, char *const in[]);

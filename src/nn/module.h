@@ -21,10 +21,12 @@ struct ls_module {
     bool calls_children;                /* its forward can; a layer's cannot */
     const struct ls_freezing *freezing; /* of a root: what is frozen (nn/freezing.h); NULL: nothing */
     const char *model;                  /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
-    int channels, kernel; /* a layer's own options; channels: of GroupNorm its groups, of upsampling its factor */
+    int channels, kernel; /* a layer's own options; channels: of GroupNorm its groups, of upsampling its factor,
+                             of attention its heads */
     ls_conv conv;
     ls_linear_options linear;
     ls_pool pool;
+    ls_attention_options attention;
     ls_norm norm; /* its eps and momentum as they are */
     ls_recurrent_options recurrent;
     ls_tensor *lengths; /* of a recurrent layer, while its forward is called with them */

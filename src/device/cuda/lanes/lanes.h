@@ -77,6 +77,9 @@ ls_cuda_operation ls_cuda_lanes_embedding, ls_cuda_lanes_embedding_backward;
 ls_cuda_operation ls_cuda_lanes_recurrent, ls_cuda_lanes_recurrent_backward;
 ls_cuda_operation ls_cuda_lanes_last_token, ls_cuda_lanes_last_token_backward;
 size_t ls_cuda_lanes_recurrent_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* backward */
+/* ---- attention.cu ---- */
+ls_cuda_operation ls_cuda_lanes_attention, ls_cuda_lanes_attention_backward;
+size_t ls_cuda_lanes_attention_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* of the second */
 /* ---- max_over.cu ---- */
 ls_cuda_operation ls_cuda_lanes_max_over, ls_cuda_lanes_max_over_backward;
 /* ---- resize.cu: ADAPTIVE_POOL, BILINEAR ---- */
@@ -192,6 +195,8 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(GRU_BACKWARD, recurrent_backward)                                                                             \
     EACH(LAST_TOKEN, last_token)                                                                                       \
     EACH(LAST_TOKEN_BACKWARD, last_token_backward)                                                                     \
+    EACH(ATTENTION, attention)                                                                                         \
+    EACH(ATTENTION_BACKWARD, attention_backward)                                                                       \
     EACH(SUM, sum)                                                                                                     \
     EACH(SUM_BACKWARD, sum_backward)                                                                                   \
     EACH(SQUARED_ERROR, sum)                                                                                           \

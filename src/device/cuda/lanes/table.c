@@ -20,6 +20,8 @@ size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shard
     case LS_OP_BATCH_NORM_BACKWARD:
     case LS_OP_BATCH_NORM_FROZEN_BACKWARD:
         return ls_cuda_lanes_norm_scratch(call, shards);
+    case LS_OP_ATTENTION_BACKWARD:
+        return ls_cuda_lanes_attention_scratch(call, shards);
     case LS_OP_WINOGRAD:
     case LS_OP_WINOGRAD_DATA:
     case LS_OP_WINOGRAD_WEIGHT:
