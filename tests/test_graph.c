@@ -194,6 +194,24 @@ static void others_derive(void **state)
     assert_derived(b, y, &x, 1, "h=ones() i=sum_backward(h) j=sum_backward(h) k=tanh_backward(j,c) m=add(i,k'l) | m");
 }
 
+static void attention_derives(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 8; which++) {
+        built *b = begin(true);
+        ls_value *x[3];
+        for (int k = 0; k < 3; k++)
+            x[k] = input(b, 2, 4, 3, which >> k & 1);
+        ls_value *y = NODE(b, 2, 4, 3, ATTENTION, x[0], x[1], x[2]);
+        b->graph->nodes[3].out[1] = ls_graph_value(b->graph, LS_IN_ARENA, 6, 4, 1, true);
+        char text[128] = "f=ones() | -,-,-";
+        if (which)
+            snprintf(text, sizeof text, "f=ones() g,h,i=attention_backward(f,a,b,c,d,e) | %c,%c,%c",
+                     which & 1 ? 'g' : '-', which & 2 ? 'h' : '-', which & 4 ? 'i' : '-');
+        assert_derived(b, y, x, 3, text);
+    }
+}
+
 static void nothing(const ls_custom_call *call, const float *const in[], float *out)
 {
     (void)call, (void)in, (void)out;
@@ -296,6 +314,7 @@ int main(void)
         cmocka_unit_test(norms_derive),
         cmocka_unit_test(others_derive),
         cmocka_unit_test(uses_of_a_parameter_add_up),
+        cmocka_unit_test(attention_derives),
         cmocka_unit_test(own_operations_derive),
         cmocka_unit_test(what_has_no_gradient_is_named),
         cmocka_unit_test(reshaping_moves_numbers_where_it_must),

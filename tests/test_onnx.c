@@ -69,6 +69,16 @@ static ls_tensor *states(ls_module *self, ls_tensor *x, ls_tensor *tokens)
     return ls_concat(all, 3);
 }
 
+/* Of (images, tokens, CHANNELS): causal, and of as many heads as tokens, which share keys and values. */
+static ls_tensor *attended(ls_tensor *rows)
+{
+    ls_tensor *y = ls_attention(rows, ls_tanh(rows), rows, &(ls_attention_options){.causal = true});
+    ls_tensor *heads = ls_reshape(y, (int)ls_dim(y, 1), CHANNELS, 1), *first = ls_slice(heads, 1, 0, 1);
+    y = ls_attention(heads, first, ls_concat_along((ls_tensor *[]){first, first}, 2, 3),
+                     &(ls_attention_options){.scale = 0.5});
+    return ls_reshape(ls_slice(y, 3, 1, 2), (int)ls_dim(rows, 1) * CHANNELS, 1, 1);
+}
+
 /* Of maps, as features. */
 static ls_tensor *shapes(ls_module *self, ls_tensor *x)
 {
@@ -84,8 +94,9 @@ static ls_tensor *shapes(ls_module *self, ls_tensor *x)
     rows = ls_matmul(ls_linear(rows, square, b), square);
     rows = ls_concat_along((ls_tensor *[]){rows, embedded(self, x)}, 2, 1);
     rows = ls_add(rows, ls_batch_matmul(ls_tanh(ls_batch_matmul(rows, ls_transpose(rows, 1, 2))), rows));
-    ls_tensor *all[] = {ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1), states(self, x, rows)};
-    return ls_concat_along(all, 4, 1);
+    ls_tensor *all[] = {ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1), states(self, x, rows),
+                        ls_flatten(attended(rows))};
+    return ls_concat_along(all, 5, 1);
 }
 
 static ls_tensor *everything(ls_module *self, ls_tensor *x)
@@ -213,6 +224,26 @@ static void an_own_operation_is_refused_by_name(void **state)
     ls_module_export_onnx(net, NULL);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_module_export_onnx: path is NULL");
     assert_int_equal(ls_module_export_onnx(NULL, "x"), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static ls_tensor *with_lengths(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    ls_tensor *rows = ls_mean_over(x, 1);
+    const ls_attention_options o = {.lengths = ls_max_over(ls_flatten(rows), 1)};
+    return ls_flatten(ls_attention(rows, rows, rows, &o));
+}
+
+static void attention_with_lengths_is_refused_by_name(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_block(s, with_lengths, NULL)));
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL), LS_OK);
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 1, 4, 3)));
+    ls_module_export_onnx(net, test_path("kept.onnx"));
+    assert_caught(s, LS_UNSUPPORTED, "attention with lengths at \"0\" has no operator in ONNX");
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -503,6 +534,7 @@ int main(int argc, char **argv)
         IN_FOLDER(resnet18),
         IN_FOLDER(every_operation),
         IN_FOLDER(an_own_operation_is_refused_by_name),
+        IN_FOLDER(attention_with_lengths_is_refused_by_name),
         IN_FOLDER(a_folder_that_is_not_there),
         IN_FOLDER(every_allocation_may_fail),
 #else

@@ -7,17 +7,18 @@
 `attention.json` beside this script is its output; tests/test_attention.c reads it. `--check` computes the figures anew and fails where one
 of the file is off by more than 1e-12 of the largest of its list.
 
-Each case has its name, the shapes of its operands, what it is told, y, and the gradients of the sum of y * dy: d0 is q's, d1 k's, d2 v's.
-Number i of operand k is ((37 * i + 11 * k) % 101 - 50) / 32, of dy (7 * i % 11 - 5) / 4. Where there are lengths, keys from an image's
-length on are seen by nobody, and where q has as many tokens as k its own from there on give zeros. The operands of a "layer" are
-in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias and x; its gradients are not recorded.
+Each case has its name, the shapes of its operands, what it is told, y, and the gradients of the sum of y * dy: d0 is q's, d1 k's, d2 v's;
+of two operands the second is k and v. Number i of operand k is ((37 * i + 11 * k) % 101 - 50) / 32, of dy (7 * i % 11 - 5) / 4. Where there
+are lengths, keys from an image's length on are seen by nobody, and where q has as many tokens as k its own from there on give zeros. The
+operands of a "layer" are in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias and x; its gradients are not recorded.
 """
 import figures
 import torch
 import torch.nn.functional as F
 
 
-def attend(how, q, k, v):
+def attend(how, q, k, v=None):
+    v = k if v is None else v
     if how["lengths"] is None:
         many = (lambda x: x.repeat_interleave(q.shape[1] // x.shape[1], 1)) if q.dim() == 4 else (lambda x: x)
         return F.scaled_dot_product_attention(q, many(k), many(v), is_causal=how["causal"], scale=how["scale"] or None)
@@ -48,9 +49,9 @@ CASES = [("attention", [[3, 5, 7], [3, 4, 7], [3, 4, 6]], told(), attend),
          ("attention", [[2, 3, 9, 5], [2, 3, 9, 5], [2, 3, 9, 4]], told(causal=True), attend),
          ("attention", [[2, 4, 5, 3], [2, 2, 40, 3], [2, 2, 40, 3]], told(scale=0.25), attend),
          ("attention", [[2, 6, 35, 4], [2, 1, 70, 4], [2, 1, 70, 3]], told(causal=True), attend),
-         ("attention", [[3, 2, 8, 4], [3, 2, 8, 4], [3, 2, 8, 4]], told(lengths=[8, 3, 1]), attend),
-         ("attention", [[3, 37, 4], [3, 37, 4], [3, 37, 4]], told(lengths=[37, 33, 5], causal=True), attend),
-         ("attention", [[3, 4, 4], [3, 37, 4], [3, 37, 4]], told(lengths=[37, 33, 5]), attend),
+         ("attention", [[3, 2, 8, 4], [3, 2, 8, 4]], told(lengths=[8, 3, 1]), attend),
+         ("attention", [[3, 37, 4], [3, 37, 4]], told(lengths=[37, 33, 5], causal=True), attend),
+         ("attention", [[3, 4, 4], [3, 37, 4]], told(lengths=[37, 33, 5]), attend),
          ("layer", [[24, 8], [24], [8, 8], [8], [3, 5, 8]], told(heads=2), layer),
          ("layer", [[36, 12], [36], [12, 12], [12], [2, 34, 12]], told(heads=3, causal=True), layer)]
 

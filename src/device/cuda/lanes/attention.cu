@@ -120,7 +120,8 @@ __global__ void forward(attention a, ls_map y, float *saved, size_t pieces, ls_c
             }
             const float r = first ? ls_expf(m - b) : 1;
             sum = sum * r;
-            for (int j = 0; j < BLOCK; j++)
+#pragma unroll
+            for (int j = 0; j < BLOCK; j++) /* all of them, so that x stays in registers */
                 if (j < n) {
                     x[j] = ls_expf(x[j] - b);
                     sum = sum + x[j];
@@ -163,7 +164,7 @@ __device__ inline void slope(const attention &a, const row_state &of, bool dropp
 /* dq, and D of each row for what comes next. */
 __global__ void backward_rows(attention a, float *dq, float *d, size_t pieces, ls_cuda_shards shards)
 {
-    enum { BLOCK = LS_KEY_BLOCK };
+    enum { BLOCK = 16 };
     LS_EACH_PIECE(i, pieces)
     {
         const spot s = spot_of(i, a.q.c, a.q.h);
@@ -184,6 +185,7 @@ __global__ void backward_rows(attention a, float *dq, float *d, size_t pieces, l
             float x[BLOCK], g[BLOCK];
             products<BLOCK>(x, a.q.data + at(a.q, s, s.head, s.row), k, n, a.q.w);
             products<BLOCK>(g, slopes, a.v.data + at(a.v, s, shared, first), n, a.v.w);
+#pragma unroll
             for (int j = 0; j < BLOCK; j++)
                 if (j < n)
                     slope(a, of, is_dropped(a, from, s.head, s.row, first + j), x[j], g[j]);
@@ -220,6 +222,7 @@ __global__ void backward_keys(attention a, float *dk, float *dv, const float *d,
                 float x[BLOCK], g[BLOCK];
                 products<BLOCK>(x, a.k.data + at(a.k, s, s.head, s.row), q, n, a.k.w);
                 products<BLOCK>(g, a.v.data + at(a.v, s, s.head, s.row), slopes, n, a.v.w);
+#pragma unroll
                 for (int j = 0; j < BLOCK; j++)
                     if (seen >> j & 1) {
                         row_state of = state_of(a, s, head, first + j, image);
