@@ -475,10 +475,10 @@ double work_of(const row *r)
     double places = r->family <= POOLS
                         ? (double)ls_windows_along(&of.rows, r->h) * (double)ls_windows_along(&of.columns, r->w)
                         : (double)r->h * r->w;
-    double taps = r->family == PRODUCTS     ? (double)r->o
-                  : r->family == RECURRENT  ? 4.0 * r->h
-                  : r->family == ATTENTIONS ? 10.0 * r->o
-                  : r->family <= POOLED     ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
-                                            : 1;
+    const int pairs = r->family == PRODUCTS || r->family == ATTENTIONS;
+    double taps = pairs                    ? (double)r->o
+                  : r->family == RECURRENT ? 4.0 * r->h
+                  : r->family <= POOLED    ? (double)r->o / of.groups * of.rows.kernel * of.columns.kernel
+                                           : 1;
     return places * taps * r->c * r->count;
 }
