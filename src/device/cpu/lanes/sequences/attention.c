@@ -163,36 +163,38 @@ typedef struct row_state {
     float m[LS_LANES], s[LS_LANES];
 } row_state;
 
-/* Makes exponentials of a row's scores, which become the weights; r is what everything before is multiplied by. */
-static void weigh(const heads *a, int head, int row, float *x, row_state *state, float r[LS_LANES])
+/* Makes exponentials of a row's scores, which become the weights; r is what everything before is multiplied by. The
+ * loops over lanes are vectors where what they write is known to be nobody else's. */
+static void weigh(const heads *a, int head, int row, float *restrict x, row_state *state, float r[LS_LANES])
 {
     const float scale = a->call->attributes->factor;
-    const int *seen = a->seen[row];
-    float b[LS_LANES];
+    int left[LS_LANES]; /* keys of the block, and what is behind it, that the row sees */
+    float b[LS_LANES], s[LS_LANES];
+    for (int lane = 0; lane < LS_LANES; lane++)
+        left[lane] = a->seen[row][lane] - a->key;
     for (int i = 0; i < a->keys * LS_LANES; i++)
         x[i] *= scale;
     memcpy(b, a->key ? state->m : x, sizeof b);
     for (int j = 0; j < a->keys; j++)
         for (int lane = 0; lane < LS_LANES; lane++) {
             const float one = x[j * LS_LANES + lane];
-            b[lane] = seen[lane] > a->key + j && one > b[lane] ? one : b[lane];
+            b[lane] = left[lane] > j && one > b[lane] ? one : b[lane];
         }
     for (int lane = 0; lane < LS_LANES; lane++) {
         const float change = ls_expf(state->m[lane] - b[lane]);
-        r[lane] = a->key && seen[lane] > a->key ? change : 1.0f;
-        state->s[lane] *= r[lane];
-        state->m[lane] = b[lane];
+        r[lane] = a->key && left[lane] > 0 ? change : 1.0f;
+        s[lane] = state->s[lane] * r[lane];
     }
-    for (int j = 0; j < a->keys; j++) {
-        float *w = x + (ptrdiff_t)j * LS_LANES;
+    for (int j = 0; j < a->keys; j++)
         for (int lane = 0; lane < LS_LANES; lane++) {
-            const float e = ls_expf(w[lane] - b[lane]);
-            w[lane] = seen[lane] > a->key + j ? e : 0.0f;
-            state->s[lane] += w[lane];
+            const float e = ls_expf(x[j * LS_LANES + lane] - b[lane]), w = left[lane] > j ? e : 0.0f;
+            x[j * LS_LANES + lane] = w;
+            s[lane] += w;
         }
-        if (a->limit)
-            drop(a, head, row, j, w);
-    }
+    for (int j = 0; j < a->keys && a->limit; j++)
+        drop(a, head, row, j, x + (ptrdiff_t)j * LS_LANES);
+    memcpy(state->m, b, sizeof b);
+    memcpy(state->s, s, sizeof s);
 }
 
 LS_INLINE void multiply_row(float *y, int numbers, const float by[LS_LANES])
