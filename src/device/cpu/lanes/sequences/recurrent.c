@@ -198,29 +198,42 @@ LS_INLINE void backward_tile(const int lstm, const int columns, const layer *l, 
 
 /* ---- Both ---- */
 
-enum { FORWARD, BACKWARD };
+/* Tiles of three widths, each a function by itself: all in one would have a frame as large as all of them. `after` is
+ * -1 in a forward pass. */
+typedef void tile_of(const layer *l, int vector, int token, int before, int after);
+enum { MIDDLE = LS_PB > 4 ? 4 : 1 };
 
-/* `after` is -1 in a forward pass. */
-LS_INLINE void tile(const int way, const int lstm, const int columns, const layer *l, int vector, int token, int before,
-                    int after)
-{
-    if (way == FORWARD)
-        forward_tile(lstm, columns, l, vector, token, before);
-    else
-        backward_tile(lstm, columns, l, vector, token, before, after);
-}
+#define FORWARD(name, lstm, columns)                                                                                   \
+    static void name(const layer *l, int vector, int token, int before, int after)                                     \
+    {                                                                                                                  \
+        (void)after;                                                                                                   \
+        forward_tile(lstm, columns, l, vector, token, before);                                                         \
+    }
+#define BACKWARD(name, lstm, columns)                                                                                  \
+    static void name(const layer *l, int vector, int token, int before, int after)                                     \
+    {                                                                                                                  \
+        backward_tile(lstm, columns, l, vector, token, before, after);                                                 \
+    }
+#define TILES(name, way, lstm)                                                                                         \
+    way(name##_wide, lstm, LS_PB) way(name##_middle, lstm, MIDDLE)                                                     \
+        way(name##_one, lstm, 1) static tile_of *const name[] = {name##_wide, name##_middle, name##_one};
+
+TILES(lstm_forward, FORWARD, 1)
+TILES(gru_forward, FORWARD, 0)
+TILES(lstm_backward, BACKWARD, 1)
+TILES(gru_backward, BACKWARD, 0)
 
 /* A token of the groups from one on. */
-LS_INLINE void tiles(const int way, const int lstm, const layer *l, range groups, int token, int before, int after)
+static void tiles(tile_of *const of[3], const layer *l, range groups, int token, int before, int after)
 {
     int vector = groups.from * LS_NV;
     const int end = groups.to * LS_NV;
     for (; vector + LS_PB <= end; vector += LS_PB)
-        tile(way, lstm, LS_PB, l, vector, token, before, after);
-    for (; LS_PB > 4 && vector + 4 <= end; vector += 4)
-        tile(way, lstm, LS_PB > 4 ? 4 : 1, l, vector, token, before, after);
+        of[0](l, vector, token, before, after);
+    for (; vector + MIDDLE <= end; vector += MIDDLE)
+        of[1](l, vector, token, before, after);
     for (; vector < end; vector++)
-        tile(way, lstm, 1, l, vector, token, before, after);
+        of[2](l, vector, token, before, after);
 }
 
 static void count_tokens(const layer *l, const ls_operand *lengths, range groups)
@@ -239,18 +252,6 @@ LS_INLINE int token_at(const layer *l, int nth)
     return nth < 0 || nth >= l->tokens ? -1 : l->stride > 0 ? nth : l->tokens - 1 - nth;
 }
 
-LS_INLINE void forward(const int lstm, const layer *l, range groups)
-{
-    for (int nth = 0; nth < l->tokens; nth++)
-        tiles(FORWARD, lstm, l, groups, token_at(l, nth), token_at(l, nth - 1), -1);
-}
-
-LS_INLINE void backward(const int lstm, const layer *l, range groups)
-{
-    for (int nth = l->tokens - 1; nth >= 0; nth--)
-        tiles(BACKWARD, lstm, l, groups, token_at(l, nth), token_at(l, nth - 1), token_at(l, nth + 1));
-}
-
 static void recurrent(const ls_op_call *call)
 {
     const ls_operand *y = &call->out[0];
@@ -266,10 +267,9 @@ static void recurrent(const ls_op_call *call)
                      .stride = call->attributes->stride};
     const range groups = range_of(call, call->groups);
     count_tokens(&l, &call->in[3], groups);
-    if (call->attributes->op == LS_OP_LSTM)
-        forward(1, &l, groups);
-    else
-        forward(0, &l, groups);
+    for (int nth = 0; nth < l.tokens; nth++)
+        tiles(call->attributes->op == LS_OP_LSTM ? lstm_forward : gru_forward, &l, groups, token_at(&l, nth),
+              token_at(&l, nth - 1), -1);
 }
 
 static void recurrent_backward(const ls_op_call *call)
@@ -290,10 +290,9 @@ static void recurrent_backward(const ls_op_call *call)
                      .stride = call->attributes->stride};
     const range groups = range_of(call, call->groups);
     count_tokens(&l, &call->in[3], groups);
-    if (lstm)
-        backward(1, &l, groups);
-    else
-        backward(0, &l, groups);
+    for (int nth = l.tokens - 1; nth >= 0; nth--)
+        tiles(lstm ? lstm_backward : gru_backward, &l, groups, token_at(&l, nth), token_at(&l, nth - 1),
+              token_at(&l, nth + 1));
 }
 
 size_t LANES(ls_lanes_recurrent_scratch)(const ls_op_call *call)
