@@ -104,7 +104,8 @@ static void assert_changed(const plan *was, const plan *changed, const char *wor
     char whole[512];
     taken before = take(was), now = take(changed);
     snprintf(whole, sizeof whole, "%s%s", "m.json: of a run with other settings: ", words);
-    assert_int_equal(ls_settings_compare(&now.settings, before.settings.list, &now.s->context, "m.json"), LS_CHANGED);
+    assert_int_equal(ls_settings_compare(&now.settings, before.settings.list, &now.s->context, "m.json", NULL),
+                     LS_CHANGED);
     assert_string_equal(ls_message(now.s), whole);
     assert_int_equal(ls_close(now.s), LS_CHANGED);
     assert_int_equal(ls_close(before.s), LS_OK);
@@ -208,7 +209,7 @@ static void each_may_be_allowed(void **state)
             char words[64];
             now.settings.allowed[0] = of_adam[k];
             now.settings.n_allowed = 1;
-            ls_status status = ls_settings_compare(&now.settings, was, &now.s->context, "m.json");
+            ls_status status = ls_settings_compare(&now.settings, was, &now.s->context, "m.json", NULL);
             snprintf(words, sizeof words, "settings: %s was another and is %s now", of_adam[i],
                      now.settings.list[i].value);
             assert_int_equal(status, k == i ? LS_OK : LS_CHANGED);

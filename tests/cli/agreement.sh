@@ -15,7 +15,11 @@ if [ "$peer" = torch ]; then
     "$python" "$root/tests/reference/make_shapes.py" --check || exit 1
     "$python" "$root/tests/reference/make_losses.py" --check || exit 1
     "$python" "$root/tests/reference/make_sequences.py" --check || exit 1
+<<<<<<< HEAD
     "$python" "$root/tests/reference/make_recurrent.py" --check || exit 1
+=======
+    "$python" "$root/tests/reference/make_averages.py" --check || exit 1
+>>>>>>> fcdb074 (Tests: PyTorch's averages are checked with its other figures)
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'
