@@ -10,16 +10,9 @@ python=$(python3 "$root/bench/peers/venvs.py" "$peer" ${given:+"$given"}) ||
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 
 if [ "$peer" = torch ]; then
-    "$python" "$root/tests/reference/make_functions.py" --check || exit 1
-    "$python" "$root/tests/reference/make_convolutions.py" --check || exit 1
-    "$python" "$root/tests/reference/make_shapes.py" --check || exit 1
-    "$python" "$root/tests/reference/make_losses.py" --check || exit 1
-    "$python" "$root/tests/reference/make_sequences.py" --check || exit 1
-<<<<<<< HEAD
-    "$python" "$root/tests/reference/make_recurrent.py" --check || exit 1
-=======
-    "$python" "$root/tests/reference/make_averages.py" --check || exit 1
->>>>>>> fcdb074 (Tests: PyTorch's averages are checked with its other figures)
+    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights; do
+        "$python" "$root/tests/reference/make_$figures.py" --check || exit 1
+    done
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'
