@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 
 enum { SIDE = 28, CLASSES = 10, LEAST_IMAGES = 8192, UNMEASURED = 2, MOST_ROUNDS = 25, MANY_DEVICES = 8 };
 

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_weights.h>
 
 static bool print_devices(ls_session *session, ls_device_type type)
 {

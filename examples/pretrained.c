@@ -6,6 +6,8 @@
 #include "torchvision.h"
 #include <lockstep.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
+#include <lockstep_weights.h>
 #include <stdio.h>
 
 static ls_module *network(ls_session *s, const ls_data *like, const char *file)

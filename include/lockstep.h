@@ -348,61 +348,17 @@ uint64_t ls_module_checksum(ls_module *net);
 /* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
 const char *ls_module_summary(ls_module *net);
 
-/* Freezes what a pattern fits: * stands for any characters, ? for one ("layer1.*", "*.bias"). A frozen parameter keeps
- * its value: it has no gradient, moments or part in what ranks exchange, and below the lowest parameter that trains
- * there is no backward pass. Frozen running statistics stay as they are, and a BatchNorm that has them normalises by
- * them in training too; to let those of a frozen part move, free "*.running_*" again. Weight and bias of a BatchNorm
- * are frozen both or not at all, and so are its two statistics: a trainer refuses one without the other
- * (LS_BAD_ARGUMENT). `frozen` false: the way back. Of several calls the last whose pattern fits counts.
- *
- * Names are those below `net`, which may be a part of a network; a part that is appended later keeps what it has been
- * told. A pattern that fits nothing is LS_BAD_ARGUMENT, at the latest when the shapes are known. Not while the network
- * has a trainer, whose moments are of what trains (LS_BAD_ARGUMENT). Checkpoints name it among the settings, as
- * `frozen`; over ranks all freeze alike. */
-ls_status ls_module_freeze(ls_module *net, const char *pattern, bool frozen);
-
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is passed over, any other
  * missing or extra one is LS_BAD_FILE. F16, BF16 and F64 become float32: the first two exactly, F64 rounded to the
  * nearest. Another type, NaN, infinity, and an F64 that float32 cannot hold are LS_BAD_FILE. A failure leaves the
  * network as it was. A file that ls_module_save wrote knows the shape of the network's images, and loading it tells
  * them to a network that has seen none. */
 ls_status ls_module_load(ls_module *net, const char *path);
-/* What is done otherwise. `strip` is left out in front of all names of the file, which must have it (LS_BAD_FILE):
- * "module." or "_orig_mod." of PyTorch's wrappers. What a pattern of `skip` fits, as ls_module_freeze has it ("fc.*"),
- * is not read, and may be missing or of another shape; one that fits no name of the file or the network is
- * LS_BAD_ARGUMENT. With `partial` the file may have more and fewer names than the network, but what both have is of one
- * shape. What is not read keeps its values. A file of which nothing is read is LS_BAD_FILE. */
-typedef struct ls_load_options {
-    const char *strip;
-    const char *const *skip; /* ends with NULL */
-    bool partial;
-} ls_load_options;
-/* `options` and `report` may be NULL. *report gets text that lives as long as the session, NULL after a failure. Its
- * first line says how many parameters were read, and each further one begins with "converted from F16 to float32: ",
- * "kept, skipped: ", "kept, not in the file: ", "passed over, skipped: " or "passed over, not in the network: ", names
- * with commas behind it. Files' names of classes (ls_module_class_name) count only where the network's last parameter
- * is read. */
-ls_status ls_module_load_with(ls_module *net, const char *path, const ls_load_options *options, const char **report);
 ls_status ls_module_save(ls_module *net, const char *path);
-/* Whether ls_module_save could do that now, with room for all of it: before a long run, not at its end. Leaves nothing.
- */
-ls_status ls_module_check_save(ls_module *net, const char *path);
-/* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied;
- * 0: none any more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is
- * LS_CHANGED. NULL: none. */
-ls_status ls_module_name_classes(ls_module *net, const char *const names[], int n);
-const char *ls_module_class_name(const ls_module *net, int label); /* lives until the names are others */
-/* (-1, channels, height, width) or (-1, features) of the images that the network takes; rank 0 while nothing told
- * it. */
-ls_shape ls_module_images_shape(const ls_module *net);
-/* The model's name in a file's metadata ("lenet"), written to name[size]; "" where the file has none. */
-ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size);
-
 /* SHA-256 over the tensors that ls_module_save writes, in byte order of their names: name, a zero byte, the values as
  * little-endian float32 in C order, also where a file has them as F16, BF16 or F64. 64 lowercase digits and a zero
  * byte. */
 ls_status ls_module_fingerprint(ls_module *net, char digits[65]);
-ls_status ls_file_fingerprint(ls_session *session, const char *path, char digits[65]);
 
 /* ---- Training ---------------------------------------------------------------------------------------------------- */
 
@@ -428,26 +384,14 @@ typedef struct ls_optim {
     double clip_norm; /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
     int64_t
         full_batch; /* 0: gradients are means over the images there were; else sums divided by this, as MXNet's are */
-    /* What schedules take; below, each has its formula. A schedule refuses what is another's. */
-    double start_factor, end_factor; /* of lr; 0: the usual, as below */
+    /* What schedules take; lockstep_train.h has the formulas. A schedule refuses what is another's. */
+    double start_factor, end_factor; /* of lr; 0: the usual, as there */
     double gamma;
     int64_t period;    /* steps; 0: 1 */
     int period_factor; /* 0: 1 */
     double ema;        /* decay of an average of the weights, ls_trainer_use_average; 0: none is kept */
     bool ema_warmup;   /* it decays faster at first; needs an ema */
 } ls_optim;
-
-/* The rate of step k, from 0, with lr the trainer's and T = total. A warm-up comes first: lr*(k + 1)/warmup while
- * k < warmup. Then, with cos(a, b, x) = b + (a - b)*(1 + cos(pi*x))/2, and k the same number:
- *   LS_STEP_SCHEDULE: lr, from T/2 on 0.1*lr, from 3*T/4 on 0.01*lr;
- *   LS_COSINE:        lr * cos(1, end_factor, k/T), and the end from T on (CosineAnnealingLR in PyTorch);
- *   LS_LINEAR:        lr * (start_factor + (end_factor - start_factor)*min(k/T, 1)), start_factor 0: 1 (LinearLR);
- *   LS_EXPONENTIAL:   lr * gamma^(k/period), k/period a whole number: a period of one epoch is ExponentialLR as it is
- *                     called once an epoch;
- *   LS_ONE_CYCLE:     up to r = warmup - 1 lr * cos(start_factor, 1, k/r), then lr * cos(1, end_factor, (k - r)/(T - 1
- * - r)); start_factor 0: 1/25, end_factor 0: start_factor/10000. OneCycleLR, whose max_lr is lr; the momentum stays as
- * it is; LS_WARM_RESTARTS: lr * cos(1, end_factor, x), where x goes from 0 to 1 over `period` steps, and again over
- *                     period_factor times as many, and so on (CosineAnnealingWarmRestarts). */
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided
  * by what their losses count since the last update, or by full_batch. A loss counts its images, or what lockstep_nn.h
@@ -461,46 +405,6 @@ typedef struct ls_optim {
  * with none of it. A network has one trainer at a time, which lives as long as its scope: a second one is
  * LS_BAD_ARGUMENT, as it would begin the moments anew. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
-
-/* The learning rate of the next step, as the schedule has it; 0 without a trainer. A step that failed is no step. */
-double ls_trainer_lr(const ls_trainer *trainer);
-/* From the next step on `lr` stands where the option lr stood: the schedule and its warm-up scale it from where they
- * are. So a program that gives each step a rate of its own leaves the schedule LS_CONSTANT. Moments stay. At least 0
- * and below 1e30, else LS_BAD_ARGUMENT. A checkpoint holds it, and loading one brings back what the run had then. Over
- * ranks every rank makes this call, at the same step: one that updates otherwise than the others is LS_DIFFERS. */
-ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr);
-
-/* A group: parameters of a trainer that are updated with another rate or weight decay, by factors on the trainer's. */
-typedef struct ls_param_group {
-    double lr, weight_decay; /* factors; 0: 1 */
-    bool no_decay;           /* a factor of 0 for weight_decay */
-    bool vectors; /* of what the pattern fits only what has one dimension: biases, and what norms multiply by */
-} ls_param_group;
-/* Puts the parameters whose names the pattern fits, as in ls_module_freeze, into a group. Factors of several groups
- * that have a parameter are multiplied; a further call with the same pattern, and the same `vectors`, takes the place
- * of the earlier one. Before the first step and before ls_checkpoints_open, which holds the groups among the settings,
- * as `groups`; over ranks all set the same. LS_BAD_ARGUMENT: a pattern that fits no parameter, at the latest in the
- * first step. No decay for biases and norms is: ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true,
- * .vectors = true}); */
-ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const ls_param_group *group);
-
-/* The moving average of what trains, which is kept where the option ema is above 0: after each update, of weights w,
- *   average = average + (1 - d)*(w - average), d = ema; the first time average = w.
- * With ema_warmup d = min(ema, (1 + n)/(10 + n)), where the average holds n updates: TensorFlow's
- * ExponentialMovingAverage with num_updates, torch_ema's use_num_updates. All else is PyTorch's
- * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(ema) and use_buffers=False, in float32: frozen
- * parameters and BatchNorm's statistics are no part of it, and stay as they are.
- *
- * With `on` the averages take the place of the network's values, for evaluation, prediction, saving and fingerprints;
- * without, the network has its own values back, to the bit, as it has when the trainer ends. Meanwhile nothing else may
- * change its values: a step, a checkpoint and ls_trainer_recall are LS_STALE; ls_trainer_remember takes the averages.
- * Before the first update the averages are the values. It waits. Over ranks every rank makes this call.
- * LS_BAD_ARGUMENT without an ema; a call that changes nothing is fine. */
-ls_status ls_trainer_use_average(ls_trainer *trainer, bool on);
-
-/* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
- * value. */
-ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data);
 
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing.
  * Returns at once; at most two steps are in flight. */

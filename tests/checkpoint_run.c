@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#include <lockstep_train.h>
 
 enum { IMAGES = 22, SIDE = 6, BATCH = 5, CLASSES = 3 };
 

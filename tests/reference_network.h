@@ -6,6 +6,7 @@
 #include "training.h"
 
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 
 enum { ROWS = 12, SIDE = 4, CLASSES = 3, BATCH = 6 };
 

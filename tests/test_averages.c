@@ -6,6 +6,8 @@
 #include "thread_wire.h"
 
 #include <lockstep_checkpoint.h>
+#include <lockstep_train.h>
+#include <lockstep_weights.h>
 #include <string.h>
 
 #include "model/network.h"

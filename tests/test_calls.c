@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <lockstep_data.h>
+#include <lockstep_weights.h>
 
 #include "training.h"
 

@@ -4,6 +4,8 @@
 #include "io/classes.h"
 #include "io/safetensors.h"
 
+#include <lockstep_weights.h>
+
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
 
 static const char *const names[] = {"T-shirt", "sac \xc3\xa0 dos", "a \"b\"\\\n"}, *const swapped[] = {

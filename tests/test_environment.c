@@ -11,6 +11,7 @@
 #include <lockstep_checkpoint.h>
 #include <lockstep_data.h>
 #include <lockstep_profile.h>
+#include <lockstep_weights.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

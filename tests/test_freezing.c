@@ -6,6 +6,7 @@
 
 #include <lockstep_checkpoint.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 
 #include "graph/plan.h"
 #include "train/job.h"

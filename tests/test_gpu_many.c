@@ -4,6 +4,7 @@
 #include <lockstep_profile.h>
 #include <lockstep_cluster.h>
 #include <lockstep_checkpoint.h>
+#include <lockstep_train.h>
 #include <lockstep_trial.h>
 #include <math.h>
 #include <stdatomic.h>

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <lockstep_checkpoint.h>
 #include <lockstep_profile.h>
+#include <lockstep_train.h>
 #include <lockstep_trial.h>
 
 #include "device/cards.h"

@@ -1,4 +1,5 @@
 /* Ranks without an MPI: threads of this process, each with a session of its own. */
+#include <lockstep_train.h>
 #include <lockstep_trial.h>
 #include <sched.h>
 #include <stdio.h>

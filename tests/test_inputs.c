@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <lockstep_data.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 
 enum {
     ROWS = 22,

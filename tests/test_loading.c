@@ -5,6 +5,8 @@
 #include <fenv.h>
 #include <lockstep_data.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
+#include <lockstep_weights.h>
 #include <stdlib.h>
 #include <string.h>
 

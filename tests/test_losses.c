@@ -4,6 +4,7 @@
 
 #include <lockstep_data.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 
 static ls_tensor *record(const char *name, ls_tensor *x, ls_tensor *y, const ls_loss *options)
 {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <lockstep_train.h>
 
 #include "base/hash.h"
 #include "not_run.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <lockstep_profile.h>
+#include <lockstep_train.h>
 
 #include "graph/plan.h"
 #include "tensors.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include <lockstep_train.h>
 #include "base/random.h"
 #include "optim/schedule.h"
 #include "training.h"

@@ -1,4 +1,5 @@
 /* Training as a whole: the same bits whoever computes, nothing allocated while running, every failure a status. */
+#include <lockstep_train.h>
 #include <lockstep_trial.h>
 #include "tensors.h"
 

@@ -10,6 +10,7 @@
 #include <lockstep_cluster.h>
 #include <lockstep_profile.h>
 #include <lockstep_trial.h>
+#include <lockstep_weights.h>
 
 #include "training.h"
 

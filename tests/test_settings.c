@@ -3,6 +3,7 @@
 #include "tensors.h"
 
 #include <stdio.h>
+#include <lockstep_train.h>
 
 #include "data/data.h"
 #include "checkpoint/settings.h"

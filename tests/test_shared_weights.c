@@ -5,6 +5,7 @@
 #include "thread_wire.h"
 
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 
 #include "training.h"
 

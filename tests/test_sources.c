@@ -9,6 +9,8 @@
 #include <lockstep_checkpoint.h>
 #include <lockstep_data.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
+#include <lockstep_weights.h>
 
 enum { ROWS = 22, FEATURES = 6, CLASSES = 3, BATCH = 5, BATCHES = 5, STEPS = 12, MANY = 1 << 20 };
 

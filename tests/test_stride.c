@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <lockstep_profile.h>
+#include <lockstep_train.h>
 
 #include "device/cpu/select.h"
 #include "model/program.h"

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <lockstep_weights.h>
 
 #include "not_run.h"
 #include "tensors.h"

@@ -4,6 +4,7 @@
 
 #include <lockstep.h>
 #include <lockstep_nn.h>
+#include <lockstep_train.h>
 #include <stdint.h>
 
 /* Images and labels that are always the same, and look like nothing. */

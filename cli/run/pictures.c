@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <lockstep_weights.h>
 
 enum { LIKELIEST = 3 /* classes of a line */, MOST_AT_ONCE = 256, BYTES_AT_ONCE = 64 << 20 };
 

@@ -2,6 +2,7 @@
 
 #include <lockstep_profile.h>
 #include <lockstep_trial.h>
+#include <lockstep_weights.h>
 
 #include "options/choice.h"
 #include "options/names.h"

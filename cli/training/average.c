@@ -1,6 +1,8 @@
 #include "training/average.h"
 #include "run/ranks.h"
 
+#include <lockstep_train.h>
+
 bool average_use(const training *t, bool on)
 {
     return t->optim.ema == 0 || ls_trainer_use_average(t->trainer, on) == LS_OK;

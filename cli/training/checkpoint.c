@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <lockstep_weights.h>
 
 static const double usual_seconds = 600;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <lockstep_weights.h>
 
 int keep_check(const training *t)
 {

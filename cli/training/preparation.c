@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_train.h>
 
 /* Saving at the end of a long run must not fail on what can be seen before it. */
 static int check_save(const char *path)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <lockstep_train.h>
 
 static const double gone = 1e-3; /* of --lr: what is below it moves no weights any more */
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include <lockstep_data.h>
+#include <lockstep_weights.h>
 
 #include "base/environment.h"
 #include "data/data.h"

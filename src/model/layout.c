@@ -1,6 +1,7 @@
 #include "model/layout.h"
 
 #include <string.h>
+#include <lockstep_train.h>
 
 #include "base/environment.h"
 #include "exec/stream.h"

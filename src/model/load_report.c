@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_weights.h>
 
 /* Without text it only counts. */
 typedef struct writer {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <lockstep_weights.h>
 
 #include "base/environment.h"
 #include "model/classes.h"

@@ -4,6 +4,8 @@
 #include "io/safetensors.h"
 #include "model/network.h"
 
+#include <lockstep_weights.h>
+
 /* Whether the options (NULL: none) leave out what has this name. */
 bool ls_loading_skips(const ls_load_options *options, const char *name);
 /* The array that a tensor is read from; NULL: it keeps its values. */

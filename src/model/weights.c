@@ -1,5 +1,6 @@
 /* A network's tensors in files, and their fingerprint. */
 #include <lockstep_data.h>
+#include <lockstep_weights.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 #include <string.h>
+#include <lockstep_train.h>
 
 #include "base/number.h"
 #include "optim/schedule.h"

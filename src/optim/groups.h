@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep.h>
+#include <lockstep_train.h>
 
 #include "base/context.h"
 

@@ -1,6 +1,7 @@
 /* Averages take the copy of the values that the next step would write, and become current; the network's own stay in
  * the other copy. Nothing writes there until they are current again: what would is refused meanwhile. */
 #include <string.h>
+#include <lockstep_train.h>
 
 #include "base/environment.h"
 #include "cluster/cluster.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_train.h>
 
 #include "base/environment.h"
 #include "base/random.h"

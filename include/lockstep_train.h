@@ -1,0 +1,98 @@
+/* Training in detail: what trains and how fast, averages of the weights.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * The rules at the head of lockstep.h hold here too. */
+#ifndef LOCKSTEP_TRAIN_H
+#define LOCKSTEP_TRAIN_H
+
+#include <lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- What trains ------------------------------------------------------------------------------------------------- */
+
+/* Freezes what a pattern fits: * stands for any characters, ? for one ("layer1.*", "*.bias"). A frozen parameter keeps
+ * its value: it has no gradient, moments or part in what ranks exchange, and below the lowest parameter that trains
+ * there is no backward pass. Frozen running statistics stay as they are, and a BatchNorm that has them normalises by
+ * them in training too; to let those of a frozen part move, free "*.running_*" again. Weight and bias of a BatchNorm
+ * are frozen both or not at all, and so are its two statistics: a trainer refuses one without the other
+ * (LS_BAD_ARGUMENT). `frozen` false: the way back. Of several calls the last whose pattern fits counts.
+ *
+ * Names are those below `net`, which may be a part of a network; a part that is appended later keeps what it has been
+ * told. A pattern that fits nothing is LS_BAD_ARGUMENT, at the latest when the shapes are known. Not while the network
+ * has a trainer, whose moments are of what trains (LS_BAD_ARGUMENT). Checkpoints name it among the settings, as
+ * `frozen`; over ranks all freeze alike. */
+ls_status ls_module_freeze(ls_module *net, const char *pattern, bool frozen);
+
+/* ---- Rates and groups -------------------------------------------------------------------------------------------- */
+
+/* The rate of step k, from 0, with lr the trainer's and T = ls_optim.total. A warm-up comes first: lr*(k + 1)/warmup
+ * while k < warmup. Then, with cos(a, b, x) = b + (a - b)*(1 + cos(pi*x))/2, and k the same number:
+ *
+ * LS_STEP_SCHEDULE: lr, from T/2 on 0.1*lr, from 3*T/4 on 0.01*lr.
+ *
+ * LS_COSINE: lr * cos(1, end_factor, k/T), and the end from T on (CosineAnnealingLR in PyTorch).
+ *
+ * LS_LINEAR: lr * (start_factor + (end_factor - start_factor)*min(k/T, 1)), start_factor 0: 1 (LinearLR).
+ *
+ * LS_EXPONENTIAL: lr * gamma^(k/period), k/period a whole number: a period of one epoch is ExponentialLR as it is called
+ * once an epoch.
+ *
+ * LS_ONE_CYCLE: up to r = warmup - 1 lr * cos(start_factor, 1, k/r), then lr * cos(1, end_factor, (k - r)/(T - 1 - r));
+ * start_factor 0: 1/25, end_factor 0: start_factor/10000. OneCycleLR, whose max_lr is lr; the momentum stays as it is.
+ *
+ * LS_WARM_RESTARTS: lr * cos(1, end_factor, x), where x goes from 0 to 1 over `period` steps, and again over
+ * period_factor times as many, and so on (CosineAnnealingWarmRestarts). */
+
+/* The learning rate of the next step, as the schedule has it; 0 without a trainer. A step that failed is no step. */
+double ls_trainer_lr(const ls_trainer *trainer);
+/* From the next step on `lr` stands where the option lr stood: the schedule and its warm-up scale it from where they
+ * are. So a program that gives each step a rate of its own leaves the schedule LS_CONSTANT. Moments stay. At least 0
+ * and below 1e30, else LS_BAD_ARGUMENT. A checkpoint holds it, and loading one brings back what the run had then. Over
+ * ranks every rank makes this call, at the same step: one that updates otherwise than the others is LS_DIFFERS. */
+ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr);
+
+/* A group: parameters of a trainer that are updated with another rate or weight decay, by factors on the trainer's. */
+typedef struct ls_param_group {
+    double lr, weight_decay; /* factors; 0: 1 */
+    bool no_decay;           /* a factor of 0 for weight_decay */
+    bool vectors; /* of what the pattern fits only what has one dimension: biases, and what norms multiply by */
+} ls_param_group;
+/* Puts the parameters whose names the pattern fits, as in ls_module_freeze, into a group. Factors of several groups
+ * that have a parameter are multiplied; a further call with the same pattern, and the same `vectors`, takes the place
+ * of the earlier one. Before the first step and before ls_checkpoints_open, which holds the groups among the settings,
+ * as `groups`; over ranks all set the same. LS_BAD_ARGUMENT: a pattern that fits no parameter, at the latest in the
+ * first step. No decay for biases and norms is: ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true,
+ * .vectors = true}); */
+ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const ls_param_group *group);
+
+/* ---- Averages ---------------------------------------------------------------------------------------------------- */
+
+/* The moving average of what trains, which is kept where the option ema is above 0: after each update, of weights w,
+ *   average = average + (1 - d)*(w - average), d = ema; the first time average = w.
+ * With ema_warmup d = min(ema, (1 + n)/(10 + n)), where the average holds n updates: TensorFlow's
+ * ExponentialMovingAverage with num_updates, torch_ema's use_num_updates. All else is PyTorch's
+ * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(ema) and use_buffers=False, in float32: frozen
+ * parameters and BatchNorm's statistics are no part of it, and stay as they are.
+ *
+ * With `on` the averages take the place of the network's values, for evaluation, prediction, saving and fingerprints;
+ * without, the network has its own values back, to the bit, as it has when the trainer ends. Meanwhile nothing else may
+ * change its values: a step, a checkpoint and ls_trainer_recall are LS_STALE; ls_trainer_remember takes the averages.
+ * Before the first update the averages are the values. It waits. Over ranks every rank makes this call.
+ * LS_BAD_ARGUMENT without an ema; a call that changes nothing is fine. */
+ls_status ls_trainer_use_average(ls_trainer *trainer, bool on);
+
+/* ---- Before the first step --------------------------------------------------------------------------------------- */
+
+/* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single
+ * value. */
+ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
