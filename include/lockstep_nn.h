@@ -21,11 +21,11 @@ ls_module *ls_block(ls_session *session, ls_forward *forward, void *user);
 ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
 #define LS_LIST(...) ((ls_module *[]){__VA_ARGS__, NULL})
 /* name NULL: the child's number. A module that is appended in several places of one network, or called more than once
- * in a forward, has one set of parameters, under the name of its first place; their gradient is the sum over the uses,
- * added up from the last recorded use to the first. Dropout draws for each use by itself; a BatchNorm normalises each
- * use by that use's statistics, and its running ones move at each use in turn. LS_BAD_ARGUMENT, by name: a module of
- * another network or session, a parent that calls no children (a layer, LeNet), and a child that comes when the images'
- * shape is known and the parameters are made. */
+ * in a forward, has one set of parameters, under the name of its first place (a file may have them under any); their
+ * gradient is the sum over the uses, added up from the last recorded use to the first. Dropout draws for each use by
+ * itself; a BatchNorm normalises each use by that use's statistics, and its running ones move at each use in turn.
+ * LS_BAD_ARGUMENT, by name: a module of another network or session, a parent that calls no children (a layer, LeNet),
+ * and a child that comes when the images' shape is known and the parameters are made. */
 ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child);
 ls_module *ls_module_child(ls_module *parent, const char *name);              /* NULL where there is none */
 ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */

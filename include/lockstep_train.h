@@ -38,8 +38,8 @@ ls_status ls_module_freeze(ls_module *net, const char *pattern, bool frozen);
  *
  * LS_LINEAR: lr * (start_factor + (end_factor - start_factor)*min(k/T, 1)), start_factor 0: 1 (LinearLR).
  *
- * LS_EXPONENTIAL: lr * gamma^(k/period), k/period a whole number: a period of one epoch is ExponentialLR as it is called
- * once an epoch.
+ * LS_EXPONENTIAL: lr * gamma^(k/period), k/period a whole number: a period of one epoch is ExponentialLR as it is
+ * called once an epoch.
  *
  * LS_ONE_CYCLE: up to r = warmup - 1 lr * cos(start_factor, 1, k/r), then lr * cos(1, end_factor, (k - r)/(T - 1 - r));
  * start_factor 0: 1/25, end_factor 0: start_factor/10000. OneCycleLR, whose max_lr is lr; the momentum stays as it is.

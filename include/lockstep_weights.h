@@ -14,11 +14,11 @@ extern "C" {
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
-/* What is done otherwise than by ls_module_load. `strip` is left out in front of all names of the file, which must have it (LS_BAD_FILE):
- * "module." or "_orig_mod." of PyTorch's wrappers. What a pattern of `skip` fits, as ls_module_freeze has it ("fc.*"),
- * is not read, and may be missing or of another shape; one that fits no name of the file or the network is
- * LS_BAD_ARGUMENT. With `partial` the file may have more and fewer names than the network, but what both have is of one
- * shape. What is not read keeps its values. A file of which nothing is read is LS_BAD_FILE. */
+/* What is done otherwise than by ls_module_load. `strip` is left out in front of all names of the file, which must have
+ * it (LS_BAD_FILE): "module." or "_orig_mod." of PyTorch's wrappers. What a pattern of `skip` fits, as ls_module_freeze
+ * has it ("fc.*"), is not read, and may be missing or of another shape; one that fits no name of the file or the
+ * network is LS_BAD_ARGUMENT. With `partial` the file may have more and fewer names than the network, but what both
+ * have is of one shape. What is not read keeps its values. A file of which nothing is read is LS_BAD_FILE. */
 typedef struct ls_load_options {
     const char *strip;
     const char *const *skip; /* ends with NULL */

@@ -1,12 +1,15 @@
 /* Modules and parameters with several uses in one network: against PyTorch's figures in float64
  * (tests/reference/make_shared_weights.py), against a network without shared ones, on any number of devices and ranks;
  * names, draws of dropout; what is refused. */
+#include "files.h"
 #include "reference_cases.h"
 #include "thread_wire.h"
 
 #include <lockstep_nn.h>
 #include <lockstep_train.h>
+#include <lockstep_weights.h>
 
+#include "io/safetensors.h"
 #include "training.h"
 
 enum { ROWS = 12, SIDE = 4, CLASSES = 3, BATCH = 6, MIDDLE = 5, FEATURES = 32, LONGEST = 512 };
@@ -330,6 +333,68 @@ static void the_first_place_names_a_module(void **state)
     }
 }
 
+/* Writes the network's values to `w`: those of "1" under both of its places, or under the later one alone. */
+static void save_both(ls_module *net, bool first_too, float change)
+{
+    static float values[4][LONGEST];
+    static const char *const by[][2] = {
+        {"1.weight", "3.weight"}, {"1.bias", "3.bias"}, {"4.weight", NULL}, {"4.bias", NULL}};
+    ls_named_array arrays[6];
+    ls_parameter_info info[4];
+    int n = 0;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(ls_module_parameter_at(net, i, &info[i]), LS_OK);
+        assert_string_equal(info[i].name, by[i][0]);
+        assert_int_equal(ls_module_read_parameter(net, by[i][0], values[i], info[i].numbers), LS_OK);
+        if (first_too || !by[i][1])
+            arrays[n++] = (ls_named_array){by[i][0], info[i].rank, info[i].shape, values[i]};
+    }
+    static float others[2][LONGEST];
+    for (int i = 0; i < 2; i++) {
+        memcpy(others[i], values[i], sizeof others[i]);
+        others[i][0] += change;
+        arrays[n++] = (ls_named_array){by[i][1], info[i].rank, info[i].shape, others[i]};
+    }
+    assert_int_equal(ls_safetensors_save(test_context(), test_path("w"), arrays, n, NULL, 0), LS_OK);
+    test_context_done();
+}
+
+/* PyTorch's state_dict has a shared module under each of its names, safetensors' save_model under one of them. */
+static void files_by_any_of_its_names_are_read(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_data *data = open_images(s);
+    ls_module *net[2];
+    for (int i = 0; i < 2; i++) {
+        ls_module *layer = ls_nn_linear(s, SIDE * SIDE);
+        net[i] = ls_sequential(
+            s, LS_LIST(ls_nn_fn(s, ls_flatten), layer, ls_nn_fn(s, ls_relu), layer, ls_nn_linear(s, CLASSES)));
+        ls_module_initialize(net[i], ls_parse_devices(s, "cpu:0"),
+                             &(ls_init){.kind = i ? LS_HE : LS_XAVIER, .like = data});
+    }
+    const uint64_t wanted = ls_module_checksum(net[0]), before = ls_module_checksum(net[1]);
+    const char *report;
+    assert_true(wanted != before);
+    save_both(net[0], true, 1);
+    assert_int_equal(ls_module_load(net[1], test_path("w")), LS_BAD_FILE);
+    assert_non_null(strstr(ls_message(s), "1.bias and 3.bias differ, and are one parameter of the network; "
+                                          "ls_load_options.skip leaves one out"));
+    assert_true(ls_catch(s, LS_BAD_FILE));
+    assert_true(ls_module_checksum(net[1]) == before);
+    const char *const skipped[] = {"3.*", NULL};
+    assert_int_equal(ls_module_load_with(net[1], test_path("w"), &(ls_load_options){.skip = skipped}, &report), LS_OK);
+    assert_true(ls_module_checksum(net[1]) == wanted);
+    for (int first_too = 0; first_too < 2; first_too++) {
+        save_both(net[0], first_too, 0);
+        ls_module_write_parameter(net[1], "1.bias", (float[SIDE * SIDE]){1}, SIDE * SIDE);
+        assert_int_equal(ls_module_load_with(net[1], test_path("w"), NULL, &report), LS_OK);
+        assert_string_equal(report, "read 4 of 4 parameters");
+        assert_true(ls_module_checksum(net[1]) == wanted);
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static ls_tensor *twice_dropped(ls_module *self, ls_tensor *x)
 {
     ls_tensor *a = ls_module_call(self, "drop", x), *b = ls_module_call(self, "drop", x);
@@ -411,6 +476,7 @@ int main(void)
         cmocka_unit_test(gradients_are_the_sum_of_all_uses),
         cmocka_unit_test(bits_do_not_depend_on_devices_or_ranks),
         cmocka_unit_test(the_first_place_names_a_module),
+        cmocka_unit_test_setup_teardown(files_by_any_of_its_names_are_read, test_folder_make, test_folder_remove),
         cmocka_unit_test(each_use_of_dropout_draws_for_itself),
         cmocka_unit_test(two_networks_share_nothing),
         cmocka_unit_test(a_child_is_of_the_same_session),

@@ -33,7 +33,7 @@ static int count_read(const ls_network *network, const ls_safetensors *file, con
 {
     int n = 0;
     for (int i = 0; i < network->flat.n_views; i++) {
-        const ls_saved *saved = ls_loading_source(options, file, &network->flat.views[i]);
+        const ls_saved *saved = ls_loading_source(options, file, &network->flat, i);
         n += saved && (!dtype || strcmp(saved->dtype, dtype) == 0);
     }
     return n;
@@ -63,7 +63,7 @@ static void put_converted(writer *w, const ls_network *network, const ls_safeten
             continue;
         }
         for (int i = 0; all && i < network->flat.n_views; i++) {
-            const ls_saved *saved = ls_loading_source(options, file, &network->flat.views[i]);
+            const ls_saved *saved = ls_loading_source(options, file, &network->flat, i);
             if (saved && strcmp(saved->dtype, dtypes[k]) == 0)
                 put_name(w, &n, head, saved->name);
         }
@@ -76,7 +76,7 @@ static void put_kept(writer *w, const ls_network *network, const ls_safetensors 
     int n = 0;
     for (int i = 0; i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
-        if (!ls_loading_source(options, file, view) && ls_loading_skips(options, view->name) == skipped)
+        if (!ls_loading_source(options, file, &network->flat, i) && ls_loading_skips(options, view->name) == skipped)
             put_name(w, &n, skipped ? "kept, skipped" : "kept, not in the file", view->name);
     }
 }
@@ -87,7 +87,7 @@ static void put_passed_over(writer *w, const ls_network *network, const ls_safet
     int n = 0;
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         const char *name = ls_safetensors_at(file, i)->name;
-        if (!ls_saved_ignored(name) && ls_flat_find(&network->flat, name) < 0 &&
+        if (!ls_saved_ignored(name) && ls_flat_find_by_any(&network->flat, name) < 0 &&
             ls_loading_skips(options, name) == skipped)
             put_name(w, &n, skipped ? "passed over, skipped" : "passed over, not in the network", name);
     }

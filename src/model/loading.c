@@ -43,9 +43,18 @@ bool ls_loading_skips(const ls_load_options *options, const char *name)
     return false;
 }
 
-const ls_saved *ls_loading_source(const ls_load_options *options, const ls_safetensors *file, const ls_view *view)
+const ls_saved *ls_loading_source(const ls_load_options *options, const ls_safetensors *file, const ls_flat *flat,
+                                  int view)
 {
-    return ls_loading_skips(options, view->name) ? NULL : ls_safetensors_find(file, view->name);
+    const char *name = flat->views[view].name;
+    if (ls_loading_skips(options, name))
+        return NULL;
+    const ls_saved *saved = ls_safetensors_find(file, name);
+    for (int i = 0; i < ls_safetensors_count(file) && !saved && flat->n_aliases; i++)
+        if (ls_flat_find_by_any(flat, ls_safetensors_at(file, i)->name) == view &&
+            !ls_loading_skips(options, ls_safetensors_at(file, i)->name))
+            saved = ls_safetensors_at(file, i);
+    return saved;
 }
 
 static bool same_shape(const ls_view *view, const ls_saved *saved)
@@ -163,7 +172,7 @@ static ls_status check_any(const ls_network *network, const ls_safetensors *file
 {
     const ls_flat *flat = &network->flat;
     for (int i = 0; i < flat->n_views; i++)
-        if (ls_loading_source(options, file, &flat->views[i]))
+        if (ls_loading_source(options, file, flat, i))
             return LS_OK;
     for (int i = 0; i < flat->n_views; i++) {
         const size_t prefix = foreign_prefix(file, flat->views[i].name);
@@ -174,6 +183,30 @@ static ls_status check_any(const ls_network *network, const ls_safetensors *file
                          : LS_OK;
 }
 
+/* A parameter that the file has under several names must have the same values under each. */
+static ls_status check_again(const ls_network *network, const ls_safetensors *file, ls_context *context,
+                             const char *path, const ls_load_options *options, const ls_saved *saved)
+{
+    const int view = ls_flat_find_by_any(&network->flat, saved->name);
+    const ls_saved *first = view < 0 ? NULL : ls_loading_source(options, file, &network->flat, view);
+    if (!first || first == saved || ls_loading_skips(options, saved->name))
+        return LS_OK;
+    const size_t n = network->flat.views[view].numbers;
+    float *values = same_shape(&network->flat.views[view], saved)
+                        ? ls_alloc(context, 2 * n, sizeof *values, "a parameter of two names")
+                        : NULL;
+    ls_status status = ls_context_status(context);
+    if (values && (status = ls_safetensors_read(file, first, values)) == LS_OK)
+        status = ls_safetensors_read(file, saved, values + n);
+    if (status == LS_OK && (!values || memcmp(values, values + n, n * sizeof *values) != 0))
+        status = ls_raise(context, LS_BAD_FILE,
+                          "%s: %s and %s differ, and are one parameter of the network; ls_load_options.skip leaves one "
+                          "out",
+                          path, first->name, saved->name);
+    ls_release(context, values);
+    return status;
+}
+
 ls_status ls_loading_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
                            const ls_load_options *options, bool (*besides)(const char *name))
 {
@@ -181,7 +214,7 @@ ls_status ls_loading_check(const ls_network *network, const ls_safetensors *file
     ls_status status = check_patterns(network, file, context, path, options);
     for (int i = 0; i < network->flat.n_views && status == LS_OK; i++) {
         const ls_view *view = &network->flat.views[i];
-        const ls_saved *saved = ls_loading_source(options, file, view);
+        const ls_saved *saved = ls_loading_source(options, file, &network->flat, i);
         if (saved && !same_shape(view, saved))
             status = refuse_shape(network, context, path, view, saved, options);
         else if (!saved && !partial && !ls_loading_skips(options, view->name))
@@ -189,11 +222,13 @@ ls_status ls_loading_check(const ls_network *network, const ls_safetensors *file
     }
     for (int i = 0; i < ls_safetensors_count(file) && status == LS_OK && !partial; i++) {
         const char *name = ls_safetensors_at(file, i)->name;
-        if (ls_flat_find(&network->flat, name) < 0 && !ls_saved_ignored(name) && !(besides && besides(name)) &&
+        if (ls_flat_find_by_any(&network->flat, name) < 0 && !ls_saved_ignored(name) && !(besides && besides(name)) &&
             !ls_loading_skips(options, name))
             status = ls_raise(context, LS_BAD_FILE,
                               "%s: the network has no parameter %s; is this a file of another model?", path, name);
     }
+    for (int i = 0; i < ls_safetensors_count(file) && status == LS_OK && network->flat.n_aliases; i++)
+        status = check_again(network, file, context, path, options, ls_safetensors_at(file, i));
     return status == LS_OK ? check_any(network, file, context, path, options) : status;
 }
 
@@ -207,7 +242,7 @@ ls_status ls_loading_read(ls_network *network, const ls_safetensors *file, const
     const int current = atomic_load(&network->current), next = 1 - current;
     for (int i = 0; i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
-        const ls_saved *saved = ls_loading_source(options, file, view);
+        const ls_saved *saved = ls_loading_source(options, file, &network->flat, i);
         float *values = values_of(network, next, view);
         ls_status status = saved ? ls_safetensors_read(file, saved, values) : LS_OK;
         if (status != LS_OK)
@@ -238,7 +273,7 @@ static bool brings_classes(const loading *l)
     int last = flat->n_views - 1;
     while (last > 0 && !flat->views[last].trainable)
         last--;
-    return last < 0 || ls_loading_source(l->options, l->file, &flat->views[last]);
+    return last < 0 || ls_loading_source(l->options, l->file, flat, last);
 }
 
 static ls_status check(loading *l)

@@ -8,8 +8,10 @@
 
 /* Whether the options (NULL: none) leave out what has this name. */
 bool ls_loading_skips(const ls_load_options *options, const char *name);
-/* The array that a tensor is read from; NULL: it keeps its values. */
-const ls_saved *ls_loading_source(const ls_load_options *options, const ls_safetensors *file, const ls_view *view);
+/* The array that tensor number `view` is read from, under its own name or a further one (`ls_flat_find_by_any`); NULL:
+ * it keeps its values. */
+const ls_saved *ls_loading_source(const ls_load_options *options, const ls_safetensors *file, const ls_flat *flat,
+                                  int view);
 
 /* Whether the file has every tensor of the network in its shape, and nothing else but what `besides` takes by its name
  * (NULL: nothing else), as the options (NULL: none) want it; what is wrong goes to `context`. */

@@ -227,8 +227,16 @@ static bool write_path(const ls_module *module, char *path, size_t size)
     return (size_t)snprintf(path + length, size - length, "%s%s", length ? "." : "", module->name) < size - length;
 }
 
+/* Where a child that is called has another place than its first: `before` and `name` are those of this one. */
+static ls_status note_place(ls_recording *recording, const char *before, const char *name)
+{
+    char other[sizeof recording->path];
+    snprintf(other, sizeof other, "%s%s%s", before, *before ? "." : "", name);
+    return strcmp(other, recording->path) == 0 ? LS_OK : ls_flat_alias(recording->flat, other, recording->path);
+}
+
 /* Parameters lie under the path of the first place, whichever is called. */
-static ls_tensor *call(ls_recording *recording, ls_module *child, ls_tensor *x)
+static ls_tensor *call(ls_recording *recording, const char *name, ls_module *child, ls_tensor *x)
 {
     ls_session *session = child->session;
     char before[sizeof recording->path];
@@ -241,7 +249,7 @@ static ls_tensor *call(ls_recording *recording, ls_module *child, ls_tensor *x)
                  before, ls_module_path(child, recording->path));
     } else if (!write_path(child, recording->path, sizeof recording->path)) {
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_call: modules are nested too deeply at \"%s\"", before);
-    } else {
+    } else if (note_place(recording, before, name) == LS_OK) {
         child->uses = child->recorded == recording->number ? child->uses + 1 : 1;
         child->recorded = recording->number;
         y = child->forward(child, x);
@@ -264,7 +272,7 @@ ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x)
                  name ? name : "(null)");
         return NULL;
     }
-    return ls_failed(session) ? NULL : call(recording, parent->children[i].module, x);
+    return ls_failed(session) ? NULL : call(recording, name, parent->children[i].module, x);
 }
 
 ls_tensor *ls_module_input(ls_module *self, int i)

@@ -1,8 +1,9 @@
 #include "tensor/flat.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { LEAST_VIEWS = 32, BLOCK = 16 };
+enum { LEAST_VIEWS = 32, BLOCK = 16, LONGEST_NAME = 768 };
 
 void ls_flat_init(ls_flat *flat, ls_context *context)
 {
@@ -13,6 +14,11 @@ void ls_flat_destroy(ls_flat *flat)
 {
     for (int i = 0; i < flat->n_views; i++)
         ls_release(flat->context, flat->views[i].name);
+    for (int i = 0; i < flat->n_aliases; i++) {
+        ls_release(flat->context, flat->aliases[i].other);
+        ls_release(flat->context, flat->aliases[i].first);
+    }
+    ls_release(flat->context, flat->aliases);
     ls_release(flat->context, flat->views);
     ls_release(flat->context, flat->buckets);
     *flat = (ls_flat){.context = flat->context};
@@ -96,6 +102,48 @@ void ls_flat_lay(ls_flat *flat)
             place(&flat->views[i], &flat->parameters);
     flat->parameters = aligned(flat->parameters);
     cut_buckets(flat);
+}
+
+ls_status ls_flat_alias(ls_flat *flat, const char *other, const char *first)
+{
+    for (int i = 0; i < flat->n_aliases; i++)
+        if (strcmp(flat->aliases[i].other, other) == 0)
+            return LS_OK;
+    ls_alias *aliases = ls_grow(flat->context, flat->aliases, flat->n_aliases, &flat->aliases_capacity, LEAST_VIEWS,
+                                sizeof *aliases, "the names of parameters");
+    if (!aliases)
+        return LS_OUT_OF_MEMORY;
+    flat->aliases = aliases;
+    ls_alias made = {.other = ls_copy_string(flat->context, other, "a module's name"),
+                     .first = ls_copy_string(flat->context, first, "a module's name")};
+    if (made.other && made.first) {
+        flat->aliases[flat->n_aliases++] = made;
+        return LS_OK;
+    }
+    ls_release(flat->context, made.other);
+    ls_release(flat->context, made.first);
+    return LS_OUT_OF_MEMORY;
+}
+
+/* A place may lie below another module's further place: first names are looked for as often as there are aliases. */
+static int find_by_aliases(const ls_flat *flat, const char *name, int depth)
+{
+    int found = ls_flat_find(flat, name);
+    for (int i = 0; i < flat->n_aliases && found < 0 && depth > 0; i++) {
+        char first[LONGEST_NAME];
+        const size_t n = strlen(flat->aliases[i].other);
+        if (strncmp(name, flat->aliases[i].other, n) != 0 || name[n] != '.')
+            continue;
+        snprintf(first, sizeof first, "%s%s", flat->aliases[i].first, name + n);
+        found = find_by_aliases(flat, first, depth - 1);
+    }
+    return found;
+}
+
+int ls_flat_find_by_any(const ls_flat *flat, const char *name)
+{
+    enum { DEEPEST = 8 };
+    return find_by_aliases(flat, name, DEEPEST);
 }
 
 double ls_flat_momentum_at(const ls_flat *flat, size_t offset)

@@ -29,6 +29,11 @@ typedef struct ls_view {
     size_t fan_in, fan_out;
 } ls_view;
 
+/* What is called "first.*" may be called "other.*" too: a module with several places. */
+typedef struct ls_alias {
+    char *other, *first;
+} ls_alias;
+
 typedef struct ls_bucket {
     size_t begin, end;
 } ls_bucket;
@@ -37,6 +42,8 @@ typedef struct ls_flat {
     ls_context *context;
     ls_view *views;
     int n_views, capacity;
+    ls_alias *aliases;
+    int n_aliases, aliases_capacity;
     size_t trainable, parameters; /* numbers that are trained; with the frozen ones behind them */
     size_t state;                 /* every block of either vector begins at a multiple of 16 */
     ls_bucket *buckets;
@@ -50,6 +57,9 @@ void ls_flat_destroy(ls_flat *flat);
 /* Adds a view that is not frozen. Returns its number, -1 on failure. */
 int ls_flat_add(ls_flat *flat, const char *name, int rank, const int64_t shape[], bool trainable, bool joined);
 int ls_flat_find(const ls_flat *flat, const char *name); /* -1 where there is none */
+/* The same by any of its names. */
+ls_status ls_flat_alias(ls_flat *flat, const char *other, const char *first);
+int ls_flat_find_by_any(const ls_flat *flat, const char *name);
 /* Of the running statistics at that place of their vector. */
 double ls_flat_momentum_at(const ls_flat *flat, size_t offset);
 
