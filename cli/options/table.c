@@ -28,8 +28,9 @@ static const row table[] = {
      "remove this from each name in the weights file, such as\nmodule. or _orig_mod. of PyTorch's wrappers", 0, 0,
      NULL},
     {"weights-skip", "NAMES", TRAIN, KIND_LIST, AT(weights_skip),
-     "do not read these from the weights file, as of other classes\n'fc.*'; several with commas (default: read all)", 0,
-     0, NULL},
+     "do not read these parameters from the weights file; * is any\ntext, as in 'fc.*', the last layer of resnet18; "
+     "several with\ncommas (default: read all)",
+     0, 0, NULL},
     {"freeze", "NAMES", TRAIN, KIND_LIST, AT(freeze),
      "do not train these parameters; * is any text, as in\n'resnet_block2.*'; several with commas (default: train all)",
      0, 0, NULL},
@@ -119,8 +120,9 @@ static const row table[] = {
     {"gamma", "X", TRAIN, KIND_REAL, AT(gamma),
      "with exponential, which requires it: the learning rate is\nmultiplied by X after each --period", 0, 0, NULL},
     {"period", "STEPS", TRAIN, KIND_COUNT, AT(period),
-     "in steps, not epochs: with exponential between two falls\n(default 1), with warm-restarts, which requires it, "
-     "until the\nfirst restart; an epoch has a step for each batch: 235 with\n60,000 images and --batch 256",
+     "number of steps. With exponential: from one fall of the rate to\nthe next (default 1). With warm-restarts, which "
+     "requires it:\nuntil the first restart. An epoch has one step for each batch:\n235 with 60,000 images and --batch "
+     "256",
      1, INT64_MAX, NULL},
     {"period-factor", "N", TRAIN, KIND_COUNT, AT(period_factor),
      "how many times as long each period of warm-restarts is as the\none before (default 1)", 1, INT_MAX, NULL},
@@ -179,8 +181,8 @@ static const row table[] = {
      "weights are\ncompared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights "
-     "NAME may be\n'classes': take weights although their class names, or the\norder of these, differ",
+     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
+     "'classes'\ntakes the weights although their class names differ from the\ndata's, or stand in another order",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
