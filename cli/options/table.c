@@ -99,8 +99,9 @@ static const row table[] = {
     {"ema-warmup", NULL, TRAIN, KIND_FLAG, AT(ema_warmup),
      "decay by (1 + n)/(10 + n) after n updates while that is below\n--ema (default off)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "how far an epoch's last, smaller batch moves the weights:\n'mean', as far as a full batch; 'share', less, by its "
-     "share\nof a full batch (default mean)",
+     "how far an epoch's last, smaller batch moves the weights; with\n'mean' as far as a full batch, with 'share' "
+     "less, "
+     "by its share\nof a full batch (default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "how the learning rate goes over the run: constant, step (a\ntenth after half, a hundredth after three quarters), "

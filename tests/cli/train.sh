@@ -415,7 +415,7 @@ runs 2 train --weights-skip 'fc.*'
 one_line '--weights-skip: needs --weights'
 runs 2 train --weights w --weights-skip "$(printf '%02000d' 0)"
 one_line '--weights-skip: its value is longer than 1023 letters'
-runs 2 train --weights w --weights-skip "$(printf 'W,%.0s' $(seq 129))"
+runs 2 train --weights w --weights-skip "$(printf 'W,%.0s' $(seq 128))W"
 one_line '--weights-skip: has more than 128 names'
 python3 -c 'import zipfile, sys; zipfile.ZipFile(sys.argv[1], "w").writestr("w/data.pkl", "x" * 100)' "$work/w.pt"
 runs 1 eval --weights "$work/w.pt" --model lenet
