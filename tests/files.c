@@ -35,8 +35,8 @@ int test_folder_remove(void **state)
 
 const char *test_path(const char *name)
 {
-    static char paths[8][512];
-    static int turn;
+    static _Thread_local char paths[8][512];
+    static _Thread_local int turn;
     char *path = paths[turn++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", test_folder, name);
     return path;

@@ -19,7 +19,7 @@ extern char test_folder[128];       /* of the running test */
 int test_folder_make(void **state); /* cmocka's set-up and tear-down */
 int test_folder_remove(void **state);
 
-/* A path in the folder; one of eight buffers that take turns. */
+/* A path in the folder; one of eight buffers of this thread that take turns. */
 const char *test_path(const char *name);
 void test_write_file(const char *name, const void *bytes, size_t count);
 unsigned char *test_read_file(const char *name, size_t *count); /* free with free() */

@@ -46,7 +46,7 @@ typedef struct uses {
 /* "again", or of the use k, from 0, "again.k" where they are apart. */
 static const char *name_of(const uses *u, const char *name, int k)
 {
-    static char text[32];
+    static _Thread_local char text[32];
     snprintf(text, sizeof text, u->apart && k ? "%s_%d" : "%s", name, k);
     return text;
 }
