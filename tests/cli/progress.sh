@@ -2,7 +2,7 @@
 # The live view fits its terminal, whatever its width and height, draws in ASCII where there is no UTF-8, sets no mode of the
 # terminal, and is not there where stderr is none or a dumb one.
 . "$(dirname -- "$0")/common.sh"
-python3 "$here/make_data.py" "$work/data" 640 64 || exit 1
+python3 "$here/make_data.py" "$work/data" 640 256 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
 python3 -c 'import pty; pty.openpty()' 2>/dev/null || none_run "there are no pseudo-terminals"
