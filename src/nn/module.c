@@ -231,7 +231,9 @@ static bool write_path(const ls_module *module, char *path, size_t size)
 static ls_status note_place(ls_recording *recording, const char *before, const char *name)
 {
     char other[sizeof recording->path];
-    snprintf(other, sizeof other, "%s%s%s", before, *before ? "." : "", name);
+    const int length = snprintf(other, sizeof other, "%s%s%s", before, *before ? "." : "", name);
+    if ((size_t)length >= sizeof other)
+        return LS_OK; /* longer than the first place's name, which fits: no file is found by it */
     return strcmp(other, recording->path) == 0 ? LS_OK : ls_flat_alias(recording->flat, other, recording->path);
 }
 
