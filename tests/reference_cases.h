@@ -5,6 +5,7 @@
 #include "tensors.h"
 
 #include <jansson.h>
+#include <lockstep_nn.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -40,6 +41,21 @@ static inline double *recorded_numbers(const json_t *one, const char *key, int *
     for (int i = 0; i < *n; i++)
         values[i] = json_number_value(json_array_get(list, (size_t)i));
     return values;
+}
+
+/* Gives the parameters of these names the numbers recorded under them. */
+static inline void write_recorded(ls_module *net, const json_t *start, const char *const names[], int count)
+{
+    for (int i = 0; i < count; i++) {
+        int n;
+        double *values = recorded_numbers(start, names[i], &n);
+        float *floats = calloc((size_t)n + 1, sizeof *floats);
+        for (int k = 0; k < n; k++)
+            floats[k] = (float)values[k];
+        assert_int_equal(ls_module_write_parameter(net, names[i], floats, n), LS_OK);
+        free(floats);
+        free(values);
+    }
 }
 
 static inline ls_shape recorded_shape(const json_t *one, const char *key)

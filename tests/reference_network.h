@@ -33,19 +33,6 @@ static inline ls_module *figures_network(ls_session *s)
                                     ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
 }
 
-static inline void start_at(ls_module *net, const json_t *start)
-{
-    for (int i = 0; i < NAMES; i++) {
-        int n;
-        float floats[64];
-        double *values = recorded_numbers(start, names[i], &n);
-        for (int k = 0; k < n; k++)
-            floats[k] = (float)values[k];
-        assert_int_equal(ls_module_write_parameter(net, names[i], floats, n), LS_OK);
-        free(values);
-    }
-}
-
 static inline ls_trainer *trainer_of(ls_module *net, const json_t *one)
 {
     const char *kind = json_string_value(json_object_get(one, "optimizer"));
@@ -76,6 +63,20 @@ static inline ls_trainer *trainer_of(ls_module *net, const json_t *one)
         }
     }
     return trainer;
+}
+
+/* The network of a case at its start, with what it freezes, and its trainer. */
+static inline ls_trainer *begin_recorded(ls_session *s, const json_t *one, ls_module **net, ls_data **data)
+{
+    *data = open_images(s, SIDE, BATCH);
+    *net = figures_network(s);
+    ls_module_initialize(*net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = *data});
+    write_recorded(*net, json_object_get(one, "start"), names, NAMES);
+    size_t i;
+    const json_t *name;
+    json_array_foreach(json_object_get(one, "frozen"), i, name)
+        assert_int_equal(ls_module_freeze(*net, json_string_value(name), true), LS_OK);
+    return trainer_of(*net, one);
 }
 
 #endif

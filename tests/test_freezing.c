@@ -28,15 +28,9 @@ static double distance(ls_module *net, const json_t *one)
 static void run_figures(ls_session *s, const json_t *one)
 {
     const int scope = ls_enter(s);
-    ls_data *data = open_images(s, SIDE, BATCH);
-    ls_module *net = figures_network(s);
-    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
-    start_at(net, json_object_get(one, "start"));
-    size_t i;
-    const json_t *name;
-    json_array_foreach(json_object_get(one, "frozen"), i, name)
-        assert_int_equal(ls_module_freeze(net, json_string_value(name), true), LS_OK);
-    ls_trainer *trainer = trainer_of(net, one);
+    ls_data *data;
+    ls_module *net;
+    ls_trainer *trainer = begin_recorded(s, one, &net, &data);
     int done = 0, n, norms;
     double *losses = recorded_numbers(one, "losses", &n), *norm = recorded_numbers(one, "norms", &norms), worst = 0;
     test_train(s, net, trainer, data, &done, n);

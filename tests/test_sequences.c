@@ -1,7 +1,7 @@
 /* Operations on sequences against PyTorch's float64, and equal bits of every instruction set and any number of
  * devices. */
 #include "reference_cases.h"
-#include "training.h"
+#include "sequence_bits.h"
 
 #include <lockstep_nn.h>
 
@@ -70,7 +70,7 @@ static void as_in_pytorch(void **state)
 
 /* ---- Networks in training ---- */
 
-enum { IMAGES = 40, TOKENS = 6, FEATURES = 9, CLASSES = 4 };
+enum { TOKENS = 6, FEATURES = 9 };
 
 static ls_tensor *rows_of(ls_tensor *x)
 {
@@ -102,7 +102,7 @@ static ls_module *reader(ls_session *s)
     ls_module *block = ls_block(s, text, NULL);
     ls_module_append(block, "table", ls_nn_embedding(s, 256, 5));
     ls_module_append(block, "inner", ls_nn_linear(s, 11));
-    return ls_sequential(s, LS_LIST(block, ls_nn_linear(s, CLASSES)));
+    return ls_sequential(s, LS_LIST(block, ls_nn_linear(s, SEQUENCE_CLASSES)));
 }
 
 static ls_module *network(ls_session *s)
@@ -112,49 +112,14 @@ static ls_module *network(ls_session *s)
     ls_module_append(block, "second", ls_nn_linear_with(s, 5, &(ls_linear_options){.no_bias = true}));
     ls_module_append(block, "wide", ls_nn_linear(s, 20));
     ls_module_append(block, "inner", ls_nn_linear(s, 5));
-    return ls_sequential(s, LS_LIST(block, ls_nn_linear(s, CLASSES)));
-}
-
-typedef ls_module *maker(ls_session *s);
-
-/* The fingerprint after some steps. */
-static void train(maker *make, int devices, ls_isa isa, char digits[65])
-{
-    static uint8_t images[IMAGES * TOKENS * FEATURES], labels[IMAGES];
-    test_make_images(images, sizeof images, labels, IMAGES, CLASSES);
-    ls_session *s = ls_open(&(ls_options){.shard = 10, .isa = isa, .seed = 5});
-    ls_data *data = ls_data_from_memory(s, images, labels, IMAGES, 1, TOKENS, FEATURES, CLASSES,
-                                        &(ls_loader){.batch = IMAGES / 2 + 3});
-    ls_module *net = make(s);
-    ls_module_initialize(net, test_cpus(devices), &(ls_init){.scale = 0.3, .like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    ls_batch batch;
-    for (int i = 0; i < 3; i++) {
-        if (!ls_data_next(data, &batch) && !ls_data_next(data, &batch)) /* the next epoch */
-            fail_msg("%s", ls_message(s));
-        test_step(net, trainer, &batch);
-    }
-    if (ls_module_fingerprint(net, digits) != LS_OK)
-        fail_msg("%s", ls_message(s));
-    assert_int_equal(ls_close(s), LS_OK);
+    return ls_sequential(s, LS_LIST(block, ls_nn_linear(s, SEQUENCE_CLASSES)));
 }
 
 static void bits_do_not_depend_on_devices(void **state)
 {
     (void)state;
-    static const struct {
-        int devices;
-        ls_isa isa;
-    } runs[] = {{1, LS_ISA_REFERENCE}, {1, LS_ISA_PLAIN}, {2, LS_ISA_AVX2}, {3, LS_ISA_AUTO}};
-    static maker *const networks[] = {network, reader};
-    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
-        char first[65] = "", digits[65];
-        for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-            train(networks[k], runs[i].devices, runs[i].isa, digits);
-            memcpy(first, *first ? first : digits, sizeof first);
-            assert_string_equal(digits, first);
-        }
-    }
+    assert_sequence_bits(network, TOKENS, FEATURES);
+    assert_sequence_bits(reader, TOKENS, FEATURES);
 }
 
 /* ---- Ids ---- */

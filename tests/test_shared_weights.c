@@ -93,20 +93,6 @@ enum { NAMES = sizeof names / sizeof *names };
 
 /* ---- PyTorch's figures ---- */
 
-static void start_at(ls_module *net, const json_t *start)
-{
-    for (int i = 0; i < NAMES; i++) {
-        int n;
-        float floats[LONGEST];
-        double *values = recorded_numbers(start, names[i], &n);
-        assert_true(n <= LONGEST);
-        for (int k = 0; k < n; k++)
-            floats[k] = (float)values[k];
-        assert_int_equal(ls_module_write_parameter(net, names[i], floats, n), LS_OK);
-        free(values);
-    }
-}
-
 static void run_figures(ls_session *s, const json_t *one)
 {
     const uses u = {.convolutions = (int)json_integer_value(json_object_get(one, "convolutions")),
@@ -117,7 +103,7 @@ static void run_figures(ls_session *s, const json_t *one)
     ls_module *net = make_network(s, &u);
     ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
     assert_int_equal(ls_module_parameter_count(net), NAMES);
-    start_at(net, json_object_get(one, "start"));
+    write_recorded(net, json_object_get(one, "start"), names, NAMES);
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.0625, .momentum = 0.9});
     int done = 0, n;
     double *losses = recorded_numbers(one, "losses", &n), worst = 0;

@@ -74,15 +74,23 @@ static ls_status grow(ls_module *parent)
     return LS_OK;
 }
 
+/* The path that a module has by its first place; false where it is too long. */
+static bool write_path(const ls_module *module, char *path, size_t size)
+{
+    if (!module->parent) {
+        *path = '\0';
+        return true;
+    }
+    if (!write_path(module->parent, path, size))
+        return false;
+    const size_t length = strlen(path);
+    return (size_t)snprintf(path + length, size - length, "%s%s", length ? "." : "", module->name) < size - length;
+}
+
 const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH])
 {
-    char shorter[LS_MODULE_PATH];
-    snprintf(text, LS_MODULE_PATH, "%s", module->parent ? module->name : "the network");
-    for (const ls_module *at = module->parent; at && at->parent; at = at->parent) {
-        snprintf(shorter, sizeof shorter, "%s.%s", at->name, text);
-        memcpy(text, shorter, sizeof shorter);
-    }
-    return text;
+    write_path(module, text, LS_MODULE_PATH); /* or as much of it as there is room for */
+    return module->parent ? text : strcpy(text, "the network");
 }
 
 ls_module *ls_module_root(ls_module *module)
@@ -128,7 +136,7 @@ static bool is_within(const ls_module *module, ls_module *whole, uint64_t walk)
 
 /* A module may have several places, all in one network, and known before its parameters are made: what came later would
  * be left out. */
-static ls_status check_place(const ls_module *parent, const char *name, ls_module *child)
+static ls_status check_place(ls_module *parent, const char *name, ls_module *child)
 {
     ls_context *context = &parent->session->context;
     char path[LS_MODULE_PATH];
@@ -147,9 +155,7 @@ static ls_status check_place(const ls_module *parent, const char *name, ls_modul
             context, LS_BAD_ARGUMENT,
             "ls_module_append: \"%s\" has values of its own; append it first, then initialize the outermost module",
             name);
-    const ls_module *root = parent, *owner = ls_module_root(child);
-    while (root->parent)
-        root = root->parent;
+    const ls_module *root = ls_module_root(parent), *owner = ls_module_root(child);
     if (owner != root && owner->network)
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "ls_module_append: \"%s\" is \"%s\" of another network, which has values; two networks cannot "
@@ -212,19 +218,6 @@ ls_module *ls_module_child(ls_module *parent, const char *name)
 {
     int i = parent && name ? find_child(parent, name) : -1;
     return i < 0 ? NULL : parent->children[i].module;
-}
-
-/* The path that a module has by its first place; false where it is too long. */
-static bool write_path(const ls_module *module, char *path, size_t size)
-{
-    if (!module->parent) {
-        *path = '\0';
-        return true;
-    }
-    if (!write_path(module->parent, path, size))
-        return false;
-    const size_t length = strlen(path);
-    return (size_t)snprintf(path + length, size - length, "%s%s", length ? "." : "", module->name) < size - length;
 }
 
 /* Where a child that is called has another place than its first: `before` and `name` are those of this one. */
