@@ -128,49 +128,55 @@ static void as_in_pytorch(void **state)
 
 /* ---- Beside a network in which each use has values of its own ---- */
 
-static void copy_values(ls_module *from, ls_module *to, const uses *u, const char *name, const char *part, int of)
+/* A parameter that has so many uses, or as many parameters in the network of which each use has its own. */
+typedef struct shared {
+    const char *name, *part;
+    int of;
+} shared;
+
+static int64_t numbers_of(ls_module *net, const char *name)
+{
+    ls_parameter_info info;
+    for (int i = 0; i < ls_module_parameter_count(net); i++)
+        if (ls_module_parameter_at(net, i, &info) == LS_OK && strcmp(info.name, name) == 0)
+            return info.numbers;
+    fail_msg("no %s", name);
+    return 0;
+}
+
+static void copy_values(ls_module *from, ls_module *to, const uses *u, const shared *p)
 {
     float values[LONGEST];
-    char source[48], target[48];
-    ls_parameter_info info;
-    for (int i = 0; i < ls_module_parameter_count(from); i++) {
-        snprintf(source, sizeof source, "%s%s", name, part);
-        if (ls_module_parameter_at(from, i, &info) != LS_OK || strcmp(info.name, source) != 0)
-            continue;
-        assert_int_equal(ls_module_read_parameter(from, source, values, info.numbers), LS_OK);
-        for (int k = 0; k < of; k++) {
-            snprintf(target, sizeof target, "%s%s", name_of(u, name, k), part);
-            assert_int_equal(ls_module_write_parameter(to, target, values, info.numbers), LS_OK);
-        }
-        return;
+    char name[48];
+    snprintf(name, sizeof name, "%s%s", p->name, p->part);
+    const int64_t n = numbers_of(from, name);
+    assert_true(n <= LONGEST);
+    assert_int_equal(ls_module_read_parameter(from, name, values, n), LS_OK);
+    for (int k = 0; k < p->of; k++) {
+        snprintf(name, sizeof name, "%s%s", name_of(u, p->name, k), p->part);
+        assert_int_equal(ls_module_write_parameter(to, name, values, n), LS_OK);
     }
-    fail_msg("no %s%s", name, part);
 }
 
 /* The gradient of a shared parameter, one shard's, is that of the last use, plus that of the use before it, and so on.
  */
-static void assert_sum(ls_module *shared, ls_module *apart, const uses *u, const char *name, const char *part, int of)
+static void assert_sum(ls_module *together, ls_module *apart, const uses *u, const shared *p)
 {
     static float sum[LONGEST], more[LONGEST], got[LONGEST];
-    char full[48];
-    int64_t n = 0;
-    for (int i = 0; i < ls_module_parameter_count(shared); i++) {
-        ls_parameter_info info;
-        snprintf(full, sizeof full, "%s%s", name, part);
-        if (ls_module_parameter_at(shared, i, &info) == LS_OK && strcmp(info.name, full) == 0)
-            n = info.numbers;
-    }
+    char name[48];
+    snprintf(name, sizeof name, "%s%s", p->name, p->part);
+    const int64_t n = numbers_of(together, name);
     assert_true(n > 0 && n <= LONGEST);
-    if (test_read_gradient(shared, full, got, n) != LS_OK)
-        fail_msg("%s", ls_message(ls_session_of(shared)));
-    for (int k = of - 1; k >= 0; k--) {
-        snprintf(full, sizeof full, "%s%s", name_of(u, name, k), part);
-        assert_int_equal(test_read_gradient(apart, full, more, n), LS_OK);
+    if (test_read_gradient(together, name, got, n) != LS_OK)
+        fail_msg("%s", ls_message(ls_session_of(together)));
+    for (int k = p->of - 1; k >= 0; k--) {
+        snprintf(name, sizeof name, "%s%s", name_of(u, p->name, k), p->part);
+        assert_int_equal(test_read_gradient(apart, name, more, n), LS_OK);
         for (int64_t i = 0; i < n; i++)
-            sum[i] = k == of - 1 ? more[i] : sum[i] + more[i];
+            sum[i] = k == p->of - 1 ? more[i] : sum[i] + more[i];
     }
     if (memcmp(got, sum, (size_t)n * sizeof *got) != 0)
-        fail_msg("%s%s", name, part);
+        fail_msg("%s%s", p->name, p->part);
 }
 
 static void gradients_are_the_sum_of_all_uses(void **state)
@@ -179,36 +185,32 @@ static void gradients_are_the_sum_of_all_uses(void **state)
     for (int norms = 1; norms <= 3; norms++) {
         const uses together = {.convolutions = MOST_USES, .norms = norms, .batch_norms = norms},
                    apart = {MOST_USES, norms, norms, .apart = true};
+        const shared all[] = {{"in", ".weight", 1},
+                              {"in", ".bias", 1},
+                              {"fc", ".weight", 1},
+                              {"fc", ".bias", 1},
+                              {"again", ".weight", MOST_USES},
+                              {"again", ".bias", MOST_USES},
+                              {"norm", ".weight", norms},
+                              {"norm", ".bias", norms},
+                              {"bn", ".weight", norms},
+                              {"bn", ".bias", norms},
+                              {"W", "", 2}};
         ls_session *s = ls_open(&(ls_options){.shard = BATCH});
         ls_data *data = open_images(s);
         ls_module *nets[] = {make_network(s, &together), make_network(s, &apart)};
         ls_batch batch;
         for (int i = 0; i < 2; i++)
             ls_module_initialize(nets[i], ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
-        static const char *const single[][2] = {{"in", ".weight"}, {"in", ".bias"}, {"fc", ".weight"}, {"fc", ".bias"}};
-        for (int i = 0; i < 4; i++)
-            copy_values(nets[0], nets[1], &apart, single[i][0], single[i][1], 1);
-        copy_values(nets[0], nets[1], &apart, "again", ".weight", MOST_USES);
-        copy_values(nets[0], nets[1], &apart, "again", ".bias", MOST_USES);
-        copy_values(nets[0], nets[1], &apart, "norm", ".weight", norms);
-        copy_values(nets[0], nets[1], &apart, "norm", ".bias", norms);
-        copy_values(nets[0], nets[1], &apart, "bn", ".weight", norms);
-        copy_values(nets[0], nets[1], &apart, "bn", ".bias", norms);
-        copy_values(nets[0], nets[1], &apart, "W", "", 2);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            copy_values(nets[0], nets[1], &apart, &all[i]);
         assert_true(ls_data_next(data, &batch));
         for (int i = 0; i < 2; i++) {
             ls_trainer_new(nets[i], LS_SGD, &(ls_optim){.lr = 0.1});
             ls_backward(test_losses(nets[i], &batch));
         }
-        for (int i = 0; i < 4; i++)
-            assert_sum(nets[0], nets[1], &apart, single[i][0], single[i][1], 1);
-        assert_sum(nets[0], nets[1], &apart, "again", ".weight", MOST_USES);
-        assert_sum(nets[0], nets[1], &apart, "again", ".bias", MOST_USES);
-        assert_sum(nets[0], nets[1], &apart, "norm", ".weight", norms);
-        assert_sum(nets[0], nets[1], &apart, "norm", ".bias", norms);
-        assert_sum(nets[0], nets[1], &apart, "bn", ".weight", norms);
-        assert_sum(nets[0], nets[1], &apart, "bn", ".bias", norms);
-        assert_sum(nets[0], nets[1], &apart, "W", "", 2);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            assert_sum(nets[0], nets[1], &apart, &all[i]);
         assert_int_equal(ls_close(s), LS_OK);
     }
 }
