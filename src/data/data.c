@@ -282,11 +282,9 @@ ls_status ls_data_add_input(ls_data *data, const float *values, ls_shape shape)
     if (check_shape_of_field(data, &shape, 2, function, "inputs") != LS_OK)
         return ls_context_status(data->context);
     field->shape = shape;
-    const int64_t bad = ls_first_not_finite(values, data->rows * ls_field_numbers(field));
-    if (bad >= 0)
-        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: row %lld holds a number that is not finite", function,
-                        (long long)(bad / ls_field_numbers(field)));
-    ls_status status = copy_field(data, field, values, &shape);
+    ls_status status = ls_rows_finite(data->context, function, values, data->rows, ls_field_numbers(field));
+    if (status == LS_OK)
+        status = copy_field(data, field, values, &shape);
     of->n_more += status == LS_OK;
     return status;
 }
@@ -344,6 +342,14 @@ int64_t ls_first_not_finite(const float *numbers, int64_t n)
         if (!isfinite(numbers[i]))
             return i;
     return -1;
+}
+
+ls_status ls_rows_finite(ls_context *context, const char *function, const float *numbers, int64_t rows, int64_t each)
+{
+    const int64_t bad = ls_first_not_finite(numbers, rows * each);
+    return bad < 0 ? LS_OK
+                   : ls_raise(context, LS_BAD_ARGUMENT, "%s: row %lld holds a number that is not finite", function,
+                              (long long)(bad / each));
 }
 
 void ls_data_shorten(ls_data *data, int64_t rows)

@@ -124,6 +124,8 @@ ls_status ls_data_whole(const ls_data *data, const char *function);
 bool ls_field_fits(const ls_shape *shape, int least_rank, int64_t rows);
 
 int64_t ls_first_not_finite(const float *numbers, int64_t n); /* -1 where all are */
+/* LS_BAD_ARGUMENT for the function, with the first row of `each` numbers that has one which is not finite. */
+ls_status ls_rows_finite(ls_context *context, const char *function, const float *numbers, int64_t rows, int64_t each);
 
 /* Bytes of the images that are used. */
 size_t ls_data_bytes(const ls_data *data);

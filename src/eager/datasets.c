@@ -98,11 +98,8 @@ ls_data *ls_data_from_floats(ls_session *session, const float *values, ls_shape 
         ls_raise(context, LS_BAD_ARGUMENT, "%s: values is NULL", function);
     else if (take_shape(session, &copied, &shape, function) == LS_OK &&
              ls_images_reserve(context, &copied, LS_BAD_SHAPE, function) == LS_OK) {
-        const int64_t numbers = ls_shape_numbers(&shape), bad = ls_first_not_finite(values, numbers);
-        if (bad >= 0)
-            ls_raise(context, LS_BAD_ARGUMENT, "%s: row %lld holds a number that is not finite", function,
-                     (long long)(bad / (numbers / shape.dim[0])));
-        else
+        const int64_t numbers = ls_shape_numbers(&shape);
+        if (ls_rows_finite(context, function, values, shape.dim[0], numbers / shape.dim[0]) == LS_OK)
             memcpy(copied.values, values, (size_t)numbers * sizeof *values);
     }
     if (!ls_failed(session))

@@ -8,7 +8,7 @@
 
 static char *reshaped(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[4])
 {
-    return ls_onnx_output(ls_onnx_pair(graph, t, "Reshape", x, ls_onnx_list(graph, t, "shape", shape, 4)));
+    return ls_onnx_output(ls_onnx_reshape(graph, t, x, shape, 4));
 }
 
 /* Each head of k or v as often as heads of q share it. */

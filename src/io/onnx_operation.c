@@ -128,11 +128,6 @@ static ls_onnx_node *along_features(ls_onnx_graph *graph, const ls_tensor *t, co
     return along(graph, t, op_type, in, 1);
 }
 
-static ls_onnx_node *reshape(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank)
-{
-    return ls_onnx_pair(graph, t, "Reshape", x, ls_onnx_list(graph, t, "shape", shape, rank));
-}
-
 /* The same numbers of each image under another shape. */
 static ls_onnx_node *view(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
@@ -141,14 +136,14 @@ static ls_onnx_node *view(ls_onnx_graph *graph, const ls_tensor *t, char *const 
     int64_t shape[LS_MAX_RANK] = {0}; /* as many images as come in */
     for (int i = 1; i < t->shape.rank; i++)
         shape[i] = t->shape.dim[i];
-    return reshape(graph, t, in[0], shape, t->shape.rank);
+    return ls_onnx_reshape(graph, t, in[0], shape, t->shape.rank);
 }
 
 static ls_onnx_node *add_bias(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
     char *both[] = {in[0], in[1]};
     if (t->shape.rank == 4)
-        both[1] = ls_onnx_output(reshape(graph, t, in[1], (int64_t[]){t->shape.dim[1], 1, 1}, 3));
+        both[1] = ls_onnx_output(ls_onnx_reshape(graph, t, in[1], (int64_t[]){t->shape.dim[1], 1, 1}, 3));
     return ls_onnx_add(graph, t->computed.layer, "Add", both, 2);
 }
 
@@ -219,7 +214,7 @@ static ls_onnx_node *expand(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 static ls_onnx_node *expand_weight(ls_onnx_graph *graph, const ls_tensor *t, char *x)
 {
     const ls_shape behind = ls_shape_behind_images(&t->in[0]->shape, t->shape.rank, t->computed.attributes.axis);
-    return reshape(graph, t, x, behind.dim + 1, behind.rank - 1);
+    return ls_onnx_reshape(graph, t, x, behind.dim + 1, behind.rank - 1);
 }
 
 /* One number an image. */

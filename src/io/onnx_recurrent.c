@@ -31,7 +31,7 @@ void ls_onnx_operands(const ls_tensor *t, ls_tensor *operands[LS_MAX_IN])
 
 static char *reshaped(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank)
 {
-    return ls_onnx_output(ls_onnx_pair(graph, t, "Reshape", x, ls_onnx_list(graph, t, "shape", shape, rank)));
+    return ls_onnx_output(ls_onnx_reshape(graph, t, x, shape, rank));
 }
 
 static char *cast(ls_onnx_graph *graph, const ls_tensor *t, char *x, int type)

@@ -30,6 +30,11 @@ ls_onnx_node *ls_onnx_pair(ls_onnx_graph *graph, const ls_tensor *t, const char 
     return ls_onnx_add(graph, t->computed.layer, op_type, (char *[]){a, b}, 2);
 }
 
+ls_onnx_node *ls_onnx_reshape(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank)
+{
+    return ls_onnx_pair(graph, t, "Reshape", x, ls_onnx_list(graph, t, "shape", shape, rank));
+}
+
 static ls_onnx_node *one(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *x)
 {
     return ls_onnx_add(graph, t->computed.layer, op_type, &x, 1);

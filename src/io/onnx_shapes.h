@@ -12,6 +12,9 @@ char *ls_onnx_list(ls_onnx_graph *graph, const ls_tensor *t, const char *what, c
 /* An operator of two operands. */
 ls_onnx_node *ls_onnx_pair(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *a, char *b);
 
+/* x's numbers under that shape, in which 0 is the size that x has. */
+ls_onnx_node *ls_onnx_reshape(ls_onnx_graph *graph, const ls_tensor *t, char *x, const int64_t shape[], int rank);
+
 ls_onnx_node *ls_onnx_view(ls_onnx_graph *graph, const ls_tensor *t, char *x);
 ls_onnx_node *ls_onnx_sum_over(ls_onnx_graph *graph, const ls_tensor *t, char *x);
 ls_onnx_node *ls_onnx_max_over(ls_onnx_graph *graph, const ls_tensor *t, char *x);
