@@ -60,6 +60,15 @@ bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function)
     return alike;
 }
 
+bool ls_are_lengths(const ls_tensor *lengths, const ls_tensor *x)
+{
+    if (!lengths)
+        return true;
+    const ls_shape *shape = &lengths->shape;
+    return lengths->kind != LS_TENSOR_PARAMETER && (shape->rank == 1 || (shape->rank == 2 && shape->dim[1] == 1)) &&
+           shape->dim[0] == x->shape.dim[0];
+}
+
 ls_role ls_role_of(const ls_attributes *a, int operand)
 {
     switch (a->op) {

@@ -48,6 +48,9 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 /* Whether both are (images, ...) of one shape; false after a failure. */
 bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function);
 
+/* Whether lengths, which may be NULL, are one number for each of x's images. */
+bool ls_are_lengths(const ls_tensor *lengths, const ls_tensor *x);
+
 /* The cross-entropy that a loss is, or the sum of over places; NULL: it is another one. */
 const ls_tensor *ls_counted_loss(const ls_tensor *loss);
 

@@ -25,7 +25,6 @@ static const char *wrong_shapes(const ls_tensor *q, const ls_tensor *k, const ls
 static bool good_options(ls_tensor *q, const ls_tensor *k, const ls_attention_options *o)
 {
     const int64_t heads = k->shape.rank == 4 ? k->shape.dim[1] : 1;
-    const ls_tensor *lengths = o->lengths;
     ls_session *session = q->session;
     if (!(o->dropout >= 0 && o->dropout < 1))
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: dropout must be at least 0 and below 1", name);
@@ -37,9 +36,8 @@ static bool good_options(ls_tensor *q, const ls_tensor *k, const ls_attention_op
     else if (o->kv_heads != 0 && o->kv_heads != heads)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: kv_heads is %d, and k has %lld heads", name, o->kv_heads,
                  (long long)heads);
-    else if (lengths && (lengths->kind == LS_TENSOR_PARAMETER || lengths->shape.dim[0] != q->shape.dim[0] ||
-                         !(lengths->shape.rank == 1 || (lengths->shape.rank == 2 && lengths->shape.dim[1] == 1))))
-        ls_bad_shape(lengths, name, "lengths must be (images) or (images, 1)");
+    else if (!ls_are_lengths(o->lengths, q))
+        ls_bad_shape(o->lengths, name, "lengths must be (images) or (images, 1)");
     return !ls_failed(session);
 }
 

@@ -3,16 +3,6 @@
 #include "device/recurrent.h"
 #include "graph/record.h"
 
-/* Lengths that may be NULL. */
-static bool are_lengths(const ls_tensor *lengths, const ls_tensor *x)
-{
-    if (!lengths)
-        return true;
-    const ls_shape *shape = &lengths->shape;
-    return lengths->kind != LS_TENSOR_PARAMETER && (shape->rank == 1 || (shape->rank == 2 && shape->dim[1] == 1)) &&
-           shape->dim[0] == x->shape.dim[0];
-}
-
 static bool fits(const ls_tensor *weight, int64_t rows, int64_t columns)
 {
     const ls_shape *shape = ls_weight_shape(weight);
@@ -32,7 +22,7 @@ ls_tensor *ls_last_token(ls_tensor *x, ls_tensor *lengths)
     LS_OWN_ENVIRONMENT;
     if (!ls_operands((ls_tensor *[]){x, lengths}, lengths ? 2 : 1, "ls_last_token"))
         return NULL;
-    if (x->shape.rank != 3 || !are_lengths(lengths, x))
+    if (x->shape.rank != 3 || !ls_are_lengths(lengths, x))
         return ls_bad_shape(x, "ls_last_token",
                             "x must be (images, tokens, features), and lengths (images) or (images, 1)");
     return last_token(x, lengths);
@@ -66,7 +56,7 @@ static ls_tensor *recurrent(ls_tensor *x, ls_tensor *const weights[4], const ls_
                                                "hidden, features) and (3 * hidden, hidden)");
     if ((weights[2] && !ls_fits_bias(weights[2], rows)) || (weights[3] && !ls_fits_bias(weights[3], rows)))
         return ls_bad_shape(x, function, "a bias must be a parameter with as many numbers as the weights have rows");
-    if (!are_lengths(how->lengths, x))
+    if (!ls_are_lengths(how->lengths, x))
         return ls_bad_shape(how->lengths, function, "lengths must be (images) or (images, 1), for x's images");
     ls_tensor *in[] = {ls_linear(x, weights[0], weights[2]), weights[1], weights[3], how->lengths};
     const ls_shape shape = {3, {x->shape.dim[0], x->shape.dim[1], h}};
