@@ -53,6 +53,15 @@ static void train(run *r, int steps, char digits[65])
         ls_module_fingerprint(r->net, digits);
 }
 
+/* gcc's thread sanitizer does not hold all of its own locks over fork(): one that another thread has stays locked in
+ * the child (its depot of stacks, once in some thousand runs), and it has no threads there. */
+static void not_under_the_thread_sanitizer(void)
+{
+#ifdef __SANITIZE_THREAD__
+    test_not_run("the thread sanitizer may hang in a child of a process with threads");
+#endif
+}
+
 /* As a child finds it whose parent's threads were at work. */
 static void hold_locks(const run *r, bool hold)
 {
@@ -148,6 +157,7 @@ static int end_of(pid_t child)
 static void the_parents_session(void **state)
 {
     (void)state;
+    not_under_the_thread_sanitizer();
     run r;
     char whole[65] = "", digits[65] = "";
     begin(&r, "whole");
@@ -180,9 +190,7 @@ static void the_parents_session(void **state)
 static void a_session_of_the_childs(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    test_not_run("the thread sanitizer has no threads in a child of a process with threads");
-#endif
+    not_under_the_thread_sanitizer();
     run r, own;
     char whole[65] = "";
     begin(&r, "parents");
