@@ -85,6 +85,16 @@ ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const l
  * LS_BAD_ARGUMENT without an ema; a call that changes nothing is fine. */
 ls_status ls_trainer_use_average(ls_trainer *trainer, bool on);
 
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+/* What a module makes in a step is not kept for its backward pass, but computed again right before it: about one more
+ * forward pass of the module, and in memory only its results and, while its backward pass runs, what one of these
+ * modules makes. Worth it for each of several modules in a row, such as the blocks of a residual network, not for the
+ * network as a whole. No bit changes, and dropout draws the same: torch.utils.checkpoint in PyTorch. A module within
+ * such a one is part of it. `on` false: the way back. Before the parameters are made, which is the first call, or
+ * ls_module_initialize with init.like; LS_BAD_ARGUMENT after that. ls_trainer_memory_needed tells what it saves. */
+ls_status ls_module_recompute(ls_module *module, bool on);
+
 /* ---- Before the first step --------------------------------------------------------------------------------------- */
 
 /* Refuses by name, before the first step, what a data set's batches would make impossible: BatchNorm over a single

@@ -22,6 +22,7 @@ static ls_node *emit(tape *t, ls_op op, const ls_node *forward)
     }
     node->attributes = forward->attributes;
     node->attributes.op = op;
+    node->backward = true;
     return node;
 }
 

@@ -37,6 +37,8 @@ typedef struct ls_node {
     ls_attributes attributes;
     ls_value *in[LS_MAX_IN], *out[LS_MAX_OUT];
     const char *layer; /* the recording module's path, for messages; interned */
+    int block;         /* whose results the backward pass computes again: its number, 0: of none */
+    bool backward;     /* of the backward pass */
 } ls_node;
 
 typedef struct ls_graph {
@@ -80,6 +82,10 @@ void ls_graph_fuse(ls_graph *graph);
 /* Of a graph with its backward pass: gradients of convolutions' inputs are added to those that they are added to, where
  * the backend `accumulates`. */
 void ls_graph_accumulate(ls_graph *graph);
+
+/* Of a graph with its backward pass: what blocks make and only their own backward passes read later is not kept until
+ * then. Right before a block's backward pass its nodes are there again. */
+ls_status ls_graph_recompute(ls_graph *graph);
 
 /* Appends the backward pass from `y`, whose gradient is `dy` (NULL: that of a sum over images). Gradients of parameters
  * land in LS_IN_GRADIENTS; those of the n inputs x are returned in dx, NULL where nothing flows there. */

@@ -62,6 +62,7 @@ static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool lea
     if (t->kind != LS_TENSOR_COMPUTED || leaf)
         return;
     put_bytes(trace, &t->computed.attributes, sizeof t->computed.attributes);
+    put_word(trace, (uint32_t)t->computed.block);
     for (int k = 0; k < LS_MAX_IN; k++)
         if (t->in[k])
             put_word(trace, (uint32_t)t->in[k]->traced << 3 | (uint32_t)k);
@@ -416,6 +417,7 @@ static ls_value *lower_computed(lowering *l, const ls_tensor *t)
         return NULL;
     node->attributes = t->computed.attributes;
     node->attributes.op = op;
+    node->block = t->computed.block;
     y->needs_gradient = false;
     for (int k = 0; k < LS_MAX_IN; k++) {
         node->in[k] = t->in[k] ? t->in[k]->value : NULL;
@@ -525,7 +527,7 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
     if (!l.failed)
         ls_graph_accumulate(l.graph);
     if (!l.failed)
-        l.failed = ls_graph_reshape(l.graph) != LS_OK;
+        l.failed = ls_graph_recompute(l.graph) != LS_OK || ls_graph_reshape(l.graph) != LS_OK;
     if (!l.failed && !ls_failed(trace->session))
         return l.graph;
     ls_graph_free(l.graph);

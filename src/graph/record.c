@@ -114,6 +114,7 @@ ls_tensor *ls_record_shaped(ls_op op, ls_tensor *const in[], int n, const ls_sha
         return NULL;
     y->computed.attributes.op = op;
     y->computed.layer = session->recording ? ls_intern(session, session->recording->path) : "";
+    y->computed.block = session->recording ? session->recording->block : 0;
     for (int i = 0; i < n; i++)
         if (in[i]) {
             y->in[i] = ls_tensor_hold(in[i]);

@@ -12,7 +12,9 @@ typedef struct ls_recording {
     uint64_t number;                  /* no other recording of the session has it */
     ls_tensor *inputs[LS_MAX_INPUTS]; /* of the network */
     int n_inputs;
-    char path[512]; /* of the module whose forward runs: "resnet_block2.0", "" at the root */
+    char path[512];    /* of the module whose forward runs: "resnet_block2.0", "" at the root */
+    int block, blocks; /* the number of the call whose results are not kept for the backward pass, 0 outside of such
+                          calls; and how many there were */
 } ls_recording;
 
 /* The computation of a tensor of that shape. NULL after any failure of the session. */

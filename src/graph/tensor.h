@@ -90,6 +90,7 @@ struct ls_tensor {
             ls_attributes attributes;
             uint64_t version[LS_MAX_IN]; /* of the operands' arrays when this was recorded */
             const char *layer;
+            int block;          /* of the recording, whose results are not kept for the backward pass; 0: of none */
             ls_ignored ignored; /* of a cross-entropy of labels */
         } computed;             /* LS_TENSOR_COMPUTED */
         struct ls_flat *layout; /* LS_TENSOR_PARAMETER: where its view is */

@@ -1,4 +1,7 @@
 #include "nn/module.h"
+
+#include <lockstep_train.h>
+
 #include "base/environment.h"
 #include "nn/freezing.h"
 
@@ -170,6 +173,22 @@ static ls_status check_place(ls_module *parent, const char *name, ls_module *chi
     return LS_OK;
 }
 
+ls_status ls_module_recompute(ls_module *module, bool on)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!module || ls_failed(module->session))
+        return module ? ls_status_of(module->session) : LS_BAD_ARGUMENT;
+    const ls_module *root = ls_module_root(module);
+    char path[LS_MODULE_PATH];
+    if (root->defined && *root->defined)
+        return ls_raise(&module->session->context, LS_BAD_ARGUMENT,
+                        "ls_module_recompute: it comes too late to %s: the network was recorded when the images' shape "
+                        "became known; call it before the first call, and before ls_module_initialize with init.like",
+                        ls_module_path(module, path));
+    module->recompute = on;
+    return LS_OK;
+}
+
 ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child)
 {
     LS_OWN_ENVIRONMENT;
@@ -230,6 +249,17 @@ static ls_status note_place(ls_recording *recording, const char *before, const c
     return strcmp(other, recording->path) == 0 ? LS_OK : ls_flat_alias(recording->flat, other, recording->path);
 }
 
+/* A call within another one whose results are not kept belongs to that. */
+static ls_tensor *run_forward(ls_recording *recording, ls_module *module, ls_tensor *x)
+{
+    const int around = recording->block;
+    if (module->recompute && !around)
+        recording->block = ++recording->blocks;
+    ls_tensor *y = module->forward(module, x);
+    recording->block = around;
+    return y;
+}
+
 /* Parameters lie under the path of the first place, whichever is called. */
 static ls_tensor *call(ls_recording *recording, const char *name, ls_module *child, ls_tensor *x)
 {
@@ -247,7 +277,7 @@ static ls_tensor *call(ls_recording *recording, const char *name, ls_module *chi
     } else if (note_place(recording, before, name) == LS_OK) {
         child->uses = child->recorded == recording->number ? child->uses + 1 : 1;
         child->recorded = recording->number;
-        y = child->forward(child, x);
+        y = run_forward(recording, child, x);
     }
     memcpy(recording->path, before, sizeof before);
     return y;
@@ -296,7 +326,7 @@ static ls_tensor *record(ls_module *root, ls_recording *recording, ls_recorded *
         input->input = i;
         recording->inputs[recording->n_inputs++] = recorded->inputs[i] = ls_tensor_hold(input);
     }
-    ls_tensor *output = root->forward(root, recorded->inputs[0]);
+    ls_tensor *output = run_forward(recording, root, recorded->inputs[0]);
     if (ls_failed(session))
         return NULL;
     if (!output || output->kind != LS_TENSOR_COMPUTED || output->fold || output->shape.dim[0] != -1) {

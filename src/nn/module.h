@@ -20,6 +20,7 @@ struct ls_module {
     int n_children, capacity;
     bool calls_children;                /* its forward can; a layer's cannot */
     const struct ls_freezing *freezing; /* of a root: what is frozen (nn/freezing.h); NULL: nothing */
+    bool recompute;                     /* its results are not kept for the backward pass */
     const char *model;                  /* "lenet", "resnet18": what a file's metadata names; NULL for own networks */
     int channels, kernel; /* a layer's own options; channels: of GroupNorm its groups, of upsampling its factor,
                              of attention its heads */
