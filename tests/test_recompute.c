@@ -162,8 +162,7 @@ static void it_has_to_come_first(void **state)
     uint8_t images[ROWS * SIDE * SIDE], labels[ROWS];
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     ls_session *s = ls_open(&(ls_options){.shard = SHARD});
-    ls_data *data =
-        ls_data_from_memory(s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = BATCH});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = BATCH});
     ls_module *net = make_network(s, &(kind){.block = pooled, .twice = -1});
     ls_module_initialize(net, test_cpus(1), NULL);
     assert_int_equal(ls_module_recompute(ls_module_child(net, "b1"), true), LS_OK);
